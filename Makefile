@@ -1,0 +1,72 @@
+# Needs Python 3.10 or newer with venv, a C compiler and make; `make help` lists the targets.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+RUN    := $(VENV)/.stamp-run
+DEV    := $(VENV)/.stamp-dev
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint clean compiler python
+
+help:
+	@echo "make demo    tune a kernel on this machine and compare it with the unscheduled program"
+	@echo "make test    run the tests"
+	@echo "make bench   run the benchmark suite"
+	@echo "make lint    run ruff and mypy"
+	@echo "make clean   remove the virtual environment and the caches of the tools"
+	@echo "The first call creates $(VENV); choose the interpreter with PYTHON=python3.12."
+
+demo: $(RUN) | compiler
+	@$(BIN)/python -m autotune demo
+
+test: $(DEV) | compiler
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+bench: $(DEV) | compiler
+	@$(BIN)/python benchmarks/suite.py $(ARGS)
+
+lint: $(DEV)
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+compiler:
+	@set -- $${CC:-}; \
+	if [ $$# -gt 0 ]; then \
+	  command -v "$$1" >/dev/null || { \
+	    echo "CC is '$$CC', but there is no program '$$1': install it, or unset CC." >&2; exit 2; }; \
+	else \
+	  command -v gcc >/dev/null || command -v clang >/dev/null || { \
+	    echo "No C compiler found: install gcc or clang (Debian/Ubuntu: apt install gcc;" \
+	      "Fedora: dnf install gcc; macOS: xcode-select --install)." >&2; exit 2; }; \
+	fi
+
+python:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "No program '$(PYTHON)': install Python 3.10 or newer, or name one:" \
+	    "make PYTHON=python3.12." >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "Python 3.10 or newer is needed, but '$(PYTHON)' is $$($(PYTHON) -V 2>&1):" \
+	    "name a newer one: make PYTHON=python3.12." >&2; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "'$(PYTHON)' has no venv module: install it" \
+	    "(Debian/Ubuntu: apt install python3-venv)." >&2; exit 2; }
+
+$(BIN)/activate: | compiler python
+	@echo "creating $(VENV) with $$($(PYTHON) -V)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUN): setup.cfg pyproject.toml | $(BIN)/activate
+	@echo "installing what the demo needs into $(VENV)"
+	@$(PIP) -e .
+	@touch $@
+
+$(DEV): setup.cfg pyproject.toml | $(BIN)/activate
+	@echo "installing what the tests need into $(VENV)"
+	@$(PIP) -e '.[dev]'
+	@touch $(RUN) $@

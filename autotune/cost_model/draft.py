@@ -1,0 +1,93 @@
+"""The draft: a roofline estimate from the features alone, for when nothing was measured yet.
+
+    time = max(arithmetic, bytes into L1, L2, L3 / bandwidth) / cores * imbalance + overheads
+
+with the maximum softened, and arithmetic slowed down by idle lanes, by too few independent
+accumulators to hide the latency of a multiply-add, by loads and by spilled registers. The learned
+models predict the logarithm of measured / draft, so constants that are wrong by a factor cost
+nothing; what matters is that the draft orders schedules as the machine does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotune.features import COLUMN, FEATURES
+from tensorir import TensorIRError
+
+CLOCK = 3e9
+"""Cycles per second."""
+
+OPS_PER_CYCLE = 4.0
+"""Operations per lane and cycle: two multiply-adds."""
+
+HIDDEN = 8.0
+"""Independent vectors needed to keep two multiply-add units of latency 4 busy."""
+
+BANDWIDTH = (64e9, 24e9, 12e9)
+"""Bytes per second and core into L1, L2 and L3 (from L2, L3 and memory)."""
+
+MEMORY_CORES = 2.0
+"""Cores that saturate the memory; more of them do not fetch faster from there."""
+
+FORK = 4e-6
+"""Seconds to start and join a parallel loop."""
+
+TASK = 1e-7
+"""Seconds to hand out a parallel task."""
+
+CODE = 2.0**12
+"""Vector operations of code that the instruction cache holds."""
+
+
+def draft(features: np.ndarray) -> np.ndarray:
+    """Estimated seconds for each row of features: float64, positive.
+
+    Raises TensorIRError if the rows are not features of this version.
+    """
+    rows = np.atleast_2d(np.asarray(features, dtype=np.float64))
+    if rows.shape[1] != len(FEATURES):
+        raise TensorIRError(
+            f"rows have {rows.shape[1]} features, not {len(FEATURES)}; extract them again"
+        )
+    c = {name: rows[:, at] for name, at in COLUMN.items()}
+    speed_up = 2 ** (c["cores"] - c["imbalance"])
+    ops = 2 ** (c["flops"] + c["waste"])
+    parts = [_arithmetic(c, ops) / speed_up]
+    for level, bandwidth in enumerate(BANDWIDTH, 1):
+        fetched = 2 ** (c[f"traffic_l{level}"] + c["flops"])
+        cores = np.minimum(speed_up, MEMORY_CORES) if level == 3 else speed_up
+        parts.append(fetched / (bandwidth * cores))
+    time = np.sum(np.stack(parts) ** 4, axis=0) ** 0.25
+    return time * _others(c) + _overheads(c)
+
+
+def _arithmetic(c: dict[str, np.ndarray], ops: np.ndarray) -> np.ndarray:
+    """Seconds of one core for the anchor, if all data were in L1."""
+    peak = CLOCK * OPS_PER_CYCLE * 2 ** (c["lanes"] + c["vector_use"])
+    reduces = c["reduce_total"] > 0
+    hidden = np.where(reduces, np.minimum(1, 2 ** c["accumulators"] / HIDDEN), 1)
+    gathers = c["vector_strided"] * 2 ** c["lanes"] * (c["vector_extent"] > 0)
+    # An accumulator that is not kept in a register is loaded and stored for every operation.
+    in_memory = np.where(c["memory_accumulators"] > 0, 2.0, 2.0 / 2 ** c["reduce_run"])
+    moved = 2 ** c["loads_per_op"] + gathers + np.where(reduces, in_memory, 0)
+    spilled = np.maximum(0, 2 ** c["register_pressure"] - 1)
+    slow = np.maximum(1, moved) * (1 + 2 * spilled) * (1 + 0.3 * c["guard_inside"])
+    slow *= np.where(c["vector_reduction"] > 0, 1.5, 1) * np.where(c["selects"] > 0, 1.2, 1)
+    # Rows a page apart share few cache sets; more of them than ways evict each other.
+    slow *= 1 + 0.1 * np.maximum(0, c["conflicts"] - 3)
+    slow *= 1 + 0.2 * np.maximum(0, c["code_size"] - np.log2(CODE))
+    return ops / (peak * hidden) * slow
+
+
+def _others(c: dict[str, np.ndarray]) -> np.ndarray:
+    """The factor by which the other blocks lengthen the anchor's time."""
+    extra = 2 ** c["other_time"] - 1
+    return 1 + extra * (1 + c["copied_strided"])
+
+
+def _overheads(c: dict[str, np.ndarray]) -> np.ndarray:
+    """Seconds for starting parallel loops and tasks."""
+    parallel = c["tasks"] + c["cores"] > 0
+    regions = 2 ** c["regions"]
+    return np.where(parallel, regions * (FORK + TASK * 2 ** (c["tasks"] + c["cores"])), 0.0)

@@ -1,0 +1,56 @@
+"""Builds ahead of timing, several at a time, each in a worker process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any
+
+from autotune.measure.process import Reply, WorkerProcess
+
+
+class BuilderPool:
+    """`jobs` workers that only build; `limits` are the seconds of each phase."""
+
+    def __init__(
+        self,
+        jobs: int,
+        start_message: Mapping[str, Any],
+        env: Mapping[str, str],
+        limits: Mapping[str, float],
+        restart_every: int,
+    ) -> None:
+        self._workers = [WorkerProcess(start_message, env) for _ in range(jobs)]
+        self._limits = limits
+        self._restart_every = restart_every
+
+    def build(self, texts: Sequence[str]) -> list[Reply]:
+        """The reply to the build of each program, in order."""
+        free: SimpleQueue[WorkerProcess] = SimpleQueue()
+        for worker in self._workers:
+            free.put(worker)
+
+        def one(text: str) -> Reply:
+            worker = free.get()
+            try:
+                if worker.requests >= self._restart_every:
+                    worker.kill()
+                return worker.request({"op": "build", "text": text}, self._limits)
+            finally:
+                free.put(worker)
+
+        pool = ThreadPoolExecutor(len(self._workers), thread_name_prefix="build")
+        try:
+            return list(pool.map(one, texts))
+        except BaseException:
+            for worker in self._workers:
+                worker.interrupt()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        finally:
+            pool.shutdown(wait=True)
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()

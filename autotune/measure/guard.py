@@ -1,0 +1,57 @@
+"""Arrays with guard words around them, filled with poison that no kernel leaves by accident.
+
+The pattern is a NaN of every float type that the IR has (0xFFF5, repeated), so that reading past
+the end or using an unwritten output spoils the result instead of passing by luck.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+GUARD_BYTES = 4096
+ALIGNMENT = 64
+_PATTERN = np.array([0xF5, 0xFF], np.uint8)
+
+
+class GuardedArray:
+    """An array (`.array`, C-contiguous, 64-byte aligned) inside poisoned memory."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        self._memory = np.empty(size + 2 * GUARD_BYTES + ALIGNMENT, np.uint8)
+        address = self._memory.ctypes.data + GUARD_BYTES
+        self._start = GUARD_BYTES + -address % ALIGNMENT
+        self._end = self._start + size
+        self._fill(0, self._memory.size)
+        self.array: np.ndarray = self._memory[self._start : self._end].view(dtype).reshape(shape)
+
+    @classmethod
+    def copy_of(cls, values: np.ndarray) -> GuardedArray:
+        guarded = cls(values.shape, values.dtype)
+        guarded.array[...] = values
+        return guarded
+
+    def poison(self) -> None:
+        """Fill the array with the pattern."""
+        self._fill(self._start, self._end)
+
+    def damage(self) -> str | None:
+        """Which guard words were overwritten, as a phrase; None if none was."""
+        before = self._changed(0, self._start)
+        if before.size:
+            return f"{self._start - int(before[0])} bytes before the start"
+        after = self._changed(self._end, self._memory.size)
+        if after.size:
+            return f"{int(after[-1]) + 1} bytes past the end"
+        return None
+
+    def _fill(self, start: int, end: int) -> None:
+        self._memory[start:end] = _pattern(start, end)
+
+    def _changed(self, start: int, end: int) -> np.ndarray:
+        return np.flatnonzero(self._memory[start:end] != _pattern(start, end))
+
+
+def _pattern(start: int, end: int) -> np.ndarray:
+    """The bytes that belong at positions start to end."""
+    return np.resize(np.roll(_PATTERN, start % 2), end - start)

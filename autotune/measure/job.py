@@ -1,0 +1,233 @@
+"""What a worker does with one candidate: build it, check its result, time it.
+
+A builder is a function `(text, target) -> kernel`. The text is a printed program; the kernel is
+called with all arrays in call order, and `kernel.timer(*arrays)` gives a function from a number of
+calls to the seconds they take. Beside a builder `f` there may be a function `f_source`, see
+`builder.build_source`, for kernels whose source text another process has made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import math
+import statistics
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from autotune.measure.guard import GuardedArray
+from autotune.measure.reference import Reference
+from tensorir import TensorIRError
+
+KEPT_KERNELS = 32
+ERROR_CHARS = 4000
+
+Announce = Callable[[str], None]
+"""Told the name of a phase when it begins; the parent's watchdog listens."""
+
+
+class Failure(Exception):
+    """The candidate fails with this status."""
+
+    def __init__(self, status: str, text: str, **more: Any) -> None:
+        super().__init__(text)
+        self.answer = {"status": status, "error": text[:ERROR_CHARS], **more}
+
+
+class Job:
+    """The kernels and arrays of one worker."""
+
+    def __init__(
+        self, builder: str, target: str, definition: str, reference: Reference | None
+    ) -> None:
+        self.target = target
+        self.definition = definition
+        self.reference = reference
+        self._build_text, self._build_source = load_builder(builder)
+        self._kernels: OrderedDict[str, tuple[Any, float]] = OrderedDict()
+        self._arrays: list[GuardedArray] | None = None
+
+    def build(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
+        """Build only, which leaves the compiled object in the cache of the backend."""
+        kernel, seconds = self._kernel(message["text"], announce)
+        source = getattr(kernel, "source", None) if self._build_source else None
+        return {
+            "status": "ok", "build_seconds": seconds, "source_hash": source_hash(kernel),
+            "source": source,
+        }  # fmt: skip
+
+    def measure(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
+        """Check and time one candidate."""
+        kernel, seconds = self._kernel(message["text"], announce, message["source"])
+        answer = {"build_seconds": seconds, "source_hash": source_hash(kernel)}
+        start = time.perf_counter()
+        with self._running(answer):
+            if message["check"]:
+                announce("check")
+                answer["verdict"] = self._check(kernel)
+            announce("time")
+            answer.update(self._time(kernel, message))
+        return {**answer, "run_seconds": time.perf_counter() - start}
+
+    def race(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
+        """Time several candidates in turn; one block of each makes a round."""
+        kernels = [self._kernel(text, announce)[0] for text in message["texts"]]
+        times: list[list[float]] = [[] for _ in kernels]
+        rng = np.random.default_rng(message["seed"])
+        with self._running({}):
+            timers = [kernel.timer(*self._values()) for kernel in kernels]
+            calls = []
+            for timer in timers:
+                announce("time")
+                calls.append(calls_per_block(timer, message["min_ms"]))
+            for _ in range(message["rounds"]):
+                for index in rng.permutation(len(kernels)):
+                    announce("time")
+                    times[index].append(timers[index](calls[index]) / calls[index])
+        return {"status": "ok", "race": times}
+
+    def _kernel(
+        self, text: str, announce: Announce, source: str | None = None
+    ) -> tuple[Any, float]:
+        """The kernel of a program and the seconds that its build took."""
+        if text in self._kernels:
+            self._kernels.move_to_end(text)
+            return self._kernels[text]
+        announce("build")
+        start = time.perf_counter()
+        try:
+            if source is None or self._build_source is None:
+                kernel = self._build_text(text, self.target)
+            else:
+                kernel = self._build_source(source, self.definition, self.target)
+        except TensorIRError as error:
+            raise Failure("build_error", str(error)) from error
+        self._kernels[text] = kernel, time.perf_counter() - start
+        while len(self._kernels) > KEPT_KERNELS:
+            self._kernels.popitem(last=False)
+        return self._kernels[text]
+
+    @contextmanager
+    def _running(self, answer: Mapping[str, Any]) -> Iterator[None]:
+        """Failures of the block keep what is known already."""
+        try:
+            yield
+        except Failure as failure:
+            failure.answer = {**answer, **failure.answer}
+            raise
+        except Exception as error:
+            text = "".join(traceback.format_exception(error))[-ERROR_CHARS:]
+            raise Failure("error", text, **answer) from error
+
+    def _check(self, kernel: Any) -> dict[str, Any]:
+        """Run once on poisoned outputs and compare everything; raises Failure."""
+        reference, arrays = self._data(), self._guarded()
+        for name, guarded in zip(reference.names, arrays, strict=True):
+            if name in reference.expected:
+                guarded.poison()
+        kernel(*self._values())
+        self._check_guards()
+        largest, allowed = 0.0, 0.0
+        for name, guarded in zip(reference.names, arrays, strict=True):
+            if name in reference.inputs:
+                if guarded.array.tobytes() != reference.inputs[name].tobytes():
+                    raise Failure("wrong_result", f"the kernel wrote to its input {name!r}")
+                continue
+            error, tolerance, index = reference.error(name, guarded.array)
+            if index is not None:
+                raise Failure(
+                    "wrong_result",
+                    f"output {name!r} differs at {list(index)}: found {guarded.array[index]!s},"
+                    f" expected {reference.expected[name][index]!s} (largest error {error:.3g},"
+                    f" tolerance {tolerance:.3g})",
+                    verdict={"checked": True, "max_error": error, "tolerance": tolerance},
+                )
+            if error >= largest:
+                largest, allowed = error, tolerance
+        return {"checked": True, "max_error": largest, "tolerance": allowed}
+
+    def _check_guards(self) -> None:
+        for name, guarded in zip(self._data().names, self._guarded(), strict=True):
+            damage = guarded.damage()
+            if damage is not None:
+                raise Failure("wrong_result", f"the kernel wrote {damage} of {name!r}")
+
+    def _time(self, kernel: Any, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Time in blocks, unless the first calls show that the candidate is out of the race."""
+        timer = kernel.timer(*self._values())
+        limit = message["prune_above"]
+        if limit is not None:
+            first = first_calls(timer, limit, message["min_ms"] / 2000)
+            if min(first) > limit:
+                return _timed("pruned", first, f"slower than {limit:.3g} s")
+        deadline = time.perf_counter() + message["budget_s"]
+        calls = calls_per_block(timer, message["min_ms"])
+        times = [timer(calls) / calls]
+        while len(times) < message["repeats"] and time.perf_counter() < deadline:
+            times.append(timer(calls) / calls)
+        self._check_guards()
+        return _timed("ok", times, "")
+
+    def _data(self) -> Reference:
+        if self.reference is None:
+            raise Failure("error", "the worker has no reference data: it only builds")
+        return self.reference
+
+    def _guarded(self) -> list[GuardedArray]:
+        if self._arrays is None:
+            data = self._data()
+            known = {**data.expected, **data.inputs}
+            self._arrays = [GuardedArray.copy_of(known[name]) for name in data.names]
+        return self._arrays
+
+    def _values(self) -> Sequence[np.ndarray]:
+        return [guarded.array for guarded in self._guarded()]
+
+
+def load_builder(path: str) -> tuple[Callable[[str, str], Any], Callable[..., Any] | None]:
+    """The function that `module:function` names, and the one for sources if there is one."""
+    module, _, name = path.partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, name), getattr(found, f"{name}_source", None)
+
+
+def calls_per_block(timer: Callable[[int], float], min_ms: float) -> int:
+    """How many calls take `min_ms`; finding out warms up."""
+    wanted, calls = min_ms / 1000, 1
+    taken = timer(1)
+    while taken < 0.9 * wanted:
+        # At most tenfold a step, since the first calls are slow.
+        calls = max(calls + 1, math.ceil(calls * min(10.0, wanted / max(taken, 1e-9))))
+        taken = timer(calls)
+    return calls
+
+
+def first_calls(timer: Callable[[int], float], limit: float, seconds: float) -> list[float]:
+    """Times of single calls: two at least and for `seconds`, or until one is within `limit`.
+
+    The very first calls also wake threads and load caches, which must not condemn a candidate.
+    """
+    times: list[float] = []
+    while len(times) < 2 or sum(times) < seconds:
+        times.append(timer(1))
+        if times[-1] <= limit:
+            break
+    return times
+
+
+def source_hash(kernel: Any) -> str:
+    """A hash of the source text of a kernel; "" if it does not show one."""
+    source = getattr(kernel, "source", None)
+    if not isinstance(source, str):
+        return ""
+    return hashlib.blake2b(source.encode(), digest_size=16).hexdigest()
+
+
+def _timed(status: str, times: list[float], error: str) -> dict[str, Any]:
+    return {"status": status, "times": times, "median": statistics.median(times), "error": error}

@@ -1,0 +1,264 @@
+"""Measuring candidates: builds in parallel, then checks and times them one after the other.
+
+No candidate runs in this process. Whatever one does (crash, hang, write where it must not) becomes
+the status of its result, and the next one is measured in a worker that is known to be sound.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from autotune.errors import MeasureError
+from autotune.measure.builders import BuilderPool
+from autotune.measure.lock import Report, machine_lock
+from autotune.measure.process import Reply, WorkerProcess
+from autotune.measure.reference import Reference
+from autotune.measure.settings import MeasureResult, MeasureSettings
+from tensorir import PrimFunc
+
+DEFAULT_BUILDER = "autotune.measure.builder:build"
+START_SECONDS = 120.0
+
+SOUND = ("ok", "pruned", "build_error")
+"""After other outcomes, memory or device of the worker may be spoiled: it is renewed."""
+
+
+class HasFunc(Protocol):
+    """A schedule, or anything else that holds the program to run."""
+
+    @property
+    def func(self) -> PrimFunc: ...
+
+
+Program = PrimFunc | HasFunc | str
+"""What can be measured: a program, its holder, or its printed text."""
+
+OnResult = Callable[[int, MeasureResult], None]
+
+
+class Measurer:
+    """Measures schedules of `func`. Use it as a context manager, so that workers end.
+
+    func       the unscheduled program, whose results are the truth
+    target     text of the target, handed to the builder
+    reference  inputs and expected results; None: made by `make_oracle` at the first use
+    sizes      values of symbolic sizes, used when the reference is made here
+    builder    "module:function" that turns (text, target) into a kernel, see `measure.job`
+    report     told about waits
+
+    Raises MeasureError when the set-up is broken, such as a worker that cannot start.
+    """
+
+    def __init__(
+        self,
+        func: PrimFunc,
+        target: object = "c",
+        settings: MeasureSettings | None = None,
+        *,
+        reference: Reference | None = None,
+        sizes: Mapping[str, int] | None = None,
+        builder: str = DEFAULT_BUILDER,
+        report: Report | None = None,
+        lock: Path | None = None,
+    ) -> None:
+        self.func = func
+        self.target = str(target)
+        self.settings = settings or MeasureSettings()
+        self._sizes = sizes
+        self._builder = builder
+        self._report = report
+        self._lock = lock
+        self._folder = tempfile.TemporaryDirectory(prefix="tensorir-measure-")
+        self._reference = reference
+        self._runner: WorkerProcess | None = None
+        self._builders: BuilderPool | None = None
+
+    def __enter__(self) -> Measurer:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers and delete the temporary files."""
+        for worker in (self._runner, self._builders):
+            if worker is not None:
+                worker.close()
+        self._runner = self._builders = None
+        self._folder.cleanup()
+
+    @property
+    def reference(self) -> Reference:
+        """Inputs and expected results; made at the first use."""
+        if self._reference is None:
+            from autotune.oracle import make_oracle
+
+            self._reference = make_oracle(self.func, self.settings.seed, self._sizes)
+        return self._reference
+
+    def measure(
+        self,
+        programs: Sequence[Program],
+        *,
+        incumbent: float | None = None,
+        check: bool = True,
+        min_ms: float | None = None,
+        repeats: int | None = None,
+        on_result: OnResult | None = None,
+    ) -> list[MeasureResult]:
+        """The result of each program, in order.
+
+        incumbent  best time so far, seconds: far slower candidates are stopped early ("pruned");
+                   within the batch, better times take its place
+        min_ms     and `repeats` override the settings, to time finalists for longer
+        on_result  called with (position, result) as soon as each is known
+        """
+        texts = [program_text(program) for program in programs]
+        runner = self._start_runner()
+        built = self._build(texts)
+        results = []
+        for index, (text, (result, source)) in enumerate(zip(texts, built, strict=True)):
+            if result.ok:
+                message = self._message(text, source, incumbent, check, min_ms, repeats)
+                with machine_lock(report=self._report, path=self._lock):
+                    measured = self._run(runner, message)
+                seconds = result.build_seconds or measured.build_seconds
+                result = replace(measured, build_seconds=seconds)
+            if result.ok and result.median is not None:
+                incumbent = min(result.median, incumbent or result.median)
+            results.append(result)
+            if on_result is not None:
+                on_result(index, result)
+        return results
+
+    def race(
+        self, programs: Sequence[Program], rounds: int = 20, min_ms: float = 5.0
+    ) -> list[tuple[float, ...]]:
+        """Block times (seconds per call) of programs that were measured "ok" before.
+
+        All are timed in turn, in a new random order each round, so that drift of the machine hits
+        all alike. Raises MeasureError if one of them fails now.
+        """
+        texts = [program_text(program) for program in programs]
+        message = {
+            "op": "race", "texts": texts, "rounds": rounds, "min_ms": min_ms,
+            "seed": self.settings.seed,
+        }  # fmt: skip
+        with machine_lock(report=self._report, path=self._lock):
+            reply = self._start_runner().request(message, self._limits())
+        if reply.outcome != "answer" or reply.data["status"] != "ok":
+            raise MeasureError(
+                f"a finalist failed in the race, though not before: {reply.outcome} in phase"
+                f" {reply.phase!r} {reply.data.get('error', reply.error)}"
+            )
+        return [tuple(times) for times in reply.data["race"]]
+
+    def _build(self, texts: Sequence[str]) -> list[tuple[MeasureResult, str | None]]:
+        """Result and source text of building ahead; nothing when the runner is to build itself."""
+        jobs = min(self.settings.build_jobs or usable_cores(), len(texts))
+        if jobs < 2:
+            return [(MeasureResult("ok"), None)] * len(texts)
+        if self._builders is None:
+            self._builders = BuilderPool(
+                self.settings.build_jobs or usable_cores(),
+                self._start_message(None),
+                {"OMP_NUM_THREADS": "1"},
+                self._limits(),
+                self.settings.restart_every,
+            )
+        with machine_lock(shared=True, report=self._report, path=self._lock):
+            replies = self._builders.build(texts)
+        return [(self._result(reply), reply.data.get("source")) for reply in replies]
+
+    def _run(self, runner: WorkerProcess, message: Mapping[str, Any]) -> MeasureResult:
+        """Measure one candidate; a crash is blamed on it only if it crashes a fresh worker."""
+        if runner.requests >= self.settings.restart_every:
+            runner.kill()
+        used = runner.requests > 0
+        reply = runner.request(message, self._limits())
+        if reply.outcome == "died" and used:
+            reply = runner.request(message, self._limits())
+        result = self._result(reply)
+        if result.status not in SOUND:
+            runner.kill()
+        return result
+
+    def _result(self, reply: Reply) -> MeasureResult:
+        if reply.outcome == "answer":
+            return MeasureResult.from_json(reply.data)
+        if reply.phase == "start":
+            raise MeasureError(f"the measuring worker does not start: {reply.error}")
+        if reply.outcome == "died":
+            return MeasureResult("crash", f"in phase {reply.phase!r}, {reply.error}")
+        if reply.phase == "build":
+            limit = self.settings.build_timeout_s
+            return MeasureResult("build_timeout", f"the build took longer than {limit:g} s")
+        limit = self.settings.timeout_s
+        return MeasureResult("run_timeout", f"no answer for {limit:g} s in phase {reply.phase!r}")
+
+    def _message(
+        self,
+        text: str,
+        source: str | None,
+        incumbent: float | None,
+        check: bool,
+        min_ms: float | None,
+        repeats: int | None,
+    ) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "op": "measure",
+            "text": text,
+            "source": source,
+            "check": check,
+            "prune_above": None if incumbent is None else incumbent * settings.prune_factor,
+            "min_ms": settings.min_ms if min_ms is None else min_ms,
+            "repeats": repeats or settings.repeats,
+            "budget_s": settings.timeout_s / 2,
+        }
+
+    def _limits(self) -> dict[str, float]:
+        run = self.settings.timeout_s
+        build = self.settings.build_timeout_s
+        return {"start": START_SECONDS, "build": build, "check": run, "time": run}
+
+    def _start_message(self, reference: Path | None) -> dict[str, Any]:
+        return {
+            "builder": self._builder,
+            "target": self.target,
+            "definition": str(self.func),
+            "reference": None if reference is None else str(reference),
+        }
+
+    def _env(self) -> dict[str, str]:
+        env = {"OMP_DYNAMIC": "false", "OMP_PROC_BIND": "close"}
+        if self.settings.threads is not None:
+            env["OMP_NUM_THREADS"] = str(self.settings.threads)
+        return env
+
+    def _start_runner(self) -> WorkerProcess:
+        if self._runner is None:
+            path = Path(self._folder.name) / "reference.npz"
+            if not path.parent.exists():
+                raise MeasureError("the measurer is closed: make a new one")
+            self.reference.save(path)
+            self._runner = WorkerProcess(self._start_message(path), self._env())
+        return self._runner
+
+
+def program_text(program: Program) -> str:
+    """The printed program, from which a worker makes the same program again."""
+    if isinstance(program, str):
+        return program
+    return str(program if isinstance(program, PrimFunc) else program.func)
+
+
+def usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,216 @@
+"""A worker process behind pipes: it may crash or hang, and the caller only gets an answer.
+
+Requests and answers are JSON lines. The worker has a session of its own, so that Ctrl-C reaches
+only us, and dies with us (see `worker.tie_to_parent`), so that nothing is orphaned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+from autotune.errors import MeasureError
+
+STDERR_CHARS = 2000
+
+
+@dataclass(frozen=True)
+class Reply:
+    """`outcome` is "answer", "died" or "timeout"; `phase` is what the worker did last."""
+
+    outcome: str
+    phase: str
+    data: Mapping[str, Any]
+    error: str = ""
+
+
+class WorkerProcess:
+    """One worker, started at the first request and again after it died or was killed.
+
+    start_message  sent first to every new process
+    env            environment variables on top of ours
+    """
+
+    def __init__(self, start_message: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        self.start_message = start_message
+        self.env = env
+        self.requests = 0
+        """Requests that the present process has answered."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline = -1
+        self._log: IO[bytes] | None = None
+        self._pending = b""
+        self._closed = False
+        self._state = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def request(self, message: Mapping[str, Any], limits: Mapping[str, float]) -> Reply:
+        """Send a message and wait for its answer.
+
+        `limits` gives the seconds that each phase may take; a phase begins when the worker names
+        it, the first one ("start") at once. A worker that is late is killed.
+        """
+        self._ensure_started()
+        if not self._send(message):
+            return self._bury("start")
+        phase, deadline = "start", time.monotonic() + limits["start"]
+        while True:
+            line = self._read_line(deadline)
+            if line is None:
+                self.kill()
+                return Reply("timeout", phase, {}, self._stderr())
+            if not line:
+                return self._bury(phase)
+            data = json.loads(line)
+            if "phase" not in data:
+                self.requests += 1
+                return Reply("answer", phase, data)
+            phase = data["phase"]
+            deadline = time.monotonic() + limits[phase]
+
+    def kill(self) -> None:
+        """Kill the process and all it started; the next request starts a new one."""
+        with self._state:
+            process, self._process = self._process, None
+        if process is None:
+            return
+        _kill_group(process.pid)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                _close_quietly(pipe)
+        os.close(self._lifeline)
+
+    def interrupt(self) -> None:
+        """From another thread: kill the process for good; the thread in `request` gets a reply."""
+        with self._state:
+            self._closed = True
+            process = self._process
+        if process is not None:
+            _kill_group(process.pid)
+
+    def close(self) -> None:
+        """Kill the process for good; a later request raises MeasureError."""
+        self._closed = True
+        self.kill()
+        if self._log is not None:
+            self._log.close()
+
+    def _ensure_started(self) -> None:
+        if self._closed:
+            raise MeasureError("the measuring worker is closed")
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.kill()
+        if self._log is None:
+            self._log = tempfile.TemporaryFile()
+        self._log.truncate(0)
+        self._pending, self.requests = b"", 0
+        read_end, self._lifeline = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "autotune.measure.worker", str(read_end)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    **self.env,
+                },
+                pass_fds=(read_end,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(read_end)
+        with self._state:
+            self._process = process
+        if self._closed:
+            self.kill()
+            raise MeasureError("the measuring worker is closed")
+        self._send(self.start_message)
+
+    def _send(self, message: Mapping[str, Any]) -> bool:
+        process = self._process
+        if process is None or process.stdin is None:
+            return False
+        try:
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.flush()
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def _read_line(self, deadline: float) -> bytes | None:
+        """The next line; b"" when the worker is gone, None when the deadline has passed."""
+        process = self._process
+        if process is None or process.stdout is None:
+            return b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._pending:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    return None
+                data = os.read(process.stdout.fileno(), 65536)
+                if not data:
+                    return b""
+                self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line
+
+    def _bury(self, phase: str) -> Reply:
+        """The reply for a process that is gone."""
+        process = self._process
+        code = None
+        if process is not None:
+            try:
+                code = process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                pass
+        self.kill()
+        return Reply("died", phase, {}, f"the process {_describe(code)}\n{self._stderr()}".strip())
+
+    def _stderr(self) -> str:
+        if self._log is None or self._log.closed:
+            return ""
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - STDERR_CHARS))
+        return self._log.read().decode(errors="replace").strip()
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _describe(code: int | None) -> str:
+    if code is None:
+        return "was killed"
+    if code < 0:
+        try:
+            return f"died of {signal.Signals(-code).name}"
+        except ValueError:
+            return f"died of signal {-code}"
+    return f"ended with exit status {code}"
+
+
+def _close_quietly(pipe: IO[bytes]) -> None:
+    try:
+        pipe.close()
+    except OSError:
+        pass

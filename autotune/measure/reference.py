@@ -1,0 +1,181 @@
+"""Inputs for a program, the results expected for them, and how far a result may be from those.
+
+Float inputs are multiples of 1/8 in [-1, 1], which all float types hold exactly. Sums of products
+of them stay exact in float32 up to 2**18 terms, so for plain contractions every order of summation
+gives the very same bits and the tolerance hides nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.errors import MeasureError
+from tensorir import (
+    Block,
+    Buffer,
+    IterKind,
+    PrimFunc,
+    Var,
+    const,
+    dtype,
+    int_value,
+    substitute,
+    walk,
+)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Arrays by parameter name; bfloat16 is held as uint16.
+
+    names      parameters in call order
+    dtypes     IR types by name
+    inputs     what the kernel reads
+    expected   what it must write
+    tolerance  largest absolute error, an array that broadcasts against the expected one
+    """
+
+    names: tuple[str, ...]
+    dtypes: Mapping[str, str]
+    inputs: Mapping[str, np.ndarray]
+    expected: Mapping[str, np.ndarray]
+    tolerance: Mapping[str, np.ndarray]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        arrays = {"names": np.array(self.names), "types": np.array(list(self.dtypes.values()))}
+        for group in ("inputs", "expected", "tolerance"):
+            arrays.update({f"{group}.{k}": v for k, v in getattr(self, group).items()})
+        np.savez(path, **arrays)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Reference:
+        with np.load(path) as file:
+            names = tuple(str(n) for n in file["names"])
+            groups: dict[str, dict[str, np.ndarray]] = {
+                "inputs": {}, "expected": {}, "tolerance": {}
+            }  # fmt: skip
+            for key in file.files:
+                group, _, name = key.partition(".")
+                if name:
+                    groups[group][name] = file[key]
+            types = dict(zip(names, (str(t) for t in file["types"]), strict=True))
+        return cls(names, types, groups["inputs"], groups["expected"], groups["tolerance"])
+
+    def error(self, name: str, found: np.ndarray) -> tuple[float, float, tuple[int, ...] | None]:
+        """(largest error, its tolerance, the first index beyond tolerance or None) of an output.
+
+        A NaN agrees with a NaN and an infinity with itself only.
+        """
+        kind = self.dtypes[name]
+        if np.array_equal(found, self.expected[name]):
+            return 0.0, float(np.max(self.tolerance[name], initial=0.0)), None
+        got, want = as_comparable(found, kind), as_comparable(self.expected[name], kind)
+        allowed = np.broadcast_to(self.tolerance[name], want.shape)
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.where(same, 0.0, np.abs(got - want))
+        error = np.where(np.isnan(error), np.inf, error)
+        bad = np.flatnonzero(~(error <= allowed))
+        if not error.size:
+            return 0.0, 0.0, None
+        place = int(bad[0]) if bad.size else int(np.argmax(error))
+        index = tuple(int(i) for i in np.unravel_index(place, want.shape))
+        return float(error.max()), float(allowed[index]), index if bad.size else None
+
+
+def draw_inputs(
+    func: PrimFunc, seed: int = 0, sizes: Mapping[str, int] | None = None, positive: bool = False
+) -> dict[str, np.ndarray]:
+    """Random arrays for the inputs of `func`; `positive` keeps floats away from zero and below.
+
+    Raises MeasureError for a symbolic size that `sizes` does not give.
+    """
+    rng = np.random.default_rng(seed)
+    return {p.name: _draw(p, concrete_shape(p, sizes), rng, positive) for p in func.inputs}
+
+
+def make_reference(
+    func: PrimFunc, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
+) -> Reference:
+    """The reference with these inputs and these results of the unscheduled program."""
+    length = _reduction_length(func)
+    tolerance = {
+        b.name: _tolerance(func, b, as_comparable(outputs[b.name], b.dtype), length)
+        for b in func.outputs
+    }
+    names = tuple(p.name for p in func.params)
+    types = {p.name: p.dtype for p in func.params}
+    return Reference(names, types, dict(inputs), dict(outputs), tolerance)
+
+
+def concrete_shape(buffer: Buffer, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
+    """The shape of a parameter as integers, with `sizes` for its symbolic sizes."""
+    values = {Var(n, dtype.INDEX): const(v, dtype.INDEX) for n, v in (sizes or {}).items()}
+    shape = []
+    for size in buffer.shape:
+        value = int_value(substitute(size, values))
+        if value is None:
+            raise MeasureError(
+                f"parameter {buffer.name!r} has the symbolic size {size!r}: give a number for it"
+                " in `sizes`"
+            )
+        shape.append(value)
+    return tuple(shape)
+
+
+def as_comparable(values: np.ndarray, kind: str) -> np.ndarray:
+    """The values as float64, or as wide integers, so that a difference cannot overflow."""
+    if kind == "bfloat16":
+        values = (values.astype(np.uint32) << 16).view(np.float32)
+    if kind == "bool":
+        return values.view(np.uint8).astype(np.float64)
+    return values.astype(np.longdouble if dtype.bits(kind) == 64 else np.float64)
+
+
+def _draw(
+    buffer: Buffer, shape: tuple[int, ...], rng: np.random.Generator, positive: bool
+) -> np.ndarray:
+    kind = buffer.dtype
+    if dtype.is_bool(kind):
+        return rng.integers(0, 2, shape).astype(bool)
+    low = 1 if positive else -8
+    if not dtype.is_float(kind):
+        low = 0 if dtype.is_unsigned(kind) else low
+        return rng.integers(low, 9, shape).astype(dtype.numpy_dtype(kind))
+    values = np.asarray(rng.integers(low, 9, shape) / 8)
+    if kind == "bfloat16":
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype(dtype.numpy_dtype(kind))
+
+
+def _tolerance(func: PrimFunc, output: Buffer, want: np.ndarray, length: int) -> np.ndarray:
+    """c * eps * (|expected| + their root mean square), c growing with the root of the number of
+    terms: rounding errors of a sum behave like a random walk over partial sums of that size."""
+    if not dtype.is_float(output.dtype):
+        return np.zeros((), np.float64)
+    kinds = {b.dtype for b in (*func.buffers, output) if dtype.is_float(b.dtype)}
+    eps = max(_EPS[kind] for kind in kinds)
+    finite = np.where(np.isfinite(want), want, 0.0).astype(np.float64)
+    scale = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+    tiny = float(np.finfo(np.float32).tiny)
+    return np.asarray((64 + 8 * length**0.5) * eps * (np.abs(finite) + scale) + tiny)
+
+
+_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+def _reduction_length(func: PrimFunc) -> int:
+    """The most terms that one block reduces; a symbolic extent counts as 1024."""
+    longest = 1
+    for stmt in walk(func.body):
+        if isinstance(stmt, Block):
+            terms = 1
+            for it in stmt.iters:
+                if it.kind is IterKind.REDUCE:
+                    terms *= int_value(it.extent) or 1024
+            longest = max(longest, terms)
+    return longest

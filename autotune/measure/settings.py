@@ -1,0 +1,86 @@
+"""How candidates are measured, and what a measurement gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from autotune.errors import MeasureError
+from autotune.records import Verdict
+
+
+@dataclass(frozen=True)
+class MeasureSettings:
+    """How long, how often and how strictly; times in seconds unless the name says otherwise.
+
+    min_ms           least duration of a block of calls, milliseconds
+    repeats          blocks per candidate
+    timeout_s        longest time a candidate may run without an answer before it is killed
+    build_timeout_s  longest time of one build
+    prune_factor     stop a candidate whose first calls are this many times the incumbent
+    threads          OpenMP threads of the kernels; None leaves the choice to the runtime
+    build_jobs       builds at a time; None means one per usable processor
+    restart_every    candidates after which the worker is renewed, so that memory cannot grow
+    seed             of the random inputs
+    """
+
+    min_ms: float = 10.0
+    repeats: int = 5
+    timeout_s: float = 10.0
+    build_timeout_s: float = 60.0
+    prune_factor: float = 3.0
+    threads: int | None = None
+    build_jobs: int | None = None
+    restart_every: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("repeats", "timeout_s", "build_timeout_s", "restart_every"):
+            if getattr(self, name) <= 0:
+                raise MeasureError(f"{name} must be positive, not {getattr(self, name)!r}")
+        if self.min_ms < 0:
+            raise MeasureError(f"min_ms must not be negative, not {self.min_ms!r}")
+        if self.prune_factor <= 1:
+            raise MeasureError(f"prune_factor must be above 1, not {self.prune_factor!r}")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class MeasureResult:
+    """The outcome of one candidate.
+
+    status         one of `autotune.records.STATUSES`
+    error          the text of a failure
+    times          seconds per call, one for each block; `median` is their median
+    verdict        comparison with the expected result
+    build_seconds  of lowering and compiling; run_seconds of checking and timing
+    source_hash    of the source text that was compiled
+    """
+
+    status: str
+    error: str = ""
+    times: tuple[float, ...] = ()
+    median: float | None = None
+    verdict: Verdict = field(default_factory=Verdict)
+    build_seconds: float | None = None
+    run_seconds: float | None = None
+    source_hash: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MeasureResult:
+        """The result in the answer of a worker."""
+        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        verdict = Verdict(**data.get("verdict", {}))
+        return cls(**{**known, "verdict": verdict, "times": tuple(data.get("times", ()))})
+
+    def record_fields(self) -> dict[str, Any]:
+        """The fields of a `Record` that the measurement determines."""
+        names = ("status", "error", "times", "median", "verdict", "build_seconds", "source_hash")
+        return {name: getattr(self, name) for name in names}

@@ -1,0 +1,89 @@
+"""From a function to its search space: groups, the plans that fit each, and their combinations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import islice, product
+
+from autotune.choices import Choice
+from autotune.rules.group import find_groups, inline_stages
+from autotune.rules.plan import Machine, Plan, Values
+from autotune.rules.rows import rows_plans
+from autotune.rules.spatial import spatial_plans
+from autotune.rules.tiled import tiled_plans
+from autotune.space import Candidate, Sketch, Space
+from schedule import Schedule
+from tensorir import PrimFunc, Target
+
+RULES: tuple[Callable[..., Sequence[Plan]], ...] = (tiled_plans, rows_plans)
+"""Rules for reductions, preferred first; blocks that none of them takes get spatial_plans."""
+
+MAX_SKETCHES = 16
+
+
+def machine_of(target: Target) -> Machine:
+    """What the rules need to know; `target` must be resolved (backends.resolve)."""
+    bits = target.vector_bits or 128
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Machine(
+        lanes=bits // 32,
+        registers=32 if bits == 512 else 16,
+        threads=target.threads or cores or 1,
+        l1_bytes=32 << 10,
+        l2_bytes=1 << 20,
+    )
+
+
+def make_space(func: PrimFunc, machine: Machine) -> Space:
+    """The sketches of a function; the first is the one that the default schedule comes from."""
+    base = Schedule(func)
+    inline_stages(base)
+    options: list[Sequence[Plan]] = []
+    for group in find_groups(base):
+        plans = [plan for rule in RULES for plan in rule(base, group, machine)]
+        options.append(plans or spatial_plans(base, group, machine))
+    combinations = islice(product(*options), MAX_SKETCHES)
+    return Space([_sketch(base, plans) for plans in combinations])
+
+
+def _sketch(base: Schedule, plans: Sequence[Plan]) -> Sketch:
+    choices: list[Choice] = [choice for plan in plans for choice in plan.choices]
+
+    def build(values: Values) -> Schedule:
+        sch = base.copy()
+        for plan in plans:
+            plan.apply(sch, values)
+        return sch
+
+    def feasible(values: Values) -> bool:
+        return all(plan.feasible(values) for plan in plans)
+
+    name = "+".join(f"{plan.group.block}:{plan.name}" for plan in plans)  # type: ignore[attr-defined]
+    return PlannedSketch(name, tuple(choices), build, feasible, plans)
+
+
+class PlannedSketch(Sketch):
+    """A sketch made of plans; it knows its default values."""
+
+    def __init__(
+        self,
+        name: str,
+        choices: tuple[Choice, ...],
+        build: Callable[[Values], Schedule],
+        feasible: Callable[[Values], bool],
+        plans: Sequence[Plan],
+    ) -> None:
+        super().__init__(name, choices, build, feasible)
+        self.plans = plans
+
+    def default(self) -> dict[str, object]:
+        return {k: v for plan in self.plans for k, v in plan.default().items()}
+
+
+def default_candidate(space: Space) -> Candidate:
+    """The candidate that needs no tuning: the first sketch with its default values."""
+    sketch = space.sketches[0]
+    assert isinstance(sketch, PlannedSketch)
+    values = sketch.default()
+    return Candidate(sketch.name, tuple(values[c.name] for c in sketch.choices))

@@ -1,0 +1,183 @@
+"""Groups: the units that sketch rules schedule. A group is a block and what is fused with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from schedule import Schedule
+from tensorir import (
+    Analyzer,
+    Block,
+    Buffer,
+    Call,
+    Expr,
+    IterKind,
+    Load,
+    Select,
+    Store,
+    Var,
+    const,
+    int_value,
+    loads,
+    stmt_exprs,
+    substitute,
+    variables,
+    walk,
+    walk_exprs,
+)
+
+SYMBOLIC_SIZE = 256
+"""The extent assumed for a symbolic size when work is estimated."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A block, the elementwise consumer that can be fused behind it, and padding before it."""
+
+    block: str
+    epilogue: str | None = None
+    padding: tuple[str, ...] = ()
+
+
+def body_loads(block: Block) -> list[Load]:
+    """The distinct loads in the body of a block, without those of what it stores to."""
+    written = {s.buffer for s in walk(block.body) if isinstance(s, Store)}
+    found: dict[Load, None] = {}
+    for stmt in walk(block.body):
+        for e in stmt_exprs(stmt):
+            found.update((n, None) for n in loads(e) if n.buffer not in written)
+    return list(found)
+
+
+def size(extent: Expr) -> int:
+    """An extent as a number; symbolic ones count as SYMBOLIC_SIZE."""
+    known = int_value(extent)
+    return SYMBOLIC_SIZE if known is None else known
+
+
+def instances(block: Block, kind: IterKind | None = None) -> int:
+    """How often a block runs, or how many values its variables of one kind take."""
+    return prod(size(it.extent) for it in block.iters if kind is None or it.kind is kind)
+
+
+def output_store(block: Block) -> Store | None:
+    """The only store of a block."""
+    return block.body if isinstance(block.body, Store) else None
+
+
+def is_padding(block: Block) -> bool:
+    """Whether a block copies one buffer with a fill value around it."""
+    store = output_store(block)
+    if store is None or block.is_reduction or not isinstance(store.value, Select):
+        return False
+    sides = (store.value.a, store.value.b)
+    return any(isinstance(s, Load) for s in sides) and len(list(loads(store.value))) == 1
+
+
+def is_cheap(block: Block) -> bool:
+    """Whether computing the block's value again costs less than keeping it."""
+    return not any(
+        isinstance(node, Call) or (isinstance(node, Select) and not is_padding(block))
+        for stmt in walk(block.body)
+        for e in stmt_exprs(stmt)
+        for node in walk_exprs(e)
+    )
+
+
+def inline_stages(sch: Schedule) -> None:
+    """Inline the stages that are cheaper computed in place than stored.
+
+    These are elementwise stages that feed elementwise stages, and cheap ones that feed a
+    reduction which reads each of their elements about once.
+    """
+    for name in sch.get_blocks():
+        block = sch.state.block(name)
+        if block.is_reduction or output_store(block) is None or is_padding(block):
+            continue
+        users = [sch.state.block(user) for user in sch.get_consumers(name)]
+        if not users or any(b in sch.func.params for b in _stored(block)):
+            continue
+        single = len(users) == 1 or is_cheap(block)
+        if single and all(instances(u) <= 2 * instances(block) for u in users):
+            if not (any(u.is_reduction for u in users) and _reads_reduction(sch, name)):
+                sch.compute_inline(name)
+
+
+def _stored(block: Block) -> list[Buffer]:
+    return [s.buffer for s in walk(block.body) if isinstance(s, Store)]
+
+
+def _reads_reduction(sch: Schedule, name: str) -> bool:
+    """Whether a stage is the natural epilogue of a reduction of its own shape."""
+    block = sch.state.block(name)
+    return any(
+        producer.is_reduction and instances(producer, IterKind.SPATIAL) == instances(block)
+        for producer in map(sch.state.block, sch.get_producers(name))
+    )
+
+
+def find_groups(sch: Schedule) -> list[Group]:
+    """The blocks of a schedule, in program order, with epilogues and padding put to their groups."""
+    taken: set[str] = set()
+    groups: list[Group] = []
+    for name in sch.get_blocks():
+        block = sch.state.block(name)
+        if name in taken or is_padding(block) and _feeds_reduction(sch, name):
+            continue
+        epilogue = _epilogue(sch, name) if block.is_reduction else None
+        padding = tuple(
+            p
+            for p in sch.get_producers(name)
+            if block.is_reduction and is_padding(sch.state.block(p)) and _feeds_reduction(sch, p)
+        )
+        taken.update(padding, [epilogue] if epilogue else [])
+        groups.append(Group(str(name), epilogue, tuple(map(str, padding))))
+    return groups
+
+
+def _feeds_reduction(sch: Schedule, name: str) -> bool:
+    users = sch.get_consumers(name)
+    return len(users) == 1 and sch.state.block(users[0]).is_reduction
+
+
+def _epilogue(sch: Schedule, name: str) -> str | None:
+    """The elementwise stage that alone reads what a reduction makes, element by element."""
+    users = sch.get_consumers(name)
+    store = output_store(sch.state.block(name))
+    if len(users) != 1 or store is None or store.buffer in sch.func.params:
+        return None
+    user = sch.state.block(users[0])
+    if user.is_reduction or output_store(user) is None:
+        return None
+    spatial = {it.var for it in user.iters}
+    reads = [n for n in body_loads(user) if n.buffer is store.buffer]
+    plain = all(all(i in spatial or int_value(i) == 0 for i in n.indices) for n in reads)
+    once = instances(user) == instances(sch.state.block(name), IterKind.SPATIAL)
+    return str(user.name) if plain and once and len(reads) == 1 else None
+
+
+def stride_in(load: Load, var: Var, block: Block) -> int | None:
+    """How far apart in memory the elements of neighbouring values of `var` lie; None if unknown.
+
+    0 where the load does not depend on the variable, 1 where it is contiguous.
+    """
+    step = 1
+    total = 0
+    for index, extent in zip(reversed(load.indices), reversed(load.buffer.shape)):
+        if var in variables(index):
+            coefficient = _coefficient(index, var)
+            if coefficient is None:
+                return None
+            total += coefficient * step
+        step *= size(extent)
+    return total
+
+
+def _coefficient(index: Expr, var: Var) -> int | None:
+    """The factor of `var` in a linear index."""
+    at = [substitute(index, {var: const(value)}) for value in (0, 1, 2)]
+    analyzer = Analyzer()
+    first = int_value(analyzer.simplify(at[1] - at[0]))
+    second = int_value(analyzer.simplify(at[2] - at[1]))
+    return first if first is not None and first == second else None

@@ -1,0 +1,61 @@
+"""Small steps that the rules share, all made of primitives."""
+
+from __future__ import annotations
+
+from math import prod
+
+from autotune.rules.group import size
+from autotune.rules.plan import Machine
+from schedule import LoopRef, Schedule
+from tensorir import Block, For, ForKind, Store, Var, variables, walk
+
+
+def loops_by_variable(sch: Schedule, block: str) -> dict[str, str]:
+    """From the block variable's name to the one loop that it is bound to, where it is just that."""
+    node = sch.state.block(block)
+    return {it.var.name: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
+
+
+def own_loop_names(sch: Schedule, block: str) -> list[LoopRef]:
+    """The loops around a block, innermost last, that hold no other block."""
+    return [LoopRef(f.name) for f in own_loops(sch, block)]
+
+
+def own_loops(sch: Schedule, block: str) -> list[For]:
+    found = []
+    for loop in sch.state.loops_around(block):
+        if sum(isinstance(node, Block) for node in walk(loop)) == 1:
+            found.append(loop)
+    return found
+
+
+def finish_nest(sch: Schedule, block: str, machine: Machine, unroll_rows: int) -> None:
+    """Vectorize the innermost loop of a block that copies or finishes, unroll a few rows around.
+
+    The innermost loop is vectorized where the stored elements are contiguous along it, cut to a
+    multiple of the vector width first. Rows are unrolled if there are at most `unroll_rows`.
+    """
+    loops = [f for f in own_loops(sch, block) if f.kind is ForKind.SERIAL]
+    if not loops or not _contiguous(sch.state.block(block), loops[-1]):
+        return
+    inner, rows = loops[-1], loops[:-1]
+    extent = inner.const_extent
+    if extent is None or extent > 8 * machine.lanes:
+        last = sch.split(inner.name, [None, 4 * machine.lanes])[-1]
+    else:
+        last = LoopRef(inner.name)
+    sch.vectorize(last)
+    if rows and prod(size(f.extent) for f in rows) <= unroll_rows:
+        for loop in rows:
+            sch.unroll(LoopRef(loop.name))
+
+
+def _contiguous(block: Block, loop: For) -> bool:
+    """Whether the last index of every store moves by one element with the loop."""
+    bindings = {it.var: it.binding for it in block.iters}
+    for stmt in walk(block.body):
+        if isinstance(stmt, Store):
+            last = stmt.indices[-1] if stmt.indices else None
+            if not isinstance(last, Var) or loop.var not in variables(bindings[last]):
+                return False
+    return True

@@ -1,0 +1,42 @@
+"""Plan: one way to schedule one group, with its choices open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from autotune.choices import Choice
+from schedule import Schedule
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the rules need to know of the target."""
+
+    lanes: int
+    registers: int
+    threads: int
+    l1_bytes: int
+    l2_bytes: int
+
+
+class Plan(Protocol):
+    """A rule applied to a group: `choices` are its open decisions, named `<block>.<what>`."""
+
+    name: str
+    choices: tuple[Choice, ...]
+
+    def default(self) -> dict[str, Any]:
+        """Values that are good without tuning."""
+        ...
+
+    def feasible(self, values: Values) -> bool:
+        """A cheap test before any program is built."""
+        ...
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        """Schedule the group with every choice made."""
+        ...

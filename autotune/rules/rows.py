@@ -1,0 +1,134 @@
+"""Reductions along contiguous memory: partial sums in vector lanes (rfactor), several rows at once.
+
+For matrix-vector products, row sums, norms and products with a transposed operand. The reduction
+is split into lanes by rfactor, so results are reassociated; rows share the loads of what they all
+read, and give the adders independent work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from autotune.choices import Categorical, Choice
+from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
+from autotune.rules.nest import finish_nest, loops_by_variable
+from autotune.rules.plan import Machine, Values
+from schedule import LoopRef, Schedule
+from tensorir import BinOp, Block, IterKind, Load, Store, dtype, variables
+
+SMALL_WORK = 100_000
+ROWS = (1, 2, 3, 4, 5, 6, 8)
+
+
+@dataclass(frozen=True)
+class RowsPlan:
+    """Rows are spread over threads; each task reduces `rows` of them with `width` lanes each."""
+
+    group: Group
+    machine: Machine
+    reduce: tuple[str, ...]
+    choices: tuple[Choice, ...]
+    large: bool
+    name: str = "rows"
+
+    def key(self, what: str) -> str:
+        return f"{self.group.block}.{what}"
+
+    def default(self) -> dict[str, Any]:
+        values = {
+            self.key("rows"): 4,
+            self.key("width"): 2 * self.machine.lanes,
+            self.key("threads"): "parallel" if self.large else "serial",
+        }
+        return {
+            c.name: values[c.name] if c.contains(values[c.name]) else c.neighbors(values[c.name])[0]
+            for c in self.choices
+        }
+
+    def feasible(self, values: Values) -> bool:
+        vectors = values[self.key("rows")] * values[self.key("width")] / self.machine.lanes
+        return bool(vectors <= self.machine.registers)
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        block = self.group.block
+        rows, width = values[self.key("rows")], values[self.key("width")]
+        names = loops_by_variable(sch, block)
+        _, lane = sch.split(names[self.reduce[-1]], [None, width])
+        partial = sch.rfactor(block, lane)
+        writer = self.group.epilogue or sch.cache_write(block, 0, "local")
+        spatial = [f for f in sch.get_loops(block)[:-1]]
+        row = sch.fuse(*spatial) if len(spatial) > 1 else (spatial or [None])[0]
+        if row is None:
+            self._one_row(sch, partial)
+            return
+        task, inner = sch.split(row, [None, rows])
+        lanes_loop = sch.get_loops(block)[-1]
+        sch.reorder(lanes_loop, inner)
+        sch.compute_at(partial, task)
+        self._partial_nest(sch, partial, task)
+        sch.unroll(inner)
+        sch.reverse_compute_at(writer, task)
+        finish_nest(sch, writer, self.machine, unroll_rows=16)
+        if values[self.key("threads")] == "parallel":
+            sch.parallel(task)
+
+    def _one_row(self, sch: Schedule, partial: str) -> None:
+        sch.vectorize(sch.get_loops(partial)[-1])
+
+    def _partial_nest(self, sch: Schedule, partial: str, task: LoopRef) -> None:
+        """Rows outside lanes, both inside the loops of the reduction."""
+        loops = sch.get_loops(partial)
+        own = loops[loops.index(task) + 1 :]
+        block = sch.state.block(partial)
+        reducing = [n for n in own if _is_reduce(block, n)]
+        others = [n for n in own if n not in reducing]
+        sch.reorder(*reducing, *others)
+        sch.vectorize(others[-1])
+        for loop in others[:-1]:
+            sch.unroll(loop)
+
+
+def _is_reduce(block: Block, loop: str) -> bool:
+    return any(
+        it.kind is IterKind.REDUCE and loop in {v.name for v in variables(it.binding)}
+        for it in block.iters
+    )
+
+
+def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
+    """A plan for a reduction by one associative operation whose last axis is contiguous."""
+    block = sch.state.block(group.block)
+    store = output_store(block)
+    if store is None or not block.is_reduction or not _single_reducer(store):
+        return []
+    reduce = [it for it in block.iters if it.kind is IterKind.REDUCE]
+    last = reduce[-1]
+    steps = [stride_in(load, last.var, block) for load in body_loads(block)]
+    if any(step is None or step not in (0, 1) for step in steps) or 1 not in steps:
+        return []
+    extent, lanes = size(last.extent), machine.lanes
+    if extent < 2 * lanes:
+        return []
+    widths = tuple(w for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes) if w <= extent)
+    count = prod(size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL)
+    choices: list[Choice] = [Categorical(f"{group.block}.width", widths)]
+    if count > 1:
+        options = tuple(r for r in ROWS if r <= count)
+        choices.append(Categorical(f"{group.block}.rows", options))
+        choices.append(Categorical(f"{group.block}.threads", ("parallel", "serial")))
+    large = instances(block) >= SMALL_WORK
+    axes = tuple(it.var.name for it in reduce)
+    return [RowsPlan(group, machine, axes, tuple(choices), large)]
+
+
+def _single_reducer(store: Store) -> bool:
+    """Whether rfactor takes the reduction."""
+    value = store.value
+    known = isinstance(value, BinOp) and value.op in ("+", "*", "min", "max", "and", "or")
+    if not known or dtype.lanes(store.buffer.dtype) != 1:
+        return False
+    assert isinstance(value, BinOp)
+    own = [p for p in (value.a, value.b) if isinstance(p, Load) and p.buffer is store.buffer]
+    return len(own) == 1

@@ -1,0 +1,80 @@
+"""Blocks without reuse: elementwise stages, and reductions that no better rule takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from autotune.choices import Categorical, Choice
+from autotune.rules.group import Group, instances, output_store
+from autotune.rules.nest import loops_by_variable
+from autotune.rules.plan import Machine, Values
+from schedule import LoopRef, Schedule, ScheduleError
+from tensorir import Block, IterKind, Var
+
+SMALL_STAGE = 32_768
+"""Instances below which a stage stays on one thread by default."""
+
+
+@dataclass(frozen=True)
+class SpatialPlan:
+    """Spread the outer axes over threads and vectorize the last one."""
+
+    group: Group
+    machine: Machine
+    choices: tuple[Choice, ...]
+    large: bool
+    name: str = "spatial"
+
+    def key(self, what: str) -> str:
+        return f"{self.group.block}.{what}"
+
+    def default(self) -> dict[str, Any]:
+        values = {
+            self.key("vector"): 4 * self.machine.lanes,
+            self.key("threads"): "parallel" if self.large else "serial",
+        }
+        return {choice.name: values[choice.name] for choice in self.choices}
+
+    def feasible(self, values: Values) -> bool:
+        return True
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        block = sch.state.block(self.group.block)
+        names = loops_by_variable(sch, self.group.block)
+        spatial = [LoopRef(names[it.var.name]) for it in block.iters if it.kind is IterKind.SPATIAL]
+        if not spatial:
+            return
+        outer, last = spatial[:-1], spatial[-1]
+        if _vectorizable(block):
+            pieces = sch.split(last, [None, values[self.key("vector")]])
+            outer, vector = [*outer, pieces[0]], pieces[1]
+            try:
+                sch.vectorize(vector)
+            except ScheduleError:
+                pass  # a dependence that the definition itself has; the loop stays as it is
+        else:
+            outer = spatial
+        if values[self.key("threads")] == "parallel":
+            sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
+
+
+def _vectorizable(block: Block) -> bool:
+    """Whether the last spatial axis is the last axis of what is stored."""
+    store = output_store(block)
+    if store is None or not store.indices:
+        return False
+    last = [it for it in block.iters if it.kind is IterKind.SPATIAL][-1]
+    return isinstance(store.indices[-1], Var) and store.indices[-1] is last.var
+
+
+def spatial_plans(sch: Schedule, group: Group, machine: Machine) -> list[SpatialPlan]:
+    """The plan that fits every block."""
+    block = sch.state.block(group.block)
+    lanes = machine.lanes
+    choices: list[Choice] = [
+        Categorical(f"{group.block}.vector", (lanes, 2 * lanes, 4 * lanes, 8 * lanes)),
+        Categorical(f"{group.block}.threads", ("parallel", "serial")),
+    ]
+    large = instances(block) >= SMALL_STAGE
+    return [SpatialPlan(group, machine, tuple(choices), large)]

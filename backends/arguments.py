@@ -1,0 +1,218 @@
+"""Checking the arguments of a call, in readable Python.
+
+The compiled entry makes the same checks in well under a microsecond and only says yes or no. After
+a no, this file finds the reason, or takes arguments that the entry does not know (DLPack).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from backends.signature import Param, Signature, dimension
+from tensorir import TensorIRError, Var, int_value
+from tensorir import dtype as dt
+
+Array = np.ndarray[Any, Any]
+Empty = Callable[[tuple[int, ...], str], Array]
+
+
+def wrong_count(signature: Signature, count: int) -> TensorIRError:
+    """The error of a call with `count` arguments, neither all of them nor the inputs alone."""
+    every, inputs = len(signature.params), len(signature.inputs)
+    reads = ", ".join(signature.params[i].name for i in signature.inputs)
+    all_names = ", ".join(p.name for p in signature.params)
+    return TensorIRError(
+        f"{signature.name}: {count} arguments given; expected {inputs} ({reads}) to allocate "
+        f"the outputs, or {every} ({all_names}) to write into them"
+    )
+
+
+def prepare(signature: Signature, args: Sequence[object]) -> tuple[list[Array], list[int]]:
+    """The arrays behind all arguments, and the sizes in the kernel's order.
+
+    Raises TensorIRError naming the kernel, the argument and the remedy. Nothing is copied.
+    """
+    arrays = [_adopt(signature, i, arg) for i, arg in enumerate(args)]
+    for i, array in enumerate(arrays):
+        _check_type(signature, i, array)
+    sizes = bind_sizes(signature, arrays)
+    for i, array in enumerate(arrays):
+        _check_memory(signature, i, array)
+    _check_overlap(signature, arrays)
+    return arrays, [sizes[var] for var in signature.sizes]
+
+
+def complete(signature: Signature, inputs: Sequence[object], empty: Empty) -> list[object]:
+    """All arguments: `inputs`, with every output made by `empty(shape, dtype)` at its place.
+
+    Raises TensorIRError where the shape of an input is wrong or leaves a size of an output open.
+    """
+    known: list[tuple[int, Array]] = []
+    for i, arg in zip(signature.inputs, inputs, strict=True):
+        known.append((i, _adopt(signature, i, arg)))
+    sizes: dict[Var, int] = {}
+    first: dict[Var, str] = {}
+    for i, array in known:
+        _bind(signature, i, array.shape, sizes, first)
+    given = iter(inputs)
+    result: list[object] = []
+    for param in signature.params:
+        if not param.is_output:
+            result.append(next(given))
+            continue
+        for dim in param.shape:
+            if isinstance(dim, Var) and dim not in sizes:
+                raise TensorIRError(
+                    f"{signature.name}: the inputs do not tell size {dim.name!r} of output "
+                    f"{param.name!r}; pass the output array too"
+                )
+        result.append(empty(signature.shape(param, sizes), param.dtype))
+    return result
+
+
+def bind_sizes(signature: Signature, arrays: Sequence[Array]) -> dict[Var, int]:
+    """The value of each symbolic size; raises TensorIRError for the first shape that is wrong."""
+    sizes: dict[Var, int] = {}
+    first: dict[Var, str] = {}
+    for i, array in enumerate(arrays):
+        _bind(signature, i, array.shape, sizes, first)
+    for i, array in enumerate(arrays):
+        _check_derived(signature, i, array.shape, sizes)
+    return sizes
+
+
+def _where(signature: Signature, position: int) -> str:
+    return f"{signature.name}: argument {signature.params[position].name!r} ({position})"
+
+
+def _adopt(signature: Signature, position: int, arg: object) -> Array:
+    """The NumPy array that shares the memory of `arg`."""
+    if isinstance(arg, np.ndarray):
+        return arg
+    where = _where(signature, position)
+    if hasattr(arg, "__dlpack__") and not isinstance(arg, np.generic):
+        try:
+            array: Array = np.from_dlpack(arg)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise TensorIRError(
+                f"{where}: the DLPack memory of this {type(arg).__name__} cannot be used: {error}; "
+                "the array has to be on the CPU, without gradient, in a type NumPy has"
+            ) from error
+        return _writable_view(arg, array)
+    try:
+        return np.asarray(memoryview(arg))  # type: ignore[arg-type]
+    except (TypeError, ValueError, NotImplementedError):
+        remedy = f"np.asarray(..., dtype={dt.numpy_dtype(signature.params[position].dtype).name!r})"
+        raise TensorIRError(
+            f"{where} is a {type(arg).__name__}, not an array; convert with {remedy}"
+        ) from None
+
+
+def _writable_view(arg: object, array: Array) -> Array:
+    """Old DLPack cannot say "writable" and NumPy assumes the worst; ask the owner by __array__."""
+    if array.flags.writeable or not hasattr(arg, "__array__"):
+        return array
+    other = np.asarray(arg)
+    same = other.ctypes.data == array.ctypes.data and other.strides == array.strides
+    return other if same and other.dtype == array.dtype else array
+
+
+def _check_type(signature: Signature, position: int, array: Array) -> None:
+    param = signature.params[position]
+    expected = dt.numpy_dtype(param.dtype)
+    if array.dtype == expected:
+        return
+    where = _where(signature, position)
+    if array.dtype == expected.newbyteorder("S"):
+        raise TensorIRError(
+            f"{where} has the byte order of another machine ({array.dtype.str}); "
+            f"convert with .astype({expected.name!r})"
+        )
+    note = " (the bits of bfloat16 in uint16)" if param.dtype == "bfloat16" else ""
+    remedy = ".view('uint16')" if note and array.itemsize == 2 else f".astype({expected.name!r})"
+    raise TensorIRError(
+        f"{where} has dtype {array.dtype}, expected {expected.name}{note}; convert with {remedy}"
+    )
+
+
+def _bind(
+    signature: Signature,
+    position: int,
+    shape: tuple[int, ...],
+    sizes: dict[Var, int],
+    first: dict[Var, str],
+) -> None:
+    """Check the rank and the plain dimensions of one shape; note the sizes that it tells."""
+    param = signature.params[position]
+    if len(shape) != len(param.shape):
+        raise _shape_error(signature, position, shape, "")
+    for axis, (dim, size) in enumerate(zip(param.shape, shape, strict=True)):
+        value = int_value(dim)
+        if value is not None and value != size:
+            raise _shape_error(signature, position, shape, f": dimension {axis} is not {value}")
+        if not isinstance(dim, Var):
+            continue
+        if dim in sizes and sizes[dim] != size:
+            clash = f": {dim.name} is {sizes[dim]} from {first[dim]!r} but {size} here"
+            raise _shape_error(signature, position, shape, clash)
+        sizes.setdefault(dim, size)
+        first.setdefault(dim, param.name)
+
+
+def _check_derived(
+    signature: Signature, position: int, shape: tuple[int, ...], sizes: dict[Var, int]
+) -> None:
+    """Check the dimensions that are expressions, such as n // 2 + 1."""
+    param = signature.params[position]
+    for axis, (dim, size) in enumerate(zip(param.shape, shape, strict=True)):
+        value = dimension(dim, sizes)
+        if value != size:
+            reason = f": dimension {axis} is {size}, and {dim!r} is {value}"
+            raise _shape_error(signature, position, shape, reason)
+
+
+def _shape_error(
+    signature: Signature, position: int, shape: tuple[int, ...], reason: str
+) -> TensorIRError:
+    expected = ", ".join(map(repr, signature.params[position].shape))
+    return TensorIRError(
+        f"{_where(signature, position)} has shape {list(shape)}, expected [{expected}]{reason}"
+    )
+
+
+def _check_memory(signature: Signature, position: int, array: Array) -> None:
+    param = signature.params[position]
+    where = _where(signature, position)
+    if not array.flags.c_contiguous:
+        hint = "" if not param.is_output else ", and copy the result back"
+        raise TensorIRError(
+            f"{where} is not C-contiguous (strides {array.strides}); "
+            f"pass np.ascontiguousarray(...){hint}"
+        )
+    if not array.flags.aligned or array.ctypes.data % dt.itemsize(param.dtype):
+        raise TensorIRError(
+            f"{where} is not aligned to its {array.itemsize}-byte elements; pass a copy, .copy()"
+        )
+    if param.is_output and not array.flags.writeable:
+        raise TensorIRError(f"{where} is read-only, and {signature.name} writes it; pass a copy")
+
+
+def _check_overlap(signature: Signature, arrays: Sequence[Array]) -> None:
+    spans = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays]
+    for i in signature.outputs:
+        for j, (start, end) in enumerate(spans):
+            if i != j and max(start, spans[i][0]) < min(end, spans[i][1]):
+                raise TensorIRError(
+                    f"{_where(signature, i)} shares memory with argument "
+                    f"{signature.params[j].name!r} ({j}); outputs need memory of their own"
+                )
+
+
+def describe(param: Param) -> str:
+    """What to pass for `param`, in words: "float32 array of shape [n, 4]"."""
+    stored = " (bfloat16 bits)" if param.dtype == "bfloat16" else ""
+    dims = ", ".join(map(repr, param.shape))
+    return f"{dt.numpy_dtype(param.dtype).name}{stored} array of shape [{dims}]"

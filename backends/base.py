@@ -1,0 +1,75 @@
+"""What a backend is: the four stages from a program to something that can be called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from backends.cache import ObjectCache
+from backends.signature import Signature
+from tensorir import PrimFunc, Target
+
+
+class Executable(Protocol):
+    """A loaded kernel. It is told nothing that was not checked before, except by `entry`.
+
+    `entry(*arrays)` checks and runs: 0 it ran, 1 the arguments were refused before anything was
+    touched, 2 the kernel failed. None where there is no such entry.
+    """
+
+    entry: Callable[..., int] | None
+
+    def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
+        """Run on checked arrays; False when the kernel failed."""
+        ...
+
+    def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
+        """Seconds that `calls` calls take, measured on the device; negative on failure."""
+        ...
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """A new array for an output."""
+        ...
+
+
+class Backend(Protocol):
+    """One kind of target. `lower` is common to all; these are the stages that differ."""
+
+    suffix: str
+    """The ending of a source file, such as ".c"."""
+
+    def resolve(self, target: Target) -> Target:
+        """`target` with everything filled in that the machine decides."""
+        ...
+
+    def emit(self, ir: PrimFunc, target: Target) -> str:
+        """The source text of a lowered program."""
+        ...
+
+    def load(
+        self,
+        ir: PrimFunc,
+        source: str,
+        target: Target,
+        signature: Signature,
+        cache: ObjectCache | None,
+        timeout: float,
+    ) -> Executable:
+        """Compile `source` unless `cache` has it, and load it. Raises BuildError."""
+        ...
+
+    def info(self, target: Target) -> dict[str, Any]:
+        """What kernels for `target` are made with, for records: command, version, flags."""
+        ...
+
+    def assembly(self, source: str, target: Target, name: str) -> str:
+        """What the processor is given, as text."""
+        ...
+
+    def symbol(self, ir: PrimFunc) -> str:
+        """The name of the kernel in its source."""
+        ...
+
+    def header(self, ir: PrimFunc, signature: Signature) -> str:
+        """The declaration that goes with an exported source."""
+        ...

@@ -1,0 +1,93 @@
+"""C text around a kernel: its header, and the uniform entry that the runtime calls."""
+
+from __future__ import annotations
+
+from string import Template
+
+from backends.arguments import describe
+from backends.c.codegen import c_name
+from backends.names import Names
+from backends.signature import Signature
+from tensorir import PrimFunc
+from tensorir import dtype as dt
+
+C_TYPES = {
+    **{d: f"{d}_t" for d in (*dt.SIGNED, *dt.UNSIGNED)},
+    "bool": "uint8_t",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+}
+"""Types in the header; 16-bit floats are their bits, since C++ has no name for them."""
+
+
+def packed_entry(ir: PrimFunc, signature: Signature) -> str:
+    """C text of `int NAME_packed(void **arrays, const int64_t *sizes)`, 0 when the kernel ran."""
+    name = c_name(ir)
+    arguments = [f"arrays[{i}]" for i in range(len(signature.params))]
+    arguments += [f"sizes[{i}]" for i in range(len(signature.sizes))]
+    return (
+        f"\nint {name}_packed(void **arrays, const long long *sizes) {{\n"
+        f"    (void)arrays, (void)sizes;\n    return {name}({', '.join(arguments)});\n}}\n"
+    )
+
+
+def write_header(ir: PrimFunc, signature: Signature) -> str:
+    """The header of an exported kernel: the declaration, and what every argument has to be."""
+    name = c_name(ir)
+    arrays, sizes = _argument_names(ir)
+    about = [f"{signature}", ""]
+    for given, param in zip(arrays, signature.params, strict=True):
+        about.append(f"{given}: {describe(param)}, {'written' if param.is_output else 'read'}")
+    about += [f"{given}: size, int64" for given in sizes]
+    words = {
+        "name": name,
+        "guard": f"{name.upper()}_H",
+        "about": "\n".join(f"   {line}".rstrip() for line in about),
+        "declarations": ", ".join(_declarations(signature, arrays, sizes)) or "void",
+    }
+    return _HEADER.substitute(words)
+
+
+_HEADER = Template("""\
+#ifndef $guard
+#define $guard
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+$about
+
+   Arrays are dense and row-major; a written array shares no memory with another one. Returns 0, or
+   1 when there was no memory for intermediate results.
+   Compile: cc -O2 -march=native -fopenmp -fwrapv -c $name.c (and link with -fopenmp -lm).
+*/
+int $name($declarations);
+
+/* Frees the memory that the kernel keeps between calls. */
+void ${name}_release(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+""")
+
+
+def _argument_names(ir: PrimFunc) -> tuple[list[str], list[str]]:
+    names = Names()
+    names.fresh(ir.name)
+    return [names.of(p) for p in ir.params], [names.of(v) for v in ir.size_vars]
+
+
+def _declarations(signature: Signature, arrays: list[str], sizes: list[str]) -> list[str]:
+    result = []
+    for name, param in zip(arrays, signature.params, strict=True):
+        result.append(f"{'' if param.is_output else 'const '}{C_TYPES[param.dtype]} *{name}")
+    return result + [f"int64_t {name}" for name in sizes]

@@ -1,0 +1,98 @@
+"""Access to memory by vectors: contiguous, strided, and by a vector of indices."""
+
+from __future__ import annotations
+
+from backends.c.conversions import ConversionEmitter
+from backends.cstyle import ATOM, COMPARE, UNARY, Text
+from tensorir import Buffer, Expr, Load, Ramp, Store, int_value
+from tensorir import dtype as dt
+
+
+class MemoryEmitter(ConversionEmitter):
+    """Adds loads and stores of vectors to the emitter."""
+
+    def memory_type(self, dtype: str) -> str:
+        """The name of the vector type of a value in memory, which needs no alignment there."""
+        stored = dt.with_lanes("uint8" if dt.is_bool(dtype) else dt.element(dtype), dt.lanes(dtype))
+        name = self.vector_type(stored)
+        size, alignment = dt.itemsize(stored), dt.bits(stored) // 8
+        attributes = f"vector_size({size}), aligned({alignment}), may_alias"
+        self.declarations.setdefault(
+            f"{name}_u",
+            f"typedef {self.type(dt.element(stored))} {name}_u __attribute__(({attributes}));",
+        )
+        self.declarations.setdefault("LOAD", "#define LOAD(T, p) ((T)*(const T##_u *)(p))")
+        self.declarations.setdefault("STORE", "#define STORE(T, p, v) (*(T##_u *)(p) = (v))")
+        return name
+
+    def expr_load(self, e: Load) -> Text:
+        buffer, lanes = e.buffer, dt.lanes(e.dtype)
+        if lanes == dt.lanes(buffer.dtype):
+            return super().expr_load(e)
+        (index,) = e.indices
+        vector = self.memory_type(e.dtype)
+        if is_contiguous(index):
+            text = f"LOAD({vector}, &{self.element(buffer, (index.base,))})"
+        else:
+            text = self.gather(vector, buffer, index, lanes)
+        return (f"{text} != 0", COMPARE) if dt.is_bool(e.dtype) else (text, ATOM)
+
+    def gather(self, vector: str, buffer: Buffer, index: Expr, lanes: int) -> str:
+        pointer = f"const {self.type(buffer.dtype)} *p"
+        if isinstance(index, Ramp):
+            params, lane = f"{pointer}, {self.type(dt.INDEX)} step", "p[i * step]"
+            name = f"load_strided_{vector}"
+            args = f"&{self.element(buffer, (index.base,))}, {self.expr(index.stride)}"
+        else:
+            params, lane = f"{pointer}, {self.type(index.dtype)} at", "p[at[i]]"
+            name = f"gather_{vector}"
+            args = f"{self.names.of(buffer)}, {self.expr(index)}"
+        name = self.indexed_name(name, buffer, index)
+        return f"{self.lanes_helper(name, vector, params, lane, lanes)}({args})"
+
+    def indexed_name(self, name: str, buffer: Buffer, index: Expr) -> str:
+        """Bool and uint8 share a vector type, and so may indices of several types."""
+        prefix = "bool_" if dt.is_bool(buffer.dtype) else ""
+        odd = not isinstance(index, Ramp) and dt.element(index.dtype) != dt.INDEX
+        return f"{prefix}{f'{dt.SHORT[dt.element(index.dtype)]}_' if odd else ''}{name}"
+
+    def store(self, s: Store) -> None:
+        width = max(dt.lanes(i.dtype) for i in s.indices)
+        if width == 1:
+            return super().store(s)
+        (index,) = s.indices
+        dtype = dt.with_lanes(s.buffer.dtype, width)
+        vector = self.memory_type(dtype)
+        if dt.is_bool(dtype):
+            value = f"({vector})({self.masked(s.value, 8, UNARY)} & 1)"
+        elif dt.lanes(s.value.dtype) == 1:
+            value = self.splat(s.value, width)[0]
+        else:
+            value = self.expr(s.value)
+        if is_contiguous(index):
+            self.line(f"STORE({vector}, &{self.element(s.buffer, (index.base,))}, {value});")
+        else:
+            self.scatter(vector, s.buffer, index, width, value)
+
+    def scatter(self, vector: str, buffer: Buffer, index: Expr, lanes: int, value: str) -> None:
+        pointer = f"{self.type(buffer.dtype)} *p"
+        if isinstance(index, Ramp):
+            params, lane = f"{pointer}, {self.type(dt.INDEX)} step", "p[i * step]"
+            name = "store_strided"
+            args = f"&{self.element(buffer, (index.base,))}, {self.expr(index.stride)}"
+        else:
+            params, lane = f"{pointer}, {self.type(index.dtype)} at", "p[at[i]]"
+            name = "scatter"
+            args = f"{self.names.of(buffer)}, {self.expr(index)}"
+        name = self.indexed_name(f"{name}_{vector}", buffer, index)
+        self.declarations.setdefault(
+            name,
+            f"{self.inline} void {name}({params}, {vector} v) {{\n"
+            f"    for (int i = 0; i < {lanes}; i++) {lane} = v[i];\n}}",
+        )
+        self.line(f"{name}({args}, {value});")
+
+
+def is_contiguous(index: Expr) -> bool:
+    """Whether a vector index names neighbouring elements."""
+    return isinstance(index, Ramp) and int_value(index.stride) == 1

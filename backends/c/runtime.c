@@ -1,0 +1,144 @@
+/* The way from a Python call to a kernel, and the timing loop. Compiled once per compiler.
+
+   Arguments come in through the buffer protocol. Everything used here is in the stable ABI, and the
+   prototypes are declared below so that no Python header is needed. The entry answers
+     0  the kernel ran
+     1  the arguments were refused before anything was touched; Python finds the reason
+     2  the kernel itself reported a failure
+*/
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef intptr_t ssize;
+typedef struct _object PyObject;
+typedef struct _ts PyThreadState;
+
+typedef struct {
+  void *buf;
+  PyObject *obj;
+  ssize len, itemsize;
+  int readonly, ndim;
+  char *format;
+  ssize *shape, *strides, *suboffsets;
+  void *internal;
+} Py_buffer;
+
+typedef struct {
+  const char *name;
+  PyObject *(*function)(PyObject *, PyObject *const *, ssize);
+  int flags;
+  const char *doc;
+} PyMethodDef;
+
+enum { WRITABLE = 0x1, FORMAT = 0x4, C_CONTIGUOUS = 0x38, METH_FASTCALL = 0x80 };
+
+int PyObject_GetBuffer(PyObject *, Py_buffer *, int);
+void PyBuffer_Release(Py_buffer *);
+void PyErr_Clear(void);
+PyObject *PyLong_FromLong(long);
+PyObject *PyCapsule_New(void *, const char *, void (*)(PyObject *));
+void *PyCapsule_GetPointer(PyObject *, const char *);
+PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
+PyThreadState *PyEval_SaveThread(void);
+void PyEval_RestoreThread(PyThreadState *);
+void Py_DecRef(PyObject *);
+
+typedef int (*Kernel)(void **, const int64_t *);
+
+/* One parameter in the table: letters of its format, itemsize, is_output, rank, and one number per
+   dimension, the extent itself or -1 - k for the k-th symbolic size. */
+typedef struct {
+  Kernel kernel;
+  int64_t params, sizes;
+  int64_t table[];
+} Entry;
+
+static const char *const LETTERS[] = {"?", "bhilq", "BHILQ", "efd"};
+
+static int matches(const Py_buffer *view, const int64_t *param, int64_t *sizes) {
+  const char *format = view->format;
+  if (!format || !format[0] || format[1] || !strchr(LETTERS[param[0]], format[0])) return 0;
+  if (view->itemsize != param[1] || (uintptr_t)view->buf % param[1]) return 0;
+  if (view->ndim != param[3]) return 0;
+  for (int axis = 0; axis < view->ndim; axis++) {
+    int64_t expected = param[4 + axis], actual = view->shape[axis];
+    if (expected < 0) {
+      int64_t *size = &sizes[-1 - expected];
+      if (*size < 0) *size = actual;
+      expected = *size;
+    }
+    if (actual != expected) return 0;
+  }
+  return 1;
+}
+
+static int overlaps(const Py_buffer *a, const Py_buffer *b) {
+  const char *a0 = a->buf, *b0 = b->buf;
+  return a->len && b->len && a0 < b0 + b->len && b0 < a0 + a->len;
+}
+
+static PyObject *call(PyObject *self, PyObject *const *args, ssize count) {
+  const Entry *entry = PyCapsule_GetPointer(self, NULL);
+  if (!entry) return NULL;
+  if (count != entry->params) return PyLong_FromLong(1);
+  Py_buffer views[count + 1];
+  void *pointers[count + 1];
+  int64_t sizes[entry->sizes + 1];
+  int output[count + 1];
+  long status = 1;
+  ssize held = 0;
+  for (int64_t k = 0; k < entry->sizes; k++) sizes[k] = -1;
+  const int64_t *param = entry->table;
+  for (; held < count; param += 4 + param[3]) {
+    output[held] = (int)param[2];
+    int flags = C_CONTIGUOUS | FORMAT | (output[held] ? WRITABLE : 0);
+    if (PyObject_GetBuffer(args[held], &views[held], flags)) {
+      PyErr_Clear();
+      goto done;
+    }
+    held++;
+    if (!matches(&views[held - 1], param, sizes)) goto done;
+    pointers[held - 1] = views[held - 1].buf;
+  }
+  for (ssize i = 0; i < count; i++)
+    for (ssize j = 0; output[i] && j < count; j++)
+      if (i != j && overlaps(&views[i], &views[j])) goto done;
+  PyThreadState *thread = PyEval_SaveThread();
+  status = entry->kernel(pointers, sizes) ? 2 : 0;
+  PyEval_RestoreThread(thread);
+done:
+  while (held) PyBuffer_Release(&views[--held]);
+  return PyLong_FromLong(status);
+}
+
+static PyMethodDef method = {"kernel", call, METH_FASTCALL, NULL};
+
+static void destroy(PyObject *capsule) { free(PyCapsule_GetPointer(capsule, NULL)); }
+
+/* A Python function that checks its arguments against the table and runs the kernel. */
+PyObject *tensorir_entry(void *kernel, int64_t params, int64_t sizes, const int64_t *table,
+                         int64_t words) {
+  Entry *entry = malloc(sizeof(Entry) + words * sizeof(int64_t));
+  if (!entry) abort();
+  entry->kernel = (Kernel)kernel;
+  entry->params = params;
+  entry->sizes = sizes;
+  memcpy(entry->table, table, words * sizeof(int64_t));
+  PyObject *capsule = PyCapsule_New(entry, NULL, destroy);
+  PyObject *function = capsule ? PyCFunction_NewEx(&method, capsule, NULL) : NULL;
+  if (capsule) Py_DecRef(capsule);
+  return function;
+}
+
+/* Seconds that `calls` calls take; negative when the kernel reports a failure. */
+double tensorir_time(void *kernel, void **args, const int64_t *sizes, int64_t calls) {
+  struct timespec start, end;
+  int failed = 0;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  for (int64_t i = 0; i < calls; i++) failed |= ((Kernel)kernel)(args, sizes);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  if (failed) return -1.0;
+  return (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+}

@@ -1,0 +1,277 @@
+"""Vector expressions in GCC's and clang's vector extensions.
+
+Arithmetic and comparisons are operators of the language; a scalar on one side is broadcast by it.
+Everything else is a helper that loops over the lanes, which the compiler turns back into the vector
+instruction where the target has one, so that no text here knows an instruction set.
+
+Vectors of bool are masks: integer vectors with 0 or -1 in each lane, as comparisons give them.
+Their lanes are as wide as what was compared; `masked` converts. In memory a bool is one byte.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from backends.c.native import Native, extremum
+from backends.cstyle import ATOM, MUL, OR, TERNARY, UNARY, CStyleEmitter, Text
+from tensorir import (
+    BinOp,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Let,
+    Load,
+    Not,
+    PrimFunc,
+    Ramp,
+    Select,
+    Target,
+    Var,
+    int_value,
+)
+from tensorir import dtype as dt
+
+
+class VectorEmitter(CStyleEmitter):
+    """Adds vector types, masks, and contiguous, strided and indexed access to the emitter."""
+
+    bitwise: ClassVar[dict[str, str]] = {"and": "&", "or": "|", "!=": "^"}
+
+    def __init__(self, func: PrimFunc, target: Target) -> None:
+        super().__init__(func, target)
+        self.mask_widths: dict[Expr, int] = {}
+
+    # Types
+
+    def vector_type(self, dtype: str) -> str:
+        """The name of a vector type; bool has masks and no vector type of its own."""
+        base, lanes = dt.element(dtype), dt.lanes(dtype)
+        name = f"{dt.SHORT[base]}x{lanes}"
+        if name not in self.declarations:
+            element = self.type(base)
+            size = f"vector_size({dt.itemsize(dtype)})"
+            self.declarations[name] = f"typedef {element} {name} __attribute__(({size}));"
+        return name
+
+    def type(self, dtype: str) -> str:
+        return super().type(dtype) if dt.lanes(dtype) == 1 else self.vector_type(dtype)
+
+    def mask_type(self, bits: int, lanes: int) -> str:
+        return self.vector_type(f"int{bits}x{lanes}")
+
+    def value_type(self, e: Expr) -> str:
+        if is_mask(e):
+            return self.mask_type(self.mask_bits(e), dt.lanes(e.dtype))
+        return self.type(e.dtype)
+
+    def stmt_let(self, s: Let) -> None:
+        if is_mask(s.value):
+            self.mask_widths[s.var] = self.mask_bits(s.value)
+        super().stmt_let(s)
+
+    # Expressions
+
+    def render(self, e: Expr) -> Text:
+        if dt.lanes(e.dtype) == 1 or e in self.named:
+            return super().render(e)
+        if isinstance(e, (Var, Load)) or (isinstance(e, Const) and e.dtype == dt.element(e.dtype)):
+            return super().render(e)
+        return self.expr_vector(e)
+
+    def expr_vector(self, e: Expr) -> Text:
+        if isinstance(e, Const):
+            return self.splat(Const(e.value, dt.element(e.dtype)), dt.lanes(e.dtype))
+        if isinstance(e, Broadcast):
+            return self.splat(e.a, e.lanes)
+        if isinstance(e, Ramp):
+            return self.ramp(e)
+        if isinstance(e, Not):
+            return f"~{self.expr(e.a, UNARY)}", UNARY
+        if isinstance(e, Cast):
+            return self.vector_cast(e)
+        if isinstance(e, Select):
+            return self.vector_select(e)
+        if isinstance(e, Call):
+            return self.vector_call(e)
+        return super().render(e)
+
+    def lanes_helper(
+        self,
+        name: str,
+        result: str,
+        params: str,
+        lane: str,
+        lanes: int,
+        native: Native | None = None,
+    ) -> str:
+        """A function that computes each lane by the text `lane`, in which `i` is its number."""
+        if name in self.declarations:
+            return name
+        loop = f"for (int i = 0; i < {lanes}; i++) r[i] = {lane};"
+        body = f"    {result} r = {{0}};\n    {loop}\n    return r;"
+        if native is not None:
+            test = f"defined({native.feature}) && !defined(__clang__)"
+            body = f"#if {test}\n    return {native.expression};\n#else\n{body}\n#endif"
+        self.declarations[name] = f"{self.inline} {result} {name}({params}) {{\n{body}\n}}"
+        return name
+
+    def splat(self, scalar: Expr, lanes: int) -> Text:
+        """All lanes equal to `scalar`."""
+        if dt.is_bool(scalar.dtype):
+            dtype = f"int8x{lanes}"
+            text = f"-{self.expr(scalar, UNARY)}"
+        else:
+            dtype = dt.with_lanes(scalar.dtype, lanes)
+            text = self.expr(scalar)
+            if isinstance(scalar, Const) and scalar.value == 0 and text[0] != "-":
+                return f"({self.vector_type(dtype)}){{0}}", ATOM
+        vector = self.vector_type(dtype)
+        name = f"splat_{vector}"
+        element = self.type(dt.element(dtype))
+        copies = ", ".join(["x"] * lanes)
+        self.declarations.setdefault(
+            name, f"{self.inline} {vector} {name}({element} x) {{ return ({vector}){{{copies}}}; }}"
+        )
+        return f"{name}({text})", ATOM
+
+    def ramp(self, e: Ramp) -> Text:
+        vector, element = self.vector_type(e.dtype), self.type(e.base.dtype)
+        name = f"ramp_{vector}"
+        steps = f"({vector}){{{', '.join(map(str, range(e.lanes)))}}}"
+        self.declarations.setdefault(
+            name,
+            f"{self.inline} {vector} {name}({element} base, {element} step) {{\n"
+            f"    return base + step * {steps};\n}}",
+        )
+        return f"{name}({self.expr(e.base)}, {self.expr(e.stride)})", ATOM
+
+    def operand(self, e: Expr, other: Expr, level: int) -> str:
+        """One side of an operator: a broadcast needs no text where the other side is a vector."""
+        scalar = e.a if isinstance(e, Broadcast) else None
+        if scalar is None or e in self.named or isinstance(other, (Broadcast, Const)):
+            return self.expr(e, level)
+        return self.expr(scalar, level)
+
+    def expr_binop(self, e: BinOp) -> Text:
+        if dt.lanes(e.a.dtype) == 1:
+            return super().expr_binop(e)
+        if dt.is_bool(e.a.dtype):
+            return self.mask_operation(e)
+        if e.op in ("==", "!=") and dt.element(e.a.dtype) in dt.STORAGE_ONLY:
+            single = dt.with_lanes("float32", dt.lanes(e.a.dtype))
+            return self.expr_binop(BinOp(e.op, Cast(single, e.a), Cast(single, e.b)))
+        if e.op in ("//", "%"):
+            return self.vector_division(e)
+        if e.op in ("min", "max"):
+            return self.binary_extremum(e)
+        if e.op in ("<<", ">>"):
+            return self.vector_shift(e)
+        precedence, left, right = self.binary_ops[e.op]
+        return f"{self.operand(e.a, e.b, left)} {e.op} {self.operand(e.b, e.a, right)}", precedence
+
+    def call_helper(self, name: str, dtype: str, *args: Expr) -> Text:
+        if dt.lanes(dtype) == 1:
+            return super().call_helper(name, dtype, *args)
+        return f"{self.vector_helper(name, dtype)}({', '.join(map(self.expr, args))})", ATOM
+
+    def vector_helper(self, name: str, dtype: str) -> str:
+        """A binary helper for vectors: a loop over the lanes with the one for scalars."""
+        vector, scalar = self.vector_type(dtype), self.helper(name, dt.element(dtype))
+        function, lane = f"{name}_{vector}", f"{scalar}(a[i], b[i])"
+        if name in ("max", "min") and dt.is_float(dtype):
+            lane = "a[i] != a[i] ? a[i] : m[i]"
+            known = self.vector_helper(f"{name}c", dtype)
+            params = f"{vector} a, {vector} m"
+            chosen = self.lanes_helper(f"nan_or_{vector}", vector, params, lane, dt.lanes(dtype))
+            body = f"return {chosen}(a, {known}(a, b));"
+            head = f"{self.inline} {vector} {function}({vector} a, {vector} b)"
+            self.declarations.setdefault(function, f"{head} {{ {body} }}")
+            return function
+        params, native = f"{vector} a, {vector} b", extremum(name, dtype)
+        return self.lanes_helper(function, vector, params, lane, dt.lanes(dtype), native)
+
+    def vector_division(self, e: BinOp) -> Text:
+        divisor = int_value(e.b.a if isinstance(e.b, Broadcast) else e.b)
+        quotient = e.op == "//"
+        if divisor is not None and divisor > 0 and not divisor & (divisor - 1):
+            by = divisor.bit_length() - 1
+            text = self.expr(e.a, UNARY)
+            return f"{text} >> {by}" if quotient else f"{text} & {divisor - 1}", TERNARY
+        if self.bounds.plain_division(e.a, e.b):
+            sign = "/" if quotient else "%"
+            return f"{self.operand(e.a, e.b, MUL)} {sign} {self.operand(e.b, e.a, UNARY)}", MUL
+        return self.call_helper("floordiv" if quotient else "floormod", e.dtype, e.a, e.b)
+
+    def vector_shift(self, e: BinOp) -> Text:
+        by = int_value(e.b.a if isinstance(e.b, Broadcast) else e.b)
+        if by is None or not 0 <= by < dt.bits(e.dtype):
+            return self.call_helper("shl" if e.op == "<<" else "shr", e.dtype, e.a, e.b)
+        return f"{self.expr(e.a, UNARY)} {e.op} {by}", TERNARY
+
+    def vector_select(self, e: Select) -> Text:
+        lanes, boolean = dt.lanes(e.dtype), is_mask(e)
+        bits = self.mask_bits(e) if boolean else dt.bits(e.dtype)
+        level = OR if dt.lanes(e.cond.dtype) == 1 else 0
+        a, b = (self.masked(s, bits, level) if boolean else self.expr(s, level) for s in (e.a, e.b))
+        if level:
+            return f"{self.expr(e.cond, level)} ? {a} : {b}", TERNARY
+        mask = self.mask_type(bits, lanes)
+        vector = mask if boolean else self.vector_type(e.dtype)
+        params, lane = f"{mask} m, {vector} a, {vector} b", "m[i] ? a[i] : b[i]"
+        name = self.lanes_helper(f"select_{vector}", vector, params, lane, lanes)
+        return f"{name}({self.masked(e.cond, bits)}, {a}, {b})", ATOM
+
+    def vector_call(self, e: Call) -> Text:
+        source = dt.with_lanes(dt.element(e.args[0].dtype), dt.lanes(e.dtype))
+        vector, lanes = self.vector_type(source), dt.lanes(e.dtype)
+        names = "abc"[: len(e.args)]
+        lane = self.math(e.name, dt.element(source), [f"{n}[i]" for n in names])
+        result = vector
+        if dt.is_bool(e.dtype):
+            result, lane = self.mask_type(dt.bits(source), lanes), f"-{lane}"
+        params = ", ".join(f"{vector} {n}" for n in names)
+        name = self.lanes_helper(f"{e.name}_{vector}", result, params, lane, lanes)
+        return f"{name}({', '.join(map(self.expr, e.args))})", ATOM
+
+    # Masks
+
+    def mask_bits(self, e: Expr) -> int:
+        """The width of the lanes of the mask that `render` gives for a vector of bool."""
+        if isinstance(e, BinOp):
+            if dt.is_bool(e.a.dtype):
+                return max(self.mask_bits(e.a), self.mask_bits(e.b))
+            return _compared_bits(e.a)
+        if isinstance(e, Not):
+            return self.mask_bits(e.a)
+        if isinstance(e, Select):
+            return max(self.mask_bits(e.a), self.mask_bits(e.b))
+        if isinstance(e, Cast):
+            return self.mask_bits(e.a) if dt.is_bool(e.a.dtype) else _compared_bits(e.a)
+        if isinstance(e, Call):
+            return dt.bits(e.args[0].dtype)
+        return self.mask_widths.get(e, 8) if isinstance(e, Var) else 8
+
+    def masked(self, e: Expr, bits: int, level: int = 0) -> str:
+        """The mask of a vector of bool with lanes of `bits` bits."""
+        if self.mask_bits(e) == bits:
+            return self.expr(e, level)
+        goal = self.mask_type(bits, dt.lanes(e.dtype))
+        return f"__builtin_convertvector({self.expr(e)}, {goal})"
+
+    def mask_operation(self, e: BinOp) -> Text:
+        bits = self.mask_bits(e)
+        sign = self.bitwise.get(e.op, "^")
+        text = f"{self.masked(e.a, bits, UNARY)} {sign} {self.masked(e.b, bits, UNARY)}"
+        return (f"~({text})", UNARY) if e.op == "==" else (text, TERNARY)
+
+
+def is_mask(e: Expr) -> bool:
+    """Whether `e` is a vector of bool."""
+    return dt.lanes(e.dtype) > 1 and dt.is_bool(e.dtype)
+
+
+def _compared_bits(e: Expr) -> int:
+    """The bits of a number when it is compared: storage types become float32."""
+    return 32 if dt.element(e.dtype) in dt.STORAGE_ONLY else dt.bits(e.dtype)

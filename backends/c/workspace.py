@@ -1,0 +1,103 @@
+"""Workspace: memory for intermediate buffers that are too large for the stack.
+
+Blocks are kept from one call to the next, because fresh memory costs a page fault every 4 KiB.
+They are not thread-local, since threads that end would leak them: each allocation site has a list
+of free blocks, a thread takes the one it used last, which its cache may still hold, and puts it
+back. So there are at most as many blocks as threads that were inside a site at once, and
+`NAME_release` may run at any time: it frees the blocks that are not in use.
+"""
+
+from __future__ import annotations
+
+from string import Template
+
+_TEXT = Template(
+    """\
+/* Memory for large intermediate buffers, kept between calls; $release() gives it back. */
+extern int posix_memalign(void **, __SIZE_TYPE__, __SIZE_TYPE__);
+extern void free(void *);
+extern int sched_yield(void);
+
+typedef struct workspace_block {
+    struct workspace_block *next;
+    const void *owner;
+    i64 bytes;
+} __attribute__((aligned(64))) workspace_block;
+
+static workspace_block *workspace_free[$slots];
+static int workspace_lock;
+static __thread char workspace_owner; /* its address tells threads apart */
+
+static void workspace_enter(void) {
+    while (__atomic_exchange_n(&workspace_lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+}
+
+static void workspace_leave(void) {
+    __atomic_store_n(&workspace_lock, 0, __ATOMIC_RELEASE);
+}
+
+/* At least `bytes` bytes, aligned to 64; a null pointer where there is no memory. */
+static void *workspace_take(int slot, i64 bytes) {
+    workspace_enter();
+    workspace_block **chosen = &workspace_free[slot];
+    for (workspace_block **at = chosen; *at; at = &(*at)->next)
+        if ((*at)->owner == &workspace_owner) {
+            chosen = at;
+            break;
+        }
+    workspace_block *block = *chosen;
+    if (block) *chosen = block->next;
+    workspace_leave();
+    if (block && block->bytes < bytes) {
+        free(block);
+        block = 0;
+    }
+    if (!block) {
+        void *memory;
+        __SIZE_TYPE__ size = (__SIZE_TYPE__)bytes + sizeof *block;
+        if (bytes < 0 || posix_memalign(&memory, 64, size)) return 0;
+        block = memory;
+        block->bytes = bytes;
+    }
+    block->owner = &workspace_owner;
+    return block + 1;
+}
+
+static void workspace_give(int slot, void *memory) {
+    workspace_block *block = (workspace_block *)memory - 1;
+    workspace_enter();
+    block->next = workspace_free[slot];
+    workspace_free[slot] = block;
+    workspace_leave();
+}
+"""
+)
+
+_RELEASE = Template(
+    """\
+/* Frees the memory kept between calls; the kernel may be called again afterwards. */
+void $release(void) {
+    for (int slot = 0; slot < $slots; slot++) {
+        workspace_enter();
+        workspace_block *block = workspace_free[slot];
+        workspace_free[slot] = 0;
+        workspace_leave();
+        while (block) {
+            workspace_block *next = block->next;
+            free(block);
+            block = next;
+        }
+    }
+}
+"""
+)
+
+_NOTHING = Template("/* This kernel keeps no memory between calls. */\nvoid $release(void) {}\n")
+
+
+def workspace_text(slots: int, release: str) -> tuple[str, str]:
+    """The text before the kernel and the one after it, for a number of allocation sites."""
+    if not slots:
+        return "", _NOTHING.substitute(release=release)
+    words = {"slots": slots, "release": release}
+    return _TEXT.substitute(words), _RELEASE.substitute(words)

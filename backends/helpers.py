@@ -1,0 +1,190 @@
+"""Helpers: small functions that a kernel's text brings along when it needs them.
+
+Each is written once for one scalar type; vector forms are loops over the lanes that call it,
+which gcc 12 and clang turn into the vector instruction of the target (vmaxps, vsqrtps, ...).
+In the texts $T is the C type, $S its short name, $F the ending of math functions ("f" for float),
+$W the bits, $U the unsigned type of the same width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorir import dtype as dt
+
+
+@dataclass(frozen=True)
+class Helper:
+    """`text` is the parameter list and body; `result` the type, $T unless said otherwise.
+
+    `needs` are (helper, dtype) pairs that must come before; the dtype "" is that of the helper.
+    """
+
+    text: str
+    result: str = "$T"
+    needs: tuple[tuple[str, str], ...] = ()
+    types: tuple[str, ...] = ()
+
+
+_TWO = "($T a, $T b)"
+
+_ANY_INT = {
+    "min": Helper(f"{_TWO} {{ return a < b ? a : b; }}"),
+    "max": Helper(f"{_TWO} {{ return a > b ? a : b; }}"),
+}
+
+SIGNED = {
+    **_ANY_INT,
+    "floordiv": Helper(
+        f"""{_TWO} {{
+    if (b == 0) return 0; /* as NumPy: no trap */
+    if (b == -1) return ($T)-a;
+    return ($T)(a / b - ((a % b != 0) & ((a ^ b) < 0)));
+}}"""
+    ),
+    "floormod": Helper(
+        f"""{_TWO} {{
+    if (b == 0 || b == -1) return 0;
+    $T r = ($T)(a % b);
+    return ($T)(r != 0 && (r ^ b) < 0 ? r + b : r);
+}}"""
+    ),
+    "shl": Helper(f"{_TWO} {{ return ($T)(($U)b < $W ? ($T)(a << b) : 0); }}", types=("$U",)),
+    "shr": Helper(f"{_TWO} {{ return ($T)(a >> (($U)b < $W ? b : $W - 1)); }}", types=("$U",)),
+}
+
+UNSIGNED = {
+    **_ANY_INT,
+    "floordiv": Helper(f"{_TWO} {{ return ($T)(b == 0 ? 0 : a / b); }}"),
+    "floormod": Helper(f"{_TWO} {{ return ($T)(b == 0 ? 0 : a % b); }}"),
+    "shl": Helper(f"{_TWO} {{ return ($T)(b < $W ? a << b : 0); }}"),
+    "shr": Helper(f"{_TWO} {{ return ($T)(b < $W ? a >> b : 0); }}"),
+}
+
+
+def _extremum(sign: str) -> dict[str, Helper]:
+    name = "max" if sign == ">" else "min"
+    known = f"{name}c"
+    return {
+        # x86 has exactly this as one instruction: the second operand where either is NaN.
+        known: Helper(f"{_TWO} {{ return a {sign} b ? a : b; }}"),
+        # NaN wherever a or b is NaN. `b` should be the accumulator: the test is then off its path.
+        name: Helper(
+            f"{_TWO} {{\n    $T m = {known}_$S(a, b);\n    return a != a ? a : m;\n}}",
+            needs=((known, ""),),
+        ),
+    }
+
+
+FLOAT = {
+    **_extremum(">"),
+    **_extremum("<"),
+    "rsqrt": Helper("($T x) { return 1 / __builtin_sqrt$F(x); }"),
+    "sigmoid": Helper(
+        """($T x) {
+    $T e = __builtin_exp$F(-__builtin_fabs$F(x)); /* never overflows */
+    return (x >= 0 ? 1 : e) / (1 + e);
+}"""
+    ),
+    "isnan": Helper("($T x) { return x != x; }", "_Bool"),
+    "isinf": Helper("($T x) { return __builtin_isinf(x); }", "_Bool"),
+    "isfinite": Helper("($T x) { return __builtin_isfinite(x); }", "_Bool"),
+}
+
+# Conversions of storage types go by the bits. _Float16 is used where the compiler has it.
+F16 = {
+    "to_f32": Helper(
+        """(f16 h) {
+#ifdef __FLT16_MANT_DIG__
+    union { f16 h; _Float16 f; } v = {h};
+    return (float)v.f;
+#else
+    union { u32 u; float f; } v = {(u32)(h & 0x7fff) << 13}, m = {0x77800000}; /* 2^112 */
+    v.f *= m.f;
+    if ((h & 0x7c00) == 0x7c00) v.u |= 0x7f800000;
+    v.u |= (u32)(h & 0x8000) << 16;
+    return v.f;
+#endif
+}""",
+        "float",
+        types=("uint32",),
+    ),
+    "from_f64": Helper(
+        """(double x) {
+#ifdef __FLT16_MANT_DIG__
+    union { _Float16 f; f16 h; } v = {(_Float16)x};
+    return v.h;
+#else
+    union { double f; u64 u; } v = {x};
+    u64 sign = v.u >> 63 << 15;
+    v.u = v.u << 1 >> 1;
+    if (v.u > 0x7ff0000000000000) return (f16)(sign | 0x7e00);
+    if (v.f >= 65520.0) return (f16)(sign | 0x7c00);
+    if (v.f < 0x1p-14) return (f16)(sign | (u64)__builtin_rint(v.f * 0x1p24));
+    v.u += ((u64)1 << 41) - 1 + (v.u >> 42 & 1); /* to nearest, ties to even */
+    return (f16)(sign | ((v.u >> 42) - ((u64)1008 << 10)));
+#endif
+}""",
+        "f16",
+        types=("uint64",),
+    ),
+    "from_f32": Helper(
+        """(float x) {
+#ifdef __FLT16_MANT_DIG__
+    union { _Float16 f; f16 h; } v = {(_Float16)x};
+    return v.h;
+#else
+    return f16_from_f64(x);
+#endif
+}""",
+        "f16",
+        needs=(("from_f64", ""),),
+    ),
+}
+
+BF16 = {
+    "to_f32": Helper(
+        "(bf16 h) {\n    union { u32 u; float f; } v = {(u32)h << 16};\n    return v.f;\n}",
+        "float",
+        types=("uint32",),
+    ),
+    "from_f32": Helper(
+        """(float x) {
+    union { float f; u32 u; } v = {x};
+    u32 rounded = (v.u + 0x7fff + (v.u >> 16 & 1)) >> 16; /* to nearest, ties to even */
+    return (bf16)(x != x ? v.u >> 16 | 0x40 : rounded);
+}""",
+        "bf16",
+        types=("uint32",),
+    ),
+}
+
+
+def find_helper(name: str, dtype: str) -> Helper | None:
+    """The helper `name` for a scalar type; None where that type has no such helper."""
+    return _table(dtype).get(name)
+
+
+def _table(dtype: str) -> dict[str, Helper]:
+    if dtype in dt.STORAGE_ONLY:
+        return F16 if dtype == "float16" else BF16
+    if dt.is_float(dtype):
+        return FLOAT
+    return UNSIGNED if dt.is_unsigned(dtype) else SIGNED
+
+
+def helper_name(name: str, dtype: str) -> str:
+    """max_f32x16, f16_to_f32: every helper's name has a type in it."""
+    base, lanes = dt.SHORT[dt.element(dtype)], dt.lanes(dtype)
+    width = f"x{lanes}" if lanes > 1 else ""
+    if name.startswith(("to_", "from_")):
+        return f"{base}{width}_{name}{width}"
+    return f"{name}_{base}{width}"
+
+
+def substitutions(dtype: str, type_name: str) -> dict[str, str]:
+    """The values of the $ words for a scalar type."""
+    words = {"T": type_name, "S": dt.SHORT[dtype], "F": "f" if dtype == "float32" else ""}
+    if dt.is_int(dtype):
+        words |= {"W": str(dt.bits(dtype)), "U": f"u{dt.bits(dtype)}"}
+    return words

@@ -1,0 +1,54 @@
+"""Random arguments, for timing a kernel whose data do not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from backends.signature import Param, Signature
+from tensorir import TensorIRError, Var
+from tensorir import dtype as dt
+
+
+def random_arguments(
+    signature: Signature,
+    sizes: Mapping[str, int],
+    empty: Callable[[tuple[int, ...], str], Any],
+    seed: int = 0,
+) -> list[Any]:
+    """All arguments in call order: floats in [-1, 1), integers in [0, 8), outputs zero.
+
+    `sizes` maps each symbolic size to its value; `empty(shape, dtype)` makes the arrays. The same
+    seed gives the same numbers. Raises TensorIRError for a size that is missing or unknown.
+    """
+    names = [var.name for var in signature.sizes]
+    missing = [name for name in names if name not in sizes]
+    if missing:
+        example = ", ".join(f"{name!r}: 128" for name in missing)
+        raise TensorIRError(
+            f"{signature.name}: the sizes {', '.join(missing)} are not known; pass arrays, or "
+            f"sizes={{{example}}}"
+        )
+    unknown = [name for name in sizes if name not in names]
+    if unknown:
+        raise TensorIRError(f"{signature.name}: has no sizes {', '.join(unknown)}; it has {names}")
+    values: dict[Var, int] = {var: sizes[var.name] for var in signature.sizes}
+    rng = np.random.default_rng(seed)
+    return [_fill(p, empty(signature.shape(p, values), p.dtype), rng) for p in signature.params]
+
+
+def _fill(param: Param, array: Any, rng: np.random.Generator) -> Any:
+    if param.is_output:
+        array[...] = 0
+    elif param.dtype == "bfloat16":
+        floats = np.asarray(rng.random(array.shape) * 2 - 1, np.float32)
+        array[...] = floats.view(np.uint32) >> 16
+    elif dt.is_float(param.dtype):
+        array[...] = rng.random(array.shape, np.float32) * 2 - 1
+    elif dt.is_bool(param.dtype):
+        array[...] = rng.integers(0, 2, array.shape)
+    else:
+        array[...] = rng.integers(0, 8, array.shape)
+    return array

@@ -1,0 +1,148 @@
+"""CompiledKernel: what `build` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from backends.arguments import prepare, wrong_count
+from backends.base import Backend, Executable
+from backends.inputs import random_arguments
+from backends.outputs import plan
+from backends.signature import Signature
+from backends.timer import Timing, measure
+from tensorir import PrimFunc, Target, TensorIRError
+
+RAN = 0
+
+
+class CompiledKernel:
+    """A program that runs.
+
+    kernel(a, b) allocates and returns the output (a tuple of several); kernel(a, b, c) writes into
+    the caller's output arrays and returns them. Arrays are NumPy's, or share CPU memory by DLPack
+    or the buffer protocol. They are checked before anything is touched; TensorIRError names the
+    first that does not fit. Any number of threads may call one kernel at a time.
+
+    func       the program before lowering
+    ir         the lowered program
+    source     the text given to the compiler
+    target     with everything filled in that the machine decides
+    signature  names, types and shapes of the arguments
+    """
+
+    def __init__(
+        self,
+        func: PrimFunc,
+        ir: PrimFunc,
+        source: str,
+        target: Target,
+        signature: Signature,
+        backend: Backend,
+        executable: Executable,
+    ) -> None:
+        self.func = func
+        self.ir = ir
+        self.source = source
+        self.target = target
+        self.signature = signature
+        self._backend = backend
+        self._executable = executable
+        self._entry: Callable[..., int] = executable.entry or _refuse
+        self._arity = len(signature.params)
+        self._input_count = len(signature.inputs)
+        self._outputs = signature.outputs
+        self._only_output = self._outputs[0] if len(self._outputs) == 1 else None
+        self._asm: str | None = None
+        self._plan = plan(signature)
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    @property
+    def asm(self) -> str:
+        """The assembly of `source`, made when first asked for."""
+        if self._asm is None:
+            self._asm = self._backend.assembly(self.source, self.target, self.name)
+        return self._asm
+
+    def __call__(self, *args: Any) -> Any:
+        if len(args) != self._arity:
+            args = self._with_outputs(args)
+        if self._entry(*args) != RAN:
+            self._call_checked(args)
+        if self._only_output is not None:
+            return args[self._only_output]
+        return tuple([args[i] for i in self._outputs])
+
+    def time(
+        self,
+        *args: Any,
+        repeats: int = 20,
+        min_ms: float = 5.0,
+        limit_s: float = 10.0,
+        sizes: Mapping[str, int] | None = None,
+    ) -> Timing:
+        """Time the kernel alone, in `repeats` blocks of calls of at least `min_ms` each.
+
+        Arguments are those of a call, and outputs that are passed get overwritten; without any,
+        random inputs are made (`sizes` gives the symbolic dimensions). After `limit_s` seconds no
+        further block is begun. The caches hold what the previous call left in them.
+        """
+        return measure(self.timer(*args, sizes=sizes), repeats, min_ms, limit_s)
+
+    def timer(self, *args: Any, sizes: Mapping[str, int] | None = None) -> Callable[[int], float]:
+        """A function from a number of calls to the seconds that they took."""
+        given: Sequence[Any] = args
+        if not args and self._arity:
+            given = random_arguments(self.signature, sizes or {}, self._executable.empty)
+        if len(given) != self._arity:
+            given = self._with_outputs(given)
+        arrays, numbers = prepare(self.signature, given)
+
+        def seconds(calls: int) -> float:
+            taken = self._executable.time(arrays, numbers, calls)
+            if taken < 0:
+                raise self._failed()
+            return taken
+
+        return seconds
+
+    def export(self, folder: str | Path) -> tuple[Path, Path]:
+        """Write the kernel as stand-alone source and header into `folder`; returns their paths."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        name = self._backend.symbol(self.ir)
+        suffix = self._backend.suffix
+        source, header = place / f"{name}{suffix}", place / f"{name}.h"
+        source.write_text(self.source, encoding="utf-8")
+        header.write_text(self._backend.header(self.ir, self.signature), encoding="utf-8")
+        return source, header
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.signature} for {self.target.kind}>"
+
+    def __reduce__(self) -> Any:
+        raise TensorIRError(
+            f"kernel {self.name!r} cannot be pickled; send its func and build it where it is needed"
+        )
+
+    def _with_outputs(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        if len(args) != self._input_count:
+            raise wrong_count(self.signature, len(args))
+        return self._plan.fill(args, self._executable.empty)
+
+    def _call_checked(self, args: Sequence[Any]) -> None:
+        arrays, sizes = prepare(self.signature, args)
+        if not self._executable.run(arrays, sizes):
+            raise self._failed()
+
+    def _failed(self) -> TensorIRError:
+        return TensorIRError(f"{self.name}: no memory for the workspace of the kernel")
+
+
+def _refuse(*args: object) -> int:
+    """Stands for a missing entry: every call goes through the checks in Python."""
+    return 1

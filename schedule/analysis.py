@@ -1,0 +1,135 @@
+"""What blocks read and write, and which loops carry a dependence between their iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schedule.state import State
+from tensorir import (
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IterKind,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    loads,
+    stmt_exprs,
+    substitute,
+    variables,
+    walk,
+)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load or store of a block, its indices as expressions of the block's variables."""
+
+    block: Block
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    is_write: bool
+
+    def in_loops(self) -> tuple[Expr, ...]:
+        """The indices as expressions of the loops around the block."""
+        values = {it.var: it.binding for it in self.block.iters}
+        return tuple(substitute(index, values) for index in self.indices)
+
+
+def accesses(block: Block) -> list[Access]:
+    """All loads and stores of a block, those of its init included."""
+    found: list[Access] = []
+    for part in (block.init, block.body):
+        for stmt in walk(part) if part is not None else ():
+            if isinstance(stmt, Store):
+                found.append(Access(block, stmt.buffer, stmt.indices, True))
+            for e in stmt_exprs(stmt):
+                found.extend(Access(block, n.buffer, n.indices, False) for n in loads(e))
+    return found
+
+
+def blocks_below(stmt: Stmt) -> list[Block]:
+    """All blocks in `stmt`, in program order."""
+    return [node for node in walk(stmt) if isinstance(node, Block)]
+
+
+def written(block: Block) -> tuple[Buffer, ...]:
+    """The buffers that `block` stores to, without duplicates."""
+    return tuple(dict.fromkeys(a.buffer for a in accesses(block) if a.is_write))
+
+
+def read(block: Block) -> tuple[Buffer, ...]:
+    """The buffers that `block` loads from, without duplicates; its own output in a reduction."""
+    return tuple(dict.fromkeys(a.buffer for a in accesses(block) if not a.is_write))
+
+
+def read_by_others(block: Block) -> tuple[Buffer, ...]:
+    """The buffers that `block` loads, apart from those it also stores to."""
+    own = set(written(block))
+    return tuple(b for b in read(block) if b not in own)
+
+
+def all_blocks(state: State) -> list[Block]:
+    return [state.block(name) for name in state.block_names()]
+
+
+def writers(state: State, buffer: Buffer) -> list[str]:
+    """The blocks that store to `buffer`, in program order."""
+    return [b.name for b in all_blocks(state) if buffer in written(b)]
+
+
+def readers(state: State, buffer: Buffer) -> list[str]:
+    """The blocks that load from `buffer` without also storing to it, in program order."""
+    return [b.name for b in all_blocks(state) if buffer in read_by_others(b)]
+
+
+def producers(state: State, block: str) -> list[str]:
+    """The blocks that write what `block` reads."""
+    wanted = set(read_by_others(state.block(block)))
+    return [b.name for b in all_blocks(state) if b.name != block and wanted & set(written(b))]
+
+
+def consumers(state: State, block: str) -> list[str]:
+    """The blocks that read what `block` writes."""
+    made = set(written(state.block(block)))
+    return [b.name for b in all_blocks(state) if b.name != block and made & set(read(b))]
+
+
+def is_output(state: State, buffer: Buffer) -> bool:
+    """Whether the caller sees `buffer`."""
+    return buffer in state.func.params
+
+
+def feeds(block: Block, var: Var) -> set[IterKind]:
+    """The kinds of the block variables whose bindings mention the loop variable."""
+    return {it.kind for it in block.iters if var in variables(it.binding)}
+
+
+def reduction_loops(block: Block, loops: Iterable[For]) -> list[For]:
+    """Those of `loops` that feed a reduce variable of the block."""
+    return [loop for loop in loops if IterKind.REDUCE in feeds(block, loop.var)]
+
+
+def plain_store(block: Block) -> Store | None:
+    """The only store of a block whose indices are distinct block variables, else None.
+
+    Every element is then written by exactly one value of the block's spatial variables.
+    """
+    body = block.body
+    if not isinstance(body, Store):
+        return None
+    spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    distinct = len(set(body.indices)) == len(body.indices)
+    return body if distinct and all(i in spatial for i in body.indices) else None
+
+
+def loads_of(block: Block, buffer: Buffer) -> list[Load]:
+    """The distinct loads of `buffer` in the body of a block."""
+    found: dict[Load, None] = {}
+    for stmt in walk(block.body):
+        for e in stmt_exprs(stmt):
+            found.update((n, None) for n in loads(e) if n.buffer is buffer)
+    return list(found)

@@ -1,0 +1,60 @@
+"""What cache_read and cache_write share: the copy block and where it goes."""
+
+from __future__ import annotations
+
+from schedule.errors import require
+from schedule.state import State, fresh, nest
+from tensorir import (
+    SCOPES,
+    Block,
+    Buffer,
+    For,
+    IterKind,
+    IterVar,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    seq,
+)
+
+
+def check_scope(scope: str, where: str) -> None:
+    require(scope in SCOPES, where, f"scope {scope!r} is none of {', '.join(SCOPES)}")
+
+
+def pick(found: tuple[Buffer, ...], wanted: str | int, where: str, verb: str) -> Buffer:
+    """The buffer among `found` that `wanted`, a name or a position, means."""
+    names = [b.name for b in found]
+    listing = f"block {where!r} {verb} {', '.join(names) or 'nothing'}"
+    if isinstance(wanted, int):
+        require(0 <= wanted < len(found), where, f"there is no buffer number {wanted}: {listing}")
+        return found[wanted]
+    require(wanted in names, where, f"{wanted!r} is not among them: {listing}")
+    return found[names.index(wanted)]
+
+
+def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:
+    """Loops around a block `name` that copies all of `source` to `target`."""
+    loops: list[For] = []
+    iters: list[IterVar] = []
+    for dim, extent in enumerate(source.shape):
+        taken = {*state.loop_names(), *(loop.name for loop in loops)}
+        loop = For(Var(fresh(taken, (f"ax{dim}", f"ax{dim}_{name}"))), extent, Seq(()))
+        loops.append(loop)
+        iters.append(IterVar(Var(f"vax{dim}"), extent, IterKind.SPATIAL, loop.var))
+    indices = tuple(it.var for it in iters)
+    block = Block(name, tuple(iters), Store(target, indices, source[indices]))
+    return nest(loops, block)
+
+
+def top_statement(state: State, block: str) -> Stmt:
+    """The statement of the function's outermost sequence that contains `block`."""
+    path = state.block_path(block)
+    return path[1] if isinstance(path[0], Seq) else path[0]
+
+
+def place_beside(state: State, anchor: Stmt, new: Stmt, before: bool) -> State:
+    """Put `new` before or after a statement of the outermost sequence."""
+    path = (state.func.body,) if anchor is state.func.body else (state.func.body, anchor)
+    return state.replace(path, seq(new, anchor) if before else seq(anchor, new))

@@ -1,0 +1,62 @@
+"""Why a schedule primitive refused. Messages are rendered only when somebody reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorir import TensorIRError, format_func
+
+if TYPE_CHECKING:
+    from schedule.state import State
+    from schedule.trace import Trace
+
+
+class Illegal(Exception):
+    """Raised by `require` inside a primitive; the Schedule turns it into a ScheduleError."""
+
+    def __init__(self, where: str, reason: str, hint: str | None = None) -> None:
+        super().__init__(where, reason, hint)
+        self.where, self.reason, self.hint = where, reason, hint
+
+
+def require(condition: bool, where: str, reason: str, hint: str | None = None) -> None:
+    """Refuse unless `condition`: `where` is the loop or block at fault, `reason` what is wrong."""
+    if not condition:
+        raise Illegal(where, reason, hint)
+
+
+class ScheduleError(TensorIRError):
+    """A primitive was refused; the schedule is as it was before the call.
+
+    `call`, `where`, `reason` and `hint` are short strings; `str(error)` adds the printed program
+    with the offending loop or block marked, and the steps that led there.
+    """
+
+    def __init__(
+        self,
+        call: str,
+        where: str,
+        reason: str,
+        hint: str | None,
+        state: "State | None",
+        trace: "Trace | None",
+    ) -> None:
+        super().__init__(call, where, reason, hint)
+        self.call, self.where, self.reason, self.hint = call, where, reason, hint
+        self.state, self.trace = state, trace
+
+    @property
+    def headline(self) -> str:
+        """One line: the call, the reason and the hint."""
+        text = f"{self.call}: {self.reason}"
+        return f"{text}; {self.hint}" if self.hint else text
+
+    def __str__(self) -> str:
+        lines = [f"{self.call}: {self.reason}"]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        if self.state is not None:
+            lines.append(format_func(self.state.func, mark=self.where))
+        if self.trace is not None and self.trace.instructions:
+            lines.append("  after: " + "; ".join(map(str, self.trace.instructions)))
+        return "\n".join(lines)

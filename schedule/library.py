@@ -1,0 +1,22 @@
+"""Derived schedules, written only with primitives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+    from schedule.state import LoopRef
+
+
+def tile(
+    sch: Schedule, x: LoopRef, y: LoopRef, x_factor: int, y_factor: int
+) -> tuple[LoopRef, LoopRef, LoopRef, LoopRef]:
+    """Split two nested loops and order the parts x_outer, y_outer, x_inner, y_inner.
+
+    Returns (x_outer, x_inner, y_outer, y_inner). Factors need not divide the extents.
+    """
+    x_outer, x_inner = sch.split(x, [None, x_factor])
+    y_outer, y_inner = sch.split(y, [None, y_factor])
+    sch.reorder(x_outer, y_outer, x_inner, y_inner)
+    return x_outer, x_inner, y_outer, y_inner

@@ -1,0 +1,139 @@
+"""Moving a block under a loop: the part of a buffer that is needed there, and the new loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schedule.analysis import Access, accesses, blocks_below
+from schedule.errors import require
+from schedule.state import State, extents, fresh, loops_below
+from tensorir import (
+    TRUE,
+    Analyzer,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    ForKind,
+    Interval,
+    IterVar,
+    Seq,
+    Stmt,
+    Var,
+    binary,
+    const,
+    intersect_with,
+    relax,
+    replace,
+    seq,
+    union,
+)
+
+
+def touched_region(state: State, loop: For, found: Sequence[Access], where: str) -> list[Interval]:
+    """The part of a buffer that the accesses, all below `loop`, touch in one iteration of it.
+
+    One interval per dimension, in terms of `loop` and the loops outside.
+    """
+    inner = extents(loops_below(loop.body))
+    outside = [*state.loops_outside(loop.name), loop]
+    analyzer = state.analyzer([*outside, *loops_below(loop.body)])
+    region: list[Interval] | None = None
+    for access in found:
+        mine: list[Interval] = []
+        for dim, index in enumerate(access.in_loops()):
+            size = access.buffer.shape[dim]
+            part = relax(index, inner, analyzer) or Interval(const(0), size)
+            mine.append(intersect_with(part, size, analyzer))
+        if region is None:
+            region = mine
+            continue
+        region = [
+            union(a, b, analyzer) or Interval(const(0), size)
+            for a, b, size in zip(region, mine, access.buffer.shape)
+        ]
+    require(region is not None, where, f"nothing is read below loop {loop.name!r}")
+    assert region is not None
+    return region
+
+
+def own_loops(
+    state: State, block: Block, ranges: Mapping[Var, Interval], analyzer: Analyzer
+) -> tuple[list[For], Block]:
+    """New loops for `block` and the block bound to them.
+
+    A variable in `ranges` runs over that interval, any other over its whole extent. Variables
+    that can leave their extent get a predicate.
+    """
+    loops: list[For] = []
+    iters: list[IterVar] = []
+    predicate: Expr = TRUE
+    for it in block.iters:
+        part = ranges.get(it.var) or Interval(const(0), it.extent)
+        if part.extent is const(1):
+            binding = part.low
+        else:
+            base = it.var.name.removeprefix("v")
+            hints = (base, f"{base}_{block.name}")
+            taken = {*state.loop_names(), *(made.name for made in loops)}
+            loop = For(Var(fresh(taken, hints)), part.extent, Seq(()))
+            loops.append(loop)
+            analyzer.bind(loop.var, loop.extent)
+            binding = analyzer.simplify(part.low + loop.var)
+        iters.append(replace(it, binding=binding))
+        for bound in (binary("<=", const(0), binding), binary("<", binding, it.extent)):
+            if not analyzer.prove(bound):
+                predicate = binary("and", predicate, analyzer.simplify(bound))
+    return loops, replace(block, iters=tuple(iters), predicate=predicate)
+
+
+def child_of(loop: For) -> tuple[Stmt, ...]:
+    """The statements directly inside a loop."""
+    return loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
+
+
+def insert(loop: For, position: int, stmt: Stmt) -> For:
+    """`loop` with `stmt` put before its statement number `position`."""
+    body = child_of(loop)
+    return replace(loop, body=seq(*body[:position], stmt, *body[position:]))
+
+
+def names_in(stmt: Stmt) -> set[str]:
+    """The names of the blocks in a statement."""
+    return {b.name for b in blocks_below(stmt)}
+
+
+def move_checks(state: State, block: str, loop: str) -> None:
+    """What both directions refuse: moving under itself, or into a vectorized loop."""
+    node = state.loop(loop)
+    around = state.loops_around(block)
+    require(
+        node not in around,
+        loop,
+        f"block {block!r} is already inside loop {loop!r}",
+    )
+    for outer in (*state.loops_outside(loop), node):
+        require(
+            outer.kind is not ForKind.VECTORIZED,
+            loop,
+            f"loop {outer.name!r} is vectorized",
+            "move the block first, then vectorize",
+        )
+    kinds = [f for f in around if f.kind is not ForKind.SERIAL or f.annotations]
+    require(
+        not kinds,
+        block,
+        "".join(f"loop {f.name!r} of block {block!r} is {f.kind}" for f in kinds[:1]),
+        "move the block first, then annotate its loops",
+    )
+
+
+def accesses_of(state: State, names: set[str], buffer: Buffer, writes: bool) -> list[Access]:
+    """The accesses of a buffer by the blocks of these names."""
+    return [
+        access
+        for name in state.block_names()
+        if name in names
+        for access in accesses(state.block(name))
+        if access.buffer is buffer and access.is_write == writes
+    ]

@@ -1,0 +1,110 @@
+"""What all primitives share: argument coercion, tracing, and errors that say where.
+
+A primitive is a pure function `(state, args...) -> (state, results)`. `method` turns it into a
+method of Schedule; a refused call leaves the schedule as it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+
+from schedule.errors import Illegal, ScheduleError
+from schedule.state import BlockRef, LoopRef, State
+from schedule.trace import Instruction, format_args
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+REGISTRY: dict[str, Callable[..., Any]] = {}
+"""All primitives by name; filled by `@primitive` when schedule.primitives is imported."""
+
+
+def primitive(
+    fn: Callable[Concatenate[State, P], tuple[State, R]],
+) -> Callable[Concatenate[State, P], tuple[State, R]]:
+    """Register a primitive under its own name."""
+    REGISTRY[fn.__name__] = fn
+    return fn
+
+
+@functools.cache
+def _parameters(name: str) -> inspect.Signature:
+    signature = inspect.signature(REGISTRY[name])
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def bind(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by parameter name, defaults left out; TypeError as Python words it."""
+    signature = _parameters(name)
+    bound = signature.bind(*args, **kwargs)
+    plain: dict[str, Any] = {}
+    for key, value in bound.arguments.items():
+        plain[key] = literal(value)
+    return plain
+
+
+def literal(value: Any) -> Any:
+    """`value` as JSON-able data: names of loops, blocks, tensors and buffers; NumPy integers."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [literal(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): literal(v) for k, v in value.items()}
+    if hasattr(value, "item"):
+        return value.item()
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        return name
+    raise TypeError(f"{value!r} is neither a name nor a literal")
+
+
+def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
+    """Apply the primitive `name` to `state`; raises Illegal when it is refused."""
+    signature = _parameters(name)
+    positional: list[Any] = []
+    for key, parameter in signature.parameters.items():
+        if key not in args:
+            continue
+        value = args[key]
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            positional.extend(value)
+        else:
+            positional.append(value)
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in signature.parameters.values()):
+        return REGISTRY[name](state, *positional)  # type: ignore[no-any-return]
+    return REGISTRY[name](state, **args)  # type: ignore[no-any-return]
+
+
+def method(
+    fn: Callable[Concatenate[State, P], tuple[State, R]],
+) -> Callable[Concatenate["Schedule", P], R]:
+    """The Schedule method of a primitive: same parameters, same docstring, results only."""
+    name = fn.__name__
+
+    @functools.wraps(fn)
+    def call(self: "Schedule", *args: P.args, **kwargs: P.kwargs) -> R:
+        values = bind(name, args, kwargs)
+        try:
+            state, outputs = run(self.state, name, values)
+        except Illegal as refusal:
+            text = f"{name}({format_args(values)})"
+            where, reason = refusal.where, self.describe_missing(refusal)
+            raise ScheduleError(text, where, reason, refusal.hint, self.state, self.trace) from None
+        self.commit(state, Instruction(name, values, literal(outputs)))
+        return outputs  # type: ignore[no-any-return]
+
+    call.__signature__ = _parameters(name).replace(  # type: ignore[attr-defined]
+        parameters=[inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        + list(_parameters(name).parameters.values())
+    )
+    return cast("Callable[Concatenate[Schedule, P], R]", call)
+
+
+__all__ = ["REGISTRY", "BlockRef", "LoopRef", "State", "bind", "method", "primitive", "run"]

@@ -1,0 +1,69 @@
+"""decompose_reduction: give the first value of a reduction a block of its own."""
+
+from __future__ import annotations
+
+from schedule.analysis import accesses, feeds, reduction_loops
+from schedule.errors import require
+from schedule.primitive import primitive
+from schedule.state import BlockRef, LoopRef, State, extents, fresh
+from tensorir import Block, IterKind, blocks, determines, seq, split_init
+
+
+@primitive
+def decompose_reduction(state: State, block: BlockRef, loop: LoopRef) -> tuple[State, BlockRef]:
+    """Move the init of a reduction into a block `<block>_init` directly before `loop`.
+
+    Lowering does this by itself at the outermost loop of the reduction; the primitive is for
+    putting it elsewhere, or for scheduling the new block.
+
+    rewrite:  decompose_reduction("C", "k")
+        for i, k in grid(4, 8):            for i in range(4):
+            with block("C"):                   with block("C_init"):
+                with init():         ->            C[vi] = 0.0
+                    C[vi] = 0.0                for k in range(8):
+                C[vi] = C[vi] + A[vi, vk]          with block("C"):
+                                                       C[vi] = C[vi] + A[vi, vk]
+
+    requires:
+        - the block is a reduction that still has its init
+        - `loop` is around the block
+        - no loop of the reduction is outside `loop`
+        - no other loop from `loop` inwards repeats instances of the block
+    """
+    node = state.block(block)
+    target = state.loop(loop)
+    require(
+        node.init is not None,
+        block,
+        f"block {block!r} is no reduction, or its init was split off before",
+    )
+    around = state.loops_around(block)
+    require(target in around, loop, f"loop {loop!r} is not around block {block!r}")
+    for outer in reduction_loops(node, around[: around.index(target)]):
+        require(
+            False,
+            loop,
+            f"loop {outer.name!r}, outside {loop!r}, is a reduction of block {block!r}",
+            f"decompose at {outer.name!r} or further out",
+        )
+    inside = around[around.index(target) :]
+    analyzer = state.analyzer(around)
+    indices = next(a for a in accesses(node) if a.is_write).in_loops()
+    for inner in inside:
+        once = inner.const_extent == 1 or IterKind.REDUCE in feeds(node, inner.var)
+        require(
+            once or determines(indices, inner.var, extents(around), analyzer),
+            inner.name,
+            f"loop {inner.name!r} repeats instances of block {block!r}, which would then be "
+            "added to one init",
+        )
+    taken = {*state.loop_names(), *state.block_names()}
+
+    def fresh_name(hint: str) -> str:
+        name = fresh(taken, (hint,))
+        taken.add(name)
+        return name
+
+    init, rest = split_init(target, node, fresh_name)
+    made = next(b for b in blocks(init) if isinstance(b, Block))
+    return state.replace(state.loop_path(loop), seq(init, rest)), BlockRef(made.name)

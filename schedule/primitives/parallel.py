@@ -1,0 +1,32 @@
+"""parallel: run the iterations of a loop on several threads."""
+
+from __future__ import annotations
+
+from schedule.dependence import carried_dependence
+from schedule.loop_kind import not_inside, set_kind
+from schedule.primitive import primitive
+from schedule.state import LoopRef, State
+from tensorir import ForKind
+
+
+@primitive
+def parallel(state: State, loop: LoopRef) -> tuple[State, None]:
+    """Run the iterations of `loop` on several threads (OpenMP in C).
+
+    rewrite:  parallel("i")
+        for i in range(n):  ->  for i in parallel(n):
+            S(i)                    S(i)
+
+    requires:
+        - `loop` is serial and carries no annotation
+        - `loop` is not inside a parallel or vectorized loop
+        - no block below reduces over `loop`
+        - iterations write elements of their own and use none that another one writes
+    """
+    node = state.loop(loop)
+    not_inside(state, loop, ForKind.PARALLEL)
+    not_inside(state, loop, ForKind.VECTORIZED)
+    refusal = carried_dependence(state, node.name)
+    if refusal is not None:
+        raise refusal
+    return set_kind(state, loop, ForKind.PARALLEL), None

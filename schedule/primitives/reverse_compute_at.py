@@ -1,0 +1,186 @@
+"""reverse_compute_at: run a consumer where its input has just been computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from schedule.analysis import (
+    Access,
+    accesses,
+    blocks_below,
+    producers,
+    read_by_others,
+    reduction_loops,
+    written,
+)
+from schedule.errors import require
+from schedule.placement import (
+    accesses_of,
+    child_of,
+    insert,
+    move_checks,
+    names_in,
+    own_loops,
+    touched_region,
+)
+from schedule.primitive import primitive
+from schedule.state import BlockRef, LoopRef, State, extents, loops_below, nest
+from tensorir import (
+    Block,
+    Buffer,
+    Digit,
+    Expr,
+    For,
+    Interval,
+    Var,
+    decompose,
+    determines,
+    int_value,
+)
+
+
+@primitive
+def reverse_compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[State, None]:
+    """Move a consumer into `loop`: each iteration consumes what was computed in it.
+
+    rewrite:  reverse_compute_at("C", "i")
+        for i, j in grid(4, 8):               for i in range(4):
+            B[i, j] = ...               ->        for j in range(8):
+        for i_C, j_C in grid(4, 8):                   B[i, j] = ...
+            C[i_C, j_C] = f(B[i_C, j_C])          for j_C in range(8):
+                                                      C[i, j_C] = f(B[i, j_C])
+
+    requires:
+        - the block is no reduction and reads exactly one buffer that is written inside `loop`
+        - it reads that buffer at block variables, each used once
+        - that buffer is complete: no loop of its reduction is at or outside `loop`
+        - iterations of `loop` write separate dense parts of that buffer
+        - what else the block reads is complete before its place in `loop`
+        - nothing after the block's place in `loop` writes what it reads or reads what it writes
+        - the block is outside `loop`, its own loops are serial and carry no annotation
+        - `loop` is not vectorized or inside a vectorized loop
+    """
+    node, target = state.block(block), state.loop(loop)
+    require(not node.is_reduction, block, f"block {block!r} is a reduction")
+    move_checks(state, block, loop)
+    buffer = _input(state, node, target)
+    read = _plain_read(node, buffer)
+    makers = {b.name for b in blocks_below(target) if buffer in written(b)}
+    _complete(state, makers, target, buffer)
+    writes = accesses_of(state, makers, buffer, writes=True)
+    region = touched_region(state, target, writes, loop)
+    _separate(state, writes, region, target)
+    position = 1 + max(i for i, s in enumerate(child_of(target)) if names_in(s) & makers)
+    _order(state, node, target, position)
+    ranges = {v: part for v, part in zip(read.indices, region) if isinstance(v, Var)}
+    analyzer = state.analyzer([*state.loops_outside(loop), target])
+    removed = state.replace(state.block_path(block), None)
+    loops, moved = own_loops(removed, node, ranges, analyzer)
+    destination = insert(removed.loop(loop), position, nest(loops, moved))
+    return removed.replace(removed.loop_path(loop), destination), None
+
+
+def _input(state: State, node: Block, target: For) -> Buffer:
+    """The one buffer that the block reads and that is written below `target`."""
+    made = {b for below in blocks_below(target) for b in written(below)}
+    found = [b for b in read_by_others(node) if b in made]
+    require(
+        len(found) == 1,
+        node.name,
+        f"block {node.name!r} reads {len(found)} of the buffers written inside loop "
+        f"{target.name!r}, not one",
+    )
+    return found[0]
+
+
+def _plain_read(node: Block, buffer: Buffer) -> Access:
+    """The access of `buffer`, whose indices are distinct block variables or constants."""
+    reads = [a for a in accesses(node) if a.buffer is buffer and not a.is_write]
+    own = {it.var for it in node.iters}
+    first = reads[0]
+    variables = [i for i in first.indices if i in own]
+    plain = len(set(variables)) == len(variables) and all(
+        i in own or (int_value(i) == 0 and int_value(size) == 1)
+        for i, size in zip(first.indices, buffer.shape)
+    )
+    same = all(all(x is y for x, y in zip(a.indices, first.indices)) for a in reads)
+    require(
+        plain and same,
+        node.name,
+        f"block {node.name!r} reads {buffer.name!r} at other places than its own variables",
+    )
+    return first
+
+
+def _complete(state: State, makers: set[str], target: For, buffer: Buffer) -> None:
+    every = [n for n in state.block_names() if buffer in written(state.block(n))]
+    for name in every:
+        require(
+            name in makers,
+            target.name,
+            f"block {name!r} writes {buffer.name!r} outside loop {target.name!r}",
+        )
+    outer = [*state.loops_outside(target.name), target]
+    for name in sorted(makers):
+        for loop in reduction_loops(state.block(name), outer):
+            require(
+                False,
+                loop.name,
+                f"{buffer.name!r} is not complete inside loop {target.name!r}: "
+                f"loop {loop.name!r} is a reduction of block {name!r}",
+            )
+
+
+def _separate(state: State, writes: list[Access], region: list[Interval], target: For) -> None:
+    """Each iteration must write a dense box of its own, else instances would be lost or doubled."""
+    outer = [*state.loops_outside(target.name), target]
+    every = [*outer, *loops_below(target.body)]
+    analyzer = state.analyzer(every)
+    inner = extents(loops_below(target.body))
+    reason = f"iterations of loop {target.name!r} do not write separate dense parts of "
+    for access in writes:
+        indices = access.in_loops()
+        for dim, (index, part) in enumerate(zip(indices, region)):
+            whole = int_value(part.low) == 0 and part.extent is access.buffer.shape[dim]
+            parts = decompose(index, extents(every), analyzer)
+            digits = [d for d in parts[0] if d.var in inner] if parts is not None else None
+            dense = whole or (digits is not None and _dense(digits, part, inner))
+            require(dense, target.name, reason + repr(access.buffer.name))
+        for loop in outer:
+            ok = loop.const_extent == 1 or determines(indices, loop.var, extents(every), analyzer)
+            require(ok, loop.name, reason + repr(access.buffer.name))
+
+
+def _dense(digits: list[Digit], part: Interval, inner: Mapping[Var, Expr]) -> bool:
+    """Whether the digits take every value of the interval, each once."""
+    if any(d.extent is None for d in digits):
+        only = digits[0]
+        return len(digits) == 1 and only.scale == 1 and inner[only.var] is part.extent
+    return int_value(part.extent) == prod(d.extent or 1 for d in digits)
+
+
+def _order(state: State, node: Block, target: For, position: int) -> None:
+    """Moving the block up must not pass it over anything that it depends on."""
+    name, loop = node.name, target.name
+    inside, later = names_in(target), child_of(target)[position:]
+    order = state.block_names()
+    end = max(order.index(b) for b in inside)
+    for other in producers(state, name):
+        late = any(other in names_in(s) for s in later)
+        passed = other not in inside and end < order.index(other) < order.index(name)
+        require(
+            not late and not passed,
+            name,
+            f"block {other!r}, which {name!r} reads, runs after its place in loop {loop!r}",
+        )
+    require(order.index(name) > end, name, f"block {name!r} runs before loop {loop!r}")
+    made = set(written(node))
+    between = [b for b in order[: order.index(name)] if b != name]
+    for other in between:
+        touched = {a.buffer for a in accesses(state.block(other))}
+        require(
+            not (made & touched),
+            name,
+            f"block {other!r} also uses {', '.join(b.name for b in made)}, which {name!r} writes",
+        )

@@ -1,0 +1,48 @@
+"""vectorize: run the iterations of a loop as lanes of vector instructions."""
+
+from __future__ import annotations
+
+from schedule.dependence import carried_dependence
+from schedule.errors import require
+from schedule.loop_kind import not_inside, set_kind
+from schedule.primitive import primitive
+from schedule.state import LoopRef, State, loops_below
+from tensorir import ForKind
+
+
+@primitive
+def vectorize(state: State, loop: LoopRef) -> tuple[State, None]:
+    """Run the iterations of `loop` as vector lanes.
+
+    Lowering cuts the loop into vectors of the target's width; what does not fill one becomes
+    narrower vectors and, last, scalar code.
+
+    rewrite:  vectorize("j")
+        for j in range(32):  ->  for j in vectorized(32):
+            S(j)                     S(j)
+
+    requires:
+        - `loop` is serial and carries no annotation
+        - the extent of `loop` is a number
+        - `loop` is not inside a vectorized loop, and has no parallel or vectorized loop inside
+        - no block below reduces over `loop`
+        - iterations write elements of their own and use none that another one writes
+    """
+    node = state.loop(loop)
+    require(
+        node.const_extent is not None,
+        loop,
+        f"the extent {node.extent!r} of loop {loop!r} is not a number",
+        "split it by a number and vectorize the inner part",
+    )
+    not_inside(state, loop, ForKind.VECTORIZED)
+    for inner in loops_below(node.body):
+        require(
+            inner.kind not in (ForKind.PARALLEL, ForKind.VECTORIZED),
+            loop,
+            f"loop {loop!r} has the {inner.kind} loop {inner.name!r} inside",
+        )
+    refusal = carried_dependence(state, node.name)
+    if refusal is not None:
+        raise refusal
+    return set_kind(state, loop, ForKind.VECTORIZED), None

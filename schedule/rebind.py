@@ -1,0 +1,45 @@
+"""Rewriting the bindings and predicates below a loop that is being replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schedule.errors import require
+from tensorir import (
+    Analyzer,
+    Block,
+    Expr,
+    For,
+    ForKind,
+    Stmt,
+    Var,
+    binary,
+    map_children,
+    map_iter,
+    replace,
+    substitute,
+)
+
+
+def rebind(stmt: Stmt, values: Mapping[Var, Expr], guard: Expr | None, analyzer: Analyzer) -> Stmt:
+    """`stmt` with loop variables replaced in the bindings of its blocks, simplified.
+
+    `guard`, where given, is added to the predicate of each block. Bodies are not touched.
+    """
+    if not isinstance(stmt, Block):
+        return map_children(stmt, lambda child: rebind(child, values, guard, analyzer))
+    iters = tuple(
+        map_iter(it, lambda e: analyzer.simplify(substitute(e, values))) for it in stmt.iters
+    )
+    predicate = analyzer.simplify(substitute(stmt.predicate, values))
+    if guard is not None:
+        predicate = binary("and", predicate, analyzer.simplify(guard))
+    return replace(stmt, iters=iters, predicate=predicate)
+
+
+def plain_loop(loop: For, hint: str | None = None) -> None:
+    """Refuse a loop that is not serial or carries annotations."""
+    name = loop.name
+    require(loop.kind is ForKind.SERIAL, name, f"loop {name!r} is {loop.kind}", hint)
+    keys = ", ".join(loop.annotations)
+    require(not loop.annotations, name, f"loop {name!r} is annotated with {keys}", hint)

@@ -1,0 +1,230 @@
+"""Schedule: the table of contents of the primitives, and the history of their use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from schedule import primitives as p
+from schedule.analysis import consumers, producers
+from schedule.errors import Illegal, ScheduleError
+from schedule.numerics import numerics_class
+from schedule.primitive import REGISTRY, bind, method, run
+from schedule.state import BlockRef, LoopRef, State
+from schedule.trace import Instruction, Trace, output_names
+from tensorir import Block, PrimFunc, TensorIRError, format_func, walk
+
+
+T = TypeVar("T")
+
+
+class Schedule:
+    """A PrimFunc being transformed, legally, one primitive at a time.
+
+    Every method named like a primitive checks its request and either applies it or raises
+    ScheduleError, which leaves the schedule as it was. Loops and blocks are named by strings.
+    """
+
+    def __init__(self, func: PrimFunc) -> None:
+        if not isinstance(func, PrimFunc):
+            raise TensorIRError(
+                f"Schedule needs a PrimFunc, not {type(func).__name__}; "
+                "make one with te.create_prim_func([inputs..., outputs...])"
+            )
+        self._definition = func
+        self._history: tuple[tuple[State, Trace], ...] = ((State(func), Trace()),)
+
+    split = method(p.split)
+    fuse = method(p.fuse)
+    reorder = method(p.reorder)
+    parallel = method(p.parallel)
+    vectorize = method(p.vectorize)
+    unroll = method(p.unroll)
+    compute_inline = method(p.compute_inline)
+    compute_at = method(p.compute_at)
+    reverse_compute_at = method(p.reverse_compute_at)
+    cache_read = method(p.cache_read)
+    cache_write = method(p.cache_write)
+    decompose_reduction = method(p.decompose_reduction)
+    rfactor = method(p.rfactor)
+
+    def tile(self, x: LoopRef, y: LoopRef, x_factor: int, y_factor: int) -> tuple[LoopRef, ...]:
+        """Split two nested loops and put the inner halves inside; see schedule.library.tile."""
+        from schedule.library import tile
+
+        return tile(self, x, y, x_factor, y_factor)
+
+    @property
+    def state(self) -> State:
+        """The program and its index of names."""
+        return self._history[-1][0]
+
+    @property
+    def func(self) -> PrimFunc:
+        """The scheduled program."""
+        return self.state.func
+
+    @property
+    def definition(self) -> PrimFunc:
+        """The program before any primitive: the meaning that every schedule keeps."""
+        return self._definition
+
+    @property
+    def trace(self) -> Trace:
+        """What was done, as data that replays."""
+        return self._history[-1][1]
+
+    @property
+    def numerics(self) -> str:
+        """ "bitwise" if only independent work was reordered, "reassociated" if a sum was."""
+        return numerics_class(self.func, self._definition)
+
+    def commit(self, state: State, instruction: Instruction) -> None:
+        """Append a step; called by the primitives' methods."""
+        self._history = (*self._history, (state, self.trace.append(instruction)))
+
+    def copy(self) -> "Schedule":
+        """An independent schedule at the same point; costs nothing, the states are shared."""
+        other = object.__new__(Schedule)
+        other._definition, other._history = self._definition, self._history
+        return other
+
+    def undo(self, steps: int = 1) -> None:
+        """Take back the last primitives; ScheduleError if there were fewer."""
+        if not 0 <= steps < len(self._history):
+            done = len(self._history) - 1
+            raise ScheduleError(
+                f"undo({steps})", "", f"only {done} steps were done", None, None, None
+            )
+        self._history = self._history[: len(self._history) - steps]
+
+    def get_block(self, name: str) -> BlockRef:
+        """The block of that name."""
+        return self._query("get_block", name, lambda: BlockRef(self.state.block(_name(name)).name))
+
+    def get_blocks(self) -> list[BlockRef]:
+        """All blocks, in program order."""
+        return [BlockRef(name) for name in self.state.block_names()]
+
+    def get_loops(self, block: str) -> list[LoopRef]:
+        """The loops around a block, outermost first."""
+        name = _name(block)
+        return self._query(
+            "get_loops", name, lambda: [LoopRef(f.name) for f in self.state.loops_around(name)]
+        )
+
+    def get_child_blocks(self, loop: str) -> list[BlockRef]:
+        """The blocks below a loop, in program order."""
+
+        def find() -> list[BlockRef]:
+            body = self.state.loop(loop)
+            return [BlockRef(node.name) for node in walk(body) if isinstance(node, Block)]
+
+        return self._query("get_child_blocks", loop, find)
+
+    def get_producers(self, block: str) -> list[BlockRef]:
+        """The blocks that write what `block` reads."""
+        name = _name(block)
+        return self._query(
+            "get_producers", name, lambda: [BlockRef(b) for b in producers(self.state, name)]
+        )
+
+    def get_consumers(self, block: str) -> list[BlockRef]:
+        """The blocks that read what `block` writes."""
+        name = _name(block)
+        return self._query(
+            "get_consumers", name, lambda: [BlockRef(b) for b in consumers(self.state, name)]
+        )
+
+    def _query(self, call: str, name: str, fn: Callable[[], T]) -> T:
+        try:
+            return fn()
+        except Illegal as refusal:
+            reason = self.describe_missing(refusal)
+            text = f"{call}({str(name)!r})"
+            raise ScheduleError(text, name, reason, refusal.hint, self.state, self.trace) from None
+
+    def describe_missing(self, refusal: Illegal) -> str:
+        """The reason of a refusal; for a name that was used up, the step that used it."""
+        if not refusal.reason.startswith("there is no "):
+            return refusal.reason
+        for number, step in reversed(list(enumerate(self.trace.instructions, 1))):
+            if refusal.where in _consumed(step):
+                made = ", ".join(output_names(step.outputs)) or "nothing"
+                used = f"step {number}, {step.name}, made {made} of it"
+                return f"{refusal.where!r} no longer exists: {used}"
+        return refusal.reason
+
+    def show(self) -> None:
+        """Print the program, its numerics class and the steps that led to it."""
+        print(format_func(self.func))
+        if len(self.trace):
+            print(f"# numerics: {self.numerics}; steps:")
+            print("\n".join(f"#   {step}" for step in self.trace.instructions))
+
+    def apply(self, trace: Trace) -> "Schedule":
+        """Replay the steps of `trace` on this schedule; returns it.
+
+        Raises ScheduleError where a step is refused or gives other names than it did when it was
+        recorded, that is, where the trace belongs to another program.
+        """
+        before = self._history
+        try:
+            for number, step in enumerate(trace.instructions, 1):
+                self._replay(number, step)
+        except ScheduleError:
+            self._history = before
+            raise
+        return self
+
+    def _replay(self, number: int, step: Instruction) -> None:
+        if step.name not in REGISTRY:
+            known = ", ".join(sorted(REGISTRY))
+            raise ScheduleError(
+                str(step), "", f"step {number} is no primitive; known are {known}", None, None, None
+            )
+        arguments = dict(step.args)
+        try:
+            state, outputs = run(self.state, step.name, arguments)
+        except (Illegal, TypeError) as error:
+            reason = error.reason if isinstance(error, Illegal) else str(error)
+            where = error.where if isinstance(error, Illegal) else ""
+            raise ScheduleError(
+                f"step {number}, {step}", where, reason, None, self.state, self.trace
+            ) from None
+        names = output_names(outputs)
+        expected = output_names(step.outputs)
+        if step.outputs is not None and names != expected:
+            raise ScheduleError(
+                f"step {number}, {step}",
+                "",
+                f"gave {names} where the trace has {expected}: it belongs to another program",
+                None,
+                self.state,
+                self.trace,
+            )
+        self.commit(state, Instruction(step.name, arguments, names if names else None))
+
+
+def _consumed(step: Instruction) -> set[str]:
+    """The loops and blocks that a step took and did not give back."""
+    taken: set[str] = set()
+    for value in step.args.values():
+        taken.update(
+            v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)
+        )
+    return taken - set(output_names(step.outputs))
+
+
+def _name(block: Any) -> str:
+    return block if isinstance(block, str) else str(getattr(block, "name", block))
+
+
+def bind_arguments(name: str, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a primitive by parameter name, as the trace stores them."""
+    if name not in REGISTRY:
+        raise TensorIRError(f"{name!r} is no primitive; known are {', '.join(sorted(REGISTRY))}")
+    return bind(name, tuple(args), kwargs)
+
+
+__all__ = ["Schedule", "State"]

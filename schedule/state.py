@@ -1,0 +1,212 @@
+"""State: one immutable program, with its loops and blocks found by name.
+
+Names are handles: a loop or block is referred to by its (unique) name, so a trace is plain JSON
+and a copy of a schedule costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from schedule.errors import Illegal
+from tensorir import (
+    Analyzer,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Var,
+    child_stmts,
+    map_children,
+    replace,
+    walk,
+)
+
+
+class LoopRef(str):
+    """The name of a loop."""
+
+    __slots__ = ()
+
+
+class BlockRef(str):
+    """The name of a block."""
+
+    __slots__ = ()
+
+
+class State:
+    """A PrimFunc and an index from names to the path of statements that leads to each of them."""
+
+    __slots__ = ("_blocks", "_loops", "func")
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self._loops: dict[str, tuple[Stmt, ...]] | None = None
+        self._blocks: dict[str, tuple[Stmt, ...]] = {}
+
+    def _index(self) -> dict[str, tuple[Stmt, ...]]:
+        if self._loops is None:
+            loops: dict[str, tuple[Stmt, ...]] = {}
+            stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(self.func.body, ())]
+            while stack:
+                node, above = stack.pop()
+                path = (*above, node)
+                if isinstance(node, For):
+                    loops[node.name] = path
+                elif isinstance(node, Block):
+                    self._blocks[node.name] = path
+                stack.extend((child, path) for child in reversed(child_stmts(node)))
+            self._loops = loops
+        return self._loops
+
+    def loop_names(self) -> list[str]:
+        """All loops, in program order."""
+        return list(self._index())
+
+    def block_names(self) -> list[str]:
+        """All blocks, in program order."""
+        self._index()
+        return list(self._blocks)
+
+    def path(self, name: str) -> tuple[Stmt, ...]:
+        """The statements from the root down to the loop or block `name`, itself included."""
+        found = self._index().get(name) if isinstance(name, LoopRef) else None
+        if found is None:
+            found = self._blocks.get(name) or self._index().get(name)
+        if found is None:
+            raise Illegal(name, f"there is no loop or block {name!r}")
+        return found
+
+    def loop(self, name: str) -> For:
+        """The loop of that name; refuses a name that is no loop, listing those there are."""
+        found = self._index().get(name)
+        if found is None:
+            known = ", ".join(self.loop_names())
+            raise Illegal(name, f"there is no loop {str(name)!r}; loops are {known}")
+        node = found[-1]
+        assert isinstance(node, For)
+        return node
+
+    def block(self, name: str) -> Block:
+        """The block of that name; refuses a name that is no block, listing those there are."""
+        self._index()
+        found = self._blocks.get(name)
+        if found is None:
+            known = ", ".join(self._blocks)
+            raise Illegal(name, f"there is no block {str(name)!r}; blocks are {known}")
+        node = found[-1]
+        assert isinstance(node, Block)
+        return node
+
+    def block_path(self, name: str) -> tuple[Stmt, ...]:
+        self.block(name)
+        return self._blocks[name]
+
+    def loop_path(self, name: str) -> tuple[Stmt, ...]:
+        self.loop(name)
+        return self._index()[name]
+
+    def loops_around(self, name: str) -> list[For]:
+        """The loops around a block, outermost first."""
+        return [node for node in self.block_path(name) if isinstance(node, For)]
+
+    def loops_outside(self, name: str) -> list[For]:
+        """The loops around a loop, outermost first, without itself."""
+        return [node for node in self.loop_path(name)[:-1] if isinstance(node, For)]
+
+    def replace(self, path: tuple[Stmt, ...], new: Stmt | None) -> "State":
+        """The state with the last statement of `path` replaced; None removes it.
+
+        Loops and sequences that become empty disappear with it.
+        """
+        node: Stmt | None = new
+        for depth in range(len(path) - 1, 0, -1):
+            node = _replace_child(path[depth - 1], path[depth], node)
+        body = Seq(()) if node is None else node
+        return State(replace_func(self.func, body=body))
+
+    def fresh_loop(self, *hints: str) -> str:
+        return fresh(self._index(), hints)
+
+    def fresh_block(self, *hints: str) -> str:
+        self._index()
+        return fresh(self._blocks, hints)
+
+    def fresh_buffer(self, *hints: str) -> str:
+        func = self.func
+        return fresh({b.name for b in (*func.params, *func.buffers)}, hints)
+
+    def analyzer(self, loops: Iterable[For] = ()) -> Analyzer:
+        """Knows that sizes are at least 0 and the ranges of `loops`."""
+        analyzer = Analyzer()
+        for var in self.func.size_vars:
+            analyzer.bind_range(var, 0, None)
+        for loop in loops:
+            analyzer.bind(loop.var, loop.extent)
+        return analyzer
+
+
+def _replace_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
+    if isinstance(parent, Seq):
+        flat: list[Stmt] = []
+        for child in parent.stmts:
+            kept = new if child is old else child
+            if isinstance(kept, Seq):
+                flat.extend(kept.stmts)
+            elif kept is not None:
+                flat.append(kept)
+        if not flat:
+            return None
+        return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+    if new is None:
+        return None
+    return map_children(parent, lambda child: new if child is old else child)
+
+
+def fresh(taken: Iterable[str], hints: Iterable[str]) -> str:
+    """The first hint that is free, else the last one with the smallest free number."""
+    used = taken if isinstance(taken, (set, dict)) else set(taken)
+    last = ""
+    for last in hints:
+        if last not in used:
+            return last
+    number = 1
+    while f"{last}_{number}" in used:
+        number += 1
+    return f"{last}_{number}"
+
+
+def replace_func(func: PrimFunc, **changes: object) -> PrimFunc:
+    return replace(func, **changes)  # type: ignore[type-var]
+
+
+def nest(loops: Iterable[For], body: Stmt) -> Stmt:
+    """`body` inside `loops`, outermost first; the loops' own bodies are dropped."""
+    for loop in reversed(list(loops)):
+        body = replace(loop, body=body)
+    return body
+
+
+def chain_below(loop: For) -> Iterator[For]:
+    """The loops nested below `loop` as long as each is the only statement of the one above."""
+    node = loop.body
+    while isinstance(node, For):
+        yield node
+        node = node.body
+
+
+def loops_below(stmt: Stmt) -> list[For]:
+    """All loops in `stmt`, itself included."""
+    return [node for node in walk(stmt) if isinstance(node, For)]
+
+
+def extents(loops: Iterable[For]) -> dict[Var, Expr]:
+    return {loop.var: loop.extent for loop in loops}
+
+
+def add_buffers(func: PrimFunc, *buffers: Buffer) -> PrimFunc:
+    return replace_func(func, buffers=(*func.buffers, *buffers))

@@ -1,0 +1,124 @@
+"""Trace: what was done to a function, as plain data.
+
+An instruction holds names and literals only, so a trace is one line of JSON, and its Python text
+can be pasted into a program. Both replay to the identical program.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorir import TensorIRError
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One call of a primitive: its name, its arguments by name, and the names it returned."""
+
+    name: str
+    args: dict[str, Any]
+    outputs: Any = None
+
+    def __str__(self) -> str:
+        call = f"{self.name}({format_args(self.args)})"
+        names = output_names(self.outputs)
+        return f"{call} -> {', '.join(names)}" if names else call
+
+    def as_json(self) -> list[Any]:
+        return [self.name, self.args, self.outputs]
+
+
+VARIADIC = "loops"
+"""The name of the parameter, of any primitive that has one, that takes any number of values."""
+
+
+def format_args(args: dict[str, Any]) -> str:
+    """Arguments as they would be typed: the first by position, the others by name."""
+    if VARIADIC in args:
+        return ", ".join(repr(_plain(value)) for value in args[VARIADIC])
+    items = [*args.items()]
+    head = [repr(_plain(value)) for _, value in items[:1]]
+    return ", ".join(head + [f"{key}={_plain(value)!r}" for key, value in items[1:]])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value
+
+
+def output_names(outputs: Any) -> list[str]:
+    if outputs is None:
+        return []
+    if isinstance(outputs, str):
+        return [str(outputs)]
+    return [str(name) for name in outputs]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A sequence of instructions; append-only, shared between copies of a schedule."""
+
+    instructions: tuple[Instruction, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    def append(self, instruction: Instruction) -> "Trace":
+        return Trace((*self.instructions, instruction))
+
+    def as_json(self) -> list[Any]:
+        """A JSON-able list; `Trace.from_json` reads it back."""
+        return json.loads(self.dumps())  # type: ignore[no-any-return]
+
+    def dumps(self) -> str:
+        return json.dumps([i.as_json() for i in self.instructions], separators=(",", ":"))
+
+    @staticmethod
+    def from_json(data: str | Sequence[Any]) -> "Trace":
+        """Read the list (or its text) that `as_json` made; TensorIRError if it is not one."""
+        try:
+            rows: Sequence[Any] = json.loads(data) if isinstance(data, str) else data
+            return Trace(tuple(Instruction(name, dict(args), out) for name, args, out in rows))
+        except (ValueError, TypeError) as error:
+            raise TensorIRError(f"not a trace: {error}") from error
+
+    def as_python(self) -> str:
+        """Python statements on a schedule called `sch`."""
+        lines = []
+        for step in self.instructions:
+            call = f"sch.{step.name}({format_args(step.args)})"
+            names = output_names(step.outputs)
+            lines.append(call + (f"  # -> {', '.join(names)}" if names else ""))
+        return "\n".join(lines)
+
+    @staticmethod
+    def from_python(text: str) -> "Trace":
+        """Read the statements that `as_python` made; nothing is executed."""
+        steps = []
+        for node in ast.parse(text).body:
+            steps.append(_read_call(node, text))
+        return Trace(tuple(steps))
+
+
+def _read_call(node: ast.stmt, text: str) -> Instruction:
+    call = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        line = text.splitlines()[node.lineno - 1]
+        raise TensorIRError(f"line {node.lineno} of the trace is no call on a schedule: {line!r}")
+    from schedule.schedule import bind_arguments
+
+    try:
+        positional = [ast.literal_eval(a) for a in call.args]
+        keywords = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    except ValueError as error:
+        raise TensorIRError(
+            f"line {node.lineno} of the trace has an argument that is not a literal"
+        ) from error
+    return Instruction(call.func.attr, bind_arguments(call.func.attr, positional, keywords))

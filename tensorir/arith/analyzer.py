@@ -1,0 +1,337 @@
+"""Analyzer: what is known about the variables of a program, and what follows from it.
+
+Only arithmetic of the index type (int64) is taken as that of the unbounded integers; narrower
+types wrap, and for them only rules that hold under wrap-around are used. What is said about an
+expression holds wherever all bound variables have a value and every divisor differs from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tensorir import dtype as dt
+from tensorir.arith import bounds as bounding
+from tensorir.arith import divmod as dividing
+from tensorir.arith.compare import compare, difference
+from tensorir.arith.facts import Facts, learn, tighten
+from tensorir.arith.interval import UNBOUNDED, Range
+from tensorir.arith.linear import Linear, of_atom, times, to_expr
+from tensorir.arith.logic import (
+    negated,
+    parts_of,
+    simplify_extremum,
+    simplify_logic,
+    simplify_select,
+)
+from tensorir.arith.rules import apply_rules
+from tensorir.expr import (
+    COMPARISONS,
+    FALSE,
+    LOGICAL,
+    TRUE,
+    BinOp,
+    Const,
+    Expr,
+    ExprLike,
+    Not,
+    Select,
+    Var,
+    convert,
+)
+from tensorir.visit import children, loads, rebuild, variables
+
+_NESTING = 5
+"""Conditions assumed inside one another; deeper ones are not made use of."""
+
+
+class Analyzer:
+    """Simplifies, bounds and proves integer expressions over variables of known range."""
+
+    __slots__ = ("_branches", "_exprs", "_level", "_ranges", "_variables", "facts", "forms")
+
+    def __init__(self, extents: Mapping[Var, ExprLike] | None = None) -> None:
+        """Every variable of `extents`, outermost first, takes values in [0, extent)."""
+        self.facts = Facts()
+        self.forms: dict[Expr, Linear] = {}
+        self._exprs: dict[Expr, Expr] = {}
+        self._ranges: dict[Expr, Range] = {}
+        self._branches: dict[tuple[Expr, bool], Analyzer] = {}
+        self._variables: dict[Expr, frozenset[Var]] = {}
+        self._level = 0
+        for var, extent in (extents or {}).items():
+            self.bind(var, extent)
+
+    def bind(self, var: Var, extent: ExprLike) -> None:
+        """State that `var` is in [0, extent), forgetting what an earlier binding said of it."""
+        end = convert(extent)
+        self.bind_range(var, 0, end - 1)
+        self.facts.extents[var] = end
+
+    def binds(self, var: Var, extent: ExprLike) -> bool:
+        """Whether `var` was last bound to [0, extent)."""
+        return self.facts.extents.get(var) is convert(extent)
+
+    def bind_range(self, var: Var, low: ExprLike | None, high: ExprLike | None) -> None:
+        """State that low <= var <= high, where None means unbounded."""
+        if var in self.facts.order:
+            self.facts.forget(var)
+        self.facts.order[var] = len(self.facts.order)
+        self.reset()
+        for limit, sign in ((low, 1), (high, -1)):
+            if limit is None:
+                continue
+            end = convert(limit)
+            if isinstance(end, Const):
+                value = int(end.value)
+                tighten(self, var, (value, None) if sign > 0 else (None, value))
+            elif var.dtype == end.dtype == dt.INDEX:
+                learn(self, Linear({var: sign}).plus(self.linear(end), -sign))
+
+    def assuming(self, cond: Expr, *, memory: bool = False) -> Analyzer:
+        """A copy that also knows that `cond`, a conjunction, holds; parts of no use are ignored.
+
+        A part that reads a buffer is used only with `memory`, for expressions evaluated together
+        with `cond`, with no store in between (the two sides of a Select).
+        """
+        other = self.copy()
+        other._assume(cond, memory)
+        return other
+
+    def copy(self) -> Analyzer:
+        """An independent analyzer that knows the same."""
+        other = Analyzer()
+        other.facts = self.facts.copy()
+        other._variables = self._variables
+        other._level = self._level
+        return other
+
+    def simplify(self, e: Expr) -> Expr:
+        """An expression of the same value; the same object if there is nothing to simplify."""
+        found = self._exprs.get(e)
+        if found is None:
+            found = self._exprs[e] = self._simplify(e)
+        return found
+
+    def bounds(self, e: Expr) -> Range:
+        """The smallest and largest value found for an integer expression; None if unbounded."""
+        if e.dtype == dt.INDEX:
+            return self.interval(self.linear(e))
+        return UNBOUNDED if dt.is_float(e.dtype) else self.range(self.simplify(e))
+
+    def prove(self, cond: ExprLike) -> bool:
+        """Whether `cond` is known to hold always. False means not known, not the opposite."""
+        if not isinstance(cond, Expr):
+            return bool(cond)
+        for part in parts_of(cond, "and"):
+            if isinstance(part, BinOp) and part.op in ("<", "<=") and part.a.dtype == dt.INDEX:
+                form = difference(self, part)
+                if form is not None and bounding.nonnegative(
+                    self, form.shifted(-1) if part.op == "<" else form
+                ):
+                    continue
+            if self.simplify(part) is not TRUE:
+                return False
+        return True
+
+    def divides(self, e: Expr, k: int) -> bool:
+        """Whether the integer expression `e` is always a multiple of `k`; `k` is not zero."""
+        if e.dtype != dt.INDEX:
+            low, high = self.bounds(e)
+            return low is not None and low == high and low % k == 0
+        rest = self.divmod("%", self.linear(e), Linear({}, k))
+        return not rest.terms and not rest.const
+
+    def decide(self, cond: Expr) -> bool | None:
+        """True or False where `cond` is known, else None."""
+        found = self.simplify(cond)
+        return bool(found.value) if isinstance(found, Const) else None
+
+    # What follows serves the other files of this package.
+
+    def linear(self, e: Expr) -> Linear:
+        """The simplified linear form of an expression of the index type."""
+        found = self.forms.get(e)
+        if found is None:
+            found = self.forms[e] = self._linear(e)
+        return found
+
+    def recombined(self, form: Linear) -> Linear:
+        """`form` with quotients and remainders of one value joined."""
+        for atom in form.terms:
+            if isinstance(atom, BinOp) and atom.op in ("//", "%"):
+                return dividing.recombine(self, form)
+        return form
+
+    def divmod(self, op: str, x: Linear, c: Linear) -> Linear:
+        """x // c or x % c."""
+        if c.terms:
+            symbolic = dividing.divide_symbolic if op == "//" else dividing.remainder_symbolic
+            return symbolic(self, x, c)
+        if not c.const:
+            return of_atom(BinOp(op, to_expr(x), to_expr(c)))
+        if c.const < 0:
+            result = self.divmod(op, x.scaled(-1), c.scaled(-1))
+            return result if op == "//" else result.scaled(-1)
+        apply = dividing.divide if op == "//" else dividing.remainder
+        return apply(self, x, c.const)
+
+    def range(self, atom: Expr) -> Range:
+        """The interval of one atom."""
+        found = self._ranges.get(atom)
+        if found is None:
+            # A fact may lead back to the same atom; then what is stated of it has to do.
+            self._ranges[atom] = self.facts.range(atom)
+            found = self._ranges[atom] = bounding.atom_range(self, atom)
+        return found
+
+    def lower(self, form: Linear) -> int | None:
+        """The best constant lower bound found, or None."""
+        return bounding.lower(self, form)
+
+    def interval(self, form: Linear) -> Range:
+        """Constant bounds of a linear form."""
+        low, below = bounding.lower(self, form), bounding.lower(self, form.scaled(-1))
+        return low, None if below is None else -below
+
+    def branch(self, cond: Expr, truth: bool = True) -> Analyzer:
+        """The analyzer of the side of a choice that is taken where `cond` is `truth`."""
+        if self._level >= _NESTING:
+            return self
+        found = self._branches.get((cond, truth))
+        if found is None:
+            found = self.copy()
+            found._level += 1
+            found._assume(cond if truth else negated(cond), True)
+            self._branches[cond, truth] = found
+        return found
+
+    def may_refine(self, form: Linear) -> bool:
+        """Whether the bounds of a sum may be better than the sum of the bounds."""
+        facts = self.facts.by_atom
+        return any(
+            atom in facts if isinstance(atom, Var) else self.is_related(atom, form)
+            for atom in form.terms
+        )
+
+    def is_related(self, atom: Expr, form: Linear) -> bool:
+        """Whether a compound atom depends on other terms of `form`, or on facts."""
+        facts = self.facts.by_atom
+        if atom in facts:
+            return True
+        own = self._variables_of(atom)
+        if any(var in facts for var in own):
+            return True
+        return any(
+            other is not atom and not own.isdisjoint(self._variables_of(other))
+            for other in form.terms
+        )
+
+    def negated(self, cond: Expr) -> Expr:
+        """The negation of a condition."""
+        return negated(cond)
+
+    def reset(self) -> None:
+        """Forget conclusions, because what they were drawn from has changed."""
+        for memo in (self.forms, self._exprs, self._ranges, self._branches):
+            memo.clear()
+
+    def _variables_of(self, e: Expr) -> frozenset[Var]:
+        found = self._variables.get(e)
+        if found is None:
+            found = self._variables[e] = frozenset(variables(e))
+        return found
+
+    def _assume(self, cond: Expr, memory: bool) -> None:
+        self._record([cond], memory)
+        parts = parts_of(cond, "and")
+        for part in parts:
+            if isinstance(part, Not) and not isinstance(negated(part.a), Not):
+                self._assume(negated(part.a), memory)
+                continue
+            self._record([part, self.simplify(part)], memory)
+            if not isinstance(part, BinOp) or part.op not in COMPARISONS:
+                continue
+            if memory or not any(True for _ in loads(part)):
+                self._learn_comparison(part)
+
+    def _record(self, conds: Iterable[Expr], memory: bool) -> None:
+        for cond in conds:
+            if isinstance(cond, Const) or (not memory and any(True for _ in loads(cond))):
+                continue
+            self.facts.truths[cond] = True
+            self.facts.truths[negated(cond)] = False
+        self.reset()
+
+    def _learn_comparison(self, e: BinOp) -> None:
+        form = difference(self, e) if dt.is_int(e.a.dtype) else None
+        if form is None:
+            return
+        if e.op in ("<", "<="):
+            learn(self, form.shifted(-1) if e.op == "<" else form)
+        elif e.op == "==":
+            learn(self, form)
+            learn(self, form.scaled(-1))
+        else:
+            low, high = self.interval(form)
+            if low == 0:
+                learn(self, form.shifted(-1))
+            if high == 0:
+                learn(self, form.scaled(-1).shifted(-1))
+
+    def _linear(self, e: Expr) -> Linear:
+        if isinstance(e, Const):
+            return Linear({}, int(e.value))
+        if isinstance(e, BinOp):
+            if e.op in ("+", "-"):
+                form = self.linear(e.a).plus(self.linear(e.b), 1 if e.op == "+" else -1)
+                return self.recombined(form)
+            if e.op == "*":
+                return self.recombined(times(self.linear(e.a), self.linear(e.b)))
+            if e.op in ("//", "%"):
+                form = self.divmod(e.op, self.linear(e.a), self.linear(e.b))
+                return self.recombined(form)
+        node = self._node(e)
+        if isinstance(node, Const):
+            return Linear({}, int(node.value))
+        if node is not e and isinstance(node, BinOp):
+            return self.linear(node)
+        low, high = self.range(node)
+        return Linear({}, low) if low is not None and low == high else of_atom(node)
+
+    def _simplify(self, e: Expr) -> Expr:
+        if e.dtype == dt.INDEX:
+            return to_expr(self.linear(e))
+        if e.dtype == "bool":
+            known = self.facts.truths.get(e)
+            if known is not None:
+                return TRUE if known else FALSE
+            return self._simplify_bool(e)
+        node = self._node(e)
+        if dt.is_int(e.dtype) and dt.lanes(e.dtype) == 1 and not isinstance(node, Const):
+            low, high = self.range(node)
+            if low is not None and low == high:
+                return Const(low, e.dtype)
+        return node
+
+    def _simplify_bool(self, e: Expr) -> Expr:
+        if isinstance(e, BinOp) and e.op in LOGICAL:
+            return simplify_logic(self, e)
+        if isinstance(e, BinOp) and e.op in COMPARISONS and dt.is_int(e.a.dtype):
+            return compare(self, e)
+        if isinstance(e, Not):
+            inner = negated(e.a)
+            return self._node(e) if isinstance(inner, Not) else self.simplify(inner)
+        return self._node(e)
+
+    def _node(self, e: Expr) -> Expr:
+        """`e` with simplified parts, and one step of the rules for its kind of node."""
+        if isinstance(e, Select):
+            node = simplify_select(self, e)
+        elif isinstance(e, BinOp) and e.op in ("min", "max") and dt.is_int(e.dtype):
+            node = simplify_extremum(self, e)
+        else:
+            before = children(e)
+            after = tuple([self.simplify(part) for part in before])
+            same = all(a is b for a, b in zip(before, after))
+            node = e if same else rebuild(e, after)
+        return node if isinstance(node, (Const, Var)) else apply_rules(node)

@@ -1,0 +1,286 @@
+"""Constant bounds: interval analysis of atoms, and a search for sums with symbolic limits.
+
+The search looks for a proof that a sum is at least some number: it removes one atom after the
+other with the help of a fact about it (Fourier and Motzkin's elimination, one fact at a time):
+if F = f * x + rest >= 0 has the sign of t * x in the sum S, then |f| * S - |t| * F has no x and is
+not greater than |f| * S. Quotients, remainders, minima and maxima bring facts of their own. As
+everything is an integer, m * S > -m is enough for S >= 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import gcd
+from typing import TYPE_CHECKING, NamedTuple
+
+from tensorir import dtype as dt
+from tensorir.arith import interval
+from tensorir.arith.facts import keeps_value
+from tensorir.arith.interval import UNBOUNDED, Range
+from tensorir.arith.linear import Linear, factors, plain_form, product, times
+from tensorir.expr import BinOp, Broadcast, Cast, Const, Expr, Ramp, Select, Var
+
+if TYPE_CHECKING:
+    from tensorir.arith.analyzer import Analyzer
+
+_STEPS = 40
+"""Sums looked at in one search; enough for the bindings of five nested splits."""
+_DEPTH = 8
+
+_OPERATIONS: dict[str, Callable[[Range, Range], Range]] = {
+    "+": interval.add,
+    "-": interval.subtract,
+    "*": interval.multiply,
+    "//": interval.floor_divide,
+    "%": interval.modulo,
+    "min": interval.minimum,
+    "max": interval.maximum,
+    "&": interval.bit_and,
+}
+
+
+def atom_range(an: Analyzer, e: Expr) -> Range:
+    """The interval of an integer or bool expression from its parts and the stated ranges.
+
+    Arithmetic of types narrower than the index wraps, so an interval that does not fit in
+    such a type is given up.
+    """
+    if isinstance(e, Const):
+        return (int(e.value), int(e.value))
+    found = _structural(an, e)
+    kind = dt.element(e.dtype)
+    if kind != dt.INDEX:
+        limits = dt.int_limits(kind)
+        found = interval.intersect(found, limits) if _fits(e, found, limits) else limits
+    return interval.intersect(found, an.facts.range(e))
+
+
+def _fits(e: Expr, found: Range, limits: Range) -> bool:
+    return not isinstance(e, (BinOp, Ramp)) or interval.within(found, limits)
+
+
+def _structural(an: Analyzer, e: Expr) -> Range:
+    if isinstance(e, BinOp):
+        operation = _OPERATIONS.get(e.op)
+        return operation(_part(an, e.a), _part(an, e.b)) if operation else UNBOUNDED
+    if isinstance(e, Select):
+        known = an.facts.truths.get(e.cond)
+        if known is not None:
+            return _part(an, e.a if known else e.b)
+        return interval.hull(_part(an.branch(e.cond), e.a), _part(an.branch(e.cond, False), e.b))
+    if isinstance(e, Cast):
+        return _cast_range(an, e)
+    if isinstance(e, Broadcast):
+        return _part(an, e.a)
+    if isinstance(e, Ramp):
+        last = (e.lanes - 1, e.lanes - 1)
+        reach = interval.hull((0, 0), interval.multiply(_part(an, e.stride), last))
+        return interval.add(_part(an, e.base), reach)
+    return UNBOUNDED
+
+
+def _part(an: Analyzer, e: Expr) -> Range:
+    """The interval of a part of an atom, which is simplified already."""
+    return an.interval(plain_form(e)) if e.dtype == dt.INDEX else an.range(e)
+
+
+def _cast_range(an: Analyzer, e: Cast) -> Range:
+    source = dt.element(e.a.dtype)
+    if not (dt.is_int(source) or dt.is_bool(source)):
+        return UNBOUNDED
+    found = _part(an, e.a)
+    if dt.element(e.dtype) == dt.INDEX:
+        return found if dt.is_bool(source) or keeps_value(source) else UNBOUNDED
+    if dt.is_bool(e.dtype):
+        return UNBOUNDED
+    limits = dt.int_limits(e.dtype)
+    return found if interval.within(found, limits) else limits
+
+
+def plain_lower(an: Analyzer, form: Linear) -> int | None:
+    """The lower bound of a sum by the ranges of its atoms, or by a fact about the same sum."""
+    known = an.facts.floor(form)
+    total = form.const
+    for atom, coef in form.terms.items():
+        end = an.range(atom)[0 if coef > 0 else 1]
+        if end is None:
+            return known
+        total += coef * end
+    return total if known is None or total > known else known
+
+
+def lower(an: Analyzer, form: Linear, goal: int | None = None) -> int | None:
+    """The best lower bound found for `form`, or None; stops as soon as it reaches `goal`."""
+    found = plain_lower(an, form)
+    if _reaches(found, goal) or not an.may_refine(form):
+        return found
+    return _Search(an).run(form, goal, frozenset(), _DEPTH)
+
+
+def nonnegative(an: Analyzer, form: Linear) -> bool:
+    """Whether `form` is proved never to be negative."""
+    found = lower(an, form, 0)
+    return found is not None and found >= 0
+
+
+def _reaches(found: int | None, goal: int | None) -> bool:
+    return found is not None and goal is not None and found >= goal
+
+
+class _Step(NamedTuple):
+    """scale * S >= the smallest of `forms`; if `scale` is 0, S >= goal where that is >= 0."""
+
+    forms: tuple[Linear, ...]
+    scale: int = 1
+    fact: Linear | None = None
+
+
+class _Search:
+    """One bounded search for a lower bound."""
+
+    def __init__(self, an: Analyzer) -> None:
+        self.an = an
+        self.left = _STEPS
+
+    def run(
+        self, form: Linear, goal: int | None, used: frozenset[Linear], depth: int
+    ) -> int | None:
+        best = plain_lower(self.an, form)
+        if _reaches(best, goal) or not depth or self.left <= 0 or not form.terms:
+            return best
+        self.left -= 1
+        atom = self.pick(form, used)
+        if atom is None:
+            return best
+        for step in self.steps(form, atom, goal, used):
+            taken = used if step.fact is None else used | {step.fact}
+            found = self.follow(step, goal, taken, depth - 1)
+            if found is not None and (best is None or found > best):
+                best = found
+            if _reaches(best, goal):
+                break
+        return best
+
+    def follow(
+        self, step: _Step, goal: int | None, used: frozenset[Linear], depth: int
+    ) -> int | None:
+        """The bound of the sum that follows from the forms of one step."""
+        if step.scale:
+            inner = None if goal is None else step.scale * goal - step.scale + 1
+        else:
+            inner = 0
+        worst: int | None = None
+        for form in step.forms:
+            found = self.run(form, inner, used, depth)
+            if found is None:
+                return None
+            worst = found if worst is None else min(worst, found)
+        if worst is None:
+            return None
+        if not step.scale:
+            return goal if worst >= 0 else None
+        return -(-worst // step.scale)
+
+    def pick(self, form: Linear, used: frozenset[Linear]) -> Expr | None:
+        """The atom to remove next: compound ones first, then the variable bound innermost."""
+        facts = self.an.facts
+        best: Expr | None = None
+        rank = -1
+        for atom in form.terms:
+            if not isinstance(atom, Var):
+                if self.an.is_related(atom, form):
+                    return atom
+            elif facts.order.get(atom, 0) > rank and any(
+                f not in used for f in facts.by_atom.get(atom, ())
+            ):
+                best, rank = atom, facts.order.get(atom, 0)
+        return best
+
+    def steps(
+        self, form: Linear, atom: Expr, goal: int | None, used: frozenset[Linear]
+    ) -> Iterator[_Step]:
+        """All ways to remove the term of `atom`."""
+        an = self.an
+        coef = form.terms[atom]
+        rest = form.without(atom)
+        for fact in an.facts.by_atom.get(atom, ()):
+            if fact.terms[atom] * coef > 0 and fact not in used:
+                yield _eliminate(form, atom, fact, Linear({}, 1), fact)
+        end = an.range(atom)[0 if coef > 0 else 1]
+        if end is not None:
+            yield _Step((rest.shifted(coef * end),))
+        if isinstance(atom, Select):
+            yield _Step(tuple(rest.plus(plain_form(s), coef) for s in (atom.a, atom.b)))
+        if not isinstance(atom, BinOp):
+            return
+        if atom.op in ("min", "max"):
+            sides = [rest.plus(plain_form(s), coef) for s in (atom.a, atom.b)]
+            if (atom.op == "min") == (coef > 0):
+                yield _Step(tuple(sides))
+            else:
+                yield from (_Step((side,)) for side in sides)
+        elif atom.op == "//":
+            yield from self.quotient(form, atom, goal)
+        elif atom.op == "%":
+            yield from self.remainder(form, atom)
+        elif atom.op == "*":
+            yield from self.factor(form, atom, used)
+
+    def quotient(self, form: Linear, atom: BinOp, goal: int | None) -> Iterator[_Step]:
+        """y - c + 1 <= c * (y // c) <= y for a positive c, which may be symbolic."""
+        an, coef, rest = self.an, form.terms[atom], form.without(atom)
+        y, divisor = plain_form(atom.a), plain_form(atom.b)
+        limit = y if coef < 0 else y.minus(divisor).shifted(1)
+        if not divisor.terms:
+            if divisor.const > 0:
+                scale = divisor.const // gcd(coef, divisor.const)
+                ratio = scale * coef // divisor.const
+                yield _Step((rest.scaled(scale).plus(limit, ratio),), scale)
+        elif goal is not None and (plain_lower(an, divisor) or 0) > 0:
+            scaled = times(divisor, rest.shifted(-goal))
+            yield _Step((scaled.plus(limit, coef).plus(divisor).shifted(-1),), 0)
+
+    def remainder(self, form: Linear, atom: BinOp) -> Iterator[_Step]:
+        """y % c <= c - 1 for a positive c, and y % c <= y where y is not negative."""
+        an, coef, rest = self.an, form.terms[atom], form.without(atom)
+        if coef > 0:
+            return
+        y, divisor = plain_form(atom.a), plain_form(atom.b)
+        if (plain_lower(an, divisor) or 0) <= 0:
+            return
+        if divisor.terms:
+            yield _Step((rest.plus(divisor.shifted(-1), coef),))
+        low = plain_lower(an, y)
+        if low is not None and low >= 0:
+            yield _Step((rest.plus(y, coef),))
+
+    def factor(self, form: Linear, atom: Expr, used: frozenset[Linear]) -> Iterator[_Step]:
+        """A fact about one factor times the others, where these are not negative."""
+        an, coef, parts = self.an, form.terms[atom], factors(atom)
+        for place, part in enumerate(parts):
+            others = parts[:place] + parts[place + 1 :]
+            if any((an.range(o)[0] or 0) < 0 or an.range(o)[0] is None for o in others):
+                continue
+            cofactor = Linear({product(others): 1})
+            for fact in an.facts.by_atom.get(part, ()):
+                if fact.terms[part] * coef > 0 and fact not in used:
+                    yield _eliminate(form, atom, fact, cofactor, None, part)
+            end = an.range(part)[0 if coef > 0 else 1]
+            if end is not None:
+                yield _Step((form.without(atom).plus(cofactor, coef * end),))
+
+
+def _eliminate(
+    form: Linear,
+    atom: Expr,
+    fact: Linear,
+    cofactor: Linear,
+    key: Linear | None,
+    part: Expr | None = None,
+) -> _Step:
+    """Remove `atom` = part * cofactor from `form` with the fact that holds for `part`."""
+    coef, own = form.terms[atom], fact.terms[atom if part is None else part]
+    common = gcd(coef, own)
+    scale = abs(own) // common
+    left = form.scaled(scale).plus(times(fact, cofactor), -(abs(coef) // common))
+    return _Step((left,), scale, key)

@@ -1,0 +1,182 @@
+"""What an Analyzer knows: ranges of atoms, linear inequalities between them, and truths.
+
+A fact is a linear form that is never negative. A fact about a single atom becomes its range;
+any other is kept under each of its atoms, where the search of bounds.py finds it, and under its
+part without the constant, where a bound of the same sum is found at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorir import dtype as dt
+from tensorir.arith import interval
+from tensorir.arith.interval import UNBOUNDED, Range
+from tensorir.arith.linear import Linear, plain_form
+from tensorir.expr import BinOp, Cast, Expr, Var, int_value
+from tensorir.visit import variables
+
+if TYPE_CHECKING:
+    from tensorir.arith.analyzer import Analyzer
+
+_DEPTH = 3
+"""How far a tightened range is propagated through the facts that mention it."""
+
+Part = frozenset[tuple[Expr, int]]
+
+
+class Facts:
+    """`ranges` of atoms, `floors` of sums without their constant, inequalities `by_atom`,
+    known `truths` of conditions, the `extents` with which variables were bound and the `order`
+    in which they were (outer first)."""
+
+    __slots__ = ("by_atom", "extents", "floors", "order", "ranges", "truths")
+
+    def __init__(self) -> None:
+        self.ranges: dict[Expr, Range] = {}
+        self.floors: dict[Part, int] = {}
+        self.by_atom: dict[Expr, tuple[Linear, ...]] = {}
+        self.order: dict[Var, int] = {}
+        self.extents: dict[Var, Expr] = {}
+        self.truths: dict[Expr, bool] = {}
+
+    def copy(self) -> Facts:
+        other = Facts()
+        for name in Facts.__slots__:
+            setattr(other, name, dict(getattr(self, name)))
+        return other
+
+    def range(self, atom: Expr) -> Range:
+        """The range stated for an atom, not what follows from its parts."""
+        return self.ranges.get(atom, UNBOUNDED)
+
+    def floor(self, form: Linear) -> int | None:
+        """A lower bound of `form` from a fact about the same sum, or None."""
+        if not self.floors:
+            return None
+        step = form.factor()
+        if not step:
+            return form.const
+        found = self.floors.get(_part(form, step))
+        return None if found is None else step * found + form.const
+
+    def forget(self, var: Var) -> None:
+        """Drop everything that mentions `var`."""
+        self.order.pop(var, None)
+        self.extents.pop(var, None)
+        self.ranges = {a: r for a, r in self.ranges.items() if var not in variables(a)}
+        self.truths = {c: t for c, t in self.truths.items() if var not in variables(c)}
+        self.floors = {
+            p: k for p, k in self.floors.items() if not any(var in variables(a) for a, _ in p)
+        }
+        kept = {}
+        for atom, forms in self.by_atom.items():
+            left = tuple(f for f in forms if not any(var in variables(a) for a in f.terms))
+            if left and var not in variables(atom):
+                kept[atom] = left
+        self.by_atom = kept
+
+
+def keeps_value(dtype: str) -> bool:
+    """Whether converting from this integer type to the index type keeps every value."""
+    return dt.is_int(dtype) and dt.int_limits(dtype)[1] <= dt.int_limits(dt.INDEX)[1]
+
+
+def _part(form: Linear, step: int) -> Part:
+    return frozenset((atom, coef // step) for atom, coef in form.terms.items())
+
+
+def learn(an: Analyzer, form: Linear, depth: int = _DEPTH) -> None:
+    """Add the fact form >= 0 to what `an` knows."""
+    step = form.factor()
+    if not step:
+        return
+    form = Linear({a: c // step for a, c in form.terms.items()}, form.const // step)
+    for simpler in _without_extrema(form):
+        if len(simpler.terms) == 1:
+            atom, sign = next(iter(simpler.terms.items()))
+            bound = (-simpler.const, None) if sign > 0 else (None, simpler.const)
+            tighten(an, atom, bound, depth)
+        else:
+            _learn_sum(an, simpler, depth)
+
+
+def _without_extrema(form: Linear) -> list[Linear]:
+    """min(a, b) + rest >= 0 says the same as a + rest >= 0 and b + rest >= 0; max likewise."""
+    for atom, coef in form.terms.items():
+        if isinstance(atom, BinOp) and atom.op == ("min" if coef > 0 else "max"):
+            rest = form.without(atom)
+            return [
+                found
+                for side in (atom.a, atom.b)
+                for found in _without_extrema(rest.plus(plain_form(side), coef))
+            ]
+    return [form]
+
+
+def _learn_sum(an: Analyzer, form: Linear, depth: int) -> None:
+    facts = an.facts
+    part = _part(form, 1)
+    known = facts.floors.get(part)
+    if known is not None and known >= -form.const:
+        return
+    facts.floors[part] = -form.const
+    for atom in form.terms:
+        facts.by_atom[atom] = (*facts.by_atom.get(atom, ()), form)
+    an.reset()
+    _propagate(an, form, depth)
+
+
+def tighten(an: Analyzer, atom: Expr, bound: Range, depth: int = _DEPTH) -> None:
+    """Add the fact that `atom` is within `bound`, and what follows from it."""
+    facts = an.facts
+    old = facts.range(atom)
+    new = interval.intersect(old, bound)
+    if new == old:
+        return
+    facts.ranges[atom] = new
+    an.reset()
+    if not depth:
+        return
+    if isinstance(atom, Cast) and keeps_value(atom.a.dtype):
+        tighten(an, atom.a, bound, depth - 1)
+    if isinstance(atom, BinOp) and atom.op == "//":
+        _learn_quotient(an, atom, bound, depth - 1)
+    for form in facts.by_atom.get(atom, ()):
+        _propagate(an, form, depth - 1)
+
+
+def _learn_quotient(an: Analyzer, atom: BinOp, bound: Range, depth: int) -> None:
+    """x // c >= k says x >= k * c, and x // c <= k says x <= k * c + c - 1."""
+    divisor = int_value(atom.b)
+    if divisor is None or divisor <= 0:
+        return
+    low = None if bound[0] is None else bound[0] * divisor
+    high = None if bound[1] is None else bound[1] * divisor + divisor - 1
+    _learn_range(an, plain_form(atom.a), (low, high), depth)
+
+
+def _learn_range(an: Analyzer, form: Linear, bound: Range, depth: int) -> None:
+    if bound[0] is not None:
+        learn(an, form.shifted(-bound[0]), depth)
+    if bound[1] is not None:
+        learn(an, form.scaled(-1).shifted(bound[1]), depth)
+
+
+def _propagate(an: Analyzer, form: Linear, depth: int) -> None:
+    """Tighten each atom of a fact by the ranges of the others."""
+    if not depth:
+        return
+    spans = {atom: an.range(atom) for atom in form.terms}
+    for atom, coef in form.terms.items():
+        most = form.const
+        for other, factor in form.terms.items():
+            if other is atom:
+                continue
+            end = spans[other][1 if factor > 0 else 0]
+            if end is None:
+                break
+            most += factor * end
+        else:
+            bound = (-(most // coef), None) if coef > 0 else (None, most // -coef)
+            tighten(an, atom, bound, depth - 1)

@@ -1,0 +1,107 @@
+"""Intervals of integers: pairs (low, high), both included, where None means unbounded."""
+
+from __future__ import annotations
+
+import math
+
+Range = tuple["int | None", "int | None"]
+
+UNBOUNDED: Range = (None, None)
+
+
+def intersect(a: Range, b: Range) -> Range:
+    """The values in both."""
+    low = b[0] if a[0] is None else a[0] if b[0] is None else max(a[0], b[0])
+    high = b[1] if a[1] is None else a[1] if b[1] is None else min(a[1], b[1])
+    return low, high
+
+
+def hull(a: Range, b: Range) -> Range:
+    """The smallest interval that holds both."""
+    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
+    high = None if a[1] is None or b[1] is None else max(a[1], b[1])
+    return low, high
+
+
+def within(inner: Range, outer: Range) -> bool:
+    """Whether every value of `inner` is in `outer`."""
+    below = outer[0] is None or (inner[0] is not None and inner[0] >= outer[0])
+    return below and (outer[1] is None or (inner[1] is not None and inner[1] <= outer[1]))
+
+
+def add(a: Range, b: Range) -> Range:
+    return (
+        None if a[0] is None or b[0] is None else a[0] + b[0],
+        None if a[1] is None or b[1] is None else a[1] + b[1],
+    )
+
+
+def negate(a: Range) -> Range:
+    return (None if a[1] is None else -a[1], None if a[0] is None else -a[0])
+
+
+def subtract(a: Range, b: Range) -> Range:
+    return add(a, negate(b))
+
+
+def multiply(a: Range, b: Range) -> Range:
+    corners = [_times(x, y) for x in _ends(a) for y in _ends(b)]
+    return _range(min(corners), max(corners))
+
+
+def floor_divide(a: Range, b: Range) -> Range:
+    """The quotients; unbounded where the divisor may be zero."""
+    if b[0] is not None and b[0] > 0:
+        corners = [_quotient(x, y) for x in _ends(a) for y in _ends(b)]
+        return _range(min(corners), max(corners))
+    if b[1] is not None and b[1] < 0:
+        return floor_divide(negate(a), negate(b))
+    return UNBOUNDED
+
+
+def modulo(a: Range, b: Range) -> Range:
+    """The remainders of floor division, which have the sign of the divisor."""
+    if b[0] is not None and b[0] > 0:
+        if b[0] == b[1] and None not in a and a[0] // b[0] == a[1] // b[0]:  # type: ignore[operator]
+            return a[0] % b[0], a[1] % b[0]  # type: ignore[operator]
+        high = None if b[1] is None else b[1] - 1
+        return intersect((0, high), (0, a[1])) if a[0] is not None and a[0] >= 0 else (0, high)
+    if b[1] is not None and b[1] < 0:
+        return negate(modulo(negate(a), negate(b)))
+    return UNBOUNDED
+
+
+def minimum(a: Range, b: Range) -> Range:
+    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
+    return low, intersect((None, a[1]), (None, b[1]))[1]
+
+
+def maximum(a: Range, b: Range) -> Range:
+    return negate(minimum(negate(a), negate(b)))
+
+
+def bit_and(a: Range, b: Range) -> Range:
+    """A bit-wise and with a value that is not negative lies between 0 and that value."""
+    highs = [r[1] for r in (a, b) if r[0] is not None and r[0] >= 0 and r[1] is not None]
+    return (0, min(highs)) if highs else UNBOUNDED
+
+
+def _ends(a: Range) -> tuple[float, float]:
+    return -math.inf if a[0] is None else a[0], math.inf if a[1] is None else a[1]
+
+
+def _range(low: float, high: float) -> Range:
+    return (
+        None if low == -math.inf else int(low),
+        None if high == math.inf else int(high),
+    )
+
+
+def _times(x: float, y: float) -> float:
+    return 0 if x == 0 or y == 0 else x * y
+
+
+def _quotient(x: float, y: float) -> float:
+    if math.isinf(y):
+        return x if math.isinf(x) else -1 if x < 0 else 0
+    return x if math.isinf(x) else x // y

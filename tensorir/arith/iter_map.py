@@ -1,0 +1,270 @@
+"""Quasi-affine bindings: which indices determine which variables.
+
+Splits and fusions make indices that are sums of digits of loop variables, scale * ((v // d) % m).
+An index g * A + B with B in a range of fewer than g values determines both A and B, and all the
+digits of a value determine the value; `determines` draws these two conclusions until nothing new
+follows. Affine maps of this kind are those of TVM's arith/iter_affine_map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+
+from tensorir.arith.analyzer import Analyzer
+from tensorir.arith.bounds import nonnegative
+from tensorir.arith.linear import Linear, factors, plain_form, product
+from tensorir.expr import BinOp, Expr, ExprLike, Var, int_value
+from tensorir.visit import variables
+
+
+@dataclass(frozen=True)
+class Digit:
+    """The term scale * ((var // divisor) % extent); an unknown extent is None."""
+
+    var: Var
+    divisor: int
+    extent: int | None
+    scale: int
+
+
+def decompose(
+    e: Expr, extents: Mapping[Var, ExprLike], analyzer: Analyzer
+) -> tuple[list[Digit], int] | None:
+    """`e` as digits of the variables of `extents`, and its constant.
+
+    Terms without any of these variables are left out. None where `e` is not such a sum.
+    """
+    an = _bound(extents, analyzer)
+    form = an.linear(e)
+    digits = []
+    for atom, scale in form.terms.items():
+        if not _mentions(atom, extents):
+            continue
+        found = _digit(atom, an)
+        if found is None or found[0] not in extents:
+            return None
+        digits.append(Digit(*found, scale))
+    return digits, form.const
+
+
+def is_compact(digits: Iterable[Digit]) -> bool:
+    """Whether different values of the digits always give different sums.
+
+    So it is if each scale exceeds all that the digits of smaller scale can add up to.
+    """
+    reach: int | None = 0
+    for digit in sorted(digits, key=lambda d: abs(d.scale)):
+        if digit.extent == 1:
+            continue
+        if reach is None or abs(digit.scale) <= reach:
+            return False
+        reach = None if digit.extent is None else reach + abs(digit.scale) * (digit.extent - 1)
+    return True
+
+
+def determines(
+    indices: Sequence[Expr], var: Var, extents: Mapping[Var, ExprLike], analyzer: Analyzer
+) -> bool:
+    """Whether two points that differ in `var` never have all `indices` equal.
+
+    The points are those of the box `extents`; other variables are the same for both. True is
+    proved; False means that no proof was found.
+    """
+    return determines_all(indices, (var,), extents, analyzer)
+
+
+def determines_all(
+    indices: Sequence[Expr],
+    wanted: Iterable[Var],
+    extents: Mapping[Var, ExprLike],
+    analyzer: Analyzer,
+) -> bool:
+    """Whether the values of `indices` fix every variable of `wanted`; see `determines`."""
+    an = _bound(extents, analyzer)
+    known = _Known(an, extents)
+    known.solve([an.linear(e) for e in indices])
+    return all(known.has(var) for var in wanted)
+
+
+def is_bijective(
+    bindings: Sequence[Expr],
+    extents: Mapping[Var, ExprLike],
+    targets: Sequence[int],
+    analyzer: Analyzer | None = None,
+) -> bool:
+    """Whether `bindings` map the box `extents` one to one onto the box `targets`.
+
+    A map that determines its argument and stays in a box of as many points reaches all of them.
+    """
+    sizes = [int_value(extent) for extent in extents.values()]
+    if None in sizes or prod(s for s in sizes if s is not None) != prod(targets):
+        return False
+    an = _bound(extents, analyzer or Analyzer())
+    for binding, target in zip(bindings, targets, strict=True):
+        low, high = an.bounds(binding)
+        if low is None or high is None or low < 0 or high >= target:
+            return False
+    return determines_all(bindings, extents, extents, an)
+
+
+def _bound(extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> Analyzer:
+    """The analyzer, knowing also the extents where it does not know them yet."""
+    missing = {v: extent for v, extent in extents.items() if not analyzer.binds(v, extent)}
+    if not missing:
+        return analyzer
+    an = analyzer.copy()
+    for var, extent in missing.items():
+        an.bind(var, extent)
+    return an
+
+
+def _mentions(atom: Expr, extents: Mapping[Var, ExprLike]) -> bool:
+    return any(var in extents for var in variables(atom))
+
+
+def _digit(atom: Expr, an: Analyzer) -> tuple[Var, int, int | None] | None:
+    """(var, divisor, extent) of an atom that is var, var // d, var % m or var // d % m."""
+    base, divisor, extent = _parts(atom)
+    if not isinstance(base, Var):
+        return None
+    low, high = an.range(base)
+    if low is None or low < 0:
+        return None
+    if high is not None:
+        values = high // divisor + 1
+        extent = values if extent is None else min(values, extent)
+    return base, divisor, extent
+
+
+def _parts(atom: Expr) -> tuple[Expr, int, int | None]:
+    """(x, d, m) where the atom is x // d % m; m is None without a remainder."""
+    extent = None
+    if isinstance(atom, BinOp) and atom.op == "%":
+        modulus = int_value(atom.b)
+        if modulus is not None and modulus > 0:
+            extent, atom = modulus, atom.a
+    if isinstance(atom, BinOp) and atom.op == "//":
+        divisor = int_value(atom.b)
+        if divisor is not None and divisor > 0:
+            return atom.a, divisor, extent
+    return atom, 1, extent
+
+
+class _Known:
+    """The atoms whose value is fixed, growing until nothing more follows."""
+
+    def __init__(self, an: Analyzer, extents: Mapping[Var, ExprLike]) -> None:
+        self.an = an
+        self.extents = extents
+        self.atoms: dict[Expr, None] = {}
+
+    def has(self, atom: Expr) -> bool:
+        """Whether the value of `atom` is fixed: found so, or free of undetermined variables."""
+        if atom in self.atoms:
+            return True
+        low, high = self.an.range(atom)
+        if low is not None and low == high:
+            return True
+        return all(v in self.atoms or v not in self.extents for v in variables(atom))
+
+    def solve(self, forms: list[Linear]) -> None:
+        pending = forms
+        while True:
+            before = len(self.atoms)
+            left = []
+            for form in pending:
+                left.extend(self.reduce(form))
+            pending = left
+            pending.extend(self.joined())
+            if len(self.atoms) == before:
+                return
+
+    def reduce(self, form: Linear) -> list[Linear]:
+        """What remains to be found out from a known sum."""
+        rest = Linear({a: t for a, t in form.terms.items() if not self.has(a)})
+        if not rest.terms:
+            return []
+        if len(rest.terms) == 1:
+            atom = next(iter(rest.terms))
+            # From n * i the factor i follows only for a non-zero n, which nobody promises.
+            self.atoms[atom] = None
+            return []
+        for a, b in self.cuts(rest):
+            return self.reduce(a) + self.reduce(b)
+        return [rest]
+
+    def cuts(self, form: Linear) -> Iterator[tuple[Linear, Linear]]:
+        """Pairs (A, B) with form = g * A + B where B takes fewer than g values in a row."""
+        steps = {abs(t) for t in form.terms.values()}
+        steps.update([gcd(a, b) for a in steps for b in steps])
+        for step in sorted(steps, reverse=True):
+            a, b = form.split(step)
+            if not a.terms or not b.terms:
+                continue
+            low, high = self.an.interval(b)
+            if low is not None and high is not None and high - low < step:
+                yield a, b
+        yield from self.symbolic_cuts(form)
+
+    def symbolic_cuts(self, form: Linear) -> Iterator[tuple[Linear, Linear]]:
+        """The same with a symbolic g: i * n + j with j in [0, n)."""
+        for atom in form.terms:
+            for size in factors(atom) if isinstance(atom, BinOp) and atom.op == "*" else ():
+                if _mentions(size, self.extents):
+                    continue
+                a, b = _split_by(form, size)
+                bound = Linear({size: 1}, -1).minus(b)
+                if b.terms and nonnegative(self.an, b) and nonnegative(self.an, bound):
+                    yield a, b
+
+    def joined(self) -> list[Linear]:
+        """Values all of whose digits are known by now, as new sums."""
+        digits: dict[Expr, list[tuple[int, int | None]]] = {}
+        found: list[Linear] = []
+        for atom in self.atoms:
+            base, divisor, extent = _parts(atom)
+            if base is not atom:
+                digits.setdefault(base, []).append((divisor, extent))
+            elif isinstance(atom, BinOp) and atom.op == "//":
+                if BinOp("%", atom.a, atom.b) in self.atoms and not self.has(atom.a):
+                    found.append(plain_form(atom.a))
+        for base, parts in digits.items():
+            if not self.has(base) and self.complete(base, parts):
+                found.append(plain_form(base))
+        for form in found:
+            if len(form.terms) == 1:
+                self.atoms[next(iter(form.terms))] = None
+        return [form for form in found if len(form.terms) > 1]
+
+    def complete(self, base: Expr, parts: list[tuple[int, int | None]]) -> bool:
+        """Whether digits (divisor, extent) of `base` leave no gap from 1 to its largest value."""
+        low, high = self.an.interval(plain_form(base))
+        position = 1
+        while low is None or low < 0 or high is None or high >= position:
+            for divisor, extent in parts:
+                if position % divisor:
+                    continue
+                if extent is None:
+                    return True
+                if divisor * extent > position and divisor * extent % position == 0:
+                    position = divisor * extent
+                    break
+            else:
+                return False
+        return True
+
+
+def _split_by(form: Linear, size: Expr) -> tuple[Linear, Linear]:
+    """(A, B) with form = size * A + B, where B has the terms without the factor `size`."""
+    a: dict[Expr, int] = {}
+    b: dict[Expr, int] = {}
+    for atom, coef in form.terms.items():
+        parts = factors(atom)
+        place = next((n for n, part in enumerate(parts) if part is size), None)
+        if place is None or len(parts) == 1:
+            b[atom] = coef
+        else:
+            a[product(parts[:place] + parts[place + 1 :])] = coef
+    return Linear(a), Linear(b)

@@ -1,0 +1,127 @@
+"""Truth values: negation, conjunctions, disjunctions; and the choices that hang on conditions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorir import dtype as dt
+from tensorir.arith.bounds import nonnegative
+from tensorir.expr import (
+    FALSE,
+    TRUE,
+    BinOp,
+    Const,
+    Expr,
+    Not,
+    Select,
+    all_of,
+    any_of,
+    binary,
+    select,
+)
+
+if TYPE_CHECKING:
+    from tensorir.arith.analyzer import Analyzer
+
+_MANY = 8
+"""Longest conjunction whose parts are checked against each other."""
+
+_OPPOSITE = {"==": "!=", "!=": "=="}
+
+
+def negated(e: Expr) -> Expr:
+    """not e, pushed inwards; a float `<` keeps its Not, which is true for NaN."""
+    if isinstance(e, Const):
+        return Const(not e.value, e.dtype)
+    if isinstance(e, Not):
+        return e.a
+    if not isinstance(e, BinOp):
+        return Not(e)
+    if e.op in ("and", "or"):
+        return BinOp("or" if e.op == "and" else "and", negated(e.a), negated(e.b))
+    if e.op in _OPPOSITE:
+        return BinOp(_OPPOSITE[e.op], e.a, e.b)
+    if dt.is_float(e.a.dtype):
+        return Not(e)
+    return BinOp("<=" if e.op == "<" else "<", e.b, e.a)
+
+
+def parts_of(e: Expr, op: str) -> list[Expr]:
+    """The operands of a chain of one associative operator, left to right."""
+    if isinstance(e, BinOp) and e.op == op:
+        return parts_of(e.a, op) + parts_of(e.b, op)
+    return [e]
+
+
+def simplify_logic(an: Analyzer, e: BinOp) -> Expr:
+    """`and`, `or`: parts that follow from the others are dropped, contradictions found."""
+    parts: dict[Expr, None] = {}
+    for part in parts_of(e, e.op):
+        for found in parts_of(an.simplify(part), e.op):
+            parts[found] = None
+    neutral, absorbing = (TRUE, FALSE) if e.op == "and" else (FALSE, TRUE)
+    parts.pop(neutral, None)
+    if absorbing in parts or any(negated(p) in parts for p in parts):
+        return absorbing
+    kept = _necessary(an, list(parts), e.op == "and")
+    if kept is None:
+        return absorbing
+    return all_of(*kept) if e.op == "and" else any_of(*kept)
+
+
+def _necessary(an: Analyzer, parts: list[Expr], conjunction: bool) -> list[Expr] | None:
+    """The parts without those that the others decide; None where two parts exclude each other.
+
+    A disjunction is looked at as the negation of the conjunction of the negated parts.
+    """
+    if not 1 < len(parts) <= _MANY:
+        return parts
+    kept = list(parts)
+    for part in reversed(parts):
+        others = [p for p in kept if p is not part]
+        if not others:
+            break
+        known = all_of(*(p if conjunction else negated(p) for p in others))
+        decided = an.branch(known).decide(part)
+        if decided is not None and decided != conjunction:
+            return None
+        if decided is not None:
+            kept = others
+    return kept
+
+
+def simplify_select(an: Analyzer, e: Select) -> Expr:
+    """A choice; each side is simplified knowing which way the condition went."""
+    cond = an.simplify(e.cond)
+    if isinstance(cond, Const):
+        return an.simplify(e.a if cond.value else e.b)
+    if isinstance(cond, Not):
+        return simplify_select(an, Select(cond.a, e.b, e.a))
+    return select(cond, an.branch(cond).simplify(e.a), an.branch(cond, False).simplify(e.b))
+
+
+def simplify_extremum(an: Analyzer, e: BinOp) -> Expr:
+    """min, max of integers: operands that another one is always beyond are dropped."""
+    parts: dict[Expr, None] = {}
+    for part in parts_of(e, e.op):
+        for found in parts_of(an.simplify(part), e.op):
+            parts[found] = None
+    kept: list[Expr] = []
+    for part in parts:
+        if any(_replaces(an, e.op, other, part) for other in kept):
+            continue
+        kept = [other for other in kept if not _replaces(an, e.op, part, other)]
+        kept.append(part)
+    result = kept[0]
+    for part in kept[1:]:
+        result = binary(e.op, result, part)
+    return result
+
+
+def _replaces(an: Analyzer, op: str, a: Expr, b: Expr) -> bool:
+    """Whether op(a, b) is always `a`."""
+    if a.dtype != dt.INDEX:
+        low, high = (an.bounds(a), an.bounds(b)) if op == "max" else (an.bounds(b), an.bounds(a))
+        return low[0] is not None and high[1] is not None and low[0] >= high[1]
+    gap = an.linear(a).minus(an.linear(b))
+    return nonnegative(an, gap if op == "max" else gap.scaled(-1))

@@ -1,0 +1,104 @@
+"""Arrays of the caller: do they fit a PrimFunc, and what numbers do they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorir import dtype as dt
+from tensorir.buffer import Buffer
+from tensorir.errors import TensorIRError
+from tensorir.expr import Const, Expr, Var, int_value
+from tensorir.func import PrimFunc
+from tensorir.visit import substitute
+
+Arrays = dict[Buffer, np.ndarray[Any, Any]]
+
+
+def match_arrays(func: PrimFunc, arrays: Sequence[Any]) -> Arrays:
+    """Pair `arrays` with the inputs of `func`, or with all of its parameters, in call order.
+
+    Raises TensorIRError where the number, a type or a number of dimensions differs.
+    """
+    params = func.params if len(arrays) == len(func.params) else func.inputs
+    if len(arrays) != len(params):
+        raise TensorIRError(
+            f"function {func.name!r} takes {len(params)} inputs "
+            f"({', '.join(p.name for p in params)}), or all {len(func.params)} parameters; "
+            f"got {len(arrays)} arrays"
+        )
+    given = {}
+    for param, array in zip(params, arrays):
+        held = np.asarray(array)
+        if held.dtype != dt.numpy_dtype(param.dtype):
+            raise TensorIRError(
+                f"array for {param.name!r} has dtype {held.dtype}, and the parameter is "
+                f"{param.dtype}; convert it with .astype({str(dt.numpy_dtype(param.dtype))!r})"
+            )
+        if held.ndim != param.ndim:
+            raise TensorIRError(
+                f"array for {param.name!r} has {held.ndim} dimensions, and the parameter "
+                f"has {param.ndim}"
+            )
+        given[param] = held
+    return given
+
+
+def bind_sizes(
+    func: PrimFunc, given: Arrays, sizes: Mapping[str, int] | None = None
+) -> dict[Var, int]:
+    """The values of the symbolic sizes, from `sizes` and the shapes of the arrays.
+
+    Raises TensorIRError where two arrays disagree, a size stays unknown or a shape does not fit.
+    """
+    values = {Var(name): int(value) for name, value in (sizes or {}).items()}
+    for param, array in given.items():
+        for size, extent in zip(param.shape, array.shape):
+            if isinstance(size, Var):
+                values.setdefault(size, extent)
+    missing = [v.name for v in func.size_vars if v not in values]
+    if missing:
+        raise TensorIRError(
+            f"size {missing[0]!r} of function {func.name!r} is not the dimension of an input; "
+            f"give it as sizes={{{missing[0]!r}: ...}}"
+        )
+    for param, array in given.items():
+        expected = shape_of(param, values)
+        if array.shape != expected:
+            raise TensorIRError(
+                f"array for {param.name!r} has shape {array.shape}, and the parameter "
+                f"{expected}"
+            )
+    return values
+
+
+def shape_of(buffer: Buffer, sizes: Mapping[Var, int]) -> tuple[int, ...]:
+    """The shape of `buffer` as integers, given the symbolic sizes."""
+    return tuple(size_of(s, sizes) for s in buffer.shape)
+
+
+def size_of(e: Expr, sizes: Mapping[Var, int]) -> int:
+    """The value of an integer expression of symbolic sizes."""
+    value = int_value(substitute(e, {v: Const(n, v.dtype) for v, n in sizes.items()}))
+    if value is None:
+        raise TensorIRError(f"{e!r} is not an expression of the sizes of the parameters")
+    return value
+
+
+def decode(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """The numbers that `array` holds: float64 for floats, else `array` itself."""
+    if dtype == "bfloat16":
+        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return array.astype(np.float64) if dt.is_float(dtype) else array
+
+
+def encode(values: Any, dtype: str) -> np.ndarray[Any, Any]:
+    """An array of `dtype` that holds `values`, rounded to nearest even; bfloat16 as uint16 bits."""
+    if dtype != "bfloat16":
+        return np.asarray(values, dt.numpy_dtype(dtype))
+    single = np.asarray(values, np.float32)
+    bits = single.view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(single), 0x7FC0, rounded).astype(np.uint16)

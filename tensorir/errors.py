@@ -1,0 +1,13 @@
+"""The root of all errors that the project raises on purpose."""
+
+
+class TensorIRError(Exception):
+    """Something the user asked for is impossible; the message names the thing and the remedy."""
+
+
+class VerifyError(TensorIRError):
+    """A program is not well formed, or can touch memory outside of a buffer."""
+
+
+class ParseError(TensorIRError):
+    """A printed program could not be read back; the message carries the line."""

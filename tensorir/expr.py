@@ -1,0 +1,533 @@
+"""Expressions: immutable, interned nodes. Equal expressions are the same object.
+
+    Expr := Const(value, dtype)            a number or a truth value
+          | Var(name, dtype)               a loop, block or size variable
+          | BinOp(op, a, b)                op in BINARY_OPS; both sides have one dtype
+          | Not(a)
+          | Cast(dtype, a)
+          | Select(cond, a, b)             only the chosen side is evaluated
+          | Load(buffer, indices)
+          | Call(name, args, dtype)        a math function of tensorir.intrin
+          | Ramp(base, stride, lanes)      a vector of integers; only in lowered programs
+          | Broadcast(a, lanes)            a vector of equal values; only in lowered programs
+          | Reduce(reducer, args, axes, cond, index)   only at the top of a te.compute
+
+Integer `//` and `%` are floor division and its remainder, as in Python. Because nodes are
+interned, `a is b` decides structural equality, hashing is free, and any dict can memoise on nodes.
+`a == b` builds a comparison; used as a Python truth value it means `a is b`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Union
+from weakref import WeakValueDictionary
+
+from tensorir import dtype as dt
+from tensorir.errors import TensorIRError
+
+if TYPE_CHECKING:
+    from tensorir.buffer import Buffer
+
+ARITHMETIC = ("+", "-", "*", "/", "//", "%", "min", "max")
+BITWISE = ("&", "|", "^", "<<", ">>")
+COMPARISONS = ("<", "<=", "==", "!=")
+LOGICAL = ("and", "or")
+BINARY_OPS = ARITHMETIC + BITWISE + COMPARISONS + LOGICAL
+
+_table: WeakValueDictionary[tuple[Any, ...], "Expr"] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+class Expr:
+    """Base of all expressions: arithmetic sugar, and a dtype."""
+
+    __slots__ = ("__weakref__", "dtype")
+    fields: tuple[str, ...] = ()
+    dtype: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, name) for name in self.fields)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable")
+
+    def __repr__(self) -> str:
+        from tensorir.printer import format_expr
+
+        return format_expr(self)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise TensorIRError(
+            f"the value of {self!r} is not known while the expression is being written; "
+            "use te.if_then_else, te.all or te.any in place of if, and, or"
+        )
+
+    def __iter__(self) -> Iterator["Expr"]:
+        raise TypeError(f"{type(self).__name__} is not iterable")
+
+    def __add__(self, other: "ExprLike") -> "Expr":
+        return binary("+", self, other)
+
+    def __radd__(self, other: "ExprLike") -> "Expr":
+        return binary("+", other, self)
+
+    def __sub__(self, other: "ExprLike") -> "Expr":
+        return binary("-", self, other)
+
+    def __rsub__(self, other: "ExprLike") -> "Expr":
+        return binary("-", other, self)
+
+    def __mul__(self, other: "ExprLike") -> "Expr":
+        return binary("*", self, other)
+
+    def __rmul__(self, other: "ExprLike") -> "Expr":
+        return binary("*", other, self)
+
+    def __truediv__(self, other: "ExprLike") -> "Expr":
+        return binary("/", self, other)
+
+    def __rtruediv__(self, other: "ExprLike") -> "Expr":
+        return binary("/", other, self)
+
+    def __floordiv__(self, other: "ExprLike") -> "Expr":
+        return binary("//", self, other)
+
+    def __rfloordiv__(self, other: "ExprLike") -> "Expr":
+        return binary("//", other, self)
+
+    def __mod__(self, other: "ExprLike") -> "Expr":
+        return binary("%", self, other)
+
+    def __rmod__(self, other: "ExprLike") -> "Expr":
+        return binary("%", other, self)
+
+    def __and__(self, other: "ExprLike") -> "Expr":
+        return binary("and" if dt.is_bool(self.dtype) else "&", self, other)
+
+    def __or__(self, other: "ExprLike") -> "Expr":
+        return binary("or" if dt.is_bool(self.dtype) else "|", self, other)
+
+    def __xor__(self, other: "ExprLike") -> "Expr":
+        return binary("!=" if dt.is_bool(self.dtype) else "^", self, other)
+
+    def __lshift__(self, other: "ExprLike") -> "Expr":
+        return binary("<<", self, other)
+
+    def __rshift__(self, other: "ExprLike") -> "Expr":
+        return binary(">>", self, other)
+
+    def __invert__(self) -> "Expr":
+        if dt.is_bool(self.dtype):
+            return Not(self)
+        return binary("^", self, -1 if not dt.is_unsigned(self.dtype) else dt.int_limits(self.dtype)[1])
+
+    def __neg__(self) -> "Expr":
+        if isinstance(self, Const):
+            return const(-self.value, self.dtype)
+        if dt.is_float(self.dtype):
+            return binary("*", self, -1.0)
+        return binary("-", 0, self)
+
+    def __lt__(self, other: "ExprLike") -> "Expr":
+        return binary("<", self, other)
+
+    def __le__(self, other: "ExprLike") -> "Expr":
+        return binary("<=", self, other)
+
+    def __gt__(self, other: "ExprLike") -> "Expr":
+        return binary("<", other, self)
+
+    def __ge__(self, other: "ExprLike") -> "Expr":
+        return binary("<=", other, self)
+
+    def __eq__(self, other: object) -> Any:
+        if other is None or isinstance(other, str):
+            return False
+        return binary("==", self, other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> Any:
+        if other is None or isinstance(other, str):
+            return True
+        return binary("!=", self, other)  # type: ignore[arg-type]
+
+    def astype(self, dtype: str) -> "Expr":
+        """This value converted to `dtype`; floats to integers truncate towards zero, as in C."""
+        return cast(dtype, self)
+
+
+ExprLike = Union[Expr, int, float, bool]
+
+
+def intern(cls: type, key: tuple[Any, ...], dtype: str, values: tuple[Any, ...]) -> Any:
+    """The one node of class `cls` for `key`; made from `values` when it does not exist yet."""
+    full = (cls, *key)
+    node = _table.get(full)
+    if node is not None:
+        return node
+    with _lock:
+        node = _table.get(full)
+        if node is None:
+            node = object.__new__(cls)
+            put = object.__setattr__
+            put(node, "dtype", dtype)
+            for name, value in zip(cls.fields, values):  # type: ignore[attr-defined]
+                if name != "dtype":
+                    put(node, name, value)
+            _table[full] = node
+    return node
+
+
+class Const(Expr):
+    """A number of a given type; a float32 is rounded to one, and keeps the sign of zero and NaN."""
+
+    __slots__ = ("value",)
+    fields = ("value", "dtype")
+    value: int | float | bool
+
+    def __new__(cls, value: int | float | bool, dtype: str) -> "Const":
+        if dt.is_float(dtype):
+            value = float(value)
+            if dt.element(dtype) == "float32":
+                value = ctypes.c_float(value).value
+            key: Any = value.hex()
+        elif dt.is_bool(dtype):
+            key = value = bool(value)
+        else:
+            key = value = int(value)
+        return intern(cls, (key, dtype), dtype, (value, dtype))  # type: ignore[no-any-return]
+
+
+class Var(Expr):
+    """A variable; two variables of one name and type are the same variable."""
+
+    __slots__ = ("name",)
+    fields = ("name", "dtype")
+    name: str
+
+    def __new__(cls, name: str, dtype: str = dt.INDEX) -> "Var":
+        return intern(cls, (name, dtype), dtype, (name, dtype))  # type: ignore[no-any-return]
+
+
+class BinOp(Expr):
+    """A binary operation; comparisons and logic give bool, the rest the type of the operands."""
+
+    __slots__ = ("a", "b", "op")
+    fields = ("op", "a", "b")
+    op: str
+    a: Expr
+    b: Expr
+
+    def __new__(cls, op: str, a: Expr, b: Expr) -> "BinOp":
+        compares = op in COMPARISONS or op in LOGICAL
+        dtype = dt.with_lanes("bool", dt.lanes(a.dtype)) if compares else a.dtype
+        return intern(cls, (op, a, b), dtype, (op, a, b))  # type: ignore[no-any-return]
+
+    def __bool__(self) -> bool:
+        if self.op == "==":
+            return self.a is self.b
+        if self.op == "!=":
+            return self.a is not self.b
+        return super().__bool__()
+
+
+class Not(Expr):
+    __slots__ = ("a",)
+    fields = ("a",)
+    a: Expr
+
+    def __new__(cls, a: Expr) -> "Not":
+        return intern(cls, (a,), a.dtype, (a,))  # type: ignore[no-any-return]
+
+
+class Cast(Expr):
+    __slots__ = ("a",)
+    fields = ("dtype", "a")
+    a: Expr
+
+    def __new__(cls, dtype: str, a: Expr) -> "Cast":
+        return intern(cls, (dtype, a), dtype, (dtype, a))  # type: ignore[no-any-return]
+
+
+class Select(Expr):
+    """`a` where `cond`, else `b`. The other side is not evaluated, so it may be out of range."""
+
+    __slots__ = ("a", "b", "cond")
+    fields = ("cond", "a", "b")
+    cond: Expr
+    a: Expr
+    b: Expr
+
+    def __new__(cls, cond: Expr, a: Expr, b: Expr) -> "Select":
+        return intern(cls, (cond, a, b), a.dtype, (cond, a, b))  # type: ignore[no-any-return]
+
+
+class Load(Expr):
+    """One element of a buffer (or of a te.Tensor, before create_prim_func)."""
+
+    __slots__ = ("buffer", "indices")
+    fields = ("buffer", "indices")
+    buffer: "Buffer"
+    indices: tuple[Expr, ...]
+
+    def __new__(cls, buffer: "Buffer", indices: tuple[Expr, ...]) -> "Load":
+        width = max((dt.lanes(i.dtype) for i in indices), default=1)
+        dtype = dt.with_lanes(buffer.dtype, width * dt.lanes(buffer.dtype))
+        return intern(cls, (buffer, indices), dtype, (buffer, indices))  # type: ignore[no-any-return]
+
+
+class Call(Expr):
+    """A pure function listed in tensorir.intrin, such as exp; dtype is that of the result."""
+
+    __slots__ = ("args", "name")
+    fields = ("name", "args", "dtype")
+    name: str
+    args: tuple[Expr, ...]
+
+    def __new__(cls, name: str, args: tuple[Expr, ...], dtype: str) -> "Call":
+        return intern(cls, (name, args, dtype), dtype, (name, args, dtype))  # type: ignore[no-any-return]
+
+
+class Ramp(Expr):
+    """The integer vector base, base + stride, ..., base + (lanes - 1) * stride."""
+
+    __slots__ = ("base", "lanes", "stride")
+    fields = ("base", "stride", "lanes")
+    base: Expr
+    stride: Expr
+    lanes: int
+
+    def __new__(cls, base: Expr, stride: Expr, lanes: int) -> "Ramp":
+        dtype = dt.with_lanes(base.dtype, lanes)
+        return intern(cls, (base, stride, lanes), dtype, (base, stride, lanes))  # type: ignore[no-any-return]
+
+
+class Broadcast(Expr):
+    """A vector of `lanes` copies of a scalar."""
+
+    __slots__ = ("a", "lanes")
+    fields = ("a", "lanes")
+    a: Expr
+    lanes: int
+
+    def __new__(cls, a: Expr, lanes: int) -> "Broadcast":
+        dtype = dt.with_lanes(a.dtype, lanes)
+        return intern(cls, (a, lanes), dtype, (a, lanes))  # type: ignore[no-any-return]
+
+
+TRUE = Const(True, "bool")
+FALSE = Const(False, "bool")
+
+
+def const(value: int | float | bool, dtype: str = dt.INDEX) -> Const:
+    """A constant of `dtype`; raises TensorIRError where the type cannot hold the value."""
+    if dt.is_int(dtype):
+        if isinstance(value, float) and value != int(value):
+            raise TensorIRError(f"{value!r} is not an integer, and {dtype} was asked for")
+        low, high = dt.int_limits(dtype)
+        if not low <= int(value) <= high:
+            raise TensorIRError(f"{value} does not fit in {dtype}, which holds {low} to {high}")
+    return Const(value, dtype)
+
+
+def convert(value: ExprLike, like: str | None = None) -> Expr:
+    """`value` as an expression; a Python number takes the dtype `like`, or int64/float32/bool."""
+    if isinstance(value, Expr):
+        return value
+    if hasattr(value, "item"):  # NumPy scalars
+        value = value.item()
+    if isinstance(value, bool):
+        return const(value, like if like and not dt.is_bool(like) else "bool")
+    if isinstance(value, int):
+        return const(value, dt.INDEX if like is None or dt.is_bool(like) else dt.element(like))
+    if isinstance(value, float):
+        return const(value, dt.element(like) if like and dt.is_float(like) else "float32")
+    scalar = getattr(value, "as_scalar", None)  # a zero-rank te.Tensor
+    if scalar is not None:
+        return scalar()  # type: ignore[no-any-return]
+    raise TensorIRError(f"{value!r} of type {type(value).__name__} is not an expression")
+
+
+def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
+    """Build `left op right`: converts Python numbers, checks types, folds integer constants."""
+    a = convert(left, right.dtype if isinstance(right, Expr) else None)
+    b = convert(right, a.dtype)
+    if a.dtype != b.dtype:
+        raise TensorIRError(
+            f"operands of {op!r} have dtypes {a.dtype} and {b.dtype}; convert one with .astype(...)"
+        )
+    check_operands(op, a)
+    if isinstance(a, Const) and isinstance(b, Const) and not dt.is_float(a.dtype):
+        folded = fold_int(op, a, b)
+        if folded is not None:
+            return folded
+    same = identity(op, a, b)
+    return BinOp(op, a, b) if same is None else same
+
+
+def check_operands(op: str, a: Expr) -> None:
+    """Raise TensorIRError unless `op` is defined for operands of the type of `a`."""
+    kind = dt.element(a.dtype)
+    if kind in dt.STORAGE_ONLY and op not in ("==", "!="):
+        raise TensorIRError(
+            f"{kind} is a storage type; compute in float32: .astype('float32') before {op!r}"
+        )
+    if op in LOGICAL and kind != "bool":
+        raise TensorIRError(f"{op!r} needs bool operands, not {kind}; compare with 0 first")
+    if kind == "bool" and op not in (*LOGICAL, "==", "!="):
+        raise TensorIRError(f"{op!r} is not defined for bool; convert with .astype('int32')")
+    if op in ("//", "%", *BITWISE) and not dt.is_int(kind):
+        hint = "; te.floor(a / b) divides floats" if op == "//" else ""
+        raise TensorIRError(f"{op!r} needs integers, not {kind}{hint}")
+    if op == "/" and not dt.is_float(kind):
+        raise TensorIRError(f"'/' needs floats, not {kind}; use '//' or .astype('float32')")
+
+
+_FOLD: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b if b else None,
+    "%": lambda a, b: a % b if b else None,
+    "min": min,
+    "max": max,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b if 0 <= b < 64 else None,
+    ">>": lambda a, b: a >> b if 0 <= b < 64 else None,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+}
+
+
+def fold_int(op: str, a: Const, b: Const) -> Const | None:
+    """The value of `a op b` for integer or bool constants, wrapped; None where it has none."""
+    value = _FOLD[op](a.value, b.value)
+    if value is None:
+        return None
+    if op in COMPARISONS or op in LOGICAL:
+        return Const(value, "bool")
+    return Const(wrap(int(value), a.dtype), a.dtype)
+
+
+def wrap(value: int, dtype: str) -> int:
+    """`value` reduced to the range of an integer type, as two's complement arithmetic does."""
+    low, high = dt.int_limits(dtype)
+    return value if low <= value <= high else (value - low) % (high - low + 1) + low
+
+
+def identity(op: str, a: Expr, b: Expr) -> Expr | None:
+    """`a op b` where it is one of its operands for every value of the other; else None.
+
+    Integers and bools only: x + 0.0 is not x for x = -0.0, and x * 0.0 is not 0.0 for NaN.
+    """
+    if dt.is_float(a.dtype):
+        return None
+    left = a.value if isinstance(a, Const) else None
+    right = b.value if isinstance(b, Const) else None
+    if op == "+" and right == 0 or op == "-" and right == 0 or op in ("*", "//") and right == 1:
+        return a
+    if op == "+" and left == 0 or op == "*" and left == 1:
+        return b
+    if op == "*" and (left == 0 or right == 0) or op == "%" and right == 1:
+        return Const(0, a.dtype)
+    if op in ("and", "or") and (left is not None or right is not None):
+        known, other = (left, b) if left is not None else (right, a)
+        absorbing = op == "or"
+        return Const(absorbing, "bool") if known == absorbing else other
+    if op in ("min", "max", "and", "or") and a is b:
+        return a
+    return None
+
+
+def cast(dtype: str, value: ExprLike) -> Expr:
+    """`value` converted to `dtype`."""
+    dt.check_dtype(dt.element(dtype))
+    a = convert(value)
+    if a.dtype == dtype:
+        return a
+    if isinstance(a, Const):
+        folded = _cast_const(a, dtype)
+        if folded is not None:
+            return folded
+    return Cast(dtype, a)
+
+
+def _cast_const(a: Const, dtype: str) -> Const | None:
+    if dt.is_bool(dtype):
+        return Const(bool(a.value), dtype)
+    if dt.is_float(dtype):
+        exact = abs(a.value) <= 2**11 and a.value == int(a.value) if math.isfinite(a.value) else True
+        return Const(float(a.value), dtype) if exact else None
+    if not math.isfinite(a.value):
+        return None
+    value = int(a.value)
+    if dt.is_float(a.dtype) and wrap(value, dtype) != value:
+        return None  # out of range: left to the target, as in C
+    return Const(wrap(value, dtype), dtype)
+
+
+def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
+    """`a` where `cond` holds, else `b`; folds a constant condition."""
+    condition = convert(cond)
+    if not dt.is_bool(condition.dtype):
+        raise TensorIRError(f"the condition {condition!r} is {condition.dtype}, not bool")
+    left = convert(a, b.dtype if isinstance(b, Expr) else None)
+    right = convert(b, left.dtype)
+    if left.dtype != right.dtype:
+        raise TensorIRError(
+            f"the two sides of a condition are {left.dtype} and {right.dtype}; convert one"
+        )
+    if isinstance(condition, Const):
+        return left if condition.value else right
+    return left if left is right else Select(condition, left, right)
+
+
+def all_of(*conditions: ExprLike) -> Expr:
+    """The conjunction; true when there are none."""
+    result: Expr = TRUE
+    for condition in conditions:
+        result = binary("and", result, condition)
+    return result
+
+
+def any_of(*conditions: ExprLike) -> Expr:
+    """The disjunction; false when there are none."""
+    result: Expr = FALSE
+    for condition in conditions:
+        result = binary("or", result, condition)
+    return result
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The parts of a conjunction, left to right; empty for true."""
+    if condition is TRUE:
+        return []
+    if isinstance(condition, BinOp) and condition.op == "and":
+        return conjuncts(condition.a) + conjuncts(condition.b)
+    return [condition]
+
+
+def minimum(a: ExprLike, b: ExprLike) -> Expr:
+    return binary("min", a, b)
+
+
+def maximum(a: ExprLike, b: ExprLike) -> Expr:
+    return binary("max", a, b)
+
+
+def int_value(e: ExprLike) -> int | None:
+    """The value of an integer constant; None for anything that is not one."""
+    if isinstance(e, int):
+        return int(e)
+    return int(e.value) if isinstance(e, Const) and not dt.is_float(e.dtype) else None

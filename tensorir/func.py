@@ -1,0 +1,62 @@
+"""PrimFunc: one kernel, a function over buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir.buffer import Buffer
+from tensorir.expr import Var
+from tensorir.stmt import Stmt, Store
+from tensorir.visit import walk, walk_exprs
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PrimFunc:
+    """Arguments in call order (outputs last), intermediate buffers, and the program.
+
+    `buffers` are the intermediates; their memory is placed by the lowering pass that finds the
+    innermost loop around all of their uses.
+    """
+
+    name: str
+    params: tuple[Buffer, ...]
+    buffers: tuple[Buffer, ...]
+    body: Stmt
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        from tensorir.printer import format_func
+
+        return format_func(self)
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """The parameters that the program writes, in call order."""
+        written = {stmt.buffer for stmt in walk(self.body) if isinstance(stmt, Store)}
+        return tuple(p for p in self.params if p in written)
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """The parameters that the program only reads, in call order."""
+        outputs = self.outputs
+        return tuple(p for p in self.params if p not in outputs)
+
+    @property
+    def size_vars(self) -> tuple[Var, ...]:
+        """The symbolic sizes in the shapes of the parameters, in order of appearance."""
+        found: dict[Var, None] = {}
+        for param in self.params:
+            for size in param.shape:
+                for node in walk_exprs(size):
+                    if isinstance(node, Var):
+                        found[node] = None
+        return tuple(found)
+
+    def buffer(self, name: str) -> Buffer:
+        """The parameter or intermediate of this name; KeyError if there is none."""
+        for buffer in (*self.params, *self.buffers):
+            if buffer.name == name:
+                return buffer
+        raise KeyError(name)

@@ -1,0 +1,25 @@
+"""Lowering: from loops and blocks to the plain loops over flat memory that backends print."""
+
+from tensorir.passes.flatten_buffers import flatten_buffers
+from tensorir.passes.lower import lower
+from tensorir.passes.lower_blocks import lower_blocks
+from tensorir.passes.lower_init import lower_init
+from tensorir.passes.partition_loops import partition_loops
+from tensorir.passes.place_buffers import place_buffers
+from tensorir.passes.simplify import simplify
+from tensorir.passes.unroll import unroll
+from tensorir.passes.vector_locals import vector_locals
+from tensorir.passes.vectorize import vectorize
+
+__all__ = [
+    "flatten_buffers",
+    "lower",
+    "lower_blocks",
+    "lower_init",
+    "partition_loops",
+    "place_buffers",
+    "simplify",
+    "unroll",
+    "vector_locals",
+    "vectorize",
+]

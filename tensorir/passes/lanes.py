@@ -1,0 +1,155 @@
+"""One expression for all lanes of a vectorized loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
+
+from tensorir import dtype as dt
+from tensorir.arith import Analyzer
+from tensorir.expr import (
+    BinOp,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Not,
+    Ramp,
+    Select,
+    Var,
+    binary,
+    int_value,
+)
+from tensorir.visit import children, rebuild, walk_exprs
+
+
+class NotVectorizable(Exception):
+    """What was asked for differs between lanes, or may only be evaluated in some of them."""
+
+
+@dataclass
+class Lanes:
+    """Lane n stands for the iteration `var` = base + n, for n in [0, count).
+
+    `vectors` are the let variables that hold vectors. Expressions that are the same in all lanes
+    stay scalar.
+    """
+
+    var: Var
+    base: Expr
+    count: int
+    analyzer: Analyzer
+    vectors: dict[Var, Var] = field(default_factory=dict)
+    memo: dict[Expr, Expr] = field(default_factory=dict)
+
+    def bind(self, var: Var, dtype: str) -> tuple[Lanes, Var]:
+        """These lanes in the scope of a let variable whose value has become `dtype`."""
+        vector = Var(var.name, dtype)
+        vectors = {v: w for v, w in self.vectors.items() if v is not var}
+        if vector is not var:
+            vectors[var] = vector
+        return replace_fields(self, vectors=vectors, memo={}), vector
+
+    def scalar(self, e: Expr) -> Expr:
+        """`e`, which must be the same in all lanes; else NotVectorizable."""
+        result = self.expr(e)
+        if dt.lanes(result.dtype) > 1:
+            raise NotVectorizable
+        return result
+
+    def widened(self, e: Expr) -> Expr:
+        """`e` as a vector."""
+        return e if dt.lanes(e.dtype) > 1 else Broadcast(e, self.count)
+
+    def expr(self, e: Expr) -> Expr:
+        """`e` for all lanes: a vector, or a scalar where the lanes agree."""
+        done = self.memo.get(e)
+        if done is None:
+            done = self.memo[e] = self._expr(e)
+        return done
+
+    def _expr(self, e: Expr) -> Expr:
+        if e is self.var:
+            return Ramp(self.base, Const(1, e.dtype), self.count)
+        if isinstance(e, Var):
+            return self.vectors.get(e, e)
+        before = children(e)
+        parts = tuple([self.expr(c) for c in before])
+        if all(dt.lanes(p.dtype) == 1 for p in parts):
+            return e if all(a is b for a, b in zip(parts, before)) else rebuild(e, parts)
+        if isinstance(e, BinOp):
+            ramp = self._ramp(e, *parts)
+            return binary(e.op, *map(self.widened, parts)) if ramp is None else ramp
+        if isinstance(e, Select):
+            return self._select(e, *parts)
+        if isinstance(e, Load):
+            return Load(e.buffer, parts)
+        if isinstance(e, Cast):
+            return Cast(dt.with_lanes(e.dtype, self.count), parts[0])
+        if isinstance(e, Call):
+            wide = tuple(map(self.widened, parts))
+            return Call(e.name, wide, dt.with_lanes(e.dtype, self.count))
+        if isinstance(e, Not):
+            return Not(parts[0])
+        raise NotVectorizable
+
+    def _select(self, e: Select, cond: Expr, a: Expr, b: Expr) -> Expr:
+        if dt.lanes(cond.dtype) == 1:
+            return Select(cond, self.widened(a), self.widened(b))
+        # Both sides are evaluated in all lanes.
+        if not all(map(self._harmless, (*walk_exprs(e.a), *walk_exprs(e.b)))):
+            raise NotVectorizable
+        return Select(cond, self.widened(a), self.widened(b))
+
+    def _harmless(self, e: Expr) -> bool:
+        """Whether `e` can be evaluated for every value of the variables around it."""
+        if isinstance(e, Load):
+            index, size = e.indices[0], e.buffer.shape[0]
+            return self.analyzer.prove(0 <= index) and self.analyzer.prove(index < size)
+        divides = isinstance(e, BinOp) and e.op in ("//", "%")
+        return not divides or bool(int_value(e.b))  # type: ignore[attr-defined]
+
+    def _ramp(self, e: BinOp, a: Expr, b: Expr) -> Expr | None:
+        """`a op b` of index vectors as a ramp, or as a scalar; None where it is neither."""
+        if e.dtype != dt.INDEX:
+            return None
+        if e.op in ("+", "-") and _regular(a) and _regular(b):
+            base, stride = (binary(e.op, x, y) for x, y in zip(_parts(a), _parts(b)))
+            return Ramp(base, stride, self.count) if int_value(stride) != 0 else base
+        if e.op == "*" and isinstance(a, Ramp) and dt.lanes(b.dtype) == 1:
+            return Ramp(a.base * b, a.stride * b, self.count)
+        if e.op == "*" and isinstance(b, Ramp) and dt.lanes(a.dtype) == 1:
+            return Ramp(b.base * a, b.stride * a, self.count)
+        divisor = int_value(b)
+        if e.op in ("//", "%") and isinstance(a, Ramp) and divisor and divisor > 0:
+            return self._quotient(e.op, a, divisor)
+        return None
+
+    def _quotient(self, op: str, a: Ramp, divisor: int) -> Expr | None:
+        """`a // divisor` or `a % divisor` where no lane passes a multiple of the divisor."""
+        stride = int_value(a.stride)
+        if stride is None:
+            return None
+        if stride % divisor == 0:
+            step = stride // divisor
+            low = a.base // divisor
+            whole = Ramp(low, Const(step, low.dtype), self.count) if step else low
+            return whole if op == "//" else a.base % divisor
+        span = stride * self.count
+        aligned = stride > 0 and divisor % span == 0 and self.analyzer.divides(a.base, span)
+        if not aligned:
+            return None
+        if op == "//":
+            return a.base // divisor
+        return Ramp(a.base % divisor, a.stride, self.count)
+
+
+def _regular(e: Expr) -> bool:
+    return isinstance(e, Ramp) or dt.lanes(e.dtype) == 1
+
+
+def _parts(e: Expr) -> tuple[Expr, Expr]:
+    """(base, stride) of a ramp; of a scalar, the one with stride zero."""
+    return (e.base, e.stride) if isinstance(e, Ramp) else (e, Const(0, e.dtype))

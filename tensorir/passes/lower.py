@@ -1,0 +1,53 @@
+"""lower: the list of passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorir.func import PrimFunc
+from tensorir.passes.flatten_buffers import flatten_buffers
+from tensorir.passes.lower_blocks import lower_blocks
+from tensorir.passes.lower_init import lower_init
+from tensorir.passes.partition_loops import partition_loops
+from tensorir.passes.place_buffers import place_buffers
+from tensorir.passes.simplify import simplify
+from tensorir.passes.unroll import unroll
+from tensorir.passes.vector_locals import vector_locals
+from tensorir.passes.vectorize import vectorize
+from tensorir.target import Target
+
+Pass = Callable[[PrimFunc], PrimFunc]
+
+LANE_BITS = 128
+"""Vectors of a target that does not know its own: every machine has these."""
+
+
+def passes(target: Target) -> list[tuple[str, Pass]]:
+    """The passes for `target` with their names, in order."""
+    bits = target.vector_bits or LANE_BITS
+    on_gpu = target.kind == "cuda"
+    return [
+        ("lower_init", lower_init),
+        ("lower_blocks", lower_blocks),
+        ("place_buffers", lambda f: place_buffers(f, whole_globals=on_gpu)),
+        ("partition_loops", partition_loops),
+        ("flatten_buffers", flatten_buffers),
+        ("vectorize", lambda f: vectorize(f, bits)),
+        ("unroll", unroll),
+        ("vector_locals", vector_locals),
+        ("simplify", simplify),
+    ]
+
+
+def lower(
+    func: PrimFunc, target: Target, dump: Callable[[str, PrimFunc], object] | None = None
+) -> PrimFunc:
+    """`func` as For, Seq, Store, Let, If and Alloc over one-dimensional buffers, for `target`.
+
+    `dump(name, func)` is called with the result of every pass.
+    """
+    for name, run in passes(target):
+        func = run(func)
+        if dump is not None:
+            dump(name, func)
+    return func

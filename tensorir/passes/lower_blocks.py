@@ -1,0 +1,40 @@
+"""lower_blocks: blocks disappear; their variables become expressions of the loops."""
+
+from __future__ import annotations
+
+from tensorir.arith import Analyzer
+from tensorir.errors import TensorIRError
+from tensorir.expr import TRUE, all_of, conjuncts
+from tensorir.func import PrimFunc
+from tensorir.passes.rewriting import NOTHING, with_body
+from tensorir.stmt import Block, For, If, Seq, Stmt, seq
+from tensorir.visit import map_children, substitute_stmt, walk
+
+
+def lower_blocks(func: PrimFunc) -> PrimFunc:
+    """Substitute the bindings, and turn what is left of a predicate into an If.
+
+    A block nested in another one goes first: its bindings may speak of variables of the outer
+    one that have the names of its own. Requires that lower_init ran.
+    """
+    loops = {s.var: s.extent for s in walk(func.body) if isinstance(s, For)}
+    return with_body(func, _lower(func.body, Analyzer(loops)))
+
+
+def _lower(stmt: Stmt, analyzer: Analyzer) -> Stmt:
+    if isinstance(stmt, For) and stmt.const_extent == 0:
+        return NOTHING
+    result = map_children(stmt, lambda child: _lower(child, analyzer))
+    if isinstance(result, Block):
+        return _lower_block(result, analyzer)
+    return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
+
+
+def _lower_block(block: Block, analyzer: Analyzer) -> Stmt:
+    if block.init is not None:
+        raise TensorIRError(f"block {block.name!r} still has its init; run lower_init first")
+    bound = {it.var: analyzer.simplify(it.binding) for it in block.iters}
+    left = [c for c in conjuncts(block.predicate) if not analyzer.prove(c)]
+    condition = all_of(*[analyzer.simplify(c) for c in left])
+    body = substitute_stmt(block.body, bound)
+    return body if condition is TRUE else If(condition, body)

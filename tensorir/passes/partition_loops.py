@@ -1,0 +1,259 @@
+"""partition_loops: conditions move out of loops, by cutting the loops where they change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from tensorir.arith import Analyzer
+from tensorir.expr import FALSE, TRUE, Const, Expr, Var, convert, maximum, minimum
+from tensorir.func import PrimFunc
+from tensorir.passes.conditions import Loops, Solved, comparisons, decided, guards, largest
+from tensorir.passes.inequality import Range, solve
+from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
+from tensorir.stmt import For, ForKind, If, Seq, Stmt, Store, replace, seq
+from tensorir.visit import child_stmts, map_children, variables, walk
+
+COPIES = 8
+"""Copies that may be made of the body of one nest, altogether."""
+
+STATEMENTS = 600
+"""Straight-line statements that the copies of one nest should have, altogether."""
+
+Limit = Expr | int | None
+Between = tuple[Limit, Limit]
+"""Both limits belong to it; None is unbounded."""
+
+Limits = dict[Expr, Between]
+"""Terms of a loop variable, and what they stay within."""
+
+
+def partition_loops(func: PrimFunc) -> PrimFunc:
+    """Cut loops so that tail and padding conditions are gone where most of the time is spent.
+
+    rewrite:
+        for i_0 in range(171):                 for i_0 in range(170):
+            for i_1 in unrolled(6):                for i_1 in unrolled(6):
+                if i_0 * 6 + i_1 < 1024:   ->          S(i_0 * 6 + i_1)
+                    S(i_0 * 6 + i_1)           for i_1 in unrolled(4):
+                                                   S(1020 + i_1)
+
+    A loop whose body wholly stands under a condition is shortened. A serial loop is cut in up to
+    three consecutive ones; a parallel loop keeps its iterations, and chooses between two bodies.
+    Requires that lower_blocks ran, and that loop names are unique.
+    """
+    if not comparisons(func.body):
+        return func
+    analyzer = Analyzer({s.var: s.extent for s in walk(func.body) if isinstance(s, For)})
+    for size in func.size_vars:
+        analyzer.bind_range(size, 0, None)
+    partition = _Partition(analyzer, frozenset(func.size_vars))
+    return with_body(func, partition.visit(func.body, {}, None))
+
+
+def code_size(stmt: Stmt) -> int:
+    """About how many stores are left when loops are unrolled and vectorized."""
+    if isinstance(stmt, Store):
+        return 1
+    below = sum(map(code_size, child_stmts(stmt)))
+    if isinstance(stmt, For) and stmt.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):
+        extent = stmt.const_extent or 1
+        below *= extent if stmt.kind is ForKind.UNROLLED else -(-extent // 16)
+    return below
+
+
+@dataclass
+class _Partition:
+    """`analyzer` knows the loops of the whole function; copies of them are never longer."""
+
+    analyzer: Analyzer
+    sizes: frozenset[Var]
+
+    def visit(self, stmt: Stmt, outer: Loops, copies: int | None) -> Stmt:
+        """`stmt` inside the loops `outer`; `copies` may be made of it, None if none were yet."""
+        if isinstance(stmt, For):
+            if copies is None:
+                copies = max(4, min(COPIES, STATEMENTS // max(1, code_size(stmt))))
+            return self.loop(stmt, outer, copies)
+        result = map_children(stmt, lambda s: self.visit(s, outer, copies))
+        return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
+
+    def loop(self, loop: For, outer: Loops, copies: int) -> Stmt:
+        trimmed = self.trim(loop, outer)
+        if not isinstance(trimmed, For) or trimmed.var is not loop.var:
+            return self.visit(trimmed, outer, copies)
+        loop = trimmed
+        solved = self.solved(loop, loop.body, outer)
+        known = decided(loop, solved)
+        if known:
+            loop = replace(loop, body=replace_exprs(loop.body, known))
+            solved = {c: ranges for c, ranges in solved.items() if c not in known}
+        if solved and loop.kind in (ForKind.SERIAL, ForKind.VECTORIZED):
+            pieces = self.cut(loop, solved, copies)
+            if pieces is not None:
+                return seq(*[self.again(piece, loop, outer, share) for piece, share in pieces])
+        body = self.choose(loop, loop.body, outer, copies)
+        return loop if body is loop.body else replace(loop, body=body)
+
+    def again(self, piece: Stmt, loop: For, outer: Loops, copies: int) -> Stmt:
+        if isinstance(piece, For) and piece.var is loop.var:
+            return self.loop(piece, outer, copies)
+        return self.visit(piece, outer, copies)
+
+    def solved(self, loop: For, body: Stmt, outer: Loops) -> Solved:
+        """The conditions of `body` in which `loop` has a say."""
+        result: Solved = {}
+        scope = {*outer, *self.sizes}
+        for condition, places in comparisons(body).items():
+            if loop.var not in variables(condition):
+                continue
+            inner = {var: extent for place in places for var, extent in place.items()}
+            ranges = solve(condition, loop.var, inner, partial(self.bounds, inner=inner))
+            if ranges is not None and all(limits.free <= scope for limits in ranges):
+                result[condition] = ranges
+        return result
+
+    def bounds(self, e: Expr, inner: Loops) -> tuple[int | None, int | None]:
+        extent = inner.get(e) if isinstance(e, Var) else None
+        if isinstance(extent, Const):
+            return 0, max(0, int(extent.value) - 1)
+        return self.analyzer.bounds(e)
+
+    def trim(self, loop: For, outer: Loops) -> Stmt:
+        """`loop` shortened to the iterations in which the conditions around its body can hold."""
+        conditions = [c for c in guards(loop.body) if loop.var in variables(c)]
+        if not conditions or loop.kind is ForKind.THREAD:
+            return loop
+        solved = self.solved(loop, loop.body, outer)
+        low: Expr = Const(0, loop.var.dtype)
+        high = loop.extent
+        known: dict[Expr, Expr] = {}
+        for condition in conditions:
+            if condition not in solved or solved[condition][1].term is not loop.var:
+                continue
+            sure, possible = solved[condition]
+            if possible.free and (loop.kind is ForKind.UNROLLED or not sure.same(possible)):
+                continue
+            if sure.same(possible):
+                known[condition] = TRUE
+            low = low if possible.low is None else maximum(low, possible.low)
+            high = high if possible.high is None else minimum(high, possible.high)
+        if not known and isinstance(low, Const) and not low.value and high is loop.extent:
+            return loop
+        low, high = self.analyzer.simplify(low), self.analyzer.simplify(high)
+        extent = self.analyzer.simplify(high - low)
+        return self.segment(replace(loop, body=replace_exprs(loop.body, known)), low, extent)
+
+    def segment(self, loop: For, start: Expr, extent: Expr) -> Stmt:
+        """The iterations [start, start + extent) of `loop`."""
+        if isinstance(extent, Const):
+            if extent.value <= 0:
+                return NOTHING
+            if extent.value == 1:
+                return replace_exprs(loop.body, {loop.var: start})
+        elif not self.analyzer.prove(convert(0) <= extent):
+            extent = maximum(extent, 0)
+        body = replace_exprs(loop.body, {loop.var: loop.var + start})
+        turns = loop.kind is ForKind.VECTORIZED and not isinstance(extent, Const)
+        kind = ForKind.SERIAL if turns else loop.kind
+        return replace(loop, extent=extent, body=body, kind=kind)
+
+    def cut(self, loop: For, solved: Solved, copies: int) -> list[tuple[Stmt, int]] | None:
+        """`loop` in consecutive pieces, and the copies that may be made of each.
+
+        Conditions are gone in the piece that is run most.
+        """
+        mine = {c: sure for c, (sure, _) in solved.items() if sure.term is loop.var}
+        extent = loop.const_extent
+        if extent is not None and any(not sure.free for sure in mine.values()):
+            found = largest(mine, extent)
+            if found is None:
+                return None
+            first, last, true = found
+            marks: list[Expr] = [Const(n, loop.var.dtype) for n in (0, first, last, extent)]
+        else:
+            limits = [s.high for s in mine.values() if s.high is not None and s.free <= self.sizes]
+            if not limits or loop.kind is not ForKind.SERIAL:
+                return None
+            high = limits[0]
+            true = [c for c, s in mine.items() if s.low is None and s.high is high]
+            zero = Const(0, loop.var.dtype)
+            middle = self.analyzer.simplify(minimum(maximum(high, 0), loop.extent))
+            marks = [zero, zero, middle, loop.extent]
+        parts = [n for n in range(3) if marks[n] is not marks[n + 1]]
+        if not 1 < len(parts) <= copies:
+            return None
+        least = max(1, copies // 4) if extent is not None else 1
+        pieces = []
+        for n in parts:
+            body = replace_exprs(loop.body, dict.fromkeys(true, TRUE)) if n == 1 else loop.body
+            length = self.analyzer.simplify(marks[n + 1] - marks[n])
+            piece = self.segment(replace(loop, body=body), marks[n], length)
+            pieces.append((piece, copies - least * (len(parts) - 1) if n == 1 else least))
+        return pieces
+
+    def choose(
+        self, loop: For, body: Stmt, outer: Loops, copies: int, limits: Limits | None = None
+    ) -> Stmt:
+        """`body` of `loop`, as two bodies under an If where that frees one of conditions."""
+        limits = limits or {}
+        within = {**outer, loop.var: loop.extent}
+        threads = loop.kind is ForKind.THREAD and not (loop.thread or "").startswith("blockIdx")
+        if threads or copies < 2:
+            return self.visit(body, within, copies)
+        stays = loop.kind in (ForKind.PARALLEL, ForKind.THREAD)
+        for sure, _ in self.solved(loop, body, outer).values():
+            if not (stays or sure.term is not loop.var) or not sure.free <= self.sizes:
+                continue
+            most = limits.get(sure.term) or self.bounds(sure.term, {loop.var: loop.extent})
+            split = _split(sure, *most)
+            if split is None or isinstance(body, If) and body.cond is split[0]:
+                continue
+            test, here, there = split
+            least = max(1, copies // 4)
+            main = self.narrowed(loop, body, outer, copies - least, {**limits, sure.term: here})
+            tail = self.narrowed(loop, body, outer, least, {**limits, sure.term: there})
+            return If(test, main, None if is_nothing(tail) else tail)
+        return self.visit(body, within, copies)
+
+    def narrowed(self, loop: For, body: Stmt, outer: Loops, copies: int, limits: Limits) -> Stmt:
+        """`body` where the terms that are keys of `limits` are known to stay within them."""
+        known: dict[Expr, Expr] = {}
+        for condition, (sure, possible) in self.solved(loop, body, outer).items():
+            given = limits.get(sure.term)
+            if given is not None and sure.covers(*given):
+                known[condition] = TRUE
+            elif given is not None and possible.misses(*given):
+                known[condition] = FALSE
+        for term, (low, high) in limits.items():
+            if isinstance(low, int) and low == high:
+                known[term] = Const(low, term.dtype)
+        return self.choose(loop, replace_exprs(body, known), outer, copies, limits)
+
+
+def _split(sure: Range, low: Limit, high: Limit) -> tuple[Expr, Between, Between] | None:
+    """The test that puts a term within [low, high] into `sure` at one end, and what it then knows.
+
+    None where the range holds always, or too seldom to be worth a body of its own.
+    """
+    if sure.high is not None:
+        last: Limit = sure.high - 1
+        if isinstance(last, int) and isinstance(low, int) and isinstance(high, int):
+            if not _worth(last - low + 1, high - low + 1):
+                return None
+        elif last is high:
+            return None
+        return sure.term < sure.high, (low, last), (sure.high, high)
+    if sure.low is None:
+        return None
+    first = sure.low
+    if isinstance(first, int) and isinstance(low, int) and isinstance(high, int):
+        if not _worth(high - first + 1, high - low + 1):
+            return None
+    elif first is low:
+        return None
+    return convert(first) <= sure.term, (first, high), (low, first - 1)
+
+
+def _worth(part: int, whole: int) -> bool:
+    return part < whole <= 2 * part

@@ -1,0 +1,175 @@
+"""place_buffers: intermediates are allocated where they live, as small as what lives there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
+
+from tensorir.arith import Analyzer
+from tensorir.arith.region import Interval, covers, relax, union
+from tensorir.buffer import Buffer
+from tensorir.expr import Const, Expr, Load, int_value
+from tensorir.func import PrimFunc
+from tensorir.passes.accesses import Access, accesses
+from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, seq
+from tensorir.visit import map_children, map_exprs, transform, variables, walk
+
+UNDIVIDED = (ForKind.VECTORIZED, ForKind.UNROLLED)
+"""Loops whose iterations become one piece of code, so that memory is allocated around them."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An allocation: `buffer`, as `compact`, around statements first..last of `around`."""
+
+    buffer: Buffer
+    compact: Buffer
+    low: tuple[Expr, ...]
+    around: Stmt
+    first: int = 0
+    last: int = 0
+
+
+def place_buffers(func: PrimFunc, whole_globals: bool = False) -> PrimFunc:
+    """Allocate every intermediate around the innermost statement that contains its accesses.
+
+    Inside, each dimension keeps only the interval that is written while the loops below the
+    allocation run, where that interval has a constant length; indices shift accordingly. Memory
+    that carries a value from one iteration to the next is allocated outside of that loop.
+    `whole_globals` leaves buffers of scope "global" at the top and whole (CUDA). Requires that
+    lower_blocks ran; loop names must be unique.
+    """
+    if not func.buffers:
+        return func
+    analyzer = Analyzer({s.var: s.extent for s in walk(func.body) if isinstance(s, For)})
+    found = accesses(func.body)
+    places: list[Place] = []
+    for buffer in func.buffers:
+        if buffer in found:
+            at_top = whole_globals and buffer.scope == "global"
+            places.append(_place(found[buffer], func.body, at_top, analyzer))
+    at = {p.around: [q for q in places if q.around is p.around] for p in places}
+    body = _insert(func.body, at)
+    return replace_fields(func, body=_shift(body, places, analyzer), buffers=())
+
+
+def _place(uses: list[Access], root: Stmt, at_top: bool, analyzer: Analyzer) -> Place:
+    depth = 0 if at_top else _depth(uses)
+    region = _region(uses, depth, analyzer)
+    if region is None:
+        depth, region = 0, _region(uses, 0, analyzer)
+    buffer, around = uses[0].buffer, uses[0].path[depth]
+    shape: list[Expr] = []
+    low: list[Expr] = []
+    for n, size in enumerate(buffer.shape):
+        interval = None if at_top or region is None else region[n]
+        keeps = interval is None or not _smaller(interval, size)
+        shape.append(size if keeps or interval is None else interval.extent)
+        low.append(Const(0, size.dtype) if keeps or interval is None else interval.low)
+    first = last = 0
+    if isinstance(around, Seq):
+        below = [a.path[depth + 1] for a in uses]
+        positions = [around.stmts.index(s) for s in below]
+        first, last = min(positions), max(positions)
+    return Place(buffer, buffer.with_shape(tuple(shape)), tuple(low), around, first, last)
+
+
+def _smaller(interval: Interval, size: Expr) -> bool:
+    extent, whole = int_value(interval.extent), int_value(size)
+    return extent is not None and (whole is None or extent < whole)
+
+
+def _depth(uses: list[Access]) -> int:
+    """The position on the paths of the statement to allocate around."""
+    depth = _common_length([a.path for a in uses]) - 1
+    path = uses[0].path
+    first_reads = not uses[0].is_write
+    for n, stmt in enumerate(path[: depth + 1]):
+        if isinstance(stmt, For) and (stmt.kind in UNDIVIDED or first_reads):
+            return n
+    outer = {s.var: n for n, s in enumerate(path[:depth]) if isinstance(s, For)}
+    reads = [a for a in uses if not a.is_write]
+    for write in (a for a in uses if a.is_write):
+        for condition in write.conditions:
+            used = variables(condition)
+            # Not written in some iterations of the loops around, and read all the same.
+            if used and used <= outer.keys() and any(condition not in r.conditions for r in reads):
+                depth = min(depth, *(outer[v] for v in used))  # type: ignore[index]
+    return depth
+
+
+def _common_length(paths: Sequence[tuple[Stmt, ...]]) -> int:
+    shortest = min(map(len, paths))
+    for n in range(shortest):
+        if any(p[n] is not paths[0][n] for p in paths):
+            return n
+    return shortest
+
+
+def _region(uses: list[Access], depth: int, analyzer: Analyzer) -> list[Interval | None] | None:
+    """What is written per dimension; None if something else is read, from an earlier iteration."""
+    result: list[Interval | None] = []
+    writes = [a for a in uses if a.is_write]
+    for n in range(uses[0].buffer.ndim):
+        interval = _relaxed(writes[0], n, depth, analyzer) if writes else None
+        for write in writes[1:]:
+            other = _relaxed(write, n, depth, analyzer)
+            both = interval is not None and other is not None
+            interval = union(interval, other, analyzer) if both else None  # type: ignore[arg-type]
+        if interval is not None and depth > 0:
+            for read in uses:
+                if read.is_write or read.guarded or read.conditions:
+                    continue
+                inner = _relaxed(read, n, depth, analyzer)
+                if inner is None or not covers(interval, inner, analyzer):
+                    return None
+        result.append(interval)
+    return result
+
+
+def _relaxed(access: Access, n: int, depth: int, analyzer: Analyzer) -> Interval | None:
+    inner = {loop.var: loop.extent for loop in access.loops(depth)}
+    if access.buffer.scope == "shared":
+        around = access.loops()
+        inner |= {s.var: s.extent for s in around if (s.thread or "").startswith("threadIdx")}
+    return relax(access.indices[n], inner, analyzer)
+
+
+def _insert(stmt: Stmt, places: dict[Stmt, list[Place]]) -> Stmt:
+    here = places.get(stmt, [])
+    result = map_children(stmt, lambda child: _insert(child, places))
+    if not isinstance(stmt, Seq) or not isinstance(result, Seq):
+        for place in here:
+            result = Alloc(place.compact, result)
+        return result
+    spans = [(n, n, s) for n, s in enumerate(result.stmts)]
+    for place in sorted(here, key=lambda p: p.last - p.first):
+        run = [s for s in spans if s[1] >= place.first and s[0] <= place.last]
+        wrapped = Alloc(place.compact, seq(*[s for _, _, s in run]))
+        at = spans.index(run[0])
+        spans[at : at + len(run)] = [(run[0][0], run[-1][1], wrapped)]
+    return seq(*[s for _, _, s in spans])
+
+
+def _shift(body: Stmt, places: list[Place], analyzer: Analyzer) -> Stmt:
+    moved = {p.buffer: p for p in places}
+
+    def shifted(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        pairs = zip(indices, moved[buffer].low)
+        return tuple([analyzer.simplify(i - low) for i, low in pairs])
+
+    def load(e: Expr) -> Expr | None:
+        if isinstance(e, Load) and e.buffer in moved:
+            return Load(moved[e.buffer].compact, shifted(e.buffer, e.indices))
+        return None
+
+    def stores(stmt: Stmt) -> Stmt:
+        stmt = map_children(stmt, stores)
+        if isinstance(stmt, Store) and stmt.buffer in moved:
+            indices = shifted(stmt.buffer, stmt.indices)
+            return Store(moved[stmt.buffer].compact, indices, stmt.value)
+        return stmt
+
+    memo: dict[Expr, Expr] = {}
+    return map_exprs(stores(body), lambda e: transform(e, load, memo))

@@ -1,0 +1,89 @@
+"""What several passes do to a tree of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace as _replace
+
+from tensorir.expr import Const, Expr
+from tensorir.func import PrimFunc
+from tensorir.stmt import Block, For, If, Seq, Stmt, Store, replace, seq
+from tensorir.visit import child_stmts, children, map_children, map_own_exprs, rebuild, walk
+
+NOTHING = Seq(())
+"""The statement that does nothing."""
+
+
+def with_body(func: PrimFunc, body: Stmt) -> PrimFunc:
+    """`func` with another program; the same object where it is the same."""
+    return func if body is func.body else _replace(func, body=body)
+
+
+def replace_stmts(stmt: Stmt, changes: Mapping[Stmt, Stmt]) -> Stmt:
+    """`stmt` with the statements that are keys of `changes` (by identity) replaced."""
+    found = changes.get(stmt)
+    if found is not None:
+        return found
+    result = map_children(stmt, lambda child: replace_stmts(child, changes))
+    # A statement that became a sequence is spliced into the sequence around it.
+    return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
+
+
+def fresh_names(body: Stmt) -> Callable[[str], str]:
+    """A source of names that no loop or block of `body` has: wanted, wanted_1, wanted_2, ..."""
+    taken = {s.name for s in walk(body) if isinstance(s, (For, Block))}
+
+    def fresh(wanted: str) -> str:
+        name, n = wanted, 0
+        while name in taken:
+            n += 1
+            name = f"{wanted}_{n}"
+        taken.add(name)
+        return name
+
+    return fresh
+
+
+def replace_exprs(stmt: Stmt, changes: Mapping[Expr, Expr]) -> Stmt:
+    """`stmt` with every occurrence of the keys of `changes` replaced, outermost first.
+
+    Conditions that become constant disappear, with the statements that cannot run.
+    """
+    memo: dict[Expr, Expr] = dict(changes)
+
+    def rewrite(e: Expr) -> Expr:
+        done = memo.get(e)
+        if done is not None:
+            return done
+        before = children(e)
+        after = tuple([rewrite(c) for c in before])
+        done = e if all(a is b for a, b in zip(before, after)) else rebuild(e, after)
+        memo[e] = done
+        return done
+
+    def visit(node: Stmt) -> Stmt:
+        if isinstance(node, If):
+            cond = rewrite(node.cond)
+            if isinstance(cond, Const):
+                return visit(node.then) if cond.value else visit(node.orelse or NOTHING)
+            if cond is not node.cond:
+                node = replace(node, cond=cond)
+        elif isinstance(node, Block):
+            raise TypeError("blocks are lowered before expressions are replaced")
+        else:
+            node = map_own_exprs(node, rewrite)
+        result = map_children(node, visit)
+        if result is node:
+            return node
+        if is_nothing(result):
+            return NOTHING
+        return seq(*result.stmts) if isinstance(result, Seq) else result
+
+    return visit(stmt)
+
+
+def is_nothing(stmt: Stmt) -> bool:
+    """Whether `stmt` has no statements, or holds nothing but such statements."""
+    if isinstance(stmt, Store):
+        return False
+    return all(map(is_nothing, child_stmts(stmt)))

@@ -1,0 +1,52 @@
+"""simplify: the final cleaning of expressions, loops and memory that nothing needs."""
+
+from __future__ import annotations
+
+from tensorir.arith import Analyzer
+from tensorir.buffer import Buffer
+from tensorir.expr import Const, Load
+from tensorir.func import PrimFunc
+from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
+from tensorir.stmt import Alloc, For, ForKind, If, Let, Seq, Stmt, Store, seq
+from tensorir.visit import map_children, map_own_exprs, stmt_exprs, variables, walk, walk_exprs
+
+
+def simplify(func: PrimFunc) -> PrimFunc:
+    """Simplify all expressions; drop what cannot run, loops of one iteration and dead memory."""
+    return with_body(func, _clean(func.body, function_analyzer(func)))
+
+
+def _clean(stmt: Stmt, analyzer: Analyzer) -> Stmt:
+    stmt = map_own_exprs(stmt, analyzer.simplify)
+    if isinstance(stmt, If) and isinstance(stmt.cond, Const):
+        return _clean(stmt.then if stmt.cond.value else stmt.orelse or NOTHING, analyzer)
+    if isinstance(stmt, For) and isinstance(stmt.extent, Const):
+        if stmt.extent.value <= 0:
+            return NOTHING
+        if stmt.extent.value == 1 and stmt.kind is not ForKind.THREAD:
+            return _clean(replace_exprs(stmt.body, {stmt.var: Const(0, stmt.var.dtype)}), analyzer)
+    result = map_children(stmt, lambda child: _clean(child, analyzer))
+    if isinstance(result, Alloc) and result.buffer not in _read(result.body):
+        result = _without_stores(result.body, result.buffer)
+    if isinstance(result, Let) and not _used(result):
+        result = result.body
+    if is_nothing(result):
+        return NOTHING
+    return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
+
+
+def _read(stmt: Stmt) -> set[Buffer]:
+    exprs = (e for s in walk(stmt) for e in stmt_exprs(s))
+    return {node.buffer for e in exprs for node in walk_exprs(e) if isinstance(node, Load)}
+
+
+def _used(let: Let) -> bool:
+    return any(let.var in variables(e) for s in walk(let.body) for e in stmt_exprs(s))
+
+
+def _without_stores(stmt: Stmt, buffer: Buffer) -> Stmt:
+    if isinstance(stmt, Store) and stmt.buffer is buffer:
+        return NOTHING
+    result = map_children(stmt, lambda child: _without_stores(child, buffer))
+    return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result

@@ -1,0 +1,132 @@
+"""vectorize: vectorized loops become statements on vectors of as many lanes as fit."""
+
+from __future__ import annotations
+
+from tensorir import dtype as dt
+from tensorir.expr import Cast, Const, Expr, Load, Var
+from tensorir.func import PrimFunc
+from tensorir.passes.lanes import Lanes, NotVectorizable
+from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.rewriting import replace_exprs, with_body
+from tensorir.stmt import Alloc, For, ForKind, If, Let, Seq, Stmt, Store, replace, seq
+from tensorir.visit import map_children, stmt_exprs, variables, walk, walk_exprs
+
+MOST_CHUNKS = 16
+"""A loop of more chunks than this stays a loop."""
+
+
+def vectorize(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
+    """Cut vectorized loops of constant extent into chunks of `vector_bits`, and their remainder.
+
+    rewrite:  (128 bits, float32)
+        for j in vectorized(22):               for j in unrolled(5):
+            C[j] = A[j] * 2.0                      C[ramp(j * 4, 1, 4)] =
+                                         ->            A[ramp(j * 4, 1, 4)] * broadcast(2.0, 4)
+                                               C[ramp(20, 1, 2)] = ...
+
+    Lanes are counted with the widest type in memory. What cannot be a vector, such as a store
+    whose index does not depend on the loop, runs lane by lane. Requires that flatten_buffers ran.
+    """
+    loops = [s for s in walk(func.body) if isinstance(s, For) and s.kind is ForKind.VECTORIZED]
+    if not loops:
+        return func
+    return with_body(func, _Vectorize(func, vector_bits).stmt(func.body))
+
+
+class _Vectorize:
+    def __init__(self, func: PrimFunc, vector_bits: int) -> None:
+        self.analyzer = function_analyzer(func)
+        self.vector_bits = vector_bits
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, For) and stmt.kind is ForKind.VECTORIZED:
+            return self.loop(stmt)
+        result = map_children(stmt, self.stmt)
+        return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
+
+    def loop(self, loop: For) -> Stmt:
+        loop = replace(loop, body=_serial(loop.body))
+        extent = loop.const_extent
+        if extent is None or any(isinstance(s, Alloc) for s in walk(loop.body)):
+            return replace(loop, kind=ForKind.SERIAL)
+        lanes = max(2, self.vector_bits // _widest(loop.body))
+        pieces: list[Stmt] = []
+        chunks, done = extent // lanes, extent // lanes * lanes
+        if chunks == 1:
+            pieces.append(self.piece(loop, Const(0, dt.INDEX), lanes))
+        elif chunks:
+            body = self.piece(loop, loop.var * lanes, lanes)
+            kind = ForKind.UNROLLED if chunks <= MOST_CHUNKS else ForKind.SERIAL
+            pieces.append(replace(loop, extent=Const(chunks, dt.INDEX), kind=kind, body=body))
+        while done < extent:
+            while lanes > extent - done:
+                lanes //= 2
+            pieces.append(self.piece(loop, Const(done, dt.INDEX), lanes))
+            done += lanes
+        return seq(*pieces)
+
+    def piece(self, loop: For, base: Expr, lanes: int) -> Stmt:
+        """The iterations [base, base + lanes) of `loop` at once."""
+        if lanes == 1:
+            return replace_exprs(loop.body, {loop.var: base})
+        return self.vector(loop.body, Lanes(loop.var, base, lanes, self.analyzer))
+
+    def vector(self, stmt: Stmt, lanes: Lanes) -> Stmt:
+        if isinstance(stmt, Seq):
+            return seq(*[self.vector(s, lanes) for s in stmt.stmts])
+        try:
+            if isinstance(stmt, Store):
+                return self.store(stmt, lanes)
+            if isinstance(stmt, Let):
+                value = lanes.expr(stmt.value)
+                inner, var = lanes.bind(stmt.var, value.dtype)
+                return Let(var, value, self.vector(stmt.body, inner))
+            if isinstance(stmt, For):
+                extent = lanes.scalar(stmt.extent)
+                return replace(stmt, extent=extent, body=self.vector(stmt.body, lanes))
+            if isinstance(stmt, If):
+                orelse = None if stmt.orelse is None else self.vector(stmt.orelse, lanes)
+                return If(lanes.scalar(stmt.cond), self.vector(stmt.then, lanes), orelse)
+        except NotVectorizable:
+            pass
+        return self.by_lane(stmt, lanes)
+
+    def store(self, stmt: Store, lanes: Lanes) -> Stmt:
+        index, value = lanes.expr(stmt.indices[0]), lanes.expr(stmt.value)
+        if dt.lanes(index.dtype) > 1:
+            return Store(stmt.buffer, (index,), lanes.widened(value))
+        reads = {e.buffer for e in walk_exprs(stmt.value) if isinstance(e, Load)}
+        if dt.lanes(value.dtype) > 1 or stmt.buffer in reads:
+            raise NotVectorizable
+        return Store(stmt.buffer, (index,), value)
+
+    def by_lane(self, stmt: Stmt, lanes: Lanes) -> Stmt:
+        """`stmt` for one lane after the other."""
+        lets = {v for e in _all_exprs(stmt) for v in variables(e)} & lanes.vectors.keys()
+        if lets:
+            raise NotVectorizable
+        lane = Var(f"{lanes.var.name}_lane", lanes.var.dtype)
+        body = replace_exprs(stmt, {lanes.var: lanes.base + lane})
+        return For(lane, Const(lanes.count, dt.INDEX), body)
+
+
+def _all_exprs(stmt: Stmt) -> list[Expr]:
+    return [e for s in walk(stmt) for e in stmt_exprs(s)]
+
+
+def _serial(stmt: Stmt) -> Stmt:
+    """`stmt` with vectorized loops made serial: only the outermost is vectorized."""
+    result = map_children(stmt, _serial)
+    if isinstance(result, For) and result.kind is ForKind.VECTORIZED:
+        return replace(result, kind=ForKind.SERIAL)
+    return result
+
+
+def _widest(stmt: Stmt) -> int:
+    """Bits of the widest type that `stmt` loads, stores or converts to; indices do not count."""
+    widths = {dt.bits(s.buffer.dtype) for s in walk(stmt) if isinstance(s, Store)}
+    for e in _all_exprs(stmt):
+        for node in walk_exprs(e):
+            if isinstance(node, Load) or isinstance(node, Cast) and node.dtype != dt.INDEX:
+                widths.add(dt.bits(node.dtype))
+    return max(widths, default=32)

@@ -1,0 +1,323 @@
+"""PrimFunc to plain Python: the text that the interpreter runs.
+
+Every buffer is a flat list of numbers; None marks an element that was never written. Names that
+the text uses and does not define (`outside`, `f32`, `wrap_int8`, ...) are in interpret.RUNTIME.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+
+import numpy as np
+
+from tensorir import dtype as dt
+from tensorir.buffer import Buffer
+from tensorir.errors import TensorIRError
+from tensorir.expr import (
+    TRUE,
+    BinOp,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Not,
+    Ramp,
+    Select,
+    Var,
+    const,
+    int_value,
+)
+from tensorir.func import PrimFunc
+from tensorir.names import Names
+from tensorir.reduction import split_init
+from tensorir.stmt import Alloc, Block, For, ForKind, If, IterKind, Let, Seq, Stmt, Store
+from tensorir.visit import blocks, loads, stmt_exprs, variables, walk
+
+ROUNDED = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+"""The runtime function that rounds a float to a type; float64 needs none."""
+
+PRECEDENCE = {
+    **dict.fromkeys(("or",), 1),
+    **dict.fromkeys(("and",), 2),
+    **dict.fromkeys(("<", "<=", "==", "!="), 4),
+    **{"|": 5, "^": 6, "&": 7},
+    **dict.fromkeys(("+", "-"), 9),
+    **dict.fromkeys(("*", "//", "%"), 10),
+}
+UNARY, ATOM = 11, 12
+WRAPPED = ("+", "-", "*", "//")
+LOCAL = ("memory", "sizes", "block", "value", "lane", *(f"at{d}" for d in range(32)))
+LOOPS_PER_FUNCTION = 15
+"""Python allows 20 nested loops in a function; deeper nests go into functions of their own."""
+
+
+class Emitter:
+    """Writes one function. `precise` leaves out the rounding of floats."""
+
+    def __init__(self, func: PrimFunc, precise: bool, reserved: frozenset[str]) -> None:
+        self.func = func
+        self.precise = precise
+        self.names = Names({*reserved, *LOCAL, *keyword.kwlist, *dir(builtins)})
+        self.identifiers: dict[Var | Buffer, str] = {}
+        self.lines: list[str] = []
+        self.block = func.name
+        self.loops = 0
+        self.initialised: set[Block] = set()
+
+    def name(self, thing: Var | Buffer) -> str:
+        found = self.identifiers.get(thing)
+        if found is None:
+            found = self.identifiers[thing] = self.names.unique(thing.name)
+        return found
+
+    def source(self) -> str:
+        allocated = [s.buffer for s in walk(self.func.body) if isinstance(s, Alloc)]
+        self.line(0, f"def {self.names.unique(self.func.name)}(memory, sizes):")
+        for size in self.func.size_vars:
+            self.line(1, f"{self.name(size)} = sizes[{size.name!r}]")
+        for n, param in enumerate(self.func.params):
+            self.line(1, f"{self.name(param)} = memory[{n}]")
+        for buffer in dict.fromkeys([*self.func.buffers, *allocated]):
+            cells = "[]" if buffer in allocated else f"[None] * ({self.count(buffer)})"
+            self.line(1, f"{self.name(buffer)} = {cells}")
+        stored = {s.buffer for s in walk(self.func.body) if isinstance(s, Store)}
+        loaded = {e.buffer for s in walk(self.func.body) for x in stmt_exprs(s) for e in loads(x)}
+        for buffer in [b for b in self.identifiers if isinstance(b, Buffer)]:
+            if buffer in loaded:
+                self.loader(buffer)
+            if buffer in stored:
+                self.storer(buffer)
+        self.stmt(self.func.body, 1)
+        return "\n".join(self.lines) + "\n"
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append(" " * depth + text)
+
+    def count(self, buffer: Buffer) -> str:
+        return " * ".join(self.expr(s, above=10) for s in _cells(buffer)) or "1"
+
+    def loader(self, buffer: Buffer) -> None:
+        """The function that reads one element, with all checks."""
+        me, where = self.name(buffer), self.indices(buffer)
+        self.names.taken.add(f"load_{me}")
+        self.line(1, f"def load_{me}({', '.join([*where, 'block'])}):")
+        self.check(buffer, "reads")
+        self.line(2, f"value = {me}[{self.offset(buffer)}]")
+        self.line(2, f"if value is None: unwritten({buffer.name!r}, {_tuple(where)}, block)")
+        self.line(2, "return value")
+
+    def storer(self, buffer: Buffer) -> None:
+        """The function that writes one element, with all checks."""
+        me, where = self.name(buffer), self.indices(buffer)
+        self.names.taken.add(f"store_{me}")
+        self.line(1, f"def store_{me}({', '.join([*where, 'value', 'block'])}):")
+        self.check(buffer, "writes")
+        self.line(2, f"{me}[{self.offset(buffer)}] = {self.rounded('value', buffer.dtype)}")
+
+    def indices(self, buffer: Buffer) -> list[str]:
+        return [f"at{d}" for d in range(len(_cells(buffer)))]
+
+    def check(self, buffer: Buffer, verb: str) -> None:
+        extents, where = [self.expr(s) for s in _cells(buffer)], self.indices(buffer)
+        inside = " and ".join(f"0 <= {i} < {n}" for i, n in zip(where, extents))
+        if inside:
+            self.line(2, f"if not ({inside}):")
+            shown = f"{buffer.name!r}, {_tuple(extents)}, {_tuple(where)}"
+            self.line(3, f"outside({shown}, block, {verb!r})")
+
+    def offset(self, buffer: Buffer) -> str:
+        """The row-major position, by Horner's rule."""
+        text = "0"
+        for d, size in enumerate(_cells(buffer)):
+            head = f"({text})" if d > 1 else text
+            text = f"{head} * {self.expr(size, above=10)} + at{d}" if d else "at0"
+        return text
+
+    def rounded(self, text: str, dtype: str) -> str:
+        dtype = dt.element(dtype)
+        if dt.is_int(dtype):
+            return f"wrap_{dtype}({text})"
+        return f"{ROUNDED[dtype]}({text})" if dtype in ROUNDED and not self.precise else text
+
+    # statements
+
+    def stmt(self, stmt: Stmt, depth: int) -> None:
+        getattr(self, f"stmt_{type(stmt).__name__.lower()}")(stmt, depth)
+
+    def stmt_seq(self, stmt: Seq, depth: int) -> None:
+        for part in stmt.stmts:
+            self.stmt(part, depth)
+        if not stmt.stmts:
+            self.line(depth, "pass")
+
+    def stmt_for(self, stmt: For, depth: int) -> None:
+        kind = "" if stmt.kind is ForKind.SERIAL else f"  # {stmt.thread or stmt.kind}"
+        self.empty_reductions(stmt, depth)
+        self.loops += 1
+        split = self.loops % LOOPS_PER_FUNCTION == 0
+        if split:
+            part = self.names.unique("part")
+            self.line(depth, f"def {part}():")
+            depth += 1
+        self.line(depth, f"for {self.name(stmt.var)} in range({self.expr(stmt.extent)}):{kind}")
+        self.stmt(stmt.body, depth + 1)
+        if split:
+            self.line(depth - 1, f"{part}()")
+        self.loops -= 1
+
+    def empty_reductions(self, loop: For, depth: int) -> None:
+        """A reduction over nothing has no instance that could run its init: it runs here."""
+        for block in blocks(loop.body):
+            reduced = [it for it in block.iters if it.kind is IterKind.REDUCE]
+            extents = [it.extent for it in reduced if (int_value(it.extent) or 0) <= 0]
+            if block.init is None or not extents or block in self.initialised:
+                continue
+            if not any(loop.var in variables(it.binding) for it in reduced):
+                continue
+            self.initialised.add(block)
+            nest, _ = split_init(loop, block, self.names.unique)
+            empty = " or ".join(f"{self.expr(e, above=4)} == 0" for e in extents)
+            self.line(depth, f"if {empty}:")
+            self.stmt(nest, depth + 1)
+
+    def stmt_block(self, stmt: Block, depth: int) -> None:
+        outer, self.block = self.block, stmt.name
+        self.line(depth, f"# block {stmt.name}")
+        if stmt.predicate is not TRUE:
+            self.line(depth, f"if {self.expr(stmt.predicate)}:")
+            depth += 1
+        for it in stmt.iters:
+            var, extent = self.name(it.var), self.expr(it.extent, above=4)
+            self.line(depth, f"{var} = {self.expr(it.binding)}")
+            self.line(depth, f"if not 0 <= {var} < {extent}:")
+            shown = f"{it.var.name!r}, {var}, {extent}, {stmt.name!r}"
+            self.line(depth + 1, f"no_instance({shown})")
+        if stmt.init is not None:
+            first = [f"{self.name(it.var)} == 0" for it in stmt.iters if it.kind is IterKind.REDUCE]
+            self.line(depth, f"if {' and '.join(first) or 'True'}:")
+            self.stmt(stmt.init, depth + 1)
+        self.stmt(stmt.body, depth)
+        self.block = outer
+
+    def stmt_store(self, stmt: Store, depth: int) -> None:
+        width = max(dt.lanes(e.dtype) for e in (*stmt.indices, stmt.value))
+        width = max(width, dt.lanes(stmt.buffer.dtype))
+        target = f"store_{self.name(stmt.buffer)}"
+        value = self.expr(stmt.value)
+        if width > 1:
+            # all lanes are read before the first is written
+            self.line(
+                depth,
+                f"for lane, value in enumerate([{value} for lane in range({width})]):",
+            )
+            depth, value = depth + 1, "value"
+        indices = self.access(stmt.buffer, stmt.indices)
+        self.line(depth, f"{target}({', '.join([*indices, value, repr(self.block)])})")
+
+    def stmt_let(self, stmt: Let, depth: int) -> None:
+        value = self.expr(stmt.value)
+        lanes = dt.lanes(stmt.var.dtype)
+        if lanes > 1:
+            value = f"[{value} for lane in range({lanes})]"
+        self.line(depth, f"{self.name(stmt.var)} = {value}")
+        self.stmt(stmt.body, depth)
+
+    def stmt_if(self, stmt: If, depth: int) -> None:
+        self.line(depth, f"if {self.expr(stmt.cond)}:")
+        self.stmt(stmt.then, depth + 1)
+        if stmt.orelse is not None:
+            self.line(depth, "else:")
+            self.stmt(stmt.orelse, depth + 1)
+
+    def stmt_alloc(self, stmt: Alloc, depth: int) -> None:
+        self.line(depth, f"{self.name(stmt.buffer)}[:] = [None] * ({self.count(stmt.buffer)})")
+        self.stmt(stmt.body, depth)
+
+    # expressions; a vector is written as the value of its lane `lane`
+
+    def expr(self, e: Expr, above: int = 0) -> str:
+        """The text of `e`, in parentheses if it binds no tighter than `above`."""
+        method = getattr(self, f"expr_{type(e).__name__.lower()}", None)
+        if method is None:
+            raise TensorIRError(f"the interpreter cannot run {e!r}, a {type(e).__name__}")
+        text, precedence = method(e)
+        return f"({text})" if precedence <= above else text
+
+    def expr_const(self, e: Const) -> tuple[str, int]:
+        if not dt.is_float(e.dtype):
+            return repr(e.value), ATOM if e.value >= 0 else UNARY
+        with np.errstate(over="ignore"):
+            value = float(np.float32(e.value)) if dt.element(e.dtype) == "float32" else e.value
+        text = repr(value)
+        return text, UNARY if text.startswith("-") else ATOM
+
+    def expr_var(self, e: Var) -> tuple[str, int]:
+        name = self.name(e)
+        return (name if dt.lanes(e.dtype) == 1 else f"{name}[lane]"), ATOM
+
+    def expr_binop(self, e: BinOp) -> tuple[str, int]:
+        kind = dt.element(e.a.dtype)
+        if e.op in ("min", "max"):
+            name = f"f{e.op}" if dt.is_float(kind) else e.op
+            return f"{name}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
+        if e.op == "/":
+            return f"div({self.expr(e.a)}, {self.expr(e.b)})", ATOM
+        if e.op in ("<<", ">>"):
+            name = "shift_left" if e.op == "<<" else "shift_right"
+            text = f"{name}({self.expr(e.a)}, {self.expr(e.b)}, {dt.bits(kind)})"
+            return f"wrap_{kind}({text})", ATOM
+        level = PRECEDENCE[e.op]
+        left = self.expr(e.a, above=level if level == 4 else level - 1)
+        text = f"{left} {e.op} {self.expr(e.b, above=level)}"
+        if e.op in WRAPPED and dt.is_int(kind) and kind != dt.INDEX:
+            return f"wrap_{kind}({text})", ATOM
+        return text, level
+
+    def expr_not(self, e: Not) -> tuple[str, int]:
+        return f"not {self.expr(e.a, above=2)}", 3
+
+    def expr_cast(self, e: Cast) -> tuple[str, int]:
+        source, target = dt.element(e.a.dtype), dt.element(e.dtype)
+        if dt.is_bool(target):
+            return f"{self.expr(e.a, above=4)} != 0", 4
+        if dt.is_int(target):
+            if dt.is_float(source):
+                return f"truncate({self.expr(e.a)}, {target!r})", ATOM
+            return f"wrap_{target}(int({self.expr(e.a)}))", ATOM
+        if dt.is_float(source):
+            return self.rounded(f"({self.expr(e.a)})", target), ATOM
+        return self.rounded(f"float({self.expr(e.a)})", target), ATOM
+
+    def expr_select(self, e: Select) -> tuple[str, int]:
+        cond, then = self.expr(e.cond, above=0), self.expr(e.a, above=0)
+        return f"({then} if {cond} else {self.expr(e.b, above=0)})", ATOM
+
+    def access(self, buffer: Buffer, indices: tuple[Expr, ...]) -> list[str]:
+        lane = ["lane"] if dt.lanes(buffer.dtype) > 1 else []
+        return [self.expr(i) for i in indices] + lane
+
+    def expr_load(self, e: Load) -> tuple[str, int]:
+        indices = self.access(e.buffer, e.indices)
+        return f"load_{self.name(e.buffer)}({', '.join([*indices, repr(self.block)])})", ATOM
+
+    def expr_call(self, e: Call) -> tuple[str, int]:
+        return f"math_{e.name}({', '.join(self.expr(a) for a in e.args)})", ATOM
+
+    def expr_ramp(self, e: Ramp) -> tuple[str, int]:
+        return f"{self.expr(e.base, above=8)} + lane * {self.expr(e.stride, above=10)}", 9
+
+    def expr_broadcast(self, e: Broadcast) -> tuple[str, int]:
+        return self.expr(e.a), ATOM
+
+
+def _cells(buffer: Buffer) -> tuple[Expr, ...]:
+    """The shape of `buffer` in scalars: a vector type adds a dimension of its lanes."""
+    lanes = dt.lanes(buffer.dtype)
+    return (*buffer.shape, const(lanes)) if lanes > 1 else buffer.shape
+
+
+def _tuple(parts: list[str]) -> str:
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"

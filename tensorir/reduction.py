@@ -1,0 +1,112 @@
+"""Taking the init out of a reduction: shared by decompose_reduction and by lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Union
+
+from tensorir.errors import TensorIRError
+from tensorir.expr import Const, Expr, Var, all_of, binary, conjuncts
+from tensorir.stmt import Block, For, IterKind, Stmt, replace
+from tensorir.visit import child_stmts, map_children, substitute, variables
+
+
+def split_init(
+    anchor: Union[For, Block], block: Block, fresh: Callable[[str], str]
+) -> tuple[Stmt, Stmt]:
+    """Split reduction `block` into its init and its update; `anchor` becomes two statements.
+
+    Returns (init, update): the init nest is to run directly before the update, which is `anchor`
+    with a `block` that has no init. The nest repeats, from `anchor` down to the block, the loops
+    that the spatial bindings speak of. `fresh` turns a wanted name (`<name>_init`) into a free one.
+    `anchor` may be the block itself, for a reduction over nothing but constants.
+
+    rewrite:
+        for k in range(8):                         for i_init in range(4):
+            for i in range(4):                         with block("C_init"):
+                with block("C"):                           C[vi] = 0.0
+                    with init():           ->      for k in range(8):
+                        C[vi] = 0.0                    for i in range(4):
+                    C[vi] = C[vi] + A[vi, vk]              with block("C"):
+                                                               C[vi] = C[vi] + A[vi, vk]
+
+    requires: `block` has an init, and lies in `anchor`; loops of its reduction lie in it too.
+    """
+    if block.init is None:
+        raise TensorIRError(f"block {block.name!r} has no init to take out of its reduction")
+    path = loops_to(anchor, block)
+    if path is None:
+        where = "its anchor" if isinstance(anchor, Block) else f"loop {anchor.name!r}"
+        raise TensorIRError(f"block {block.name!r} is not inside {where}")
+    update = _replace_block(anchor, block, replace(block, init=None))
+    return _init_nest(path, block, fresh), update
+
+
+def reduction_loop(loops: list[For], block: Block) -> For | None:
+    """The outermost of `loops`, given outermost first, that feeds a reduce binding of `block`."""
+    used: set[Var] = set()
+    for it in block.iters:
+        if it.kind is IterKind.REDUCE:
+            used |= variables(it.binding)
+    return next((loop for loop in loops if loop.var in used), None)
+
+
+def loops_to(stmt: Stmt, block: Block) -> list[For] | None:
+    """The loops from `stmt` (included) down to `block`, outermost first; None if not in there."""
+    if stmt is block:
+        return []
+    for child in child_stmts(stmt):
+        below = loops_to(child, block)
+        if below is not None:
+            return [stmt, *below] if isinstance(stmt, For) else below
+    return None
+
+
+def _init_nest(path: list[For], block: Block, fresh: Callable[[str], str]) -> Stmt:
+    spatial = tuple(it for it in block.iters if it.kind is not IterKind.REDUCE)
+    used: set[Var] = set()
+    for it in spatial:
+        used |= variables(it.binding)
+    kept = [loop for loop in path if loop.var in used]
+    dropped = {loop.var for loop in path if loop.var not in used}
+    renamed = {loop.var: Var(fresh(f"{loop.name}_init"), loop.var.dtype) for loop in kept}
+    nest: Stmt = Block(
+        fresh(f"{block.name}_init"),
+        tuple([replace(it, binding=substitute(it.binding, renamed)) for it in spatial]),
+        block.init,  # type: ignore[arg-type]  # split_init has checked it
+        predicate=substitute(_init_predicate(block, path, dropped), renamed),
+    )
+    for loop in reversed(kept):
+        var, extent = renamed[loop.var], substitute(loop.extent, renamed)
+        nest = replace(loop, var=var, extent=extent, body=nest)
+    return nest
+
+
+def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
+    """Where the init runs: the conjuncts that can still be asked, and outer reductions at zero.
+
+    A conjunct that ties a dropped loop to kept ones cannot be asked any more; the spatial
+    variables it kept in range are then guarded one by one.
+    """
+    conditions: list[Expr] = []
+    unguarded: set[Var] = set()
+    for condition in conjuncts(block.predicate):
+        used = variables(condition)
+        if used & dropped:
+            unguarded |= used - dropped
+        else:
+            conditions.append(condition)
+    for it in block.iters:
+        if it.kind is not IterKind.REDUCE:
+            if variables(it.binding) & unguarded:
+                conditions.append(it.binding < it.extent)
+            continue
+        first = substitute(it.binding, {loop.var: Const(0, loop.var.dtype) for loop in path})
+        conditions.append(binary("==", first, 0))
+    return all_of(*conditions)
+
+
+def _replace_block(stmt: Stmt, old: Block, new: Block) -> Stmt:
+    if stmt is old:
+        return new
+    return map_children(stmt, lambda child: _replace_block(child, old, new))

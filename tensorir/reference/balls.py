@@ -1,0 +1,250 @@
+"""Numbers with error bounds: how far the value of a kernel may be from the exact one.
+
+This is a running error analysis: each operation carries the bounds of its operands along and
+adds one rounding of its result. Sums add what oracle.py says. Math functions are taken at the
+ends of the interval of their operand, and may be wrong by MATH_ULPS units themselves. Infinite
+values are exact: an overflow of a kernel's type makes the bound inf.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorir import dtype as dt
+from tensorir.errors import TensorIRError
+from tensorir.expr import Const
+from tensorir.intrin import MATH
+from tensorir.reference.contract import contract
+from tensorir.reference.exact import UFUNCS, Array, Exact, constant, convert, numbers_dtype
+
+MATH_ULPS = 8
+"""Units in the last place by which a math function of a target may be off."""
+
+ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
+SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
+LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": (2.0 - 2.0**-7) * 2.0**127,
+    "float32": float(np.finfo(np.float32).max),
+    "float64": float(np.finfo(np.float64).max),
+}
+ZERO = np.zeros(())
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """The exact value and a bound on the error of a kernel's; a wrong bool or index is inf off."""
+
+    value: Array
+    err: Array
+
+    @property
+    def exact(self) -> bool:
+        return self.err is ZERO
+
+
+class Balls:
+    """The algebra of balls."""
+
+    def __init__(self, growth: str) -> None:
+        if growth not in ("worst", "random"):
+            raise TensorIRError(f"growth is 'worst' or 'random', not {growth!r}")
+        self.growth = growth
+
+    def sum_growth(self, count: int, dtype: str) -> float:
+        """The error of a sum of `count` terms, relative to the sum of their magnitudes."""
+        if not dt.is_float(dtype):
+            return 0.0
+        n, u = count + 2, ROUNDOFF[dtype]
+        if self.growth == "random":
+            return 6.0 * float(np.sqrt(n)) * u
+        return n * u / (1.0 - n * u) if n * u < 1 else np.inf
+
+    def constant(self, e: Const) -> Ball:
+        return Ball(constant(e), ZERO)
+
+    def exact(self, a: Array) -> Ball:
+        return Ball(a, ZERO)
+
+    def value(self, a: Ball) -> Array:
+        return a.value
+
+    def map(self, fn: Callable[[Array], Array], a: Ball, indices: tuple[Any, ...] = ()) -> Ball:
+        err = ZERO if a.exact else fn(np.broadcast_to(a.err, a.value.shape))
+        for i in indices:
+            if not i.exact:
+                err = np.where(i.err > 0, np.inf, err)
+        return Ball(fn(a.value), err)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Ball:
+        return Ball(np.zeros(shape, numbers_dtype(dtype)), np.zeros(shape))
+
+    def assign(self, target: Ball, a: Ball) -> None:
+        target.value[...] = a.value
+        target.err[...] = a.err
+
+    def rounded(self, dtype: str, value: Array, err: Any, units: float = 1.0) -> Ball:
+        """A result of type `dtype` that was rounded by at most `units`."""
+        if not dt.is_float(dtype):
+            return Ball(value, ZERO if err is ZERO else np.asarray(err))
+        size = np.abs(value)
+        total = err + units * (ROUNDOFF[dtype] * size + SMALLEST[dtype])
+        total = np.where(size + total > LARGEST[dtype], np.inf, total)
+        total = np.where(np.isnan(total), np.inf, total)
+        return Ball(value, np.where(np.isfinite(value), total, 0.0))
+
+    def binary(self, op: str, dtype: str, a: Ball, b: Ball) -> Ball:
+        value = np.asarray(UFUNCS[op](a.value, b.value))
+        known = a.exact and b.exact
+        if op in ("<", "<=", "==", "!="):
+            return Ball(value, ZERO if known else _unsure(a, b))
+        if op in ("and", "or"):
+            return Ball(value, ZERO if known else _unsure_logic(op, a, b))
+        if op in ("min", "max"):
+            return Ball(value, ZERO if known else np.maximum(a.err, b.err))
+        if known:
+            return self.rounded(dtype, value, ZERO)
+        x, y = np.abs(a.value), np.abs(b.value)
+        if op in ("+", "-"):
+            err = a.err + b.err
+        elif op == "*":
+            err = _times(x, b.err) + _times(y, a.err) + _times(a.err, b.err)
+        elif op == "/":
+            room = y - b.err
+            err = np.where(room > 0, (a.err + _times(np.abs(value), b.err)) / room, np.inf)
+        else:
+            err = np.where((a.err > 0) | (b.err > 0), np.inf, 0.0)
+        return self.rounded(dtype, value, err)
+
+    def negate(self, a: Ball) -> Ball:
+        return Ball(np.logical_not(a.value), a.err)
+
+    def cast(self, source: str, target: str, a: Ball) -> Ball:
+        value = convert(a.value, source, target)
+        if dt.is_float(target):
+            exact = dt.is_float(source) and ROUNDOFF[target] <= ROUNDOFF[source]
+            return Ball(value, a.err) if exact else self.rounded(target, value, a.err)
+        if a.exact:
+            return Ball(value, ZERO)
+        ends = [convert(a.value + s * a.err, source, target) for s in (-1.0, 1.0)]
+        off = (ends[0] != value) | (ends[1] != value)
+        return Ball(value, np.where(off, np.inf, 0.0))
+
+    def select(self, cond: Ball, a: Ball, b: Ball) -> Ball:
+        value = np.where(cond.value, a.value, b.value)
+        if cond.exact and a.exact and b.exact:
+            return Ball(value, ZERO)
+        chosen = np.where(cond.value, a.err, b.err)
+        if cond.exact:
+            return Ball(value, chosen)
+        same = a.value == b.value
+        apart = np.where(same, 0.0, np.abs(a.value.astype(float) - b.value.astype(float)))
+        if not np.issubdtype(value.dtype, np.floating):
+            apart = np.where(same, 0.0, np.inf)
+        either = np.nan_to_num(apart, nan=np.inf, posinf=np.inf) + np.maximum(a.err, b.err)
+        return Ball(value, np.where(cond.err > 0, either, chosen))
+
+    def call(self, name: str, dtype: str, args: tuple[Ball, ...]) -> Ball:
+        function = MATH[name].numpy
+        value = np.asarray(function(*(a.value for a in args)))
+        if dt.is_bool(dtype):
+            return Ball(value, ZERO)
+        units = 0.0 if name in EXACT_FUNCTIONS else MATH_ULPS
+        err: Array = ZERO
+        if not all(a.exact for a in args):
+            for signs in itertools.product((-1.0, 1.0), repeat=len(args)):
+                end = function(*(a.value + s * a.err for s, a in zip(signs, args)))
+                err = np.maximum(err, np.where(end == value, 0.0, np.abs(end - value)))
+        if name in PERIODIC:
+            err = np.minimum(err + MATH_ULPS * ROUNDOFF[dtype], 2.0)
+        return self.rounded(dtype, value, err, units)
+
+    def fold(self, op: str, dtype: str, a: Ball, axes: tuple[int, ...], count: int) -> Ball:
+        value = Exact().fold(op, dtype, a.value, axes, count)
+        err = np.broadcast_to(a.err, a.value.shape)
+        if op in ("max", "min", "or", "and"):
+            return Ball(value, ZERO if a.exact else err.max(axis=axes, keepdims=True))
+        growth = self.sum_growth(count, dtype)
+        sizes = np.abs(a.value).astype(np.float64) + err
+        if op == "+":
+            total = err.sum(axis=axes, keepdims=True)
+            total = total + _times(growth, sizes.sum(axis=axes, keepdims=True))
+        else:
+            high = np.prod(sizes, axis=axes, keepdims=True)
+            total = high * (1 + growth) - np.abs(value)
+            if not dt.is_float(dtype):
+                total = np.where(err.max(axis=axes, keepdims=True) > 0, np.inf, 0.0)
+        return self.rounded(dtype, value, total)
+
+    def merge(self, op: str, dtype: str, a: Ball, b: Ball) -> Ball:
+        """Two partial results; the rounding of a sum is counted in its parts already."""
+        if op != "+":
+            return self.binary(op, dtype, a, b)
+        return Ball(np.asarray(a.value + b.value), np.asarray(a.err + b.err))
+
+    def arg(self, op: str, a: Ball, position: Ball, axes: tuple[int, ...]) -> tuple[Ball, Ball]:
+        index, best = Exact().arg(op, a.value, position.value, axes)
+        if a.exact:
+            return Ball(index, ZERO), Ball(best, ZERO)
+        err = np.broadcast_to(a.err, a.value.shape)
+        margin = err + err.max(axis=axes, keepdims=True)
+        rival = (position.value != index) & (margin > 0) & ~(np.abs(a.value - best) > margin)
+        unsure = rival.any(axis=axes, keepdims=True)
+        return (
+            Ball(index, np.where(unsure, np.inf, 0.0)),
+            Ball(best, err.max(axis=axes, keepdims=True)),
+        )
+
+    def dot(
+        self,
+        dtype: str,
+        a: Ball,
+        b: Ball,
+        sizes: tuple[int, ...],
+        axes: tuple[int, ...],
+        count: int,
+    ) -> Ball:
+        value = contract(a.value, b.value, sizes, axes)
+        if not dt.is_float(dtype):
+            unsure = contract(_any_err(a), np.ones_like(b.value, float), sizes, axes)
+            unsure = unsure + contract(np.ones_like(a.value, float), _any_err(b), sizes, axes)
+            return Ball(value, np.where(unsure > 0, np.inf, 0.0))
+        x, y = np.abs(a.value), np.abs(b.value)
+        high = contract(x + a.err, y + b.err, sizes, axes)
+        err = self.sum_growth(count, dtype) * high
+        if not (a.exact and b.exact):
+            err = err + (high - contract(x, y, sizes, axes))
+        return self.rounded(dtype, value, err)
+
+
+EXACT_FUNCTIONS = ("floor", "ceil", "trunc", "round", "fabs", "fmod")
+PERIODIC = ("sin", "cos")
+
+
+def _times(a: Any, b: Any) -> Any:
+    """The product, where infinity times zero is zero: no error, or nothing to be in error."""
+    product = np.multiply(a, b)
+    return np.where(np.isnan(product), 0.0, product)
+
+
+def _unsure(a: Ball, b: Ball) -> Array:
+    margin = a.err + b.err
+    close = ~(np.abs(np.subtract(a.value, b.value, dtype=float)) > margin)
+    either_nan = np.isnan(np.add(a.value, b.value, dtype=float)) & (margin == 0)
+    return np.where(close & (margin > 0) & ~either_nan, np.inf, 0.0)
+
+
+def _unsure_logic(op: str, a: Ball, b: Ball) -> Array:
+    """A side that is sure and decides makes the other not matter."""
+    decides = op == "or"
+    sure = ((a.value == decides) & (a.err == 0)) | ((b.value == decides) & (b.err == 0))
+    return np.where(sure, 0.0, np.maximum(a.err, b.err))
+
+
+def _any_err(a: Ball) -> Array:
+    return np.broadcast_to((a.err > 0).astype(float), a.value.shape)

@@ -1,0 +1,63 @@
+"""reference and tolerance: the truth that kernels are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tensorir.arrays import bind_sizes, decode, match_arrays
+from tensorir.func import PrimFunc
+from tensorir.reference.balls import Ball, Balls
+from tensorir.reference.exact import Array, Exact
+from tensorir.reference.run import Runner
+
+
+def reference(
+    func: PrimFunc, *inputs: Any, sizes: Mapping[str, int] | None = None
+) -> tuple[Array, ...]:
+    """The outputs of an unscheduled `func`, computed by NumPy in float64 and not rounded.
+
+    `inputs` are arrays of the types and shapes of the inputs (bfloat16: uint16 bits). Float
+    outputs come as float64, others in their own type. Raises TensorIRError for arrays that do not
+    fit and for functions that are not as te.create_prim_func makes them.
+    """
+    return tuple(_run(func, Exact(), inputs, sizes))
+
+
+def tolerance(
+    func: PrimFunc, *inputs: Any, growth: str = "worst", sizes: Mapping[str, int] | None = None
+) -> tuple[Array, ...]:
+    """For each output an array of bounds on |kernel - reference|; see reference_with_tolerance."""
+    return reference_with_tolerance(func, *inputs, growth=growth, sizes=sizes)[1]
+
+
+def reference_with_tolerance(
+    func: PrimFunc, *inputs: Any, growth: str = "worst", sizes: Mapping[str, int] | None = None
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """The reference, and elementwise bounds on the error of a kernel that reassociates its sums.
+
+    Every rounding that the program asks for may go wrong by one unit, in any order of its
+    reductions, and the bounds are carried through the whole program (balls.py). A sum of n terms
+    adds g(n) * sum(|terms|), with u the unit roundoff: for `growth="worst"` g(n) = n u / (1 - n u)
+    (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2), which holds for all
+    data; for "random" g(n) = 6 sqrt(n) u (Higham and Mary, SIAM J. Sci. Comput. 41, 2019), far
+    sharper for long sums, which holds for rounding errors of mean zero, as random data have.
+    A bound is inf where nothing can be said: a condition that rounding may turn over, or an
+    intermediate that overflows.
+    """
+    balls: list[Ball] = _run(func, Balls(growth), inputs, sizes)
+    bounds = [np.broadcast_to(b.err, b.value.shape).astype(np.float64) for b in balls]
+    return tuple(b.value for b in balls), tuple(bounds)
+
+
+def _run(func: PrimFunc, algebra: Any, inputs: Any, sizes: Mapping[str, int] | None) -> list[Any]:
+    given = match_arrays(func, inputs)
+    values = bind_sizes(func, given, sizes)
+    outputs = func.outputs
+    numbers = {p: algebra.exact(decode(a, p.dtype)) for p, a in given.items() if p not in outputs}
+    runner = Runner(func, algebra, numbers, values)
+    with np.errstate(all="ignore"):
+        runner.run()
+    return [runner.memory[p] for p in outputs]

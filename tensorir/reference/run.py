@@ -1,0 +1,245 @@
+"""Running an unscheduled function block by block, each on its whole domain at once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorir import dtype as dt
+from tensorir.arrays import shape_of, size_of
+from tensorir.buffer import Buffer
+from tensorir.errors import TensorIRError
+from tensorir.expr import TRUE, BinOp, Const, Expr, Var, const, int_value
+from tensorir.func import PrimFunc
+from tensorir.reference.exact import Array
+from tensorir.reference.folds import ArgFold, Fold, match_folds
+from tensorir.reference.grid import Grid
+from tensorir.stmt import Block, For, IterKind, IterVar, Let, Seq, Stmt, Store
+from tensorir.te.reducer import ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM
+from tensorir.visit import variables, walk
+
+GRID_LIMIT = 1 << 22
+"""Points of a grid on which an expression is evaluated at once; 32 MiB per array."""
+
+DOT_LIMIT = 1 << 24
+"""Elements of an operand of a matrix product; 128 MiB."""
+
+REDUCERS = {"+": SUM, "*": PROD, "max": MAX, "min": MIN, "or": ANY, "and": ALL}
+
+Ranges = dict[Var, tuple[int, int]]
+
+
+class Runner:
+    """Evaluates one function with the numbers of `algebra`; `memory` holds all buffers."""
+
+    def __init__(
+        self, func: PrimFunc, algebra: Any, given: Mapping[Buffer, Any], sizes: Mapping[Var, int]
+    ) -> None:
+        self.func = func
+        self.algebra = algebra
+        self.sizes = sizes
+        self.memory: dict[Buffer, Any] = {
+            b: given[b] if b in given else algebra.empty(shape_of(b, sizes), b.dtype)
+            for b in (*func.params, *func.buffers)
+        }
+
+    def run(self) -> None:
+        body = self.func.body
+        for nest in body.stmts if isinstance(body, Seq) else (body,):
+            self.run_block(unscheduled_block(nest, self.func.name))
+
+    def run_block(self, block: Block) -> None:
+        spatial = self.extents(it for it in block.iters if it.kind is not IterKind.REDUCE)
+        reduced = self.extents(it for it in block.iters if it.kind is IterKind.REDUCE)
+        if 0 in spatial.values():
+            return
+        if block.init is not None:
+            self.execute(block.init, spatial, {})
+        if block.init is None and not reduced:
+            self.execute(block.body, spatial, {})
+        elif 0 not in reduced.values():
+            self.reduce(block.body, spatial, reduced)
+
+    def extents(self, iters: Iterator[IterVar] | Any) -> dict[Var, int]:
+        return {it.var: size_of(it.extent, self.sizes) for it in iters}
+
+    def grid(self, spatial: Mapping[Var, int], ranges: Ranges, fixed: Mapping[Var, Any]) -> Grid:
+        """The spatial variables on the first dimensions, then the reduce variables of `ranges`."""
+        axes = {v: (d, 0, n) for d, (v, n) in enumerate(spatial.items())}
+        for v, (low, high) in ranges.items():
+            axes[v] = (len(axes), low, high)
+        return Grid(self.algebra, self.memory, len(axes), axes, {**self.sizes, **fixed})
+
+    def execute(self, stmt: Stmt, spatial: Mapping[Var, int], fixed: Mapping[Var, Any]) -> None:
+        """Run a statement at all spatial points, other variables being `fixed`."""
+        if isinstance(stmt, Seq):
+            for part in stmt.stmts:
+                self.execute(part, spatial, fixed)
+        elif isinstance(stmt, Let):
+            value = self.grid(spatial, {}, fixed).evaluate(stmt.value)
+            kept = self.algebra.map(np.array, value)  # a copy: the body may store to its origin
+            self.execute(stmt.body, spatial, {**fixed, stmt.var: kept})
+        elif isinstance(stmt, Store):
+            value = self.grid(spatial, {}, fixed).evaluate(stmt.value)
+            self.algebra.assign(self.memory[stmt.buffer], value)
+        else:
+            raise TensorIRError(
+                f"the reference cannot run {type(stmt).__name__} in function {self.func.name!r}; "
+                "use interpret"
+            )
+
+    def reduce(self, body: Stmt, spatial: Mapping[Var, int], reduced: Mapping[Var, int]) -> None:
+        folds = match_folds(body)
+        if folds is None:
+            for point in itertools.product(*(range(n) for n in reduced.values())):
+                self.execute(body, spatial, dict(zip(reduced, point)))
+            return
+        for fold in folds:
+            if isinstance(fold, ArgFold):
+                self.run_arg(fold, spatial, reduced)
+            elif _is_dot(fold):
+                self.run_dot(fold, spatial, reduced)
+            else:
+                self.run_fold(fold, spatial, reduced)
+
+    def run_fold(self, fold: Fold, spatial: Mapping[Var, int], reduced: Mapping[Var, int]) -> None:
+        count, points = math.prod(reduced.values()), math.prod(spatial.values())
+        dtype = fold.source.dtype
+        start = REDUCERS[fold.op].identity((dtype,))[0]
+        for ranges in _chunks(reduced, lambda part: points * math.prod(part.values()), GRID_LIMIT):
+            grid = self.grid(spatial, ranges, {})
+            source = self.spread(self.masked(grid, fold.source, fold.cond, start), grid, ranges)
+            axes = tuple(range(len(spatial), grid.rank))
+            self.add(fold, self.algebra.fold(fold.op, dtype, source, axes, count), spatial)
+
+    def run_dot(self, fold: Fold, spatial: Mapping[Var, int], reduced: Mapping[Var, int]) -> None:
+        product = fold.source
+        assert isinstance(product, BinOp)
+        operands = [variables(product.a), variables(product.b)]
+
+        def elements(part: Mapping[Var, int]) -> int:
+            every = {**spatial, **part}
+            return max(math.prod(n for v, n in every.items() if v in used) for used in operands)
+
+        count = math.prod(reduced.values())
+        for ranges in _chunks(reduced, elements, DOT_LIMIT):
+            grid = self.grid(spatial, ranges, {})
+            sizes = (*spatial.values(), *(high - low for low, high in ranges.values()))
+            axes = tuple(range(len(spatial), grid.rank))
+            a, b = grid.evaluate(product.a), grid.evaluate(product.b)
+            self.add(fold, self.algebra.dot(product.dtype, a, b, sizes, axes, count), spatial)
+
+    def run_arg(
+        self, fold: ArgFold, spatial: Mapping[Var, int], reduced: Mapping[Var, int]
+    ) -> None:
+        reducer = ARGMAX if fold.op == "max" else ARGMIN
+        dtypes = (fold.position.dtype, fold.source.dtype)
+        last, worst = reducer.identity(dtypes)
+        old, new = ([Var(f"{n}{k}", d) for k, d in enumerate(dtypes)] for n in ("old", "new"))
+        merged = reducer.combine(tuple(old), tuple(new))
+        points = math.prod(spatial.values())
+        for ranges in _chunks(reduced, lambda part: points * math.prod(part.values()), GRID_LIMIT):
+            grid = self.grid(spatial, ranges, {})
+            source = self.spread(self.masked(grid, fold.source, fold.cond, worst), grid, ranges)
+            place = self.spread(self.masked(grid, fold.position, fold.cond, last), grid, ranges)
+            axes = tuple(range(len(spatial), grid.rank))
+            found = self.algebra.arg(fold.op, source, place, axes)
+            values: list[Any] = [self.memory[fold.index], self.memory[fold.value]]
+            values += [self.drop_reduced(part, spatial) for part in found]
+            fixed = dict(zip((*old, *new), values))
+            results = [self.grid(spatial, {}, fixed).evaluate(e) for e in merged]
+            for buffer, result in zip((fold.index, fold.value), results):
+                self.algebra.assign(self.memory[buffer], result)
+
+    def masked(self, grid: Grid, e: Expr, cond: Expr, otherwise: Expr) -> Any:
+        if cond is TRUE:
+            return grid.evaluate(e)
+        return self.algebra.select(
+            grid.evaluate(cond), grid.evaluate(e), grid.evaluate(otherwise)
+        )
+
+    def spread(self, a: Any, grid: Grid, ranges: Ranges) -> Any:
+        """`a` broadcast along the reduce dimensions, where each element counts."""
+        extents = tuple(high - low for low, high in ranges.values())
+
+        def broadcast(x: Array) -> Array:
+            x = x.reshape((1,) * (grid.rank - x.ndim) + x.shape)
+            return np.broadcast_to(x, x.shape[: grid.rank - len(extents)] + extents)
+
+        return self.algebra.map(broadcast, a)
+
+    def drop_reduced(self, a: Any, spatial: Mapping[Var, int]) -> Any:
+        return self.algebra.map(lambda x: x.reshape(x.shape[: len(spatial)]), a)
+
+    def add(self, fold: Fold, part: Any, spatial: Mapping[Var, int]) -> None:
+        """Merge the partial result `part`, of which the reduce dimensions have extent 1."""
+        held = self.memory[fold.buffer]
+        part = self.drop_reduced(part, spatial)
+        merged = self.algebra.merge(fold.op, fold.source.dtype, held, part)
+        self.algebra.assign(held, merged)
+
+
+def _is_dot(fold: Fold) -> bool:
+    source = fold.source
+    return fold.op == "+" and fold.cond is TRUE and isinstance(source, BinOp) and source.op == "*"
+
+
+def _chunks(
+    reduced: Mapping[Var, int], cost: Callable[[Mapping[Var, int]], int], limit: int
+) -> Iterator[Ranges]:
+    """Ranges of the reduce variables that cover them all, each of at most `limit` by `cost`."""
+    part = dict(reduced)
+    for var in sorted(reduced, key=lambda v: reduced[v]):
+        needed = cost(part)
+        if needed > limit:
+            part[var] = max(1, part[var] * limit // needed)
+    steps = [
+        [(low, min(low + part[var], n)) for low in range(0, n, part[var])]
+        for var, n in reduced.items()
+    ]
+    for ranges in itertools.product(*steps):
+        yield dict(zip(reduced, ranges))
+
+
+def unscheduled_block(nest: Stmt, func: str) -> Block:
+    """The block of a loop nest as te.create_prim_func makes it; TensorIRError for another."""
+    loops: list[For] = []
+    while isinstance(nest, For):
+        loops.append(nest)
+        nest = nest.body
+    if not isinstance(nest, Block):
+        raise TensorIRError(f"function {func!r} is lowered; use interpret in place of reference")
+    if not _is_trivial(nest, loops):
+        raise TensorIRError(
+            f"block {nest.name!r} of function {func!r} is scheduled; reference evaluates "
+            "functions as te.create_prim_func makes them, interpret any"
+        )
+    return nest
+
+
+def _is_trivial(block: Block, loops: Sequence[For]) -> bool:
+    extents = {loop.var: loop.extent for loop in loops}
+    bound = [it for it in block.iters if not isinstance(it.binding, Const)]
+    names = [it.binding for it in bound]
+    if len(set(names)) != len(names) or block.predicate is not TRUE:
+        return False
+    if any(extents.get(it.binding) is not it.extent for it in bound):  # type: ignore[call-overload]
+        return False
+    free = [it for it in block.iters if isinstance(it.binding, Const)]
+    if any(it.binding is not const(0) or int_value(it.extent) != 1 for it in free):
+        return False
+    if len(names) != len([loop for loop in loops if loop.const_extent != 1 or loop.var in names]):
+        return False
+    where = tuple(it.var for it in block.iters if it.kind is not IterKind.REDUCE)
+    sizes = tuple(it.extent for it in block.iters if it.kind is not IterKind.REDUCE)
+    for part in (block.init, block.body):
+        for stmt in walk(part) if part is not None else ():
+            if isinstance(stmt, Store) and (stmt.indices, stmt.buffer.shape) != (where, sizes):
+                return False
+            if isinstance(stmt, Block) or dt.lanes(getattr(stmt, "dtype", "bool")) > 1:
+                return False
+    return True

@@ -1,0 +1,162 @@
+"""Statements: a persistent tree of loops and blocks. Nodes are never mutated.
+
+    Stmt := Seq(stmts)
+          | For(var, extent, kind, body, annotations, thread)       var runs over [0, extent)
+          | Block(name, iters, predicate, init, body, annotations)
+          | Store(buffer, indices, value)
+          | Let(var, value, body)
+          | If(cond, then, orelse)
+          | Alloc(buffer, body)          only in lowered programs: the place of an allocation
+
+A Block is the unit of scheduling. Its body speaks of its own iteration variables only; each
+IterVar carries the `binding`, the expression of the surrounding loops that gives its value.
+Loop primitives change loops and bindings and never touch the body. An instance of the block runs
+where `predicate` (an expression of the loops) holds. `init` runs before the first instance of
+each reduction, that is where every reduce variable is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from dataclasses import replace as _replace
+from enum import Enum
+from typing import Any, TypeVar
+
+from tensorir.buffer import Buffer
+from tensorir.expr import TRUE, Expr, Var, int_value
+
+
+class ForKind(Enum):
+    """How the iterations of a loop are executed."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    VECTORIZED = "vectorized"
+    UNROLLED = "unrolled"
+    THREAD = "thread"
+
+    def __repr__(self) -> str:
+        return self.value
+
+    __str__ = __repr__
+
+
+class IterKind(Enum):
+    """What a block variable means: independent instances, or a reduction over instances."""
+
+    SPATIAL = "spatial"
+    REDUCE = "reduce"
+    OPAQUE = "opaque"
+
+    def __repr__(self) -> str:
+        return self.value
+
+    __str__ = __repr__
+
+
+class Stmt:
+    """Base of all statements."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        from tensorir.printer import format_stmt
+
+        return format_stmt(self)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Seq(Stmt):
+    stmts: tuple[Stmt, ...]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class For(Stmt):
+    var: Var
+    extent: Expr
+    body: Stmt
+    kind: ForKind = ForKind.SERIAL
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    thread: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.var.name
+
+    @property
+    def const_extent(self) -> int | None:
+        """The extent as an integer, or None where it is symbolic."""
+        return int_value(self.extent)
+
+
+@dataclass(slots=True, eq=False)
+class IterVar:
+    """A variable of a block: it takes values in [0, extent), given by `binding`."""
+
+    var: Var
+    extent: Expr
+    kind: IterKind
+    binding: Expr
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Block(Stmt):
+    name: str
+    iters: tuple[IterVar, ...]
+    body: Stmt
+    init: Stmt | None = None
+    predicate: Expr = field(default_factory=lambda: TRUE)
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_reduction(self) -> bool:
+        return any(it.kind is IterKind.REDUCE for it in self.iters)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Store(Stmt):
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Let(Stmt):
+    var: Var
+    value: Expr
+    body: Stmt
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class If(Stmt):
+    cond: Expr
+    then: Stmt
+    orelse: Stmt | None = None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Alloc(Stmt):
+    """Memory for `buffer` exists while `body` runs, once per thread that reaches it."""
+
+    buffer: Buffer
+    body: Stmt
+
+
+S = TypeVar("S", bound="Stmt | IterVar")
+
+
+def replace(node: S, **changes: Any) -> S:
+    """A copy of `node` with some fields changed."""
+    return _replace(node, **changes)  # type: ignore[type-var]
+
+
+def seq(*stmts: Stmt | None) -> Stmt:
+    """The statements one after the other: nested sequences are flattened, None is dropped."""
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        if isinstance(stmt, Seq):
+            flat.extend(stmt.stmts)
+        elif stmt is not None:
+            flat.append(stmt)
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))

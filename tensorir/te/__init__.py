@@ -1,0 +1,80 @@
+"""Tensor expressions: what a user writes; `create_prim_func` makes a program of them."""
+
+from tensorir.expr import const, maximum, minimum, select
+from tensorir.te.axis import Axis, reduce_axis
+from tensorir.te.compute import compute
+from tensorir.te.create import create_prim_func
+from tensorir.te.math import (
+    FUNCTIONS,
+    abs,
+    call,
+    cast,
+    ceildiv,
+    clip,
+    floordiv,
+    floormod,
+    if_then_else,
+    infinity,
+    max_value,
+    min_value,
+    truncdiv,
+    truncmod,
+)
+from tensorir.te.reduce import (
+    Reduce,
+    all,
+    any,
+    argmax,
+    argmin,
+    comm_reducer,
+    max,
+    min,
+    prod,
+    sum,
+)
+from tensorir.te.reducer import Reducer
+from tensorir.te.tensor import ComputeOp, PlaceholderOp, Tensor, placeholder, size_var, var
+
+exp = FUNCTIONS["exp"]
+exp2 = FUNCTIONS["exp2"]
+expm1 = FUNCTIONS["expm1"]
+log = FUNCTIONS["log"]
+log2 = FUNCTIONS["log2"]
+log10 = FUNCTIONS["log10"]
+log1p = FUNCTIONS["log1p"]
+sqrt = FUNCTIONS["sqrt"]
+sin = FUNCTIONS["sin"]
+cos = FUNCTIONS["cos"]
+tan = FUNCTIONS["tan"]
+sinh = FUNCTIONS["sinh"]
+cosh = FUNCTIONS["cosh"]
+tanh = FUNCTIONS["tanh"]
+floor = FUNCTIONS["floor"]
+ceil = FUNCTIONS["ceil"]
+trunc = FUNCTIONS["trunc"]
+asin = FUNCTIONS["asin"]
+acos = FUNCTIONS["acos"]
+atan = FUNCTIONS["atan"]
+round = FUNCTIONS["round"]
+rsqrt = FUNCTIONS["rsqrt"]
+sigmoid = FUNCTIONS["sigmoid"]
+erf = FUNCTIONS["erf"]
+pow = FUNCTIONS["pow"]
+atan2 = FUNCTIONS["atan2"]
+fmod = FUNCTIONS["fmod"]
+isnan = FUNCTIONS["isnan"]
+isinf = FUNCTIONS["isinf"]
+isfinite = FUNCTIONS["isfinite"]
+power = pow
+fabs = abs
+
+__all__ = [
+    "Axis", "ComputeOp", "PlaceholderOp", "Reduce", "Reducer", "Tensor", "abs", "acos", "all",
+    "any", "argmax", "argmin", "asin", "atan", "atan2", "call", "cast", "ceil", "ceildiv",
+    "clip", "comm_reducer", "compute", "const", "cos", "cosh", "create_prim_func", "erf", "exp",
+    "exp2", "expm1", "fabs", "floor", "floordiv", "floormod", "fmod", "if_then_else",
+    "infinity", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "max",
+    "max_value", "maximum", "min", "min_value", "minimum", "placeholder", "pow", "power",
+    "prod", "reduce_axis", "round", "rsqrt", "select", "sigmoid", "sin", "sinh", "size_var",
+    "sqrt", "sum", "tan", "tanh", "trunc", "truncdiv", "truncmod", "var",
+]

@@ -1,0 +1,84 @@
+"""te.compute: the definition of one tensor, or of several of one shape, element by element."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tensorir.errors import TensorIRError
+from tensorir.expr import Expr, Load, convert
+from tensorir.te.axis import Axis
+from tensorir.te.check import check_body
+from tensorir.te.reduce import Reduce
+from tensorir.te.tensor import ComputeOp, Shape, Tensor, check_name, make_shape
+from tensorir.visit import children
+
+
+def compute(shape: Shape, fcompute: Callable[..., Any], name: str = "C") -> Any:
+    """A tensor of `shape` whose element at `i, j, ...` is `fcompute(i, j, ...)`.
+
+    The names of the arguments of `fcompute` become the names of the loops; `lambda *i:` works for
+    any rank. A tuple of expressions defines as many tensors, `<name>_0`, `<name>_1`, ..., computed
+    together, and returns them as a tuple. The type of a tensor is that of its expression. Raises
+    TensorIRError where the definition makes no sense and VerifyError where it can read outside
+    of a tensor.
+    """
+    check_name(name, "tensor")
+    extents = make_shape(shape, f"tensor {name!r}")
+    axes = _axes(fcompute, extents, name)
+    result = fcompute(*axes)
+    several = isinstance(result, (tuple, list))
+    parts = tuple(convert(e) for e in (result if several else (result,)))
+    if not parts:
+        raise TensorIRError(f"fcompute of tensor {name!r} returned no expression")
+    reduce_axes = check_body(name, axes, parts)
+    names = [f"{name}_{n}" for n in range(len(parts))] if several else [name]
+    op = ComputeOp(name, axes, reduce_axes, parts, _inputs(parts))
+    op.outputs = tuple(
+        Tensor(label, extents, e.dtype, op, n) for n, (label, e) in enumerate(zip(names, parts))
+    )
+    return op.outputs if several else op.outputs[0]
+
+
+def _axes(fcompute: Callable[..., Any], extents: tuple[Expr, ...], name: str) -> tuple[Axis, ...]:
+    names: list[str] = []
+    star = False
+    for parameter in inspect.signature(fcompute).parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            star = True
+        elif parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
+            names.append(parameter.name)
+    if len(names) > len(extents) or (len(names) < len(extents) and not star):
+        raise TensorIRError(
+            f"tensor {name!r} has {len(extents)} dimensions, and its fcompute takes "
+            f"{len(names)} arguments"
+        )
+    names += [f"i{d}" for d in range(len(names), len(extents))]
+    labels = [f"i{d}" if label == "_" else label for d, label in enumerate(names)]
+    return tuple(Axis(label, extent, False) for label, extent in zip(labels, extents))
+
+
+def _inputs(parts: tuple[Expr, ...]) -> tuple[Tensor, ...]:
+    """The tensors that the expressions read, in order of first appearance."""
+    found: dict[Tensor, None] = {}
+    seen: set[Expr] = set()
+    stack = list(reversed(parts))
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, Load):
+            found[node.buffer] = None  # type: ignore[index]
+        stack.extend(reversed(children(node)))
+    return tuple(found)
+
+
+def components(op: ComputeOp) -> list[Reduce]:
+    """The distinct reductions of `op`, each by its first component, in order of appearance."""
+    found: dict[Any, Reduce] = {}
+    for part in op.body:
+        if isinstance(part, Reduce):
+            found.setdefault((part.reducer, part.args, part.cond), part)
+    return list(found.values())

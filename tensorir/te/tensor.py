@@ -1,0 +1,199 @@
+"""Tensors and the operations that define them: the nodes of a tensor expression graph."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Union
+
+from tensorir import dtype as dt
+from tensorir.errors import TensorIRError
+from tensorir.expr import Expr, ExprLike, Load, Var, binary, cast, convert, int_value
+
+if TYPE_CHECKING:
+    from tensorir.te.axis import Axis
+
+Shape = Union[ExprLike, Sequence[ExprLike]]
+
+
+def check_name(name: str, what: str) -> str:
+    """Return `name` if a printed program can use it as a name, else raise TensorIRError."""
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise TensorIRError(f"{what} name {name!r} is not an identifier; use letters, digits and _")
+    return name
+
+
+def check_extent(extent: ExprLike, what: str) -> Expr:
+    """`extent` as an int64 expression; raises TensorIRError if it is negative or no integer."""
+    value = convert(extent)
+    if not dt.is_int(value.dtype):
+        raise TensorIRError(f"{what} has extent {extent!r} of type {value.dtype}; use an integer")
+    size = cast(dt.INDEX, value)
+    known = int_value(size)
+    if known is not None and known < 0:
+        raise TensorIRError(f"{what} has the negative extent {known}")
+    return size
+
+
+def make_shape(shape: Shape, what: str) -> tuple[Expr, ...]:
+    """A shape as int64 expressions; a single extent means one dimension."""
+    extents = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return tuple(check_extent(s, f"dimension {d} of {what}") for d, s in enumerate(extents))
+
+
+class Tensor:
+    """A tensor: a placeholder, or one output of a compute. Compared by identity.
+
+    `A[i, j]` reads one element. A tensor of rank zero may be used in place of its one element.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "index", "name", "op", "shape")
+
+    def __init__(
+        self, name: str, shape: tuple[Expr, ...], dtype: str, op: Operation, index: int = 0
+    ) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.op = op
+        self.index = index
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        dims = ", ".join(map(repr, self.shape))
+        return f"Tensor({self.name}: {dt.SHORT[self.dtype]}[{dims}])"
+
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Load:
+        given = indices if isinstance(indices, tuple) else (indices,)
+        if len(given) != self.ndim:
+            raise TensorIRError(
+                f"tensor {self.name!r} has {self.ndim} dimensions and is indexed with {len(given)}"
+            )
+        return Load(self, tuple(self._index(d, i) for d, i in enumerate(given)))  # type: ignore[arg-type]
+
+    def _index(self, d: int, index: ExprLike) -> Expr:
+        if isinstance(index, slice):
+            raise TensorIRError(
+                f"index {d} of tensor {self.name!r} is a slice; te reads single elements, "
+                "write the range as an axis of te.compute"
+            )
+        value = convert(index)
+        if not dt.is_int(value.dtype):
+            raise TensorIRError(
+                f"index {d} of tensor {self.name!r} is {value!r} of type {value.dtype}; "
+                "indices are integers"
+            )
+        return cast(dt.INDEX, value)
+
+    def __call__(self, *indices: ExprLike) -> Load:
+        return self[indices]
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"tensor {self.name!r} is not iterable; index it inside te.compute")
+
+    def as_scalar(self) -> Load:
+        """The one element of a tensor of rank zero; TensorIRError for any other rank."""
+        if self.ndim:
+            raise TensorIRError(
+                f"tensor {self.name!r} has {self.ndim} dimensions; index it, as in "
+                f"{self.name}[{', '.join('ijklmnpq'[d % 8] for d in range(self.ndim))}]"
+            )
+        return self[()]
+
+    def astype(self, dtype: str) -> Expr:
+        return cast(dtype, self.as_scalar())
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return binary("+", self.as_scalar(), other)
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return binary("+", other, self.as_scalar())
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return binary("-", self.as_scalar(), other)
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return binary("-", other, self.as_scalar())
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return binary("*", self.as_scalar(), other)
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return binary("*", other, self.as_scalar())
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return binary("/", self.as_scalar(), other)
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return binary("/", other, self.as_scalar())
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return binary("//", self.as_scalar(), other)
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return binary("%", self.as_scalar(), other)
+
+    def __neg__(self) -> Expr:
+        return -self.as_scalar()
+
+    def __lt__(self, other: ExprLike) -> Expr:
+        return binary("<", self.as_scalar(), other)
+
+    def __le__(self, other: ExprLike) -> Expr:
+        return binary("<=", self.as_scalar(), other)
+
+    def __gt__(self, other: ExprLike) -> Expr:
+        return binary("<", other, self.as_scalar())
+
+    def __ge__(self, other: ExprLike) -> Expr:
+        return binary("<=", other, self.as_scalar())
+
+
+@dataclass(slots=True, eq=False)
+class PlaceholderOp:
+    """The origin of an input."""
+
+    name: str
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return ()
+
+
+@dataclass(slots=True, eq=False)
+class ComputeOp:
+    """A rule for every element of one or more outputs of one shape.
+
+    `body` has one expression per output: plain expressions, or te Reduce nodes over `reduce_axis`.
+    """
+
+    name: str
+    axis: tuple[Axis, ...]
+    reduce_axis: tuple[Axis, ...]
+    body: tuple[Expr, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...] = field(default=(), repr=False)
+
+
+Operation = Union[PlaceholderOp, ComputeOp]
+
+
+def placeholder(shape: Shape, dtype: str = "float32", name: str = "A") -> Tensor:
+    """An input tensor; extents are integers or te.var sizes."""
+    check_name(name, "placeholder")
+    extents = make_shape(shape, f"placeholder {name!r}")
+    return Tensor(name, extents, dt.check_dtype(dtype), PlaceholderOp(name))
+
+
+def var(name: str, dtype: str = dt.INDEX) -> Var:
+    """A symbolic size. Two of one name are the same size."""
+    if dtype not in ("int32", dt.INDEX):
+        raise TensorIRError(f"size {name!r} cannot be {dtype}; sizes are int64")
+    return Var(check_name(name, "size"), dt.INDEX)
+
+
+size_var = var

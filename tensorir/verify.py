@@ -1,0 +1,217 @@
+"""Whether a program is well formed and stays inside its buffers.
+
+Each rule is a function of its own in RULES and raises VerifyError at the first thing that breaks
+it. Programs with blocks and lowered programs, which have none, are checked by the same rules.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tensorir.buffer import Buffer
+from tensorir.errors import VerifyError
+from tensorir.expr import Expr, Load, Var
+from tensorir.func import PrimFunc
+from tensorir.stmt import Alloc, Block, For, IterKind, Let, Stmt, Store
+from tensorir.verify_ranges import check_ranges
+from tensorir.verify_types import check_types
+from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
+
+
+@dataclass(slots=True)
+class Place:
+    """A statement and what surrounds it: `above` from the outermost inwards."""
+
+    stmt: Stmt
+    above: tuple[Stmt, ...]
+    visible: frozenset[Var]
+    in_init: bool = False
+
+    @property
+    def where(self) -> str:
+        """The innermost block or, outside of all blocks, loop: what a message names."""
+        path = (*self.above, self.stmt)
+        for kind, word in ((Block, "block"), (For, "loop")):
+            for stmt in reversed(path):
+                if isinstance(stmt, kind):
+                    return f"{word} {stmt.name!r}"
+        return "the function"
+
+    @property
+    def block(self) -> Block | None:
+        """The innermost block that has the statement in its body or init."""
+        return next((s for s in reversed(self.above) if isinstance(s, Block)), None)
+
+
+def verify(func: PrimFunc) -> None:
+    """Raise VerifyError, naming the thing, unless `func` is well formed and provably in range.
+
+    In the body of a block every access must be provably inside its buffer for all values of the
+    block's variables; in lowered code only what is certainly outside is an error.
+    """
+    places = list(_places(func))
+    for rule in RULES:
+        rule(func, places)
+
+
+def _places(func: PrimFunc) -> Iterator[Place]:
+    stack = [Place(func.body, (), frozenset(func.size_vars))]
+    while stack:
+        place = stack.pop()
+        yield place
+        stmt = place.stmt
+        above = (*place.above, stmt)
+        for child in reversed(child_stmts(stmt)):
+            visible, in_init = place.visible, place.in_init
+            if isinstance(stmt, (For, Let)):
+                visible = visible | {stmt.var}
+            elif isinstance(stmt, Block):
+                in_init = child is stmt.init
+                visible = frozenset(func.size_vars).union(_iter_vars(above, in_init))
+            stack.append(Place(child, above, visible, in_init))
+
+
+def _iter_vars(path: tuple[Stmt, ...], in_init: bool) -> Iterator[Var]:
+    for stmt in path:
+        for it in stmt.iters if isinstance(stmt, Block) else ():
+            if not in_init or stmt is not path[-1] or it.kind is not IterKind.REDUCE:
+                yield it.var
+
+
+def _bound_names(stmt: Stmt) -> tuple[str, ...]:
+    if isinstance(stmt, (For, Let)):
+        return (stmt.var.name,)
+    return tuple(it.var.name for it in stmt.iters) if isinstance(stmt, Block) else ()
+
+
+def names_are_valid(func: PrimFunc, places: list[Place]) -> None:
+    names = [func.name, *(v.name for v in func.size_vars)]
+    names += [b.name for b in (*func.params, *func.buffers)]
+    for place in places:
+        names += _bound_names(place.stmt)
+        if isinstance(place.stmt, Alloc):
+            names.append(place.stmt.buffer.name)
+    for name in names:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise VerifyError(f"{name!r} is not a name; use letters, digits and _, and no keyword")
+
+
+def names_are_unique(func: PrimFunc, places: list[Place]) -> None:
+    """Buffers and blocks in the whole function; variables among those in scope."""
+    taken: dict[str, str] = {v.name: "a size" for v in func.size_vars}
+    for buffer in (*func.params, *func.buffers):
+        if buffer.name in taken:
+            raise VerifyError(f"{buffer.name!r} names both {taken[buffer.name]} and a buffer")
+        taken[buffer.name] = "a buffer"
+    blocks: set[str] = set()
+    for place in places:
+        stmt = place.stmt
+        if isinstance(stmt, Block):
+            if stmt.name in blocks:
+                raise VerifyError(f"two blocks are named {stmt.name!r}; block names are unique")
+            blocks.add(stmt.name)
+        new = _bound_names(stmt)
+        for name in new:
+            outer = [n for above in place.above for n in _bound_names(above)]
+            if name in taken or name in outer or new.count(name) > 1:
+                other = taken.get(name, "a variable that is in scope here")
+                raise VerifyError(f"{place.where} defines {name!r}, which is also {other}")
+
+
+def variables_are_bound(func: PrimFunc, places: list[Place]) -> None:
+    for place in places:
+        for e in stmt_exprs(place.stmt):
+            for var in sorted(variables(e) - place.visible, key=lambda v: v.name):
+                raise VerifyError(_unbound(place, var, e))
+
+
+def _unbound(place: Place, var: Var, e: Expr) -> str:
+    loops = {s.var for s in place.above if isinstance(s, For)}
+    iters = {it.var for s in place.above if isinstance(s, Block) for it in s.iters}
+    text = f"{place.where} uses {var.name!r} in {e!r}"
+    if place.in_init and var in iters:
+        return f"{text}, a reduction variable; its init runs once for all of the reduction"
+    if place.block is not None and var in loops:
+        return f"{text}, a loop around the block; its body may use block variables only"
+    return f"{text}, which no loop, block, let or parameter shape around it defines"
+
+
+def buffers_are_declared(func: PrimFunc, places: list[Place]) -> None:
+    known = {b.name: b for b in (*func.params, *func.buffers)}
+    for place in places:
+        stmt = place.stmt
+        used = [load.buffer for e in stmt_exprs(stmt) for load in loads(e)]
+        if isinstance(stmt, Store):
+            used.append(stmt.buffer)
+        for buffer in used:
+            if known.get(buffer.name) is not buffer and not _allocated(buffer, place):
+                raise VerifyError(_undeclared(place, buffer, known.get(buffer.name)))
+
+
+def _allocated(buffer: Buffer, place: Place) -> bool:
+    return any(isinstance(s, Alloc) and s.buffer is buffer for s in place.above)
+
+
+def _undeclared(place: Place, buffer: Buffer, known: Buffer | None) -> str:
+    text = f"{place.where} uses buffer {_describe(buffer)}, "
+    if known is None:
+        return f"{text}which is not a parameter, an intermediate or allocated around it"
+    return f"{text}but the function declares {_describe(known)}"
+
+
+def _describe(buffer: Buffer) -> str:
+    scope = "" if buffer.scope == "global" else f" in {buffer.scope} memory"
+    return f"{buffer!r}{scope}"
+
+
+def intermediates_are_written_first(func: PrimFunc, places: list[Place]) -> None:
+    """In program order, and without regard to which elements are written."""
+    written = set(func.params)
+    for place in places:
+        for e in stmt_exprs(place.stmt):
+            for load in loads(e):
+                if load.buffer not in written:
+                    name = load.buffer.name
+                    raise VerifyError(f"{place.where} reads {name!r} before anything writes it")
+        if isinstance(place.stmt, Store):
+            written.add(place.stmt.buffer)
+
+
+def reductions_are_sound(func: PrimFunc, places: list[Place]) -> None:
+    """Only reductions have an init, and what is reduced does not choose where the result goes."""
+    for place in places:
+        block = place.stmt
+        if not isinstance(block, Block):
+            continue
+        if block.init is not None and not block.is_reduction:
+            raise VerifyError(f"block {block.name!r} has an init but no reduction variable")
+        reduced = {it.var for it in block.iters if it.kind is IterKind.REDUCE}
+        if not reduced:
+            continue
+        for store in walk(block.body):
+            if isinstance(store, Store):
+                _require_fixed_place(block, store, reduced)
+
+
+def _require_fixed_place(block: Block, store: Store, reduced: set[Var]) -> None:
+    for index in store.indices:
+        for var in sorted(variables(index) & reduced, key=lambda v: v.name):
+            raise VerifyError(
+                f"block {block.name!r} writes {Load(store.buffer, store.indices)!r}, whose place "
+                f"depends on the reduction variable {var.name!r}"
+            )
+
+
+RULES: list[Callable[[PrimFunc, list[Place]], None]] = [
+    names_are_valid,
+    names_are_unique,
+    variables_are_bound,
+    buffers_are_declared,
+    lambda func, places: check_types(func),
+    reductions_are_sound,
+    intermediates_are_written_first,
+    lambda func, places: check_ranges(func),
+]
+"""In an order in which each rule may rely on the ones before it."""

@@ -1,0 +1,184 @@
+"""The typing rules of the IR: one function for each kind of node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensorir import dtype as dt
+from tensorir.buffer import Buffer
+from tensorir.errors import TensorIRError, VerifyError
+from tensorir.expr import (
+    BinOp,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Not,
+    Ramp,
+    Select,
+    Var,
+    check_operands,
+    int_value,
+)
+from tensorir.func import PrimFunc
+from tensorir.intrin import MATH
+from tensorir.stmt import Block, For, If, Let, Store
+from tensorir.visit import stmt_exprs, walk, walk_exprs
+
+
+def check_types(func: PrimFunc) -> None:
+    """Raise VerifyError where types, ranks or constant extents of `func` do not fit together."""
+    seen: set[Expr] = set()
+    for buffer in (*func.params, *func.buffers):
+        _shape(buffer)
+    for stmt in walk(func.body):
+        for e in stmt_exprs(stmt):
+            if e not in seen:
+                for node in walk_exprs(e):
+                    if node not in seen:
+                        seen.add(node)
+                        _node(node)
+        rule = _STATEMENTS.get(type(stmt))
+        if rule is not None:
+            rule(stmt)
+
+
+def _require(condition: bool, text: str) -> None:
+    if not condition:
+        raise VerifyError(text)
+
+
+def _shape(buffer: Buffer) -> None:
+    for size in buffer.shape:
+        value = int_value(size)
+        _require(value is None or value >= 0, f"buffer {buffer!r} has a negative size")
+        _require(size.dtype == dt.INDEX, f"buffer {buffer!r} has a size of type {size.dtype}")
+
+
+def _node(e: Expr) -> None:
+    rule = _EXPRESSIONS.get(type(e))
+    if rule is None:
+        raise VerifyError(f"{e!r} is a {type(e).__name__}, which a function cannot contain")
+    rule(e)
+
+
+def _access(buffer: Buffer, indices: tuple[Expr, ...], text: str) -> None:
+    count = len(indices)
+    _require(
+        count == buffer.ndim, f"{text} has {count} indices, but {buffer!r} has rank {buffer.ndim}"
+    )
+    for index in indices:
+        _require(
+            dt.element(index.dtype) == dt.INDEX,
+            f"{text} has the index {index!r} of type {index.dtype}; convert it to {dt.INDEX}",
+        )
+
+
+def _binary(e: BinOp) -> None:
+    _require(
+        e.a.dtype == e.b.dtype,
+        f"the operands of {e!r} have dtypes {e.a.dtype} and {e.b.dtype}; convert one",
+    )
+    try:
+        check_operands(e.op, e.a)
+    except TensorIRError as error:
+        raise VerifyError(f"{e!r}: {error}") from None
+
+
+def _select(e: Select) -> None:
+    _require(dt.is_bool(e.cond.dtype), f"the condition of {e!r} is {e.cond.dtype}, not bool")
+    same = e.a.dtype == e.b.dtype
+    _require(same, f"the two sides of {e!r} have dtypes {e.a.dtype} and {e.b.dtype}; convert one")
+
+
+def _call(e: Call) -> None:
+    row = MATH.get(e.name)
+    if row is None:
+        return
+    count = len(e.args)
+    _require(count == row.arity, f"{e.name} takes {row.arity} arguments, and {e!r} has {count}")
+    for arg in e.args:
+        fits = dt.is_float(arg.dtype) and dt.element(arg.dtype) not in dt.STORAGE_ONLY
+        _require(fits, f"{e!r} is applied to {arg.dtype}; convert it to float32 or float64")
+        _require(arg.dtype == e.args[0].dtype, f"the arguments of {e!r} differ in dtype")
+
+
+def _ramp(e: Ramp) -> None:
+    scalar = e.base.dtype == e.stride.dtype and dt.lanes(e.base.dtype) == 1
+    _require(scalar and dt.is_int(e.base.dtype), f"{e!r} needs a base and a stride of one type")
+    _require(e.lanes > 1, f"{e!r} has {e.lanes} lanes; a vector has two or more")
+
+
+def _broadcast(e: Broadcast) -> None:
+    _require(dt.lanes(e.a.dtype) == 1, f"{e!r} repeats a vector; only scalars are broadcast")
+    _require(e.lanes > 1, f"{e!r} has {e.lanes} lanes; a vector has two or more")
+
+
+_EXPRESSIONS: dict[type, Callable[[Any], None]] = {
+    Const: lambda e: None,
+    Var: lambda e: None,
+    BinOp: _binary,
+    Not: lambda e: _require(dt.is_bool(e.a.dtype), f"{e!r} negates {e.a.dtype}, not bool"),
+    Cast: lambda e: _require(
+        dt.lanes(e.dtype) == dt.lanes(e.a.dtype), f"{e!r} changes the number of lanes"
+    ),
+    Select: _select,
+    Load: lambda e: _access(e.buffer, e.indices, repr(e)),
+    Call: _call,
+    Ramp: _ramp,
+    Broadcast: _broadcast,
+}
+
+
+def _store(s: Store) -> None:
+    target = Load(s.buffer, s.indices)
+    _access(s.buffer, s.indices, repr(target))
+    _require(
+        s.value.dtype == target.dtype,
+        f"{target!r} is {target.dtype}, but {s.value!r} is {s.value.dtype}; convert the value",
+    )
+
+
+def _extent(owner: str, var: Var, extent: Expr) -> None:
+    value = int_value(extent)
+    _require(value is None or value >= 0, f"{owner} has the negative extent {value}")
+    _require(
+        var.dtype == extent.dtype and dt.is_int(extent.dtype) and dt.lanes(extent.dtype) == 1,
+        f"{owner} is {var.dtype} and its extent {extent!r} is {extent.dtype}; both are {dt.INDEX}",
+    )
+
+
+def _for(s: For) -> None:
+    _extent(f"loop {s.name!r}", s.var, s.extent)
+
+
+def _condition(owner: str, cond: Expr) -> None:
+    _require(cond.dtype == "bool", f"the condition of {owner} is {cond.dtype}, not bool: {cond!r}")
+
+
+def _block(s: Block) -> None:
+    for it in s.iters:
+        owner = f"{it.var.name!r} of block {s.name!r}"
+        _extent(owner, it.var, it.extent)
+        _require(
+            it.binding.dtype == it.var.dtype,
+            f"{owner} is {it.var.dtype}, but it is bound to {it.binding!r}, {it.binding.dtype}",
+        )
+    _condition(f"block {s.name!r}", s.predicate)
+
+
+def _let(s: Let) -> None:
+    same = s.var.dtype == s.value.dtype
+    _require(same, f"{s.var.name!r} is {s.var.dtype}, but {s.value!r} is {s.value.dtype}")
+
+
+_STATEMENTS: dict[type, Callable[[Any], None]] = {
+    For: _for,
+    Block: _block,
+    Store: _store,
+    Let: _let,
+    If: lambda s: _condition("an if", s.cond),
+}

@@ -1,0 +1,255 @@
+"""Walking and rewriting expressions and statements. Rewrites return the same object if unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tensorir.buffer import Buffer
+from tensorir.expr import (
+    BinOp,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Not,
+    Ramp,
+    Select,
+    Var,
+    binary,
+    cast,
+    select,
+)
+from tensorir.stmt import Alloc, Block, For, If, IterVar, Let, Seq, Stmt, Store, replace
+
+ExprFn = Callable[[Expr], Expr]
+
+_CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Const: lambda e: (),
+    Var: lambda e: (),
+    BinOp: lambda e: (e.a, e.b),
+    Not: lambda e: (e.a,),
+    Cast: lambda e: (e.a,),
+    Select: lambda e: (e.cond, e.a, e.b),
+    Load: lambda e: e.indices,
+    Call: lambda e: e.args,
+    Ramp: lambda e: (e.base, e.stride),
+    Broadcast: lambda e: (e.a,),
+}
+
+_REBUILD: dict[type, Callable[[Any, tuple[Expr, ...]], Expr]] = {
+    BinOp: lambda e, c: binary(e.op, c[0], c[1]),
+    Not: lambda e, c: negate(c[0]),
+    Cast: lambda e, c: cast(e.dtype, c[0]),
+    Select: lambda e, c: select(c[0], c[1], c[2]),
+    Load: lambda e, c: Load(e.buffer, c),
+    Call: lambda e, c: Call(e.name, c, e.dtype),
+    Ramp: lambda e, c: Ramp(c[0], c[1], e.lanes),
+    Broadcast: lambda e, c: Broadcast(c[0], e.lanes),
+}
+
+
+def negate(a: Expr) -> Expr:
+    """The negation of a condition, pushed into comparisons of integers (NaN forbids floats)."""
+    if isinstance(a, Const):
+        return Const(not a.value, a.dtype)
+    if isinstance(a, Not):
+        return a.a
+    return Not(a)
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The direct subexpressions."""
+    get = _CHILDREN.get(type(e))
+    if get is None:
+        return e.children()  # type: ignore[attr-defined,no-any-return]  # te.Reduce, te axes
+    return get(e)
+
+
+def rebuild(e: Expr, parts: tuple[Expr, ...]) -> Expr:
+    """`e` with other subexpressions; folds integer constants on the way."""
+    make = _REBUILD.get(type(e))
+    return e.rebuild(parts) if make is None else make(e, parts)  # type: ignore[attr-defined]
+
+
+def walk_exprs(e: Expr) -> Iterator[Expr]:
+    """`e` and all its subexpressions, each once, parents before children."""
+    seen = {e}
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        yield node
+        for child in reversed(children(node)):
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
+
+
+def transform(e: Expr, rule: Callable[[Expr], Expr | None], memo: dict[Expr, Expr] | None = None) -> Expr:
+    """Rewrite bottom up: `rule` sees each node after its children and may return a replacement."""
+    memo = {} if memo is None else memo
+    done = memo.get(e)
+    if done is not None:
+        return done
+    before = children(e)
+    after = tuple([transform(c, rule, memo) for c in before])
+    node = e if all(a is b for a, b in zip(before, after)) else rebuild(e, after)
+    changed = rule(node)
+    result = node if changed is None else changed
+    memo[e] = result
+    return result
+
+
+def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """`e` with variables replaced."""
+    return _substitute(e, values, {}) if values else e
+
+
+def _substitute(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Expr:
+    if isinstance(e, Const):
+        return e
+    found = values.get(e) if isinstance(e, Var) else memo.get(e)
+    if found is not None:
+        return found
+    before = children(e)
+    after = tuple([_substitute(c, values, memo) for c in before])
+    result = e if all(a is b for a, b in zip(before, after)) else rebuild(e, after)
+    memo[e] = result
+    return result
+
+
+def variables(e: Expr) -> set[Var]:
+    """The variables that occur in `e`."""
+    return {node for node in walk_exprs(e) if isinstance(node, Var)}
+
+
+def loads(e: Expr) -> Iterator[Load]:
+    """The distinct loads in `e`."""
+    return (node for node in walk_exprs(e) if isinstance(node, Load))
+
+
+def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The direct substatements; of a block its init, if any, and its body."""
+    if isinstance(stmt, (For, Let, Alloc)):
+        return (stmt.body,)
+    if isinstance(stmt, Seq):
+        return stmt.stmts
+    if isinstance(stmt, Block):
+        return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
+    if isinstance(stmt, If):
+        return (stmt.then,) if stmt.orelse is None else (stmt.then, stmt.orelse)
+    return ()
+
+
+def walk(stmt: Stmt) -> Iterator[Stmt]:
+    """`stmt` and all statements below it, parents first, in program order."""
+    stack = [stmt]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(child_stmts(node)))
+
+
+def stmt_exprs(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions that stand directly in `stmt`, not those of its substatements."""
+    if isinstance(stmt, Store):
+        return (*stmt.indices, stmt.value)
+    if isinstance(stmt, For):
+        return (stmt.extent,)
+    if isinstance(stmt, Block):
+        return (*(it.binding for it in stmt.iters), *(it.extent for it in stmt.iters), stmt.predicate)
+    if isinstance(stmt, If):
+        return (stmt.cond,)
+    if isinstance(stmt, Let):
+        return (stmt.value,)
+    return ()
+
+
+def blocks(stmt: Stmt) -> Iterator[Block]:
+    """All blocks below `stmt`, in program order."""
+    return (node for node in walk(stmt) if isinstance(node, Block))
+
+
+def map_children(stmt: Stmt, fn: Callable[[Stmt], Stmt]) -> Stmt:
+    """`stmt` with `fn` applied to its direct substatements; the same object if none changed."""
+    if isinstance(stmt, (For, Let, Alloc)):
+        body = fn(stmt.body)
+        return stmt if body is stmt.body else replace(stmt, body=body)
+    if isinstance(stmt, Seq):
+        stmts = tuple([fn(s) for s in stmt.stmts])
+        return stmt if all(a is b for a, b in zip(stmts, stmt.stmts)) else Seq(stmts)
+    if isinstance(stmt, Block):
+        init = None if stmt.init is None else fn(stmt.init)
+        body = fn(stmt.body)
+        same = init is stmt.init and body is stmt.body
+        return stmt if same else replace(stmt, init=init, body=body)
+    if isinstance(stmt, If):
+        then, orelse = fn(stmt.then), None if stmt.orelse is None else fn(stmt.orelse)
+        same = then is stmt.then and orelse is stmt.orelse
+        return stmt if same else replace(stmt, then=then, orelse=orelse)
+    return stmt
+
+
+def map_exprs(stmt: Stmt, fn: ExprFn) -> Stmt:
+    """`stmt` with `fn` applied to every expression in it and below; buffers stay."""
+    stmt = map_children(stmt, lambda s: map_exprs(s, fn))
+    return map_own_exprs(stmt, fn)
+
+
+def map_own_exprs(stmt: Stmt, fn: ExprFn) -> Stmt:
+    """`stmt` with `fn` applied to the expressions that stand directly in it."""
+    if isinstance(stmt, Store):
+        indices, value = tuple([fn(i) for i in stmt.indices]), fn(stmt.value)
+        same = value is stmt.value and all(a is b for a, b in zip(indices, stmt.indices))
+        return stmt if same else Store(stmt.buffer, indices, value)
+    if isinstance(stmt, For):
+        extent = fn(stmt.extent)
+        return stmt if extent is stmt.extent else replace(stmt, extent=extent)
+    if isinstance(stmt, If):
+        cond = fn(stmt.cond)
+        return stmt if cond is stmt.cond else replace(stmt, cond=cond)
+    if isinstance(stmt, Let):
+        value = fn(stmt.value)
+        return stmt if value is stmt.value else replace(stmt, value=value)
+    if isinstance(stmt, Block):
+        iters = tuple([map_iter(it, fn) for it in stmt.iters])
+        predicate = fn(stmt.predicate)
+        same = predicate is stmt.predicate and all(a is b for a, b in zip(iters, stmt.iters))
+        return stmt if same else replace(stmt, iters=iters, predicate=predicate)
+    return stmt
+
+
+def map_iter(it: IterVar, fn: ExprFn) -> IterVar:
+    """`it` with `fn` applied to its binding and extent."""
+    binding, extent = fn(it.binding), fn(it.extent)
+    same = binding is it.binding and extent is it.extent
+    return it if same else replace(it, binding=binding, extent=extent)
+
+
+def substitute_stmt(stmt: Stmt, values: Mapping[Var, Expr]) -> Stmt:
+    """`stmt` with variables replaced everywhere."""
+    if not values:
+        return stmt
+    memo: dict[Expr, Expr] = {}
+    return map_exprs(stmt, lambda e: _substitute(e, values, memo))
+
+
+def replace_buffers(stmt: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
+    """`stmt` with loads, stores and allocations moved to other buffers of the same rank."""
+
+    def swap(e: Expr) -> Expr | None:
+        if isinstance(e, Load) and e.buffer in buffers:
+            return Load(buffers[e.buffer], e.indices)
+        return None
+
+    memo: dict[Expr, Expr] = {}
+
+    def stores(node: Stmt) -> Stmt:
+        node = map_children(node, stores)
+        if isinstance(node, (Store, Alloc)) and node.buffer in buffers:
+            return replace(node, buffer=buffers[node.buffer])
+        return node
+
+    return map_exprs(stores(stmt), lambda e: transform(e, swap, memo))

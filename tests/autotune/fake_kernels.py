@@ -1,0 +1,102 @@
+"""A builder for tests: the text of a program names what its kernel does wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+
+import numpy as np
+
+from tensorir import TensorIRError
+
+
+def build(text: str, target: str):
+    behaviour = text.split()[0]
+    if behaviour == "compile_error":
+        raise TensorIRError("syntax error near line 3")
+    if behaviour == "compile_crash":
+        os.kill(os.getpid(), 11)
+    if behaviour == "compile_hang":
+        time.sleep(60)
+    if behaviour == "compile_bug":
+        raise IndexError("an emitter bug")
+    return FakeKernel(text, behaviour)
+
+
+class FakeKernel:
+    """out = a + 1, or something else."""
+
+    def __init__(self, text: str, behaviour: str) -> None:
+        self.source = text
+        self.seconds = float(text.split()[1]) if behaviour == "ok" else 0.001
+        self.sleeps = "really" in text
+        self.run = globals().get(f"_{behaviour}", _ok)
+        self.behaviour = behaviour
+
+    def __call__(self, a: np.ndarray, out: np.ndarray) -> None:
+        self.run(a, out)
+
+    def timer(self, a, out):
+        def seconds(calls: int) -> float:
+            if self.behaviour == "crash_in_time":
+                os.kill(os.getpid(), 11)
+            self.run(a, out)
+            if self.sleeps:
+                time.sleep(self.seconds * calls)
+            return self.seconds * calls
+
+        return seconds
+
+
+def _ok(a, out):
+    np.add(a, 1, out=out)
+
+
+def _segfault(a, out):
+    ctypes.memset(8, 0, 1)
+
+
+def _exit(a, out):
+    os._exit(3)
+
+
+def _sleep(a, out):
+    time.sleep(60)
+
+
+def _sleep_with_lock(a, out):
+    ctypes.PyDLL(None).sleep(60)
+
+
+def _wrong(a, out):
+    np.add(a, 2, out=out)
+
+
+def _forgets_last(a, out):
+    np.add(a[:-1], 1, out=out[:-1])
+
+
+def _past_end(a, out):
+    np.add(a, 1, out=out)
+    ctypes.memset(out.ctypes.data + out.nbytes, 0, 4)
+
+
+def _before_start(a, out):
+    np.add(a, 1, out=out)
+    ctypes.memset(out.ctypes.data - 8, 0, 4)
+
+
+def _writes_input(a, out):
+    np.add(a, 1, out=out)
+    a[0] = 77
+
+
+def _raises(a, out):
+    raise ValueError("a runtime check")
+
+
+def _prints(a, out):
+    os.write(1, b'{"status": "ok"}\n')
+    print("hello from the kernel")
+    np.add(a, 1, out=out)

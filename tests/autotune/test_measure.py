@@ -1,0 +1,396 @@
+"""Measuring survives whatever a candidate does, and blames the right one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotune.errors import MeasureError
+from autotune.measure import (
+    Measurer,
+    MeasureResult,
+    MeasureSettings,
+    Reference,
+    draw_inputs,
+    machine_lock,
+    make_reference,
+)
+from autotune.measure.guard import GuardedArray
+from autotune.measure.job import first_calls
+from tensorir import parse
+
+HERE = Path(__file__).parent
+BUILDER = "fake_kernels:build"
+SETTINGS = MeasureSettings(timeout_s=1.0, build_timeout_s=1.0, repeats=3, build_jobs=1)
+
+
+def reference() -> Reference:
+    a = np.arange(10, dtype=np.float32)
+    types = {"A": "float32", "B": "float32"}
+    zero = np.full((), 1e-6)
+    return Reference(("A", "B"), types, {"A": a}, {"B": a + 1}, {"B": zero})
+
+
+@pytest.fixture
+def measurer(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(HERE))
+
+    def make(settings=SETTINGS, builder=BUILDER, **more):
+        made.append(
+            Measurer(
+                None, "c", settings, reference=reference(), builder=builder,
+                lock=tmp_path / "lock", **more,
+            )
+        )  # fmt: skip
+        return made[-1]
+
+    made: list[Measurer] = []
+    yield make
+    for each in made:
+        each.close()
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def wait_dead(pid: int, seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while alive(pid) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not alive(pid)
+
+
+def test_good_candidate_is_checked_and_timed(measurer):
+    seen = []
+    result = measurer().measure(["ok 0.05"], on_result=lambda i, r: seen.append((i, r)))[0]
+    assert result.ok
+    assert result.median == pytest.approx(0.05)
+    assert len(result.times) == 3
+    assert result.verdict.checked and result.verdict.max_error == 0.0
+    assert result.build_seconds is not None and len(result.source_hash) == 32
+    assert seen == [(0, result)]
+
+
+FAULTS = [
+    ("compile_error", "build_error", "syntax error near line 3"),
+    ("compile_bug", "error", "an emitter bug"),
+    ("segfault", "crash", "SIGSEGV"),
+    ("crash_in_time", "crash", "in phase 'time'"),
+    ("exit", "crash", "exit status 3"),
+    ("wrong", "wrong_result", "output 'B' differs at [0]"),
+    ("forgets_last", "wrong_result", "output 'B' differs at [9]: found nan"),
+    ("past_end", "wrong_result", "4 bytes past the end of 'B'"),
+    ("before_start", "wrong_result", "8 bytes before the start of 'B'"),
+    ("writes_input", "wrong_result", "wrote to its input 'A'"),
+    ("raises", "error", "a runtime check"),
+]
+
+
+def test_every_fault_gets_its_status_and_the_next_candidate_measures(measurer):
+    programs = [p for fault, _, _ in FAULTS for p in (fault, f"ok 0.25 after {fault}")]
+    results = measurer().measure(programs)
+    for (fault, status, text), result in zip(FAULTS, results[::2], strict=True):
+        assert (fault, result.status) == (fault, status)
+        assert text in result.error, fault
+        assert result.median is None
+    assert all(r.ok for r in results[1::2])
+
+
+@pytest.mark.parametrize("fault", ["sleep", "sleep_with_lock"])
+def test_a_hanging_kernel_is_killed(measurer, fault):
+    start = time.monotonic()
+    hung, good = measurer().measure([fault, "ok 0.5"])
+    assert (hung.status, good.status) == ("run_timeout", "ok")
+    assert "no answer for 1 s in phase 'check'" in hung.error
+    assert time.monotonic() - start < 20
+
+
+def test_a_hanging_build_is_killed(measurer):
+    hung, good = measurer().measure(["compile_hang", "ok 0.5"])
+    assert (hung.status, good.status) == ("build_timeout", "ok")
+
+
+def test_parallel_builds_keep_order_and_blame(measurer):
+    settings = MeasureSettings(timeout_s=1.0, build_timeout_s=1.0, build_jobs=2, repeats=1)
+    programs = ["ok 0.1", "compile_crash", "compile_error", "ok 0.2", "compile_hang", "ok 0.3"]
+    results = measurer(settings).measure(programs)
+    assert [r.status for r in results] == [
+        "ok", "crash", "build_error", "ok", "build_timeout", "ok",
+    ]  # fmt: skip
+    assert [r.median for r in results if r.ok] == [0.1, 0.2, 0.3]
+
+
+def test_a_crash_is_retried_in_a_fresh_worker_before_it_is_blamed(measurer, tmp_path, monkeypatch):
+    script = tmp_path / "once.py"
+    script.write_text(
+        textwrap.dedent("""
+        import os
+        from fake_kernels import build as build_fake
+        count = 0
+        def build(text, target):
+            global count
+            count += 1
+            if count == 2:
+                os.kill(os.getpid(), 11)
+            return build_fake(text, target)
+        """)
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    results = measurer(builder="once:build").measure(["ok 1", "ok 2"])
+    assert [r.status for r in results] == ["ok", "ok"]
+
+
+def test_far_slower_than_the_incumbent_is_pruned(measurer):
+    slow, fast = measurer().measure(["ok 4", "ok 2"], incumbent=1.0)
+    assert (slow.status, fast.status) == ("pruned", "ok")
+    assert slow.median == pytest.approx(4.0) and len(slow.times) == 2
+
+
+def test_slow_first_calls_do_not_condemn():
+    cold = iter([9e-3, 8e-3, 7e-3, 1e-3])
+    assert first_calls(lambda calls: next(cold), limit=2e-3, seconds=1.0)[-1] == 1e-3
+    assert first_calls(lambda calls: 9e-3, limit=2e-3, seconds=20e-3) == [9e-3] * 3
+    assert first_calls(lambda calls: 9e-3, limit=2e-3, seconds=0.0) == [9e-3] * 2
+
+
+def test_the_best_of_a_batch_becomes_the_incumbent(measurer):
+    results = measurer().measure(["ok 1", "ok 9"])
+    assert [r.status for r in results] == ["ok", "pruned"]
+
+
+def test_long_kernels_get_fewer_repeats(measurer):
+    # No block begins later than half of the timeout after the first.
+    assert len(measurer().measure(["ok 0.2 really"], repeats=50)[0].times) == 2
+
+
+def test_unchecked_when_asked(measurer):
+    result = measurer().measure(["wrong"], check=False)[0]
+    assert result.ok and not result.verdict.checked
+
+
+def test_what_a_kernel_prints_is_no_answer(measurer):
+    result = measurer().measure(["prints"])[0]
+    assert result.ok and result.verdict.checked
+
+
+def test_race_times_everyone_each_round(measurer):
+    times = measurer().race(["ok 0.1", "ok 0.2"], rounds=4, min_ms=0)
+    assert times == [(0.1,) * 4, (0.2,) * 4]
+
+
+def test_race_of_a_broken_finalist(measurer):
+    with pytest.raises(MeasureError, match="a finalist failed in the race"):
+        measurer().race(["ok 0.1", "crash_in_time"], rounds=2)
+
+
+def test_the_worker_is_renewed(measurer):
+    settings = MeasureSettings(restart_every=2, build_jobs=1, repeats=1)
+    with measurer(settings) as m:
+        pids = []
+        m.measure(["ok 1", "ok 1 b", "ok 1 c"], on_result=lambda i, r: pids.append(m._runner.pid))
+    assert pids[0] == pids[1] != pids[2]
+
+
+def test_a_worker_that_cannot_start_is_our_error(measurer):
+    with pytest.raises(MeasureError, match="does not start(?s:.*)no_such_module"):
+        measurer(builder="no_such_module:build").measure(["ok 1"])
+
+
+def test_closing_ends_the_workers(measurer):
+    m = measurer(MeasureSettings(build_jobs=2, repeats=1))
+    m.measure(["ok 1", "ok 2"])
+    pids = [m._runner.pid, *(w.pid for w in m._builders._workers)]
+    m.close()
+    assert all(wait_dead(pid) for pid in pids if pid is not None)
+
+
+def test_a_closed_measurer(measurer):
+    m = measurer()
+    m.close()
+    with pytest.raises(MeasureError, match="the measurer is closed: make a new one"):
+        m.measure(["ok 1"])
+
+
+PARENT = """
+import sys, json
+sys.path.insert(0, {here!r})
+import numpy as np
+from pathlib import Path
+from autotune.measure import Measurer, MeasureSettings, Reference
+a = np.zeros(4, np.float32)
+ref = Reference(("A", "B"), {{"A": "float32", "B": "float32"}}, {{"A": a}}, {{"B": a + 1}},
+                {{"B": np.zeros(())}})
+settings = MeasureSettings(timeout_s=60.0, build_jobs=1)
+with Measurer(None, "c", settings, reference=ref, builder="fake_kernels:build",
+              lock=Path({lock!r})) as m:
+    m.measure(["ok 1"])
+    print(m._runner.pid, flush=True)
+    m.measure([{fault!r}])
+"""
+
+
+@pytest.mark.parametrize("fault", ["sleep", "sleep_with_lock"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_no_worker_outlives_its_parent(tmp_path, fault, how):
+    code = PARENT.format(here=str(HERE), lock=str(tmp_path / "lock"), fault=fault)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+    )
+    worker = int(parent.stdout.readline())
+    time.sleep(0.3)
+    assert alive(worker)
+    parent.send_signal(how)
+    assert wait_dead(worker)
+    _, errors = parent.communicate(timeout=10)
+    assert (b"KeyboardInterrupt" in errors) == (how is signal.SIGINT)
+
+
+def test_the_lock_excludes_and_reports(tmp_path, monkeypatch):
+    monkeypatch.setattr("autotune.measure.lock.REPORT_SECONDS", 0.1)
+    path = tmp_path / "lock"
+    code = (
+        "import sys, time, pathlib\nfrom autotune.measure import machine_lock\n"
+        "with machine_lock(path=pathlib.Path(sys.argv[1])):\n"
+        "    print('held', flush=True); time.sleep(0.6)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env=env
+    )
+    other.stdout.readline()
+    messages = []
+    with machine_lock(report=messages.append, path=path) as waited:
+        assert waited > 0.3
+    assert len(messages) == 1 and "waiting for another tuner" in messages[0]
+    other.communicate()
+
+
+def test_shared_holders_do_not_exclude_each_other(tmp_path):
+    with machine_lock(shared=True, path=tmp_path / "l"):
+        with machine_lock(shared=True, path=tmp_path / "l") as waited:
+            assert waited < 0.5
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint16", "bool", "float64"])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 5)])
+def test_guards(dtype, shape):
+    guarded = GuardedArray(shape, np.dtype(dtype))
+    assert guarded.array.shape == shape
+    assert guarded.array.size == 0 or guarded.array.ctypes.data % 64 == 0
+    assert guarded.damage() is None
+    guarded.array[...] = 1
+    assert guarded.damage() is None
+    if dtype.startswith("float") and guarded.array.size:
+        guarded.poison()
+        assert np.isnan(guarded.array).all()
+
+
+MATMUL = """
+@prim_func
+def matmul(A: f32[M, 8], B: f32[8, 24], C: f32[M, 24]):
+    for i, j, k in grid(M, 24, 8):
+        with block("C"):
+            vi = spatial(M, i)
+            vj = spatial(24, j)
+            vk = reduce(8, k)
+            with init():
+                C[vi, vj] = 0.0
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+""".replace("M", "16")
+
+
+@pytest.mark.skipif(not (shutil.which("gcc") or shutil.which("clang")), reason="no C compiler")
+def test_real_kernels(tmp_path):
+    func = parse(MATMUL)
+    inputs = draw_inputs(func)
+    expected = make_reference(func, inputs, {"C": inputs["A"] @ inputs["B"]})
+    swapped = MATMUL.replace("i, j, k in grid(16, 24, 8)", "k, j, i in grid(8, 24, 16)")
+    wrong = MATMUL.replace("A[vi, vk] *", "A[vi, 0] *")
+    settings = MeasureSettings(min_ms=0.1, repeats=2, prune_factor=1e9)
+    with Measurer(func, "c", settings, reference=expected, lock=tmp_path / "lock") as m:
+        good, other, bad = m.measure([func, parse(swapped), wrong])
+        assert (good.status, other.status, bad.status) == ("ok", "ok", "wrong_result"), good.error
+        assert good.source_hash != other.source_hash
+        assert good.verdict.checked and good.verdict.max_error == 0.0
+        assert "expected" in bad.error
+        first, second = m.race([func, swapped], rounds=3, min_ms=0.1)
+        assert len(first) == len(second) == 3
+
+
+def test_reference_survives_a_file(tmp_path):
+    before = reference()
+    before.save(tmp_path / "r.npz")
+    after = Reference.load(tmp_path / "r.npz")
+    assert (after.names, after.dtypes) == (before.names, before.dtypes)
+    for group in ("inputs", "expected", "tolerance"):
+        for name, values in getattr(before, group).items():
+            np.testing.assert_array_equal(getattr(after, group)[name], values)
+
+
+@pytest.mark.parametrize(
+    "found, wrong_at",
+    [([1, 2, 3], None), ([1, 2 + 1e-7, 3], None), ([1, 2, 4], 2), ([np.nan, 2, 3], 0)],
+)
+def test_errors_are_judged_by_element(found, wrong_at):
+    want = np.array([1, 2, 3], np.float32)
+    ref = Reference(("B",), {"B": "float32"}, {}, {"B": want}, {"B": np.full(3, 1e-6)})
+    index = ref.error("B", np.array(found, np.float32))[2]
+    assert index == (None if wrong_at is None else (wrong_at,))
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_special_values_agree_with_themselves_only(special):
+    want = np.array([special, 1], np.float32)
+    ref = Reference(("B",), {"B": "float32"}, {}, {"B": want}, {"B": np.full(2, 1e30)})
+    assert ref.error("B", np.array([special, 2], np.float32))[2] is None
+    assert ref.error("B", np.array([7, 1], np.float32))[2] == (0,)
+
+
+def test_symbolic_sizes_are_asked_for():
+    func = parse(MATMUL.replace("16", "n"))
+    with pytest.raises(MeasureError, match="'A' has the symbolic size n: give a number"):
+        draw_inputs(func)
+    assert draw_inputs(func, sizes={"n": 3})["A"].shape == (3, 8)
+
+
+@pytest.mark.parametrize("short, kind", [("f16", "float16"), ("bf16", "uint16"), ("i8", "int8")])
+def test_inputs_have_exact_values(short, kind):
+    func = parse(
+        f"@prim_func\ndef copy(A: {short}[64], B: {short}[64]):\n    for i in range(64):\n"
+        '        with block("B"):\n            v = spatial(64, i)\n            B[v] = A[v]\n'
+    )
+    values = draw_inputs(func, seed=3)["A"]
+    assert values.dtype == kind and len(np.unique(values)) > 8
+    ref = make_reference(func, {"A": values}, {"B": values})
+    assert ref.error("B", values)[2] is None
+    assert (ref.tolerance["B"] > 0).all() or kind == "int8"
+
+
+def test_settings_are_checked():
+    with pytest.raises(MeasureError, match="timeout_s must be positive, not 0"):
+        MeasureSettings(timeout_s=0)
+    with pytest.raises(MeasureError, match="prune_factor must be above 1"):
+        MeasureSettings(prune_factor=1.0)
+    with pytest.raises(MeasureError, match="min_ms must not be negative"):
+        MeasureSettings(min_ms=-1)
+
+
+def test_result_from_json():
+    data = {"status": "ok", "times": [1.0], "median": 1.0, "verdict": {"checked": True}}
+    result = MeasureResult.from_json(data)
+    assert result.times == (1.0,) and result.verdict.checked
+    assert set(result.record_fields()) <= set(result.__dataclass_fields__)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from backends import ObjectCache, default_cache, object_key
+
+KEY = object_key("some source")
+
+
+def writer(content: bytes):
+    return lambda path: path.write_bytes(content)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return ObjectCache(tmp_path / "cache")
+
+
+def test_what_is_added_is_found(store):
+    assert store.find(KEY) is None
+    path = store.add(KEY, writer(b"object"))
+    assert path.read_bytes() == b"object"
+    assert store.find(KEY) == path
+    assert ObjectCache(store.directory).find(KEY) == path
+    store.discard(KEY)
+    assert store.find(KEY) is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"obj", b"abject"])
+def test_a_damaged_object_is_not_found_and_goes(store, damage):
+    path = store.add(KEY, writer(b"object"))
+    path.write_bytes(damage)
+    assert store.find(KEY) is None
+    assert not path.exists()
+    assert store.find(KEY) is None
+
+
+def test_nothing_is_kept_of_a_failed_build(store):
+    def fail(path):
+        path.write_bytes(b"half")
+        raise RuntimeError("compiler died")
+
+    with pytest.raises(RuntimeError):
+        store.add(KEY, fail)
+    assert store.find(KEY) is None
+    assert not [p for p in store.directory.rglob("*") if p.is_file()]
+
+
+def test_keys_do_not_run_into_each_other():
+    keys = {object_key("ab", "c"), object_key("a", "bc"), object_key("abc"), object_key("abc", "")}
+    assert len(keys) == 4
+    assert object_key("ab", "c") == object_key("ab", "c")
+
+
+def test_the_least_recently_used_go_first(store):
+    keys = [object_key(str(i)) for i in range(4)]
+    for age, key in enumerate(keys):
+        path = store.add(key, writer(bytes([age]) * 100))
+        os.utime(path, (1000 + age, 1000 + age))
+    assert store.find(keys[0]) is not None  # used: it is the youngest now
+    store.limit_bytes = 250
+    assert store.prune() == 2
+    assert [store.find(key) is not None for key in keys] == [True, False, False, True]
+    assert store.prune() == 0
+
+
+def test_the_object_just_made_survives_a_small_limit(tmp_path):
+    store = ObjectCache(tmp_path, limit_bytes=10)
+    assert store.add(KEY, writer(b"x" * 100)).exists()
+
+
+def test_many_writers_of_one_key(store):
+    paths = []
+
+    def work():
+        paths.append(store.add(KEY, writer(b"object" * 1000)))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(paths) == 8
+    assert store.find(KEY) == paths[0]
+    assert not list(store.directory.rglob("*.tmp"))
+
+
+def test_an_unusable_directory_is_replaced(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    store = ObjectCache(tmp_path / "file" / "cache")
+    path = store.add(KEY, writer(b"object"))
+    assert store.find(KEY) == path
+    assert tmp_path not in path.parents
+
+
+def test_the_directory_is_private(store):
+    assert store.directory.stat().st_mode & 0o077 == 0
+
+
+def test_the_environment_chooses_the_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENSORIR_CACHE", str(tmp_path / "chosen"))
+    assert default_cache().directory == tmp_path / "chosen"
+    assert default_cache() is default_cache()

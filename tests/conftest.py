@@ -1,0 +1,34 @@
+"""What all tests share: text that is compared with files under tests/golden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """golden(text, name): `text` must be that of golden/<module>/<name>.txt."""
+    module = request.module.__name__.rpartition(".")[2].removeprefix("test_")
+    update = request.config.getoption("--update-golden")
+
+    def check(text: str, name: str) -> None:
+        path = GOLDEN / module / (name if "." in name else f"{name}.txt")
+        text = text.rstrip("\n") + "\n"
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        if not path.exists():
+            pytest.fail(f"{path} does not exist; run pytest --update-golden, then read the file")
+        assert text == path.read_text(encoding="utf-8")
+
+    return check

@@ -1,0 +1,157 @@
+"""Random workloads and random legal requests, shared by the property tests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from schedule import Schedule, ScheduleError
+from tensorir import PrimFunc, te
+
+T = TypeVar("T")
+Pick = Callable[[list[T]], T]
+EXTENTS = [1, 2, 3, 4, 5, 7, 8, 11, 13]
+
+
+def elementwise(n: int, m: int, _: int) -> PrimFunc:
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((n, m), lambda i, j: b[i, j] + a[i, j], name="C")
+    return te.create_prim_func([a, c], name="elementwise")
+
+
+def matmul_bias(n: int, m: int, r: int) -> PrimFunc:
+    a = te.placeholder((n, r), name="A")
+    b = te.placeholder((r, m), name="B")
+    bias = te.placeholder((m,), name="bias")
+    k = te.reduce_axis(r, name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    d = te.compute((n, m), lambda i, j: te.max(c[i, j] + bias[j], 0.0), name="D")
+    return te.create_prim_func([a, b, bias, d], name="matmul_bias")
+
+
+def padded_conv(n: int, m: int, r: int) -> PrimFunc:
+    taps = min(r, 3)
+    a = te.placeholder((n, m), name="A")
+    w = te.placeholder((taps,), name="W")
+    pad = te.compute(
+        (n + taps, m),
+        lambda i, j: te.if_then_else(te.all(i >= 1, i <= n), a[i - 1, j], 0.0),
+        name="pad",
+    )
+    k = te.reduce_axis(taps, name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(pad[i + k, j] * w[k], axis=k), name="conv")
+    return te.create_prim_func([a, w, c], name="padded_conv")
+
+
+def row_max(n: int, m: int, r: int) -> PrimFunc:
+    a = te.placeholder((n, m, r), name="A")
+    k = te.reduce_axis(m, name="k")
+    q = te.reduce_axis(r, name="q")
+    c = te.compute((n,), lambda i: te.max(a[i, k, q], axis=[k, q]), name="C")
+    d = te.compute((n, m), lambda i, j: c[i] - a[i, j, 0], name="D")
+    return te.create_prim_func([a, d], name="row_max")
+
+
+WORKLOADS = [elementwise, matmul_bias, padded_conv, row_max]
+
+
+@dataclass
+class Stress:
+    """Applies random requests to a schedule; `pick` chooses from a list."""
+
+    pick: Pick[Any]
+    asked: Counter[str] = field(default_factory=Counter)
+    accepted: Counter[str] = field(default_factory=Counter)
+
+    def workload(self) -> PrimFunc:
+        make = self.pick(WORKLOADS)
+        return make(*(self.pick(EXTENTS) for _ in range(3)))  # type: ignore[no-any-return]
+
+    def run(self, sch: Schedule, steps: int) -> None:
+        """Ask for `steps` primitives; a refused one must leave the schedule as it was."""
+        for _ in range(steps):
+            name = self.pick(sorted(REQUESTS))
+            arguments = REQUESTS[name](self, sch)
+            if arguments is None:
+                continue
+            self.asked[name] += 1
+            before, trace = sch.func, sch.trace
+            try:
+                getattr(sch, name)(*arguments)
+            except ScheduleError:
+                assert sch.func is before and sch.trace is trace
+            else:
+                self.accepted[name] += 1
+
+    def block(self, sch: Schedule) -> str:
+        return self.pick(sch.get_blocks())
+
+    def loops(self, sch: Schedule) -> list[str]:
+        return list(sch.get_loops(self.block(sch)))
+
+    def loop(self, sch: Schedule) -> str | None:
+        loops = self.loops(sch)
+        return self.pick(loops) if loops else None
+
+    def one_loop(self, sch: Schedule) -> tuple[Any, ...] | None:
+        loop = self.loop(sch)
+        return None if loop is None else (loop,)
+
+    def split(self, sch: Schedule) -> tuple[Any, ...] | None:
+        loop = self.loop(sch)
+        factors = self.pick([[None, 2], [None, 3], [2, None], [None, 2, 2], [None, 5], [None, 1]])
+        return None if loop is None else (loop, factors)
+
+    def fuse(self, sch: Schedule) -> tuple[Any, ...] | None:
+        loops = self.loops(sch)
+        if len(loops) < 2:
+            return None
+        start = self.pick(list(range(len(loops) - 1)))
+        return tuple(loops[start : start + 2])
+
+    def reorder(self, sch: Schedule) -> tuple[Any, ...] | None:
+        loops = self.loops(sch)
+        if len(loops) < 2:
+            return None
+        first = self.pick(loops)
+        return first, self.pick([name for name in loops if name != first])
+
+    def compute_at(self, sch: Schedule) -> tuple[Any, ...] | None:
+        block = self.block(sch)
+        users = sch.get_consumers(block)
+        loops = sch.get_loops(self.pick(users)) if users else []
+        return (block, self.pick(loops)) if loops else None
+
+    def reverse_compute_at(self, sch: Schedule) -> tuple[Any, ...] | None:
+        block = self.block(sch)
+        makers = sch.get_producers(block)
+        loops = sch.get_loops(self.pick(makers)) if makers else []
+        return (block, self.pick(loops)) if loops else None
+
+    def cache(self, sch: Schedule) -> tuple[Any, ...] | None:
+        return self.block(sch), 0, self.pick(["local", "global"])
+
+    def block_and_loop(self, sch: Schedule) -> tuple[Any, ...] | None:
+        block = self.block(sch)
+        loops = sch.get_loops(block)
+        return (block, self.pick(loops)) if loops else None
+
+
+REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
+    "split": Stress.split,
+    "fuse": Stress.fuse,
+    "reorder": Stress.reorder,
+    "parallel": Stress.one_loop,
+    "vectorize": Stress.one_loop,
+    "unroll": Stress.one_loop,
+    "compute_inline": lambda self, sch: (self.block(sch),),
+    "compute_at": Stress.compute_at,
+    "reverse_compute_at": Stress.reverse_compute_at,
+    "cache_read": Stress.cache,
+    "cache_write": Stress.cache,
+    "decompose_reduction": Stress.block_and_loop,
+    "rfactor": Stress.block_and_loop,
+}

@@ -1,0 +1,77 @@
+"""No accepted schedule computes something else, and not everything is refused."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends import build
+from schedule import REGISTRY, Schedule, Trace
+from tensorir import interpret, parse, reference, verify
+
+sys.path.insert(0, str(Path(__file__).parent))
+from random_schedules import REQUESTS, Stress  # noqa: E402
+
+LEAST_ACCEPTED = {
+    "split": 0.4, "fuse": 0.1, "reorder": 0.3, "parallel": 0.1, "vectorize": 0.1, "unroll": 0.3,
+    "compute_inline": 0.1, "compute_at": 0.1, "reverse_compute_at": 0.05, "cache_read": 0.5,
+    "cache_write": 0.4, "decompose_reduction": 0.15, "rfactor": 0.005,
+}  # fmt: skip
+"""Shares of random requests that were accepted when this was written, halved or less."""
+
+
+def inputs_for(func, seed):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in func.inputs]
+
+
+def compare(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@settings(
+    max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+@given(st.data())
+def test_schedules_keep_the_meaning(data):
+    stress = Stress(lambda options: data.draw(st.sampled_from(options)))
+    func = stress.workload()
+    sch = Schedule(func)
+    stress.run(sch, data.draw(st.integers(0, 12)))
+    verify(sch.func)
+    text = str(sch.func)
+    assert str(parse(text)) == text
+    assert str(Schedule(func).apply(Trace.from_json(sch.trace.dumps())).func) == text
+    inputs = inputs_for(func, 0)
+    compare(interpret(sch.func, *inputs), reference(func, *inputs))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_compiled_schedules_keep_the_meaning(seed):
+    stress = Stress(random.Random(seed).choice)
+    func = stress.workload()
+    sch = Schedule(func)
+    stress.run(sch, 16)
+    inputs = inputs_for(func, seed)
+    result = build(sch)(*inputs)
+    compare(result if isinstance(result, tuple) else (result,), reference(func, *inputs))
+
+
+def test_acceptance_rates():
+    stress = Stress(random.Random(0).choice)
+    for _ in range(150):
+        stress.run(Schedule(stress.workload()), 10)
+    for name, least in LEAST_ACCEPTED.items():
+        rate = stress.accepted[name] / stress.asked[name]
+        assert rate >= least, f"{name}: {rate:.3f} of {stress.asked[name]} requests accepted"
+
+
+def test_every_primitive_is_drawn():
+    assert set(REQUESTS) == set(REGISTRY) == set(LEAST_ACCEPTED)

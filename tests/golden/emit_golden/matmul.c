@@ -1,0 +1,69 @@
+/* matmul, generated for c -threads=2 -vector_bits=512
+
+   reads A: f32[64]
+   reads B: f32[256]
+   writes C: f32[256]
+*/
+
+typedef __INT64_TYPE__ i64;
+typedef float f32x16 __attribute__((vector_size(64)));
+typedef float f32x16_u __attribute__((vector_size(64), aligned(4), may_alias));
+
+#define LOAD(T, p) ((T)*(const T##_u *)(p))
+#define STORE(T, p, v) (*(T##_u *)(p) = (v))
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define KEEP(v) __asm__("" : "+v"(v)) /* keeps gcc from loading v again at each of its few uses */
+#else
+#define KEEP(v) ((void)0)
+#endif
+
+static inline float maxc_f32(float a, float b) { return a > b ? a : b; }
+
+static inline f32x16 maxc_f32x16(f32x16 a, f32x16 b) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    return __builtin_ia32_maxps512_mask(a, b, a, -1, 4);
+#else
+    f32x16 r = {0};
+    for (int i = 0; i < 16; i++) r[i] = maxc_f32(a[i], b[i]);
+    return r;
+#endif
+}
+
+static void matmul_i(
+    const float *restrict A,
+    const float *restrict B,
+    float *restrict C,
+    const i64 i) {
+    f32x16 acc[4] __attribute__((aligned(64)));
+    acc[0] = (f32x16){0};
+    acc[1] = (f32x16){0};
+    acc[2] = (f32x16){0};
+    acc[3] = (f32x16){0};
+    for (i64 k = 0; k < 16; k++) {
+        f32x16 B_v = LOAD(f32x16, &B[k * 32]);
+        KEEP(B_v);
+        const float A_v = A[i * 32 + k];
+        acc[0] += A_v * B_v;
+        f32x16 B_v_1 = LOAD(f32x16, &B[k * 32 + 16]);
+        KEEP(B_v_1);
+        acc[1] += A_v * B_v_1;
+        const float A_v_1 = A[i * 32 + 16 + k];
+        acc[2] += A_v_1 * B_v;
+        acc[3] += A_v_1 * B_v_1;
+    }
+    STORE(f32x16, &C[i * 64], maxc_f32x16((f32x16){0}, acc[0]));
+    STORE(f32x16, &C[i * 64 + 16], maxc_f32x16((f32x16){0}, acc[1]));
+    STORE(f32x16, &C[i * 64 + 32], maxc_f32x16((f32x16){0}, acc[2]));
+    STORE(f32x16, &C[i * 64 + 48], maxc_f32x16((f32x16){0}, acc[3]));
+}
+
+int matmul(const float *restrict A, const float *restrict B, float *restrict C) {
+    #pragma omp parallel for schedule(static) num_threads(2)
+    for (i64 i = 0; i < 4; i++)
+        matmul_i(A, B, C, i);
+    return 0;
+}
+
+/* This kernel keeps no memory between calls. */
+void matmul_release(void) {}

@@ -1,0 +1,109 @@
+/* softmax_row, generated for c -threads=2 -vector_bits=512
+
+   reads X: f32[n]
+   writes Y: f32[n]
+*/
+
+typedef __INT64_TYPE__ i64;
+
+static inline float maxc_f32(float a, float b) { return a > b ? a : b; }
+
+static inline float max_f32(float a, float b) {
+    float m = maxc_f32(a, b);
+    return a != a ? a : m;
+}
+
+/* Memory for large intermediate buffers, kept between calls; softmax_row_release() gives it back. */
+extern int posix_memalign(void **, __SIZE_TYPE__, __SIZE_TYPE__);
+extern void free(void *);
+extern int sched_yield(void);
+
+typedef struct workspace_block {
+    struct workspace_block *next;
+    const void *owner;
+    i64 bytes;
+} __attribute__((aligned(64))) workspace_block;
+
+static workspace_block *workspace_free[1];
+static int workspace_lock;
+static __thread char workspace_owner; /* its address tells threads apart */
+
+static void workspace_enter(void) {
+    while (__atomic_exchange_n(&workspace_lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+}
+
+static void workspace_leave(void) {
+    __atomic_store_n(&workspace_lock, 0, __ATOMIC_RELEASE);
+}
+
+/* At least `bytes` bytes, aligned to 64; a null pointer where there is no memory. */
+static void *workspace_take(int slot, i64 bytes) {
+    workspace_enter();
+    workspace_block **chosen = &workspace_free[slot];
+    for (workspace_block **at = chosen; *at; at = &(*at)->next)
+        if ((*at)->owner == &workspace_owner) {
+            chosen = at;
+            break;
+        }
+    workspace_block *block = *chosen;
+    if (block) *chosen = block->next;
+    workspace_leave();
+    if (block && block->bytes < bytes) {
+        free(block);
+        block = 0;
+    }
+    if (!block) {
+        void *memory;
+        __SIZE_TYPE__ size = (__SIZE_TYPE__)bytes + sizeof *block;
+        if (bytes < 0 || posix_memalign(&memory, 64, size)) return 0;
+        block = memory;
+        block->bytes = bytes;
+    }
+    block->owner = &workspace_owner;
+    return block + 1;
+}
+
+static void workspace_give(int slot, void *memory) {
+    workspace_block *block = (workspace_block *)memory - 1;
+    workspace_enter();
+    block->next = workspace_free[slot];
+    workspace_free[slot] = block;
+    workspace_leave();
+}
+
+int softmax_row(const float *restrict X, float *restrict Y, i64 n) {
+    float T[2] __attribute__((aligned(64)));
+    float *restrict E = workspace_take(0, n * 4);
+    if (!E) {
+        return 1;
+    }
+    T[0] = -__builtin_inff();
+    for (i64 i = 0; i < n; i++) {
+        T[0] = max_f32(X[i], T[0]);
+    }
+    T[1] = 0.0f;
+    for (i64 i = 0; i < n; i++) {
+        E[i] = __builtin_expf(X[i] - T[0]);
+        T[1] += E[i];
+    }
+    for (i64 i = 0; i < n; i++) {
+        Y[i] = E[i] / T[1];
+    }
+    workspace_give(0, E);
+    return 0;
+}
+
+/* Frees the memory kept between calls; the kernel may be called again afterwards. */
+void softmax_row_release(void) {
+    for (int slot = 0; slot < 1; slot++) {
+        workspace_enter();
+        workspace_block *block = workspace_free[slot];
+        workspace_free[slot] = 0;
+        workspace_leave();
+        while (block) {
+            workspace_block *next = block->next;
+            free(block);
+            block = next;
+        }
+    }
+}

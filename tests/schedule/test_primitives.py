@@ -1,0 +1,376 @@
+"""Each primitive: what it makes, and every request that it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedule import Schedule, ScheduleError
+from tensorir import parse, te
+
+
+def refused(call, *args, match, **kwargs):
+    """The call is refused with a message that matches, and the schedule is unchanged."""
+    schedule = call.__self__
+    before, trace = str(schedule.func), schedule.trace
+    with pytest.raises(ScheduleError, match=match):
+        call(*args, **kwargs)
+    assert str(schedule.func) == before
+    assert schedule.trace is trace
+
+
+class TestSplit:
+    def test_golden(self, matmul, check, golden):
+        sch = Schedule(matmul())
+        assert sch.split("i", [None, 4]) == ("i_0", "i_1")
+        golden(str(sch.func), "split_imperfect")
+        check(sch)
+
+    @pytest.mark.parametrize("factors", [[2, 3], [7, 1], [1, 6], [None], [3, None], [2, None, 2]])
+    def test_factors(self, matmul, check, factors):
+        sch = Schedule(matmul())
+        sch.split("i", factors)
+        check(sch)
+
+    def test_nested(self, matmul, check):
+        sch = Schedule(matmul(7, 11, 5))
+        _, inner = sch.split("i", [None, 4])
+        sch.split(inner, [None, 3])
+        sch.split("k", [None, 2])
+        check(sch)
+
+    def test_refuses(self, matmul):
+        sch = Schedule(matmul())
+        refused(sch.split, "q", [2, 3], match="no loop 'q'; loops are i, j, k")
+        refused(sch.split, "i", [None, None], match="more than one None")
+        refused(sch.split, "i", [0, 6], match="0 is not a positive integer")
+        refused(sch.split, "i", [2, 2], match="cover 4 of the 6 iterations")
+        refused(sch.split, "i", [], match="no factors")
+        sch.parallel("i")
+        refused(sch.split, "i", [None, 2], match="loop 'i' is parallel")
+
+    def test_stale_name(self, matmul):
+        sch = Schedule(matmul())
+        sch.split("i", [None, 2])
+        refused(sch.split, "i", [None, 2], match="no longer exists: step 1, split, made i_0, i_1")
+
+
+class TestFuse:
+    def test_golden(self, matmul, check, golden):
+        sch = Schedule(matmul())
+        assert sch.fuse("i", "j") == "i_j"
+        golden(str(sch.func), "fuse")
+        check(sch)
+
+    def test_three_and_split_again(self, chain, check):
+        sch = Schedule(chain())
+        loops = sch.get_loops("D")
+        fused = sch.fuse(*loops)
+        sch.split(fused, [None, 7])
+        check(sch)
+
+    def test_undoes_split(self, matmul, check):
+        sch = Schedule(matmul())
+        sch.fuse(*sch.split("i", [2, 3]))
+        check(sch)
+
+    def test_refuses(self, matmul):
+        sch = Schedule(matmul())
+        refused(sch.fuse, match="no loops were given")
+        refused(sch.fuse, "i", "k", match="not directly inside 'i'")
+        refused(sch.fuse, "j", "k", match="'k' is a reduction of block 'C' and 'j' is not")
+        sch.unroll("j")
+        refused(sch.fuse, "i", "j", match="loop 'j' is unrolled")
+
+
+class TestReorder:
+    def test_golden(self, matmul, check, golden):
+        sch = Schedule(matmul())
+        sch.reorder("k", "i")
+        golden(str(sch.func), "reorder")
+        check(sch)
+
+    def test_refuses(self, matmul, conv):
+        sch = Schedule(matmul())
+        refused(sch.reorder, "i", "i", match="named twice")
+        sch = Schedule(conv())
+        refused(sch.reorder, "i", "r", match="not in one nest")
+
+
+class TestLoopKinds:
+    @pytest.mark.parametrize("kind", ["parallel", "vectorize", "unroll"])
+    def test_spatial(self, matmul, check, kind):
+        sch = Schedule(matmul(5, 19, 3))
+        getattr(sch, kind)("j")
+        check(sch)
+
+    def test_golden(self, matmul, check, golden):
+        sch = Schedule(matmul())
+        sch.parallel("i")
+        sch.reorder("k", "j")
+        sch.vectorize("j")
+        sch.unroll("k")
+        golden(str(sch.func), "loop_kinds")
+        check(sch)
+
+    @pytest.mark.parametrize("kind", ["parallel", "vectorize"])
+    def test_refuses_reduction(self, matmul, kind):
+        sch = Schedule(matmul())
+        refused(getattr(sch, kind), "k", match="loop 'k' is a reduction of block 'C'")
+
+    @pytest.mark.parametrize("kind", ["parallel", "vectorize", "unroll"])
+    def test_refuses_twice(self, matmul, kind):
+        sch = Schedule(matmul())
+        getattr(sch, kind)("j")
+        refused(getattr(sch, kind), "j", match="loop 'j' is")
+
+    def test_refuses_nesting(self, matmul):
+        sch = Schedule(matmul())
+        sch.parallel("i")
+        refused(sch.parallel, "j", match="inside the parallel loop 'i'")
+        sch = Schedule(matmul())
+        sch.vectorize("i")
+        refused(sch.vectorize, "j", match="inside the vectorized loop 'i'")
+        sch = Schedule(matmul())
+        sch.vectorize("j")
+        refused(sch.vectorize, "i", match="has the vectorized loop 'j' inside")
+
+    @pytest.mark.parametrize("kind", ["parallel", "vectorize"])
+    def test_refuses_dependence(self, kind):
+        sch = Schedule(parse(SHIFTED))
+        refused(getattr(sch, kind), "i", match="block 'D' uses what block 'B' writes")
+
+    def test_refuses_shared_writes(self):
+        sch = Schedule(parse(SHIFTED.replace("spatial(8, i)", "spatial(8, 0)")))
+        refused(sch.parallel, "i", match="write the same elements of 'B' in block 'B'")
+
+    def test_accepts_private_overlap(self, check):
+        """What neighbouring iterations both compute is private to each of them."""
+        sch = Schedule(TestDecomposeReduction.overlapping())
+        loop = sch.get_loops("D")[0]
+        sch.compute_at("S", loop)
+        sch.parallel(loop)
+        check(sch)
+
+
+SHIFTED = """
+@prim_func
+def shifted(A: f32[8], B: f32[8], D: f32[8]):
+    for i in range(8):
+        with block("B"):
+            vi = spatial(8, i)
+            B[vi] = A[vi] + 1.0
+        with block("D"):
+            vi = spatial(8, i)
+            D[vi] = B[7 - vi]
+"""
+
+
+class TestComputeInline:
+    def test_golden(self, chain, check, golden):
+        sch = Schedule(chain())
+        sch.compute_inline("B")
+        sch.compute_inline("C")
+        golden(str(sch.func), "compute_inline")
+        check(sch)
+
+    def test_padding(self, conv, check):
+        sch = Schedule(conv())
+        sch.compute_inline("pad")
+        check(sch)
+
+    def test_refuses(self, chain, conv):
+        sch = Schedule(chain())
+        refused(sch.compute_inline, "D", match="'D' is an output")
+        refused(sch.compute_inline, "Z", match="no block 'Z'; blocks are B, C, D")
+        sch = Schedule(conv())
+        refused(sch.compute_inline, "conv", match="is a reduction")
+
+    def test_refuses_the_init_of_a_reduction(self, matmul):
+        """Found by the random schedules: the init of a decomposed reduction was inlined."""
+        sch = Schedule(matmul())
+        sch.cache_write("C", 0, "local")
+        init = sch.decompose_reduction("C", "i")
+        refused(sch.compute_inline, init, match="'C_local' is also written by 'C'")
+
+
+class TestComputeAt:
+    def test_golden(self, conv, check, golden):
+        sch = Schedule(conv())
+        outer, _ = sch.split(sch.get_loops("conv")[0], [None, 4])
+        sch.compute_at("pad", outer)
+        golden(str(sch.func), "compute_at")
+        check(sch)
+
+    def test_chain(self, chain, check):
+        sch = Schedule(chain())
+        loop = sch.get_loops("D")[0]
+        sch.compute_at("C", loop)
+        sch.compute_at("B", loop)
+        sch.parallel(loop)
+        check(sch)
+
+    def test_refuses(self, chain, conv):
+        sch = Schedule(chain())
+        loop = sch.get_loops("D")[0]
+        refused(sch.compute_at, "D", loop, match="'D' is an output")
+        refused(
+            sch.compute_at,
+            "B",
+            loop,
+            match="(?s)reader 'C' of 'B' is outside.*loops that cover its readers: i_C, j_C",
+        )
+        refused(sch.compute_at, "C", sch.get_loops("C")[0], match="is already inside")
+        inner = sch.get_loops("D")[1]
+        sch.vectorize(inner)
+        refused(sch.compute_at, "C", inner, match="is vectorized")
+        sch = Schedule(chain())
+        sch.parallel(sch.get_loops("C")[0])
+        refused(sch.compute_at, "C", sch.get_loops("D")[0], match="of block 'C' is parallel")
+
+    def test_refuses_too_early(self, conv):
+        sch = Schedule(conv())
+        sch.reverse_compute_at("relu", sch.get_loops("conv")[0])
+        loop = sch.get_loops("conv")[0]
+        refused(sch.compute_at, "conv", loop, match="is already inside")
+
+
+class TestReverseComputeAt:
+    def test_golden(self, conv, check, golden):
+        sch = Schedule(conv())
+        outer, _ = sch.split(sch.get_loops("conv")[0], [None, 4])
+        sch.reverse_compute_at("relu", outer)
+        golden(str(sch.func), "reverse_compute_at")
+        check(sch)
+
+    def test_refuses_incomplete(self, matmul):
+        sch = Schedule(matmul())
+        copy = sch.cache_write("C", "C", "local")
+        sch.reorder("k", "i", "j")
+        refused(sch.reverse_compute_at, copy, "j", match="'k' is a reduction of block 'C'")
+
+    def test_refuses(self, chain, matmul):
+        sch = Schedule(chain())
+        refused(sch.reverse_compute_at, "D", sch.get_loops("B")[0], match="reads 0 of the buffers")
+        sch = Schedule(matmul())
+        sch.cache_read("C", "A", "local")
+        loop = sch.get_loops("A_local")[0]
+        refused(sch.reverse_compute_at, "C", loop, match="'C' is a reduction")
+
+    def test_refuses_passing_a_producer(self):
+        a = te.placeholder((8,), name="A")
+        b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
+        c = te.compute((8,), lambda i: b[7 - i] * 2.0, name="C")
+        d = te.compute((8,), lambda i: b[i] + c[i], name="D")
+        sch = Schedule(te.create_prim_func([a, d], name="diamond"))
+        refused(sch.reverse_compute_at, "D", "i", match="block 'C', which 'D' reads, runs after")
+
+    def test_refuses_other_places(self):
+        a = te.placeholder((8,), name="A")
+        b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
+        d = te.compute((8,), lambda i: b[7 - i], name="D")
+        sch = Schedule(te.create_prim_func([a, d], name="reverse"))
+        refused(sch.reverse_compute_at, "D", "i", match="at other places than its own variables")
+
+
+class TestCache:
+    def test_read_golden(self, matmul, check, golden):
+        sch = Schedule(matmul())
+        outer, _ = sch.split("j", [None, 4])
+        sch.reorder(outer, "i")
+        copy = sch.cache_read("C", "B", "local")
+        sch.compute_at(copy, outer)
+        golden(str(sch.func), "cache_read")
+        check(sch)
+
+    def test_write_golden(self, matmul, check, golden):
+        sch = Schedule(matmul())
+        copy = sch.cache_write("C", "C", "local")
+        sch.reverse_compute_at(copy, "i")
+        golden(str(sch.func), "cache_write")
+        check(sch)
+
+    def test_refuses(self, matmul, chain):
+        sch = Schedule(matmul())
+        refused(sch.cache_read, "C", "Z", match="'Z' is not among them: block 'C' reads A, B")
+        refused(sch.cache_read, "C", 7, match="no buffer number 7")
+        refused(sch.cache_read, "C", "A", "cloud", match="scope 'cloud' is none of")
+        refused(sch.cache_write, "C", "A", match="'A' is not among them: block 'C' writes C")
+        sch.decompose_reduction("C", "k")
+        refused(sch.cache_write, "C", "C", match="also written by block 'C_init'")
+        sch = Schedule(chain())
+        sch.compute_at("C", sch.get_loops("D")[0])
+        refused(sch.cache_read, "D", "C", match="writes 'C' in the same nest")
+        refused(sch.cache_write, "C", "C", match="reads 'C' in the same nest")
+
+
+class TestDecomposeReduction:
+    @pytest.mark.parametrize("loop", ["i", "j", "k"])
+    def test_everywhere(self, matmul, check, golden, loop):
+        sch = Schedule(matmul())
+        assert sch.decompose_reduction("C", loop) == "C_init"
+        golden(str(sch.func), f"decompose_reduction_{loop}")
+        check(sch)
+
+    def test_refuses(self, matmul, chain):
+        sch = Schedule(matmul())
+        sch.reorder("k", "j")
+        refused(sch.decompose_reduction, "C", "j", match="'k', outside 'j', is a reduction")
+        sch.decompose_reduction("C", "k")
+        refused(sch.decompose_reduction, "C", "k", match="was split off before")
+        sch = Schedule(chain())
+        refused(sch.decompose_reduction, "B", sch.get_loops("B")[0], match="is no reduction")
+        other = Schedule(matmul())
+        other.cache_read("C", "A", "local")
+        refused(other.decompose_reduction, "C", "ax0", match="'ax0' is not around")
+
+    def test_refuses_repeated_instances(self, conv):
+        """Parts computed twice would be added to one init."""
+        sch = Schedule(self.overlapping())
+        loop = sch.get_loops("D")[0]
+        sch.compute_at("S", loop)
+        refused(sch.decompose_reduction, "S", loop, match="repeats instances of block 'S'")
+
+    @staticmethod
+    def overlapping():
+        a = te.placeholder((9, 4), name="A")
+        k = te.reduce_axis(4, name="k")
+        s = te.compute((9,), lambda i: te.sum(a[i, k], axis=k), name="S")
+        d = te.compute((8,), lambda i: s[i] + s[i + 1], name="D")
+        return te.create_prim_func([a, d], name="overlapping")
+
+
+class TestRfactor:
+    @pytest.mark.parametrize("axis", [-1, 0, 1])
+    def test_sum(self, matmul, check, golden, axis):
+        sch = Schedule(matmul())
+        _, inner = sch.split("k", [None, 3])
+        assert sch.rfactor("C", inner, axis) == "C_rf"
+        if axis == -1:
+            golden(str(sch.func), "rfactor")
+        assert sch.numerics == "reassociated"
+        check(sch)
+
+    def test_refuses(self, matmul, conv):
+        sch = Schedule(matmul())
+        refused(sch.rfactor, "C", "k", match="the only one of the reduction")
+        refused(sch.rfactor, "C", "i", match="no reduction loop")
+        _, inner = sch.split("k", [None, 2])
+        refused(sch.rfactor, "C", inner, 5, match="outside rank 3")
+        other = sch.copy()
+        other.unroll("i")
+        refused(other.rfactor, "C", inner, match="loop 'i' is unrolled")
+        sch.decompose_reduction("C", "k_0")
+        refused(sch.rfactor, "C", inner, match="init was split off")
+        sch = Schedule(conv())
+        sch.compute_at("pad", sch.get_loops("conv")[0])
+        outer, _ = sch.split("r", [None, 2])
+        refused(sch.rfactor, "conv", outer, match="not alone in its nest")
+
+    def test_refuses_tuple_reduction(self):
+        a = te.placeholder((4, 6), name="A")
+        k = te.reduce_axis(6, name="k")
+        m = te.compute((4,), lambda i: te.argmax(a[i, k], axis=k), name="M")
+        sch = Schedule(te.create_prim_func([a, m], name="argmax"))
+        block = next(b for b in sch.get_blocks() if sch.state.block(b).is_reduction)
+        _, inner = sch.split(sch.get_loops(block)[-1], [None, 2])
+        refused(sch.rfactor, block, inner, match="known to be associative")

@@ -1,0 +1,104 @@
+"""Random expressions: no conclusion of the analyzer may be wrong at any point."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.tensorir.arith_oracle import (
+    box,
+    conditions,
+    evaluate,
+    index_exprs,
+    restrict,
+    same_value,
+)
+
+from tensorir.arith import Analyzer
+from tensorir.expr import Expr, Var, minimum
+
+I, J, K = (Var(name) for name in "ijk")
+EXTENTS = {I: 5, J: 4, K: 6}
+BOX = box({var: range(extent) for var, extent in EXTENTS.items()})
+INDEX = index_exprs([I, J, K])
+CONDITION = conditions([I, J, K])
+modest = settings(max_examples=300, deadline=None, derandomize=True)
+
+
+def check_bounds(analyzer: Analyzer, e: Expr, env: dict[Var, np.ndarray]) -> None:
+    low, high = analyzer.bounds(e)
+    values = np.broadcast_to(evaluate(e, env), len(env[I]))
+    assert not len(values) or low is None or low <= values.min()
+    assert not len(values) or high is None or values.max() <= high
+
+
+@modest
+@given(INDEX)
+def test_simplify_keeps_the_value(e: Expr) -> None:
+    assert same_value(e, Analyzer(EXTENTS).simplify(e), BOX)
+
+
+@modest
+@given(INDEX)
+def test_simplify_without_ranges_keeps_the_value(e: Expr) -> None:
+    everywhere = box({var: range(-7, 8, 2) for var in EXTENTS})
+    assert same_value(e, Analyzer().simplify(e), everywhere)
+
+
+@modest
+@given(INDEX | CONDITION)
+def test_simplify_is_idempotent(e: Expr) -> None:
+    once = Analyzer(EXTENTS).simplify(e)
+    assert Analyzer(EXTENTS).simplify(once) is once
+
+
+@modest
+@given(CONDITION)
+def test_simplified_conditions_keep_the_truth(cond: Expr) -> None:
+    assert same_value(cond, Analyzer(EXTENTS).simplify(cond), BOX)
+
+
+@modest
+@given(INDEX)
+def test_bounds_hold(e: Expr) -> None:
+    check_bounds(Analyzer(EXTENTS), e, BOX)
+
+
+@modest
+@given(CONDITION)
+def test_prove_never_lies(cond: Expr) -> None:
+    if Analyzer(EXTENTS).prove(cond):
+        assert np.all(evaluate(cond, BOX))
+
+
+@modest
+@given(INDEX, st.integers(1, 8))
+def test_divides_never_lies(e: Expr, k: int) -> None:
+    if Analyzer(EXTENTS).divides(e, k):
+        assert np.all(evaluate(e, BOX) % k == 0)
+
+
+@modest
+@given(CONDITION, INDEX, CONDITION)
+def test_assuming_never_lies(known: Expr, e: Expr, asked: Expr) -> None:
+    env = restrict(BOX, known)
+    analyzer = Analyzer(EXTENTS).assuming(known)
+    check_bounds(analyzer, e, env)
+    assert same_value(e, analyzer.simplify(e), env)
+    assert same_value(asked, analyzer.simplify(asked), env)
+
+
+@modest
+@given(st.integers(1, 4), st.integers(1, 9), INDEX, CONDITION)
+def test_symbolic_extents_never_lie(factor: int, size: int, e: Expr, cond: Expr) -> None:
+    n = Var("n")
+    analyzer = Analyzer()
+    analyzer.bind(I, n)
+    analyzer.bind(J, minimum(factor, n - I))
+    analyzer.bind(K, I + 1)
+    env = box({I: range(size), J: range(factor), K: range(size)})
+    env[n] = np.full(len(env[I]), size)
+    env = restrict(restrict(env, J < n - I), K < I + 1)
+    check_bounds(analyzer, e + n, env)
+    assert same_value(e, analyzer.simplify(e), env)
+    assert same_value(cond, analyzer.simplify(cond), env)

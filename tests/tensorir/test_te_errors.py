@@ -1,0 +1,223 @@
+"""te: what is refused when it is defined, and in which words. One row per error."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorir import te
+from tensorir.errors import TensorIRError, VerifyError
+
+A = te.placeholder((4, 8), name="A")
+V = te.placeholder((8,), name="V")
+I = te.placeholder((4,), "int32", name="I")
+H = te.placeholder((4,), "float16", name="H")
+P = te.placeholder((4,), "bool", name="P")
+N = te.var("n")
+S = te.placeholder((N,), name="S")
+
+
+def k(extent=8, name="k"):
+    return te.reduce_axis(extent, name)
+
+
+def vector(f, size=4):
+    return te.compute((size,), f, name="B")
+
+
+def reducing(f):
+    """A tensor B of rank one whose element is f(i, k)."""
+    axis = k()
+    return vector(lambda i: f(i, axis))
+
+
+def softmax():
+    axis = k()
+    return vector(lambda i: te.exp(A[i, 0]) / te.sum(te.exp(A[i, axis]), axis=axis))
+
+
+def two_axes():
+    r, s = k(), k(name="s")
+    return vector(lambda i: (te.sum(A[i, r], axis=r), te.sum(A[i, s], axis=s)))
+
+
+def nested():
+    r, s = k(), k(name="s")
+    return vector(lambda i: te.sum(te.max(A[i, r], axis=r) * V[s], axis=s))
+
+
+def borrowed():
+    B = te.compute((4,), lambda i: A[i, 0], name="B")
+    return te.compute((4,), lambda j: A[B.op.axis[0], 0], name="C")
+
+
+DEFINITIONS = {
+    "rank": (lambda: A[1], "tensor 'A' has 2 dimensions and is indexed with 1"),
+    "slice": (lambda: A[1, :], "index 1 of tensor 'A' is a slice"),
+    "float index": (lambda: V[0.5], "index 0 of tensor 'V' is .* of type float32"),
+    "bool index": (lambda: V[True], "of type bool; indices are integers"),
+    "not a scalar": (lambda: V + 1.0, "tensor 'V' has 1 dimensions; index it, as in V"),
+    "name": (lambda: te.placeholder((4,), name="a b"), "name 'a b' is not an identifier"),
+    "keyword": (lambda: te.compute((4,), lambda i: 0.0, name="for"), "'for' is not an identifier"),
+    "dtype": (lambda: te.placeholder((4,), "float31"), "unknown dtype 'float31'"),
+    "negative": (lambda: te.placeholder((4, -1), name="X"), "dimension 1 of placeholder 'X' has "
+                 "the negative extent -1"),
+    "float extent": (lambda: te.compute((2.5,), lambda i: 0.0), "extent 2.5 of type float32"),
+    "negative axis": (lambda: k(-2), "reduce axis 'k' has the negative extent -2"),
+    "range": (lambda: te.reduce_axis((1, 4)), "give an extent or \\(0, extent\\)"),
+    "size type": (lambda: te.var("n", "float32"), "size 'n' cannot be float32"),
+    "few arguments": (lambda: te.compute((4, 4), lambda i: 0.0), "has 2 dimensions, and its "
+                      "fcompute takes 1"),
+    "many arguments": (lambda: vector(lambda i, j: 0.0), "has 1 dimensions, and its fcompute "
+                       "takes 2"),
+    "no expression": (lambda: vector(lambda i: ()), "returned no expression"),
+    "not an expression": (lambda: vector(lambda i: "x"), "'x' of type str is not an expression"),
+    "none": (lambda: vector(lambda i: None), "None of type NoneType is not an expression"),
+    "python if": (lambda: vector(lambda i: 1.0 if A[i, 0] > 0.0 else 2.0), "use te.if_then_else"),
+    "dtypes": (lambda: vector(lambda i: A[i, 0] + I[i]), "dtypes float32 and int32"),
+    "half": (lambda: vector(lambda i: H[i] + 1.0), "float16 is a storage type"),
+    "half function": (lambda: vector(lambda i: te.exp(H[i])), "float16 is a storage type"),
+    "function of ints": (lambda: vector(lambda i: te.exp(I[i])), "exp needs floats, not int32"),
+    "function arity": (lambda: te.exp(1.0, 2.0), "exp takes 1 operands, not 2"),
+    "function types": (lambda: te.pow(te.const(1.0, "float32"), te.const(2.0, "float64")),
+                       "operands of pow have dtypes float32 and float64"),
+    "infinity": (lambda: te.infinity("int32"), "int32 has no infinity"),
+    "not at the top": (softmax, "sum in tensor 'B' is not at the top of its expression"),
+    "nested": (nested, "max in tensor 'B' is not at the top"),
+    "reduction in index": (lambda: reducing(lambda i, r: A[te.argmax(V[r], axis=r), 0]),
+                           "argmax in tensor 'B' is not at the top"),
+    "mixed": (lambda: reducing(lambda i, r: (te.sum(A[i, r], axis=r), A[i, 0])),
+              "mixes reductions and plain"),
+    "two axes": (two_axes, "over different axes: \\(k\\) and \\(s\\)"),
+    "free axis": (lambda: reducing(lambda i, r: A[i, r]), "uses the reduce axis 'k' and does not"),
+    "foreign axis": (borrowed, "uses axis 'i', which belongs to another te.compute"),
+    "spatial axis": (lambda: vector(lambda i: te.sum(V[i], axis=i)),
+                     "sum reduces over i, which is not made by te.reduce_axis"),
+    "no axis": (lambda: te.sum(V[0], axis=[]), "sum has no axis"),
+    "axis twice": (lambda: reducing(lambda i, r: te.sum(A[i, r], axis=[r, r])), "reduces twice"),
+    "empty max": (lambda: te.max(V[0], axis=k(0)), "empty max: axis 'k' has extent 0"),
+    "empty min": (lambda: te.min(V[0], axis=k(0)), "empty min"),
+    "empty argmax": (lambda: te.argmax(V[0], axis=k(0)), "empty argmax"),
+    "empty argmin": (lambda: te.argmin(V[0], axis=k(0)), "empty argmin"),
+    "max of one": (lambda: te.max(V[0]), "max needs axis= to reduce, or two operands"),
+    "max of two and axis": (lambda: te.max(V[0], V[1], axis=k()), "reduces one expression, not 2"),
+    "where without axis": (lambda: te.max(V[0], V[1], where=P[0]), "where= of max needs axis="),
+    "where type": (lambda: te.sum(V[0], axis=k(), where=V[0]), "where= of sum is float32"),
+    "sum of bool": (lambda: te.sum(P[0], axis=k()), "sum of bool"),
+    "sum of half": (lambda: te.sum(H[0], axis=k()), "float16 is a storage type"),
+    "argmax of half": (lambda: te.argmax(H[0], axis=k()), "storage type; .* before argmax"),
+    "any of floats": (lambda: te.any(V[0], axis=k()), "needs bool operands"),
+    "identity": (lambda: te.comm_reducer(lambda x, y: x + y, lambda d: te.const(0), "s")(
+        V[0], axis=k()), "identity of s gives int64, and the operands are float32"),
+    "identities": (lambda: te.comm_reducer(lambda x, y: x, lambda d, e: (0.0,), "s")(
+        (V[0], V[1]), axis=k()), "identity of s gives 1 values for 2 operands"),
+    "combiner": (lambda: te.comm_reducer(lambda x, y: x < y, lambda d: 0.0, "s")(V[0], axis=k()),
+                 "combiner of s gives bool"),
+    "combiner tuple": (lambda: te.comm_reducer(lambda x, y: x[0], lambda d, e: (0.0, 0.0), "s")(
+        (V[0], V[1]), axis=k()), "s reduces 2 values .* use a tuple"),
+    "combiner arity": (lambda: te.comm_reducer(lambda x: x, lambda d: 0.0, "s"),
+                       "fcombine of 's' must take two arguments"),
+}
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_definition(name):
+    define, message = DEFINITIONS[name]
+    with pytest.raises(TensorIRError, match=message):
+        define()
+
+
+INDICES = {
+    "above": (lambda: vector(lambda i: V[i + 1], 8), r"index 0 of V\[i \+ 1\] ranges over \[1, 8\],"
+              r" and that dimension has size 8"),
+    "below": (lambda: vector(lambda i: V[i - 1], 8), r"ranges over \[-1, 6\]"),
+    "constant": (lambda: vector(lambda i: A[i, 8]), r"index 1 of A\[i, 8\] ranges over \[8, 8\]"),
+    "negative": (lambda: vector(lambda i: V[-1]), r"ranges over \[-1, -1\]"),
+    "gather": (lambda: vector(lambda i: V[I[i]]), r"can read outside of 'V'"),
+    "reduction": (lambda: reducing(lambda i, r: te.sum(V[i + r], axis=r)), r"\[0, 10\]"),
+    "wrong side": (lambda: vector(lambda i: te.if_then_else(i < 1, V[i - 1], 0.0), 8), "'V'"),
+    "unrelated condition": (
+        lambda: vector(lambda i: te.if_then_else(A[0, 0] < 1.0, V[i], 0.0), 9), r"\[0, 8\]"),
+    "where": (lambda: te.compute((), lambda: _sum_where(lambda r: r < 10)), r"\[0, 9\]"),
+    "symbolic": (lambda: te.compute((N,), lambda i: S[i + 1], name="B"), "that dimension has "
+                 "size n"),
+    "symbolic constant": (lambda: te.compute((1,), lambda i: S[i], name="B"), "size n"),
+    "two sizes": (lambda: te.compute((te.var("m"),), lambda i: S[i], name="B"), "size n"),
+    "inside index": (lambda: vector(lambda i: V[te.clip(I[i + 1], 0, 7)]), "of 'I'"),
+    "other operand of or": (lambda: vector(lambda i: te.any(i < 2, V[i] > 0.0), 9), "'V'"),
+}
+
+
+def _sum_where(condition):
+    axis = k(12)
+    return te.sum(V[axis], axis=axis, where=condition(axis))
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_index_that_can_leave_its_tensor(name):
+    define, message = INDICES[name]
+    with pytest.raises(VerifyError, match=message):
+        define()
+
+
+INSIDE = {
+    "shifted": lambda: vector(lambda i: V[i + 4]),
+    "reversed": lambda: vector(lambda i: V[7 - i], 8),
+    "strided": lambda: reducing(lambda i, r: te.sum(V[(i * 2 + r) % 8], axis=r)),
+    "divided": lambda: te.compute((32,), lambda i: A[i // 8, i % 8]),
+    "guarded": lambda: vector(lambda i: te.if_then_else(i < 8, V[i], 0.0), 20),
+    "guarded twice": lambda: vector(
+        lambda i: te.if_then_else(i < 2, 0.0, te.if_then_else(i >= 10, 1.0, V[i - 2])), 20),
+    "negated": lambda: vector(lambda i: te.if_then_else(~te.any(i < 2, i > 9), V[i - 2], 0.0), 20),
+    "and": lambda: vector(lambda i: te.all(i < 8, V[i] > 0.0), 9),
+    "or": lambda: vector(lambda i: te.any(i >= 8, V[i] > 0.0), 9),
+    "where": lambda: te.compute((), lambda: _sum_where(lambda r: r < 8)),
+    "clip": lambda: vector(lambda i: V[te.clip(i - 3, 0, 7)], 20),
+    "symbolic": lambda: te.compute((N - 1,), lambda i: S[i + 1]),
+    "symbolic reversed": lambda: te.compute((N,), lambda i: S[N - 1 - i]),
+    "symbolic guard": lambda: te.compute(
+        (N + 2,), lambda i: te.if_then_else(te.all(i >= 1, i <= N), S[i - 1], 0.0)),
+    "symbolic tile": lambda: te.compute(
+        (te.ceildiv(N, 4), 4), lambda i, j: te.if_then_else(i * 4 + j < N, S[i * 4 + j], 0.0)),
+    "empty": lambda: te.compute((0,), lambda i: V[i + 100]),
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_index_that_stays_inside(name):
+    INSIDE[name]()
+
+
+def made():
+    return te.compute((4,), lambda i: A[i, 0], name="B")
+
+
+B = made()
+UNBOUND = te.compute((2,), lambda i: te.cast(te.var("q"), "float32"), name="B")
+FUNCTIONS = {
+    "missing": ([B], "tensor 'B' reads placeholder 'A', which is not among the arguments"),
+    "twice": ([A, B, B], "tensor 'B' is given twice"),
+    "placeholder twice": ([A, A, B], "tensor 'A' is given twice"),
+    "only placeholders": ([A, V], "needs an output"),
+    "nothing": ([], "needs an output"),
+    "order": ([A, B, V], "placeholder 'V' comes after the output 'B'"),
+    "not a tensor": ([A, 3], "argument 1 of create_prim_func is 3 of type int"),
+    "one tensor": (B, "takes a list of tensors"),
+    "unknown size": ([UNBOUND], "size 'q' in tensor 'B' is not a dimension of any argument"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_create_prim_func(name):
+    args, message = FUNCTIONS[name]
+    with pytest.raises(TensorIRError, match=message):
+        te.create_prim_func(args)
+
+
+def test_function_name():
+    with pytest.raises(TensorIRError, match="function name '1st' is not an identifier"):
+        te.create_prim_func([A, B], name="1st")
+
+
+def test_tensors_cannot_be_iterated():
+    with pytest.raises(TypeError, match="tensor 'V' is not iterable"):
+        list(V)

@@ -1,0 +1,251 @@
+"""The shape of the project, asserted: who imports whom, how large things get, what is lazy."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("tensorir", "schedule", "backends", "autotune")
+MAY_IMPORT = {
+    "tensorir": {"tensorir"},
+    "schedule": {"tensorir", "schedule"},
+    "backends": {"tensorir", "backends"},
+    "autotune": set(PACKAGES),
+}
+HEAVY = {"cupy", "xgboost", "sklearn", "matplotlib", "rich", "scipy", "pandas"}
+NEEDS_ONLY_NUMPY = "tensorir"
+
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 60
+LONG_TABLES: frozenset[str] = frozenset({"tensorir/expr.py"})
+"""Files that may be longer: tables, and the one grammar that is meant to be read in one piece."""
+LONG_FUNCTIONS: frozenset[str] = frozenset()
+
+SOURCES = sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
+FOLDERS_WITH_TEXT = (*PACKAGES, "tests", "tutorials", "benchmarks", "docs", "tuning_logs")
+
+
+def label(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), label(path))
+
+
+def imports(node: ast.AST) -> Iterator[tuple[str, int]]:
+    """(module, line) of every import below `node`."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.Import):
+            yield from ((alias.name, child.lineno) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, f"relative import in line {child.lineno}"
+            yield child.module or "", child.lineno
+
+
+def imports_at_import_time(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Imports outside of functions and of `if TYPE_CHECKING`."""
+    pending: list[ast.AST] = list(tree.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from imports(node)
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def test_imports_run_one_way():
+    wrong = [
+        f"{label(path)}:{line} imports {module}"
+        for path in SOURCES
+        for module, line in imports(tree_of(path))
+        if module.split(".")[0] in PACKAGES
+        and module.split(".")[0] not in MAY_IMPORT[label(path).split("/")[0]]
+    ]
+    assert not wrong
+
+
+def test_other_packages_are_imported_from_their_roots():
+    wrong = [
+        f"{label(path)}:{line} imports {module}"
+        for path in SOURCES
+        for module, line in imports(tree_of(path))
+        if "." in module
+        and module.split(".")[0] in PACKAGES
+        and module.split(".")[0] != label(path).split("/")[0]
+    ]
+    assert not wrong
+
+
+def test_tensorir_needs_only_numpy():
+    allowed = {*sys.stdlib_module_names, "numpy", "tensorir"}
+    wrong = [
+        f"{label(path)}:{line} imports {module}"
+        for path in SOURCES
+        if label(path).startswith(NEEDS_ONLY_NUMPY)
+        for module, line in imports(tree_of(path))
+        if module.split(".")[0] not in allowed
+    ]
+    assert not wrong
+
+
+def test_heavy_packages_are_imported_by_the_function_that_needs_them():
+    wrong = [
+        f"{label(path)}:{line} imports {module}"
+        for path in SOURCES
+        for module, line in imports_at_import_time(tree_of(path))
+        if module.split(".")[0] in HEAVY
+    ]
+    assert not wrong
+
+
+@pytest.fixture(scope="module")
+def import_run() -> list[str]:
+    """The best of three imports of everything: milliseconds beyond NumPy's, then modules."""
+    code = (
+        "import time, sys, numpy; start = time.perf_counter();"
+        f"import {', '.join(PACKAGES)};"
+        "print((time.perf_counter() - start) * 1000, *sys.modules)"
+    )
+    runs = []
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        runs.append(done.stdout.split())
+    return min(runs, key=lambda words: float(words[0]))
+
+
+def test_importing_everything_loads_nothing_heavy(import_run):
+    assert not {module.split(".")[0] for module in import_run[1:]} & HEAVY
+
+
+def test_importing_everything_is_quick(import_run):
+    assert float(import_run[0]) < 300
+
+
+def test_files_stay_short():
+    lengths = {label(p): len(p.read_text(encoding="utf-8").splitlines()) for p in SOURCES}
+    assert not {
+        name: n for name, n in lengths.items() if n > MAX_FILE_LINES and name not in LONG_TABLES
+    }
+
+
+def test_functions_stay_short():
+    wrong = [
+        f"{label(path)}:{f.lineno} {f.name} has {f.end_lineno - f.lineno + 1} lines"
+        for path in SOURCES
+        for f in functions(tree_of(path))
+        if (f.end_lineno or 0) - f.lineno + 1 > MAX_FUNCTION_LINES
+        and f"{label(path)}:{f.name}" not in LONG_FUNCTIONS
+    ]
+    assert not wrong
+
+
+def primitives() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for path in sorted((ROOT / "schedule" / "primitives").glob("*.py")):
+        for f in functions(tree_of(path)):
+            names = [ast.unparse(d).split("(")[0].split(".")[-1] for d in f.decorator_list]
+            if "primitive" in names:
+                yield path, f
+
+
+def test_there_are_primitives():
+    assert {"split", "fuse", "reorder"} <= {f.name for _, f in primitives()}
+
+
+def test_a_primitive_says_what_it_rewrites_and_requires():
+    wrong = [
+        f"{label(path)}: {f.name} lacks {word!r}"
+        for path, f in primitives()
+        for word in ("rewrite:", "requires:")
+        if word not in (ast.get_docstring(f) or "")
+    ]
+    assert not wrong
+
+
+SEVERAL_PRIMITIVES = frozenset({"schedule/primitives/loop_kind.py"})
+"""parallel, vectorize, unroll and the like: one idea, one row each."""
+
+
+def test_one_primitive_per_file():
+    by_file: dict[str, list[str]] = {}
+    for path, f in primitives():
+        by_file.setdefault(label(path), []).append(f.name)
+    assert not {
+        name: found
+        for name, found in by_file.items()
+        if len(found) > 1 and name not in SEVERAL_PRIMITIVES
+    }
+
+
+def test_every_folder_of_sources_is_packaged():
+    folders = {p.parent for p in SOURCES}
+    assert not [label(f) for f in folders if not (f / "__init__.py").exists()]
+
+
+def test_no_drawer_for_everything():
+    names = {"utils.py", "util.py", "common.py", "misc.py", "helper.py"}
+    assert not [label(p) for p in SOURCES if p.name in names]
+
+
+def test_init_files_only_reexport():
+    allowed = (ast.Import, ast.ImportFrom)
+    wrong = []
+    for path in SOURCES:
+        if path.name != "__init__.py":
+            continue
+        for index, node in enumerate(tree_of(path).body):
+            is_docstring = index == 0 and isinstance(node, ast.Expr)
+            # `exp = FUNCTIONS["exp"]` gives a row of a table its name.
+            is_name = isinstance(node, ast.Assign) and (
+                ast.unparse(node.targets[0]) == "__all__"
+                or isinstance(node.value, (ast.Subscript, ast.Name))
+            )
+            if not (is_docstring or is_name or isinstance(node, allowed)):
+                wrong.append(f"{label(path)}:{node.lineno}")
+    assert not wrong
+
+
+def test_module_docstrings():
+    assert not [label(p) for p in SOURCES if not ast.get_docstring(tree_of(p))]
+
+
+def test_no_paths_of_one_machine():
+    machine_path = re.compile(r"(?<![\w.])/(?:work|home/\w+|root|Users/\w+)/")
+    suffixes = {".py", ".md", ".cfg", ".toml", ".ipynb", ".jsonl", ".txt", ".c", ".h", ".cu"}
+    files = [p for folder in FOLDERS_WITH_TEXT for p in (ROOT / folder).rglob("*")]
+    files += [p for p in ROOT.iterdir() if p.name in ("Makefile", "README.md", "setup.cfg")]
+    wrong = [
+        f"{label(path)}:{number}"
+        for path in files
+        if path.is_file() and (path.suffix in suffixes or path.name == "Makefile")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if machine_path.search(line)
+    ]
+    assert not wrong
+
+
+def test_no_notes_to_self():
+    note = re.compile(r"#\s*(?:TODO|FIXME|XXX|HACK)\b")
+    assert not [label(p) for p in SOURCES if note.search(p.read_text(encoding="utf-8"))]
