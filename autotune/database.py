@@ -35,6 +35,10 @@ MachineLike = str | Machine
 """A machine or its key."""
 
 
+CHECKED, RACED = 1, 2
+"""Values of the column `believed`: a correct trial, and one that was also timed in a race."""
+
+
 @dataclass(frozen=True)
 class SessionSummary:
     """One call of `tune`, as its records show it."""
@@ -100,15 +104,17 @@ class Database:
     ) -> Record | None:
         """The fastest trial whose result was found correct, on exactly this machine and target.
 
+        Times from a race of several candidates go before times that were taken one by one.
+
         `numerics` bounds what the schedule may do to the result: "bitwise" accepts only bitwise
         equal schedules, "reassociated" those too, "mixed" or None any. `explain_miss` tells why
         the answer is None.
         """
         allowed = NUMERICS if numerics is None else NUMERICS[: _rank(numerics) + 1]
         where, values = _where(workload=workload, target=target, machine=machine)
-        where += f" AND believed = 1 AND numerics IN ({', '.join('?' * len(allowed))})"
+        where += f" AND believed > 0 AND numerics IN ({', '.join('?' * len(allowed))})"
         rows = self._select(
-            f"SELECT payload FROM records WHERE {where} ORDER BY median, id LIMIT 1",
+            f"SELECT payload FROM records WHERE {where} ORDER BY believed DESC, median, id LIMIT 1",
             (*values, *allowed),
         )
         return decode(rows[0][0]) if rows else None
@@ -138,6 +144,7 @@ class Database:
     def count_trials(self, workload: WorkloadLike, target: object, machine: MachineLike) -> int:
         """How many trials were made, failed ones included."""
         where, values = _where(workload=workload, target=target, machine=machine)
+        where += f" AND believed != {RACED}"
         return int(self._select(f"SELECT COUNT(*) FROM records WHERE {where}", values)[0][0])
 
     def explain_miss(self, workload: WorkloadLike, target: object, machine: MachineLike) -> str:
@@ -178,8 +185,8 @@ class Database:
         with self._transaction() as connection:
             cursor = connection.execute(
                 "DELETE FROM records WHERE id NOT IN (SELECT id FROM (SELECT id, ROW_NUMBER() OVER"
-                " (PARTITION BY workload, target, machine, numerics ORDER BY median, id) AS place"
-                " FROM records WHERE believed = 1) WHERE place <= ?)",
+                " (PARTITION BY workload, target, machine, numerics ORDER BY believed DESC, median, id) AS place"
+                " FROM records WHERE believed > 0) WHERE place <= ?)",
                 (keep,),
             )
             return cursor.rowcount
@@ -194,7 +201,7 @@ class Database:
             return write_records(path, self.records())
         rows = self._select(
             "SELECT payload FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY workload, target,"
-            " machine, numerics ORDER BY median, id) AS place FROM records WHERE believed = 1)"
+            " machine, numerics ORDER BY believed DESC, median, id) AS place FROM records WHERE believed > 0)"
             " WHERE place = 1 ORDER BY name, workload, target, machine, numerics",
             (),
         )
@@ -237,11 +244,12 @@ class Database:
 
 
 def _row(record: Record) -> tuple[Any, ...]:
-    believed = record.status == "ok" and record.verdict.checked
+    believed = CHECKED if record.status == "ok" and record.verdict.checked else 0
+    believed = RACED if believed and record.is_final else believed
     return (
         record.id, record.time, record.session, record.trial, record.workload.key,
         record.workload.structure, record.workload.name, record.target, record.machine_key,
-        record.status, record.numerics, record.median, int(believed), encode(record),
+        record.status, record.numerics, record.median, believed, encode(record),
     )  # fmt: skip
 
 

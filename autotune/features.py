@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, log2, prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from autotune.footprint import (
 )
 from autotune.nest import BlockNest, nests
 from tensorir import Buffer, ForKind, PrimFunc, TensorIRError, dtype
+
+if TYPE_CHECKING:
+    from schedule import Schedule
 
 FEATURE_SCHEMA = 1
 """Version of the columns: rows of another version are not comparable."""
@@ -168,6 +172,13 @@ def extract(
     row.update(_code(anchor, blocks))
     row.update(_others(anchor, others, machine, home))
     return np.array([row[name] for name in FEATURES], dtype=np.float32)
+
+
+def extractor(
+    vector_bits: int, cores: int, cache_bytes: tuple[int, int, int]
+) -> Callable[[Schedule], np.ndarray]:
+    """`extract` for one machine, as a function of a schedule."""
+    return lambda schedule: extract(schedule.func, vector_bits, cores, cache_bytes)
 
 
 def _analyse(nest: BlockNest, home: dict[Buffer, int], machine: _Machine) -> _Analysed:

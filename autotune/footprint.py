@@ -88,8 +88,8 @@ def _reach(buffer: Buffer, uses: list[Access], depth: int, home: int) -> Reach:
     rows, below, depends = [1] * (depth + 1), [item] * (depth + 1), [False] * depth
     extent = 1
     for dim, size in enumerate(buffer.shape):
-        extent = int_value(size)
-        extent = SYMBOLIC if extent is None else max(extent, 1)
+        known = int_value(size)
+        extent = SYMBOLIC if known is None else max(known, 1)
         last = dim == len(buffer.shape) - 1
         hull, distinct = _suffixes([use.forms[dim] for use in uses], extent, depth, home, depends)
         for level in range(depth + 1):
@@ -162,9 +162,8 @@ def traffic(block: BlockNest, found: Sequence[Reach], level: int) -> int:
 
 def held_bytes(block: BlockNest, found: Sequence[Reach], home: Mapping[Buffer, int]) -> int:
     """Bytes of the intermediates that the block stores to, each as large as its allocation."""
-    return sum(
-        [r.below[min(home[r.buffer], len(block.loops))] for r in found if r.store and r.buffer in home]
-    )
+    stored = [reach for reach in found if reach.store and reach.buffer in home]
+    return sum([r.below[min(home[r.buffer], len(block.loops))] for r in stored])
 
 
 def stride_class(access: Access, depth: int) -> int:

@@ -212,9 +212,7 @@ def _cost(node: Expr) -> int:
     return 0
 
 
-def _access(
-    buffer: Buffer, indices: tuple[Expr, ...], store: bool, env: dict[Var, Form]
-) -> Access:
+def _access(buffer: Buffer, indices: tuple[Expr, ...], store: bool, env: dict[Var, Form]) -> Access:
     return Access(buffer, tuple([form_of(i, env) for i in indices]), store)
 
 

@@ -138,6 +138,12 @@ class Record:
         if not self.id:
             object.__setattr__(self, "id", content_id(self.to_json()))
 
+    @property
+    def is_final(self) -> bool:
+        """Whether the times come from the race at the end of a search, and the trial was stored
+        before: such a record is the better evidence, and no trial of its own."""
+        return bool(self.settings.get("final"))
+
     def to_json(self) -> dict[str, Any]:
         """The record as plain JSON data; `Record.from_json` gives an equal record."""
         data = asdict(self)

@@ -29,7 +29,10 @@ TRIES = 40
 
 
 class Infeasible(TensorIRError):
-    """`Sketch.feasible` may raise this in place of returning False, to say why."""
+    """No candidate satisfies the constraints of a sketch.
+
+    `Sketch.feasible` may raise it in place of returning False, to say why.
+    """
 
 
 @dataclass(frozen=True)
@@ -133,23 +136,21 @@ class Space:
         """
         return self._sketch(candidate).build(self.decisions(candidate))
 
-    def sample(self, rng: random.Random, sketch: str | None = None) -> Candidate:
-        """A random feasible candidate, of `sketch` or of any sketch with equal chances.
+    def sample(self, rng: random.Random, *sketches: str) -> Candidate:
+        """A random feasible candidate, of any of the named sketches (of all) with equal chances.
 
         Raises TensorIRError, with the reasons counted, if none is found in a bounded number of
         draws.
         """
-        if sketch is not None:
-            return self._sample(self._find(sketch), rng)
-        names = list(self.sketches)
+        names = list(sketches or self.sketches)
         refusals: list[str] = []
         while names:
             name = names.pop(rng.randrange(len(names)))
             try:
-                return self._sample(self.sketches[name], rng)
-            except TensorIRError as error:
+                return self._sample(self._find(name), rng)
+            except Infeasible as error:
                 refusals.append(str(error))
-        raise TensorIRError("\n".join(refusals))
+        raise Infeasible("\n".join(refusals))
 
     def _sample(self, sketch: Sketch, rng: random.Random) -> Candidate:
         reasons: Counter[str] = Counter()
@@ -159,7 +160,7 @@ class Space:
             if reason is None:
                 return Candidate(sketch.name, values)
             reasons[reason] += 1
-        raise TensorIRError(
+        raise Infeasible(
             f"sketch {sketch.name!r} has nothing feasible in {sum(reasons.values())} draws "
             f"({histogram(reasons)}); loosen its choices or drop it"
         )

@@ -9,34 +9,41 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from autotune.cost_model import make_cost_model
 from autotune.database import Database
+from autotune.features import extract
 from autotune.machine import Machine as MachineFacts
 from autotune.machine import this_machine
-from autotune.measure import MeasureResult, Measurer, MeasureSettings
+from autotune.measure import Measurer, MeasureResult, MeasureSettings
 from autotune.oracle import make_oracle
 from autotune.progress import Progress, make_progress
 from autotune.records import Record, Workload
 from autotune.result import TuneResult
 from autotune.rules import default_candidate, machine_of, make_space
-from autotune.search import SearchState, search_named
+from autotune.search import STRATEGIES, SearchState
 from autotune.space import Candidate, Space
 from autotune.toolchain import toolchain
 from autotune.work import flops
 from backends import resolve
-from schedule import Schedule, ScheduleError
+from schedule import Schedule, ScheduleError, Trace
 from tensorir import PrimFunc, Target, TensorIRError
+
+DEFAULT_CACHES = {"L1d": 32 << 10, "L2": 1 << 20, "L3": 16 << 20}
+"""Bytes, for a system that does not tell."""
 
 DEFAULT_DATABASE = "tuning_logs/tuning.db"
 BATCH = 8
 """Candidates per batch: small, so that the model learns early."""
 
 FINALISTS = 4
-NO_BEST = "no candidate of {name!r} ran correctly in {trials} trials: {counts}; `tensorir report` lists why"
+NO_BEST = "no candidate of {name!r} ran correctly in {trials} trials ({counts})"
 
 
 @dataclass
@@ -54,6 +61,7 @@ class Session:
     machine: MachineFacts
     work: int | None
     state: SearchState
+    notice: str
     name: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     trials: int = 0
 
@@ -62,6 +70,11 @@ class Session:
         candidate = candidate_of(record)
         if candidate is not None and self.space.contains(candidate):
             self.state.add(candidate, record.median if record.status == "ok" else None)
+
+    def predicted(self, candidate: Candidate) -> float | None:
+        """Seconds that the cost model expects."""
+        row = self.state.features(self.space, candidate)
+        return None if row is None else float(self.state.model.predict(row[None])[0])
 
 
 def tune(
@@ -140,10 +153,21 @@ def _start(
     missing = [v.name for v in func.size_vars if v.name not in (sizes or {})]
     if missing:
         raise TensorIRError(f"sizes={{{missing[0]!r}: ...}} is needed to measure {func.name!r}")
-    settings = settings or MeasureSettings()
+    settings = settings or MeasureSettings(threads=resolved.threads)
+    facts = this_machine()
+    caches = tuple(facts.caches.get(name, size) for name, size in DEFAULT_CACHES.items())
+    bits = resolved.vector_bits or 128
+
+    def features(schedule: Schedule) -> np.ndarray:
+        if numerics == "bitwise" and schedule.numerics != "bitwise":
+            raise ScheduleError("tune", "", "the schedule is not bitwise", None, None, None)
+        return extract(schedule.func, bits, machine.threads, caches)
+
+    model = make_cost_model(cost_model, seed)
+    state = SearchState(model, features, defaults=[default_candidate(space)])
     session = Session(
-        func, resolved, space, db, seed, settings, numerics, Workload.of(func), this_machine(),
-        flops(func), SearchState(space, resolved, cost_model, seed),
+        func, resolved, space, db, seed, settings, numerics, Workload.of(func), facts,
+        flops(func), state, getattr(model, "notice", None) or "",
     )  # fmt: skip
     for record in _trial_records(session):
         session.remember(record)
@@ -173,7 +197,9 @@ def _search(
     session: Session, trials: int, strategy: str, sizes: Mapping[str, int] | None, show: Progress
 ) -> int:
     """Measure until `trials` are stored or nothing new is left; returns how many were measured."""
-    propose = search_named(strategy)
+    if strategy not in STRATEGIES:
+        raise TensorIRError(f"unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
+    propose = STRATEGIES[strategy]
     oracle = make_oracle(session.func, session.settings.seed, sizes)
     before = session.trials
     best = _stored_best(session)
@@ -186,52 +212,34 @@ def _search(
         while session.trials < trials:
             count = min(BATCH, trials - session.trials)
             rng = random.Random(f"{session.seed}:{session.trials}")
-            first = [default_candidate(session.space)] if not session.state.measured else []
-            batch = propose(session.space, session.state, session.state.model, count, rng, first)
-            built = _build(session, batch)
-            if not built:
+            session.state.fit(session.space)
+            batch = propose(session.space, session.state, count, rng)
+            if not batch:
                 break
-            _measure(session, measurer, built, task.advance)
+            _measure(session, measurer, batch, task.advance)
         if session.trials > before:
             task.phase("racing the best")
             _final_race(session, measurer)
     return session.trials - before
 
 
-def _build(
-    session: Session, batch: Sequence[Candidate]
-) -> list[tuple[Candidate, Schedule, float | None]]:
-    """Schedules of the candidates; those that the rules refuse, or numerics forbids, are marked."""
-    built = []
-    for candidate in batch:
-        try:
-            schedule = session.space.build(candidate)
-        except ScheduleError:
-            session.state.reject(candidate)
-            continue
-        if session.numerics == "bitwise" and schedule.numerics != "bitwise":
-            session.state.reject(candidate)
-            continue
-        built.append((candidate, schedule, session.state.predicted(candidate)))
-    return built
-
-
 def _measure(
-    session: Session,
-    measurer: Measurer,
-    built: Sequence[tuple[Candidate, Schedule, float | None]],
-    advance: Any,
+    session: Session, measurer: Measurer, batch: Sequence[Candidate], advance: Callable[..., None]
 ) -> None:
+    """Measure a batch; each trial is stored as soon as it is finished."""
+    schedules = [session.space.build(candidate) for candidate in batch]
+    predicted = [session.predicted(candidate) for candidate in batch]
+
     def store(index: int, result: MeasureResult) -> None:
-        candidate, schedule, predicted = built[index]
         session.trials += 1
-        record = _record(session, candidate, schedule, predicted, result)
+        record = _record(session, batch[index], schedules[index], predicted[index], result)
         session.database.add(record)
         session.remember(record)
         advance(record)
 
-    incumbent = session.state.best_seconds()
-    measurer.measure([s for _, s, _ in built], incumbent=incumbent, on_result=store)
+    ranked = session.state.ranked()
+    incumbent = session.state.measured[ranked[0]] if ranked else None
+    measurer.measure(schedules, incumbent=incumbent, on_result=store)
 
 
 def _record(
@@ -272,9 +280,9 @@ def _final_race(session: Session, measurer: Measurer) -> None:
     finalists = trials[:FINALISTS]
     default = default_candidate(session.space)
     finalists += [r for r in trials[FINALISTS:] if candidate_of(r) == default]
-    schedules = [Schedule(session.func).apply_json(r.trace) for r in finalists]
     if not finalists:
         return
+    schedules = [Schedule(session.func).apply(Trace.from_json(r.trace)) for r in finalists]
     times = measurer.race(schedules)
     for record, schedule, blocks in zip(finalists, schedules, times):
         candidate = candidate_of(record)
@@ -307,6 +315,6 @@ def _result(session: Session, best: Record, measured: int, seconds: float) -> Tu
         seconds=seconds,
         history=tuple(history),
         work=session.work,
-        notice=session.state.notice,
+        notice=session.notice,
         statuses=_statuses(session),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from backends.math_f32 import TEXTS
 from tensorir import dtype as dt
 
 
@@ -91,6 +92,14 @@ FLOAT = {
     "isfinite": Helper("($T x) { return __builtin_isfinite(x); }", "_Bool"),
 }
 
+FLOAT32 = {
+    **FLOAT,
+    **{
+        name: Helper(text, needs=(("exp", ""),) if "exp_f32" in text else (), types=("int32",))
+        for name, text in TEXTS.items()
+    },
+}
+
 # Conversions of storage types go by the bits. _Float16 is used where the compiler has it.
 F16 = {
     "to_f32": Helper(
@@ -169,7 +178,7 @@ def _table(dtype: str) -> dict[str, Helper]:
     if dtype in dt.STORAGE_ONLY:
         return F16 if dtype == "float16" else BF16
     if dt.is_float(dtype):
-        return FLOAT
+        return FLOAT32 if dtype == "float32" else FLOAT
     return UNSIGNED if dt.is_unsigned(dtype) else SIGNED
 
 

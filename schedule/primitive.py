@@ -39,6 +39,11 @@ def _parameters(name: str) -> inspect.Signature:
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
+def parameter_names(name: str) -> list[str]:
+    """The parameters of a primitive in order; none for a name that is no primitive."""
+    return list(_parameters(name).parameters) if name in REGISTRY else []
+
+
 def bind(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Arguments by parameter name, defaults left out; TypeError as Python words it."""
     signature = _parameters(name)

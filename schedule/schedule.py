@@ -14,7 +14,6 @@ from schedule.state import BlockRef, LoopRef, State
 from schedule.trace import Instruction, Trace, output_names
 from tensorir import Block, PrimFunc, TensorIRError, format_func, walk
 
-
 T = TypeVar("T")
 
 

@@ -32,6 +32,16 @@ class Instruction:
         return [self.name, self.args, self.outputs]
 
 
+def _in_order(name: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Arguments in the order of the primitive's parameters; JSON may have sorted them."""
+    from schedule.primitive import parameter_names
+
+    order = parameter_names(name)
+    return {
+        key: args[key] for key in sorted(args, key=lambda k: order.index(k) if k in order else 99)
+    }
+
+
 VARIADIC = "loops"
 """The name of the parameter, of any primitive that has one, that takes any number of values."""
 
@@ -85,7 +95,11 @@ class Trace:
         """Read the list (or its text) that `as_json` made; TensorIRError if it is not one."""
         try:
             rows: Sequence[Any] = json.loads(data) if isinstance(data, str) else data
-            return Trace(tuple(Instruction(name, dict(args), out) for name, args, out in rows))
+            return Trace(
+                tuple(
+                    Instruction(name, _in_order(name, dict(args)), out) for name, args, out in rows
+                )
+            )
         except (ValueError, TypeError) as error:
             raise TensorIRError(f"not a trace: {error}") from error
 

@@ -47,7 +47,7 @@ from tensorir.passes import lower
 from tensorir.printer import format_func, format_stmt
 from tensorir.printer_expr import format_expr
 from tensorir.reduction import split_init
-from tensorir.reference import reference
+from tensorir.reference import reference, reference_with_tolerance
 from tensorir.stmt import (
     Alloc,
     Block,
@@ -150,6 +150,7 @@ __all__ = [
     "parse",
     "parse_expr",
     "reference",
+    "reference_with_tolerance",
     "relax",
     "replace",
     "replace_buffers",

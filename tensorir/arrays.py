@@ -96,9 +96,10 @@ def decode(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
 
 def encode(values: Any, dtype: str) -> np.ndarray[Any, Any]:
     """An array of `dtype` that holds `values`, rounded to nearest even; bfloat16 as uint16 bits."""
-    if dtype != "bfloat16":
-        return np.asarray(values, dt.numpy_dtype(dtype))
-    single = np.asarray(values, np.float32)
+    with np.errstate(over="ignore"):
+        if dtype != "bfloat16":
+            return np.asarray(values, dt.numpy_dtype(dtype))
+        single = np.asarray(values, np.float32)
     bits = single.view(np.uint32)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     return np.where(np.isnan(single), 0x7FC0, rounded).astype(np.uint16)

@@ -310,7 +310,7 @@ class Emitter:
         return f"{self.expr(e.base, above=8)} + lane * {self.expr(e.stride, above=10)}", 9
 
     def expr_broadcast(self, e: Broadcast) -> tuple[str, int]:
-        return self.expr(e.a), ATOM
+        return self.expr(e.a, above=UNARY), ATOM
 
 
 def _cells(buffer: Buffer) -> tuple[Expr, ...]:

@@ -34,31 +34,38 @@ class _Scope:
     guarded: bool = False
     seen: set[Expr] = field(default_factory=set)
     loops: Analyzer | None = None
-    """In a block: what is known of the loops around it, its predicate included."""
+    """Around an outermost block: what is known of its loops, its predicate included."""
+    conds: tuple[Expr, ...] = ()
+    """The conditions assumed since the block began."""
 
-    def assuming(self, cond: Expr) -> _Scope:
-        loops = self.loops and self.loops.assuming(self.in_loops(cond))
-        known = self.analyzer.assuming(cond)
-        return replace(self, analyzer=known, guarded=True, seen=set(), loops=loops)
+    def assuming(self, cond: Expr, *, memory: bool = False) -> _Scope:
+        known = self.analyzer.assuming(cond, memory=memory)
+        conds = (*self.conds, cond)
+        return replace(self, analyzer=known, guarded=True, seen=set(), conds=conds)
 
-    def in_loops(self, e: Expr) -> Expr:
-        """`e`, of block variables, as an expression of the loops."""
-        return substitute(e, {it.var: it.binding for it in self.iters})
+    def holds_in_loops(self, index: Expr, size: Expr) -> bool:
+        """Whether `index` stays within [0, size) for the values that the loops give the block.
+
+        The predicate can exclude values that the extents of the block's variables allow.
+        """
+        if self.loops is None or index.dtype != dt.INDEX:
+            return False
+        bindings = {it.var: it.binding for it in self.iters}
+        loops, value = self.loops, substitute(index, bindings)
+        for cond in self.conds:
+            loops = loops.assuming(substitute(cond, bindings))
+        return _inside(value, size, _bounds(value, loops), loops)
 
     def knowing(self, analyzer: Analyzer) -> _Scope:
         return replace(self, analyzer=analyzer, seen=set())
 
     def inside(self, block: Block) -> _Scope:
-        """The scope of the body of `block`, which knows the variables of blocks only.
-
-        Where they do not suffice (the predicate can exclude values that are in the extents), the
-        loops around an outermost block are asked.
-        """
+        """The scope of the body of `block`, which speaks of the variables of blocks only."""
         iters = (*self.iters, *block.iters)
         analyzer = _sizes(self.func)
         for it in iters:
             analyzer = _with_var(analyzer, it.var, it.extent)
-        loops = None if self.block else self.analyzer.assuming(block.predicate)
+        loops = self.analyzer.assuming(block.predicate) if self.block is None else None
         return _Scope(analyzer, self.func, block, iters, loops=loops)
 
 
@@ -153,10 +160,8 @@ def _access(verb: str, buffer: Buffer, indices: tuple[Expr, ...], scope: _Scope)
         if scope.block is None:
             wrong = _outside(size, bounds)
         else:
-            wrong = not _inside(index, size, bounds, scope.analyzer)
-            if wrong and scope.loops is not None and index.dtype == dt.INDEX:
-                value = scope.in_loops(index)
-                wrong = not _inside(value, size, _bounds(value, scope.loops), scope.loops)
+            inside = _inside(index, size, bounds, scope.analyzer)
+            wrong = not inside and not scope.holds_in_loops(index, size)
         if wrong:
             where = "the function" if scope.block is None else f"block {scope.block.name!r}"
             raise VerifyError(

@@ -25,7 +25,7 @@ from tensorir.expr import (
 )
 from tensorir.func import PrimFunc
 from tensorir.intrin import MATH
-from tensorir.stmt import Block, For, If, Let, Store
+from tensorir.stmt import Block, For, ForKind, If, Let, Store
 from tensorir.visit import stmt_exprs, walk, walk_exprs
 
 
@@ -35,15 +35,14 @@ def check_types(func: PrimFunc) -> None:
     for buffer in (*func.params, *func.buffers):
         _shape(buffer)
     for stmt in walk(func.body):
-        for e in stmt_exprs(stmt):
-            if e not in seen:
-                for node in walk_exprs(e):
-                    if node not in seen:
-                        seen.add(node)
-                        _node(node)
         rule = _STATEMENTS.get(type(stmt))
         if rule is not None:
             rule(stmt)
+        for e in stmt_exprs(stmt):
+            new = [node for node in walk_exprs(e) if node not in seen] if e not in seen else []
+            seen.update(new)
+            for node in reversed(new):  # operands before operations: the smaller thing is named
+                _node(node)
 
 
 def _require(condition: bool, text: str) -> None:
@@ -146,13 +145,17 @@ def _extent(owner: str, var: Var, extent: Expr) -> None:
     value = int_value(extent)
     _require(value is None or value >= 0, f"{owner} has the negative extent {value}")
     _require(
-        var.dtype == extent.dtype and dt.is_int(extent.dtype) and dt.lanes(extent.dtype) == 1,
+        var.dtype == extent.dtype == dt.INDEX,
         f"{owner} is {var.dtype} and its extent {extent!r} is {extent.dtype}; both are {dt.INDEX}",
     )
 
 
 def _for(s: For) -> None:
     _extent(f"loop {s.name!r}", s.var, s.extent)
+    _require(
+        (s.thread is not None) == (s.kind is ForKind.THREAD),
+        f"loop {s.name!r} is {s.kind} with thread {s.thread!r}; loops of kind thread have one",
+    )
 
 
 def _condition(owner: str, cond: Expr) -> None:

@@ -59,7 +59,6 @@ def load_cost_model(path: str | Path, draft: Draft = analytic) -> CostModel:
             rows, times = stored["rows"], stored["times"]
             about = json.loads(str(stored["about"]))
             kind, seed, schema = about["kind"], about["seed"], about["schema"]
-            sketches = about["sketches"]
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise TensorIRError(f"{str(path)!r} is not a cost model: {error}") from error
     if schema != FEATURE_SCHEMA:
@@ -68,5 +67,5 @@ def load_cost_model(path: str | Path, draft: Draft = analytic) -> CostModel:
             "fit a new model"
         )
     model = make_cost_model(kind, seed, draft)
-    model.fit(rows, list(times), sketches)
+    model.fit(rows, list(times))
     return model

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
+from zlib import crc32
 
 import numpy as np
 
@@ -41,12 +42,7 @@ class CostModel(Protocol):
     notice: str | None
     """Something the user should know, such as that a better library is missing."""
 
-    def fit(
-        self,
-        features: np.ndarray,
-        seconds: Sequence[float | None],
-        sketches: Sequence[str] | None = None,
-    ) -> None:
+    def fit(self, features: np.ndarray, seconds: Sequence[float | None]) -> None:
         """Learn from scratch from these trials; None, inf and nan mark failures."""
 
     def predict(self, features: np.ndarray) -> np.ndarray:
@@ -76,35 +72,26 @@ class ResidualModel:
         self._regressor: Regressor | None = None
         self._offset = 0.0
         self._trust = 0.0
-        self._sketches: dict[str, float] = {}
-        self._data: tuple[np.ndarray, np.ndarray, tuple[str, ...]] | None = None
+        self._data: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def samples(self) -> int:
         """Successful trials that the model was fitted to."""
         return 0 if self._data is None else len(self._data[1])
 
-    def fit(
-        self,
-        features: np.ndarray,
-        seconds: Sequence[float | None],
-        sketches: Sequence[str] | None = None,
-    ) -> None:
+    def fit(self, features: np.ndarray, seconds: Sequence[float | None]) -> None:
         """Learn from scratch; the fastest trials weigh most, failures are left out.
 
-        Raises TensorIRError where the numbers of rows, seconds and sketches differ.
+        Raises TensorIRError where the numbers of rows and seconds differ.
         """
         rows = np.asarray(features, dtype=np.float32)
         rows = rows.reshape(0, 0) if rows.size == 0 else np.atleast_2d(rows)
-        names = tuple(sketches) if sketches is not None else ("",) * len(seconds)
-        if not len(rows) == len(seconds) == len(names):
-            raise TensorIRError(
-                f"{len(rows)} rows, {len(seconds)} times and {len(names)} sketches do not match"
-            )
+        if len(rows) != len(seconds):
+            raise TensorIRError(f"{len(rows)} rows and {len(seconds)} times do not match")
         times = np.array([np.nan if s is None else s for s in seconds], dtype=np.float64)
         good = np.isfinite(times) & (times > 0)
         rows, times = rows[good], times[good]
-        self._data = (rows, times, tuple(n for n, ok in zip(names, good) if ok))
+        self._data = (rows, times)
         self._regressor, self._offset, self._trust = None, 0.0, 0.0
         if not len(times):
             return
@@ -130,13 +117,8 @@ class ResidualModel:
 
     def save(self, path: str | Path) -> None:
         """Write what `load` needs: the trials and the settings, not the regressor, as .npz."""
-        rows, times, names = self._data or (np.zeros((0, 0), np.float32), np.zeros(0), ())
-        about = {
-            "kind": self.kind,
-            "seed": self.seed,
-            "schema": FEATURE_SCHEMA,
-            "sketches": names,
-        }
+        rows, times = self._data or (np.zeros((0, 0), np.float32), np.zeros(0))
+        about = {"kind": self.kind, "seed": self.seed, "schema": FEATURE_SCHEMA}
         with open(path, "wb") as file:
             np.savez_compressed(file, rows=rows, times=times, about=np.array(json.dumps(about)))
 
@@ -150,14 +132,11 @@ class RandomModel:
         self.seed = seed
         self.notice: str | None = None
 
-    def fit(
-        self,
-        features: np.ndarray,
-        seconds: Sequence[float | None],
-        sketches: Sequence[str] | None = None,
-    ) -> None:
+    def fit(self, features: np.ndarray, seconds: Sequence[float | None]) -> None:
         """Learns nothing."""
 
     def predict(self, features: np.ndarray) -> np.ndarray:
-        """Uniform in (0, 1], the same for the same rows and seed."""
-        return 1.0 - np.random.default_rng([self.seed, len(features)]).random(len(features))
+        """Between 0 and 1 for each row, the same for the same row and seed."""
+        rows = np.asarray(features, dtype=np.float32)
+        salt = self.seed.to_bytes(8, "little", signed=True)
+        return np.array([(crc32(salt + row.tobytes()) + 1) / 2**32 for row in rows])

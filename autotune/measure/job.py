@@ -23,7 +23,7 @@ import numpy as np
 
 from autotune.measure.guard import GuardedArray
 from autotune.measure.reference import Reference
-from tensorir import TensorIRError
+from tensorir import TensorIRError, dtype
 
 KEPT_KERNELS = 32
 ERROR_CHARS = 4000
@@ -182,8 +182,12 @@ class Job:
     def _guarded(self) -> list[GuardedArray]:
         if self._arrays is None:
             data = self._data()
-            known = {**data.expected, **data.inputs}
-            self._arrays = [GuardedArray.copy_of(known[name]) for name in data.names]
+            self._arrays = [
+                GuardedArray.copy_of(data.inputs[name])
+                if name in data.inputs
+                else GuardedArray(data.expected[name].shape, dtype.numpy_dtype(data.dtypes[name]))
+                for name in data.names
+            ]
         return self._arrays
 
     def _values(self) -> Sequence[np.ndarray]:

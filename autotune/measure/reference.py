@@ -99,17 +99,23 @@ def draw_inputs(
 
 
 def make_reference(
-    func: PrimFunc, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
+    func: PrimFunc,
+    inputs: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray],
+    tolerance: Mapping[str, np.ndarray] | None = None,
 ) -> Reference:
-    """The reference with these inputs and these results of the unscheduled program."""
+    """The reference with these inputs and these results of the unscheduled program.
+
+    Without `tolerance`, one is estimated from the results and the length of the reductions.
+    """
     length = _reduction_length(func)
-    tolerance = {
+    tolerance = tolerance or {
         b.name: _tolerance(func, b, as_comparable(outputs[b.name], b.dtype), length)
         for b in func.outputs
     }
     names = tuple(p.name for p in func.params)
     types = {p.name: p.dtype for p in func.params}
-    return Reference(names, types, dict(inputs), dict(outputs), tolerance)
+    return Reference(names, types, dict(inputs), dict(outputs), dict(tolerance))
 
 
 def concrete_shape(buffer: Buffer, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
@@ -128,8 +134,11 @@ def concrete_shape(buffer: Buffer, sizes: Mapping[str, int] | None = None) -> tu
 
 
 def as_comparable(values: np.ndarray, kind: str) -> np.ndarray:
-    """The values as float64, or as wide integers, so that a difference cannot overflow."""
-    if kind == "bfloat16":
+    """The values as float64, or as wide integers, so that a difference cannot overflow.
+
+    A bfloat16 is given by its bits, as kernels hold it, or by its value, as the oracle does.
+    """
+    if kind == "bfloat16" and values.dtype == np.uint16:
         values = (values.astype(np.uint32) << 16).view(np.float32)
     if kind == "bool":
         return values.view(np.uint8).astype(np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice, product
 
 from autotune.choices import Choice
@@ -60,30 +61,23 @@ def _sketch(base: Schedule, plans: Sequence[Plan]) -> Sketch:
         return all(plan.feasible(values) for plan in plans)
 
     name = "+".join(f"{plan.group.block}:{plan.name}" for plan in plans)  # type: ignore[attr-defined]
-    return PlannedSketch(name, tuple(choices), build, feasible, plans)
+    return PlannedSketch(name, tuple(choices), build, feasible, tuple(plans))
 
 
+@dataclass(frozen=True, eq=False)
 class PlannedSketch(Sketch):
-    """A sketch made of plans; it knows its default values."""
+    """A sketch made of plans, which know good values of their choices."""
 
-    def __init__(
-        self,
-        name: str,
-        choices: tuple[Choice, ...],
-        build: Callable[[Values], Schedule],
-        feasible: Callable[[Values], bool],
-        plans: Sequence[Plan],
-    ) -> None:
-        super().__init__(name, choices, build, feasible)
-        self.plans = plans
+    plans: tuple[Plan, ...] = ()
 
-    def default(self) -> dict[str, object]:
-        return {k: v for plan in self.plans for k, v in plan.default().items()}
+    def default(self) -> tuple[object, ...]:
+        """A value for each choice that needs no tuning."""
+        values = {name: value for plan in self.plans for name, value in plan.default().items()}
+        return tuple(values[choice.name] for choice in self.choices)
 
 
 def default_candidate(space: Space) -> Candidate:
     """The candidate that needs no tuning: the first sketch with its default values."""
-    sketch = space.sketches[0]
+    sketch = next(iter(space.sketches.values()))
     assert isinstance(sketch, PlannedSketch)
-    values = sketch.default()
-    return Candidate(sketch.name, tuple(values[c.name] for c in sketch.choices))
+    return Candidate(sketch.name, sketch.default())

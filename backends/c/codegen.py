@@ -11,12 +11,13 @@ gcc 12: accumulators in an output stay in registers this way, and are stored in 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from backends.c.memory import MemoryEmitter
 from backends.c.workspace import workspace_text
-from backends.cstyle import ADD, UNARY
 from backends.errors import BuildError
+from backends.expressions import ADD, UNARY
 from backends.names import c_identifier
 from backends.sharing import SharedLoad
 from tensorir import (
@@ -99,7 +100,7 @@ class CEmitter(MemoryEmitter):
     # The whole text
 
     def text(self) -> str:
-        self.type(dt.INDEX)
+        self.type_name(dt.INDEX)
         self.stmt(self.func.body)
         before, after = workspace_text(self.slots, f"{self.name}_release")
         kernel = "\n".join([f"{self.signature()} {{", *self.lines, f"{self.indent}return 0;", "}"])
@@ -108,7 +109,7 @@ class CEmitter(MemoryEmitter):
 
     def header(self) -> str:
         outputs = self.func.outputs
-        lines = [f"/* {self.name}, generated for {self.target}", ""]
+        lines = [f"/* {self.name}, generated for {replace(self.target, features=())}", ""]
         for buffer in self.func.params:
             way = "writes" if buffer in outputs else "reads"
             lines.append(f"   {way} {self.names.of(buffer)}: {_shape(buffer)}")
@@ -126,7 +127,7 @@ class CEmitter(MemoryEmitter):
     def signature(self) -> str:
         outputs = self.func.outputs
         params = [self.parameter(b, b in outputs) for b in self.func.params]
-        params += [f"{self.type(v.dtype)} {self.names.of(v)}" for v in self.func.size_vars]
+        params += [f"{self.type_name(v.dtype)} {self.names.of(v)}" for v in self.func.size_vars]
         return self.head(f"int {self.name}", params)
 
     def head(self, name: str, params: list[str]) -> str:
@@ -139,7 +140,7 @@ class CEmitter(MemoryEmitter):
 
     def parameter(self, buffer: Buffer, written: bool) -> str:
         const = "" if written else "const "
-        return f"{const}{self.type(buffer.dtype)} *restrict {self.names.of(buffer)}"
+        return f"{const}{self.type_name(buffer.dtype)} *restrict {self.names.of(buffer)}"
 
     # Loops
 
@@ -170,7 +171,7 @@ class CEmitter(MemoryEmitter):
     def shared_loop(self, s: For, call: str, may_fail: bool) -> None:
         if self.target.threads != 1:
             self.line(f"#pragma omp parallel for {self.clauses(s, may_fail)}")
-        var, index = self.names.of(s.var), self.type(s.var.dtype)
+        var, index = self.names.of(s.var), self.type_name(s.var.dtype)
         head = f"for ({index} {var} = 0; {var} < {self.expr(s.extent, ADD)}; {var}++)"
         self.line(head)
         self.line(f"{self.indent}{call}")
@@ -193,7 +194,7 @@ class CEmitter(MemoryEmitter):
         """Print the body of `s` as a function; its name, arguments, and whether it can fail."""
         buffers, variables, written = free_names(s)
         params = [self.parameter(b, b in written) for b in buffers]
-        params += [f"const {self.type(v.dtype)} {self.names.of(v)}" for v in variables]
+        params += [f"const {self.type_name(v.dtype)} {self.names.of(v)}" for v in variables]
         function = self.names.fresh(f"{self.name}_{self.names.of(s.var)}")
         outer = self.lines, self.depth, self.taken, self.named, self.slots
         self.lines, self.depth, self.taken, self.named = [], 1, [], {}
@@ -206,13 +207,14 @@ class CEmitter(MemoryEmitter):
         end = [f"{self.indent}return 0;"] if may_fail else []
         self.functions.append("\n".join([head, *self.lines, *end, "}"]))
         self.lines, self.depth, self.taken, self.named, _ = outer
-        return function, [self.names.of(thing) for thing in (*buffers, *variables)], may_fail
+        names = [*map(self.names.of, buffers), *map(self.names.of, variables)]
+        return function, names, may_fail
 
     # Buffers
 
     def stmt_alloc(self, s: Alloc) -> None:
         (size,) = s.buffer.const_shape or (None,)
-        name, element = self.names.of(s.buffer), self.type(s.buffer.dtype)
+        name, element = self.names.of(s.buffer), self.type_name(s.buffer.dtype)
         item = dt.itemsize(s.buffer.dtype)
         if size is not None and size * item <= self.stack_bytes:
             self.line(f"{element} {name}[{max(size, 1)}] __attribute__((aligned(64)));")

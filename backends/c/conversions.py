@@ -6,8 +6,8 @@ from string import Template
 
 from backends.c.native import float16
 from backends.c.vectors import VectorEmitter
-from backends.cstyle import ADD, ATOM, COMPARE, UNARY, Text
-from tensorir import Broadcast, Cast
+from backends.expressions import ADD, ATOM, COMPARE, UNARY, Text
+from tensorir import Broadcast, Cast, Expr
 from tensorir import dtype as dt
 
 _FROM_BF16 = Template("return (f32x$L)(__builtin_convertvector(x, u32x$L) << 16);")
@@ -21,6 +21,9 @@ u32x$L u = (u32x$L)x, nan = (u32x$L)(x != x);
 
 class ConversionEmitter(VectorEmitter):
     """Adds the conversions to the emitter of vectors."""
+
+    def expr_vector(self, e: Expr) -> Text:
+        return self.vector_cast(e) if isinstance(e, Cast) else super().expr_vector(e)
 
     def vector_cast(self, e: Cast) -> Text:
         source, goal = e.a.dtype, e.dtype

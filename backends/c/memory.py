@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backends.c.conversions import ConversionEmitter
-from backends.cstyle import ATOM, COMPARE, UNARY, Text
+from backends.expressions import ATOM, COMPARE, UNARY, Text
 from tensorir import Buffer, Expr, Load, Ramp, Store, int_value
 from tensorir import dtype as dt
 
@@ -19,7 +19,7 @@ class MemoryEmitter(ConversionEmitter):
         attributes = f"vector_size({size}), aligned({alignment}), may_alias"
         self.declarations.setdefault(
             f"{name}_u",
-            f"typedef {self.type(dt.element(stored))} {name}_u __attribute__(({attributes}));",
+            f"typedef {self.type_name(dt.element(stored))} {name}_u __attribute__(({attributes}));",
         )
         self.declarations.setdefault("LOAD", "#define LOAD(T, p) ((T)*(const T##_u *)(p))")
         self.declarations.setdefault("STORE", "#define STORE(T, p, v) (*(T##_u *)(p) = (v))")
@@ -31,20 +31,21 @@ class MemoryEmitter(ConversionEmitter):
             return super().expr_load(e)
         (index,) = e.indices
         vector = self.memory_type(e.dtype)
-        if is_contiguous(index):
-            text = f"LOAD({vector}, &{self.element(buffer, (index.base,))})"
+        base = contiguous_base(index)
+        if base is not None:
+            text = f"LOAD({vector}, &{self.element(buffer, (base,))})"
         else:
             text = self.gather(vector, buffer, index, lanes)
         return (f"{text} != 0", COMPARE) if dt.is_bool(e.dtype) else (text, ATOM)
 
     def gather(self, vector: str, buffer: Buffer, index: Expr, lanes: int) -> str:
-        pointer = f"const {self.type(buffer.dtype)} *p"
+        pointer = f"const {self.type_name(buffer.dtype)} *p"
         if isinstance(index, Ramp):
-            params, lane = f"{pointer}, {self.type(dt.INDEX)} step", "p[i * step]"
+            params, lane = f"{pointer}, {self.type_name(dt.INDEX)} step", "p[i * step]"
             name = f"load_strided_{vector}"
             args = f"&{self.element(buffer, (index.base,))}, {self.expr(index.stride)}"
         else:
-            params, lane = f"{pointer}, {self.type(index.dtype)} at", "p[at[i]]"
+            params, lane = f"{pointer}, {self.type_name(index.dtype)} at", "p[at[i]]"
             name = f"gather_{vector}"
             args = f"{self.names.of(buffer)}, {self.expr(index)}"
         name = self.indexed_name(name, buffer, index)
@@ -69,19 +70,20 @@ class MemoryEmitter(ConversionEmitter):
             value = self.splat(s.value, width)[0]
         else:
             value = self.expr(s.value)
-        if is_contiguous(index):
-            self.line(f"STORE({vector}, &{self.element(s.buffer, (index.base,))}, {value});")
+        base = contiguous_base(index)
+        if base is not None:
+            self.line(f"STORE({vector}, &{self.element(s.buffer, (base,))}, {value});")
         else:
             self.scatter(vector, s.buffer, index, width, value)
 
     def scatter(self, vector: str, buffer: Buffer, index: Expr, lanes: int, value: str) -> None:
-        pointer = f"{self.type(buffer.dtype)} *p"
+        pointer = f"{self.type_name(buffer.dtype)} *p"
         if isinstance(index, Ramp):
-            params, lane = f"{pointer}, {self.type(dt.INDEX)} step", "p[i * step]"
+            params, lane = f"{pointer}, {self.type_name(dt.INDEX)} step", "p[i * step]"
             name = "store_strided"
             args = f"&{self.element(buffer, (index.base,))}, {self.expr(index.stride)}"
         else:
-            params, lane = f"{pointer}, {self.type(index.dtype)} at", "p[at[i]]"
+            params, lane = f"{pointer}, {self.type_name(index.dtype)} at", "p[at[i]]"
             name = "scatter"
             args = f"{self.names.of(buffer)}, {self.expr(index)}"
         name = self.indexed_name(f"{name}_{vector}", buffer, index)
@@ -93,6 +95,6 @@ class MemoryEmitter(ConversionEmitter):
         self.line(f"{name}({args}, {value});")
 
 
-def is_contiguous(index: Expr) -> bool:
-    """Whether a vector index names neighbouring elements."""
-    return isinstance(index, Ramp) and int_value(index.stride) == 1
+def contiguous_base(index: Expr) -> Expr | None:
+    """The first of the neighbouring elements that a vector index names; None where it is none."""
+    return index.base if isinstance(index, Ramp) and int_value(index.stride) == 1 else None

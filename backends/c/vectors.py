@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from backends.c.native import Native, extremum
-from backends.cstyle import ATOM, MUL, OR, TERNARY, UNARY, CStyleEmitter, Text
+from backends.cstyle import CStyleEmitter
+from backends.expressions import ATOM, MUL, OR, TERNARY, UNARY, Text
 from tensorir import (
     BinOp,
     Broadcast,
@@ -50,13 +51,13 @@ class VectorEmitter(CStyleEmitter):
         base, lanes = dt.element(dtype), dt.lanes(dtype)
         name = f"{dt.SHORT[base]}x{lanes}"
         if name not in self.declarations:
-            element = self.type(base)
+            element = self.type_name(base)
             size = f"vector_size({dt.itemsize(dtype)})"
             self.declarations[name] = f"typedef {element} {name} __attribute__(({size}));"
         return name
 
-    def type(self, dtype: str) -> str:
-        return super().type(dtype) if dt.lanes(dtype) == 1 else self.vector_type(dtype)
+    def type_name(self, dtype: str) -> str:
+        return super().type_name(dtype) if dt.lanes(dtype) == 1 else self.vector_type(dtype)
 
     def mask_type(self, bits: int, lanes: int) -> str:
         return self.vector_type(f"int{bits}x{lanes}")
@@ -64,7 +65,7 @@ class VectorEmitter(CStyleEmitter):
     def value_type(self, e: Expr) -> str:
         if is_mask(e):
             return self.mask_type(self.mask_bits(e), dt.lanes(e.dtype))
-        return self.type(e.dtype)
+        return self.type_name(e.dtype)
 
     def stmt_let(self, s: Let) -> None:
         if is_mask(s.value):
@@ -89,8 +90,6 @@ class VectorEmitter(CStyleEmitter):
             return self.ramp(e)
         if isinstance(e, Not):
             return f"~{self.expr(e.a, UNARY)}", UNARY
-        if isinstance(e, Cast):
-            return self.vector_cast(e)
         if isinstance(e, Select):
             return self.vector_select(e)
         if isinstance(e, Call):
@@ -129,7 +128,7 @@ class VectorEmitter(CStyleEmitter):
                 return f"({self.vector_type(dtype)}){{0}}", ATOM
         vector = self.vector_type(dtype)
         name = f"splat_{vector}"
-        element = self.type(dt.element(dtype))
+        element = self.type_name(dt.element(dtype))
         copies = ", ".join(["x"] * lanes)
         self.declarations.setdefault(
             name, f"{self.inline} {vector} {name}({element} x) {{ return ({vector}){{{copies}}}; }}"
@@ -137,7 +136,7 @@ class VectorEmitter(CStyleEmitter):
         return f"{name}({text})", ATOM
 
     def ramp(self, e: Ramp) -> Text:
-        vector, element = self.vector_type(e.dtype), self.type(e.base.dtype)
+        vector, element = self.vector_type(e.dtype), self.type_name(e.base.dtype)
         name = f"ramp_{vector}"
         steps = f"({vector}){{{', '.join(map(str, range(e.lanes)))}}}"
         self.declarations.setdefault(

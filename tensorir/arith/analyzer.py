@@ -110,6 +110,8 @@ class Analyzer:
         found = self._exprs.get(e)
         if found is None:
             found = self._exprs[e] = self._simplify(e)
+            if found is not e:
+                found = self._exprs[e] = self.simplify(found)
         return found
 
     def bounds(self, e: Expr) -> Range:

@@ -245,6 +245,10 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
             whole = times(an.divmod("//", x, c), c)
             if whole.terms and form.is_multiple_part(whole, t):
                 return _reordered(form, form.without(atom).plus(whole, -t).plus(x, t))
+            other = None if c.terms else _congruent_quotient(form, x, c.const, t)
+            if other is not None:
+                rest = form.without(atom).without(other)
+                return _reordered(form, rest.plus(plain_form(other.a), t))
         elif not c.terms and t % c.const == 0:
             k = -t // c.const
             if form.is_multiple_part(x, k):
@@ -253,6 +257,19 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
             known = an.facts.ranges.get(BinOp("%", atom.a, Const(c.const, dt.INDEX)))
             if known is not None and known[0] is not None and known[0] == known[1]:
                 return form.without(atom).plus(x, -k).shifted(k * known[0])
+    return None
+
+
+def _congruent_quotient(form: Linear, x: Linear, c: int, t: int) -> BinOp | None:
+    """The atom y // c with coefficient t*c and y = x modulo c, so that y % c is x % c."""
+    for atom, coef in form.terms.items():
+        if coef != t * c or not isinstance(atom, BinOp) or atom.op != "//":
+            continue
+        if int_value(atom.b) != c:
+            continue
+        gap = plain_form(atom.a).minus(x)
+        if gap.const % c == 0 and not any(k % c for k in gap.terms.values()):
+            return atom
     return None
 
 

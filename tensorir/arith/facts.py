@@ -92,26 +92,24 @@ def learn(an: Analyzer, form: Linear, depth: int = _DEPTH) -> None:
     if not step:
         return
     form = Linear({a: c // step for a, c in form.terms.items()}, form.const // step)
-    for simpler in _without_extrema(form):
-        if len(simpler.terms) == 1:
-            atom, sign = next(iter(simpler.terms.items()))
-            bound = (-simpler.const, None) if sign > 0 else (None, simpler.const)
-            tighten(an, atom, bound, depth)
-        else:
-            _learn_sum(an, simpler, depth)
+    parts = _without_extremum(form)
+    if parts:
+        for part in parts:
+            learn(an, part, depth)
+    elif len(form.terms) == 1:
+        atom, sign = next(iter(form.terms.items()))
+        tighten(an, atom, (-form.const, None) if sign > 0 else (None, form.const), depth)
+    else:
+        _learn_sum(an, form, depth)
 
 
-def _without_extrema(form: Linear) -> list[Linear]:
+def _without_extremum(form: Linear) -> list[Linear]:
     """min(a, b) + rest >= 0 says the same as a + rest >= 0 and b + rest >= 0; max likewise."""
     for atom, coef in form.terms.items():
         if isinstance(atom, BinOp) and atom.op == ("min" if coef > 0 else "max"):
             rest = form.without(atom)
-            return [
-                found
-                for side in (atom.a, atom.b)
-                for found in _without_extrema(rest.plus(plain_form(side), coef))
-            ]
-    return [form]
+            return [rest.plus(plain_form(side), coef) for side in (atom.a, atom.b)]
+    return []
 
 
 def _learn_sum(an: Analyzer, form: Linear, depth: int) -> None:

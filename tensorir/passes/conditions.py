@@ -15,21 +15,22 @@ Solved = dict[Expr, tuple[Range, Range]]
 """Conditions, with the ranges in which they hold surely and possibly."""
 
 
-def comparisons(stmt: Stmt) -> dict[Expr, list[Loops]]:
+def comparisons(stmt: Stmt, of_values: bool = True) -> dict[Expr, list[Loops]]:
     """Every `<` and `<=` of indices in `stmt`, with the loops of `stmt` around each occurrence.
 
-    Comparisons that read memory are left out: what they read may change.
+    Comparisons that read memory are left out: what they read may change. Without `of_values`
+    only the conditions of Ifs count.
     """
     found: dict[Expr, list[Loops]] = {}
-    _comparisons(stmt, {}, found, {})
+    _comparisons(stmt, {}, found, None if not of_values else {})
     return found
 
 
 def _comparisons(
-    stmt: Stmt, inner: Loops, found: dict[Expr, list[Loops]], memo: dict[Expr, list[Expr]]
+    stmt: Stmt, inner: Loops, found: dict[Expr, list[Loops]], memo: dict[Expr, list[Expr]] | None
 ) -> None:
-    for e in stmt_exprs(stmt):
-        for condition in _in_expr(e, memo):
+    for e in stmt_exprs(stmt) if memo is not None or isinstance(stmt, If) else ():
+        for condition in _in_expr(e, {} if memo is None else memo):
             found.setdefault(condition, []).append(inner)
     if isinstance(stmt, For):
         inner = {**inner, stmt.var: stmt.extent}

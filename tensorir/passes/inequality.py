@@ -10,6 +10,9 @@ from tensorir.arith.linear import Linear, of_atom, to_expr
 from tensorir.expr import BinOp, Const, Expr, Not, Var, int_value
 from tensorir.visit import variables
 
+Limit = Expr | int | None
+"""A constant, an expression, or None: unbounded."""
+
 Bounds = Callable[[Expr], tuple["int | None", "int | None"]]
 
 
@@ -21,8 +24,8 @@ class Range:
     """
 
     term: Expr
-    low: Expr | int | None
-    high: Expr | int | None
+    low: Limit
+    high: Limit
 
     def const(self, extent: int) -> tuple[int, int] | None:
         """The range within [0, extent) as integers; None where a limit is symbolic."""
@@ -45,20 +48,22 @@ class Range:
             for a, b in ((self.low, other.low), (self.high, other.high), (self.term, other.term))
         )
 
-    def covers(self, first: Expr | int | None, last: Expr | int | None) -> bool:
-        """Whether every value from `first` to `last` is in the range; None is unbounded."""
-        below = self.low is None or _at_most(self.low, first)
-        return below and (self.high is None or last is not None and _at_most(last + 1, self.high))
+    def covers(self, low: Limit, high: Limit) -> bool:
+        """Whether all of [low, high) is in the range."""
+        below = self.low is None or _at_most(self.low, low)
+        return below and (self.high is None or _at_most(high, self.high))
 
-    def misses(self, first: Expr | int | None, last: Expr | int | None) -> bool:
-        """Whether no value from `first` to `last` is in the range."""
-        if self.low is not None and last is not None and _at_most(last + 1, self.low):
+    def misses(self, low: Limit, high: Limit) -> bool:
+        """Whether nothing of [low, high) is in the range."""
+        if self.low is not None and _at_most(high, self.low):
             return True
-        return self.high is not None and first is not None and _at_most(self.high, first)
+        return self.high is not None and _at_most(self.high, low)
 
 
-def _at_most(a: Expr | int | None, b: Expr | int | None) -> bool:
-    return a is b or isinstance(a, int) and isinstance(b, int) and a <= b
+def _at_most(a: Limit, b: Limit) -> bool:
+    if isinstance(a, int) and isinstance(b, int):
+        return a <= b
+    return a is b and a is not None
 
 
 def linear(e: Expr) -> Linear:

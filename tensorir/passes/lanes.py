@@ -21,8 +21,10 @@ from tensorir.expr import (
     Var,
     binary,
     int_value,
+    maximum,
+    minimum,
 )
-from tensorir.visit import children, rebuild, walk_exprs
+from tensorir.visit import children, rebuild, transform
 
 
 class NotVectorizable(Exception):
@@ -96,20 +98,25 @@ class Lanes:
         raise NotVectorizable
 
     def _select(self, e: Select, cond: Expr, a: Expr, b: Expr) -> Expr:
-        if dt.lanes(cond.dtype) == 1:
-            return Select(cond, self.widened(a), self.widened(b))
-        # Both sides are evaluated in all lanes.
-        if not all(map(self._harmless, (*walk_exprs(e.a), *walk_exprs(e.b)))):
-            raise NotVectorizable
+        if dt.lanes(cond.dtype) > 1:  # both sides are evaluated in all lanes
+            memo: dict[Expr, Expr] = {}
+            a, b = (self.expr(transform(side, self._harmless, memo)) for side in (e.a, e.b))
         return Select(cond, self.widened(a), self.widened(b))
 
-    def _harmless(self, e: Expr) -> bool:
-        """Whether `e` can be evaluated for every value of the variables around it."""
-        if isinstance(e, Load):
-            index, size = e.indices[0], e.buffer.shape[0]
-            return self.analyzer.prove(0 <= index) and self.analyzer.prove(index < size)
-        divides = isinstance(e, BinOp) and e.op in ("//", "%")
-        return not divides or bool(int_value(e.b))  # type: ignore[attr-defined]
+    def _harmless(self, e: Expr) -> Expr | None:
+        """`e` where its value is not wanted: a load from some element that exists."""
+        if isinstance(e, BinOp) and e.op in ("//", "%") and not int_value(e.b):
+            raise NotVectorizable
+        if not isinstance(e, Load):
+            return None
+        index, last = e.indices[0], e.buffer.shape[0] - 1
+        if not self.analyzer.prove(0 <= last):
+            raise NotVectorizable
+        if not self.analyzer.prove(0 <= index):
+            index = maximum(index, 0)
+        if not self.analyzer.prove(index <= last):
+            index = minimum(index, last)
+        return Load(e.buffer, (index,))
 
     def _ramp(self, e: BinOp, a: Expr, b: Expr) -> Expr | None:
         """`a op b` of index vectors as a ramp, or as a scalar; None where it is neither."""

@@ -32,8 +32,9 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
         ("place_buffers", lambda f: place_buffers(f, whole_globals=on_gpu)),
         ("partition_loops", partition_loops),
         ("flatten_buffers", flatten_buffers),
-        ("vectorize", lambda f: vectorize(f, bits)),
         ("unroll", unroll),
+        ("vectorize", lambda f: vectorize(f, bits)),
+        ("unroll_chunks", unroll),
         ("vector_locals", vector_locals),
         ("simplify", simplify),
     ]

@@ -9,10 +9,11 @@ from tensorir.arith import Analyzer
 from tensorir.expr import FALSE, TRUE, Const, Expr, Var, convert, maximum, minimum
 from tensorir.func import PrimFunc
 from tensorir.passes.conditions import Loops, Solved, comparisons, decided, guards, largest
-from tensorir.passes.inequality import Range, solve
+from tensorir.passes.inequality import Limit, Range, solve
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
-from tensorir.stmt import For, ForKind, If, Seq, Stmt, Store, replace, seq
-from tensorir.visit import child_stmts, map_children, variables, walk
+from tensorir.passes.unroll import code_size
+from tensorir.stmt import For, ForKind, If, Seq, Stmt, replace, seq
+from tensorir.visit import map_children, variables, walk
 
 COPIES = 8
 """Copies that may be made of the body of one nest, altogether."""
@@ -20,12 +21,8 @@ COPIES = 8
 STATEMENTS = 600
 """Straight-line statements that the copies of one nest should have, altogether."""
 
-Limit = Expr | int | None
-Between = tuple[Limit, Limit]
-"""Both limits belong to it; None is unbounded."""
-
-Limits = dict[Expr, Between]
-"""Terms of a loop variable, and what they stay within."""
+Limits = dict[Expr, tuple[Limit, Limit]]
+"""Terms of a loop variable, with the range [low, high) in which they stay."""
 
 
 def partition_loops(func: PrimFunc) -> PrimFunc:
@@ -49,17 +46,6 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
         analyzer.bind_range(size, 0, None)
     partition = _Partition(analyzer, frozenset(func.size_vars))
     return with_body(func, partition.visit(func.body, {}, None))
-
-
-def code_size(stmt: Stmt) -> int:
-    """About how many stores are left when loops are unrolled and vectorized."""
-    if isinstance(stmt, Store):
-        return 1
-    below = sum(map(code_size, child_stmts(stmt)))
-    if isinstance(stmt, For) and stmt.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):
-        extent = stmt.const_extent or 1
-        below *= extent if stmt.kind is ForKind.UNROLLED else -(-extent // 16)
-    return below
 
 
 @dataclass
@@ -164,6 +150,9 @@ class _Partition:
         Conditions are gone in the piece that is run most.
         """
         mine = {c: sure for c, (sure, _) in solved.items() if sure.term is loop.var}
+        if loop.kind is ForKind.VECTORIZED:  # a choice of values is left to the lanes
+            ifs = comparisons(loop.body, of_values=False)
+            mine = {c: sure for c, sure in mine.items() if c in ifs}
         extent = loop.const_extent
         if extent is not None and any(not sure.free for sure in mine.values()):
             found = largest(mine, extent)
@@ -181,7 +170,8 @@ class _Partition:
             middle = self.analyzer.simplify(minimum(maximum(high, 0), loop.extent))
             marks = [zero, zero, middle, loop.extent]
         parts = [n for n in range(3) if marks[n] is not marks[n + 1]]
-        if not 1 < len(parts) <= copies:
+        innermost = extent is not None and not any(isinstance(s, For) for s in walk(loop.body))
+        if not 1 < len(parts) <= (max(copies, 3) if innermost else copies):
             return None
         least = max(1, copies // 4) if extent is not None else 1
         pieces = []
@@ -189,7 +179,7 @@ class _Partition:
             body = replace_exprs(loop.body, dict.fromkeys(true, TRUE)) if n == 1 else loop.body
             length = self.analyzer.simplify(marks[n + 1] - marks[n])
             piece = self.segment(replace(loop, body=body), marks[n], length)
-            pieces.append((piece, copies - least * (len(parts) - 1) if n == 1 else least))
+            pieces.append((piece, max(1, copies - least * (len(parts) - 1)) if n == 1 else least))
         return pieces
 
     def choose(
@@ -205,8 +195,7 @@ class _Partition:
         for sure, _ in self.solved(loop, body, outer).values():
             if not (stays or sure.term is not loop.var) or not sure.free <= self.sizes:
                 continue
-            most = limits.get(sure.term) or self.bounds(sure.term, {loop.var: loop.extent})
-            split = _split(sure, *most)
+            split = _split(sure, *(limits.get(sure.term) or self.whole(sure.term, loop)))
             if split is None or isinstance(body, If) and body.cond is split[0]:
                 continue
             test, here, there = split
@@ -215,6 +204,11 @@ class _Partition:
             tail = self.narrowed(loop, body, outer, least, {**limits, sure.term: there})
             return If(test, main, None if is_nothing(tail) else tail)
         return self.visit(body, within, copies)
+
+    def whole(self, term: Expr, loop: For) -> tuple[Limit, Limit]:
+        """All that `term` can be in `loop`."""
+        low, high = self.bounds(term, {loop.var: loop.extent})
+        return low, None if high is None else high + 1
 
     def narrowed(self, loop: For, body: Stmt, outer: Loops, copies: int, limits: Limits) -> Stmt:
         """`body` where the terms that are keys of `limits` are known to stay within them."""
@@ -226,34 +220,28 @@ class _Partition:
             elif given is not None and possible.misses(*given):
                 known[condition] = FALSE
         for term, (low, high) in limits.items():
-            if isinstance(low, int) and low == high:
+            if isinstance(low, int) and isinstance(high, int) and low + 1 == high:
                 known[term] = Const(low, term.dtype)
         return self.choose(loop, replace_exprs(body, known), outer, copies, limits)
 
 
-def _split(sure: Range, low: Limit, high: Limit) -> tuple[Expr, Between, Between] | None:
-    """The test that puts a term within [low, high] into `sure` at one end, and what it then knows.
+def _split(
+    sure: Range, low: Limit, high: Limit
+) -> tuple[Expr, tuple[Limit, Limit], tuple[Limit, Limit]] | None:
+    """A test that puts a term of [low, high) in `sure`, as far as one of its ends goes.
 
-    None where the range holds always, or too seldom to be worth a body of its own.
+    With what is known where it holds, and where it does not. None where it holds always, or too
+    seldom to be worth a body of its own.
     """
-    if sure.high is not None:
-        last: Limit = sure.high - 1
-        if isinstance(last, int) and isinstance(low, int) and isinstance(high, int):
-            if not _worth(last - low + 1, high - low + 1):
-                return None
-        elif last is high:
-            return None
-        return sure.term < sure.high, (low, last), (sure.high, high)
-    if sure.low is None:
-        return None
-    first = sure.low
-    if isinstance(first, int) and isinstance(low, int) and isinstance(high, int):
-        if not _worth(high - first + 1, high - low + 1):
-            return None
-    elif first is low:
-        return None
-    return convert(first) <= sure.term, (first, high), (low, first - 1)
+    if sure.high is not None and _worth(low, sure.high, high):
+        return sure.term < sure.high, (low, sure.high), (sure.high, high)
+    if sure.low is not None and _worth(high, sure.low, low):
+        return convert(sure.low) <= sure.term, (sure.low, high), (low, sure.low)
+    return None
 
 
-def _worth(part: int, whole: int) -> bool:
-    return part < whole <= 2 * part
+def _worth(start: Limit, mark: Limit, end: Limit) -> bool:
+    """Whether the part from `start` to `mark` is most of what lies between `start` and `end`."""
+    if isinstance(start, int) and isinstance(mark, int) and isinstance(end, int):
+        return abs(end - start) <= 2 * abs(mark - start) < 2 * abs(end - start)
+    return mark is not end and mark is not start

@@ -95,7 +95,7 @@ def _depth(uses: list[Access]) -> int:
             used = variables(condition)
             # Not written in some iterations of the loops around, and read all the same.
             if used and used <= outer.keys() and any(condition not in r.conditions for r in reads):
-                depth = min(depth, *(outer[v] for v in used))  # type: ignore[index]
+                depth = min(depth, *(outer[v] for v in used))
     return depth
 
 
@@ -116,7 +116,7 @@ def _region(uses: list[Access], depth: int, analyzer: Analyzer) -> list[Interval
         for write in writes[1:]:
             other = _relaxed(write, n, depth, analyzer)
             both = interval is not None and other is not None
-            interval = union(interval, other, analyzer) if both else None  # type: ignore[arg-type]
+            interval = union(interval, other, analyzer) if both else None
         if interval is not None and depth > 0:
             for read in uses:
                 if read.is_write or read.guarded or read.conditions:

@@ -9,11 +9,11 @@ from tensorir.stmt import For, ForKind, Seq, Stmt, Store, seq
 from tensorir.visit import child_stmts, map_children
 
 LIMIT = 1024
-"""The most stores that a nest of expanded loops may have."""
+"""The most statements that a nest of expanded loops may have."""
 
 
 def unroll(func: PrimFunc) -> PrimFunc:
-    """Expand unrolled loops of constant extent, innermost first, up to LIMIT stores.
+    """Expand unrolled loops of constant extent, innermost first, up to LIMIT statements.
 
     Longer ones stay, and are left to the C compiler.
     """
@@ -24,7 +24,7 @@ def _unroll(stmt: Stmt) -> Stmt:
     result = map_children(stmt, _unroll)
     if isinstance(result, For) and result.kind is ForKind.UNROLLED:
         extent = result.const_extent
-        if extent is not None and extent * _stores(result.body) <= LIMIT:
+        if extent is not None and extent * code_size(result.body) <= LIMIT:
             return expand(result, extent)
     return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
 
@@ -36,5 +36,12 @@ def expand(loop: For, extent: int) -> Stmt:
     return seq(*copies) if copies else NOTHING
 
 
-def _stores(stmt: Stmt) -> int:
-    return isinstance(stmt, Store) + sum(map(_stores, child_stmts(stmt)))
+def code_size(stmt: Stmt) -> int:
+    """About how many stores are left when loops are unrolled and vectorized."""
+    if isinstance(stmt, Store):
+        return 1
+    below = sum(map(code_size, child_stmts(stmt)))
+    if isinstance(stmt, For) and stmt.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):
+        extent = stmt.const_extent or 1
+        below *= extent if stmt.kind is ForKind.UNROLLED else -(-extent // 16)
+    return below

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tensorir import dtype as dt
-from tensorir.expr import Cast, Const, Expr, Load, Var
+from tensorir.expr import FALSE, TRUE, Cast, Const, Expr, Load, Var
 from tensorir.func import PrimFunc
+from tensorir.passes.conditions import comparisons
+from tensorir.passes.inequality import solve
 from tensorir.passes.lanes import Lanes, NotVectorizable
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
@@ -24,8 +26,9 @@ def vectorize(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
                                          ->            A[ramp(j * 4, 1, 4)] * broadcast(2.0, 4)
                                                C[ramp(20, 1, 2)] = ...
 
-    Lanes are counted with the widest type in memory. What cannot be a vector, such as a store
-    whose index does not depend on the loop, runs lane by lane. Requires that flatten_buffers ran.
+    Lanes are counted with the widest type in memory. Where only some lanes may load (padding),
+    the others load an element that exists, and the vector is gathered. What cannot be a vector,
+    such as a sum over the loop itself, runs lane by lane. Requires that flatten_buffers ran.
     """
     loops = [s for s in walk(func.body) if isinstance(s, For) and s.kind is ForKind.VECTORIZED]
     if not loops:
@@ -50,20 +53,34 @@ class _Vectorize:
         if extent is None or any(isinstance(s, Alloc) for s in walk(loop.body)):
             return replace(loop, kind=ForKind.SERIAL)
         lanes = max(2, self.vector_bits // _widest(loop.body))
+        conditions = [c for c in comparisons(loop.body) if loop.var in variables(c)]
         pieces: list[Stmt] = []
-        chunks, done = extent // lanes, extent // lanes * lanes
-        if chunks == 1:
-            pieces.append(self.piece(loop, Const(0, dt.INDEX), lanes))
-        elif chunks:
+        done = 0
+        if not conditions and extent >= 2 * lanes or extent // lanes > MOST_CHUNKS:
+            chunks = extent // lanes
+            done = chunks * lanes
             body = self.piece(loop, loop.var * lanes, lanes)
             kind = ForKind.UNROLLED if chunks <= MOST_CHUNKS else ForKind.SERIAL
             pieces.append(replace(loop, extent=Const(chunks, dt.INDEX), kind=kind, body=body))
         while done < extent:
             while lanes > extent - done:
                 lanes //= 2
-            pieces.append(self.piece(loop, Const(done, dt.INDEX), lanes))
+            known = {c: self.decide(c, loop.var, done, done + lanes) for c in conditions}
+            body = replace_exprs(loop.body, {c: e for c, e in known.items() if e is not None})
+            pieces.append(self.piece(replace(loop, body=body), Const(done, dt.INDEX), lanes))
             done += lanes
         return seq(*pieces)
+
+    def decide(self, condition: Expr, var: Var, low: int, high: int) -> Expr | None:
+        """The truth of `condition` for `var` in [low, high), whatever the others are."""
+        others = dict.fromkeys(variables(condition) - {var})
+        ranges = solve(condition, var, others, self.analyzer.bounds)
+        if ranges is None or ranges[0].term is not var:
+            return None
+        sure, possible = ranges
+        if sure.covers(low, high):
+            return TRUE
+        return FALSE if possible.misses(low, high) else None
 
     def piece(self, loop: For, base: Expr, lanes: int) -> Stmt:
         """The iterations [base, base + lanes) of `loop` at once."""

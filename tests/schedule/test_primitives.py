@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from schedule import Schedule, ScheduleError
-from tensorir import parse, te
+from schedule import Schedule, ScheduleError, Trace
+from tensorir import TensorIRError, parse, te
 
 
 def refused(call, *args, match, **kwargs):
@@ -374,3 +376,80 @@ class TestRfactor:
         block = next(b for b in sch.get_blocks() if sch.state.block(b).is_reduction)
         _, inner = sch.split(sch.get_loops(block)[-1], [None, 2])
         refused(sch.rfactor, block, inner, match="known to be associative")
+
+
+class TestTrace:
+    def test_sorted_json_keeps_argument_order(self, matmul):
+        """Records store JSON with sorted keys."""
+        sch = Schedule(matmul())
+        sch.split("i", [None, 2])
+        stored = json.loads(json.dumps(sch.trace.as_json(), sort_keys=True))
+        assert Trace.from_json(stored).as_python() == sch.trace.as_python()
+        assert sch.trace.as_python() == "sch.split('i', factors=[None, 2])  # -> i_0, i_1"
+
+    @pytest.mark.parametrize("text", ["sch.split(x, [2])", "x = 1", "sch.melt('i')", "[1"])
+    def test_bad_python(self, text):
+        with pytest.raises(TensorIRError, match=r"trace|no primitive"):
+            Trace.from_python(text)
+
+    @pytest.mark.parametrize("text", ["{}x", "[1]", '[["split"]]'])
+    def test_bad_json(self, text):
+        with pytest.raises(TensorIRError, match="not a trace"):
+            Trace.from_json(text)
+
+    def test_replay_on_another_program(self, matmul, chain):
+        sch = Schedule(matmul())
+        sch.split("k", [None, 2])
+        other = Schedule(chain())
+        before = other.func
+        with pytest.raises(ScheduleError, match=r"step 1, split.*no loop 'k'"):
+            other.apply(sch.trace)
+        assert other.func is before
+
+    def test_replay_with_other_names(self, matmul):
+        sch = Schedule(matmul())
+        sch.split("i", [None, 2])
+        again = Schedule(sch.func)
+        again.fuse("i_0", "i_1")
+        with pytest.raises(ScheduleError, match="no loop 'i'"):
+            again.apply(sch.trace)
+
+    def test_undo_and_copy(self, matmul):
+        sch = Schedule(matmul())
+        first = sch.func
+        sch.split("i", [None, 2])
+        other = sch.copy()
+        other.unroll("j")
+        sch.undo()
+        assert sch.func is first and len(sch.trace) == 0
+        assert len(other.trace) == 2
+        with pytest.raises(ScheduleError, match="only 0 steps"):
+            sch.undo()
+
+    def test_error_shows_place_and_steps(self, matmul):
+        sch = Schedule(matmul())
+        sch.split("i", [None, 2])
+        with pytest.raises(ScheduleError) as caught:
+            sch.parallel("k")
+        text = str(caught.value)
+        assert text.startswith("parallel('k'): loop 'k' is a reduction of block 'C'\n")
+        assert ">>>" in text and "for" in text.split(">>>")[1]
+        assert "after: split('i', factors=[None, 2]) -> i_0, i_1" in text
+        assert caught.value.headline.count("\n") == 0
+
+
+class TestNumerics:
+    @pytest.mark.parametrize(
+        ("steps", "expected"),
+        [
+            ([("reorder", "k", "i")], "bitwise"),
+            ([("split", "k", [None, 2])], "bitwise"),
+            ([("split", "k", [None, 2]), ("reorder", "k_1", "k_0")], "reassociated"),
+            ([("split", "k", [None, 2]), ("rfactor", "C", "k_1")], "reassociated"),
+        ],
+    )
+    def test_class(self, matmul, steps, expected):
+        sch = Schedule(matmul())
+        for name, *args in steps:
+            getattr(sch, name)(*args)
+        assert sch.numerics == expected

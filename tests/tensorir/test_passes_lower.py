@@ -54,7 +54,7 @@ def check(text: str, bits: int = 128, **sizes: int) -> PrimFunc:
     return lowered
 
 
-FLAT = ("flatten_buffers", "vectorize", "unroll", "vector_locals", "simplify")
+FLAT = ("flatten_buffers", "unroll", "vectorize", "unroll_chunks", "vector_locals", "simplify")
 
 
 def matmul(n: int, m: int, k: int, tile: tuple[int, int, int], kinds: tuple[str, ...]) -> str:

@@ -7,8 +7,8 @@ import pytest
 
 from tensorir import te
 from tensorir.expr import Const, Load, Var
-from tensorir.intrin import MATH
 from tensorir.interpret import interpret
+from tensorir.intrin import MATH
 from tensorir.stmt import IterKind
 from tensorir.visit import blocks
 
@@ -107,8 +107,8 @@ def test_tensor_attributes():
 
 
 def test_indices_become_int64():
-    A, I = te.placeholder((4,), name="A"), te.placeholder((4,), "int32", name="I")
-    load = A[I[2]]
+    A, J = te.placeholder((4,), name="A"), te.placeholder((4,), "int32", name="J")
+    load = A[J[2]]
     assert isinstance(load, Load) and load.indices[0].dtype == "int64"
 
 
@@ -255,7 +255,12 @@ def test_any_and_all():
 
 @pytest.mark.parametrize(
     ("reduce", "dtype", "expected"),
-    [(te.sum, "float32", 0), (te.prod, "int32", 1), (te.any, "bool", False), (te.all, "bool", True)],
+    [
+        (te.sum, "float32", 0),
+        (te.prod, "int32", 1),
+        (te.any, "bool", False),
+        (te.all, "bool", True),
+    ],
 )
 def test_reductions_over_nothing_give_the_identity(reduce, dtype, expected):
     A = te.placeholder((2, 0), dtype, name="A")
@@ -320,7 +325,8 @@ def test_comm_reducer_of_a_tuple():
     logsum = te.comm_reducer(combine, lambda t0, t1: (te.min_value(t0), 0.0), name="logsum")
     A = te.placeholder((3, 8), name="A")
     k = te.reduce_axis(8)
-    M, S = te.compute((3,), lambda i: logsum((A[i, k], te.const(1.0, "float32")), axis=k), name="T")
+    one = te.const(1.0, "float32")
+    M, S = te.compute((3,), lambda i: logsum((A[i, k], one), axis=k), name="T")
     a = normal(3, 8)
     m, s = run([A], [M, S], a)
     np.testing.assert_allclose(m, a.max(1))
@@ -338,13 +344,13 @@ def test_padding_and_conditions():
 
 
 def test_gather_with_clip_or_condition():
-    A, I = te.placeholder((5,), name="A"), te.placeholder((4,), "int32", name="I")
-    B = te.compute((4,), lambda i: A[te.clip(I[i], 0, 4)], name="B")
+    A, J = te.placeholder((5,), name="A"), te.placeholder((4,), "int32", name="J")
+    B = te.compute((4,), lambda i: A[te.clip(J[i], 0, 4)], name="B")
     C = te.compute(
-        (4,), lambda i: te.if_then_else(te.all(I[i] >= 0, I[i] < 5), A[I[i]], -1.0), name="C"
+        (4,), lambda i: te.if_then_else(te.all(J[i] >= 0, J[i] < 5), A[J[i]], -1.0), name="C"
     )
     a, index = normal(5), np.array([0, 4, 9, -3], "int32")
-    b, c = run([A, I], [B, C], a, index)
+    b, c = run([A, J], [B, C], a, index)
     np.testing.assert_array_equal(b, a[np.clip(index, 0, 4)])
     np.testing.assert_array_equal(c, np.where((index >= 0) & (index < 5), b, -1))
 

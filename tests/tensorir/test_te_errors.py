@@ -9,7 +9,7 @@ from tensorir.errors import TensorIRError, VerifyError
 
 A = te.placeholder((4, 8), name="A")
 V = te.placeholder((8,), name="V")
-I = te.placeholder((4,), "int32", name="I")
+J = te.placeholder((4,), "int32", name="J")
 H = te.placeholder((4,), "float16", name="H")
 P = te.placeholder((4,), "bool", name="P")
 N = te.var("n")
@@ -73,10 +73,10 @@ DEFINITIONS = {
     "not an expression": (lambda: vector(lambda i: "x"), "'x' of type str is not an expression"),
     "none": (lambda: vector(lambda i: None), "None of type NoneType is not an expression"),
     "python if": (lambda: vector(lambda i: 1.0 if A[i, 0] > 0.0 else 2.0), "use te.if_then_else"),
-    "dtypes": (lambda: vector(lambda i: A[i, 0] + I[i]), "dtypes float32 and int32"),
+    "dtypes": (lambda: vector(lambda i: A[i, 0] + J[i]), "dtypes float32 and int32"),
     "half": (lambda: vector(lambda i: H[i] + 1.0), "float16 is a storage type"),
     "half function": (lambda: vector(lambda i: te.exp(H[i])), "float16 is a storage type"),
-    "function of ints": (lambda: vector(lambda i: te.exp(I[i])), "exp needs floats, not int32"),
+    "function of ints": (lambda: vector(lambda i: te.exp(J[i])), "exp needs floats, not int32"),
     "function arity": (lambda: te.exp(1.0, 2.0), "exp takes 1 operands, not 2"),
     "function types": (lambda: te.pow(te.const(1.0, "float32"), te.const(2.0, "float64")),
                        "operands of pow have dtypes float32 and float64"),
@@ -132,7 +132,7 @@ INDICES = {
     "below": (lambda: vector(lambda i: V[i - 1], 8), r"ranges over \[-1, 6\]"),
     "constant": (lambda: vector(lambda i: A[i, 8]), r"index 1 of A\[i, 8\] ranges over \[8, 8\]"),
     "negative": (lambda: vector(lambda i: V[-1]), r"ranges over \[-1, -1\]"),
-    "gather": (lambda: vector(lambda i: V[I[i]]), r"can read outside of 'V'"),
+    "gather": (lambda: vector(lambda i: V[J[i]]), r"can read outside of 'V'"),
     "reduction": (lambda: reducing(lambda i, r: te.sum(V[i + r], axis=r)), r"\[0, 10\]"),
     "wrong side": (lambda: vector(lambda i: te.if_then_else(i < 1, V[i - 1], 0.0), 8), "'V'"),
     "unrelated condition": (
@@ -142,7 +142,7 @@ INDICES = {
                  "size n"),
     "symbolic constant": (lambda: te.compute((1,), lambda i: S[i], name="B"), "size n"),
     "two sizes": (lambda: te.compute((te.var("m"),), lambda i: S[i], name="B"), "size n"),
-    "inside index": (lambda: vector(lambda i: V[te.clip(I[i + 1], 0, 7)]), "of 'I'"),
+    "inside index": (lambda: vector(lambda i: V[te.clip(J[i + 1], 0, 7)]), "of 'J'"),
     "other operand of or": (lambda: vector(lambda i: te.any(i < 2, V[i] > 0.0), 9), "'V'"),
 }
 

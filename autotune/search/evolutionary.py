@@ -1,0 +1,207 @@
+"""Evolutionary search: the best trials are varied, and the cost model picks what to measure.
+
+The first proposals, with nothing measured, are the defaults and the best of many random samples
+by the model (which then is the analytic draft). The search depends on nothing but its arguments:
+the same trials and seed give the same proposals in every process.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.search.random import require_candidates
+from autotune.search.state import SearchState
+from autotune.space import Candidate, Infeasible, Space
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """Settings of the search.
+
+    builds       schedules built per call, at most; each takes a few milliseconds
+    generations  rounds of variation per call
+    parents      trials and candidates that are varied
+    samples      share of the builds spent on random samples once there are trials
+    neighbors    share of the builds spent on steps away from the best trials
+    crossover    share of the children that have two parents
+    explore      share of the proposals that are taken from the random samples, unranked
+    """
+
+    builds: int = 200
+    generations: int = 4
+    parents: int = 24
+    samples: float = 0.25
+    neighbors: float = 0.25
+    crossover: float = 0.35
+    explore: float = 0.1
+
+
+DEFAULT = Evolution()
+
+
+def propose(
+    space: Space,
+    state: SearchState,
+    count: int,
+    rng: random.Random,
+    settings: Evolution = DEFAULT,
+) -> list[Candidate]:
+    """At most `count` new candidates, most promising first; fewer when the space is used up.
+
+    At most half of them are of one sketch while others are worth trying. Raises TensorIRError
+    when nothing is feasible, or when nothing was ever measured and every schedule is refused.
+    """
+    state.fit(space)
+    pool = _Pool(space, state, settings.builds)
+    first = not any(seconds is not None for seconds in state.measured.values())
+    defaults = [c for c in dict.fromkeys(state.defaults) if not state.spent(c)]
+    pool.add(defaults)
+    names = state.alive(space)
+    share = 0.6 if first else settings.samples
+    randoms = _samples(space, pool, names, int(settings.builds * share), rng)
+    if not first:
+        _steps(space, state, pool, int(settings.builds * settings.neighbors), rng)
+    _evolve(space, state, pool, settings, rng)
+    if not pool.scores:
+        require_candidates(state)
+    chosen = [c for c in defaults if c in pool.scores][:count]
+    explored = _explored(count - len(chosen), settings.explore, rng)
+    fresh = [c for c in randoms if c in pool.scores and c not in chosen]
+    chosen += rng.sample(fresh, min(explored, len(fresh)))
+    return _diverse(pool.ranked(), chosen, count, len(names) > 1)
+
+
+class _Pool:
+    """Candidates that were built and are not measured yet, with predicted seconds."""
+
+    def __init__(self, space: Space, state: SearchState, builds: int) -> None:
+        self._space, self._state = space, state
+        self._last = state.builds + builds
+        self.scores: dict[Candidate, float] = {}
+
+    @property
+    def left(self) -> int:
+        """Schedules that may still be built."""
+        return self._last - self._state.builds
+
+    def add(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Build and score those that are new, while builds are left; returns those added."""
+        rows: dict[Candidate, np.ndarray] = {}
+        for candidate in candidates:
+            if candidate in self.scores or candidate in rows or self._state.spent(candidate):
+                continue
+            if self.left <= 0 and not self._state.seen(candidate):
+                break
+            row = self._state.features(self._space, candidate)
+            if row is not None:
+                rows[candidate] = row
+        if rows:
+            seconds = self._state.model.predict(np.stack(list(rows.values())))
+            self.scores.update(zip(rows, map(float, seconds)))
+        return list(rows)
+
+    def ranked(self) -> list[Candidate]:
+        """Fastest predicted first."""
+        return sorted(self.scores, key=lambda c: (self.scores[c], c.key))
+
+
+def _samples(
+    space: Space, pool: _Pool, names: Sequence[str], builds: int, rng: random.Random
+) -> list[Candidate]:
+    """Random candidates, equally many of each sketch; sketches with nothing feasible drop out."""
+    failures: list[str] = []
+    drawn: list[Candidate] = []
+    for name in names:
+        try:
+            drawn += [space.sample(rng, name) for _ in range(max(builds // len(names), 1))]
+        except Infeasible as error:
+            failures.append(str(error))
+    if len(failures) == len(names) and not pool.scores:
+        raise Infeasible("\n".join(failures))
+    return pool.add(drawn)
+
+
+def _steps(space: Space, state: SearchState, pool: _Pool, builds: int, rng: random.Random) -> None:
+    """Neighbours of the best trials, the very best first, until `builds` are used."""
+    floor = pool.left - builds
+    for parent in state.ranked()[:4]:
+        near = space.neighbors(parent)
+        rng.shuffle(near)
+        pool.add(near[: max(pool.left - floor, 0)])
+
+
+def _evolve(
+    space: Space, state: SearchState, pool: _Pool, settings: Evolution, rng: random.Random
+) -> None:
+    """Vary the best trials and candidates until the builds or generations are used up."""
+    for generation in range(settings.generations):
+        parents = _parents(space, state, pool, settings.parents)
+        quota = pool.left // (settings.generations - generation)
+        if not parents or quota <= 0:
+            return
+        weights = [1 / (rank + 2) for rank in range(len(parents))]
+        children: dict[Candidate, None] = {}
+        for _ in range(4 * quota):
+            if len(children) >= quota:
+                break
+            a, b = rng.choices(parents, weights, k=2)
+            crossed = a != b and rng.random() < settings.crossover
+            child = space.crossover(a, b, rng) if crossed else space.mutate(a, rng)
+            if child not in pool.scores and not state.spent(child):
+                children[child] = None
+        pool.add(children)
+
+
+def _parents(space: Space, state: SearchState, pool: _Pool, count: int) -> list[Candidate]:
+    """The fastest of trials and candidates, by measured and by predicted time."""
+    times = dict(pool.scores)
+    for candidate, seconds in state.measured.items():
+        if seconds is not None and candidate.sketch in space.sketches:
+            times[candidate] = seconds
+    return sorted(times, key=lambda c: (times[c], c.key))[:count]
+
+
+def _explored(count: int, share: float, rng: random.Random) -> int:
+    """`share` of `count`, rounded at random so that small batches explore as much."""
+    exact = max(count, 0) * share
+    return int(exact) + (rng.random() < exact - int(exact))
+
+
+def _diverse(
+    ranked: Sequence[Candidate], chosen: list[Candidate], count: int, several: bool
+) -> list[Candidate]:
+    """`chosen` filled up to `count` in order of rank.
+
+    The first pass takes no near twin of one that is chosen and at most half of one sketch, the
+    later passes drop these wishes one after the other.
+    """
+    limit = -(-count // 2) if several else count
+    per_sketch = Counter(c.sketch for c in chosen)
+    taken = set(chosen)
+    spread: Callable[[Candidate], bool] = lambda c: all(  # noqa: E731
+        _distance(c, other) > 1 for other in chosen
+    )
+    balanced: Callable[[Candidate], bool] = lambda c: per_sketch[c.sketch] < limit  # noqa: E731
+    for wishes in ((balanced, spread), (balanced,), ()):
+        for candidate in ranked:
+            if len(chosen) >= count:
+                return chosen
+            if candidate not in taken and all(wish(candidate) for wish in wishes):
+                chosen.append(candidate)
+                taken.add(candidate)
+                per_sketch[candidate.sketch] += 1
+    return chosen
+
+
+def _distance(a: Candidate, b: Candidate) -> int:
+    """In how many choices two candidates differ; many for different sketches."""
+    if a.sketch != b.sketch or len(a.values) != len(b.values):
+        return len(a.values) + len(b.values) + 2
+    # Where there is a single choice, no two candidates could differ in more.
+    near = sum(x != y for x, y in zip(a.values, b.values))
+    return near if len(a.values) > 1 else 2 * near

@@ -1,0 +1,124 @@
+"""What a search knows: the trials so far, the model, and the features of what was built."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autotune.cost_model import CostModel
+from autotune.space import Candidate, Space
+from tensorir import TensorIRError
+
+ENOUGH = 4
+"""Trials of a sketch before it may be given up."""
+
+HOPELESS = 2.0
+"""A sketch whose best trial is this many times slower than the best of all is given up."""
+
+
+@dataclass
+class SearchState:
+    """Everything that proposals depend on besides the space and the random generator.
+
+    model     predicts seconds from features
+    extract   features of a built schedule; where it raises TensorIRError, as for a schedule that
+              is not wanted, the candidate counts as refused
+    measured  seconds of each trial, None for a failure, in the order of the trials
+    defaults  candidates that the first batch contains whatever the model says
+    rejected  candidates that must not be proposed
+    refusals  why schedules could not be built, with counts
+    builds    schedules built so far
+    """
+
+    model: CostModel
+    extract: Callable[[Any], np.ndarray]
+    measured: dict[Candidate, float | None] = field(default_factory=dict)
+    defaults: Sequence[Candidate] = ()
+    rejected: set[Candidate] = field(default_factory=set)
+    refusals: Counter[str] = field(default_factory=Counter)
+    builds: int = 0
+    _features: dict[Candidate, np.ndarray | None] = field(default_factory=dict, repr=False)
+    _fitted: int = 0
+
+    def add(self, candidate: Candidate, seconds: float | None) -> None:
+        """Add a trial; None for one that failed. A repeated trial replaces the earlier one."""
+        self.measured[candidate] = seconds
+        self._fitted = 0
+
+    def reject(self, candidate: Candidate) -> None:
+        """Never propose this candidate; it is no trial, and the model does not learn from it."""
+        self.rejected.add(candidate)
+
+    def spent(self, candidate: Candidate) -> bool:
+        """Whether the candidate was measured or rejected."""
+        return candidate in self.measured or candidate in self.rejected
+
+    def features(self, space: Space, candidate: Candidate) -> np.ndarray | None:
+        """The candidate's features, from memory if it was built before; None if it is refused."""
+        if candidate not in self._features:
+            self._features[candidate] = self._build(space, candidate)
+        return self._features[candidate]
+
+    def seen(self, candidate: Candidate) -> bool:
+        """Whether `features` can answer without building anything."""
+        return candidate in self._features
+
+    def predicted(self, candidate: Candidate) -> float | None:
+        """Seconds that the model predicts now; None for a candidate that was not built."""
+        row = self._features.get(candidate)
+        return None if row is None else float(self.model.predict(row[None])[0])
+
+    def fit(self, space: Space) -> None:
+        """Fit the model to the trials, unless none were added since the last time.
+
+        Trials of this space whose features are not known, as in a run that goes on after it was
+        killed, are built again.
+        """
+        if self._fitted == len(self.measured):
+            return
+        self._fitted = len(self.measured)
+        rows = []
+        seconds = []
+        for candidate, time in self.measured.items():
+            known = candidate.sketch in space.sketches
+            row = self.features(space, candidate) if known else None
+            if row is not None:
+                rows.append(row)
+                seconds.append(time)
+        if rows:
+            self.model.fit(np.stack(rows), seconds)
+
+    def best_seconds(self) -> float | None:
+        """The time of the fastest trial; None before there is one."""
+        return min((s for s in self.measured.values() if s is not None), default=None)
+
+    def ranked(self) -> list[Candidate]:
+        """The successful trials, fastest first."""
+        times = {c: s for c, s in self.measured.items() if s is not None}
+        return sorted(times, key=lambda c: (times[c], c.key))
+
+    def alive(self, space: Space) -> list[str]:
+        """The sketches that are still worth trials, in the order of the space."""
+        ranked = self.ranked()
+        limit = HOPELESS * (self.measured[ranked[0]] or 0.0) if ranked else 0.0
+        tried: Counter[str] = Counter(c.sketch for c in self.measured)
+        good = {c.sketch for c in ranked if (self.measured[c] or 0.0) <= limit}
+        kept = [name for name in space.sketches if tried[name] < ENOUGH or name in good]
+        return kept or list(space.sketches)
+
+    def _build(self, space: Space, candidate: Candidate) -> np.ndarray | None:
+        self.builds += 1
+        try:
+            return np.asarray(self.extract(space.build(candidate)), dtype=np.float32)
+        except TensorIRError as error:
+            self.refusals[_reason(error)] += 1
+            return None
+
+
+def _reason(error: TensorIRError) -> str:
+    """One line: the first of the message, or what a ScheduleError gives as its headline."""
+    return str(getattr(error, "headline", None) or str(error).partition("\n")[0])

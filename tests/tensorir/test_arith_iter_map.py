@@ -1,0 +1,178 @@
+"""Bindings: digits, what indices determine, and one-to-one maps, against brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.tensorir.arith_oracle import box, evaluate
+
+from tensorir.arith import (
+    Analyzer,
+    Digit,
+    decompose,
+    determines,
+    determines_all,
+    is_bijective,
+    is_compact,
+)
+from tensorir.expr import Expr, Var, binary, const, minimum
+
+I, J, K, F, N, M = (Var(name) for name in ("i", "j", "k", "f", "n", "m"))
+FUSED = I * 5 + J
+
+
+def test_decompose() -> None:
+    an = Analyzer()
+    extents = {F: 640, I: 8, J: N}
+    assert decompose(F // 32, extents, an) == ([Digit(F, 32, 20, 1)], 0)
+    assert decompose(F // 16 % 8 * 4 + 3, extents, an) == ([Digit(F, 16, 8, 4)], 3)
+    assert decompose((F // 32 * 32 + F % 32) * 2 - I, extents, an) == (
+        [Digit(F, 1, 640, 2), Digit(I, 1, 8, -1)],
+        0,
+    )
+    assert decompose(J * 8 + I + M, extents, an) == (
+        [Digit(J, 1, None, 8), Digit(I, 1, 8, 1)],
+        0,
+    )
+    assert decompose(J % 4, extents, an) == ([Digit(J, 1, 4, 1)], 0)
+    assert decompose(I * I, extents, an) is None
+    assert decompose((F + I) % 7, extents, an) is None
+    assert decompose(minimum(F, 3), extents, an) is None
+
+
+def test_is_compact() -> None:
+    assert is_compact([])
+    assert is_compact([Digit(I, 1, 8, 4), Digit(J, 1, 4, 1)])
+    assert is_compact([Digit(I, 1, 8, -4), Digit(J, 1, 4, 1)])
+    assert is_compact([Digit(I, 1, None, 4), Digit(J, 1, 4, 1)])
+    assert is_compact([Digit(I, 1, 1, 1), Digit(J, 1, 4, 1)])
+    assert not is_compact([Digit(I, 1, 8, 4), Digit(J, 1, 6, 1)])
+    assert not is_compact([Digit(I, 1, 8, 4), Digit(J, 1, None, 1)])
+
+
+DETERMINED = [
+    ([I], {I: N}, I),
+    ([I * 4 + J], {I: 8, J: 4}, I),
+    ([I * 4 + J], {I: N, J: 4}, I),
+    ([I * 4 + J], {I: N, J: 4}, J),
+    ([J - I * 4], {I: 8, J: 4}, I),
+    ([I * 4 + J, J], {I: 8, J: 6}, I),
+    ([F // 32, F % 32], {F: 100}, F),
+    ([F // 32, F % 32], {F: N}, F),
+    ([F // N, F % N], {F: M * N}, F),
+    ([F // 32, F // 8 % 4, F % 8], {F: N}, F),
+    ([F // 8, F % 32], {F: N}, F),
+    ([F % 64], {F: 64}, F),
+    ([F // 16 * 64 + F % 16 + K * 16], {F: N, K: 4}, F),
+    ([FUSED // 32, FUSED % 32], {I: 13, J: 5}, I),
+    ([FUSED // 32, FUSED % 32], {I: 13, J: 5}, J),
+    ([FUSED // 32 * 8 + FUSED % 32 // 4, FUSED % 4], {I: 13, J: 5}, J),
+    ([(I * 16 + J) // 32, (I * 16 + J) % 32], {I: N, J: 16}, I),
+    ([I * N + J], {I: M, J: N}, J),
+    ([I * N + J], {I: M, J: N}, I),
+    ([I + J, I - J + J], {I: 4, J: 4}, J),
+    ([I + N * 7], {I: 4}, I),
+    ([const(0)], {I: 1}, I),
+]
+
+
+@pytest.mark.parametrize(("indices", "extents", "var"), DETERMINED, ids=lambda v: str(v))
+def test_determines(indices: list[Expr], extents: dict[Var, Expr], var: Var) -> None:
+    assert determines(indices, var, extents, Analyzer())
+
+
+UNDETERMINED = [
+    ([I * 4 + J], {I: 8, J: 6}, I),
+    ([I * 4 + J], {I: 8, J: N}, I),
+    ([I + J], {I: 8, J: 4}, I),
+    ([F // 32], {F: 100}, F),
+    ([F % 32], {F: 100}, F),
+    ([F // 32, F % 16], {F: 100}, F),
+    ([J], {I: 8, J: 4}, I),
+    ([I * N], {I: 8}, I),
+    ([F // N], {F: M * N}, F),
+    ([], {I: 2}, I),
+]
+
+
+@pytest.mark.parametrize(("indices", "extents", "var"), UNDETERMINED, ids=lambda v: str(v))
+def test_does_not_determine(indices: list[Expr], extents: dict[Var, Expr], var: Var) -> None:
+    assert not determines(indices, var, extents, Analyzer())
+
+
+def test_predicates_help() -> None:
+    extents = {I: 8, J: 6}
+    known = Analyzer(extents).assuming(J < 4)
+    assert determines([I * 4 + J], I, extents, known)
+    assert not determines([I * 4 + J], I, extents, Analyzer(extents))
+
+
+SMALL = st.sampled_from([1, 2, 3, 4, 6, 8, 12])
+TERM = st.builds(
+    lambda v, d, m, s: v // d % m * s, st.sampled_from([I, J, F]), SMALL, SMALL, SMALL
+) | st.builds(lambda v, d, s: v // d * s, st.sampled_from([I, J, F]), SMALL, SMALL)
+INDEX = st.lists(TERM, min_size=1, max_size=3).map(
+    lambda terms: sum(terms[1:], start=terms[0])  # type: ignore[arg-type]
+)
+FUSED_INDEX = st.builds(
+    lambda op, a, b, c: binary(op, a * b + J, c), st.sampled_from(["//", "%"]), st.just(I), SMALL, SMALL
+)
+EXTENTS = st.fixed_dictionaries({I: st.integers(1, 7), J: st.integers(1, 7), F: st.integers(1, 9)})
+
+
+def fixes(indices: list[Expr], var: Var, env: dict[Var, np.ndarray]) -> bool:
+    """Brute force: no two points of the box with equal indices and different `var`."""
+    size = len(env[var])
+    keys = zip(*[np.broadcast_to(evaluate(e, env), (size,)).tolist() for e in indices])
+    seen: dict[tuple[int, ...], int] = {}
+    return all(seen.setdefault(k, v) == v for k, v in zip(keys, env[var].tolist()))
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.lists(INDEX | FUSED_INDEX, min_size=1, max_size=3), EXTENTS)
+def test_determines_never_lies(indices: list[Expr], extents: dict[Var, int]) -> None:
+    env = box({var: range(extent) for var, extent in extents.items()})
+    for var in extents:
+        if determines(indices, var, extents, Analyzer()):
+            assert fixes(indices, var, env)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.lists(INDEX, min_size=1, max_size=2), EXTENTS)
+def test_compact_digits_never_lie(indices: list[Expr], extents: dict[Var, int]) -> None:
+    found = decompose(indices[0], extents, Analyzer())
+    if found is None or not is_compact(found[0]):
+        return
+    digits, offset = found
+    sums: dict[int, tuple[int, ...]] = {}
+    sizes = [range(d.extent or 1) for d in digits]
+    for values in itertools.product(*sizes):
+        total = offset + sum(d.scale * v for d, v in zip(digits, values))
+        assert sums.setdefault(total, values) == values
+
+
+@pytest.mark.parametrize("inner", [1, 2, 3, 4, 6, 12])
+@pytest.mark.parametrize("split", [1, 2, 4, 5, 8, 16])
+def test_fuse_and_split_determine_their_loops(inner: int, split: int) -> None:
+    extents = {I: 9, J: inner}
+    fused = I * inner + J
+    indices = [fused // split // 2, fused // split % 2, fused % split]
+    assert determines_all(indices, [I, J], extents, Analyzer())
+
+
+def test_is_bijective() -> None:
+    assert is_bijective([I * 4 + J], {I: 8, J: 4}, [32])
+    assert is_bijective([J, I], {I: 8, J: 4}, [4, 8])
+    assert is_bijective([F // 8, F % 8], {F: 64}, [8, 8])
+    assert is_bijective([F // 8 * 2 + I, F % 8], {F: 64, I: 2}, [16, 8])
+    assert is_bijective([7 - I], {I: 8}, [8])
+    assert is_bijective([FUSED // 4, FUSED % 4], {I: 4, J: 5}, [5, 4])
+    assert not is_bijective([I * 4 + J], {I: 8, J: 4}, [33])
+    assert not is_bijective([I * 4 + J], {I: 8, J: 6}, [48])
+    assert not is_bijective([I * 8 + J], {I: 8, J: 4}, [32])
+    assert not is_bijective([I], {I: N}, [8])
+    assert not is_bijective([F // 8, F % 4], {F: 32}, [8, 4])
