@@ -1,8 +1,8 @@
 """What this machine can do at best: arithmetic and memory rates, measured once and remembered.
 
-Both rates are the best of many blocks of ten milliseconds, since everything that disturbs
-a block makes it slower. A kernel above its peak means that the machine was busy while it was
-calibrated: calibrate again.
+Both rates are the best of many short blocks, since everything that disturbs a block makes it
+slower. A kernel above its peak means that the machine was busy while it was calibrated: calibrate
+again (`tensorir doctor --calibrate`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ CHAINS = 12
 """Independent operations in flight: at least latency times units, at most the registers."""
 
 ROUNDS = 200_000
-BLOCKS, BLOCK_MS = 40, 10.0
+BLOCKS, BLOCK_MS, LIMIT_SECONDS = 250, 2.0, 1.5
+"""Short blocks, so that some are undisturbed even where other programs run."""
+
 READ_BYTES = (64 << 20, 256 << 20)
 """Least and most memory that is read; between them, four times the largest cache."""
 
@@ -172,7 +174,8 @@ def _signature(name: str, read: int, written: int, dtype: str) -> PrimFunc:
 
 def _best_seconds(kernel: CompiledKernel, data: np.ndarray) -> float:
     with machine_lock():
-        return min(kernel.time(data, repeats=BLOCKS, min_ms=BLOCK_MS).times)
+        timing = kernel.time(data, repeats=BLOCKS, min_ms=BLOCK_MS, limit_s=LIMIT_SECONDS)
+    return min(timing.times)
 
 
 def _remembered(

@@ -6,6 +6,7 @@ records, every finished trial is stored at once, and a run that was killed goes 
 
 from __future__ import annotations
 
+import math
 import random
 import time
 import uuid
@@ -90,6 +91,7 @@ def tune(
     settings: MeasureSettings | None = None,
     sizes: Mapping[str, int] | None = None,
     progress: bool | None = None,
+    time_limit: float | None = None,
 ) -> TuneResult:
     """The fastest schedule of `func` found in `trials` trials, from the database where it can be.
 
@@ -105,6 +107,7 @@ def tune(
     settings    how to measure
     sizes       values of symbolic sizes to measure with
     progress    show it; None shows it on a terminal
+    time_limit  seconds after which no further batch of trials is begun
 
     Raises TensorIRError if no candidate ran correctly. Ctrl-C leaves all finished trials stored.
     """
@@ -118,7 +121,8 @@ def tune(
         if stored is not None and session.trials >= trials:
             return _result(session, stored, measured=0, seconds=0.0)
         begun = time.perf_counter()
-        measured = _search(session, trials, strategy, sizes, make_progress(progress))
+        deadline = math.inf if time_limit is None else begun + time_limit
+        measured = _search(session, trials, strategy, sizes, make_progress(progress), deadline)
         best = _stored_best(session)
         if best is None:
             counts = ", ".join(f"{n} {s}" for s, n in sorted(_statuses(session).items()))
@@ -194,9 +198,15 @@ def _statuses(session: Session) -> dict[str, int]:
 
 
 def _search(
-    session: Session, trials: int, strategy: str, sizes: Mapping[str, int] | None, show: Progress
+    session: Session,
+    trials: int,
+    strategy: str,
+    sizes: Mapping[str, int] | None,
+    show: Progress,
+    deadline: float,
 ) -> int:
-    """Measure until `trials` are stored or nothing new is left; returns how many were measured."""
+    """Measure until `trials` are stored, nothing new is left or time.perf_counter() has reached
+    `deadline`; returns how many were measured."""
     if strategy not in STRATEGIES:
         raise TensorIRError(f"unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
     propose = STRATEGIES[strategy]
@@ -209,7 +219,7 @@ def _search(
         show.task(session.func.name, session.trials, trials, session.work) as task,
     ):  # fmt: skip
         task.best(None if best is None else best.median)
-        while session.trials < trials:
+        while session.trials < trials and time.perf_counter() < deadline:
             count = min(BATCH, trials - session.trials)
             rng = random.Random(f"{session.seed}:{session.trials}")
             session.state.fit(session.space)

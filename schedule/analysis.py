@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from schedule.state import State
 from tensorir import (
@@ -41,14 +42,20 @@ class Access:
 
 def accesses(block: Block) -> list[Access]:
     """All loads and stores of a block, those of its init included."""
-    found: list[Access] = []
-    for part in (block.init, block.body):
+    return [Access(block, *touch) for touch in _touches(block.init, block.body)]
+
+
+@lru_cache(maxsize=4096)
+def _touches(*parts: Stmt | None) -> tuple[tuple[Buffer, tuple[Expr, ...], bool], ...]:
+    """Buffer, indices and whether it is a write; bodies are shared by all schedules of a block."""
+    found: list[tuple[Buffer, tuple[Expr, ...], bool]] = []
+    for part in parts:
         for stmt in walk(part) if part is not None else ():
             if isinstance(stmt, Store):
-                found.append(Access(block, stmt.buffer, stmt.indices, True))
+                found.append((stmt.buffer, stmt.indices, True))
             for e in stmt_exprs(stmt):
-                found.extend(Access(block, n.buffer, n.indices, False) for n in loads(e))
-    return found
+                found.extend((n.buffer, n.indices, False) for n in loads(e))
+    return tuple(found)
 
 
 def blocks_below(stmt: Stmt) -> list[Block]:

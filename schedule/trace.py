@@ -36,10 +36,8 @@ def _in_order(name: str, args: dict[str, Any]) -> dict[str, Any]:
     """Arguments in the order of the primitive's parameters; JSON may have sorted them."""
     from schedule.primitive import parameter_names
 
-    order = parameter_names(name)
-    return {
-        key: args[key] for key in sorted(args, key=lambda k: order.index(k) if k in order else 99)
-    }
+    places = {key: place for place, key in enumerate(parameter_names(name))}
+    return {key: args[key] for key in sorted(args, key=lambda key: places.get(key, len(places)))}
 
 
 VARIADIC = "loops"
@@ -95,11 +93,8 @@ class Trace:
         """Read the list (or its text) that `as_json` made; TensorIRError if it is not one."""
         try:
             rows: Sequence[Any] = json.loads(data) if isinstance(data, str) else data
-            return Trace(
-                tuple(
-                    Instruction(name, _in_order(name, dict(args)), out) for name, args, out in rows
-                )
-            )
+            steps = [(name, _in_order(name, dict(args)), out) for name, args, out in rows]
+            return Trace(tuple(Instruction(*step) for step in steps))
         except (ValueError, TypeError) as error:
             raise TensorIRError(f"not a trace: {error}") from error
 
@@ -115,10 +110,11 @@ class Trace:
     @staticmethod
     def from_python(text: str) -> "Trace":
         """Read the statements that `as_python` made; nothing is executed."""
-        steps = []
-        for node in ast.parse(text).body:
-            steps.append(_read_call(node, text))
-        return Trace(tuple(steps))
+        try:
+            body = ast.parse(text).body
+        except SyntaxError as error:
+            raise TensorIRError(f"not a trace: line {error.lineno}: {error.msg}") from error
+        return Trace(tuple(_read_call(node, text) for node in body))
 
 
 def _read_call(node: ast.stmt, text: str) -> Instruction:

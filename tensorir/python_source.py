@@ -6,72 +6,30 @@ the text uses and does not define (`outside`, `f32`, `wrap_int8`, ...) are in in
 
 from __future__ import annotations
 
-import builtins
-import keyword
-
-import numpy as np
-
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.errors import TensorIRError
-from tensorir.expr import (
-    TRUE,
-    BinOp,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Not,
-    Ramp,
-    Select,
-    Var,
-    const,
-    int_value,
-)
+from tensorir.expr import TRUE, Expr, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.names import Names
+from tensorir.python_expr import Expressions
 from tensorir.reduction import split_init
 from tensorir.stmt import Alloc, Block, For, ForKind, If, IterKind, Let, Seq, Stmt, Store
 from tensorir.visit import blocks, loads, stmt_exprs, variables, walk
 
-ROUNDED = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
-"""The runtime function that rounds a float to a type; float64 needs none."""
-
-PRECEDENCE = {
-    **dict.fromkeys(("or",), 1),
-    **dict.fromkeys(("and",), 2),
-    **dict.fromkeys(("<", "<=", "==", "!="), 4),
-    **{"|": 5, "^": 6, "&": 7},
-    **dict.fromkeys(("+", "-"), 9),
-    **dict.fromkeys(("*", "//", "%"), 10),
-}
-UNARY, ATOM = 11, 12
-WRAPPED = ("+", "-", "*", "//")
 LOCAL = ("memory", "sizes", "block", "value", "lane", *(f"at{d}" for d in range(32)))
 LOOPS_PER_FUNCTION = 15
 """Python allows 20 nested loops in a function; deeper nests go into functions of their own."""
 
 
-class Emitter:
+class Emitter(Expressions):
     """Writes one function. `precise` leaves out the rounding of floats."""
 
     def __init__(self, func: PrimFunc, precise: bool, reserved: frozenset[str]) -> None:
+        super().__init__(func.name, precise, Names({*reserved, *LOCAL}))
         self.func = func
-        self.precise = precise
-        self.names = Names({*reserved, *LOCAL, *keyword.kwlist, *dir(builtins)})
-        self.identifiers: dict[Var | Buffer, str] = {}
         self.lines: list[str] = []
-        self.block = func.name
         self.loops = 0
         self.initialised: set[Block] = set()
-
-    def name(self, thing: Var | Buffer) -> str:
-        found = self.identifiers.get(thing)
-        if found is None:
-            found = self.identifiers[thing] = self.names.unique(thing.name)
-        return found
 
     def source(self) -> str:
         allocated = [s.buffer for s in walk(self.func.body) if isinstance(s, Alloc)]
@@ -135,12 +93,6 @@ class Emitter:
             head = f"({text})" if d > 1 else text
             text = f"{head} * {self.expr(size, above=10)} + at{d}" if d else "at0"
         return text
-
-    def rounded(self, text: str, dtype: str) -> str:
-        dtype = dt.element(dtype)
-        if dt.is_int(dtype):
-            return f"wrap_{dtype}({text})"
-        return f"{ROUNDED[dtype]}({text})" if dtype in ROUNDED and not self.precise else text
 
     # statements
 
@@ -235,83 +187,6 @@ class Emitter:
     def stmt_alloc(self, stmt: Alloc, depth: int) -> None:
         self.line(depth, f"{self.name(stmt.buffer)}[:] = [None] * ({self.count(stmt.buffer)})")
         self.stmt(stmt.body, depth)
-
-    # expressions; a vector is written as the value of its lane `lane`
-
-    def expr(self, e: Expr, above: int = 0) -> str:
-        """The text of `e`, in parentheses if it binds no tighter than `above`."""
-        method = getattr(self, f"expr_{type(e).__name__.lower()}", None)
-        if method is None:
-            raise TensorIRError(f"the interpreter cannot run {e!r}, a {type(e).__name__}")
-        text, precedence = method(e)
-        return f"({text})" if precedence <= above else text
-
-    def expr_const(self, e: Const) -> tuple[str, int]:
-        if not dt.is_float(e.dtype):
-            return repr(e.value), ATOM if e.value >= 0 else UNARY
-        with np.errstate(over="ignore"):
-            value = float(np.float32(e.value)) if dt.element(e.dtype) == "float32" else e.value
-        text = repr(value)
-        return text, UNARY if text.startswith("-") else ATOM
-
-    def expr_var(self, e: Var) -> tuple[str, int]:
-        name = self.name(e)
-        return (name if dt.lanes(e.dtype) == 1 else f"{name}[lane]"), ATOM
-
-    def expr_binop(self, e: BinOp) -> tuple[str, int]:
-        kind = dt.element(e.a.dtype)
-        if e.op in ("min", "max"):
-            name = f"f{e.op}" if dt.is_float(kind) else e.op
-            return f"{name}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
-        if e.op == "/":
-            return f"div({self.expr(e.a)}, {self.expr(e.b)})", ATOM
-        if e.op in ("<<", ">>"):
-            name = "shift_left" if e.op == "<<" else "shift_right"
-            text = f"{name}({self.expr(e.a)}, {self.expr(e.b)}, {dt.bits(kind)})"
-            return f"wrap_{kind}({text})", ATOM
-        level = PRECEDENCE[e.op]
-        left = self.expr(e.a, above=level if level == 4 else level - 1)
-        text = f"{left} {e.op} {self.expr(e.b, above=level)}"
-        if e.op in WRAPPED and dt.is_int(kind) and kind != dt.INDEX:
-            return f"wrap_{kind}({text})", ATOM
-        return text, level
-
-    def expr_not(self, e: Not) -> tuple[str, int]:
-        return f"not {self.expr(e.a, above=2)}", 3
-
-    def expr_cast(self, e: Cast) -> tuple[str, int]:
-        source, target = dt.element(e.a.dtype), dt.element(e.dtype)
-        if dt.is_bool(target):
-            return f"{self.expr(e.a, above=4)} != 0", 4
-        if dt.is_int(target):
-            if dt.is_float(source):
-                return f"truncate({self.expr(e.a)}, {target!r})", ATOM
-            return f"wrap_{target}(int({self.expr(e.a)}))", ATOM
-        if dt.is_float(source):
-            return self.rounded(f"({self.expr(e.a)})", target), ATOM
-        return self.rounded(f"float({self.expr(e.a)})", target), ATOM
-
-    def expr_select(self, e: Select) -> tuple[str, int]:
-        cond, then = self.expr(e.cond, above=0), self.expr(e.a, above=0)
-        return f"({then} if {cond} else {self.expr(e.b, above=0)})", ATOM
-
-    def access(self, buffer: Buffer, indices: tuple[Expr, ...]) -> list[str]:
-        lane = ["lane"] if dt.lanes(buffer.dtype) > 1 else []
-        return [self.expr(i) for i in indices] + lane
-
-    def expr_load(self, e: Load) -> tuple[str, int]:
-        indices = self.access(e.buffer, e.indices)
-        return f"load_{self.name(e.buffer)}({', '.join([*indices, repr(self.block)])})", ATOM
-
-    def expr_call(self, e: Call) -> tuple[str, int]:
-        return f"math_{e.name}({', '.join(self.expr(a) for a in e.args)})", ATOM
-
-    def expr_ramp(self, e: Ramp) -> tuple[str, int]:
-        return f"{self.expr(e.base, above=8)} + lane * {self.expr(e.stride, above=10)}", 9
-
-    def expr_broadcast(self, e: Broadcast) -> tuple[str, int]:
-        return self.expr(e.a, above=UNARY), ATOM
-
 
 def _cells(buffer: Buffer) -> tuple[Expr, ...]:
     """The shape of `buffer` in scalars: a vector type adds a dimension of its lanes."""

@@ -81,13 +81,10 @@ class _Pool:
 
     def __init__(self, space: Space, state: SearchState, builds: int) -> None:
         self._space, self._state = space, state
-        self._last = state.builds + builds
+        # What was built in an earlier call counts too, or else a search that goes on after it
+        # was killed, and has forgotten, would propose other candidates.
+        self.left = builds
         self.scores: dict[Candidate, float] = {}
-
-    @property
-    def left(self) -> int:
-        """Schedules that may still be built."""
-        return self._last - self._state.builds
 
     def add(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Build and score those that are new, while builds are left; returns those added."""
@@ -95,8 +92,9 @@ class _Pool:
         for candidate in candidates:
             if candidate in self.scores or candidate in rows or self._state.spent(candidate):
                 continue
-            if self.left <= 0 and not self._state.seen(candidate):
+            if self.left <= 0:
                 break
+            self.left -= 1
             row = self._state.features(self._space, candidate)
             if row is not None:
                 rows[candidate] = row

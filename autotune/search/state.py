@@ -63,10 +63,6 @@ class SearchState:
             self._features[candidate] = self._build(space, candidate)
         return self._features[candidate]
 
-    def seen(self, candidate: Candidate) -> bool:
-        """Whether `features` can answer without building anything."""
-        return candidate in self._features
-
     def predicted(self, candidate: Candidate) -> float | None:
         """Seconds that the model predicts now; None for a candidate that was not built."""
         row = self._features.get(candidate)

@@ -87,10 +87,8 @@ def _div_of_mod(an: Analyzer, x: Linear, c: int) -> Linear | None:
 
 
 def _mod_split(an: Analyzer, x: Linear, c: int) -> Linear | None:
-    terms = {a: r for a, t in x.terms.items() if (r := t % c if t > 0 else -(-t % c))}
-    if terms == x.terms and 0 <= x.const < c:
-        return None
-    return remainder(an, Linear(terms, x.const % c), c)
+    a, b = x.split(c)
+    return remainder(an, b, c) if a.terms or a.const else None
 
 
 def _mod_range(an: Analyzer, x: Linear, c: int) -> Linear | None:
@@ -170,7 +168,9 @@ def _lone(x: Linear, op: str) -> tuple[Expr, int] | None:
 
 def _atom(an: Analyzer, op: str, x: Linear, c: Linear) -> Linear:
     atom = BinOp(op, to_expr(x), to_expr(c))
-    form = an.forms[atom] = of_atom(atom)
+    low, high = an.facts.range(atom)
+    form = Linear({}, low) if low is not None and low == high else of_atom(atom)
+    an.forms[atom] = form
     return form
 
 
@@ -245,10 +245,6 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
             whole = times(an.divmod("//", x, c), c)
             if whole.terms and form.is_multiple_part(whole, t):
                 return _reordered(form, form.without(atom).plus(whole, -t).plus(x, t))
-            other = None if c.terms else _congruent_quotient(form, x, c.const, t)
-            if other is not None:
-                rest = form.without(atom).without(other)
-                return _reordered(form, rest.plus(plain_form(other.a), t))
         elif not c.terms and t % c.const == 0:
             k = -t // c.const
             if form.is_multiple_part(x, k):
@@ -257,19 +253,6 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
             known = an.facts.ranges.get(BinOp("%", atom.a, Const(c.const, dt.INDEX)))
             if known is not None and known[0] is not None and known[0] == known[1]:
                 return form.without(atom).plus(x, -k).shifted(k * known[0])
-    return None
-
-
-def _congruent_quotient(form: Linear, x: Linear, c: int, t: int) -> BinOp | None:
-    """The atom y // c with coefficient t*c and y = x modulo c, so that y % c is x % c."""
-    for atom, coef in form.terms.items():
-        if coef != t * c or not isinstance(atom, BinOp) or atom.op != "//":
-            continue
-        if int_value(atom.b) != c:
-            continue
-        gap = plain_form(atom.a).minus(x)
-        if gap.const % c == 0 and not any(k % c for k in gap.terms.values()):
-            return atom
     return None
 
 

@@ -243,17 +243,36 @@ class _Known:
         low, high = self.an.interval(plain_form(base))
         position = 1
         while low is None or low < 0 or high is None or high >= position:
-            for divisor, extent in parts:
-                if position % divisor:
-                    continue
-                if extent is None:
-                    return True
-                if divisor * extent > position and divisor * extent % position == 0:
-                    position = divisor * extent
-                    break
-            else:
-                return False
+            reached = self.next_position(plain_form(base), parts, position)
+            if reached is None or reached == position:
+                return reached is None
+            position = reached
         return True
+
+    def next_position(
+        self, base: Linear, parts: list[tuple[int, int | None]], position: int
+    ) -> int | None:
+        """How far the digits of `base` from `position` on are known; None if all are.
+
+        Where no digit starts there, base // position or a part of it may be written otherwise.
+        """
+        for divisor, extent in parts:
+            if position % divisor == 0:
+                if extent is None:
+                    return None
+                if divisor * extent > position and divisor * extent % position == 0:
+                    return divisor * extent
+        rest = self.an.divmod("//", base, Linear({}, position))
+        if self.fixes(rest):
+            return None
+        for divisor, _ in parts:
+            if divisor > position and divisor % position == 0:
+                if self.fixes(self.an.divmod("%", rest, Linear({}, divisor // position))):
+                    return divisor
+        return position
+
+    def fixes(self, form: Linear) -> bool:
+        return all(self.has(atom) for atom in form.terms)
 
 
 def _split_by(form: Linear, size: Expr) -> tuple[Linear, Linear]:

@@ -133,7 +133,13 @@ def _union(an: Analyzer, a: Span, b: Span) -> Span | None:
         return a[0], Linear({}, max(most, a[1].const))
     if nonnegative(an, reach.minus(a[1])):
         return a[0], reach
-    return a[0], an.linear(maximum(to_expr(reach), to_expr(a[1])))
+    return a[0], _wider(an, reach, a[1])
+
+
+def _wider(an: Analyzer, a: Linear, b: Linear) -> Linear:
+    """The larger of two widths, written as the larger of the extents."""
+    extents = [to_expr(width.shifted(1)) for width in (a, b)]
+    return an.linear(maximum(*extents)).shifted(-1)
 
 
 class _Relax:
@@ -239,7 +245,7 @@ class _Relax:
             return low, a[1]
         if nonnegative(self.an, b[1].minus(a[1])):
             return low, b[1]
-        return low, self.an.linear(maximum(to_expr(a[1]), to_expr(b[1])))
+        return low, _wider(self.an, a[1], b[1])
 
     def choice(self, atom: Select) -> Span | None:
         a, b = self.expr(atom.a), self.expr(atom.b)

@@ -44,21 +44,29 @@ def fresh_names(body: Stmt) -> Callable[[str], str]:
     return fresh
 
 
-def replace_exprs(stmt: Stmt, changes: Mapping[Expr, Expr]) -> Stmt:
+def replace_exprs(
+    stmt: Stmt, changes: Mapping[Expr, Expr], fixed: set[Expr] | None = None
+) -> Stmt:
     """`stmt` with every occurrence of the keys of `changes` replaced, outermost first.
 
-    Conditions that become constant disappear, with the statements that cannot run.
+    Conditions that become constant disappear, with the statements that cannot run. Calls for the
+    same keys can share `fixed`, where expressions without any of them are collected.
     """
     memo: dict[Expr, Expr] = dict(changes)
+    same = set() if fixed is None else fixed
 
     def rewrite(e: Expr) -> Expr:
+        if e in same:
+            return e
         done = memo.get(e)
         if done is not None:
             return done
         before = children(e)
         after = tuple([rewrite(c) for c in before])
-        done = e if all(a is b for a, b in zip(before, after)) else rebuild(e, after)
-        memo[e] = done
+        if all(a is b for a, b in zip(before, after)):
+            same.add(e)
+            return e
+        done = memo[e] = rebuild(e, after)
         return done
 
     def visit(node: Stmt) -> Stmt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorir.expr import Const
+from tensorir.expr import Const, Expr
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import NOTHING, replace_exprs, with_body
 from tensorir.stmt import For, ForKind, Seq, Stmt, Store, seq
@@ -31,8 +31,9 @@ def _unroll(stmt: Stmt) -> Stmt:
 
 def expand(loop: For, extent: int) -> Stmt:
     """The iterations of `loop` one after the other."""
-    dtype = loop.var.dtype
-    copies = [replace_exprs(loop.body, {loop.var: Const(n, dtype)}) for n in range(extent)]
+    var, fixed = loop.var, set[Expr]()
+    values = [Const(n, var.dtype) for n in range(extent)]
+    copies = [replace_exprs(loop.body, {var: value}, fixed) for value in values]
     return seq(*copies) if copies else NOTHING
 
 

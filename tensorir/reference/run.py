@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tensorir import dtype as dt
 from tensorir.arrays import shape_of, size_of
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
@@ -238,8 +237,14 @@ def _is_trivial(block: Block, loops: Sequence[For]) -> bool:
     sizes = tuple(it.extent for it in block.iters if it.kind is not IterKind.REDUCE)
     for part in (block.init, block.body):
         for stmt in walk(part) if part is not None else ():
-            if isinstance(stmt, Store) and (stmt.indices, stmt.buffer.shape) != (where, sizes):
+            if isinstance(stmt, Store) and not (
+                _same(stmt.indices, where) and _same(stmt.buffer.shape, sizes)
+            ):
                 return False
-            if isinstance(stmt, Block) or dt.lanes(getattr(stmt, "dtype", "bool")) > 1:
+            if isinstance(stmt, (Block, For)):
                 return False
     return True
+
+
+def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b))

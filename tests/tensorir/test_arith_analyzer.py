@@ -104,7 +104,10 @@ SIMPLIFIED = [
     (Select(Not(X < 1.0), I, J), "select(x < 1.0, j, i)"),
     (Cast("int64", I < 8) + 1, "2"),
     (A[F % 32 + F // 32 * 32] * 2.0, "A[f] * 2.0"),
-    (select(I + K - 1 >= 0, A[maximum(I + K - 1, 0)], 0.0), "select(1 <= i + k, A[i + k - 1], 0.0)"),
+    (
+        select(I + K - 1 >= 0, A[maximum(I + K - 1, 0)], 0.0),
+        "select(1 <= i + k, A[i + k - 1], 0.0)",
+    ),
 ]
 
 

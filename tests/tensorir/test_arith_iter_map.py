@@ -119,7 +119,11 @@ INDEX = st.lists(TERM, min_size=1, max_size=3).map(
     lambda terms: sum(terms[1:], start=terms[0])  # type: ignore[arg-type]
 )
 FUSED_INDEX = st.builds(
-    lambda op, a, b, c: binary(op, a * b + J, c), st.sampled_from(["//", "%"]), st.just(I), SMALL, SMALL
+    lambda op, a, b, c: binary(op, a * b + J, c),
+    st.sampled_from(["//", "%"]),
+    st.just(I),
+    SMALL,
+    SMALL,
 )
 EXTENTS = st.fixed_dictionaries({I: st.integers(1, 7), J: st.integers(1, 7), F: st.integers(1, 9)})
 

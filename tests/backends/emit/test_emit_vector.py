@@ -139,31 +139,36 @@ def test_broadcast_operands_on_either_side(run, dtype, lanes):
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
-@pytest.mark.parametrize("amount", [0, 3, 200])
-def test_shifts(run, dtype, amount):
+def test_shifts(run, dtype):
     a = np.resize(ints(dtype), 64)
-    for op, reference in (("<<", np.left_shift), (">>", np.right_shift)):
-        by = Broadcast(Const(min(amount, dt.int_limits(dtype)[1]), dtype), 8)
-        func = vectorized(
-            lambda x, op=op, by=by: BinOp(op, x, by), dtype, result=dtype, count=64, lanes=8
-        )
-        out = np.zeros_like(a)
-        run(func, a, out)
-        np.testing.assert_array_equal(out, reference(a, np.array(by.a.value, dtype)))
+    at = (Ramp(i * 8, const(1), 8),)
+    x = Buffer("a", (64,), dtype)
+    outs, stores, expected = [], [], []
+    for amount in (0, 3, min(200, dt.int_limits(dtype)[1])):
+        for op, reference in (("<<", np.left_shift), (">>", np.right_shift)):
+            outs.append(Buffer(f"out{len(outs)}", (64,), dtype))
+            value = BinOp(op, Load(x, at), Broadcast(Const(amount, dtype), 8))
+            stores.append(Store(outs[-1], at, value))
+            expected.append(reference(a, np.array(amount, dtype)))
+    results = [np.zeros_like(a) for _ in outs]
+    run(PrimFunc("f", (x, *outs), (), For(i, const(8), seq(*stores))), a, *results)
+    np.testing.assert_array_equal(results, expected)
 
 
-@pytest.mark.parametrize("divisor", [1, 4, 7, -3])
-def test_index_arithmetic_floors(run, divisor):
-    out, rest = Buffer("out", (64,), "int64"), Buffer("rest", (64,), "int64")
+def test_index_arithmetic_floors(run):
     at = (Ramp(i * 8, const(1), 8),)
     value = BinOp("-", Ramp(i * 8, const(1), 8), Broadcast(const(20), 8))
-    by = Broadcast(const(divisor), 8)
-    body = seq(Store(out, at, BinOp("//", value, by)), Store(rest, at, BinOp("%", value, by)))
-    results = np.zeros(64, "int64"), np.zeros(64, "int64")
-    run(PrimFunc("f", (out, rest), (), For(i, const(8), body)), *results)
     plain = np.arange(64) - 20
-    np.testing.assert_array_equal(results[0], plain // divisor)
-    np.testing.assert_array_equal(results[1], plain % divisor)
+    outs, stores, expected = [], [], []
+    for divisor in (1, 4, 7, -3):
+        for op, reference in (("//", np.floor_divide), ("%", np.remainder)):
+            outs.append(Buffer(f"out{len(outs)}", (64,), "int64"))
+            by = Broadcast(const(divisor), 8)
+            stores.append(Store(outs[-1], at, BinOp(op, value, by)))
+            expected.append(reference(plain, divisor))
+    results = [np.zeros(64, "int64") for _ in outs]
+    run(PrimFunc("f", tuple(outs), (), For(i, const(8), seq(*stores))), *results)
+    np.testing.assert_array_equal(results, expected)
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), [("float32", 16), ("float32", 4), ("float64", 8)])

@@ -5,12 +5,30 @@
 */
 
 typedef __INT64_TYPE__ i64;
+typedef __INT32_TYPE__ i32;
 
 static inline float maxc_f32(float a, float b) { return a > b ? a : b; }
 
 static inline float max_f32(float a, float b) {
     float m = maxc_f32(a, b);
     return a != a ? a : m;
+}
+
+static inline float exp_f32(float x) {
+    float c = x < -104.0f ? -104.0f : x; /* NaN stays NaN in both lines */
+    c = c > 89.0f ? 89.0f : c;
+    float n = __builtin_rintf(c * 1.44269504f);
+    float r = c - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    i32 k = (i32)n, half = k >> 1; /* 2^k in two steps: k goes from -150 to 128 */
+    union { i32 i; float f; } a = {(half + 127) << 23}, b = {(k - half + 127) << 23};
+    return p * a.f * b.f;
 }
 
 /* Memory for large intermediate buffers, kept between calls; softmax_row_release() gives it back. */
@@ -83,7 +101,7 @@ int softmax_row(const float *restrict X, float *restrict Y, i64 n) {
     }
     T[1] = 0.0f;
     for (i64 i = 0; i < n; i++) {
-        E[i] = __builtin_expf(X[i] - T[0]);
+        E[i] = exp_f32(X[i] - T[0]);
         T[1] += E[i];
     }
     for (i64 i = 0; i < n; i++) {
