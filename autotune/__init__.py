@@ -1,4 +1,4 @@
-"""Searching for the fastest schedule: tune, the database of its records, and what they are made of."""
+"""Searching for the fastest schedule, and the database of what was found."""
 
 from autotune.database import Database
 from autotune.errors import DatabaseError, MeasureError

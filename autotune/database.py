@@ -35,6 +35,10 @@ MachineLike = str | Machine
 """A machine or its key."""
 
 
+KIND = "workload, target, machine, numerics"
+RANK = "believed DESC, median, id"
+"""Records that compete with one another, and the best of them first."""
+
 CHECKED, RACED = 1, 2
 """Values of the column `believed`: a correct trial, and one that was also timed in a race."""
 
@@ -114,7 +118,7 @@ class Database:
         where, values = _where(workload=workload, target=target, machine=machine)
         where += f" AND believed > 0 AND numerics IN ({', '.join('?' * len(allowed))})"
         rows = self._select(
-            f"SELECT payload FROM records WHERE {where} ORDER BY believed DESC, median, id LIMIT 1",
+            f"SELECT payload FROM records WHERE {where} ORDER BY {RANK} LIMIT 1",
             (*values, *allowed),
         )
         return decode(rows[0][0]) if rows else None
@@ -185,7 +189,7 @@ class Database:
         with self._transaction() as connection:
             cursor = connection.execute(
                 "DELETE FROM records WHERE id NOT IN (SELECT id FROM (SELECT id, ROW_NUMBER() OVER"
-                " (PARTITION BY workload, target, machine, numerics ORDER BY believed DESC, median, id) AS place"
+                f" (PARTITION BY {KIND} ORDER BY {RANK}) AS place"
                 " FROM records WHERE believed > 0) WHERE place <= ?)",
                 (keep,),
             )
@@ -200,9 +204,8 @@ class Database:
         if not best_only:
             return write_records(path, self.records())
         rows = self._select(
-            "SELECT payload FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY workload, target,"
-            " machine, numerics ORDER BY believed DESC, median, id) AS place FROM records WHERE believed > 0)"
-            " WHERE place = 1 ORDER BY name, workload, target, machine, numerics",
+            f"SELECT payload FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {KIND} ORDER BY {RANK})"
+            f" AS place FROM records WHERE believed > 0) WHERE place = 1 ORDER BY name, {KIND}",
             (),
         )
         return write_records(path, (decode(payload) for (payload,) in rows))

@@ -245,9 +245,11 @@ def _registers(block: _Analysed, machine: _Machine) -> dict[str, float]:
         if access.buffer not in stored:
             loads += _vectors(block, written_out, access)
     run = _reduce_run(nest, block.tile)
+    # One side of the tile is held in registers, the other passes through one.
+    live = accumulators + min(block.chunks, accumulators / block.chunks) + 1
     return {
         "accumulators": _lg(accumulators),
-        "register_pressure": _lg((accumulators + block.chunks + 1) / machine.registers),
+        "register_pressure": _lg(live / machine.registers),
         "loads_per_op": _lg(loads / total),
         "memory_accumulators": _lg(spatial_product(nest, serial)) if nest.reduce else 0.0,
         "unrolled": _lg(prod([nest.loops[d].extent for d in unrolled])),

@@ -2,8 +2,8 @@
 
 footprint  of a buffer below a loop: product over the dimensions of the reach of the index while
            the loops below run, in bytes, rows rounded up to cache lines
-traffic    into a cache: the footprint below the outermost loop where everything fits, times the
-           trips of the loops outside that change what is touched or have pushed it out
+traffic    into a cache, of a buffer: if everything fits below some loop, the first loop outside
+           that changes what is touched brings in its footprint, again for each of its runs
 """
 
 from __future__ import annotations
@@ -146,16 +146,18 @@ def fit_level(found: Sequence[Reach], capacity: float, depth: int) -> int:
 
 
 def traffic(block: BlockNest, found: Sequence[Reach], level: int) -> int:
-    """Bytes fetched (twice for what is stored) if a cache holds the working set of `level`."""
+    """Bytes fetched (twice for what is stored) if a cache holds the working set of `level`.
+
+    From one iteration to the next of the first loop outside, what overlaps is still there; loops
+    further out find nothing of what they had.
+    """
     total = 0
     for reach in found:
-        fetched = reach.below[level]
-        moved = False
-        for depth in range(level - 1, -1, -1):
-            # Directly outside, a loop that changes nothing finds the data still there.
-            moved = moved or reach.depends[depth]
-            if moved:
-                fetched *= block.loops[depth].extent
+        moved = next((d for d in range(level - 1, -1, -1) if reach.depends[d]), None)
+        if moved is None:
+            fetched = reach.below[level]
+        else:
+            fetched = reach.below[moved] * prod([loop.extent for loop in block.loops[:moved]])
         total += fetched * (2 if reach.store else 1)
     return total
 

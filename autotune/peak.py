@@ -111,6 +111,12 @@ def memory_gbps(
     return _remembered(("gbps", str(count)), resolved, calibrate, lambda: _gbps(count, resolved))
 
 
+def known_peaks() -> list[tuple[str, float]]:
+    """What was measured on this machine so far, such as ("gflops float32 2", 233.1)."""
+    here = [e for e in _stored().values() if e.get("machine") == this_machine().key]
+    return sorted((" ".join(entry["what"]), float(entry["rate"])) for entry in here)
+
+
 def _place(target: Target | str, threads: int | None) -> tuple[Target, int]:
     resolved = resolve(target)
     if resolved.kind != "c":
@@ -188,7 +194,7 @@ def _remembered(
     if isinstance(known, Mapping) and isinstance(known.get("rate"), float):
         return known["rate"]
     rate = measure()
-    entry = {"what": " ".join(what), "rate": rate, "time": utc_now()}
+    entry = {"what": list(what), "rate": rate, "machine": this_machine().key, "time": utc_now()}
     _store({**_stored(), key: entry})
     return rate
 

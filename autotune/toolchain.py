@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,7 +21,7 @@ def project_version() -> str:
         return "unknown"
 
 
-@lru_cache(maxsize=None)
+@cache
 def toolchain(target: Target) -> dict[str, Any]:
     """Versions of the compiler with its flags, of Python, NumPy and this project."""
     return {

@@ -137,7 +137,7 @@ class ExpressionEmitter:
         return self.names.of(e), ATOM
 
     def expr_not(self, e: Not) -> Text:
-        return f"!{self.expr(e.a, UNARY)}", UNARY
+        return f"!{self.expr(e.a, UNARY)}", COMPARE  # `!a == b` draws a warning
 
     def expr_load(self, e: Load) -> Text:
         return self.element(e.buffer, e.indices), ATOM

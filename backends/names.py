@@ -32,9 +32,7 @@ MACROS = ("LOAD", "STORE", "KEEP", "UNROLL", "PRAGMA", "NULL", "failed")
 
 _LIBRARY_FLOAT = tuple(f"{name}{end}" for name in LIBRARY for end in "fl")
 _RESERVED = frozenset((*KEYWORDS, *LIBRARY, *_LIBRARY_FLOAT, *MACROS))
-_TYPED = re.compile(
-    r"(.*_)?(bool|[iu](8|16|32|64)|b?f(16|32|64))(x\d+)?(_u)?|workspace_.*|omp_.*|_.*"
-)
+_TYPED = re.compile(r"(.*_)?([iu](8|16|32|64)|b?f(16|32|64))(x\d+)?(_u)?|workspace_.*|omp_.*|_.*")
 """Our types and helpers end in a type, as in max_f32x16; a leading _ belongs to the compiler."""
 
 

@@ -6,7 +6,7 @@ float32 before arithmetic. NumPy has no bfloat16, so its arrays are uint16 holdi
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -41,14 +41,14 @@ def check_dtype(dtype: str) -> str:
     return dtype
 
 
-@lru_cache(maxsize=None)
+@cache
 def element(dtype: str) -> str:
     """The scalar type of a vector type: element("float32x16") == "float32"."""
     head, _, tail = dtype.rpartition("x")
     return head if head in SCALARS and tail.isdigit() else dtype
 
 
-@lru_cache(maxsize=None)
+@cache
 def lanes(dtype: str) -> int:
     """The number of vector lanes; 1 for a scalar type."""
     base = element(dtype)
@@ -61,7 +61,7 @@ def with_lanes(dtype: str, count: int) -> str:
     return base if count == 1 else f"{base}x{count}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def bits(dtype: str) -> int:
     """Bits of one element in memory; a bool takes a byte."""
     base = element(dtype)

@@ -12,6 +12,7 @@
           | Broadcast(a, lanes)            a vector of equal values; only in lowered programs
           | Reduce(reducer, args, axes, cond, index)   only at the top of a te.compute
 
+Both operands of `and` and `or` are evaluated: only Select guards a read.
 Integer `//` and `%` are floor division and its remainder, as in Python. Because nodes are
 interned, `a is b` decides structural equality, hashing is free, and any dict can memoise on nodes.
 `a == b` builds a comparison; used as a Python truth value it means `a is b`.
@@ -20,14 +21,14 @@ interned, `a is b` decides structural equality, hashing is free, and any dict ca
 from __future__ import annotations
 
 import ctypes
-import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Union
 from weakref import WeakValueDictionary
 
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
+from tensorir.folding import FOLD, fold_cast, wrap
 
 if TYPE_CHECKING:
     from tensorir.buffer import Buffer
@@ -125,7 +126,9 @@ class Expr:
     def __invert__(self) -> "Expr":
         if dt.is_bool(self.dtype):
             return Not(self)
-        return binary("^", self, -1 if not dt.is_unsigned(self.dtype) else dt.int_limits(self.dtype)[1])
+        return binary(
+            "^", self, -1 if not dt.is_unsigned(self.dtype) else dt.int_limits(self.dtype)[1]
+        )
 
     def __neg__(self) -> "Expr":
         if isinstance(self, Const):
@@ -388,42 +391,14 @@ def check_operands(op: str, a: Expr) -> None:
         raise TensorIRError(f"'/' needs floats, not {kind}; use '//' or .astype('float32')")
 
 
-_FOLD: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b if b else None,
-    "%": lambda a, b: a % b if b else None,
-    "min": min,
-    "max": max,
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: a << b if 0 <= b < 64 else None,
-    ">>": lambda a, b: a >> b if 0 <= b < 64 else None,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
-}
-
-
 def fold_int(op: str, a: Const, b: Const) -> Const | None:
     """The value of `a op b` for integer or bool constants, wrapped; None where it has none."""
-    value = _FOLD[op](a.value, b.value)
+    value = FOLD[op](a.value, b.value)
     if value is None:
         return None
     if op in COMPARISONS or op in LOGICAL:
         return Const(value, "bool")
     return Const(wrap(int(value), a.dtype), a.dtype)
-
-
-def wrap(value: int, dtype: str) -> int:
-    """`value` reduced to the range of an integer type, as two's complement arithmetic does."""
-    low, high = dt.int_limits(dtype)
-    return value if low <= value <= high else (value - low) % (high - low + 1) + low
 
 
 def identity(op: str, a: Expr, b: Expr) -> Expr | None:
@@ -457,24 +432,10 @@ def cast(dtype: str, value: ExprLike) -> Expr:
     if a.dtype == dtype:
         return a
     if isinstance(a, Const):
-        folded = _cast_const(a, dtype)
+        folded = fold_cast(a.value, a.dtype, dtype)
         if folded is not None:
-            return folded
+            return Const(folded, dtype)
     return Cast(dtype, a)
-
-
-def _cast_const(a: Const, dtype: str) -> Const | None:
-    if dt.is_bool(dtype):
-        return Const(bool(a.value), dtype)
-    if dt.is_float(dtype):
-        exact = abs(a.value) <= 2**11 and a.value == int(a.value) if math.isfinite(a.value) else True
-        return Const(float(a.value), dtype) if exact else None
-    if not math.isfinite(a.value):
-        return None
-    value = int(a.value)
-    if dt.is_float(a.dtype) and wrap(value, dtype) != value:
-        return None  # out of range: left to the target, as in C
-    return Const(wrap(value, dtype), dtype)
 
 
 def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:

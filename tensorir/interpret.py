@@ -17,7 +17,7 @@ import numpy as np
 from tensorir import dtype as dt
 from tensorir.arrays import bind_sizes, decode, encode, match_arrays, shape_of
 from tensorir.errors import VerifyError
-from tensorir.expr import wrap
+from tensorir.folding import wrap
 from tensorir.func import PrimFunc
 from tensorir.intrin import MATH
 from tensorir.python_source import Emitter

@@ -29,14 +29,15 @@ ROUNDED = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 """The runtime function that rounds a float to a type; float64 needs none."""
 
 PRECEDENCE = {
-    **dict.fromkeys(("or",), 1),
-    **dict.fromkeys(("and",), 2),
     **dict.fromkeys(("<", "<=", "==", "!="), 4),
     **{"|": 5, "^": 6, "&": 7},
     **dict.fromkeys(("+", "-"), 9),
     **dict.fromkeys(("*", "//", "%"), 10),
 }
 UNARY, ATOM = 11, 12
+STRICT = {"and": "&", "or": "|"}
+"""Python's own `and` and `or` would not look at their second operand; the IR's do."""
+
 WRAPPED = ("+", "-", "*", "//")
 
 
@@ -96,9 +97,10 @@ class Expressions:
             name = "shift_left" if e.op == "<<" else "shift_right"
             text = f"{name}({self.expr(e.a)}, {self.expr(e.b)}, {dt.bits(kind)})"
             return f"wrap_{kind}({text})", ATOM
-        level = PRECEDENCE[e.op]
+        symbol = STRICT.get(e.op, e.op)
+        level = PRECEDENCE[symbol]
         left = self.expr(e.a, above=level if level == 4 else level - 1)
-        text = f"{left} {e.op} {self.expr(e.b, above=level)}"
+        text = f"{left} {symbol} {self.expr(e.b, above=level)}"
         if e.op in WRAPPED and dt.is_int(kind) and kind != dt.INDEX:
             return f"wrap_{kind}({text})", ATOM
         return text, level

@@ -1,8 +1,9 @@
-"""Walking and rewriting expressions and statements. Rewrites return the same object if unchanged."""
+"""Walking and rewriting programs. A rewrite that changes nothing returns the same object."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from tensorir.buffer import Buffer
@@ -87,7 +88,9 @@ def walk_exprs(e: Expr) -> Iterator[Expr]:
                 stack.append(child)
 
 
-def transform(e: Expr, rule: Callable[[Expr], Expr | None], memo: dict[Expr, Expr] | None = None) -> Expr:
+def transform(
+    e: Expr, rule: Callable[[Expr], Expr | None], memo: dict[Expr, Expr] | None = None
+) -> Expr:
     """Rewrite bottom up: `rule` sees each node after its children and may return a replacement."""
     memo = {} if memo is None else memo
     done = memo.get(e)
@@ -120,9 +123,10 @@ def _substitute(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> 
     return result
 
 
-def variables(e: Expr) -> set[Var]:
-    """The variables that occur in `e`."""
-    return {node for node in walk_exprs(e) if isinstance(node, Var)}
+@lru_cache(maxsize=1 << 14)
+def variables(e: Expr) -> frozenset[Var]:
+    """The variables that occur in `e`; remembered, since schedules ask again and again."""
+    return frozenset([node for node in walk_exprs(e) if isinstance(node, Var)])
 
 
 def loads(e: Expr) -> Iterator[Load]:
@@ -159,7 +163,11 @@ def stmt_exprs(stmt: Stmt) -> tuple[Expr, ...]:
     if isinstance(stmt, For):
         return (stmt.extent,)
     if isinstance(stmt, Block):
-        return (*(it.binding for it in stmt.iters), *(it.extent for it in stmt.iters), stmt.predicate)
+        return (
+            *(it.binding for it in stmt.iters),
+            *(it.extent for it in stmt.iters),
+            stmt.predicate,
+        )
     if isinstance(stmt, If):
         return (stmt.cond,)
     if isinstance(stmt, Let):

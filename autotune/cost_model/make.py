@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.cost_model.draft import draft as analytic
 from autotune.cost_model.forest import ForestRegressor
 from autotune.cost_model.model import CostModel, Draft, RandomModel, Regressor, ResidualModel
+from autotune.cost_model.roofline import draft as analytic
 from autotune.cost_model.xgb import XGBoostRegressor
 from autotune.features import FEATURE_SCHEMA
 from tensorir import TensorIRError

@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from autotune.cost_model.draft import draft
+from autotune.cost_model.roofline import draft
 from autotune.features import FEATURE_SCHEMA
 from tensorir import TensorIRError
 

@@ -118,7 +118,7 @@ def _reads_reduction(sch: Schedule, name: str) -> bool:
 
 
 def find_groups(sch: Schedule) -> list[Group]:
-    """The blocks of a schedule, in program order, with epilogues and padding put to their groups."""
+    """The blocks of a schedule, in program order; epilogues and padding go with their block."""
     taken: set[str] = set()
     groups: list[Group] = []
     for name in sch.get_blocks():

@@ -1,9 +1,9 @@
 """Multi-level tiling of a reduction with data reuse: S0 [S1] R0 [S2] R1 S3, as in Ansor.
 
-S are the levels of the spatial loops, R those of the reduction. S0 is spread over threads, S3 is the
-register tile: its last axis becomes vectors, the others are unrolled. The results of S2 x S3 stay in
-a local buffer; the epilogue (or a copy) consumes them inside S1. Factors need not divide. Operands
-can be packed: copied, densely, at a loop where they are reused.
+S are the levels of the spatial loops, R those of the reduction. S0 is spread over threads, S3 is
+the register tile: its last axis becomes vectors, the others are unrolled. The results of S2 x S3
+stay in a local buffer; the epilogue (or a copy) consumes them inside S1. Factors need not divide.
+Operands can be packed: copied, densely, at a loop where they are reused.
 
 Source: Zheng et al., "Ansor", OSDI 2020, section 4; imperfect register tiles as in BLIS.
 """
@@ -119,7 +119,7 @@ class TiledPlan:
         spots = {"task": task, "tile": (s1 or [task])[-1], "row": (s1 or [task])[0]}
         sch.reverse_compute_at(writer, spots["tile"])
         inside = r0[-1] if r0 else spots["tile"]
-        for operand, copier, where in packs:
+        for copier, where in packs:
             sch.compute_at(copier, {**spots, "reduce": inside}[where])
             finish_nest(sch, copier, self.machine, unroll_rows=0)
         self._pad(sch, values, inline=False, task=task)
@@ -156,12 +156,12 @@ class TiledPlan:
             levels[1].sort(key=lambda item: -item[0])
         return tuple([loop for _, loop in level] for level in levels)
 
-    def _cache_operands(self, sch: Schedule, values: Values) -> list[tuple[str, str, str]]:
+    def _cache_operands(self, sch: Schedule, values: Values) -> list[tuple[str, str]]:
         found = []
         for operand in self.operands:
             where = values.get(self.key(f"pack_{operand}"), "none")
             if where != "none":
-                found.append((operand, sch.cache_read(self.group.block, operand, "global"), where))
+                found.append((sch.cache_read(self.group.block, operand, "global"), where))
         return found
 
     def _pad(

@@ -51,7 +51,7 @@ def propose(
     rng: random.Random,
     settings: Evolution = DEFAULT,
 ) -> list[Candidate]:
-    """At most `count` new candidates, most promising first; fewer when the space is used up.
+    """At most `count` new candidates: defaults, best predicted, explored; fewer if used up.
 
     At most half of them are of one sketch while others are worth trying. Raises TensorIRError
     when nothing is feasible, or when nothing was ever measured and every schedule is refused.
@@ -70,10 +70,10 @@ def propose(
     if not pool.scores:
         require_candidates(state)
     chosen = [c for c in defaults if c in pool.scores][:count]
-    explored = _explored(count - len(chosen), settings.explore, rng)
     fresh = [c for c in randoms if c in pool.scores and c not in chosen]
-    chosen += rng.sample(fresh, min(explored, len(fresh)))
-    return _diverse(pool.ranked(), chosen, count, len(names) > 1)
+    explored = rng.sample(fresh, min(_explored(count - len(chosen), settings, rng), len(fresh)))
+    batch = _diverse(pool.ranked(), chosen + explored, count, len(names) > 1)
+    return [c for c in batch if c not in explored] + explored
 
 
 class _Pool:
@@ -164,9 +164,9 @@ def _parents(space: Space, state: SearchState, pool: _Pool, count: int) -> list[
     return sorted(times, key=lambda c: (times[c], c.key))[:count]
 
 
-def _explored(count: int, share: float, rng: random.Random) -> int:
-    """`share` of `count`, rounded at random so that small batches explore as much."""
-    exact = max(count, 0) * share
+def _explored(count: int, settings: Evolution, rng: random.Random) -> int:
+    """The share of `count` to explore with, rounded at random so that small batches explore too."""
+    exact = max(count, 0) * settings.explore
     return int(exact) + (rng.random() < exact - int(exact))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedule.analysis import is_output, plain_store, producers, readers, written
+from schedule.analysis import is_output, plain_store, producers, readers, writers
 from schedule.errors import require
 from schedule.placement import (
     accesses_of,
@@ -15,7 +15,7 @@ from schedule.placement import (
 )
 from schedule.primitive import primitive
 from schedule.state import BlockRef, LoopRef, State, nest
-from tensorir import Var
+from tensorir import Block, Buffer, For, Store, Var
 
 
 @primitive
@@ -41,30 +41,10 @@ def compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[State, Non
         - `loop` is not vectorized or inside a vectorized loop
     """
     node, target = state.block(block), state.loop(loop)
-    store = plain_store(node)
-    require(
-        store is not None,
-        block,
-        f"block {block!r} does not store to distinct variables of one buffer",
-    )
-    assert store is not None
-    buffer = store.buffer
-    require(not is_output(state, buffer), block, f"{buffer.name!r} is an output of the function")
-    others = [name for name in _writers(state, block) if name != block]
-    require(not others, block, f"{buffer.name!r} is also written by block {(others or [''])[0]!r}")
+    store = _store(state, node)
     move_checks(state, block, loop)
-    users, inside = readers(state, buffer), names_in(target)
-    require(len(users) > 0, block, f"no block reads {buffer.name!r}")
-    outside = [name for name in users if name not in inside]
-    if outside:
-        covering = [f for f in state.loop_names() if set(users) <= names_in(state.loop(f))]
-        require(
-            False,
-            loop,
-            f"reader {outside[0]!r} of {buffer.name!r} is outside loop {loop!r}",
-            f"loops that cover its readers: {', '.join(covering) or 'none'}",
-        )
-    position = min(i for i, s in enumerate(child_of(target)) if names_in(s) & set(users))
+    users = _readers_inside(state, store.buffer, block, target)
+    position = min(i for i, s in enumerate(child_of(target)) if names_in(s) & users)
     late = set().union(*(names_in(s) for s in child_of(target)[position:]))
     for name in producers(state, block):
         require(
@@ -72,7 +52,7 @@ def compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[State, Non
             block,
             f"block {name!r}, which {block!r} reads, runs later inside loop {loop!r}",
         )
-    reads = accesses_of(state, set(users), buffer, writes=False)
+    reads = accesses_of(state, users, store.buffer, writes=False)
     region = touched_region(state, target, reads, loop)
     ranges = {v: part for v, part in zip(store.indices, region) if isinstance(v, Var)}
     analyzer = state.analyzer([*state.loops_outside(loop), target])
@@ -82,6 +62,33 @@ def compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[State, Non
     return removed.replace(removed.loop_path(loop), destination), None
 
 
-def _writers(state: State, block: str) -> list[str]:
-    made = set(written(state.block(block)))
-    return [n for n in state.block_names() if made & set(written(state.block(n)))]
+def _store(state: State, node: Block) -> Store:
+    """The store of the block, to an intermediate buffer that it alone writes."""
+    block, store = node.name, plain_store(node)
+    require(
+        store is not None,
+        block,
+        f"block {block!r} does not store to distinct variables of one buffer",
+    )
+    assert store is not None
+    name = store.buffer.name
+    require(not is_output(state, store.buffer), block, f"{name!r} is an output of the function")
+    for other in writers(state, store.buffer):
+        require(other == block, block, f"{name!r} is also written by block {other!r}")
+    return store
+
+
+def _readers_inside(state: State, buffer: Buffer, block: str, target: For) -> set[str]:
+    """The readers of the buffer, all of which must be below `target`."""
+    users, inside = readers(state, buffer), names_in(target)
+    require(len(users) > 0, block, f"no block reads {buffer.name!r}")
+    outside = [name for name in users if name not in inside]
+    if outside:
+        covering = [f for f in state.loop_names() if set(users) <= names_in(state.loop(f))]
+        require(
+            False,
+            target.name,
+            f"reader {outside[0]!r} of {buffer.name!r} is outside loop {target.name!r}",
+            f"loops that cover its readers: {', '.join(covering) or 'none'}",
+        )
+    return set(users)

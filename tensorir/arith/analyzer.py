@@ -7,38 +7,32 @@ expression holds wherever all bound variables have a value and every divisor dif
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tensorir import dtype as dt
 from tensorir.arith import bounds as bounding
 from tensorir.arith import divmod as dividing
-from tensorir.arith.compare import compare, difference
+from tensorir.arith.assume import assume
+from tensorir.arith.compare import difference
 from tensorir.arith.facts import Facts, learn, tighten
 from tensorir.arith.interval import UNBOUNDED, Range
-from tensorir.arith.linear import Linear, of_atom, times, to_expr
+from tensorir.arith.linear import Linear, of_atom, to_expr
 from tensorir.arith.logic import (
     negated,
     parts_of,
-    simplify_extremum,
-    simplify_logic,
-    simplify_select,
 )
-from tensorir.arith.rules import apply_rules
+from tensorir.arith.simplify import linear_form, simplified
 from tensorir.expr import (
-    COMPARISONS,
-    FALSE,
-    LOGICAL,
     TRUE,
     BinOp,
     Const,
     Expr,
     ExprLike,
-    Not,
-    Select,
     Var,
     convert,
+    int_value,
 )
-from tensorir.visit import children, loads, rebuild, variables
+from tensorir.visit import variables
 
 _NESTING = 5
 """Conditions assumed inside one another; deeper ones are not made use of."""
@@ -62,10 +56,18 @@ class Analyzer:
             self.bind(var, extent)
 
     def bind(self, var: Var, extent: ExprLike) -> None:
-        """State that `var` is in [0, extent), forgetting what an earlier binding said of it."""
-        end = convert(extent)
-        self.bind_range(var, 0, end - 1)
-        self.facts.extents[var] = end
+        """State that `var` is in [0, extent), forgetting what an earlier binding said of it.
+
+        What followed for other variables stays: for another scope, bind in a copy.
+        """
+        size = convert(extent)
+        value = int_value(size)
+        if value is None:
+            self.bind_range(var, 0, size - 1)
+        else:
+            self._enter(var)
+            self.facts.ranges[var] = (0, value - 1)
+        self.facts.extents[var] = size
 
     def binds(self, var: Var, extent: ExprLike) -> bool:
         """Whether `var` was last bound to [0, extent)."""
@@ -73,10 +75,7 @@ class Analyzer:
 
     def bind_range(self, var: Var, low: ExprLike | None, high: ExprLike | None) -> None:
         """State that low <= var <= high, where None means unbounded."""
-        if var in self.facts.order:
-            self.facts.forget(var)
-        self.facts.order[var] = len(self.facts.order)
-        self.reset()
+        self._enter(var)
         for limit, sign in ((low, 1), (high, -1)):
             if limit is None:
                 continue
@@ -94,7 +93,10 @@ class Analyzer:
         with `cond`, with no store in between (the two sides of a Select).
         """
         other = self.copy()
-        other._assume(cond, memory)
+        assume(other, cond, memory)
+        canonical = self.simplify(cond)
+        if canonical is not cond:
+            assume(other, canonical, memory)
         return other
 
     def copy(self) -> Analyzer:
@@ -109,7 +111,7 @@ class Analyzer:
         """An expression of the same value; the same object if there is nothing to simplify."""
         found = self._exprs.get(e)
         if found is None:
-            found = self._exprs[e] = self._simplify(e)
+            found = self._exprs[e] = simplified(self, e)
             if found is not e:
                 found = self._exprs[e] = self.simplify(found)
         return found
@@ -154,7 +156,7 @@ class Analyzer:
         """The simplified linear form of an expression of the index type."""
         found = self.forms.get(e)
         if found is None:
-            found = self.forms[e] = self._linear(e)
+            found = self.forms[e] = linear_form(self, e)
         return found
 
     def recombined(self, form: Linear) -> Linear:
@@ -203,7 +205,7 @@ class Analyzer:
         if found is None:
             found = self.copy()
             found._level += 1
-            found._assume(cond if truth else negated(cond), True)
+            assume(found, cond if truth else negated(cond), True)
             self._branches[cond, truth] = found
         return found
 
@@ -237,103 +239,14 @@ class Analyzer:
         for memo in (self.forms, self._exprs, self._ranges, self._branches):
             memo.clear()
 
+    def _enter(self, var: Var) -> None:
+        if var in self.facts.order:
+            self.facts.forget(var)
+        self.facts.order[var] = len(self.facts.order)
+        self.reset()
+
     def _variables_of(self, e: Expr) -> frozenset[Var]:
         found = self._variables.get(e)
         if found is None:
             found = self._variables[e] = frozenset(variables(e))
         return found
-
-    def _assume(self, cond: Expr, memory: bool) -> None:
-        self._record([cond], memory)
-        parts = parts_of(cond, "and")
-        for part in parts:
-            if isinstance(part, Not) and not isinstance(negated(part.a), Not):
-                self._assume(negated(part.a), memory)
-                continue
-            self._record([part, self.simplify(part)], memory)
-            if not isinstance(part, BinOp) or part.op not in COMPARISONS:
-                continue
-            if memory or not any(True for _ in loads(part)):
-                self._learn_comparison(part)
-
-    def _record(self, conds: Iterable[Expr], memory: bool) -> None:
-        for cond in conds:
-            if isinstance(cond, Const) or (not memory and any(True for _ in loads(cond))):
-                continue
-            self.facts.truths[cond] = True
-            self.facts.truths[negated(cond)] = False
-        self.reset()
-
-    def _learn_comparison(self, e: BinOp) -> None:
-        form = difference(self, e) if dt.is_int(e.a.dtype) else None
-        if form is None:
-            return
-        if e.op in ("<", "<="):
-            learn(self, form.shifted(-1) if e.op == "<" else form)
-        elif e.op == "==":
-            learn(self, form)
-            learn(self, form.scaled(-1))
-        else:
-            low, high = self.interval(form)
-            if low == 0:
-                learn(self, form.shifted(-1))
-            if high == 0:
-                learn(self, form.scaled(-1).shifted(-1))
-
-    def _linear(self, e: Expr) -> Linear:
-        if isinstance(e, Const):
-            return Linear({}, int(e.value))
-        if isinstance(e, BinOp):
-            if e.op in ("+", "-"):
-                form = self.linear(e.a).plus(self.linear(e.b), 1 if e.op == "+" else -1)
-                return self.recombined(form)
-            if e.op == "*":
-                return self.recombined(times(self.linear(e.a), self.linear(e.b)))
-            if e.op in ("//", "%"):
-                form = self.divmod(e.op, self.linear(e.a), self.linear(e.b))
-                return self.recombined(form)
-        node = self._node(e)
-        if isinstance(node, Const):
-            return Linear({}, int(node.value))
-        if node is not e and isinstance(node, BinOp):
-            return self.linear(node)
-        low, high = self.range(node)
-        return Linear({}, low) if low is not None and low == high else of_atom(node)
-
-    def _simplify(self, e: Expr) -> Expr:
-        if e.dtype == dt.INDEX:
-            return to_expr(self.linear(e))
-        if e.dtype == "bool":
-            known = self.facts.truths.get(e)
-            if known is not None:
-                return TRUE if known else FALSE
-            return self._simplify_bool(e)
-        node = self._node(e)
-        if dt.is_int(e.dtype) and dt.lanes(e.dtype) == 1 and not isinstance(node, Const):
-            low, high = self.range(node)
-            if low is not None and low == high:
-                return Const(low, e.dtype)
-        return node
-
-    def _simplify_bool(self, e: Expr) -> Expr:
-        if isinstance(e, BinOp) and e.op in LOGICAL:
-            return simplify_logic(self, e)
-        if isinstance(e, BinOp) and e.op in COMPARISONS and dt.is_int(e.a.dtype):
-            return compare(self, e)
-        if isinstance(e, Not):
-            inner = negated(e.a)
-            return self._node(e) if isinstance(inner, Not) else self.simplify(inner)
-        return self._node(e)
-
-    def _node(self, e: Expr) -> Expr:
-        """`e` with simplified parts, and one step of the rules for its kind of node."""
-        if isinstance(e, Select):
-            node = simplify_select(self, e)
-        elif isinstance(e, BinOp) and e.op in ("min", "max") and dt.is_int(e.dtype):
-            node = simplify_extremum(self, e)
-        else:
-            before = children(e)
-            after = tuple([self.simplify(part) for part in before])
-            same = all(a is b for a, b in zip(before, after))
-            node = e if same else rebuild(e, after)
-        return node if isinstance(node, (Const, Var)) else apply_rules(node)

@@ -109,6 +109,17 @@ def plain_lower(an: Analyzer, form: Linear) -> int | None:
     return total if known is None or total > known else known
 
 
+def plain_interval(an: Analyzer, form: Linear) -> Range:
+    """The bounds of a sum by the ranges of its atoms alone."""
+    low: int | None = form.const
+    high: int | None = form.const
+    for atom, coef in form.terms.items():
+        first, last = an.range(atom) if coef > 0 else an.range(atom)[::-1]
+        low = None if low is None or first is None else low + coef * first
+        high = None if high is None or last is None else high + coef * last
+    return low, high
+
+
 def lower(an: Analyzer, form: Linear, goal: int | None = None) -> int | None:
     """The best lower bound found for `form`, or None; stops as soon as it reaches `goal`."""
     found = plain_lower(an, form)

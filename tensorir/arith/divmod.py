@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from tensorir import dtype as dt
-from tensorir.arith.bounds import nonnegative
+from tensorir.arith.bounds import nonnegative, plain_interval
 from tensorir.arith.linear import Linear, factors, of_atom, plain_form, product, times, to_expr
-from tensorir.expr import BinOp, Const, Expr, int_value
+from tensorir.expr import BinOp, Expr, int_value
 
 if TYPE_CHECKING:
     from tensorir.arith.analyzer import Analyzer
@@ -136,6 +135,11 @@ def _block(an: Analyzer, x: Linear, c: int) -> int | None:
     """k where k*c <= x < (k+1)*c is known."""
     if not x.terms:
         return x.const // c
+    low, high = plain_interval(an, x)
+    if low is not None and high is not None and low // c == high // c:
+        return low // c
+    if not an.may_refine(x):
+        return None
     low = an.lower(x)
     if low is None:
         return None
@@ -145,9 +149,11 @@ def _block(an: Analyzer, x: Linear, c: int) -> int | None:
 
 def _steps(x: Linear, c: int) -> Iterator[int]:
     """Divisors of c worth splitting x by: largest first, those that leave out some term."""
-    seen = {gcd(t, c) for t in x.terms.values()}
-    seen.update([gcd(a, b) for a in seen for b in seen])
-    return (g for g in sorted(seen, reverse=True) if 1 < g)
+    seen = {gcd(t, c) for t in x.terms.values()} - {1}
+    if len(seen) > 1:
+        seen.update([gcd(a, b) for a in seen for b in seen])
+        seen.discard(1)
+    return iter(sorted(seen, reverse=True))
 
 
 def _by_const(atom: Expr, op: str) -> tuple[Expr, int] | None:
@@ -224,8 +230,11 @@ def _without_factors(term: Expr, divisor: Expr) -> list[Expr] | None:
 def recombine(an: Analyzer, form: Linear) -> Linear:
     """Join quotients and remainders of one value.
 
-    t*c*(x // c) + t*(x % c) -> t*x, and t*x - t*c*(x // c) -> t*(x % c).
+    t*c*(x // c) + t*(x % c) -> t*x, and t*x - t*c*(x // c) -> t*(x % c); where x % c is known
+    to be r, t*c*(x // c) -> t*x - t*r.
     """
+    if len(form.terms) == 1 and not an.facts.congruences:
+        return form
     for _ in range(_JOINS):
         joined = _join_once(an, form)
         if joined is None:
@@ -242,6 +251,8 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
         if not c.terms and c.const <= 0:
             continue
         if atom.op == "%":
+            if not c.terms and all(k % c.const for k in form.terms.values()):
+                continue
             whole = times(an.divmod("//", x, c), c)
             if whole.terms and form.is_multiple_part(whole, t):
                 return _reordered(form, form.without(atom).plus(whole, -t).plus(x, t))
@@ -250,9 +261,9 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
             if form.is_multiple_part(x, k):
                 rest = form.without(atom).plus(x, -k)
                 return _reordered(form, rest.plus(an.divmod("%", x, c), k))
-            known = an.facts.ranges.get(BinOp("%", atom.a, Const(c.const, dt.INDEX)))
-            if known is not None and known[0] is not None and known[0] == known[1]:
-                return form.without(atom).plus(x, -k).shifted(k * known[0])
+            known = an.facts.congruences.get(BinOp("%", atom.a, atom.b))
+            if known is not None:
+                return form.without(atom).plus(x, -k).shifted(k * known)
     return None
 
 

@@ -26,15 +26,16 @@ Part = frozenset[tuple[Expr, int]]
 
 
 class Facts:
-    """`ranges` of atoms, `floors` of sums without their constant, inequalities `by_atom`,
-    known `truths` of conditions, the `extents` with which variables were bound and the `order`
-    in which they were (outer first)."""
+    """`ranges` of atoms, known remainders (`congruences`), `floors` of sums without their
+    constant, inequalities `by_atom`, known `truths` of conditions, the `extents` with which
+    variables were bound and the `order` in which they were (outer first)."""
 
-    __slots__ = ("by_atom", "extents", "floors", "order", "ranges", "truths")
+    __slots__ = ("by_atom", "congruences", "extents", "floors", "order", "ranges", "truths")
 
     def __init__(self) -> None:
         self.ranges: dict[Expr, Range] = {}
         self.floors: dict[Part, int] = {}
+        self.congruences: dict[Expr, int] = {}
         self.by_atom: dict[Expr, tuple[Linear, ...]] = {}
         self.order: dict[Var, int] = {}
         self.extents: dict[Var, Expr] = {}
@@ -65,6 +66,7 @@ class Facts:
         self.order.pop(var, None)
         self.extents.pop(var, None)
         self.ranges = {a: r for a, r in self.ranges.items() if var not in variables(a)}
+        self.congruences = {a: r for a, r in self.congruences.items() if var not in variables(a)}
         self.truths = {c: t for c, t in self.truths.items() if var not in variables(c)}
         self.floors = {
             p: k for p, k in self.floors.items() if not any(var in variables(a) for a, _ in p)
@@ -133,12 +135,18 @@ def tighten(an: Analyzer, atom: Expr, bound: Range, depth: int = _DEPTH) -> None
     if new == old:
         return
     facts.ranges[atom] = new
+    if isinstance(atom, BinOp) and atom.op == "%" and new[0] is not None and new[0] == new[1]:
+        facts.congruences[atom] = new[0]
     an.reset()
-    if not depth:
-        return
+    if depth:
+        _spread(an, atom, bound, depth)
+
+
+def _spread(an: Analyzer, atom: Expr, bound: Range, depth: int) -> None:
+    facts = an.facts
     if isinstance(atom, Cast) and keeps_value(atom.a.dtype):
         tighten(an, atom.a, bound, depth - 1)
-    if isinstance(atom, BinOp) and atom.op == "//":
+    if isinstance(atom, BinOp) and atom.op == "//" and atom.dtype == dt.INDEX:
         _learn_quotient(an, atom, bound, depth - 1)
     for form in facts.by_atom.get(atom, ()):
         _propagate(an, form, depth - 1)

@@ -19,6 +19,7 @@ from tensorir.expr import (
     binary,
     select,
 )
+from tensorir.visit import loads
 
 if TYPE_CHECKING:
     from tensorir.arith.analyzer import Analyzer
@@ -44,6 +45,11 @@ def negated(e: Expr) -> Expr:
     if dt.is_float(e.a.dtype):
         return Not(e)
     return BinOp("<=" if e.op == "<" else "<", e.b, e.a)
+
+
+def reads_memory(e: Expr) -> bool:
+    """Whether a load occurs in `e`."""
+    return next(loads(e), None) is not None
 
 
 def parts_of(e: Expr, op: str) -> list[Expr]:
@@ -77,8 +83,9 @@ def _necessary(an: Analyzer, parts: list[Expr], conjunction: bool) -> list[Expr]
     if not 1 < len(parts) <= _MANY:
         return parts
     kept = list(parts)
-    for part in reversed(parts):
-        others = [p for p in kept if p is not part]
+    for place in reversed(range(len(parts))):
+        part = parts[place]
+        others = kept[:place] + kept[place + 1 :]
         if not others:
             break
         known = all_of(*(p if conjunction else negated(p) for p in others))
@@ -86,7 +93,7 @@ def _necessary(an: Analyzer, parts: list[Expr], conjunction: bool) -> list[Expr]
         if decided is not None and decided != conjunction:
             return None
         if decided is not None:
-            kept = others
+            del kept[place]
     return kept
 
 

@@ -8,6 +8,7 @@ from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
 from tensorir.passes.unroll import unroll
+from tensorir.passes.unroll_registers import unroll_registers
 from tensorir.passes.vector_locals import vector_locals
 from tensorir.passes.vectorize import vectorize
 
@@ -20,6 +21,7 @@ __all__ = [
     "place_buffers",
     "simplify",
     "unroll",
+    "unroll_registers",
     "vector_locals",
     "vectorize",
 ]

@@ -15,22 +15,23 @@ Solved = dict[Expr, tuple[Range, Range]]
 """Conditions, with the ranges in which they hold surely and possibly."""
 
 
-def comparisons(stmt: Stmt, of_values: bool = True) -> dict[Expr, list[Loops]]:
+Memo = dict[Expr, list[Expr]]
+"""The comparisons in expressions that were searched before."""
+
+
+def comparisons(stmt: Stmt, memo: Memo | None = None) -> dict[Expr, list[Loops]]:
     """Every `<` and `<=` of indices in `stmt`, with the loops of `stmt` around each occurrence.
 
-    Comparisons that read memory are left out: what they read may change. Without `of_values`
-    only the conditions of Ifs count.
+    Comparisons that read memory are left out: what they read may change.
     """
     found: dict[Expr, list[Loops]] = {}
-    _comparisons(stmt, {}, found, None if not of_values else {})
+    _comparisons(stmt, {}, found, {} if memo is None else memo)
     return found
 
 
-def _comparisons(
-    stmt: Stmt, inner: Loops, found: dict[Expr, list[Loops]], memo: dict[Expr, list[Expr]] | None
-) -> None:
-    for e in stmt_exprs(stmt) if memo is not None or isinstance(stmt, If) else ():
-        for condition in _in_expr(e, {} if memo is None else memo):
+def _comparisons(stmt: Stmt, inner: Loops, found: dict[Expr, list[Loops]], memo: Memo) -> None:
+    for e in stmt_exprs(stmt):
+        for condition in in_expr(e, memo):
             found.setdefault(condition, []).append(inner)
     if isinstance(stmt, For):
         inner = {**inner, stmt.var: stmt.extent}
@@ -38,7 +39,8 @@ def _comparisons(
         _comparisons(child, inner, found, memo)
 
 
-def _in_expr(e: Expr, memo: dict[Expr, list[Expr]]) -> list[Expr]:
+def in_expr(e: Expr, memo: Memo) -> list[Expr]:
+    """The comparisons in `e`."""
     known = memo.get(e)
     if known is None:
         nodes = [n for n in walk_exprs(e) if isinstance(n, BinOp) and n.op in ("<", "<=")]

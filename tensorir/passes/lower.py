@@ -12,6 +12,7 @@ from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
 from tensorir.passes.unroll import unroll
+from tensorir.passes.unroll_registers import unroll_registers
 from tensorir.passes.vector_locals import vector_locals
 from tensorir.passes.vectorize import vectorize
 from tensorir.target import Target
@@ -32,9 +33,10 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
         ("place_buffers", lambda f: place_buffers(f, whole_globals=on_gpu)),
         ("partition_loops", partition_loops),
         ("flatten_buffers", flatten_buffers),
-        ("unroll", unroll),
+        ("unroll_registers", unroll_registers),
+        ("unroll_conditions", lambda f: unroll(f, conditional=True)),
         ("vectorize", lambda f: vectorize(f, bits)),
-        ("unroll_chunks", unroll),
+        ("unroll", unroll),
         ("vector_locals", vector_locals),
         ("simplify", simplify),
     ]

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from tensorir.arith import Analyzer
 from tensorir.expr import FALSE, TRUE, Const, Expr, Var, convert, maximum, minimum
 from tensorir.func import PrimFunc
-from tensorir.passes.conditions import Loops, Solved, comparisons, decided, guards, largest
+from tensorir.passes.conditions import (
+    Loops,
+    Memo,
+    Solved,
+    comparisons,
+    decided,
+    guards,
+    in_expr,
+    largest,
+)
 from tensorir.passes.inequality import Limit, Range, solve
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
 from tensorir.passes.unroll import code_size
@@ -54,6 +63,7 @@ class _Partition:
 
     analyzer: Analyzer
     sizes: frozenset[Var]
+    memo: Memo = field(default_factory=dict)
 
     def visit(self, stmt: Stmt, outer: Loops, copies: int | None) -> Stmt:
         """`stmt` inside the loops `outer`; `copies` may be made of it, None if none were yet."""
@@ -90,7 +100,7 @@ class _Partition:
         """The conditions of `body` in which `loop` has a say."""
         result: Solved = {}
         scope = {*outer, *self.sizes}
-        for condition, places in comparisons(body).items():
+        for condition, places in comparisons(body, self.memo).items():
             if loop.var not in variables(condition):
                 continue
             inner = {var: extent for place in places for var, extent in place.items()}
@@ -151,8 +161,9 @@ class _Partition:
         """
         mine = {c: sure for c, (sure, _) in solved.items() if sure.term is loop.var}
         if loop.kind is ForKind.VECTORIZED:  # a choice of values is left to the lanes
-            ifs = comparisons(loop.body, of_values=False)
-            mine = {c: sure for c, sure in mine.items() if c in ifs}
+            ifs = [s.cond for s in walk(loop.body) if isinstance(s, If)]
+            tested = {c for cond in ifs for c in in_expr(cond, self.memo)}
+            mine = {c: sure for c, sure in mine.items() if c in tested}
         extent = loop.const_extent
         if extent is not None and any(not sure.free for sure in mine.values()):
             found = largest(mine, extent)

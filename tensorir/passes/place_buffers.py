@@ -110,13 +110,13 @@ def _common_length(paths: Sequence[tuple[Stmt, ...]]) -> int:
 def _region(uses: list[Access], depth: int, analyzer: Analyzer) -> list[Interval | None] | None:
     """What is written per dimension; None if something else is read, from an earlier iteration."""
     result: list[Interval | None] = []
-    writes = [a for a in uses if a.is_write]
     for n in range(uses[0].buffer.ndim):
-        interval = _relaxed(writes[0], n, depth, analyzer) if writes else None
-        for write in writes[1:]:
+        interval: Interval | None = None
+        for count, write in enumerate(a for a in uses if a.is_write):
             other = _relaxed(write, n, depth, analyzer)
-            both = interval is not None and other is not None
-            interval = union(interval, other, analyzer) if both else None
+            if count and interval is not None and other is not None:
+                other = union(interval, other, analyzer)
+            interval = None if count and interval is None else other
         if interval is not None and depth > 0:
             for read in uses:
                 if read.is_write or read.guarded or read.conditions:

@@ -14,31 +14,29 @@ from tensorir.visit import map_children, map_own_exprs, stmt_exprs, variables, w
 
 def simplify(func: PrimFunc) -> PrimFunc:
     """Simplify all expressions; drop what cannot run, loops of one iteration and dead memory."""
-    return with_body(func, _clean(func.body, function_analyzer(func)))
+    exprs = (e for s in walk(func.body) for e in stmt_exprs(s))
+    read = {node.buffer for e in exprs for node in walk_exprs(e) if isinstance(node, Load)}
+    return with_body(func, _clean(func.body, function_analyzer(func), read))
 
 
-def _clean(stmt: Stmt, analyzer: Analyzer) -> Stmt:
+def _clean(stmt: Stmt, analyzer: Analyzer, read: set[Buffer]) -> Stmt:
     stmt = map_own_exprs(stmt, analyzer.simplify)
     if isinstance(stmt, If) and isinstance(stmt.cond, Const):
-        return _clean(stmt.then if stmt.cond.value else stmt.orelse or NOTHING, analyzer)
+        return _clean(stmt.then if stmt.cond.value else stmt.orelse or NOTHING, analyzer, read)
     if isinstance(stmt, For) and isinstance(stmt.extent, Const):
         if stmt.extent.value <= 0:
             return NOTHING
         if stmt.extent.value == 1 and stmt.kind is not ForKind.THREAD:
-            return _clean(replace_exprs(stmt.body, {stmt.var: Const(0, stmt.var.dtype)}), analyzer)
-    result = map_children(stmt, lambda child: _clean(child, analyzer))
-    if isinstance(result, Alloc) and result.buffer not in _read(result.body):
+            body = replace_exprs(stmt.body, {stmt.var: Const(0, stmt.var.dtype)})
+            return _clean(body, analyzer, read)
+    result = map_children(stmt, lambda child: _clean(child, analyzer, read))
+    if isinstance(result, Alloc) and result.buffer not in read:
         result = _without_stores(result.body, result.buffer)
     if isinstance(result, Let) and not _used(result):
         result = result.body
     if is_nothing(result):
         return NOTHING
     return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
-
-
-def _read(stmt: Stmt) -> set[Buffer]:
-    exprs = (e for s in walk(stmt) for e in stmt_exprs(s))
-    return {node.buffer for e in exprs for node in walk_exprs(e) if isinstance(node, Load)}
 
 
 def _used(let: Let) -> bool:

@@ -81,7 +81,9 @@ def _aligned(
         return None
     old = alloc.buffer
     new = Buffer(old.name, (size // count,), dt.with_lanes(old.dtype, count), old.scope)
-    moved = {ramp: (new, analyzer.simplify(ramp.base // count)) for ramp in ramps}
+    moved: dict[Expr, tuple[Buffer, Expr]] = {
+        ramp: (new, analyzer.simplify(ramp.base // count)) for ramp in ramps
+    }
     return Alloc(new, _move(alloc.body, old, moved.__getitem__))
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tensorir import dtype as dt
-from tensorir.expr import FALSE, TRUE, Cast, Const, Expr, Load, Var
+from tensorir.expr import FALSE, TRUE, Cast, Const, Expr, Load, Select, Var
 from tensorir.func import PrimFunc
-from tensorir.passes.conditions import comparisons
+from tensorir.passes.conditions import Memo, comparisons
 from tensorir.passes.inequality import solve
 from tensorir.passes.lanes import Lanes, NotVectorizable
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
 from tensorir.stmt import Alloc, For, ForKind, If, Let, Seq, Stmt, Store, replace, seq
-from tensorir.visit import map_children, stmt_exprs, variables, walk, walk_exprs
+from tensorir.visit import children, map_children, stmt_exprs, variables, walk, walk_exprs
 
 MOST_CHUNKS = 16
 """A loop of more chunks than this stays a loop."""
@@ -40,6 +40,7 @@ class _Vectorize:
     def __init__(self, func: PrimFunc, vector_bits: int) -> None:
         self.analyzer = function_analyzer(func)
         self.vector_bits = vector_bits
+        self.memo: Memo = {}
 
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, For) and stmt.kind is ForKind.VECTORIZED:
@@ -53,7 +54,7 @@ class _Vectorize:
         if extent is None or any(isinstance(s, Alloc) for s in walk(loop.body)):
             return replace(loop, kind=ForKind.SERIAL)
         lanes = max(2, self.vector_bits // _widest(loop.body))
-        conditions = [c for c in comparisons(loop.body) if loop.var in variables(c)]
+        conditions = [c for c in comparisons(loop.body, self.memo) if loop.var in variables(c)]
         pieces: list[Stmt] = []
         done = 0
         if not conditions and extent >= 2 * lanes or extent // lanes > MOST_CHUNKS:
@@ -140,10 +141,20 @@ def _serial(stmt: Stmt) -> Stmt:
 
 
 def _widest(stmt: Stmt) -> int:
-    """Bits of the widest type that `stmt` loads, stores or converts to; indices do not count."""
-    widths = {dt.bits(s.buffer.dtype) for s in walk(stmt) if isinstance(s, Store)}
-    for e in _all_exprs(stmt):
-        for node in walk_exprs(e):
-            if isinstance(node, Load) or isinstance(node, Cast) and node.dtype != dt.INDEX:
-                widths.add(dt.bits(node.dtype))
-    return max(widths, default=32)
+    """Bits of the widest type among the values of `stmt`; conditions and indices do not count."""
+    widths = {32} if not any(isinstance(s, Store) for s in walk(stmt)) else set()
+    for s in walk(stmt):
+        if isinstance(s, Store):
+            widths.add(dt.bits(s.buffer.dtype))
+            widths |= _widths(s.value)
+        elif isinstance(s, Let):
+            widths |= _widths(s.value)
+    return max(widths)
+
+
+def _widths(e: Expr) -> set[int]:
+    if isinstance(e, Load):
+        return {dt.bits(e.dtype)}
+    own = {dt.bits(e.dtype)} if isinstance(e, Cast) and e.dtype != dt.INDEX else set[int]()
+    parts = (e.a, e.b) if isinstance(e, Select) else children(e)
+    return own.union(*map(_widths, parts))

@@ -224,14 +224,15 @@ def _is_trivial(block: Block, loops: Sequence[For]) -> bool:
     extents = {loop.var: loop.extent for loop in loops}
     bound = [it for it in block.iters if not isinstance(it.binding, Const)]
     names = [it.binding for it in bound]
-    if len(set(names)) != len(names) or block.predicate is not TRUE:
+    if len(set(names)) < len(names) or block.predicate is not TRUE:
         return False
     if any(extents.get(it.binding) is not it.extent for it in bound):  # type: ignore[call-overload]
         return False
     free = [it for it in block.iters if isinstance(it.binding, Const)]
     if any(it.binding is not const(0) or int_value(it.extent) != 1 for it in free):
         return False
-    if len(names) != len([loop for loop in loops if loop.const_extent != 1 or loop.var in names]):
+    used = set(names)
+    if any(loop.var not in used and loop.const_extent != 1 for loop in loops):
         return False
     where = tuple(it.var for it in block.iters if it.kind is not IterKind.REDUCE)
     sizes = tuple(it.extent for it in block.iters if it.kind is not IterKind.REDUCE)

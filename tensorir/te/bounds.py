@@ -79,9 +79,6 @@ class _Walk:
             self.visit(e.cond, analyzer)
             known = analyzer.assuming(substitute(e.cond, self.plain), memory=True)
             self.visit_all(e.args, known)
-        elif isinstance(e, BinOp) and e.op in ("and", "or"):
-            self.visit(e.a, analyzer)
-            self.under(e.b, e.a if e.op == "and" else negation(e.a), analyzer)
         else:
             for child in children(e):
                 self.visit(child, analyzer)

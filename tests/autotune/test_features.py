@@ -72,18 +72,16 @@ def test_register_tile_of_a_matmul():
 
 def test_cache_traffic_of_a_matmul():
     f = features(parse(MATMUL))
-    # Below k_0: 16 rows of A and 8 of B and 16 of C, a line each.
-    tile = 16 * 64 + 8 * 64 + 16 * 64
+    # Below k_0 lie 16 rows of A, 8 of B and 16 of C, a line each: that fits, all of k_0 does not.
     assert f["reuse_l1"] == log2(2 * 8 * 8 * 16)
-    trips = 64 * 64
-    fetched = (16 * 64 + 8 * 64) * 128 * trips + 2 * 16 * 64 * trips
+    # For each i_0 and j_0: 16 whole rows of A, 1024 lines of B. C moves with j_0 only.
+    fetched = (16 * 4096 + 1024 * 64) * 64 * 64 + 2 * 16 * 4096 * 64
     assert f["traffic_l1"] == pytest.approx(log2(fetched / 2**31))
     assert f["tile_bytes"] == pytest.approx(log2((8 * 64 + 8 * 64 + 8 * 64) / CACHES[0]))
     # Everything fits into L3: each array is fetched once, and C is written too.
     assert f["traffic_l3"] == log2(4 * 4 * 2**20 / 2**31)
     assert f["total_bytes"] == pytest.approx(log2(12 * 2**20 / CACHES[2]))
     assert f["task_bytes"] == pytest.approx(log2((16 * 4096 * 2 + 2**22) / CACHES[1]))
-    assert tile < CACHES[0]
 
 
 def test_parallel_tasks_and_the_last_round():

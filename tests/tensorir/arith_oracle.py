@@ -105,3 +105,21 @@ def conditions(variables: list[Var], leaves: int = 4) -> st.SearchStrategy[Expr]
         ),
         max_leaves=3,
     )
+
+
+def narrow_exprs(a: Expr, b: Expr) -> st.SearchStrategy[Expr]:
+    """Expressions of the small integer type of `a` and `b`, with wrap-around."""
+    constants = st.integers(0, 100).map(lambda v: Const(v, a.dtype))
+    leaf = st.sampled_from([a, b]) | constants
+    operators = st.sampled_from(["+", "-", "*", "min", "max", "&", "|", "^"])
+
+    def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+        divisors = st.integers(1, 9).map(lambda v: Const(v, a.dtype))
+        compared = st.builds(binary, st.sampled_from(["<", "<=", "==", "!="]), inner, inner)
+        return st.one_of(
+            st.builds(binary, operators, inner, inner),
+            st.builds(binary, st.sampled_from(["//", "%"]), inner, divisors),
+            st.builds(select, compared, inner, inner),
+        )
+
+    return st.recursive(leaf, grow, max_leaves=6)

@@ -24,7 +24,7 @@ from tensorir.expr import (
 )
 from tensorir.printer import format_expr
 
-I, J, K, F, N, M, R = (Var(name) for name in ("i", "j", "k", "f", "n", "m", "r"))
+I, J, K, F, N, M, R = (Var(name) for name in ("i", "j", "k", "f", "n", "m", "r"))  # noqa: E741
 I0, I1, X = Var("i_0"), Var("i_1"), Var("x", "float32")
 A = Buffer("A", (64,), "float32")
 IDX = Buffer("idx", (64,), "int32")

@@ -5,29 +5,30 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tensorir.arith import Analyzer
+from tensorir.expr import Cast, Expr, Var, minimum
 from tests.tensorir.arith_oracle import (
     box,
     conditions,
     evaluate,
     index_exprs,
+    narrow_exprs,
     restrict,
     same_value,
 )
 
-from tensorir.arith import Analyzer
-from tensorir.expr import Expr, Var, minimum
-
-I, J, K = (Var(name) for name in "ijk")
+I, J, K = (Var(name) for name in "ijk")  # noqa: E741
 EXTENTS = {I: 5, J: 4, K: 6}
 BOX = box({var: range(extent) for var, extent in EXTENTS.items()})
 INDEX = index_exprs([I, J, K])
 CONDITION = conditions([I, J, K])
-modest = settings(max_examples=300, deadline=None, derandomize=True)
+modest = settings(max_examples=120, deadline=None, derandomize=True)
 
 
 def check_bounds(analyzer: Analyzer, e: Expr, env: dict[Var, np.ndarray]) -> None:
     low, high = analyzer.bounds(e)
-    values = np.broadcast_to(evaluate(e, env), len(env[I]))
+    values = np.broadcast_to(evaluate(e, env), len(next(iter(env.values()))))
     assert not len(values) or low is None or low <= values.min()
     assert not len(values) or high is None or values.max() <= high
 
@@ -102,3 +103,20 @@ def test_symbolic_extents_never_lie(factor: int, size: int, e: Expr, cond: Expr)
     check_bounds(analyzer, e + n, env)
     assert same_value(e, analyzer.simplify(e), env)
     assert same_value(cond, analyzer.simplify(cond), env)
+
+
+@modest
+@given(st.data(), st.sampled_from(["int8", "uint8"]))
+def test_narrow_integers_wrap(data: st.DataObject, dtype: str) -> None:
+    a, b = Var("a", dtype), Var("b", dtype)
+    e, limit = data.draw(narrow_exprs(a, b)), data.draw(narrow_exprs(a, b))
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    env = box({a: range(low, high + 1, 5), b: range(low, high + 1, 7)})
+    wide = Cast("int64", e) * 2 - Cast("int64", limit)
+    for value in (e, e < limit, Cast("int64", e), wide):
+        assert same_value(value, Analyzer().simplify(value), env)
+    cond = e < limit
+    env = restrict(env, cond)
+    analyzer = Analyzer().assuming(cond)
+    check_bounds(analyzer, wide, env)
+    check_bounds(analyzer, e, env)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tensorir.arith_oracle import box, evaluate, index_exprs
 
 from tensorir.arith import Analyzer, Interval, covers, intersect_with, relax, union
 from tensorir.buffer import Buffer
 from tensorir.expr import Cast, Expr, Load, Var, all_of, const, maximum, minimum, select
 from tensorir.printer import format_expr
+from tests.tensorir.arith_oracle import box, evaluate, index_exprs
 
-I, J, R, N, M = (Var(name) for name in ("i", "j", "r", "n", "m"))
+I, J, R, N, M = (Var(name) for name in ("i", "j", "r", "n", "m"))  # noqa: E741
 I0, I1, F0, F1 = (Var(name) for name in ("i_0", "i_1", "f_0", "f_1"))
 IDX = Buffer("idx", (64,), "uint8")
 WIDE = Buffer("wide", (64,), "int64")

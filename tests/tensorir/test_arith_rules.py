@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.tensorir.arith_oracle import box, evaluate
 
 from tensorir.arith import Analyzer
 from tensorir.arith.divmod import DIV_RULES, MOD_RULES, DivRule
@@ -15,6 +14,7 @@ from tensorir.arith.rules import RULES, Rule, apply_rules
 from tensorir.expr import BinOp, Cast, Const, Expr, Select, Var, int_value
 from tensorir.printer import format_expr
 from tensorir.visit import substitute, variables
+from tests.tensorir.arith_oracle import box, evaluate
 
 X, Y = Var("x"), Var("y")
 RANGES = {X: range(-3, 5), Y: range(0, 4)}

@@ -195,6 +195,15 @@ def test_select_does_not_evaluate_the_other_side_of_a_lane():
     np.testing.assert_array_equal(interpret(func(body), X)[0], [*X[1:], 0])
 
 
+@pytest.mark.parametrize("op", ["and", "or"])
+def test_and_and_or_evaluate_both_operands(op):
+    known = BinOp("<", i, const(8)) if op == "and" else BinOp("<", i, const(0))
+    known = BinOp("==", known, const(op == "or", "bool"))
+    cond = BinOp(op, known, Load(A, (i + 1,)) < 0.0)
+    with pytest.raises(VerifyError, match=r"reads A\[8\]"):
+        interpret(func(loop(i, 8, If(cond, Store(C, (i,), A[i])))), X)
+
+
 def test_vector_cast():
     D = Buffer("D", (8,), "int8")
     lanes = Ramp(const(0), const(1), 8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,7 +56,8 @@ def check(text: str, bits: int = 128, **sizes: int) -> PrimFunc:
     return lowered
 
 
-FLAT = ("flatten_buffers", "unroll", "vectorize", "unroll_chunks", "vector_locals", "simplify")
+FLAT = tuple(name for name, _ in passes(Target("c")))
+FLAT = FLAT[FLAT.index("flatten_buffers") :]
 
 
 def matmul(n: int, m: int, k: int, tile: tuple[int, int, int], kinds: tuple[str, ...]) -> str:
@@ -75,7 +78,8 @@ def matmul(A: f32[{n}, {k}], B: f32[{k}, {m}], C: f32[{n}, {m}]):
                                 vi = spatial({n}, i_0 * {ti} + i_1)
                                 vj = spatial({m}, j_0 * {tj} + j_1)
                                 vk = reduce({k}, k_0 * {tk} + k_1)
-                                where(i_0 * {ti} + i_1 < {n} and j_0 * {tj} + j_1 < {m} and k_0 * {tk} + k_1 < {k})
+                                where(i_0 * {ti} + i_1 < {n} and j_0 * {tj} + j_1 < {m}
+                                      and k_0 * {tk} + k_1 < {k})
                                 with init():
                                     L[vi, vj] = 0.0
                                 L[vi, vj] = L[vi, vj] + A[vi, vk] * B[vk, vj]
@@ -109,7 +113,11 @@ def conv_with_choice(X: f32[4, 10, 10], W: f32[8, 4, 3, 3], Y: f32[8, 10, 10]):
                                     where(x_0 * 8 + x_1 < 10)
                                     with init():
                                         Y[vo, vy, vx] = 0.0
-                                    Y[vo, vy, vx] = Y[vo, vy, vx] + select(1 <= vy + vr and vy + vr < 11 and 1 <= vx + vs and vx + vs < 11, X[vc, vy + vr - 1, vx + vs - 1], 0.0) * W[vo, vc, vr, vs]
+                                    Y[vo, vy, vx] = Y[vo, vy, vx] + select(
+                                        1 <= vy + vr and vy + vr < 11
+                                        and 1 <= vx + vs and vx + vs < 11,
+                                        X[vc, vy + vr - 1, vx + vs - 1], 0.0
+                                    ) * W[vo, vc, vr, vs]
 """
 
 CONV_WITH_PADDED_STAGE = """
@@ -421,10 +429,25 @@ def test_any_tiling_of_matmul(
     check(matmul(*shape, tile, tuple(legal)), bits)
 
 
-def test_micro_kernel_has_registers_and_no_conditions() -> None:
-    func = parse(matmul(15, 20, 4, (6, 16, 4), FAST).strip())
+def test_micro_kernel_has_registers_and_no_conditions(golden: Callable[[str, str], None]) -> None:
+    func = parse(matmul(5, 20, 8, (2, 16, 4), FAST).strip())
     lowered = lower(func, Target("c", vector_bits=256))
     assert sum(isinstance(s, If) for s in walk(lowered.body)) == 1  # which of two bodies
     kinds = {s.kind for s in walk(lowered.body) if isinstance(s, For)}
     assert kinds == {ForKind.PARALLEL, ForKind.SERIAL}
-    assert "L: f32x8[12]" in str(lowered) or "alloc(L, f32x8[12]" in str(lowered)
+    golden(str(lowered), "matmul")
+
+
+def test_order_of_passes_and_unknown_vector_width() -> None:
+    seen: list[str] = []
+    func = parse(matmul(4, 4, 4, (4, 4, 4), FAST).strip())
+    lowered = lower(func, Target("c"), lambda name, _: seen.append(name))
+    assert seen == [name for name, _ in passes(Target("c"))]
+    assert seen[0] == "lower_init" and seen[-1] == "simplify"
+    assert "f32x4[4]" in str(lowered)
+
+
+def test_a_finished_function_is_returned_as_it_is() -> None:
+    text = "@prim_func\ndef f(A: f32[4], C: f32[4]):\n    for i in range(4):\n        C[i] = A[i]"
+    func = parse(text)
+    assert lower(func, Target("c")) is func

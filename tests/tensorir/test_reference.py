@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from tensorir import te
 from tensorir.errors import TensorIRError
 from tensorir.interpret import interpret
+from tensorir.parser import parse
 from tensorir.reference import reference, reference_with_tolerance, tolerance
 from tensorir.reference import run as run_module
 from tensorir.reference.contract import contract
 from tensorir.stmt import For, ForKind, replace
+from tensorir.structural import structural_equal
+from tensorir.verify import verify
 
 RNG = np.random.default_rng(0)
 
@@ -24,6 +27,7 @@ def normal(*shape):
 
 def agree(func, *arrays):
     """Reference and interpreter give the same, up to the rounding of the latter."""
+    verify(func)
     found = reference(func, *arrays)
     expected = interpret(func, *arrays, precise=True)
     for got, want in zip(found, expected):
@@ -310,6 +314,8 @@ def graphs(draw):
 def test_random_graphs(case):
     """Reference = interpreter, and rounding at every store stays within the tolerance."""
     func, a = case
+    verify(func)
+    assert structural_equal(parse(repr(func)), func)
     values, bounds = reference_with_tolerance(func, a)
     for got, want in zip(reference(func, a), values):
         np.testing.assert_array_equal(got, want)

@@ -9,7 +9,10 @@ from tensorir import te
 from tensorir.expr import Const, Load, Var
 from tensorir.interpret import interpret
 from tensorir.intrin import MATH
+from tensorir.parser import parse
 from tensorir.stmt import IterKind
+from tensorir.structural import structural_equal
+from tensorir.verify import verify
 from tensorir.visit import blocks
 
 RNG = np.random.default_rng(0)
@@ -21,7 +24,10 @@ def normal(*shape):
 
 def run(inputs, outputs, *arrays):
     outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-    results = interpret(te.create_prim_func([*inputs, *outputs]), *arrays)
+    func = te.create_prim_func([*inputs, *outputs])
+    verify(func)
+    assert structural_equal(parse(repr(func)), func)
+    results = interpret(func, *arrays)
     return results[0] if len(outputs) == 1 else results
 
 
@@ -273,7 +279,9 @@ def test_where_leaves_parts_out_and_guards_their_reads():
     A = te.placeholder((6,), name="A")
     k = te.reduce_axis(9)
     S = te.compute((), lambda: te.sum(A[k], axis=k, where=k < 6), name="S")
-    M = te.compute((), lambda: te.max(A[k], axis=k, where=te.all(k < 6, A[k] < 0.0)), name="M")
+    negative = te.if_then_else(k < 6, A[k] < 0.0, False)
+    both = te.all(k < 6, negative)
+    M = te.compute((), lambda: te.max(A[k], axis=k, where=both), name="M")
     a = normal(6)
     s, m = run([A], [S, M], a)
     np.testing.assert_allclose(s, a.sum(), rtol=1e-5)

@@ -143,7 +143,7 @@ INDICES = {
     "symbolic constant": (lambda: te.compute((1,), lambda i: S[i], name="B"), "size n"),
     "two sizes": (lambda: te.compute((te.var("m"),), lambda i: S[i], name="B"), "size n"),
     "inside index": (lambda: vector(lambda i: V[te.clip(J[i + 1], 0, 7)]), "of 'J'"),
-    "other operand of or": (lambda: vector(lambda i: te.any(i < 2, V[i] > 0.0), 9), "'V'"),
+    "and is no guard": (lambda: vector(lambda i: te.all(i < 8, V[i] > 0.0), 9), "'V'"),
 }
 
 
@@ -168,8 +168,6 @@ INSIDE = {
     "guarded twice": lambda: vector(
         lambda i: te.if_then_else(i < 2, 0.0, te.if_then_else(i >= 10, 1.0, V[i - 2])), 20),
     "negated": lambda: vector(lambda i: te.if_then_else(~te.any(i < 2, i > 9), V[i - 2], 0.0), 20),
-    "and": lambda: vector(lambda i: te.all(i < 8, V[i] > 0.0), 9),
-    "or": lambda: vector(lambda i: te.any(i >= 8, V[i] > 0.0), 9),
     "where": lambda: te.compute((), lambda: _sum_where(lambda r: r < 8)),
     "clip": lambda: vector(lambda i: V[te.clip(i - 3, 0, 7)], 20),
     "symbolic": lambda: te.compute((N - 1,), lambda i: S[i + 1]),

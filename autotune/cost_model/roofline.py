@@ -1,6 +1,7 @@
 """The draft: a roofline estimate from the features alone, for when nothing was measured yet.
 
-    time = max(arithmetic, bytes into L1, L2, L3 / bandwidth) / cores * imbalance + overheads
+    time = (max(arithmetic, bytes into L1, L2, L3 / bandwidth) + copies) / cores * imbalance
+           + overheads
 
 with the maximum softened, and arithmetic slowed down by idle lanes, by too few independent
 accumulators to hide the latency of a multiply-add, by loads and by spilled registers. The learned
@@ -24,8 +25,11 @@ OPS_PER_CYCLE = 4.0
 HIDDEN = 8.0
 """Independent vectors needed to keep two multiply-add units of latency 4 busy."""
 
-BANDWIDTH = (64e9, 24e9, 12e9)
+BANDWIDTH = (120e9, 40e9, 12e9)
 """Bytes per second and core into L1, L2 and L3 (from L2, L3 and memory)."""
+
+COPY = 120e9
+"""Bytes per second and core that a copy within the caches stores."""
 
 MEMORY_CORES = 2.0
 """Cores that saturate the memory; more of them do not fetch faster from there."""
@@ -35,6 +39,9 @@ FORK = 4e-6
 
 TASK = 1e-7
 """Seconds to hand out a parallel task."""
+
+TRIMMED = 0.3
+"""The exponent of padding in the time that it costs."""
 
 CODE = 2.0**12
 """Vector operations of code that the instruction cache holds."""
@@ -52,38 +59,46 @@ def draft(features: np.ndarray) -> np.ndarray:
         )
     c = {name: rows[:, at] for name, at in COLUMN.items()}
     speed_up = 2 ** (c["cores"] - c["imbalance"])
-    ops = 2 ** (c["flops"] + c["waste"])
+    # Lowering trims loops whose last iterations are padding: most of the waste is not run.
+    ops = 2 ** (c["flops"] + TRIMMED * c["waste"])
     parts = [_arithmetic(c, ops) / speed_up]
     for level, bandwidth in enumerate(BANDWIDTH, 1):
         fetched = 2 ** (c[f"traffic_l{level}"] + c["flops"])
         cores = np.minimum(speed_up, MEMORY_CORES) if level == 3 else speed_up
         parts.append(fetched / (bandwidth * cores))
     time = np.sum(np.stack(parts) ** 4, axis=0) ** 0.25
-    return time * _others(c) + _overheads(c)
+    return time * _others(c) + _copies(c) / speed_up + _overheads(c)
 
 
 def _arithmetic(c: dict[str, np.ndarray], ops: np.ndarray) -> np.ndarray:
     """Seconds of one core for the anchor, if all data were in L1."""
     peak = CLOCK * OPS_PER_CYCLE * 2 ** (c["lanes"] + c["vector_use"])
     reduces = c["reduce_total"] > 0
-    hidden = np.where(reduces, np.minimum(1, 2 ** c["accumulators"] / HIDDEN), 1)
+    latency = np.where(reduces, HIDDEN / 2 ** c["accumulators"], 1)
     gathers = c["vector_strided"] * 2 ** c["lanes"] * (c["vector_extent"] > 0)
     # An accumulator that is not kept in a register is loaded and stored for every operation.
     in_memory = np.where(c["memory_accumulators"] > 0, 2.0, 2.0 / 2 ** c["reduce_run"])
     moved = 2 ** c["loads_per_op"] + gathers + np.where(reduces, in_memory, 0)
     spilled = np.maximum(0, 2 ** c["register_pressure"] - 1)
-    slow = np.maximum(1, moved) * (1 + 2 * spilled) * (1 + 0.3 * c["guard_inside"])
+    slow = np.maximum(np.maximum(1, moved), latency) * (1 + 2 * spilled)
+    slow *= 1 + 0.05 * c["guard_inside"]
     slow *= np.where(c["vector_reduction"] > 0, 1.5, 1) * np.where(c["selects"] > 0, 1.2, 1)
     # Rows a page apart share few cache sets; more of them than ways evict each other.
     slow *= 1 + 0.1 * np.maximum(0, c["conflicts"] - 3)
     slow *= 1 + 0.2 * np.maximum(0, c["code_size"] - np.log2(CODE))
-    return ops / (peak * hidden) * slow
+    return ops / peak * slow
 
 
 def _others(c: dict[str, np.ndarray]) -> np.ndarray:
-    """The factor by which the other blocks lengthen the anchor's time."""
+    """The factor by which the arithmetic of the other blocks lengthens the anchor's time."""
     extra = 2 ** c["other_time"] - 1
     return 1 + extra * (1 + c["copied_strided"])
+
+
+def _copies(c: dict[str, np.ndarray]) -> np.ndarray:
+    """Seconds of one core for copying blocks, which no arithmetic hides."""
+    touched = 2 ** (c["flops"] - c["intensity"])
+    return touched * (2 ** c["copied"] - 1) * (1 + c["copied_strided"]) / COPY
 
 
 def _overheads(c: dict[str, np.ndarray]) -> np.ndarray:

@@ -1,0 +1,119 @@
+"""tensorir best: the best schedule that is stored for a program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from autotune.cli.failure import NOTHING, OK
+from autotune.cli.output import count, short_target, show_pairs
+from autotune.cli.program import (
+    Program,
+    add_database,
+    add_numerics,
+    add_program,
+    chosen,
+    open_stored,
+)
+from autotune.cli.tune import best_text, signature
+from autotune.machine import this_machine
+from autotune.records import Record
+from autotune.roofline import share_of_peak
+from backends import build
+from schedule import Schedule, Trace
+
+HELP = "show or export the best schedule that is stored for a program"
+EXAMPLES = """\
+examples:
+  tensorir best matmul --shape m=512 n=512 k=512
+  tensorir best matmul --show schedule     the primitives, as Python
+  tensorir best matmul --show source       the C text
+  tensorir best matmul --export out/       stand-alone matmul.c and matmul.h
+
+The status is 1 where nothing is stored for exactly this program, target and machine; the message
+says what there is instead.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_program(parser)
+    add_database(parser)
+    add_numerics(parser)
+    parser.add_argument(
+        "--show", choices=tuple(SHOWN), help="print only the program, its steps, or its source"
+    )
+    parser.add_argument("--export", metavar="DIR", help="write source and header into a folder")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the best record, a form of its schedule, or write its kernel."""
+    program = chosen(args)
+    with open_stored(args.database) as db:
+        record = program.best(db, args.numerics)
+        if record is None:
+            reason = db.explain_miss(program.workload, program.target, this_machine())
+            print(f"nothing stored: {reason}", file=sys.stderr)
+            print(f"tune it with: {program.command('tune')}", file=sys.stderr)
+            return NOTHING
+        trials = len(program.trials(db))
+    schedule = Schedule(program.func).apply(Trace.from_json(record.trace))
+    if args.show:
+        print(SHOWN[args.show](schedule, program))
+    if args.export:
+        files = build(schedule, program.target).export(args.export)
+        print("\n".join(f"wrote {file}" for file in files), file=sys.stderr)
+    if not args.show and not args.export:
+        show_record(program, record, trials)
+    return OK
+
+
+def _ir(schedule: Schedule, program: Program) -> str:
+    return str(schedule.func)
+
+
+def _trace(schedule: Schedule, program: Program) -> str:
+    return json.dumps(schedule.trace.as_json(), indent=1)
+
+
+def _source(schedule: Schedule, program: Program) -> str:
+    return build(schedule, program.target).source
+
+
+def _schedule(schedule: Schedule, program: Program) -> str:
+    return f"sch = Schedule({program.func.name})\n{schedule.trace.as_python()}"
+
+
+SHOWN = {"ir": _ir, "trace": _trace, "source": _source, "schedule": _schedule}
+
+
+def show_record(program: Program, record: Record, trials: int) -> None:
+    """Print a record: its time, how it was found, and why it can be believed."""
+    assert record.median is not None
+    share = share_of_peak(program.func, record.median, program.target)
+    verdict = record.verdict
+    checked = "" if verdict.max_error is None else f"largest error {verdict.max_error:.3g}"
+    if verdict.tolerance is not None:
+        checked += f", allowed {verdict.tolerance:.3g}"
+    show_pairs(
+        [
+            ("program", signature(program)),
+            ("time", best_text(record, share, None)),
+            ("blocks", f"{len(record.times)} from {_range(record)}"),
+            ("checked", checked),
+            ("numerics", record.numerics),
+            ("sketch", record.sketch),
+            ("decisions", json.dumps(record.decisions)),
+            ("found", f"{record.time}, one of {count(trials, 'trial')}, seed {record.seed}"),
+            ("target", short_target(record.target)),
+            ("machine", f"{record.machine.get('cpu', '')} ({record.machine_key})"),
+            ("record", record.id),
+            ("look", program.command("best", "--show", "schedule")),
+        ]
+    )
+
+
+def _range(record: Record) -> str:
+    if not record.times:
+        return "-"
+    return f"{min(record.times) * 1e3:.4g} to {max(record.times) * 1e3:.4g} ms"

@@ -1,0 +1,82 @@
+"""main: reads the command line, runs one command, and turns errors into messages."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from autotune.cli import best, db, delegate, doctor, report, tune
+from autotune.cli.failure import NOTHING, OK, STOPPED, WRONG_USE, WrongUse
+from autotune.toolchain import project_version
+from backends import BuildError, have_compiler
+from tensorir import TensorIRError
+
+COMMANDS = {
+    "demo": delegate,
+    "tune": tune,
+    "best": best,
+    "report": report,
+    "db": db,
+    "bench": delegate,
+    "doctor": doctor,
+}
+"""Each has HELP and EXAMPLES (texts), configure(parser), and run(args) -> status."""
+
+DESCRIPTION = "Tune tensor programs on this machine, and look at what was found."
+EPILOG = "`tensorir COMMAND --help` has the options and examples of a command."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (None: that of the process) and return the exit status.
+
+    0: done; 1: failed, or nothing found; 2: wrong use, or no compiler; 130: stopped by Ctrl-C.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if words and words[0] in delegate.NAMES:
+            return delegate.run_words(words[0], words[1:])
+        return _run(words)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return STOPPED
+    except TensorIRError as error:
+        print(f"error: {error}", file=sys.stderr)
+        missing = isinstance(error, BuildError) and not have_compiler()
+        return WRONG_USE if isinstance(error, WrongUse) or missing else NOTHING
+    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _run(words: list[str]) -> int:
+    parser = make_parser()
+    if not words:
+        parser.print_help()
+        return WRONG_USE
+    try:
+        args = parser.parse_args(words)
+    except SystemExit as stop:  # argparse has printed its message, or the help
+        return stop.code if isinstance(stop.code, int) else WRONG_USE
+    status: int = COMMANDS[args.command].run(args)
+    sys.stdout.flush()
+    return status
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser("tensorir", description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument("--version", action="version", version=f"tensorir {project_version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        text = command.HELP[name] if isinstance(command.HELP, dict) else command.HELP
+        sub = commands.add_parser(
+            name,
+            help=text,
+            description=text,
+            epilog=command.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.configure(sub)
+    return parser

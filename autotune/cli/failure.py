@@ -1,0 +1,15 @@
+"""Errors of the command line, with the status that the process ends with."""
+
+from __future__ import annotations
+
+from tensorir import TensorIRError
+
+OK, NOTHING, WRONG_USE, STOPPED = 0, 1, 2, 130
+
+
+class Failure(TensorIRError):
+    """What was asked for is not there: status 1."""
+
+
+class WrongUse(TensorIRError):
+    """The command line itself makes no sense: status 2."""

@@ -1,0 +1,239 @@
+"""Which program a command is about: an example by name, or a function in a Python file."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import inspect
+import shlex
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from autotune.cli.failure import Failure, WrongUse
+from autotune.database import Database
+from autotune.examples import EXAMPLES, make_example, sizes_of
+from autotune.machine import this_machine
+from autotune.records import Record, Workload
+from autotune.tuner import DEFAULT_DATABASE
+from backends import resolve
+from tensorir import PrimFunc, Target, TensorIRError, te
+
+PROGRAM_HELP = (
+    f"an example ({', '.join(EXAMPLES)}), or FILE.py or FILE.py:FUNCTION, a Python function that"
+    " returns a PrimFunc or the list of tensors to make one of"
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program with what it is compiled for.
+
+    func    the unscheduled program; `sizes` the values of its symbolic sizes
+    words   the part of a command line that chooses it again
+    """
+
+    func: PrimFunc
+    sizes: Mapping[str, int]
+    target: Target
+    words: tuple[str, ...]
+
+    @property
+    def workload(self) -> Workload:
+        return Workload.of(self.func)
+
+    def best(self, db: Database, numerics: str) -> Record | None:
+        """The best stored record on this machine."""
+        return db.best(self.workload, self.target, this_machine(), numerics)
+
+    def trials(self, db: Database) -> list[Record]:
+        """The stored trials on this machine, without those of final races."""
+        found = db.records(self.workload, self.target, this_machine())
+        return [record for record in found if not record.is_final]
+
+    def command(self, name: str, *options: str) -> str:
+        """The command line of command `name` for this program."""
+        return shlex.join(("tensorir", name, *self.words, *options))
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """The options that choose a program."""
+    parser.add_argument("program", metavar="PROGRAM", help=PROGRAM_HELP)
+    parser.add_argument("--function", metavar="NAME", help="the function in FILE.py")
+    parser.add_argument(
+        "--shape", nargs="+", action="extend", default=[], metavar="KEY=VALUE", type=_size,
+        help="sizes, such as m=1024 n=512: arguments of the function, or symbolic sizes",
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", default="c", help="what to compile for, such as 'c -threads=1' (default c)"
+    )
+
+
+def add_database(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--database", default=DEFAULT_DATABASE, metavar="FILE",
+        help=f"the tuning database (default {DEFAULT_DATABASE})",
+    )  # fmt: skip
+
+
+def add_numerics(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--numerics", default="reassociated", choices=("reassociated", "bitwise"),
+        help="bitwise: only schedules that keep the order of every sum (default reassociated)",
+    )  # fmt: skip
+
+
+def open_stored(path: str) -> Database:
+    """The database in an existing file; raises Failure, with the remedy, if there is none."""
+    if path != ":memory:" and not Path(path).exists():
+        raise Failure(
+            f"there is no tuning database {path!r}: make one with `tensorir tune`, or name another"
+            " with --database"
+        )
+    return Database(path)
+
+
+def chosen(args: argparse.Namespace) -> Program:
+    """The program that the options of add_program choose. Raises WrongUse, or what it raises."""
+    sizes = dict(args.shape)
+    name, function = args.program, args.function
+    if name in EXAMPLES and not function:
+        func = _checked(lambda: make_example(name, sizes))
+        rest: dict[str, int] = {}
+    else:
+        func, rest = _from_file(name, function, sizes)
+    try:
+        target = Target.parse(args.target)
+    except TensorIRError as error:
+        raise WrongUse(str(error)) from error
+    return Program(func, rest, resolve(target), _words(args))
+
+
+def _words(args: argparse.Namespace) -> tuple[str, ...]:
+    words = [args.program]
+    if args.function:
+        words += ["--function", args.function]
+    if args.shape:
+        words += ["--shape", *(f"{key}={value}" for key, value in args.shape)]
+    if args.target != "c":
+        words += [f"--target={args.target}"]
+    if args.database != DEFAULT_DATABASE:
+        words += ["--database", args.database]
+    return tuple(words)
+
+
+def _size(text: str) -> tuple[str, int]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier() or not value.isdecimal() or not int(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=POSITIVE_INTEGER")
+    return key, int(value)
+
+
+def _checked(make: Any) -> Any:
+    try:
+        return make()
+    except TensorIRError as error:
+        raise WrongUse(str(error)) from error
+
+
+def _from_file(
+    text: str, function: str | None, sizes: Mapping[str, int]
+) -> tuple[PrimFunc, dict[str, int]]:
+    """The program in `text` (FILE.py or FILE.py:FUNCTION), and the sizes that it left over."""
+    path, _, name = text.partition(".py:")
+    file = Path(text if not name else f"{path}.py")
+    if file.suffix != ".py":
+        raise WrongUse(
+            f"{text!r} is neither an example nor a .py file; examples are {', '.join(EXAMPLES)}"
+        )
+    if not file.is_file():
+        raise WrongUse(f"there is no file {str(file)!r}")
+    module = _loaded(file)
+    name = name or function or _only_function(module, file)
+    if not hasattr(module, name):
+        raise WrongUse(f"{file} has no function {name!r}; it has {_list(_candidates(module))}")
+    return _made(getattr(module, name), f"{file}:{name}", sizes)
+
+
+def _loaded(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"tensorir_program_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and pickle look there
+    sys.path.insert(0, str(file.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except TensorIRError:
+        raise
+    except Exception as error:
+        raise WrongUse(f"{file} cannot be loaded: {_where(error, file)}") from error
+    finally:
+        sys.path.remove(str(file.parent.resolve()))
+    return module
+
+
+def _where(error: Exception, file: Path) -> str:
+    """The error with the last line of `file` that led to it."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
+    place = f"line {lines[-1]}: " if lines else ""
+    return f"{place}{type(error).__name__}: {error}"
+
+
+def _candidates(module: ModuleType) -> list[str]:
+    """Names of the programs in a module, and of the public functions that it defines."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (
+            isinstance(value, PrimFunc)
+            or (inspect.isfunction(value) and value.__module__ == module.__name__)
+        )
+    ]
+
+
+def _only_function(module: ModuleType, file: Path) -> str:
+    names = _candidates(module)
+    if len(names) != 1:
+        raise WrongUse(f"say which function of {file}, as {file}:NAME; it has {_list(names)}")
+    return names[0]
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _made(maker: Any, label: str, sizes: Mapping[str, int]) -> tuple[PrimFunc, dict[str, int]]:
+    taken: dict[str, int] = {}
+    made = maker
+    if callable(maker):
+        known = sizes_of(maker)
+        missing = [name for name, default in known.items() if default is None and name not in sizes]
+        if missing:
+            example = " ".join(f"{name}=128" for name in missing)
+            raise WrongUse(f"{label} needs sizes: --shape {example}")
+        taken = {name: value for name, value in sizes.items() if name in known}
+        try:
+            made = maker(**taken)
+        except TensorIRError:
+            raise
+        except Exception as error:
+            raise WrongUse(f"{label} failed: {type(error).__name__}: {error}") from error
+    if isinstance(made, (list, tuple)):
+        made = te.create_prim_func(list(made), name=label.rpartition(":")[2])
+    if not isinstance(made, PrimFunc):
+        raise WrongUse(
+            f"{label} gives a {type(made).__name__}; it has to give a PrimFunc"
+            " (te.create_prim_func) or a list of tensors"
+        )
+    rest = {name: value for name, value in sizes.items() if name not in taken}
+    symbols = [var.name for var in made.size_vars]
+    unknown = [name for name in rest if name not in symbols]
+    if unknown:
+        names = [*(sizes_of(maker) if callable(maker) else ()), *symbols]
+        raise WrongUse(f"{label} has no size {unknown[0]!r}; it has {_list(names)}")
+    return made, rest

@@ -1,0 +1,147 @@
+"""tensorir tune: search for the fastest schedule of a program."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from autotune.cli.failure import OK, STOPPED
+from autotune.cli.output import count, milliseconds, show_pairs
+from autotune.cli.program import Program, add_database, add_numerics, add_program, chosen
+from autotune.cost_model import KINDS
+from autotune.database import Database
+from autotune.records import Record
+from autotune.report import default_time, status_text
+from autotune.result import TuneResult
+from autotune.roofline import Share, share_of_peak
+from autotune.search import STRATEGIES
+from autotune.tuner import tune
+
+HELP = "search for the fastest schedule of a program, and remember every trial"
+EXAMPLES = """\
+examples:
+  tensorir tune matmul --shape m=512 n=512 k=512
+  tensorir tune kernels.py:attention --shape heads=8 --trials 128
+  tensorir tune softmax --target 'c -threads=1' --time-limit 60
+  tensorir tune matmul --more 64          continue with 64 further trials
+
+A second run with the same program takes its result from the database and measures nothing.
+Stop it at any time: all finished trials are stored, and the same command continues.
+"""
+MORE = 32
+"""Further trials in the command that is suggested."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_program(parser)
+    parser.add_argument(
+        "--trials", type=positive, default=64, help="trials, stored ones counted (default 64)"
+    )
+    parser.add_argument("--more", type=positive, metavar="N", help="N trials more than are stored")
+    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    add_database(parser)
+    add_numerics(parser)
+    parser.add_argument("--strategy", choices=tuple(STRATEGIES), default="evolutionary")
+    parser.add_argument("--cost-model", choices=KINDS, default="auto")
+    parser.add_argument(
+        "--time-limit", type=seconds, metavar="SECONDS", help="begin no trials after that"
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    return value
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tune, and print what was found."""
+    program = chosen(args)
+    with Database(args.database) as db:
+        stored = len(program.trials(db))
+        try:
+            result = tune(
+                program.func,
+                program.target,
+                stored + args.more if args.more else args.trials,
+                args.seed,
+                db,
+                numerics=args.numerics,
+                strategy=args.strategy,
+                cost_model=args.cost_model,
+                sizes=program.sizes or None,
+                progress=False if args.quiet else None,
+                time_limit=args.time_limit,
+            )
+        except KeyboardInterrupt:
+            finished = count(len(program.trials(db)), "finished trial")
+            text = f"stopped; {finished} are stored in {args.database}"
+            print(text.replace("trial are", "trial is"), file=sys.stderr)
+            print(f"continue with: {program.command('tune')}", file=sys.stderr)
+            return STOPPED
+        show_result(args, program, result, stored, db)
+    return OK
+
+
+def show_result(
+    args: argparse.Namespace, program: Program, result: TuneResult, stored: int, db: Database
+) -> None:
+    """Print a summary of the search and what can be done next."""
+    if result.notice:
+        print(f"note: {result.notice}", file=sys.stderr)
+    share = share_of_peak(program.func, result.best_seconds, result.target)
+    here = db.records(program.workload, program.target, result.record.machine_key)
+    if result.from_database:
+        made = "none measured now: the result is from the database"
+    else:
+        made = f"{result.measured} measured now in {result.seconds:.1f} s"
+        made += f", {stored} found stored" if stored else ""
+    options = ["--numerics", args.numerics] if args.numerics != "reassociated" else []
+    show_pairs(
+        [
+            ("program", signature(program)),
+            ("best", best_text(result.record, share, result.gflops)),
+            ("default", default_text(program, result.record, here)),
+            ("trials", f"{result.trials} ({status_text(result.statuses)}); {made}"),
+            ("database", args.database),
+            ("continue", program.command("tune", "--more", str(MORE), *options)),
+            ("look", program.command("best", "--show", "schedule", *options)),
+        ]
+    )
+
+
+def signature(program: Program) -> str:
+    params = ", ".join(
+        f"{name}: {dtype}[{', '.join(map(str, shape))}]"
+        for name, shape, dtype in program.workload.shapes
+    )
+    return f"{program.func.name}({params})"
+
+
+def best_text(record: Record, share: Share | None, gflops: float | None) -> str:
+    text = milliseconds(record.median)
+    if share is not None:
+        return f"{text}  {share}"
+    return text if gflops is None else f"{text}  {gflops:.1f} GFLOP/s"
+
+
+def default_text(program: Program, best: Record, records: Sequence[Record]) -> str:
+    """The time of the schedule that needs no tuning, beside the best one."""
+    default = default_time(program.func, program.target, records)
+    if default is None or default.median is None or best.median is None:
+        return ""
+    text = f"{milliseconds(default.median)}  {default.median / best.median:.2f} x the best time"
+    together = default.is_final and best.is_final and default.session == best.session
+    return text if together or default.id == best.id else f"{text} (not timed together)"

@@ -1,0 +1,136 @@
+"""What the trials of one workload tell: times, why some failed, how good the predictions were."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from autotune.cost_model import Quality, quality
+from autotune.records import Record
+from autotune.rules import default_candidate, machine_of, make_space
+from autotune.session import candidate_of
+from tensorir import PrimFunc, Target, TensorIRError
+
+
+@dataclass(frozen=True)
+class Report:
+    """The trials of one workload, target and machine, in the order they were made.
+
+    races     candidates with the records of their latest final race
+    statuses  number of trials by how they ended
+    failures  (status, first line of the error) with counts, most frequent first
+    quality   the cost model's predictions against the times
+    curve     seconds of the best trial so far, after each trial; inf before the first success
+    """
+
+    trials: tuple[Record, ...]
+    races: Mapping[str, Record]
+    statuses: Mapping[str, int]
+    failures: tuple[tuple[tuple[str, str], int], ...]
+    quality: Quality
+    curve: tuple[float, ...]
+
+    @property
+    def fastest(self) -> list[Record]:
+        """Successful trials first, the fastest of them first of all; then the others."""
+        return sorted(self.trials, key=lambda r: (r.status != "ok", r.median or math.inf, r.time))
+
+    def race_of(self, record: Record) -> Record | None:
+        """The final race of a trial's candidate, if it took part in one."""
+        return self.races.get(_identity(record))
+
+
+def summarize(records: Sequence[Record]) -> Report:
+    """The report of records of one workload, target and machine, oldest first."""
+    trials = tuple(r for r in records if not r.is_final)
+    failed = [r for r in trials if r.status not in ("ok", "pruned")]
+    counts = Counter((r.status, headline(r.error)) for r in failed)
+    guessed = [r for r in trials if r.predicted is not None and r.status == "ok"]
+    return Report(
+        trials,
+        {_identity(r): r for r in records if r.is_final},
+        Counter(r.status for r in trials),
+        tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
+        quality(np.array([r.predicted for r in guessed]), np.array([r.median for r in guessed])),
+        tuple(_best_so_far(trials)),
+    )
+
+
+def places(records: Iterable[Record]) -> dict[tuple[str, str, str], list[Record]]:
+    """The records by (workload key, target, machine key), in order of appearance."""
+    found: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        key = (record.workload.key, record.target, record.machine_key)
+        found.setdefault(key, []).append(record)
+    return found
+
+
+def default_time(func: PrimFunc, target: Target, records: Iterable[Record]) -> Record | None:
+    """The record of the schedule that needs no tuning: of its latest race, or else its trial.
+
+    `target` must be resolved.
+    """
+    default = default_candidate(make_space(func, machine_of(target)))
+    found = [r for r in records if r.status == "ok" and candidate_of(r) == default]
+    return max(found, key=lambda r: (r.is_final, r.time), default=None)
+
+
+def status_text(statuses: Mapping[str, int]) -> str:
+    """ "12 ok, 1 crash": successes first."""
+    ordered = sorted(statuses.items(), key=lambda item: (item[0] != "ok", -item[1], item[0]))
+    return ", ".join(f"{number} {status}" for status, number in ordered)
+
+
+def headline(error: str) -> str:
+    """The line of an error that says most: its first, or the last one of a traceback."""
+    lines = [line for line in error.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    return (lines[-1] if lines[0].startswith("Traceback") else lines[0]).strip()
+
+
+def plot(report: Report, path: str | Path, title: str = "") -> None:
+    """Draw all trials and the best so far into a picture file.
+
+    Raises TensorIRError if matplotlib is missing, nothing succeeded, or the file cannot be
+    written.
+    """
+    if find_spec("matplotlib") is None:
+        raise TensorIRError("a plot needs a package that is not installed: pip install matplotlib")
+    if not report.statuses.get("ok"):
+        raise TensorIRError("there is nothing to plot: no trial succeeded")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    numbers = range(1, len(report.trials) + 1)
+    good = [(n, r.median) for n, r in zip(numbers, report.trials) if r.status == "ok"]
+    axes.scatter([n for n, _ in good], [1e3 * (t or 0) for _, t in good], s=14, label="trial")
+    best = [(n, t) for n, t in zip(numbers, report.curve) if math.isfinite(t)]
+    axes.step(
+        [n for n, _ in best], [1e3 * t for _, t in best], where="post", color="C1", label="best"
+    )
+    axes.set(xlabel="trial", ylabel="ms", yscale="log", title=title)
+    axes.legend()
+    try:
+        figure.savefig(path, dpi=144)
+    except (OSError, ValueError) as error:
+        raise TensorIRError(f"cannot write the plot {str(path)!r}: {error}") from error
+
+
+def _best_so_far(trials: Iterable[Record]) -> Iterable[float]:
+    best = math.inf
+    for record in trials:
+        if record.status == "ok" and record.median is not None:
+            best = min(best, record.median)
+        yield best
+
+
+def _identity(record: Record) -> str:
+    return f"{record.sketch} {record.decisions}"

@@ -1,0 +1,56 @@
+"""Taking conditions as known: truths, ranges and inequalities that follow from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorir import dtype as dt
+from tensorir.arith.compare import difference
+from tensorir.arith.facts import learn
+from tensorir.arith.logic import negated, parts_of, reads_memory
+from tensorir.expr import COMPARISONS, BinOp, Const, Expr, Not
+
+if TYPE_CHECKING:
+    from tensorir.arith.analyzer import Analyzer
+
+
+def assume(an: Analyzer, cond: Expr, memory: bool) -> None:
+    """Add `cond` and what follows from it to what `an` knows.
+
+    Parts that read memory are left out unless `memory`.
+    """
+    _record(an, cond, memory)
+    for part in parts_of(cond, "and"):
+        if isinstance(part, Not) and not isinstance(negated(part.a), Not):
+            assume(an, negated(part.a), memory)
+            continue
+        _record(an, part, memory)
+        if not isinstance(part, BinOp) or part.op not in COMPARISONS:
+            continue
+        if memory or not reads_memory(part):
+            _learn_comparison(an, part)
+
+
+def _record(an: Analyzer, cond: Expr, memory: bool) -> None:
+    if isinstance(cond, Const) or (not memory and reads_memory(cond)):
+        return
+    an.facts.truths[cond] = True
+    an.facts.truths[negated(cond)] = False
+    an.reset()
+
+
+def _learn_comparison(an: Analyzer, e: BinOp) -> None:
+    form = difference(an, e) if dt.is_int(e.a.dtype) else None
+    if form is None:
+        return
+    if e.op in ("<", "<="):
+        learn(an, form.shifted(-1) if e.op == "<" else form)
+    elif e.op == "==":
+        learn(an, form)
+        learn(an, form.scaled(-1))
+    else:
+        low, high = an.interval(form)
+        if low == 0:
+            learn(an, form.shifted(-1))
+        if high == 0:
+            learn(an, form.scaled(-1).shifted(-1))

@@ -1,0 +1,80 @@
+"""Simplification by kind of node; sums of the index type go through their linear form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorir import dtype as dt
+from tensorir.arith.compare import compare
+from tensorir.arith.linear import Linear, of_atom, times, to_expr
+from tensorir.arith.logic import negated, simplify_extremum, simplify_logic, simplify_select
+from tensorir.arith.rules import apply_rules
+from tensorir.expr import COMPARISONS, FALSE, LOGICAL, TRUE, BinOp, Const, Expr, Not, Select, Var
+from tensorir.visit import children, rebuild
+
+if TYPE_CHECKING:
+    from tensorir.arith.analyzer import Analyzer
+
+
+def linear_form(an: Analyzer, e: Expr) -> Linear:
+    """The simplified linear form of an expression of the index type."""
+    if isinstance(e, Const):
+        return Linear({}, int(e.value))
+    if isinstance(e, BinOp):
+        if e.op in ("+", "-"):
+            form = an.linear(e.a).plus(an.linear(e.b), 1 if e.op == "+" else -1)
+            return an.recombined(form)
+        if e.op == "*":
+            return an.recombined(times(an.linear(e.a), an.linear(e.b)))
+        if e.op in ("//", "%"):
+            form = an.divmod(e.op, an.linear(e.a), an.linear(e.b))
+            return an.recombined(form)
+    node = _node(an, e)
+    if isinstance(node, Const):
+        return Linear({}, int(node.value))
+    if node is not e and isinstance(node, BinOp):
+        return an.linear(node)
+    low, high = an.range(node)
+    return Linear({}, low) if low is not None and low == high else of_atom(node)
+
+
+def simplified(an: Analyzer, e: Expr) -> Expr:
+    """`e` after one pass of simplification."""
+    if e.dtype == dt.INDEX:
+        return to_expr(an.linear(e))
+    if e.dtype == "bool":
+        known = an.facts.truths.get(e)
+        if known is not None:
+            return TRUE if known else FALSE
+        return _bool(an, e)
+    node = _node(an, e)
+    if dt.is_int(e.dtype) and dt.lanes(e.dtype) == 1 and not isinstance(node, Const):
+        low, high = an.range(node)
+        if low is not None and low == high:
+            return Const(low, e.dtype)
+    return node
+
+
+def _bool(an: Analyzer, e: Expr) -> Expr:
+    if isinstance(e, BinOp) and e.op in LOGICAL:
+        return simplify_logic(an, e)
+    if isinstance(e, BinOp) and e.op in COMPARISONS and dt.is_int(e.a.dtype):
+        return compare(an, e)
+    if isinstance(e, Not):
+        inner = negated(e.a)
+        return _node(an, e) if isinstance(inner, Not) else an.simplify(inner)
+    return _node(an, e)
+
+
+def _node(an: Analyzer, e: Expr) -> Expr:
+    """`e` with simplified parts, and one step of the rules for its kind of node."""
+    if isinstance(e, Select):
+        node = simplify_select(an, e)
+    elif isinstance(e, BinOp) and e.op in ("min", "max") and dt.is_int(e.dtype):
+        node = simplify_extremum(an, e)
+    else:
+        before = children(e)
+        after = tuple([an.simplify(part) for part in before])
+        same = all(a is b for a, b in zip(before, after))
+        node = e if same else rebuild(e, after)
+    return node if isinstance(node, (Const, Var)) else apply_rules(node)

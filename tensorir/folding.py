@@ -1,0 +1,52 @@
+"""Arithmetic on constants, as compiled programs do it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tensorir import dtype as dt
+
+FOLD: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b if b else None,
+    "%": lambda a, b: a % b if b else None,
+    "min": min,
+    "max": max,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b if 0 <= b < 64 else None,
+    ">>": lambda a, b: a >> b if 0 <= b < 64 else None,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+}
+"""From an operator to its value on integers or bools, before wrapping; None where it has none."""
+
+
+def wrap(value: int, dtype: str) -> int:
+    """`value` reduced to the range of an integer type, as two's complement arithmetic does."""
+    low, high = dt.int_limits(dtype)
+    return value if low <= value <= high else (value - low) % (high - low + 1) + low
+
+
+def fold_cast(value: int | float | bool, source: str, dtype: str) -> int | float | bool | None:
+    """`value`, of type `source`, converted to `dtype`; None where that is left to the target.
+
+    That is rounding of a large number, and a float outside of an integer type, undefined in C.
+    """
+    if dt.is_bool(dtype):
+        return bool(value)
+    if not math.isfinite(value):
+        return float(value) if dt.is_float(dtype) else None
+    if dt.is_float(dtype):
+        return float(value) if abs(value) <= 2**11 and value == int(value) else None
+    wrapped = wrap(int(value), dtype)
+    return None if dt.is_float(source) and wrapped != int(value) else wrapped

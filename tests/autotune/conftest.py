@@ -1,0 +1,64 @@
+"""Records made without measuring anything, for what reads databases."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autotune.database import Database
+from autotune.examples import make_example
+from autotune.machine import this_machine
+from autotune.records import Record, Verdict, Workload
+from autotune.rules import default_candidate, machine_of, make_space
+from backends import resolve
+from tensorir import PrimFunc
+
+SIZES = {"m": 16, "n": 16, "k": 16}
+
+
+@pytest.fixture(scope="session")
+def made_records() -> Callable[[PrimFunc], list[Record]]:
+    """Eight trials of a function: the default schedule (8 ms), others of 7, 6, ... ms, a crash
+    (the fifth) and a wrong result (the sixth)."""
+
+    def make(func: PrimFunc) -> list[Record]:
+        target = resolve("c")
+        space = make_space(func, machine_of(target))
+        rng = random.Random(0)
+        candidates = [default_candidate(space)]
+        while len(candidates) < 8:
+            drawn = space.sample(rng)
+            if drawn not in candidates:
+                candidates.append(drawn)
+        failures = {4: ("crash", "died of SIGSEGV"), 5: ("wrong_result", "C[0, 0] is 1, not 2")}
+        records = []
+        for number, candidate in enumerate(candidates):
+            status, error = failures.get(number, ("ok", ""))
+            schedule = space.build(candidate)
+            seconds = (8 - number) * 1e-3 if status == "ok" else None
+            records.append(
+                Record(
+                    Workload.of(func), str(target), this_machine().key, status, error=error,
+                    machine=this_machine().to_json(), session="s", trial=number + 1,
+                    sketch=candidate.sketch, decisions=list(candidate.values),
+                    trace=tuple(schedule.trace.as_json()), numerics=schedule.numerics,
+                    median=seconds, times=(seconds,) * 3 if seconds else (),
+                    predicted=(9 - number) * 1e-3, verdict=Verdict(status == "ok", 0.0, 1e-5),
+                    time=f"2026-01-01T00:00:{number:02}.000Z",
+                )
+            )  # fmt: skip
+        return records
+
+    return make
+
+
+@pytest.fixture
+def stored(tmp_path: Path, made_records: Callable[[PrimFunc], list[Record]]) -> str:
+    """Path of a database with the trials of made_records of a small matmul."""
+    path = tmp_path / "stored.db"
+    with Database(path) as db:
+        db.add_many(made_records(make_example("matmul", SIZES)))
+    return str(path)

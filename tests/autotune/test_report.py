@@ -1,0 +1,98 @@
+"""What trials tell, as data and as a picture."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from autotune.examples import make_example
+from autotune.report import default_time, headline, places, plot, status_text, summarize
+from backends import resolve
+from tensorir import TensorIRError
+
+SIZES = {"m": 16, "n": 16, "k": 16}
+
+
+@pytest.fixture(scope="module")
+def records(made_records):
+    return made_records(make_example("matmul", SIZES))
+
+
+def test_statuses_and_failures(records):
+    report = summarize(records)
+    assert report.statuses == {"ok": 6, "crash": 1, "wrong_result": 1}
+    assert report.failures[0] == (("crash", "died of SIGSEGV"), 1)
+    assert status_text(report.statuses) == "6 ok, 1 crash, 1 wrong_result"
+
+
+def test_the_fastest_come_first_and_failures_last(records):
+    fastest = summarize(records).fastest
+    assert [r.trial for r in fastest] == [8, 7, 4, 3, 2, 1, 5, 6]
+
+
+def test_the_curve_falls_and_skips_failures(records):
+    curve = summarize(records).curve
+    assert curve == pytest.approx([8e-3, 7e-3, 6e-3, 5e-3, 5e-3, 5e-3, 2e-3, 1e-3])
+    assert summarize(records[4:5]).curve == (math.inf,)
+
+
+def test_the_quality_of_perfect_predictions(records):
+    assert summarize(records).quality.spearman == pytest.approx(1.0)
+    assert summarize(records).quality.samples == 6
+
+
+def test_races_are_no_trials(records):
+    final = records[7].with_(settings={"final": True}, median=3e-3)
+    report = summarize([*records, final])
+    assert len(report.trials) == 8
+    assert report.race_of(records[7]) == final
+    assert report.race_of(records[6]) is None
+
+
+def test_the_default_schedule_is_found_and_its_race_preferred(records):
+    func, target = make_example("matmul", SIZES), resolve("c")
+    assert default_time(func, target, records) == records[0]
+    final = records[0].with_(settings={"final": True}, median=9e-3)
+    assert default_time(func, target, [final, *records]) == final
+    assert default_time(func, target, records[1:]) is None
+
+
+def test_places_keep_machines_apart(records):
+    other = records[0].with_(machine_key="elsewhere")
+    assert [len(group) for group in places([*records, other]).values()] == [8, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", ""),
+        ("one\ntwo", "one"),
+        ("Traceback (most recent call last):\n  File x\nValueError: no\n", "ValueError: no"),
+    ],
+)
+def test_headline(text, line):
+    assert headline(text) == line
+
+
+def test_plot(records, tmp_path):
+    pytest.importorskip("matplotlib")
+    plot(summarize(records), tmp_path / "curve.png", "matmul")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_plot_without_matplotlib(records, tmp_path, monkeypatch):
+    monkeypatch.setattr("autotune.report.find_spec", lambda name: None)
+    with pytest.raises(TensorIRError, match="pip install matplotlib"):
+        plot(summarize(records), tmp_path / "curve.png")
+
+
+def test_plot_of_nothing(records, tmp_path):
+    with pytest.raises(TensorIRError, match="no trial succeeded"):
+        plot(summarize(records[4:6]), tmp_path / "curve.png")
+
+
+def test_plot_where_nothing_can_be_written(records, tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(TensorIRError, match="cannot write the plot"):
+        plot(summarize(records), tmp_path / "none" / "curve.png")

@@ -1,0 +1,118 @@
+"""What gcc makes of the text: the shape of the inner loops that matmul stands on."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from backends.c.codegen import emit
+from tensorir import (
+    Alloc,
+    BinOp,
+    Broadcast,
+    Buffer,
+    Const,
+    For,
+    ForKind,
+    Load,
+    PrimFunc,
+    Ramp,
+    Store,
+    Target,
+    Var,
+    const,
+    seq,
+)
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="reads gcc's assembly")
+
+FLAGS = "-O2 -std=gnu11 -march=x86-64-v4 -fopenmp -fwrapv -fno-math-errno -fno-trapping-math"
+ZERO = Broadcast(Const(0.0, "float32"), 16)
+
+
+def assembly(func: PrimFunc, folder: Path) -> list[str]:
+    (folder / "f.c").write_text(emit(func, Target(vector_bits=512)))
+    command = ["gcc", *FLAGS.split(), "-S", "f.c", "-o", "f.s"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if "unrecognized" in done.stderr or "bad value" in done.stderr:
+        pytest.skip("this gcc does not make x86-64-v4 code")
+    assert done.returncode == 0, done.stderr
+    lines = (folder / "f.s").read_text().splitlines()
+    return [line.strip() for line in lines if line.startswith("\t") and line[1] != "."]
+
+
+def matmul(rows: int, columns: int) -> PrimFunc:
+    """C[rows, 16 * columns] = A @ B in registers, for each i of a parallel loop."""
+    i, k, width = Var("i"), Var("k"), 16 * columns
+    a, b, c = (Buffer(n, (1 << 20,), "float32") for n in "ABC")
+    acc = Buffer("acc", (rows * columns,), "float32x16", "local")
+
+    def vector(base):
+        return (Ramp(base, const(1), 16),)
+
+    tile = [(r, j, (const(r * columns + j),)) for r in range(rows) for j in range(columns)]
+    step = [
+        BinOp(
+            "+",
+            Load(acc, at),
+            BinOp(
+                "*",
+                Broadcast(a[(i * rows + r) * 1024 + k], 16),
+                Load(b, vector(k * width + 16 * j)),
+            ),
+        )
+        for r, j, at in tile
+    ]
+    body = seq(
+        *(Store(acc, at, ZERO) for _, _, at in tile),
+        For(k, const(1024), seq(*(Store(acc, at, v) for (_, _, at), v in zip(tile, step)))),
+        *(Store(c, vector((i * rows + r) * width + 16 * j), Load(acc, at)) for r, j, at in tile),
+    )
+    return PrimFunc("matmul", (a, b, c), (), For(i, const(8), Alloc(acc, body), ForKind.PARALLEL))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(6, 4), (4, 4), (14, 2)])
+def test_register_tiles_stay_in_registers(rows, columns, tmp_path):
+    lines = assembly(matmul(rows, columns), tmp_path)
+    products = [line for line in lines if line.startswith("vfmadd")]
+    assert len(products) == rows * columns
+    vectors = [line for line in lines if "zmm" in line]
+    assert not [line for line in vectors if re.search(r"\((%rsp|%rbp)\)", line)], "spills"
+    assert len([line for line in lines if line.startswith("vbroadcastss")]) == rows
+    first = lines.index(products[0])
+    last = len(lines) - 1 - lines[::-1].index(products[-1])
+    start = max(n for n, line in enumerate(lines[:first]) if line.startswith(("vxorps", "vpxor")))
+    inner = lines[start:last]
+    loads = [line for line in inner if re.match(r"vmovup[sd]\s+-?\d*\(", line)]
+    assert len(loads) == columns
+    assert not [line for line in products if "(" in line], "operands in memory"
+
+
+def one(value, *buffers: Buffer) -> PrimFunc:
+    out = Buffer("out", (16,), "float32")
+    return PrimFunc("f", (*buffers, out), (), Store(out, (Ramp(const(0), const(1), 16),), value))
+
+
+def test_relu_is_one_instruction(tmp_path):
+    x = Buffer("x", (16,), "float32")
+    value = BinOp("max", Load(x, (Ramp(const(0), const(1), 16),)), ZERO)
+    lines = assembly(one(value, x), tmp_path)
+    assert len([line for line in lines if line.startswith("vmaxps")]) == 1
+    assert not [line for line in lines if line.startswith("vcmp")]
+
+
+def test_accumulators_in_an_output_stay_in_registers_across_a_parallel_loop(tmp_path):
+    """gcc forgets `restrict` in the functions it makes for OpenMP; our own function keeps it."""
+    i, k = Var("i"), Var("k")
+    a, b, c = (Buffer(n, (1 << 12,), "float32") for n in "ABC")
+    at = (Ramp(i * 16, const(1), 16),)
+    value = BinOp("+", Load(c, at), BinOp("*", Load(a, at), Load(b, (Ramp(k * 16, const(1), 16),))))
+    body = For(i, const(64), For(k, const(64), Store(c, at, value)), ForKind.PARALLEL)
+    lines = assembly(PrimFunc("f", (a, b, c), (), body), tmp_path)
+    product = next(n for n, line in enumerate(lines) if line.startswith("vfmadd"))
+    jump = next(n for n in range(product, len(lines)) if lines[n].startswith("jne"))
+    assert not [line for line in lines[product:jump] if re.search(r"vmovups\s+%zmm\d+, ", line)]

@@ -1,0 +1,139 @@
+"""Where intermediates are allocated, and how small."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorir import Alloc, PrimFunc, TensorIRError, walk
+from tensorir.parser import parse
+from tensorir.passes import flatten_buffers, lower_blocks, place_buffers
+
+
+def place(text: str, whole_globals: bool = False) -> PrimFunc:
+    return place_buffers(lower_blocks(parse(text.strip())), whole_globals)
+
+
+def places(func: PrimFunc) -> dict[str, tuple[str, int]]:
+    """For each allocation its shape, and how many loops are around it."""
+    lines = str(func).splitlines()
+    at = {line.split("alloc(")[1].split(",")[0]: line for line in lines if "alloc(" in line}
+    return {
+        s.buffer.name: (repr(s.buffer).split(": ")[1], at[s.buffer.name].index("with") // 4 - 1)
+        for s in walk(func.body)
+        if isinstance(s, Alloc)
+    }
+
+
+def chain(loop: str, produced: str = "i_0 * 4 + p", read: str = "vi") -> str:
+    return f"""
+@prim_func
+def chain(A: f32[40], C: f32[32]):
+    T = alloc(f32[40])
+    for i_0 in {loop}(8):
+        for p in range(6):
+            with block("T"):
+                vp = spatial(40, {produced})
+                T[vp] = A[vp]
+        for i_1 in range(4):
+            with block("C"):
+                vi = spatial(32, i_0 * 4 + i_1)
+                C[vi] = T[{read}]
+"""
+
+
+def test_keeps_what_one_iteration_writes() -> None:
+    func = place(chain("parallel"))
+    assert places(func) == {"T": ("f32[6]", 1)}
+    assert "T[p] = A[i_0 * 4 + p]" in str(func)
+    assert "C[i_0 * 4 + i_1] = T[i_1]" in str(func)
+    assert func.buffers == ()
+
+
+def test_reads_shift_alike() -> None:
+    assert "= T[i_1 + 2]" in str(place(chain("range", read="vi + 2")))
+
+
+@pytest.mark.parametrize("kind", ["unrolled", "vectorized"])
+def test_never_inside_a_loop_that_becomes_one_piece(kind: str) -> None:
+    assert places(place(chain(kind))) == {"T": ("f32[34]", 0)}
+
+
+def test_value_of_an_earlier_iteration_stays_alive() -> None:
+    assert places(place(chain("range", read="max(vi - 5, 0)"))) == {"T": ("f32[34]", 0)}
+
+
+def test_unbounded_dimension_stays_whole() -> None:
+    func = place(chain("range", produced="(i_0 * 4 + p) * (i_0 * 4 + p) % 40"))
+    assert places(func)["T"][0] == "f32[40]"
+
+
+def test_never_larger_than_declared() -> None:
+    text = chain("range").replace("T = alloc(f32[40])", "T = alloc(f32[5])")
+    text = text.replace("T[vp]", "T[vp % 5]").replace("T[vi]", "T[vi % 5]")
+    assert places(place(text))["T"][0] == "f32[5]"
+
+
+def test_globals_of_a_gpu_stay_at_the_top_and_whole() -> None:
+    assert places(place(chain("range"), whole_globals=True)) == {"T": ("f32[40]", 0)}
+
+
+def test_unused_buffer_is_not_allocated() -> None:
+    text = chain("range").replace("    for i_0", "    U = alloc(f32[3])\n    for i_0")
+    assert "U" not in places(place(text))
+
+
+def test_overlapping_lives_in_one_sequence() -> None:
+    text = """
+@prim_func
+def overlap(A: f32[4], C: f32[4]):
+    S = alloc(f32[4])
+    T = alloc(f32[4])
+    for i in range(4):
+        with block("S"):
+            vi = spatial(4, i)
+            S[vi] = A[vi]
+    for j in range(4):
+        with block("T"):
+            vj = spatial(4, j)
+            T[vj] = S[vj]
+    for k in range(4):
+        with block("C"):
+            vk = spatial(4, k)
+            C[vk] = T[vk]
+"""
+    func = place(text)
+    assert [s.buffer.name for s in walk(func.body) if isinstance(s, Alloc)] == ["T", "S"]
+    assert place_buffers(func) is func
+
+
+def test_scalar_and_rank_zero() -> None:
+    text = """
+@prim_func
+def scalar(A: f32[4], C: f32[4]):
+    S = alloc(f32[()], scope="local")
+    for i in range(4):
+        with block("S"):
+            vi = spatial(4, i)
+            S[()] = A[vi]
+        with block("C"):
+            vi = spatial(4, i)
+            C[vi] = S[()]
+"""
+    func = flatten_buffers(place(text))
+    assert places(func) == {"S": ("f32[1]", 1)}
+    assert "C[i] = S[0]" in str(func)
+
+
+def test_init_must_be_lowered_first() -> None:
+    text = """
+@prim_func
+def total(A: f32[4], C: f32[1]):
+    for k in range(4):
+        with block("C"):
+            vk = reduce(4, k)
+            with init():
+                C[0] = 0.0
+            C[0] = C[0] + A[vk]
+"""
+    with pytest.raises(TensorIRError, match="block 'C' still has its init"):
+        lower_blocks(parse(text.strip()))
