@@ -204,8 +204,9 @@ class Database:
         if not best_only:
             return write_records(path, self.records())
         rows = self._select(
-            f"SELECT payload FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {KIND} ORDER BY {RANK})"
-            f" AS place FROM records WHERE believed > 0) WHERE place = 1 ORDER BY name, {KIND}",
+            "SELECT payload FROM (SELECT *, ROW_NUMBER() OVER"
+            f" (PARTITION BY {KIND} ORDER BY {RANK}) AS place FROM records WHERE believed > 0)"
+            f" WHERE place = 1 ORDER BY name, {KIND}",
             (),
         )
         return write_records(path, (decode(payload) for (payload,) in rows))

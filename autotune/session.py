@@ -72,7 +72,8 @@ class Session:
         self.trials += 1
         candidate = candidate_of(record)
         if candidate is not None and self.space.contains(candidate):
-            self.state.add(candidate, record.median if record.status == "ok" else None)
+            timed = record.status in ("ok", "pruned")
+            self.state.add(candidate, record.median if timed else None)
 
     def record(
         self,
@@ -120,7 +121,7 @@ def start_session(
     missing = [v.name for v in func.size_vars if v.name not in (sizes or {})]
     if missing:
         raise TensorIRError(
-            f"{func.name!r} has the size {missing[0]!r}: say sizes={missing[0]}=..."
+            f"{func.name!r} has the symbolic size {missing[0]!r}: give a number for it in `sizes`"
         )
     resolved = resolve(target)
     machine = machine_of(resolved)
