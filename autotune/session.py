@@ -71,7 +71,7 @@ class Session:
         """Take a stored trial into the search state."""
         self.trials += 1
         candidate = candidate_of(record)
-        if candidate is not None and self.space.contains(candidate):
+        if candidate is not None and candidate.sketch in self.space.sketches:
             timed = record.status in ("ok", "pruned")
             self.state.add(candidate, record.median if timed else None)
 

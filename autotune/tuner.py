@@ -6,6 +6,7 @@ records, every finished trial is stored at once, and a run that was killed goes 
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,7 @@ def tune(
     settings: MeasureSettings | None = None,
     sizes: Mapping[str, int] | None = None,
     progress: bool | None = None,
+    time_limit: float | None = None,
 ) -> TuneResult:
     """The fastest schedule of `func` found in `trials` trials, from the database where it can be.
 
@@ -63,6 +65,7 @@ def tune(
     settings    how to measure
     sizes       values of symbolic sizes to measure with
     progress    show it; None shows it on a terminal
+    time_limit  seconds after which no further batch of trials is begun
 
     Raises TensorIRError if no candidate ran correctly. Ctrl-C leaves all finished trials stored.
     """
@@ -77,7 +80,7 @@ def tune(
         if stored is not None and session.trials >= trials:
             return _result(session, stored, measured=0, seconds=0.0)
         begun, before = time.perf_counter(), session.trials
-        _search(session, propose, trials, sizes, make_progress(progress))
+        _search(session, propose, trials, sizes, make_progress(progress), time_limit)
         best = session.stored_best()
         if best is None:
             counts = ", ".join(f"{n} {s}" for s, n in sorted(session.statuses().items()))
@@ -99,8 +102,13 @@ def _search(
     trials: int,
     sizes: Mapping[str, int] | None,
     show: Progress,
+    time_limit: float | None,
 ) -> None:
-    """Measure until `trials` are stored or nothing new is left, then race the best."""
+    """Measure until `trials` are stored or nothing new is left, then race the best.
+
+    Where there is a time limit, one batch is measured at least.
+    """
+    deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
     oracle = make_oracle(session.func, session.settings.seed, sizes)
     measurer = Measurer(
         session.func,
@@ -121,6 +129,8 @@ def _search(
             if not batch:
                 break
             _measure(session, measurer, batch, task)
+            if time.perf_counter() >= deadline:
+                break
         if session.trials > before or best is None or not best.is_final:
             task.phase("racing the best")
             _final_race(session, measurer)

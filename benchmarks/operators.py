@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from scipy.special import softmax as scipy_softmax
@@ -18,23 +19,22 @@ CHUNK = 1 << 15
 
 def make_cases(quick: bool) -> Mapping[str, Callable[[], Case]]:
     """The makers of all cases by name; a case is made when its turn comes, for its memory."""
-    small = 1 if not quick else 16
-    side, depth = 1024 // small, 3072 // small
+    small = 16 if quick else 1
+    side, depth, batch = 1024 // small, 3072 // small, 128 // small
+    rows, columns, tall = 200 // small, 768 // small, 4096 // small
+    image, channels, flat = 56 // small, 64 // small, tall * 1024
     sizes = [(n // small,) * 3 for n in (256, 512, 1024)]
     sizes.append((777 // small, 513 // small, 1025 // small))
-    found: dict[str, Callable[[], Case]] = {}
+    makers: dict[str, Callable[[str], Case]] = {}
     for m, k, n in sizes:
-        name = f"matmul {m}x{k}x{n}"
-        found[name] = lambda name=name, m=m, k=k, n=n: matmul(name, m, k, n)
-    rows, columns = 200 // small, 768 // small
-    tall, image = 4096 // small, 56 // small
-    found[f"linear+relu 1x{rows}x{depth}"] = lambda: matvec(rows, depth)
-    found[f"linear+bias+relu 128x{depth}x{columns}"] = lambda: linear(128 // small, depth, columns)
-    found[f"conv2d 3x3 {image}x{image}, 64"] = lambda: conv2d(image, 64 // small)
-    found[f"relu(a*b+c)*d {tall * 1024}"] = lambda: elementwise(tall * 1024)
-    found[f"row sum {tall}x{tall}"] = lambda: row_sum(tall)
-    found[f"softmax {side}x{side}"] = lambda: softmax(side)
-    return found
+        makers[f"matmul {m}x{k}x{n}"] = partial(matmul, m, k, n)
+    makers[f"linear+relu 1x{rows}x{depth}"] = partial(matvec, rows, depth)
+    makers[f"linear+bias+relu {batch}x{depth}x{columns}"] = partial(linear, batch, depth, columns)
+    makers[f"conv2d 3x3 {image}x{image}, {channels}"] = partial(conv2d, image, channels)
+    makers[f"relu(a*b+c)*d {flat}"] = partial(elementwise, flat)
+    makers[f"row sum {tall}x{tall}"] = partial(row_sum, tall)
+    makers[f"softmax {side}x{side}"] = partial(softmax, side)
+    return {name: partial(maker, name) for name, maker in makers.items()}
 
 
 def uniform(*shape: int, seed: int = 0) -> np.ndarray:
@@ -47,7 +47,7 @@ def exact(*arrays: np.ndarray) -> list[np.ndarray]:
     return [a.astype(np.float64) for a in arrays]
 
 
-def matmul(name: str, m: int, k: int, n: int) -> Case:
+def matmul(m: int, k: int, n: int, name: str) -> Case:
     """a[m, k] @ b[k, n]."""
     a, b = uniform(m, k), uniform(k, n, seed=1)
     c = np.empty((m, n), np.float32)
@@ -58,7 +58,7 @@ def matmul(name: str, m: int, k: int, n: int) -> Case:
     )  # fmt: skip
 
 
-def matvec(n: int, k: int) -> Case:
+def matvec(n: int, k: int, name: str) -> Case:
     """max(x[1, k] @ w[n, k].T, 0): one sample, weights stored by output."""
     x, w = uniform(1, k), uniform(n, k, seed=1)
     row, column = np.empty((1, n), np.float32), np.empty(n, np.float32)
@@ -73,7 +73,7 @@ def matvec(n: int, k: int) -> Case:
 
     right, left = exact(x, w)
     return Case(
-        f"linear+relu 1x{n}x{k}", matvec_func(n, k), (x, w), np.maximum(right @ left.T, 0),
+        name, matvec_func(n, k), (x, w), np.maximum(right @ left.T, 0),
         {NUMPY: product, f"{NUMPY} w @ x": matrix_vector},
     )  # fmt: skip
 
@@ -87,23 +87,22 @@ def matvec_func(n: int, k: int) -> PrimFunc:
     return te.create_prim_func([x, w, out], name="linear_relu_transposed")
 
 
-def linear(m: int, k: int, n: int) -> Case:
+def linear(m: int, k: int, n: int, name: str) -> Case:
     """max(x[m, k] @ w[k, n] + bias[n], 0)."""
     x, w, bias = uniform(m, k), uniform(k, n, seed=1), uniform(n, seed=2)
     right, left, shift = exact(x, w, bias)
     return Case(
-        f"linear+bias+relu {m}x{k}x{n}", examples.linear_relu(m, n, k), (x, w, bias),
+        name, examples.linear_relu(m, n, k), (x, w, bias),
         np.maximum(right @ left + shift, 0), {NUMPY: rivals.linear(x, w, bias)},
     )  # fmt: skip
 
 
-def conv2d(size: int, channels: int) -> Case:
+def conv2d(size: int, channels: int, name: str) -> Case:
     """A 3x3 convolution with padding, bias and ReLU of x[1, size, size, channels]."""
     x, weight = uniform(1, size, size, channels), uniform(3, 3, channels, channels, seed=1)
     bias = uniform(channels, seed=2)
     return Case(
-        f"conv2d 3x3 {size}x{size}, {channels}",
-        examples.conv2d_bias_relu(1, size, size, channels, channels), (x, weight, bias),
+        name, examples.conv2d_bias_relu(1, size, size, channels, channels), (x, weight, bias),
         convolved(*exact(x, weight, bias)), {NUMPY: rivals.convolution(x, weight, bias)},
     )  # fmt: skip
 
@@ -116,7 +115,7 @@ def convolved(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray
     return np.maximum(sum(taps) + bias, 0)[np.newaxis]
 
 
-def elementwise(size: int) -> Case:
+def elementwise(size: int, name: str) -> Case:
     """max(a * b + c, 0) * d."""
     a, b, c, d = (uniform(size, seed=s) for s in range(4))
     out = np.empty(size, np.float32)
@@ -138,12 +137,12 @@ def elementwise(size: int) -> Case:
 
     p, q, r, s = exact(a, b, c, d)
     return Case(
-        f"relu(a*b+c)*d {size}", examples.elementwise(size), (a, b, c, d),
+        name, examples.elementwise(size), (a, b, c, d),
         np.maximum(p * q + r, 0) * s, {NUMPY: whole, f"{NUMPY} in pieces": pieces},
     )  # fmt: skip
 
 
-def row_sum(size: int) -> Case:
+def row_sum(size: int, name: str) -> Case:
     """The sum of each row."""
     x, ones = uniform(size, size), np.ones(size, np.float32)
     out = np.empty(size, np.float32)
@@ -151,11 +150,11 @@ def row_sum(size: int) -> Case:
         NUMPY: lambda: np.sum(x, axis=1, out=out),
         f"{NUMPY} x @ 1": lambda: np.matmul(x, ones, out=out),
     }
-    name, answer = f"row sum {size}x{size}", exact(x)[0].sum(axis=1)
+    answer = exact(x)[0].sum(axis=1)
     return Case(name, examples.row_sum(size, size), (x,), answer, forms)
 
 
-def softmax(size: int) -> Case:
+def softmax(size: int, name: str) -> Case:
     """The softmax of each row."""
     x = uniform(size, size)
     out = np.empty_like(x)
@@ -169,7 +168,7 @@ def softmax(size: int) -> Case:
         return np.divide(out, total, out=out)
 
     return Case(
-        f"softmax {size}x{size}", examples.softmax(size, size), (x,),
+        name, examples.softmax(size, size), (x,),
         scipy_softmax(exact(x)[0], axis=1),
         {NUMPY: call, SCIPY: lambda: scipy_softmax(x, axis=1)},
     )  # fmt: skip

@@ -32,7 +32,8 @@ def environment(trials: int, seed: int) -> dict[str, str]:
         "machine": f"{machine.cpu}, {machine.cores} threads, {machine.key}",
         "peak": f"{peak_gflops():.0f} GFLOP/s, {memory_gbps():.0f} GB/s from memory, measured",
         "compiler": f"{info['version']}, {' '.join(info['flags'])}",
-        "kernels": f"target {target}, {threads} threads, called from Python {platform.python_version()}",
+        "kernels": f"target {target}, {threads} threads, called from Python",
+        "Python": platform.python_version(),
         "library": f"NumPy {np.__version__}, {blas_threads()}",
         "search": f"{trials} trials per operator, seed {seed}",
     }

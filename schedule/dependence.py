@@ -72,7 +72,8 @@ def _conflict(
     for write in writes:
         if _is_reduction_update(write, node):
             continue
-        if not determines(write.in_loops(), node.var, inner, analyzer):
+        known = analyzer.assuming(write.block.predicate)  # of both iterations that are compared
+        if not determines(write.in_loops(), node.var, inner, known):
             return Illegal(
                 node.name,
                 f"different iterations of loop {node.name!r} write the same elements of "

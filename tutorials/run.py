@@ -55,7 +55,7 @@ def execute(path: Path, folder: str | Path) -> Any:
             coalesce_streams=True,
             resources={"metadata": {"path": str(folder)}},
         )
-        client.execute(env=env)
+        client.execute(env=env, cleanup_kc=True)
     return clean(notebook)
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from autotune.cli.failure import OK, STOPPED
+from autotune.cli.failure import OK, STOPPED, WrongUse
 from autotune.cli.output import count, milliseconds, show_pairs
 from autotune.cli.program import Program, add_database, add_numerics, add_program, chosen
 from autotune.cost_model import KINDS
@@ -69,6 +69,10 @@ def seconds(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Tune, and print what was found."""
     program = chosen(args)
+    missing = [v.name for v in program.func.size_vars if v.name not in program.sizes]
+    if missing:
+        example = " ".join(f"{name}=128" for name in missing)
+        raise WrongUse(f"give the symbolic sizes that trials are timed with: --shape {example}")
     with Database(args.database) as db:
         stored = len(program.trials(db))
         try:

@@ -39,15 +39,20 @@ def finish_nest(sch: Schedule, block: str, machine: Machine, unroll_rows: int) -
     if not loops or not _contiguous(sch.state.block(block), loops[-1]):
         return
     inner, rows = loops[-1], loops[:-1]
-    extent = inner.const_extent
-    if extent is None or extent > 8 * machine.lanes:
-        last = sch.split(inner.name, [None, 4 * machine.lanes])[-1]
-    else:
-        last = LoopRef(inner.name)
+    chunk = _chunk(inner.const_extent, machine.lanes)
+    last = LoopRef(inner.name) if chunk is None else sch.split(inner.name, [None, chunk])[-1]
     sch.vectorize(last)
     if rows and prod(size(f.extent) for f in rows) <= unroll_rows:
         for loop in rows:
             sch.unroll(LoopRef(loop.name))
+
+
+def _chunk(extent: int | None, lanes: int) -> int | None:
+    """What to cut a long loop into: a few vectors, dividing the extent where that is possible."""
+    if extent is not None and extent <= 8 * lanes:
+        return None
+    exact = [n * lanes for n in (4, 3, 2, 1) if extent is not None and extent % (n * lanes) == 0]
+    return exact[0] if exact else 4 * lanes
 
 
 def _contiguous(block: Block, loop: For) -> bool:

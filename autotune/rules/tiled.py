@@ -11,10 +11,10 @@ Source: Zheng et al., "Ansor", OSDI 2020, section 4; imperfect register tiles as
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import log2, prod
 from typing import Any
 
-from autotune.choices import Categorical, Choice, ImperfectTile
+from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile
 from autotune.rules.group import (
     Group,
     body_loads,
@@ -26,10 +26,12 @@ from autotune.rules.group import (
 from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names
 from autotune.rules.plan import Machine, Values
 from schedule import LoopRef, Schedule
-from tensorir import IterKind, Var, dtype
+from tensorir import Block, IterKind, Load, Var, dtype
 
 SMALL_WORK = 200_000
 """Operations below which starting threads may cost more than it saves."""
+
+PAGE_BYTES = 4096
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 """Register tile sizes of the axes that are not vectorized."""
@@ -45,13 +47,17 @@ class Axis:
 
 @dataclass(frozen=True)
 class TiledPlan:
-    """Schedules one reduction. The vector axis is the last axis of the output."""
+    """Schedules one reduction. The vector axis is the last axis of the output.
+
+    `operands` can be packed; those in `far` move by a page or more with each reduction step.
+    """
 
     group: Group
     machine: Machine
     spatial: tuple[Axis, ...]
     reduce: tuple[Axis, ...]
     operands: tuple[str, ...]
+    far: frozenset[str]
     choices: tuple[Choice, ...]
     name: str = "tiled"
 
@@ -68,32 +74,48 @@ class TiledPlan:
         return s1, s2, s3
 
     def default(self) -> dict[str, Any]:
-        """A register tile of about three quarters of the registers, whole reductions, no packing
-        but of what is read across rows."""
+        """Values that need no tuning.
+
+        The register tile takes about three quarters of the registers. A task is one panel of the
+        vector axis with as many rows as leave eight tasks for every thread. Operands whose rows lie
+        on different pages are packed if enough rows use the copy.
+        """
         lanes = self.machine.lanes
         columns = min(4 if len(self.spatial) > 1 else 8, -(-self.vector_axis.extent // lanes))
         vector = min(columns * lanes, self.vector_axis.extent)
         budget = max(1, (3 * self.machine.registers // 4) // columns)
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {self.key(self.vector_axis.name): (1, 1, vector)}
+        tasks = -(-self.vector_axis.extent // vector)
+        steps = 1
         for axis in reversed(self.spatial[:-1]):
             rows = max(r for r in ROWS if r <= max(1, min(budget, axis.extent)))
-            values[self.key(axis.name)] = (1, 1, rows)
             budget //= rows
-        values[self.key(self.vector_axis.name)] = (1, 1, vector)
-        if len(self.spatial) > 1:  # a task takes several register tiles along the rows
+            values[self.key(axis.name)] = (1, 1, rows)
+        if len(self.spatial) > 1:
             axis = self.spatial[-2]
             rows = values[self.key(axis.name)][2]
-            steps = max(1, min(16, axis.extent // (rows * 2 * self.machine.threads)))
+            tasks *= prod(-(-a.extent // values[self.key(a.name)][2]) for a in self.spatial[:-2])
+            tiles = max(1, -(-axis.extent // rows))
+            wanted = min(tiles, -(-8 * self.machine.threads // max(1, tasks)))
+            steps = self._nearest(axis, -(-tiles // wanted), rows)
             values[self.key(axis.name)] = (steps, 1, rows)
         for axis in self.reduce:
             values[self.key(axis.name)] = (max(1, axis.extent),)
         values[self.key("order")] = "vector_outer"
         for operand in self.operands:
-            values[self.key(f"pack_{operand}")] = "none"
+            packed = operand in self.far and steps >= 8
+            values[self.key(f"pack_{operand}")] = "task" if packed else "none"
         for pad in self.group.padding:
             values[self.key(f"pad_{pad}")] = "root"
         values[self.key("threads")] = "parallel" if self._large() else "serial"
         return {choice.name: values[choice.name] for choice in self.choices}
+
+    def _nearest(self, axis: Axis, steps: int, rows: int) -> int:
+        """The step count closest to `steps` that the axis' choice has, for tiles of `rows`."""
+        choice = next(c for c in self.choices if c.name == self.key(axis.name))
+        assert isinstance(choice, ImperfectTile)
+        known = [s for s in choice.steps if choice.contains((s, 1, rows))]
+        return min(known, key=lambda s: (abs(log2(s / steps)), s))
 
     def _large(self) -> bool:
         work = prod(a.extent for a in (*self.spatial, *self.reduce))
@@ -197,7 +219,7 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
     if spatial_iters[-1].var is not store.indices[-1] or spatial[-1].extent < 2:
         return []
     vector = spatial_iters[-1].var
-    operands = []
+    operands, far = [], set()
     for load in body_loads(block):
         strided = stride_in(load, vector, block)
         if strided is None or strided not in (0, 1):
@@ -205,9 +227,18 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
         reused = instances(block) >= 4 * prod(size(s) for s in load.buffer.shape)
         if reused and strided == 1 and load.buffer.name not in operands:
             operands.append(load.buffer.name)
+            if _page_steps(load, block):
+                far.add(load.buffer.name)
     packable = tuple(o for o in operands if o not in _padded(sch, group))
     choices = _choices(group, machine, spatial, reduce, packable, store.buffer.dtype)
-    return [TiledPlan(group, machine, spatial, reduce, packable, choices)]
+    return [TiledPlan(group, machine, spatial, reduce, packable, frozenset(far), choices)]
+
+
+def _page_steps(load: Load, block: Block) -> bool:
+    """Whether some reduction step moves the load by a page or more."""
+    width = dtype.itemsize(load.buffer.dtype)
+    steps = [stride_in(load, it.var, block) for it in block.iters if it.kind is IterKind.REDUCE]
+    return any(step is None or step * width >= PAGE_BYTES for step in steps)
 
 
 def _padded(sch: Schedule, group: Group) -> set[str]:
@@ -233,7 +264,9 @@ def _choices(
             inner = widths if axis.extent > lanes else (axis.extent,)
         else:
             inner = tuple(r for r in ROWS if r <= axis.extent)
-        found.append(ImperfectTile(name, axis.extent, 4, inner))
+        whole = {-(-axis.extent // size) for size in inner}  # one task takes the whole axis
+        steps = tuple(sorted({*TILE_STEPS, *whole}))
+        found.append(ImperfectTile(name, axis.extent, 4, inner, steps))
     for axis in reduce:
         sizes = [axis.extent, *(s for s in (1024, 512, 256, 128, 64, 32, 16) if s < axis.extent)]
         options = tuple((s,) for s in sizes)

@@ -141,6 +141,7 @@ def _separate(state: State, writes: list[Access], region: list[Interval], target
     reason = f"iterations of loop {target.name!r} do not write separate dense parts of "
     for access in writes:
         indices = access.in_loops()
+        known = analyzer.assuming(access.block.predicate)
         for dim, (index, part) in enumerate(zip(indices, region)):
             whole = int_value(part.low) == 0 and part.extent is access.buffer.shape[dim]
             parts = decompose(index, extents(every), analyzer)
@@ -148,7 +149,7 @@ def _separate(state: State, writes: list[Access], region: list[Interval], target
             dense = whole or (digits is not None and _dense(digits, part, inner))
             require(dense, target.name, reason + repr(access.buffer.name))
         for loop in outer:
-            ok = loop.const_extent == 1 or determines(indices, loop.var, extents(every), analyzer)
+            ok = loop.const_extent == 1 or determines(indices, loop.var, extents(every), known)
             require(ok, loop.name, reason + repr(access.buffer.name))
 
 

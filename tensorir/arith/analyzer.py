@@ -230,10 +230,6 @@ class Analyzer:
             for other in form.terms
         )
 
-    def negated(self, cond: Expr) -> Expr:
-        """The negation of a condition."""
-        return negated(cond)
-
     def reset(self) -> None:
         """Forget conclusions, because what they were drawn from has changed."""
         for memo in (self.forms, self._exprs, self._ranges, self._branches):

@@ -15,6 +15,7 @@ from tensorir.arith import interval
 from tensorir.arith.bounds import nonnegative
 from tensorir.arith.facts import keeps_value
 from tensorir.arith.linear import Linear, of_atom, to_expr
+from tensorir.arith.logic import negated
 from tensorir.expr import FALSE, TRUE, BinOp, Cast, Const, Expr, binary
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def compare(an: Analyzer, e: BinOp) -> Expr:
         return _compare_narrow(an, e)
     if e.op in ("==", "!="):
         equal = _equal(an, form.scaled(-1))
-        result = equal if e.op == "==" else an.negated(equal)
+        result = equal if e.op == "==" else negated(equal)
     else:
         result = _at_least(an, form.shifted(-1) if e.op == "<" else form)
     if e.a.dtype == dt.INDEX or isinstance(result, Const):

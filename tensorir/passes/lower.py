@@ -34,7 +34,6 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
         ("partition_loops", partition_loops),
         ("flatten_buffers", flatten_buffers),
         ("unroll_registers", unroll_registers),
-        ("unroll_conditions", lambda f: unroll(f, conditional=True)),
         ("vectorize", lambda f: vectorize(f, bits)),
         ("unroll", unroll),
         ("vector_locals", vector_locals),

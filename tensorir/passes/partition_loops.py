@@ -20,7 +20,7 @@ from tensorir.passes.conditions import (
 )
 from tensorir.passes.inequality import Limit, Range, solve
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
-from tensorir.passes.unroll import code_size
+from tensorir.passes.unroll import LIMIT, code_size, expand
 from tensorir.stmt import For, ForKind, If, Seq, Stmt, replace, seq
 from tensorir.visit import map_children, variables, walk
 
@@ -45,7 +45,8 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
                                                    S(1020 + i_1)
 
     A loop whose body wholly stands under a condition is shortened. A serial loop is cut in up to
-    three consecutive ones; a parallel loop keeps its iterations, and chooses between two bodies.
+    three consecutive ones; a parallel loop keeps its iterations, and chooses between two bodies;
+    an unrolled loop is expanded.
     Requires that lower_blocks ran, and that loop names are unique.
     """
     if not comparisons(func.body):
@@ -84,6 +85,10 @@ class _Partition:
         if known:
             loop = replace(loop, body=replace_exprs(loop.body, known))
             solved = {c: ranges for c, ranges in solved.items() if c not in known}
+        if solved and loop.kind is ForKind.UNROLLED and code_size(loop) <= LIMIT:
+            expanded = expand(loop)  # each copy can decide for itself
+            if expanded is not loop:
+                return self.visit(expanded, outer, copies)
         if solved and loop.kind in (ForKind.SERIAL, ForKind.VECTORIZED):
             pieces = self.cut(loop, solved, copies)
             if pieces is not None:

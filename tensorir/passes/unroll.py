@@ -4,40 +4,34 @@ from __future__ import annotations
 
 from tensorir.expr import Const, Expr
 from tensorir.func import PrimFunc
-from tensorir.passes.conditions import Memo, comparisons
 from tensorir.passes.rewriting import NOTHING, replace_exprs, with_body
 from tensorir.stmt import For, ForKind, Seq, Stmt, Store, seq
-from tensorir.visit import child_stmts, map_children, variables
+from tensorir.visit import child_stmts, map_children
 
 LIMIT = 1024
 """The most statements that a nest of expanded loops may have."""
 
 
-def unroll(func: PrimFunc, conditional: bool = False) -> PrimFunc:
+def unroll(func: PrimFunc) -> PrimFunc:
     """Expand unrolled loops of constant extent, innermost first, up to LIMIT statements.
 
-    Longer ones stay, and are left to the C compiler. `conditional` expands only those on which
-    some condition depends, so that it can be decided for each copy.
+    Longer ones stay, and are left to the C compiler.
     """
-    return with_body(func, _unroll(func.body, {} if conditional else None))
+    return with_body(func, _unroll(func.body))
 
 
-def _unroll(stmt: Stmt, memo: Memo | None) -> Stmt:
-    result = map_children(stmt, lambda child: _unroll(child, memo))
-    if isinstance(result, For) and result.kind is ForKind.UNROLLED:
-        extent = result.const_extent
-        short = extent is not None and extent * code_size(result.body) <= LIMIT
-        if extent is not None and short and (memo is None or _has_say(result, memo)):
-            return expand(result, extent)
+def _unroll(stmt: Stmt) -> Stmt:
+    result = map_children(stmt, _unroll)
+    if isinstance(result, For) and result.kind is ForKind.UNROLLED and code_size(result) <= LIMIT:
+        return expand(result)
     return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
 
 
-def _has_say(loop: For, memo: Memo) -> bool:
-    return any(loop.var in variables(c) for c in comparisons(loop.body, memo))
-
-
-def expand(loop: For, extent: int) -> Stmt:
-    """The iterations of `loop` one after the other."""
+def expand(loop: For) -> Stmt:
+    """The iterations of `loop` one after the other; `loop` itself if its extent is symbolic."""
+    extent = loop.const_extent
+    if extent is None:
+        return loop
     var, fixed = loop.var, set[Expr]()
     values = [Const(n, var.dtype) for n in range(extent)]
     copies = [replace_exprs(loop.body, {var: value}, fixed) for value in values]

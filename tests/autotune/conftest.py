@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from autotune.examples import make_example
 from autotune.machine import this_machine
 from autotune.records import Record, Verdict, Workload
 from autotune.rules import default_candidate, machine_of, make_space
+from autotune.space import Candidate
 from backends import resolve
+from schedule import Schedule, ScheduleError
 from tensorir import PrimFunc
 
 SIZES = {"m": 16, "n": 16, "k": 16}
@@ -28,16 +31,18 @@ def made_records() -> Callable[[PrimFunc], list[Record]]:
         target = resolve("c")
         space = make_space(func, machine_of(target))
         rng = random.Random(0)
-        candidates = [default_candidate(space)]
-        while len(candidates) < 8:
-            drawn = space.sample(rng)
-            if drawn not in candidates:
-                candidates.append(drawn)
+        built: dict[Candidate, Schedule] = {}
+        candidate = default_candidate(space)
+        for _ in range(200):
+            with suppress(ScheduleError):
+                built[candidate] = space.build(candidate)
+            if len(built) == 8:
+                break
+            candidate = space.sample(rng)
         failures = {4: ("crash", "died of SIGSEGV"), 5: ("wrong_result", "C[0, 0] is 1, not 2")}
         records = []
-        for number, candidate in enumerate(candidates):
+        for number, (candidate, schedule) in enumerate(built.items()):
             status, error = failures.get(number, ("ok", ""))
-            schedule = space.build(candidate)
             seconds = (8 - number) * 1e-3 if status == "ok" else None
             records.append(
                 Record(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
@@ -17,6 +18,7 @@ from tensorir import TensorIRError, te
 @pytest.fixture(autouse=True)
 def quick(tmp_path, monkeypatch):
     monkeypatch.setenv("TENSORIR_CACHE", str(tmp_path))
+    monkeypatch.setattr(peak, "machine_lock", nullcontext)
     monkeypatch.setattr(peak, "ROUNDS", 2000)
     monkeypatch.setattr(peak, "BLOCKS", 5)
     monkeypatch.setattr(peak, "BLOCK_MS", 0.1)

@@ -1,0 +1,373 @@
+"""The command line, in this process: what it prints, and the status it returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autotune.cli import main
+from autotune.cli.output import plain_table
+from autotune.database import Database
+from autotune.examples import EXAMPLES, make_example
+from autotune.records import Workload
+
+ROOT = Path(__file__).parents[2]
+MATMUL = ["matmul", "--shape", "m=16", "n=16", "k=16"]
+
+KERNELS = """
+from tensorir import te
+
+def double(n: int = 8):
+    A = te.placeholder((n,), "float32", name="A")
+    return [A, te.compute((n,), lambda i: A[i] * 2.0, name="B")]
+
+def no_default(rows: int):
+    return double(rows)
+
+def symbolic():
+    return double(te.var("n"))
+
+def broken():
+    return 1 // 0
+
+def number():
+    return 7
+"""
+
+
+@pytest.fixture(autouse=True)
+def peaks(tmp_path, monkeypatch):
+    from autotune import peak
+
+    monkeypatch.setattr(peak, "_flops", lambda *_: 1e6)
+    monkeypatch.setattr(peak, "_gbps", lambda *_: 1e6)
+    monkeypatch.setenv("TENSORIR_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNELS)
+    return str(path)
+
+
+def refused(capsys, *words: str) -> str:
+    """The message of a command line that is wrong."""
+    assert main(words) == 2
+    return capsys.readouterr().err
+
+
+def test_no_command_prints_the_help(capsys):
+    assert main([]) == 2
+    assert "tune" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["tune", "best", "report", "db", "doctor"])
+def test_help_has_examples(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert f"tensorir {command}" in capsys.readouterr().out.partition("examples:")[2]
+
+
+def test_module(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "autotune", "--version"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("tensorir ")
+
+
+def test_tune_then_take_it_from_the_database(tmp_path, capsys):
+    database = str(tmp_path / "new.db")
+    words = ["tune", *MATMUL, "--trials", "2", "--database", database, "--quiet"]
+    assert main(words) == 0
+    first = capsys.readouterr().out
+    assert "2 measured now" in first
+    assert f"tensorir tune {' '.join(MATMUL)} --database {database} --more 32" in first
+    assert main(words) == 0
+    second = capsys.readouterr().out
+    assert "none measured now: the result is from the database" in second
+    assert main(["tune", *MATMUL, "--more", "1", "--database", database, "--quiet"]) == 0
+    assert "1 measured now" in capsys.readouterr().out
+    with Database(database) as db:
+        assert sum(not r.is_final for r in db.records()) == 3
+
+
+def test_ctrl_c_says_how_much_is_stored(stored, capsys, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autotune.cli.tune.tune", interrupted)
+    assert main(["tune", *MATMUL, "--database", stored]) == 130
+    err = capsys.readouterr().err
+    assert f"stopped; 8 finished trials are stored in {stored}" in err
+    assert f"continue with: tensorir tune {' '.join(MATMUL)}" in err
+
+
+def test_tune_passes_its_options_on(stored, monkeypatch):
+    seen = {}
+
+    def stop(func, target, trials, seed, db, **options):
+        seen.update(options, trials=trials, seed=seed, target=str(target))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autotune.cli.tune.tune", stop)
+    words = "--more 5 --seed 3 --numerics bitwise --strategy random --cost-model random"
+    words += " --time-limit 1.5 --target c\\ -threads=1"
+    main(["tune", *MATMUL, "--database", stored, *shlex.split(words)])
+    assert seen["trials"] == 5  # what is stored is for another target
+    assert (seen["seed"], seen["numerics"], seen["strategy"]) == (3, "bitwise", "random")
+    assert (seen["cost_model"], seen["time_limit"]) == ("random", 1.5)
+    assert "-threads=1" in seen["target"]
+
+
+def test_best(stored, capsys):
+    assert main(["best", *MATMUL, "--database", stored]) == 0
+    out = capsys.readouterr().out
+    assert "1 ms" in out
+    assert "one of 8 trials" in out
+
+
+@pytest.mark.parametrize(
+    ("form", "start"),
+    [
+        ("ir", "@prim_func"),
+        ("trace", "["),
+        ("source", "/* matmul"),
+        ("schedule", "sch = Schedule(matmul)"),
+    ],
+)
+def test_best_shows_nothing_else(stored, capsys, form, start):
+    assert main(["best", *MATMUL, "--database", stored, "--show", form]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(start)
+    if form == "trace":
+        json.loads(out)
+
+
+def test_the_shown_schedule_runs(stored, capsys):
+    from schedule import Schedule
+
+    main(["best", *MATMUL, "--database", stored, "--show", "ir"])
+    ir = capsys.readouterr().out
+    main(["best", *MATMUL, "--database", stored, "--show", "schedule"])
+    names = {"Schedule": Schedule, "matmul": make_example("matmul", {"m": 16, "n": 16, "k": 16})}
+    exec(capsys.readouterr().out, names)
+    assert str(names["sch"].func).strip() == ir.strip()
+
+
+def test_best_exports(stored, tmp_path, capsys):
+    folder = tmp_path / "out"
+    assert main(["best", *MATMUL, "--database", stored, "--export", str(folder)]) == 0
+    assert sorted(p.name for p in folder.iterdir()) == ["matmul.c", "matmul.h"]
+
+
+def test_best_explains_a_miss(stored, capsys):
+    assert main(["best", "matmul", "--shape", "m=32", "--database", stored]) == 1
+    err = capsys.readouterr().err
+    assert "other shapes: A[16, 16]" in err
+    assert "tune it with: tensorir tune matmul --shape m=32" in err
+
+
+def test_reading_makes_no_database(tmp_path, capsys):
+    path = tmp_path / "none.db"
+    for words in (["best", *MATMUL], ["report"], ["db", "list"], ["db", "stats"]):
+        assert main([*words, "--database", str(path)]) == 1
+        assert "there is no tuning database" in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_report_of_one_workload(stored, capsys):
+    assert main(["report", "matmul", "--database", stored, "--limit", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "8: 6 ok, 1 crash, 1 wrong_result" in out
+    assert "rank correlation 1.00" in out
+    assert "1 x crash: died of SIGSEGV" in out
+    assert "... 5 more trials" in out
+
+
+def test_report_lists_workloads(stored, capsys, made_records):
+    with Database(stored) as db:
+        db.add_many(made_records(make_example("row_sum", {"m": 8, "n": 256})))
+        db.add_many(made_records(make_example("matmul", {"m": 8, "n": 8, "k": 8})))
+    assert main(["report", "--database", stored]) == 0
+    assert "row_sum" in capsys.readouterr().out
+    assert main(["report", "matmul", "--database", stored]) == 2
+    assert "give the head of a key" in capsys.readouterr().err
+    key = Workload.of(make_example("row_sum", {"m": 8, "n": 256})).key
+    assert main(["report", key[:12], "--database", stored]) == 0
+
+
+def test_report_plots(stored, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "curve.png"
+    assert main(["report", "--database", stored, "--plot", str(picture)]) == 0
+    assert picture.exists()
+
+
+def test_report_of_an_unknown_name(stored, capsys):
+    assert main(["report", "nothing", "--database", stored]) == 1
+    assert "there are records of: matmul" in capsys.readouterr().err
+
+
+def test_db_lists_and_counts(stored, capsys):
+    for action in ("list", "stats", "sessions"):
+        assert main(["db", action, "--database", stored]) == 0
+    out = capsys.readouterr().out
+    assert "16x16 16x16 16x16" in out
+    assert "6 ok, 1 crash, 1 wrong_result" in out
+
+
+def test_db_exports_and_imports(stored, tmp_path, capsys):
+    lines, other = str(tmp_path / "best.jsonl"), str(tmp_path / "other.db")
+    assert main(["db", "export", lines, "--best", "--database", stored]) == 0
+    assert "wrote 1 record" in capsys.readouterr().out
+    assert main(["db", "import", lines, "--database", other]) == 0
+    assert "1 added" in capsys.readouterr().out
+    assert main(["best", *MATMUL, "--database", other]) == 0
+
+
+def test_db_import_reports_what_it_cannot_read(tmp_path, capsys):
+    (tmp_path / "torn.jsonl").write_text("{")
+    path = str(tmp_path / "torn.jsonl")
+    assert main(["db", "import", path, "--database", str(tmp_path / "new.db")]) == 1
+    assert "line 1: not JSON" in capsys.readouterr().out
+
+
+def test_db_prune(stored, capsys):
+    assert main(["db", "prune", "--keep", "2", "--database", stored]) == 0
+    assert "deleted" in capsys.readouterr().out
+    with Database(stored) as db:
+        assert len(db.records()) < 8
+    assert "not -1" in refused(capsys, "db", "prune", "--keep", "-1", "--database", stored)
+
+
+def test_db_show(stored, capsys):
+    with Database(stored) as db:
+        first = db.records()[0]
+    assert main(["db", "show", first.id[:8], "--database", stored]) == 0
+    assert "def matmul" in capsys.readouterr().out
+    assert main(["db", "show", first.id, "--json", "--database", stored]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == first.id
+    assert main(["db", "show", "zzz", "--database", stored]) == 1
+    assert "8 records have an id" in refused(capsys, "db", "show", "", "--database", stored)
+
+
+def test_db_explain(stored, capsys):
+    assert main(["db", "explain", *MATMUL, "--database", stored]) == 0
+    assert "there is one: 1 ms" in capsys.readouterr().out
+    assert main(["db", "explain", "row_sum", "--database", stored]) == 1
+    assert "computes what 'row_sum' computes" in capsys.readouterr().out
+
+
+def test_wrong_programs_are_refused(file, capsys):
+    assert "no size 'q'; it has m, n, k" in refused(capsys, "tune", "matmul", "--shape", "q=1")
+    assert "POSITIVE_INTEGER" in refused(capsys, "tune", "matmul", "--shape", "m=0")
+    assert "neither an example nor a .py file" in refused(capsys, "tune", "nothing")
+    assert "no file 'none.py'" in refused(capsys, "tune", "none.py")
+    assert "it has double, no_default" in refused(capsys, "tune", file)
+    assert "no function 'x'" in refused(capsys, "tune", f"{file}:x")
+    assert "needs sizes: --shape rows=128" in refused(capsys, "tune", f"{file}:no_default")
+    assert "ZeroDivisionError" in refused(capsys, "tune", f"{file}:broken")
+    assert "gives a int" in refused(capsys, "tune", f"{file}:number")
+    assert "no size 'm'" in refused(capsys, "tune", f"{file}:double", "--shape", "m=4")
+    assert "unknown target kind 'foo'" in refused(capsys, "tune", "matmul", "--target", "foo")
+
+
+def test_a_file_that_does_not_load(tmp_path, capsys):
+    path = tmp_path / "bad.py"
+    path.write_text("x = 1\ny = nothing\n")
+    assert "line 2: NameError" in refused(capsys, "tune", str(path))
+
+
+def test_programs_of_a_file(file, tmp_path, capsys):
+    database = str(tmp_path / "empty.db")
+    Database(database).close()
+    tail = ["--database", database]
+    assert main(["best", f"{file}:double", "--shape", "n=4", *tail]) == 1
+    assert main(["best", file, "--function", "symbolic", "--shape", "n=4", *tail]) == 1
+    assert "is empty" in capsys.readouterr().err
+
+
+def test_symbolic_sizes_are_asked_for(file, tmp_path, capsys):
+    words = ["tune", f"{file}:symbolic", "--database", str(tmp_path / "new.db")]
+    assert "--shape n=128" in refused(capsys, *words)
+
+
+def test_errors_are_one_message_without_a_traceback(tmp_path, capsys):
+    assert main(["tune", *MATMUL, "--database", str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: {str(tmp_path)!r} is a folder")
+    assert "Traceback" not in err
+
+
+def test_no_compiler_is_status_2(monkeypatch, capsys):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert "there is no such command" in refused(capsys, "tune", "matmul")
+
+
+def test_bench_outside_of_a_checkout(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("autotune.cli.delegate.SUITE", tmp_path / "suite.py")
+    assert main(["bench"]) == 1
+    assert "make bench" in capsys.readouterr().err
+
+
+def test_bench_runs_the_suite_with_its_options(monkeypatch, tmp_path):
+    suite = tmp_path / "suite.py"
+    suite.write_text("import sys; sys.exit(len(sys.argv))")
+    monkeypatch.setattr("autotune.cli.delegate.SUITE", suite)
+    assert main(["bench", "--quick", "--trials"]) == 3
+
+
+def test_plain_tables_are_aligned():
+    text = plain_table(["name", "n"], [False, True], [["a", "10"], ["long", "2"]])
+    assert text.splitlines() == ["name   n", "----  --", "a     10", "long   2"]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_agree_with_their_definition(name):
+    import numpy as np
+
+    from backends import build, random_arguments
+    from tensorir import reference
+
+    small = {"m": 3, "n": 5, "k": 7, "size": 9, "h": 4, "w": 5, "c": 2, "r": 3, "s": 3}
+    sizes = {"conv2d_bias_relu": ("h", "w", "c", "k"), "elementwise": ("size",)}
+    known = sizes.get(name) or (("m", "n", "k") if name in ("matmul", "linear_relu") else "mn")
+    func = make_example(name, {key: small[key] for key in known})
+    kernel = build(func)
+    inputs = random_arguments(kernel.signature, {}, np.empty)[: len(func.inputs)]
+    np.testing.assert_allclose(kernel(*inputs), reference(func, *inputs)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_killed_run_keeps_its_trials(tmp_path):
+    path = tmp_path / "killed.db"
+    words = [*MATMUL, "--trials", "500", "--database", str(path), "--quiet"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "autotune", "tune", *words],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and stored_trials(path) < 1:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert f"stopped; {stored_trials(path)} finished trial" in err
+    assert stored_trials(path) >= 1
+
+
+def stored_trials(path: Path) -> int:
+    if not path.exists():
+        return 0
+    with Database(path) as db:
+        return len(db.records())

@@ -1,0 +1,170 @@
+"""The demo: its parts, and runs of it on tiny data."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotune.demo import digits, main, photo, rivals, run
+from autotune.demo.case import check, relative_error
+from autotune.demo.table import plain_table
+from autotune.demo.timing import side_by_side
+from autotune.examples import make_example
+from tensorir import TensorIRError, reference
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def trained() -> digits.Digits:
+    return digits.train(quick=True)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
+
+
+def test_numpy_and_scipy_convolve_alike():
+    x, weight, bias = floats(1, 7, 6, 3), floats(3, 3, 3, 5), floats(5)
+    ours = rivals.convolution(x, weight, bias)()
+    assert ours.shape == (1, 7, 6, 5)
+    np.testing.assert_allclose(ours, photo.scipy_convolution(x, weight, bias)(), atol=1e-5)
+
+
+@pytest.mark.parametrize("relu", [True, False])
+def test_numpy_linear(relu):
+    x, w, bias = floats(4, 3), floats(3, 5), floats(5)
+    expected = x @ w + bias
+    expected = np.maximum(expected, 0) if relu else expected
+    np.testing.assert_allclose(rivals.linear(x, w, bias, relu)(), expected, rtol=1e-5)
+
+
+def test_the_layers_are_the_network(trained):
+    layers = digits.cases(trained)
+    assert [a.shape[1] for a, *_ in (c.inputs for c in layers)] == [64, 16]
+    scores = digits.numpy_network(layers)()
+    assert (digits.answers(trained, scores) == trained.predicted).all()
+
+
+def test_programs_mean_what_the_libraries_compute(trained):
+    for case in [*digits.cases(trained), photo.case(photo.load(quick=True), quick=True)]:
+        (found,) = reference(case.func, *case.inputs)
+        assert relative_error(np.asarray(found), case.expected) < 1e-6, case.name
+        check(case, case.library)
+
+
+def test_the_command_that_is_recommended_finds_the_photo():
+    case = photo.case(photo.load(quick=True), quick=True)
+    same = make_example("conv2d_bias_relu", {"n": 1, "h": 16, "w": 20, "c": 3, "k": 4})
+    assert run.Workload.of(same).key == run.Workload.of(case.func).key
+
+
+def test_classic_filters_see_edges_and_nothing_in_a_plain_picture():
+    weight, bias = photo.filters()
+    assert weight.shape == (3, 3, 3, 32) and bias.shape == (32,)
+    plain = np.ones((1, 5, 5, 3), np.float32)
+    inner = rivals.convolution(plain, weight, bias)()[0, 2, 2]
+    np.testing.assert_allclose(inner[:6], [0, 0, 0, 1, 1, 1], atol=1e-6)
+
+
+def test_a_wrong_result_is_refused():
+    case = photo.case(photo.load(quick=True), quick=True)
+    with pytest.raises(TensorIRError, match="'twice' is off by 1 of the largest value"):
+        check(case, {"twice": lambda: 2 * case.expected})
+
+
+def test_nan_is_an_infinite_error():
+    assert relative_error(np.array([1.0, np.nan]), np.array([1.0, 2.0])) == float("inf")
+    assert relative_error(np.array([1.0, 2.5]), np.array([1.0, 2.0])) == 0.25
+
+
+def test_side_by_side_takes_slow_calls_less_often():
+    found = side_by_side(
+        {"slow": lambda: time.sleep(0.11), "fast": lambda: time.sleep(1e-3)},
+        rounds=6, min_ms=2, pause_s=0,
+    )  # fmt: skip
+    assert len(found["slow"].times) == 2 and found["slow"].calls == 1
+    assert len(found["fast"].times) == 6 and found["fast"].calls >= 2
+    assert found["slow"].median > 0.1 > found["fast"].median
+
+
+def test_plain_table():
+    text = plain_table(("name", "ms"), [("a", "10.5"), ("longer", "2")], "Title")
+    assert text.splitlines() == ["Title", "name      ms", "a       10.5", "longer     2"]
+
+
+def test_missing_packages_are_named(monkeypatch, capsys):
+    monkeypatch.setattr(run, "find_spec", lambda name: None if name != "scipy" else object())
+    assert main([]) == 2
+    error = capsys.readouterr().err
+    assert "-m pip install scikit-learn pillow" in error
+
+
+def test_an_interrupt_says_that_nothing_is_lost(monkeypatch, capsys, tmp_path):
+    def interrupted(self: object, picture: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.Demo, "run", interrupted)
+    assert main(["--database", str(tmp_path / "t.db")]) == 130
+    assert "the same command goes on from there" in capsys.readouterr().err
+
+
+def test_an_unusable_database_is_one_message(capsys, tmp_path):
+    file = tmp_path / "t.db"
+    file.write_text("no database, but longer than a header of SQLite has any right to be" * 20)
+    assert main(["--database", str(file)]) == 1
+    assert str(file) in capsys.readouterr().err
+
+
+def test_a_second_run_measures_nothing(capsys, tmp_path):
+    picture = tmp_path / "seen.png"
+    options = ["--quick", "--trials", "2", "--database", str(tmp_path / "t.db")]
+    assert main([*options, "--picture", str(picture)]) == 0
+    first = capsys.readouterr().out
+    assert "96 of 96 predictions equal scikit-learn's" in first
+    assert "0 of 2 trials found stored, measuring 2 more" in first
+    assert "6 new trials" in first
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(options) == 0
+    second = capsys.readouterr().out
+    assert second.count("2 of 2 trials found stored, nothing to measure") == 3
+    assert "everything came from the database" in second
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on(tmp_path):
+    database = tmp_path / "t.db"
+    code = "import sys; from autotune.demo import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "--quick", "--database", str(database)]
+    first = subprocess.Popen([*command, "--trials", "60"], cwd=ROOT, stdout=subprocess.DEVNULL)
+    stored = wait_for_trials(database, 3)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    done = subprocess.run(
+        [*command, "--trials", "4"], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    layer = next(line for line in done.stdout.splitlines() if "layer 1" in line)
+    assert int(layer.split(": ")[2].split()[0]) >= stored
+
+
+def wait_for_trials(database: Path, count: int) -> int:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if database.exists():
+            with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
+                try:
+                    found = connection.execute("SELECT COUNT(*) FROM records").fetchone()[0]
+                except sqlite3.OperationalError:
+                    found = 0
+            if found >= count:
+                return int(found)
+        time.sleep(0.1)
+    pytest.fail("no trials were stored in two minutes")

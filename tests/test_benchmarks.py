@@ -1,0 +1,87 @@
+"""The benchmark suite: its operators say what their data say, and it runs from end to end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from autotune.demo.case import relative_error
+from tensorir import reference
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "benchmarks"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+CASES = load("operators").make_cases(quick=True)
+
+
+def run_suite(*options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, str(FOLDER / "suite.py"), "--quick", *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_library_is_right(name):
+    case = CASES[name]()
+    assert case.name == name
+    for form, call in case.library.items():
+        assert relative_error(call().reshape(case.expected.shape), case.expected) < 1e-6, form
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_program_means_what_the_library_computes(name):
+    case = CASES[name]()
+    (found,) = reference(case.func, *case.inputs)
+    assert found.shape == case.expected.shape
+    assert relative_error(np.asarray(found), case.expected) < 1e-6
+
+
+def test_full_sizes_have_the_names_of_the_figures():
+    names = list(load("operators").make_cases(quick=False))
+    assert len(names) == len(set(names)) == len(CASES)
+    assert {"matmul 1024x1024x1024", "linear+relu 1x200x3072"} <= set(names)
+
+
+def test_a_row_from_end_to_end(tmp_path):
+    file = tmp_path / "found" / "out.json"
+    options = ("--trials", "2", "--only", "matmul 16x", "--json", str(file))
+    database = ("--database", str(tmp_path / "t.db"))
+    done = run_suite(*options, *database)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(file.read_text())
+    (row,) = data["rows"]
+    assert row["name"] == "matmul 16x16x16"
+    assert set(row["times"]) == {"unscheduled", "default", "tuned", "NumPy"}
+    assert all(len(t["blocks"]) == 3 and t["median"] > 0 for t in row["times"].values())
+    ratio, low, high = row["over_tuned"]["NumPy"]
+    assert low <= ratio <= high
+    assert ratio == pytest.approx(data["geometric_mean_speed_up"])
+    assert set(row["errors"]) == set(row["times"]) and max(row["errors"].values()) < 1e-5
+    assert "threads" in data["environment"]["library"]
+    assert "| matmul 16x16x16 |" in file.with_suffix(".md").read_text()
+    assert "2 new trials" in done.stdout
+    assert "from the database" in run_suite(*options, *database).stdout
+
+
+def test_an_unknown_row(tmp_path):
+    done = run_suite("--only", "transpose", "--database", str(tmp_path / "t.db"))
+    assert done.returncode == 2
+    assert "matmul 16x16x16" in done.stdout

@@ -1,0 +1,58 @@
+"""The code in README.md and docs/errors.md runs, and the messages there are the real ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tensorir import TensorIRError
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def fenced(name: str) -> list[tuple[str, str]]:
+    """The (language, text) of the blocks of a Markdown file."""
+    return BLOCK.findall((ROOT / name).read_text(encoding="utf-8"))
+
+
+def test_the_readme_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(text for kind, text in fenced("README.md") if kind == "python")
+    assert "trials=64" in code
+    assert code.count("1024") >= 6
+    names: dict[str, object] = {}
+    exec(code.replace("trials=64", "trials=2").replace("1024", "64"), names)
+    assert names["c"].shape == (64, 64)  # type: ignore[attr-defined]
+    assert "def matmul" in capsys.readouterr().out
+    assert (tmp_path / "matmul" / "matmul.h").exists()
+    assert (tmp_path / "tuning_logs" / "tuning.db").exists()
+
+
+def test_the_readme_names_files_that_exist():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:\w+/)+|(?:\w+/)*\w+\.(?:md|py))`", text)
+    assert {"tensorir/", "docs/errors.md"} <= set(named)
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_the_readme_names_commands_that_exist():
+    from autotune.cli.entry import COMMANDS
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^tensorir (\w+)", text, re.MULTILINE)) <= {*COMMANDS}
+
+
+def test_the_errors_are_as_documented():
+    names: dict[str, object] = {}
+    blocks = fenced("docs/errors.md")
+    assert len(blocks) >= 6
+    for (kind, code), (_, message) in zip(blocks[::2], blocks[1::2], strict=True):
+        assert kind == "python"
+        with pytest.raises(TensorIRError) as caught:
+            exec(code, names)
+        shown = "\n".join(line.rstrip() for line in str(caught.value).splitlines())
+        expected = message.rstrip("\n")
+        assert shown == expected or shown.startswith(f"{expected}\n"), shown
