@@ -21,12 +21,15 @@ from tensorir import (
     Stmt,
     Var,
     binary,
+    conjuncts,
     const,
     intersect_with,
     relax,
     replace,
     seq,
+    substitute,
     union,
+    variables,
 )
 
 
@@ -57,13 +60,42 @@ def touched_region(state: State, loop: For, found: Sequence[Access], where: str)
     return region
 
 
+def own_predicate(state: State, block: Block) -> list[Expr]:
+    """What the predicate of a block says beyond its variables being in their extents, in terms
+    of those variables; refuses a predicate that cannot be said so."""
+    around = state.loops_around(block.name)
+    analyzer = state.analyzer(around)
+    plain = {it.binding: it.var for it in block.iters if isinstance(it.binding, Var)}
+    within = analyzer
+    for it in block.iters:
+        within = within.assuming(binary("<", it.binding, it.extent))
+    kept: list[Expr] = []
+    for condition in conjuncts(block.predicate):
+        if within.prove(condition):
+            continue
+        said = substitute(condition, plain)
+        loops = {f.var for f in around} & variables(said)
+        require(
+            not loops,
+            block.name,
+            f"block {block.name!r} runs where {condition!r}, which its own variables cannot say",
+            "move the block before splitting its loops",
+        )
+        kept.append(said)
+    return kept
+
+
 def own_loops(
-    state: State, block: Block, ranges: Mapping[Var, Interval], analyzer: Analyzer
+    state: State,
+    block: Block,
+    ranges: Mapping[Var, Interval],
+    conditions: Sequence[Expr],
+    analyzer: Analyzer,
 ) -> tuple[list[For], Block]:
     """New loops for `block` and the block bound to them.
 
     A variable in `ranges` runs over that interval, any other over its whole extent. Variables
-    that can leave their extent get a predicate.
+    that can leave their extent get a predicate, and so do `conditions` on the variables.
     """
     loops: list[For] = []
     iters: list[IterVar] = []
@@ -84,6 +116,10 @@ def own_loops(
         for bound in (binary("<=", const(0), binding), binary("<", binding, it.extent)):
             if not analyzer.prove(bound):
                 predicate = binary("and", predicate, analyzer.simplify(bound))
+    bindings = {it.var: it.binding for it in iters}
+    for condition in conditions:
+        moved = analyzer.simplify(substitute(condition, bindings))
+        predicate = binary("and", predicate, moved)
     return loops, replace(block, iters=tuple(iters), predicate=predicate)
 
 

@@ -25,7 +25,7 @@ def plain_table(
 ) -> str:
     """The table as lines of equal columns, separated by two blanks."""
     lines = [list(heads), *map(list, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     texts = [
         "  ".join(
             cell.rjust(width) if flush else cell.ljust(width)
@@ -45,8 +45,15 @@ def _rich_table(
     from rich.text import Text
 
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
-    for head, flush in zip(heads, right):
-        table.add_column(head, justify="right" if flush else "left", overflow="fold")
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for number, (head, flush) in enumerate(zip(heads, right), 1):
+        table.add_column(
+            head,
+            justify="right" if flush else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=None if number == len(heads) else widths[number - 1],
+        )
     for row in rows:
         table.add_row(*[Text(cell) for cell in row])
     Console().print(table)

@@ -119,16 +119,7 @@ def show_report(args: argparse.Namespace, records: list[Record], suffix: str) ->
         ]
     )
     print()
-    columns = (
-        ">trial",
-        "status",
-        ">time",
-        ">race",
-        ">predicted",
-        "numerics",
-        "sketch",
-        "decisions",
-    )
+    columns = (">trial", "status", ">time ms", ">race", ">predicted", "sketch", "decisions")
     show_table(columns, [row(report, record) for record in shown])
     if len(shown) < len(rows):
         print(f"... {len(rows) - len(shown)} more trials: --limit 0 shows all")
@@ -149,13 +140,17 @@ def row(report: Report, record: Record) -> tuple[object, ...]:
     return (
         record.trial,
         record.status,
-        milliseconds(record.median),
-        milliseconds(race.median) if race else "",
-        milliseconds(record.predicted),
-        record.numerics,
+        figure(record.median),
+        figure(race.median) if race else "",
+        figure(record.predicted),
         record.sketch,
         shortened(headline(text)),
     )
+
+
+def figure(seconds: float | None) -> str:
+    """Milliseconds without their unit."""
+    return "" if seconds is None else f"{seconds * 1e3:.4g}"
 
 
 def shortened(text: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 GUARD_BYTES = 4096
 ALIGNMENT = 64
-_PATTERN = np.array([0xF5, 0xFF], np.uint8)
+_PATTERN = np.array([0xF5, 0xFF], np.uint8).view(np.uint16)[0]
 
 
 class GuardedArray:
@@ -54,4 +54,5 @@ class GuardedArray:
 
 def _pattern(start: int, end: int) -> np.ndarray:
     """The bytes that belong at positions start to end."""
-    return np.resize(np.roll(_PATTERN, start % 2), end - start)
+    words = np.full((end - start) // 2 + 1, _PATTERN)
+    return words.view(np.uint8)[start % 2 :][: end - start]

@@ -27,6 +27,9 @@ from tensorir import (
     walk,
 )
 
+PIECE = 1 << 16
+"""Values that are compared at a time; what is computed for them stays in the caches."""
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -70,21 +73,34 @@ class Reference:
 
         A NaN agrees with a NaN and an infinity with itself only.
         """
-        kind = self.dtypes[name]
-        if np.array_equal(found, self.expected[name]):
+        expected = self.expected[name]
+        tolerance = np.broadcast_to(self.tolerance[name], expected.shape)
+        if np.array_equal(found, expected):
             return 0.0, float(np.max(self.tolerance[name], initial=0.0)), None
-        got, want = as_comparable(found, kind), as_comparable(self.expected[name], kind)
-        allowed = np.broadcast_to(self.tolerance[name], want.shape)
-        same = (got == want) | (np.isnan(got) & np.isnan(want))
-        with np.errstate(invalid="ignore", over="ignore"):
-            error = np.where(same, 0.0, np.abs(got - want))
-        error = np.where(np.isnan(error), np.inf, error)
-        bad = np.flatnonzero(~(error <= allowed))
-        if not error.size:
+        largest, place, bad = 0.0, 0, None
+        for start in range(0, expected.size, PIECE):
+            at = slice(start, start + PIECE)
+            error = _errors(found.flat[at], expected.flat[at], self.dtypes[name])
+            if error.max() > largest or start == 0:
+                largest, place = float(error.max()), start + int(np.argmax(error))
+            beyond = ~(error <= tolerance.flat[at])
+            if bad is None and beyond.any():
+                bad = start + int(np.argmax(beyond))
+        if not expected.size:
             return 0.0, 0.0, None
-        place = int(bad[0]) if bad.size else int(np.argmax(error))
-        index = tuple(int(i) for i in np.unravel_index(place, want.shape))
-        return float(error.max()), float(allowed[index]), index if bad.size else None
+        index = tuple(map(int, np.unravel_index(place if bad is None else bad, expected.shape)))
+        return largest, float(tolerance[index]), None if bad is None else index
+
+
+def _errors(found: np.ndarray, expected: np.ndarray, kind: str) -> np.ndarray:
+    """How far each value is off; infinite where one is NaN or infinite and the other is not."""
+    got, want = as_comparable(found, kind), as_comparable(expected, kind)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(got - want)
+    if np.isfinite(error).all():
+        return error
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
 
 
 def draw_inputs(

@@ -37,35 +37,31 @@ class RowsPlan:
         return f"{self.group.block}.{what}"
 
     def default(self) -> dict[str, Any]:
-        values = {
+        wanted = {
             self.key("rows"): 4,
             self.key("width"): 2 * self.machine.lanes,
             self.key("threads"): "parallel" if self.large else "serial",
         }
-        return {
-            c.name: values[c.name] if c.contains(values[c.name]) else c.neighbors(values[c.name])[0]
-            for c in self.choices
-        }
+        return {c.name: _at_most(c, wanted[c.name]) for c in self.choices}
 
     def feasible(self, values: Values) -> bool:
-        vectors = values[self.key("rows")] * values[self.key("width")] / self.machine.lanes
+        rows = values.get(self.key("rows"), 1)
+        vectors = rows * values[self.key("width")] / self.machine.lanes
         return bool(vectors <= self.machine.registers)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
-        rows, width = values[self.key("rows")], values[self.key("width")]
         names = loops_by_variable(sch, block)
-        _, lane = sch.split(names[self.reduce[-1]], [None, width])
+        _, lane = sch.split(names[self.reduce[-1]], [None, values[self.key("width")]])
         partial = sch.rfactor(block, lane)
-        writer = self.group.epilogue or sch.cache_write(block, 0, "local")
-        spatial = [f for f in sch.get_loops(block)[:-1]]
-        row = sch.fuse(*spatial) if len(spatial) > 1 else (spatial or [None])[0]
-        if row is None:
-            self._one_row(sch, partial)
+        if self.key("rows") not in values:
+            sch.vectorize(sch.get_loops(partial)[-1])
             return
-        task, inner = sch.split(row, [None, rows])
-        lanes_loop = sch.get_loops(block)[-1]
-        sch.reorder(lanes_loop, inner)
+        writer = self.group.epilogue or sch.cache_write(block, 0, "local")
+        *outer, row, lanes = sch.get_loops(block)
+        first, inner = sch.split(row, [None, values[self.key("rows")]])
+        task = sch.fuse(*outer, first)
+        sch.reorder(lanes, inner)
         sch.compute_at(partial, task)
         self._partial_nest(sch, partial, task)
         sch.unroll(inner)
@@ -73,9 +69,6 @@ class RowsPlan:
         finish_nest(sch, writer, self.machine, unroll_rows=16)
         if values[self.key("threads")] == "parallel":
             sch.parallel(task)
-
-    def _one_row(self, sch: Schedule, partial: str) -> None:
-        sch.vectorize(sch.get_loops(partial)[-1])
 
     def _partial_nest(self, sch: Schedule, partial: str, task: LoopRef) -> None:
         """Rows outside lanes, both inside the loops of the reduction."""
@@ -88,6 +81,12 @@ class RowsPlan:
         sch.vectorize(others[-1])
         for loop in others[:-1]:
             sch.unroll(loop)
+
+
+def _at_most(choice: Choice, wanted: Any) -> Any:
+    """The wanted value, or the largest option below it."""
+    assert isinstance(choice, Categorical)
+    return wanted if wanted in choice.options else max(o for o in choice.options if o < wanted)
 
 
 def _is_reduce(block: Block, loop: str) -> bool:
@@ -112,10 +111,10 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
     if extent < 2 * lanes:
         return []
     widths = tuple(w for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes) if w <= extent)
-    count = prod(size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL)
+    spatial = [size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL]
     choices: list[Choice] = [Categorical(f"{group.block}.width", widths)]
-    if count > 1:
-        options = tuple(r for r in ROWS if r <= count)
+    if prod(spatial) > 1:
+        options = tuple(r for r in ROWS if r <= spatial[-1])
         choices.append(Categorical(f"{group.block}.rows", options))
         choices.append(Categorical(f"{group.block}.threads", ("parallel", "serial")))
     large = instances(block) >= SMALL_WORK

@@ -33,6 +33,9 @@ SMALL_WORK = 200_000
 
 PAGE_BYTES = 4096
 
+MANY_STEPS = 8
+"""Register tiles that use a packed operand, from which on packing it pays."""
+
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 """Register tile sizes of the axes that are not vectorized."""
 
@@ -80,42 +83,52 @@ class TiledPlan:
         vector axis with as many rows as leave eight tasks for every thread. Operands whose rows lie
         on different pages are packed if enough rows use the copy.
         """
-        lanes = self.machine.lanes
-        columns = min(4 if len(self.spatial) > 1 else 8, -(-self.vector_axis.extent // lanes))
-        vector = min(columns * lanes, self.vector_axis.extent)
-        budget = max(1, (3 * self.machine.registers // 4) // columns)
-        values: dict[str, Any] = {self.key(self.vector_axis.name): (1, 1, vector)}
-        tasks = -(-self.vector_axis.extent // vector)
-        steps = 1
+        lanes, vector_axis = self.machine.lanes, self.vector_axis
+        columns = min(4 if len(self.spatial) > 1 else 8, -(-vector_axis.extent // lanes))
+        vector = self._register_size(vector_axis, max(lanes, columns * lanes))
+        budget = max(1, 3 * self.machine.registers // 4 * lanes // max(lanes, vector))
+        values: dict[str, Any] = {self.key(vector_axis.name): (1, 1, vector)}
         for axis in reversed(self.spatial[:-1]):
-            rows = max(r for r in ROWS if r <= max(1, min(budget, axis.extent)))
-            budget //= rows
+            rows = self._register_size(axis, budget)
+            budget = max(1, budget // rows)
             values[self.key(axis.name)] = (1, 1, rows)
         if len(self.spatial) > 1:
             axis = self.spatial[-2]
-            rows = values[self.key(axis.name)][2]
-            tasks *= prod(-(-a.extent // values[self.key(a.name)][2]) for a in self.spatial[:-2])
-            tiles = max(1, -(-axis.extent // rows))
-            wanted = min(tiles, -(-8 * self.machine.threads // max(1, tasks)))
-            steps = self._nearest(axis, -(-tiles // wanted), rows)
-            values[self.key(axis.name)] = (steps, 1, rows)
+            steps = self._task_steps(axis, values)
+            values[self.key(axis.name)] = (steps, 1, values[self.key(axis.name)][2])
         for axis in self.reduce:
             values[self.key(axis.name)] = (max(1, axis.extent),)
         values[self.key("order")] = "vector_outer"
         for operand in self.operands:
-            packed = operand in self.far and steps >= 8
+            rows = values[self.key(self.spatial[-2].name)] if len(self.spatial) > 1 else (1,)
+            packed = operand in self.far and rows[0] >= MANY_STEPS
             values[self.key(f"pack_{operand}")] = "task" if packed else "none"
         for pad in self.group.padding:
             values[self.key(f"pad_{pad}")] = "root"
         values[self.key("threads")] = "parallel" if self._large() else "serial"
         return {choice.name: values[choice.name] for choice in self.choices}
 
-    def _nearest(self, axis: Axis, steps: int, rows: int) -> int:
-        """The step count closest to `steps` that the axis' choice has, for tiles of `rows`."""
+    def _register_size(self, axis: Axis, budget: int) -> int:
+        """The largest register tile of an axis within the budget, else the smallest there is."""
+        sizes = self._tile_choice(axis).inner or (1,)
+        return max((size for size in sizes if size <= budget), default=min(sizes))
+
+    def _task_steps(self, axis: Axis, values: Values) -> int:
+        """How many register tiles along `axis` make a task, for eight tasks a thread."""
+        sizes = {a.name: values[self.key(a.name)][2] for a in self.spatial}
+        others = (a for a in self.spatial if a is not axis)
+        tasks = prod(-(-a.extent // sizes[a.name]) for a in others)
+        rows = sizes[axis.name]
+        tiles = max(1, -(-axis.extent // rows))
+        wanted = min(tiles, -(-8 * self.machine.threads // max(1, tasks)))
+        choice = self._tile_choice(axis)
+        known = [s for s in choice.steps if choice.contains((s, 1, rows))]
+        return min(known, key=lambda s: (abs(log2(s * wanted / tiles)), s))
+
+    def _tile_choice(self, axis: Axis) -> ImperfectTile:
         choice = next(c for c in self.choices if c.name == self.key(axis.name))
         assert isinstance(choice, ImperfectTile)
-        known = [s for s in choice.steps if choice.contains((s, 1, rows))]
-        return min(known, key=lambda s: (abs(log2(s / steps)), s))
+        return choice
 
     def _large(self) -> bool:
         work = prod(a.extent for a in (*self.spatial, *self.reduce))

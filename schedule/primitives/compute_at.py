@@ -11,6 +11,7 @@ from schedule.placement import (
     move_checks,
     names_in,
     own_loops,
+    own_predicate,
     touched_region,
 )
 from schedule.primitive import primitive
@@ -37,6 +38,7 @@ def compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[State, Non
         - no other block writes that buffer
         - every reader of the buffer is inside `loop`
         - what the block reads is complete before its place in `loop`
+        - what the block's predicate excludes can be said in the block's own variables
         - the block is outside `loop`, its own loops are serial and carry no annotation
         - `loop` is not vectorized or inside a vectorized loop
     """
@@ -56,8 +58,9 @@ def compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[State, Non
     region = touched_region(state, target, reads, loop)
     ranges = {v: part for v, part in zip(store.indices, region) if isinstance(v, Var)}
     analyzer = state.analyzer([*state.loops_outside(loop), target])
+    conditions = own_predicate(state, node)
     removed = state.replace(state.block_path(block), None)
-    loops, moved = own_loops(removed, node, ranges, analyzer)
+    loops, moved = own_loops(removed, node, ranges, conditions, analyzer)
     destination = insert(removed.loop(loop), position, nest(loops, moved))
     return removed.replace(removed.loop_path(loop), destination), None
 

@@ -22,6 +22,7 @@ from schedule.placement import (
     move_checks,
     names_in,
     own_loops,
+    own_predicate,
     touched_region,
 )
 from schedule.primitive import primitive
@@ -58,6 +59,7 @@ def reverse_compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[St
         - iterations of `loop` write separate dense parts of that buffer
         - what else the block reads is complete before its place in `loop`
         - nothing after the block's place in `loop` writes what it reads or reads what it writes
+        - what the block's predicate excludes can be said in the block's own variables
         - the block is outside `loop`, its own loops are serial and carry no annotation
         - `loop` is not vectorized or inside a vectorized loop
     """
@@ -75,8 +77,9 @@ def reverse_compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[St
     _order(state, node, target, position)
     ranges = {v: part for v, part in zip(read.indices, region) if isinstance(v, Var)}
     analyzer = state.analyzer([*state.loops_outside(loop), target])
+    conditions = own_predicate(state, node)
     removed = state.replace(state.block_path(block), None)
-    loops, moved = own_loops(removed, node, ranges, analyzer)
+    loops, moved = own_loops(removed, node, ranges, conditions, analyzer)
     destination = insert(removed.loop(loop), position, nest(loops, moved))
     return removed.replace(removed.loop_path(loop), destination), None
 

@@ -169,3 +169,22 @@ def test_reverse_compute_at_of_annotated_loops(chain):
     refused(sch.reverse_compute_at, "C", "j", match="loop 'j' is vectorized")
     sch = Schedule(chain())
     refused(sch.reverse_compute_at, "C", "i_C", match="'C' is already inside loop 'i_C'")
+
+
+def test_compute_at_keeps_the_predicate(matmul, check):
+    """Found by the sketch rules: the moved block of partial sums lost its predicate."""
+    sch = Schedule(matmul(6, 10, 7))
+    _, inner = sch.split("k", [None, 3])
+    partial = sch.rfactor("C", inner)
+    sch.compute_at(partial, sch.get_loops("C")[0])
+    assert "k_0 * 3 + k_1 < 7" in str(sch.func)
+    check(sch)
+
+
+def test_compute_at_of_a_predicate_that_cannot_be_said(matmul):
+    sch = Schedule(matmul(6, 10, 7))
+    outer, inner = sch.split("k", [None, 3])
+    partial = sch.rfactor("C", inner)
+    sch.split(outer, [None, 2])
+    loop = sch.get_loops("C")[0]
+    refused(sch.compute_at, partial, loop, match="which its own variables cannot say")

@@ -1,0 +1,162 @@
+"""Whatever the rules make of a function computes the function."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from autotune.rules import Machine, default_candidate, make_space
+from backends import build
+from tensorir import PrimFunc, interpret, reference, te, verify
+
+SMALL = Machine(lanes=4, registers=16, threads=2, l1_bytes=32 << 10, l2_bytes=1 << 20)
+
+
+def matmul(m: int, n: int, k: int) -> PrimFunc:
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
+    r = te.reduce_axis(k, name="k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    return te.create_prim_func([a, b, c], name="matmul")
+
+
+def linear(m: int, n: int, k: int) -> PrimFunc:
+    x, w = te.placeholder((m, k), name="x"), te.placeholder((n, k), name="w")
+    bias = te.placeholder((n,), name="bias")
+    r = te.reduce_axis(k, name="k")
+    y = te.compute((m, n), lambda i, j: te.sum(x[i, r] * w[j, r], axis=r), name="y")
+    z = te.compute((m, n), lambda i, j: y[i, j] + bias[j], name="biased")
+    relu = te.compute((m, n), lambda i, j: te.max(z[i, j], 0.0), name="relu")
+    return te.create_prim_func([x, w, bias, relu], name="linear")
+
+
+def conv(h: int, w: int, c: int, f: int) -> PrimFunc:
+    image, kernel = te.placeholder((h, w, c), name="image"), te.placeholder((3, 3, c, f), name="W")
+    pad = te.compute(
+        (h + 2, w + 2, c),
+        lambda y, x, q: te.if_then_else(
+            te.all(y >= 1, y <= h, x >= 1, x <= w), image[y - 1, x - 1, q], 0.0
+        ),
+        name="pad",
+    )
+    ry, rx, rc = (te.reduce_axis(e, name=n) for e, n in ((3, "ry"), (3, "rx"), (c, "rc")))
+    out = te.compute(
+        (h, w, f),
+        lambda y, x, o: te.sum(pad[y + ry, x + rx, rc] * kernel[ry, rx, rc, o], axis=[ry, rx, rc]),
+        name="conv",
+    )
+    relu = te.compute((h, w, f), lambda y, x, o: te.max(out[y, x, o], 0.0), name="relu")
+    return te.create_prim_func([image, kernel, relu], name="conv")
+
+
+def softmax(n: int, m: int) -> PrimFunc:
+    a = te.placeholder((n, m), name="A")
+    k, q = te.reduce_axis(m, name="k"), te.reduce_axis(m, name="q")
+    top = te.compute((n,), lambda i: te.max(a[i, k], axis=k), name="top")
+    e = te.compute((n, m), lambda i, j: te.exp(a[i, j] - top[i]), name="e")
+    total = te.compute((n,), lambda i: te.sum(e[i, q], axis=q), name="total")
+    out = te.compute((n, m), lambda i, j: e[i, j] / total[i], name="softmax")
+    return te.create_prim_func([a, out], name="softmax")
+
+
+def argmax(n: int, m: int) -> PrimFunc:
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis(m, name="k")
+    out = te.compute((n,), lambda i: te.argmax(a[i, k], axis=k), name="out")
+    return te.create_prim_func([a, out], name="argmax")
+
+
+def chain(n: int, m: int) -> PrimFunc:
+    a, b = te.placeholder((n, m), name="A"), te.placeholder((m,), name="b")
+    c = te.compute((n, m), lambda i, j: a[i, j] * 2.0 + b[j], name="c")
+    d = te.compute((n, m), lambda i, j: te.max(c[i, j], 0.0), name="d")
+    return te.create_prim_func([a, b, d], name="chain")
+
+
+def total(n: int) -> PrimFunc:
+    a = te.placeholder((n,), name="A")
+    k = te.reduce_axis(n, name="k")
+    out = te.compute((), lambda: te.sum(a[k], axis=k), name="out")
+    return te.create_prim_func([a, out], name="total")
+
+
+def transpose_sum(n: int, m: int) -> PrimFunc:
+    """A reduction along a strided axis, for which neighbouring outputs are contiguous."""
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis(n, name="k")
+    out = te.compute((m,), lambda j: te.sum(a[k, j], axis=k), name="out")
+    return te.create_prim_func([a, out], name="transpose_sum")
+
+
+CASES = {
+    "matmul_7_13_5": matmul(7, 13, 5),
+    "matmul_1_1_1": matmul(1, 1, 1),
+    "matmul_1_9_1": matmul(1, 9, 1),
+    "matmul_17_3_2": matmul(17, 3, 2),
+    "linear_1_5_40": linear(1, 5, 40),
+    "linear_3_7_11": linear(3, 7, 11),
+    "conv_6_7_3_5": conv(6, 7, 3, 5),
+    "conv_1_1_1_8": conv(1, 1, 1, 8),
+    "softmax_5_17": softmax(5, 17),
+    "argmax_3_8": argmax(3, 8),
+    "chain_9_11": chain(9, 11),
+    "total_100": total(100),
+    "total_1": total(1),
+    "column_sums": transpose_sum(6, 19),
+}
+
+
+def check(func: PrimFunc, space, candidate, compiled: bool) -> None:
+    schedule = space.build(candidate)
+    verify(schedule.func)
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in func.inputs]
+    expected = reference(func, *inputs)
+    found = interpret(schedule.func, *inputs)
+    for got, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    if compiled:
+        result = build(schedule, "c -vector_bits=128")(*inputs)
+        for got, want in zip(
+            result if isinstance(result, tuple) else (result,), expected, strict=True
+        ):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_default(name):
+    space = make_space(CASES[name], SMALL)
+    candidate = default_candidate(space)
+    assert space.contains(candidate)
+    check(CASES[name], space, candidate, compiled=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_samples(name):
+    space = make_space(CASES[name], SMALL)
+    rng = random.Random(name)
+    for turn in range(8):
+        check(CASES[name], space, space.sample(rng), compiled=turn == 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "sketch"),
+    [
+        ("matmul_7_13_5", "C:tiled"),
+        ("linear_1_5_40", "y:rows"),
+        ("conv_6_7_3_5", "conv:tiled"),
+        ("chain_9_11", "d:spatial"),
+        ("softmax_5_17", "top:rows+e:spatial+total:rows+softmax:spatial"),
+    ],
+)
+def test_sketches(name, sketch):
+    assert sketch in make_space(CASES[name], SMALL).sketches
+
+
+def test_relu_is_in_the_kernel_of_its_matmul():
+    """The epilogue of a reduction runs inside the loops of the reduction."""
+    space = make_space(CASES["linear_1_5_40"], SMALL)
+    schedule = space.build(default_candidate(space))
+    assert schedule.get_loops("relu")[0] == schedule.get_loops("y")[0]
+    assert "biased" not in schedule.get_blocks()

@@ -1,0 +1,120 @@
+"""The notebooks run, their kept outputs are theirs, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nbclient")
+nbformat = pytest.importorskip("nbformat")
+
+from tutorials.run import METADATA, clean, execute, notebooks, stderr_of  # noqa: E402
+
+ROOT = Path(__file__).parent.parent
+FIRST = ROOT / "tutorials" / "01_write_and_tune_an_operator.ipynb"
+TEXTS = [*notebooks(), *sorted((ROOT / "tutorials").rglob("*.md"))]
+
+MAX_CELL_LINES = 15
+MAX_IMAGE_BYTES = 100_000
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+"""Targets of Markdown links without a scheme: files."""
+
+PRIVATE_PATH = re.compile(r"(?<![\w.])/(home|root|work|tmp|var|Users|opt|mnt)/|\.venv|site-packages")
+
+every_notebook = pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def kinds(cell):
+    """What a cell put out: names of streams, types of displayed data."""
+    return {o.get("name", o.output_type) for o in cell.outputs}
+
+
+def texts_of(cell):
+    for output in cell.outputs:
+        yield output.get("text", "")
+        yield from (v for k, v in output.get("data", {}).items() if k.startswith("text/"))
+
+
+def prose(path):
+    if path.suffix == ".md":
+        return path.read_text(encoding="utf-8")
+    return "\n\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
+
+
+def test_there_are_notebooks():
+    assert FIRST in notebooks()
+
+
+@pytest.mark.slow
+@every_notebook
+def test_runs(path, tmp_path):
+    kept = read(path)
+    found = execute(path, tmp_path)
+    assert [kinds(c) for c in code_cells(found)] == [kinds(c) for c in code_cells(kept)], (
+        "the kept outputs are of another version: run python tutorials/run.py"
+    )
+    assert list(tmp_path.iterdir()) == [], "the notebook left files behind"
+
+
+@every_notebook
+def test_kept_outputs(path):
+    notebook = read(path)
+    cells = code_cells(notebook)
+    assert [c.execution_count for c in cells] == [*range(1, len(cells) + 1)]
+    assert stderr_of(notebook) == ""
+    for cell in cells:
+        assert all(o.output_type != "error" for o in cell.outputs)
+        for text in texts_of(cell):
+            assert not PRIVATE_PATH.search(text), text
+            assert str(ROOT) not in text and str(Path.home()) not in text, text
+        for output in cell.outputs:
+            assert len(output.get("data", {}).get("image/png", "")) < MAX_IMAGE_BYTES
+
+
+@every_notebook
+def test_metadata_tell_nothing_of_the_machine(path):
+    notebook = read(path)
+    assert notebook.metadata == METADATA
+    assert notebook == clean(read(path))
+
+
+@every_notebook
+def test_cells_are_short(path):
+    for cell in code_cells(read(path)):
+        lines = cell.source.splitlines()
+        assert len(lines) <= MAX_CELL_LINES, cell.source
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_links_lead_to_files(path):
+    links = LINK.findall(prose(path))
+    assert links
+    for link in links:
+        assert (path.parent / link).exists(), f"{path.name} links to {link}, which does not exist"
+
+
+def test_the_first_tutorial_walks_the_path_of_a_kernel():
+    """docs/architecture.md lists the files; the tutorial links them in the same order."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    files = re.findall(r"^\| \d+ \| `([^`]+)` \|", page, re.MULTILINE)
+    assert len(files) == 8
+    for file in files:
+        assert (ROOT / file).is_file(), f"docs/architecture.md names {file}, which does not exist"
+    links = [link.removeprefix("../") for link in LINK.findall(prose(FIRST))]
+    assert [link for link in links if link in files] == files
+
+
+def test_all_notebooks_are_in_the_readme():
+    readme = ROOT / "tutorials" / "README.md"
+    links = {(readme.parent / link).resolve() for link in LINK.findall(prose(readme))}
+    assert {path.resolve() for path in notebooks()} <= links
