@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from schedule.analysis import writers
 from schedule.errors import require
-from schedule.state import State, fresh, nest
+from schedule.state import State, extents, fresh, nest
 from tensorir import (
     SCOPES,
     Block,
@@ -15,6 +16,7 @@ from tensorir import (
     Stmt,
     Store,
     Var,
+    relax,
     seq,
 )
 
@@ -32,6 +34,27 @@ def pick(found: tuple[Buffer, ...], wanted: str | int, where: str, verb: str) ->
         return found[wanted]
     require(wanted in names, where, f"{wanted!r} is not among them: {listing}")
     return found[names.index(wanted)]
+
+
+def require_whole(state: State, buffer: Buffer, where: str) -> None:
+    """Refuse a copy of all of a buffer that is computed only in part, where it is needed."""
+    for name in writers(state, buffer):
+        block = state.block(name)
+        loops = state.loops_around(name)
+        analyzer = state.analyzer(loops)
+        for it in block.iters:
+            part = relax(it.binding, extents(loops), analyzer)
+            whole = (
+                part is not None
+                and analyzer.prove(part.low <= 0)
+                and analyzer.prove(it.extent <= part.low + part.extent)
+            )
+            require(
+                whole,
+                where,
+                f"block {name!r} computes only the part of {buffer.name!r} that is needed",
+                "cache before compute_at",
+            )
 
 
 def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:

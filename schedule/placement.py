@@ -60,29 +60,28 @@ def touched_region(state: State, loop: For, found: Sequence[Access], where: str)
     return region
 
 
-def own_predicate(state: State, block: Block) -> list[Expr]:
-    """What the predicate of a block says beyond its variables being in their extents, in terms
-    of those variables; refuses a predicate that cannot be said so."""
-    around = state.loops_around(block.name)
-    analyzer = state.analyzer(around)
-    plain = {it.binding: it.var for it in block.iters if isinstance(it.binding, Var)}
-    within = analyzer
+def beyond_extents(state: State, block: Block) -> list[Expr]:
+    """The parts of a block's predicate that say more than that its variables are in range."""
+    within = state.analyzer(state.loops_around(block.name))
     for it in block.iters:
         within = within.assuming(binary("<", it.binding, it.extent))
-    kept: list[Expr] = []
-    for condition in conjuncts(block.predicate):
-        if within.prove(condition):
-            continue
-        said = substitute(condition, plain)
-        loops = {f.var for f in around} & variables(said)
+    return [part for part in conjuncts(block.predicate) if not within.prove(part)]
+
+
+def own_predicate(state: State, block: Block) -> list[Expr]:
+    """What a block's predicate says beyond its variables being in range, in terms of those
+    variables; refuses a predicate that cannot be said so."""
+    loops = {loop.var for loop in state.loops_around(block.name)}
+    plain = {it.binding: it.var for it in block.iters if isinstance(it.binding, Var)}
+    said = {part: substitute(part, plain) for part in beyond_extents(state, block)}
+    for part, own in said.items():
         require(
-            not loops,
+            not loops & variables(own),
             block.name,
-            f"block {block.name!r} runs where {condition!r}, which its own variables cannot say",
+            f"block {block.name!r} runs where {part!r}, which its own variables cannot say",
             "move the block before splitting its loops",
         )
-        kept.append(said)
-    return kept
+    return list(said.values())
 
 
 def own_loops(

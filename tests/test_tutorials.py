@@ -21,7 +21,7 @@ MAX_IMAGE_BYTES = 100_000
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 """Targets of Markdown links without a scheme: files."""
 
-PRIVATE_PATH = re.compile(r"(?<![\w.])/(home|root|work|tmp|var|Users|opt|mnt)/|\.venv|site-packages")
+PRIVATE_PATH = re.compile(r"(?<![\w.])/(home|root|work|tmp|var|Users|opt)/|\.venv|site-packages")
 
 every_notebook = pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 

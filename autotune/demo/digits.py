@@ -15,7 +15,7 @@ from autotune.examples import linear_relu
 from backends import CompiledKernel
 from tensorir import PrimFunc, te
 
-HIDDEN = (128, 64)
+HIDDEN, QUICK_HIDDEN = (128, 64), (16,)
 EPOCHS = 30
 
 
@@ -48,7 +48,7 @@ def train(quick: bool = False) -> Digits:
     seen, unseen, seen_labels, unseen_labels = train_test_split(
         images, labels, test_size=0.25, random_state=0
     )
-    hidden, epochs = ((16,), 10 * EPOCHS) if quick else (HIDDEN, EPOCHS)
+    hidden, epochs = (QUICK_HIDDEN, 10 * EPOCHS) if quick else (HIDDEN, EPOCHS)
     network = MLPClassifier(hidden, max_iter=epochs, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it need not have converged
@@ -60,6 +60,11 @@ def train(quick: bool = False) -> Digits:
         layers=tuple(zip(_float32(network.coefs_), _float32(network.intercepts_))),
         held_out=float(network.score(unseen, unseen_labels)),
     )
+
+
+def layer_count(quick: bool = False) -> int:
+    """The number of layers of the network that `train` makes."""
+    return len(QUICK_HIDDEN if quick else HIDDEN) + 1
 
 
 def cases(digits: Digits) -> list[Case]:

@@ -9,6 +9,7 @@ import numpy as np
 from autotune.demo import rivals
 from autotune.demo.case import NUMPY, SCIPY, Call, Case
 from autotune.examples import conv2d_bias_relu
+from tensorir import TensorIRError
 
 FILTERS = 32
 CLASSIC = {
@@ -85,7 +86,10 @@ def scipy_convolution(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> Ca
 
 
 def save(output: np.ndarray, path: Path) -> None:
-    """Write what the classic filters found, side by side, as a picture."""
+    """Write what the classic filters found, side by side, as a picture.
+
+    Raises TensorIRError where the file cannot be written or its suffix is of no known format.
+    """
     from PIL import Image
 
     panels = [output[0, :, :, f] for f in range(min(len(CLASSIC), output.shape[-1]))]
@@ -93,4 +97,7 @@ def save(output: np.ndarray, path: Path) -> None:
     columns = 3
     rows = [np.hstack(scaled[i : i + columns]) for i in range(0, len(scaled), columns)]
     rows = [np.pad(row, ((0, 0), (0, rows[0].shape[1] - row.shape[1]))) for row in rows]
-    Image.fromarray((np.vstack(rows) * 255).astype(np.uint8)).save(path)
+    try:
+        Image.fromarray((np.vstack(rows) * 255).astype(np.uint8)).save(path)
+    except (OSError, ValueError) as error:
+        raise TensorIRError(f"cannot write the picture {str(path)!r}: {error}") from error

@@ -25,7 +25,10 @@ from backends import BuildError, CompiledKernel, Timing, compiler_info, resolve
 from tensorir import PrimFunc, TensorIRError
 
 LAYER_TRIALS, PHOTO_TRIALS, QUICK_TRIALS = 32, 48, 4
-ROUNDS, MIN_MS = 20, 10.0
+SEARCH_SECONDS = 110.0
+"""For all searches together, so that the demo ends within three minutes on slow machines too."""
+
+ROUNDS, MIN_MS = 15, 10.0
 PACKAGES = {"sklearn": "scikit-learn", "scipy": "scipy", "PIL": "pillow"}
 """What the demo needs beyond NumPy: modules, and what pip calls them."""
 
@@ -57,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         with Database(options.database) as database:
-            Demo(database, options.trials, options.seed, options.quick).run(options.picture)
+            demo = Demo(database, options.trials, options.seed, options.time_limit, options.quick)
+            demo.run(options.picture)
     except KeyboardInterrupt:
         print(
             f"\nstopped; all finished trials are stored in {options.database}, and the same "
@@ -85,6 +89,10 @@ def _parser() -> argparse.ArgumentParser:
         "--trials", type=int, metavar="N",
         help=f"trials per operator (default: {LAYER_TRIALS}, {PHOTO_TRIALS} for the convolution)",
     )  # fmt: skip
+    parser.add_argument(
+        "--time-limit", type=float, default=SEARCH_SECONDS, metavar="SECONDS",
+        help="for all searches together; the next run goes on (default: %(default)g)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
     parser.add_argument(
         "--database", type=Path, default=Path(DEFAULT_DATABASE), metavar="PATH",
@@ -100,12 +108,17 @@ def _parser() -> argparse.ArgumentParser:
 class Demo:
     """One run. Trials go into `database`; those that are there already are not repeated."""
 
-    def __init__(self, database: Database, trials: int | None, seed: int, quick: bool) -> None:
+    def __init__(
+        self, database: Database, trials: int | None, seed: int, seconds: float, quick: bool
+    ) -> None:
         self.database = database
         self.seed = seed
+        self.seconds = seconds
         self.quick = quick
         self.layer_trials = trials or (QUICK_TRIALS if quick else LAYER_TRIALS)
         self.photo_trials = trials or (QUICK_TRIALS if quick else PHOTO_TRIALS)
+        layers = digits.layer_count(quick)
+        self.planned = layers * self.layer_trials + self.photo_trials
         self.rounds, self.min_ms = (3, 1.0) if quick else (ROUNDS, MIN_MS)
         self.target = resolve("c")
         self.measured = 0
@@ -191,13 +204,19 @@ class Demo:
         stored = self.stored_trials(case.func)
         work = "nothing to measure" if stored >= trials else f"measuring {trials - stored} more"
         print(f"  {case.name}: {stored} of {trials} trials found stored, {work}", flush=True)
-        result = tune(case.func, self.target, trials, self.seed, self.database)
+        limit = self.seconds * trials / max(self.planned, trials)
+        result = tune(case.func, self.target, trials, self.seed, self.database, time_limit=limit)
+        self.planned -= trials
+        self.seconds -= result.seconds
         self.measured += result.measured
         if result.notice and result.notice not in self.notices:
             self.notices.add(result.notice)
             print(f"  note: {result.notice}")
         if result.measured:
             print(f"    best {result.best_seconds * 1e3:.3g} ms, found in {result.seconds:.0f} s")
+        if result.trials < trials:
+            why = "the time was up" if result.seconds > limit else "nothing else was left to try"
+            print(f"    {why} after {result.trials} trials")
         return result.build()
 
     def stored_trials(self, func: PrimFunc) -> int:

@@ -1,7 +1,7 @@
 """Timing kernels beside libraries that keep threads of their own.
 
 The idle threads of OpenBLAS and of OpenMP spin for a while after each call and slow whatever runs
-next, so every block of calls begins with a pause and an untimed call.
+next, so every block of calls begins with a pause and untimed calls.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ SLOW_S = 0.1
 """A call this long needs no warm-up, and takes part in every SLOW_EVERY-th round only."""
 
 SLOW_EVERY = 5
+WARM_UP = 10
+"""A block of so many calls is preceded by one more untimed call."""
 
 
 def side_by_side(
@@ -42,10 +44,10 @@ def side_by_side(
             name = names[place]
             if name in slow and number % SLOW_EVERY:
                 continue
+            count = calls[name][0]
             time.sleep(pause_s)
             if name not in slow:
-                subjects[name]()
-            count = calls[name][0]
+                _block(subjects[name], 1 + count // WARM_UP)
             times[name].append(_block(subjects[name], count) / count)
     return {name: Timing(tuple(times[name]), calls[name][0]) for name in names}
 

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from schedule.analysis import read_by_others, writers
-from schedule.caching import check_scope, copy_nest, pick, place_beside, top_statement
+from schedule.caching import (
+    check_scope,
+    copy_nest,
+    pick,
+    place_beside,
+    require_whole,
+    top_statement,
+)
 from schedule.errors import require
 from schedule.placement import names_in
 from schedule.primitive import primitive
@@ -30,6 +37,7 @@ def cache_read(
     requires:
         - the block reads `buffer` and does not write it
         - no block of the same outermost nest writes `buffer`
+        - `buffer` is computed as a whole
         - `scope` is one of global, shared, local
     """
     node = state.block(block)
@@ -43,6 +51,7 @@ def cache_read(
             f"block {writer!r} writes {source.name!r} in the same nest",
             "cache_read before compute_at or reverse_compute_at",
         )
+    require_whole(state, source, block)
     name = state.fresh_buffer(f"{source.name}_{scope}")
     copy = Buffer(name, source.shape, source.dtype, scope)
     copier = state.fresh_block(name)

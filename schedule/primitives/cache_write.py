@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from schedule.analysis import readers, writers, written
-from schedule.caching import check_scope, copy_nest, pick, place_beside, top_statement
+from schedule.caching import (
+    check_scope,
+    copy_nest,
+    pick,
+    place_beside,
+    require_whole,
+    top_statement,
+)
 from schedule.errors import require
 from schedule.placement import names_in
 from schedule.primitive import primitive
@@ -29,6 +36,7 @@ def cache_write(
     requires:
         - the block, and no other, writes `buffer`
         - no block of the same outermost nest reads `buffer`
+        - the block computes `buffer` as a whole
         - `scope` is one of global, shared, local
     """
     node = state.block(block)
@@ -49,6 +57,7 @@ def cache_write(
         f"block {(near or [''])[0]!r} reads {target.name!r} in the same nest",
         "cache_write before compute_at or reverse_compute_at",
     )
+    require_whole(state, target, block)
     name = state.fresh_buffer(f"{target.name}_{scope}")
     copy = Buffer(name, target.shape, target.dtype, scope)
     copier = state.fresh_block(name)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import prod
-
 from schedule.analysis import (
     Access,
     accesses,
@@ -15,6 +12,7 @@ from schedule.analysis import (
     written,
 )
 from schedule.errors import require
+from schedule.limits import limits_of
 from schedule.placement import (
     accesses_of,
     child_of,
@@ -31,9 +29,7 @@ from tensorir import (
     Block,
     Buffer,
     Digit,
-    Expr,
     For,
-    Interval,
     Var,
     decompose,
     determines,
@@ -57,6 +53,7 @@ def reverse_compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[St
         - it reads that buffer at block variables, each used once
         - that buffer is complete: no loop of its reduction is at or outside `loop`
         - iterations of `loop` write separate dense parts of that buffer
+        - where its tiles overlap, the elements of each can be told by their indices
         - what else the block reads is complete before its place in `loop`
         - nothing after the block's place in `loop` writes what it reads or reads what it writes
         - what the block's predicate excludes can be said in the block's own variables
@@ -72,12 +69,14 @@ def reverse_compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[St
     _complete(state, makers, target, buffer)
     writes = accesses_of(state, makers, buffer, writes=True)
     region = touched_region(state, target, writes, loop)
-    _separate(state, writes, region, target)
+    _separate(state, writes, target)
     position = 1 + max(i for i, s in enumerate(child_of(target)) if names_in(s) & makers)
     _order(state, node, target, position)
     ranges = {v: part for v, part in zip(read.indices, region) if isinstance(v, Var)}
     analyzer = state.analyzer([*state.loops_outside(loop), target])
     conditions = own_predicate(state, node)
+    for write in writes:
+        conditions += limits_of(state, write, target, read.indices)
     removed = state.replace(state.block_path(block), None)
     loops, moved = own_loops(removed, node, ranges, conditions, analyzer)
     destination = insert(removed.loop(loop), position, nest(loops, moved))
@@ -135,7 +134,7 @@ def _complete(state: State, makers: set[str], target: For, buffer: Buffer) -> No
             )
 
 
-def _separate(state: State, writes: list[Access], region: list[Interval], target: For) -> None:
+def _separate(state: State, writes: list[Access], target: For) -> None:
     """Each iteration must write a dense box of its own, else instances would be lost or doubled."""
     outer = [*state.loops_outside(target.name), target]
     every = [*outer, *loops_below(target.body)]
@@ -145,23 +144,25 @@ def _separate(state: State, writes: list[Access], region: list[Interval], target
     for access in writes:
         indices = access.in_loops()
         known = analyzer.assuming(access.block.predicate)
-        for dim, (index, part) in enumerate(zip(indices, region)):
-            whole = int_value(part.low) == 0 and part.extent is access.buffer.shape[dim]
+        for index in indices:
             parts = decompose(index, extents(every), analyzer)
-            digits = [d for d in parts[0] if d.var in inner] if parts is not None else None
-            dense = whole or (digits is not None and _dense(digits, part, inner))
+            dense = parts is not None and _dense([d for d in parts[0] if d.var in inner])
             require(dense, target.name, reason + repr(access.buffer.name))
         for loop in outer:
             ok = loop.const_extent == 1 or determines(indices, loop.var, extents(every), known)
             require(ok, loop.name, reason + repr(access.buffer.name))
 
 
-def _dense(digits: list[Digit], part: Interval, inner: Mapping[Var, Expr]) -> bool:
-    """Whether the digits take every value of the interval, each once."""
-    if any(d.extent is None for d in digits):
-        only = digits[0]
-        return len(digits) == 1 and only.scale == 1 and inner[only.var] is part.extent
-    return int_value(part.extent) == prod(d.extent or 1 for d in digits)
+def _dense(digits: list[Digit]) -> bool:
+    """Whether sums of the digits take every value from 0 up to their largest, each once."""
+    covered = 1
+    for digit in sorted(digits, key=lambda d: d.scale):
+        if digit.extent is None:  # of symbolic size: it must be the outermost
+            return digit.scale == covered and digit is max(digits, key=lambda d: d.scale)
+        if digit.scale != covered and digit.extent > 1:
+            return False
+        covered *= digit.extent
+    return True
 
 
 def _order(state: State, node: Block, target: For, position: int) -> None:

@@ -26,6 +26,7 @@ from tensorir import (
     Store,
     Var,
     binary,
+    const,
     map_exprs,
     replace,
     substitute,
@@ -54,6 +55,7 @@ def rfactor(
     requires:
         - the block is a reduction with its init, by one of + * min max and or
         - `loop` is a reduction loop of the block, and not the only one
+        - every iteration of `loop` has a term, at the first iteration of the other reduction loops
         - the block is alone in its nest, and its loops are serial and carry no annotation
         - `factor_axis` is an axis of the new buffer
     """
@@ -65,6 +67,7 @@ def rfactor(
     require(
         len(reducing) > 1, loop, f"loop {loop!r} is the only one of the reduction", "split it first"
     )
+    _every_iteration(state, node, target, around)
     anchor = top_statement(state, block)
     require(names_in(anchor) == {node.name}, block, f"block {block!r} is not alone in its nest")
     for each in around:
@@ -132,6 +135,22 @@ def _combiner(node: Block) -> tuple[Store, str]:
         f"block {where!r} uses {store.buffer.name!r} in other ways than to update it",
     )
     return store, op
+
+
+def _every_iteration(state: State, node: Block, target: For, around: list[For]) -> None:
+    """Partial results without any term would never get their first value."""
+    others = [loop for loop in reduction_loops(node, around) if loop is not target]
+    first = substitute(node.predicate, {loop.var: const(0) for loop in others})
+    analyzer = state.analyzer(around)
+    for it in node.iters:
+        if it.kind is not IterKind.REDUCE:
+            analyzer = analyzer.assuming(binary("<", it.binding, it.extent))
+    require(
+        analyzer.prove(first),
+        target.name,
+        f"some iterations of loop {target.name!r} have no term of block {node.name!r}",
+        "split the reduction by a smaller factor",
+    )
 
 
 def _factored(name: str, plan: _Plan, reducing: list[For]) -> Block:

@@ -29,10 +29,12 @@ from tensorir.expr import (
     Expr,
     ExprLike,
     Var,
+    all_of,
+    conjuncts,
     convert,
     int_value,
 )
-from tensorir.visit import variables
+from tensorir.visit import variables, walk_exprs
 
 _NESTING = 5
 """Conditions assumed inside one another; deeper ones are not made use of."""
@@ -97,7 +99,20 @@ class Analyzer:
         canonical = self.simplify(cond)
         if canonical is not cond:
             assume(other, canonical, memory)
+        for part in self._in_light_of_each_other(conjuncts(cond), memory):
+            assume(other, part, memory)
         return other
+
+    def _in_light_of_each_other(self, parts: list[Expr], memory: bool) -> list[Expr]:
+        """Parts about digits, as they read when the others hold: f // 2 < 1 makes f % 2 be f."""
+        if sum(_has_digits(part) for part in parts) < 2:
+            return []
+        found = []
+        for n, part in enumerate(parts):
+            known = self.copy()
+            assume(known, all_of(*parts[:n], *parts[n + 1 :]), memory)
+            found.append(known.simplify(part))
+        return [new for new, part in zip(found, parts) if new is not part]
 
     def copy(self) -> Analyzer:
         """An independent analyzer that knows the same."""
@@ -246,3 +261,7 @@ class Analyzer:
         if found is None:
             found = self._variables[e] = frozenset(variables(e))
         return found
+
+
+def _has_digits(e: Expr) -> bool:
+    return any([isinstance(n, BinOp) and n.op in ("//", "%") for n in walk_exprs(e)])

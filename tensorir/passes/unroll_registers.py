@@ -24,7 +24,7 @@ def unroll_registers(func: PrimFunc) -> PrimFunc:
     def visit(stmt: Stmt) -> Stmt:
         result = map_children(stmt, visit)
         if isinstance(result, Alloc) and result.buffer.scope == "local":
-            body = _unrolled(result.body, accesses(result.body)[result.buffer])
+            body = _unrolled(result.body, accesses(result.body).get(result.buffer, []))
             return result if body is result.body else Alloc(result.buffer, body)
         return result
 

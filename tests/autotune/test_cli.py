@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from autotune.cli import main
-from autotune.cli.output import plain_table
+from autotune.cli.output import plain_table, show_table
 from autotune.database import Database
 from autotune.examples import EXAMPLES, make_example
 from autotune.records import Workload
@@ -335,6 +335,16 @@ def test_bench_runs_the_suite_with_its_options(monkeypatch, tmp_path):
     suite.write_text("import sys; sys.exit(len(sys.argv))")
     monkeypatch.setattr("autotune.cli.delegate.SUITE", suite)
     assert main(["bench", "--quick", "--trials"]) == 3
+
+
+def test_tables_on_a_terminal_cut_their_last_column_only(capsys, monkeypatch):
+    pytest.importorskip("rich")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    show_table(["name", ">n", "text"], [["a" * 20, 1, "word " * 20]])
+    out = capsys.readouterr().out
+    assert "a" * 20 in out
+    assert len(out.splitlines()) == 2
 
 
 def test_plain_tables_are_aligned():

@@ -85,6 +85,12 @@ def test_nan_is_an_infinite_error():
     assert relative_error(np.array([1.0, 2.5]), np.array([1.0, 2.0])) == 0.25
 
 
+@pytest.mark.parametrize("name", ["missing/seen.png", "seen.nothing"])
+def test_a_picture_that_cannot_be_written(tmp_path, name):
+    with pytest.raises(TensorIRError, match="cannot write the picture .*seen"):
+        photo.save(floats(1, 4, 4, 6), tmp_path / name)
+
+
 def test_side_by_side_takes_slow_calls_less_often():
     found = side_by_side(
         {"slow": lambda: time.sleep(0.11), "fast": lambda: time.sleep(1e-3)},

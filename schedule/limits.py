@@ -1,0 +1,68 @@
+"""Carrying the predicate of a producer over to the consumer of what it makes.
+
+Inside one iteration of a loop, a producer may leave out elements: its tiles can overlap in the
+index space, and a predicate keeps each element to one of them. A consumer that follows must leave
+out the same elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedule.analysis import Access
+from schedule.errors import require
+from schedule.placement import beyond_extents
+from schedule.state import State, loops_below
+from tensorir import BinOp, Expr, For, Var, binary, const, int_value, substitute, variables
+
+
+def limits_of(state: State, write: Access, target: For, indices: Sequence[Expr]) -> list[Expr]:
+    """Conditions on `indices`, where a consumer reads, and on `target` and the loops outside,
+    under which the element was written in this iteration of `target`.
+
+    A condition that involves loops inside `target` is rewritten by the identity of the element,
+    `write.indices == indices`; refuses one that cannot.
+    """
+    inner = {loop.var for loop in loops_below(target.body)}
+    places = list(zip(write.in_loops(), indices))
+    found = []
+    for part in beyond_extents(state, write.block):
+        limit = part if not inner & variables(part) else _eliminate(state, part, inner, places)
+        require(
+            limit is not None,
+            target.name,
+            f"block {write.block.name!r} runs where {part!r}, "
+            f"which cannot be said outside of its loops inside {target.name!r}",
+        )
+        assert limit is not None
+        found.append(limit)
+    return found
+
+
+def _eliminate(
+    state: State, part: Expr, inner: set[Var], places: Sequence[tuple[Expr, Expr]]
+) -> Expr | None:
+    """The comparison `part` without the inner loops; None where no index stands in for them."""
+    if not isinstance(part, BinOp) or part.op not in ("<", "<="):
+        return None
+    value = part.a - part.b
+    analyzer = state.analyzer()
+    for written, read in places:
+        for var in sorted(inner & variables(written), key=lambda v: v.name):
+            step, wanted = _slope(written, var, state), _slope(value, var, state)
+            if not step or wanted is None or wanted % step or not isinstance(read, Var):
+                continue
+            factor = wanted // step
+            other = analyzer.simplify(value + (read - written) * factor)
+            if not inner & variables(other):
+                return binary(part.op, other, const(0))
+    return None
+
+
+def _slope(e: Expr, var: Var, state: State) -> int | None:
+    """By how much a linear expression grows with a variable; None if it is not linear in it."""
+    analyzer = state.analyzer()
+    at = [substitute(e, {var: const(n)}) for n in (0, 1, 2)]
+    first = int_value(analyzer.simplify(at[1] - at[0]))
+    second = int_value(analyzer.simplify(at[2] - at[1]))
+    return first if first == second else None
