@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autotune.demo.busy import Neighbours
 from autotune.demo.timing import side_by_side
 from autotune.measure import machine_lock
 from autotune.roofline import Share, share_of_peak
@@ -48,12 +49,14 @@ class Figures:
     times   by name: "unscheduled", "default", "tuned" and the forms of the library
     errors  by name, the largest error relative to the largest expected value
     share   the tuned kernel's rate beside the machine's, None where there is no such figure
+    others  share of the processors that other programs used meanwhile, None where unknown
     """
 
     name: str
     times: Mapping[str, Timing]
     errors: Mapping[str, float]
     share: Share | None
+    others: float | None
 
     @property
     def library(self) -> str:
@@ -123,12 +126,16 @@ def figures(
     calls = {name: caller(kernel, case.inputs, output) for name, kernel in kernels.items()}
     calls |= case.library
     errors = check(case, calls)
-    times = timed(calls, rounds, min_ms)
+    times, others = timed(calls, rounds, min_ms)
     share = share_of_peak(case.func, times[TUNED].median, kernels[TUNED].target)
-    return Figures(case.name, times, errors, share)
+    return Figures(case.name, times, errors, share, others)
 
 
-def timed(calls: Mapping[str, Call], rounds: int, min_ms: float) -> dict[str, Timing]:
-    """The calls timed in turns, while no tuner runs on this machine."""
+def timed(
+    calls: Mapping[str, Call], rounds: int, min_ms: float
+) -> tuple[dict[str, Timing], float | None]:
+    """The calls timed in turns, while no tuner runs on this machine, and how busy others were."""
     with machine_lock():
-        return side_by_side(calls, rounds, min_ms)
+        neighbours = Neighbours()
+        times = side_by_side(calls, rounds, min_ms)
+        return times, neighbours.share()

@@ -13,6 +13,7 @@ import numpy as np
 
 from autotune.database import Database
 from autotune.demo import digits, photo
+from autotune.demo.busy import note
 from autotune.demo.case import NUMPY, OURS, TUNED, Case, Figures, figures, kernels_of, timed
 from autotune.demo.table import ms, share, show_table, times
 from autotune.machine import this_machine
@@ -151,11 +152,11 @@ class Demo:
         )
         versions = [kernels_of(c.func, self.tuned(c, self.layer_trials)) for c in layers]
         found = [figures(c, v, self.rounds, self.min_ms) for c, v in zip(layers, versions)]
-        whole = self.whole_network(data, layers, versions)
+        whole, others = self.whole_network(data, layers, versions)
         work = sum(flops(layer.func) or 0 for layer in layers)
         rate = work / whole[TUNED].median / 1e9
         peak = Share(rate, peak_gflops(target=self.target), "GFLOP/s")
-        row = Figures("the whole network", whole, {}, peak)
+        row = Figures("the whole network", whole, {}, peak, others)
         print(
             f"  {len(data.images)} images take {ms(whole[TUNED])} ms, with NumPy "
             f"{ms(whole[NUMPY])} ms: {times(row.gain)} as fast"
@@ -167,7 +168,7 @@ class Demo:
         data: digits.Digits,
         layers: Sequence[Case],
         versions: Sequence[Mapping[str, CompiledKernel]],
-    ) -> dict[str, Timing]:
+    ) -> tuple[dict[str, Timing], float | None]:
         calls = {
             name: digits.network(data, [kernels[name] for kernels in versions]) for name in OURS
         }
@@ -239,6 +240,9 @@ class Demo:
             "the times of a row were taken in turns; intervals are 95 %; the peak of this machine, "
             f"measured, is {peak:.0f} GFLOP/s"
         )
+        disturbed = note([f.others for f in found])
+        if disturbed:
+            print(disturbed)
 
     def what_next(self) -> None:
         path = self.database.path

@@ -32,7 +32,7 @@ class Evolution:
     explore      share of the proposals that are taken from the random samples, unranked
     """
 
-    builds: int = 200
+    builds: int = 128
     generations: int = 4
     parents: int = 24
     samples: float = 0.25
