@@ -20,6 +20,7 @@ kill labs llabs ldiv longjmp madvise malloc memalign memchr memcmp memcpy memmov
 pause pipe posix_memalign printf puts qsort rand read realloc remove rename rindex scanf
 sched_yield select send setjmp signal sleep sqrt srand stderr stdin stdout strlen system time
 times wait write y0 y1 yn
+getpid sched_getaffinity sched_getcpu sched_setaffinity
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1
 fabs fdim floor fma fmax fmin fmod frexp gamma hypot ilogb ldexp lgamma llrint log log10 log1p log2
 logb lrint lround modf nan nearbyint nextafter pow remainder rint round scalbn sin sincos sinh tan
@@ -27,12 +28,14 @@ tanh tgamma trunc
 """.split()
 """Functions of the C library: a kernel must not replace them in the process that loads it."""
 
-MACROS = ("LOAD", "STORE", "KEEP", "UNROLL", "PRAGMA", "NULL", "failed")
+MACROS = ("LOAD", "STORE", "KEEP", "UNROLL", "PRAGMA", "NULL", "failed", "home")
 """Words that the emitted text uses itself."""
 
 _LIBRARY_FLOAT = tuple(f"{name}{end}" for name in LIBRARY for end in "fl")
 _RESERVED = frozenset((*KEYWORDS, *LIBRARY, *_LIBRARY_FLOAT, *MACROS))
-_TYPED = re.compile(r"(.*_)?([iu](8|16|32|64)|b?f(16|32|64))(x\d+)?(_u)?|workspace_.*|omp_.*|_.*")
+_TYPED = re.compile(
+    r"(.*_)?([iu](8|16|32|64)|b?f(16|32|64))(x\d+)?(_u)?|workspace_.*|threads_.*|omp_.*|_.*"
+)
 """Our types and helpers end in a type, as in max_f32x16; a leading _ belongs to the compiler."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,16 +126,16 @@ def figures(
     calls = {name: caller(kernel, case.inputs, output) for name, kernel in kernels.items()}
     calls |= case.library
     errors = check(case, calls)
-    times, others = timed(calls, rounds, min_ms)
+    times, others = timed(calls, rounds, min_ms, case.library)
     share = share_of_peak(case.func, times[TUNED].median, kernels[TUNED].target)
     return Figures(case.name, times, errors, share, others)
 
 
 def timed(
-    calls: Mapping[str, Call], rounds: int, min_ms: float
+    calls: Mapping[str, Call], rounds: int, min_ms: float, libraries: Collection[str]
 ) -> tuple[dict[str, Timing], float | None]:
     """The calls timed in turns, while no tuner runs on this machine, and how busy others were."""
     with machine_lock():
         neighbours = Neighbours()
-        times = side_by_side(calls, rounds, min_ms)
+        times = side_by_side(calls, rounds, min_ms, last=libraries)
         return times, neighbours.share()

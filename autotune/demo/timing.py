@@ -1,20 +1,21 @@
 """Timing kernels beside libraries that keep threads of their own.
 
-The idle threads of OpenBLAS and of OpenMP spin for a while after each call and slow whatever runs
-next, so every block of calls begins with a pause and untimed calls.
+The idle threads of OpenBLAS spin for a tenth of a second after each call and slow whatever runs
+next, so in every round the libraries come last, and a pause follows them. A block begins with
+untimed calls.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
 from backends import Timing
 
-PAUSE_S = 0.05
+PAUSE_S = 0.15
 SLOW_S = 0.1
 """A call this long needs no warm-up, and takes part in every SLOW_EVERY-th round only."""
 
@@ -28,27 +29,30 @@ def side_by_side(
     rounds: int = 20,
     min_ms: float = 10.0,
     pause_s: float = PAUSE_S,
+    last: Collection[str] = (),
 ) -> dict[str, Timing]:
     """Time functions without arguments in turns, in blocks of at least `min_ms` each.
 
-    Every round has another order. Calls that take longer than SLOW_S are timed in fewer blocks,
-    which are spread over the whole run.
+    Every round has another order, with the subjects in `last` at its end and a pause after each of
+    those. Calls that take longer than SLOW_S are timed in fewer blocks, spread over the whole run.
     """
     calls = {name: _calls(subject, min_ms / 1e3) for name, subject in subjects.items()}
     slow = {name for name, (_, seconds) in calls.items() if seconds > SLOW_S}
     times: dict[str, list[float]] = {name: [] for name in subjects}
     order = np.random.default_rng(0)
     names = list(subjects)
+    time.sleep(pause_s)
     for number in range(rounds):
-        for place in order.permutation(len(names)):
-            name = names[place]
+        turns = [names[place] for place in order.permutation(len(names))]
+        for name in sorted(turns, key=lambda name: name in last):
             if name in slow and number % SLOW_EVERY:
                 continue
             count = calls[name][0]
-            time.sleep(pause_s)
             if name not in slow:
                 _block(subjects[name], 1 + count // WARM_UP)
             times[name].append(_block(subjects[name], count) / count)
+            if name in last:
+                time.sleep(pause_s)
     return {name: Timing(tuple(times[name]), calls[name][0]) for name in names}
 
 

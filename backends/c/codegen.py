@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from backends.c.memory import MemoryEmitter
+from backends.c.threads import THREADS_TEXT
 from backends.c.workspace import workspace_text
 from backends.errors import BuildError
 from backends.expressions import ADD, UNARY
@@ -169,26 +170,37 @@ class CEmitter(MemoryEmitter):
             self.give_up_if("failed")
 
     def shared_loop(self, s: For, call: str, may_fail: bool) -> None:
-        if self.target.threads != 1:
-            self.line(f"#pragma omp parallel for {self.clauses(s, may_fail)}")
         var, index = self.names.of(s.var), self.type_name(s.var.dtype)
         head = f"for ({index} {var} = 0; {var} < {self.expr(s.extent, ADD)}; {var}++)"
-        self.line(head)
-        self.line(f"{self.indent}{call}")
+        if self.target.threads == 1:
+            self.line(head)
+            self.line(f"{self.indent}{call}")
+            return
+        self.declarations.setdefault("threads", THREADS_TEXT)
+        schedule = self.schedule(s)
+        with self.block(""):
+            self.line("const int home = threads_home();")
+            self.line(f"#pragma omp parallel{self.clauses(may_fail)}")
+            with self.block(""):
+                self.line("threads_spread(home);")
+                self.line(f"#pragma omp for schedule({schedule}) nowait")
+                self.line(head)
+                self.line(f"{self.indent}{call}")
 
-    def clauses(self, s: For, may_fail: bool) -> str:
+    def schedule(self, s: For) -> str:
         schedule = s.annotations.get("schedule", "static")
         if str(schedule).partition(",")[0] not in SCHEDULES:
             raise BuildError(
                 f"{self.func.name}: loop {s.name!r} has schedule {schedule!r}; "
                 f"known are {', '.join(SCHEDULES)}"
             )
-        clauses = [f"schedule({schedule})"]
+        return str(schedule)
+
+    def clauses(self, may_fail: bool) -> str:
+        clauses = ""
         if self.target.threads is not None:
-            clauses.append(f"num_threads({self.target.threads})")
-        if may_fail:
-            clauses.append("reduction(|:failed)")
-        return " ".join(clauses)
+            clauses += f" num_threads({self.target.threads})"
+        return f"{clauses} reduction(|:failed)" if may_fail else clauses
 
     def outline(self, s: For) -> tuple[str, list[str], bool]:
         """Print the body of `s` as a function; its name, arguments, and whether it can fail."""

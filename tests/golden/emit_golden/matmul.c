@@ -30,6 +30,36 @@ static inline f32x16 maxc_f32x16(f32x16 a, f32x16 b) {
 #endif
 }
 
+/* A worker that wakes on the caller's processor moves to another one, if there are enough. */
+#if defined(_OPENMP) && defined(__linux__)
+extern int omp_get_thread_num(void);
+extern int omp_get_num_threads(void);
+extern int getpid(void);
+extern int sched_getcpu(void);
+extern int sched_getaffinity(int, __SIZE_TYPE__, void *);
+extern int sched_setaffinity(int, __SIZE_TYPE__, const void *);
+
+static int threads_home(void) { return sched_getcpu(); }
+
+__attribute__((noinline, cold)) static void threads_move(int home) {
+    enum { WORD = 8 * sizeof(long), WORDS = 1024 / WORD };
+    unsigned long set[WORDS] = {0};
+    int processors = 0;
+    if (home < 0 || home >= 1024 || sched_getaffinity(getpid(), sizeof set, set) < 0) return;
+    for (int i = 0; i < WORDS; i++) processors += __builtin_popcountl(set[i]);
+    if (processors < omp_get_num_threads()) return;
+    set[home / WORD] &= ~(1UL << home % WORD);
+    sched_setaffinity(0, sizeof set, set);
+}
+
+static inline void threads_spread(int home) {
+    if (omp_get_thread_num() && sched_getcpu() == home) threads_move(home);
+}
+#else
+static inline int threads_home(void) { return 0; }
+static inline void threads_spread(int home) { (void)home; }
+#endif
+
 static void matmul_i(
     const float *restrict A,
     const float *restrict B,
@@ -59,9 +89,16 @@ static void matmul_i(
 }
 
 int matmul(const float *restrict A, const float *restrict B, float *restrict C) {
-    #pragma omp parallel for schedule(static) num_threads(2)
-    for (i64 i = 0; i < 4; i++)
-        matmul_i(A, B, C, i);
+    {
+        const int home = threads_home();
+        #pragma omp parallel num_threads(2)
+        {
+            threads_spread(home);
+            #pragma omp for schedule(static) nowait
+            for (i64 i = 0; i < 4; i++)
+                matmul_i(A, B, C, i);
+        }
+    }
     return 0;
 }
 
