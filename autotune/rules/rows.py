@@ -21,6 +21,9 @@ from tensorir import BinOp, Block, IterKind, Load, Store, dtype, variables
 SMALL_WORK = 100_000
 ROWS = (1, 2, 3, 4, 5, 6, 8)
 
+WIDE_LANES = 16
+"""Lanes of float32 in vectors as wide as a cache line."""
+
 
 @dataclass(frozen=True)
 class RowsPlan:
@@ -37,9 +40,12 @@ class RowsPlan:
         return f"{self.group.block}.{what}"
 
     def default(self) -> dict[str, Any]:
+        # Half a 512-bit vector: arrays are seldom aligned to 64 bytes, and a full vector then
+        # straddles two cache lines with every load.
+        lanes = self.machine.lanes
         wanted = {
-            self.key("rows"): 4,
-            self.key("width"): 2 * self.machine.lanes,
+            self.key("rows"): 5,
+            self.key("width"): lanes // 2 if lanes >= WIDE_LANES else 2 * lanes,
             self.key("threads"): "parallel" if self.large else "serial",
         }
         return {c.name: _at_most(c, wanted[c.name]) for c in self.choices}
@@ -110,7 +116,8 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
     extent, lanes = size(last.extent), machine.lanes
     if extent < 2 * lanes:
         return []
-    widths = tuple(w for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes) if w <= extent)
+    sizes = (max(1, lanes // 2), lanes, 2 * lanes, 4 * lanes, 8 * lanes)
+    widths = tuple(w for w in sizes if w <= extent)
     spatial = [size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL]
     choices: list[Choice] = [Categorical(f"{group.block}.width", widths)]
     if prod(spatial) > 1:
