@@ -1,8 +1,8 @@
 """Timing kernels beside libraries that keep threads of their own.
 
 The idle threads of OpenBLAS spin for a tenth of a second after each call and slow whatever runs
-next, so in every round the libraries come last, and a pause follows them. A block begins with
-untimed calls.
+next, and so do those of OpenMP for some milliseconds. So in every round the libraries come last,
+between pauses, and every block begins with untimed calls.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def side_by_side(
 ) -> dict[str, Timing]:
     """Time functions without arguments in turns, in blocks of at least `min_ms` each.
 
-    Every round has another order, with the subjects in `last` at its end and a pause after each of
-    those. Calls that take longer than SLOW_S are timed in fewer blocks, spread over the whole run.
+    Every round has another order, with the subjects in `last` at its end and a pause before and
+    after each of those. Calls that take longer than SLOW_S are timed in fewer blocks, spread over the whole run.
     """
     calls = {name: _calls(subject, min_ms / 1e3) for name, subject in subjects.items()}
     slow = {name for name, (_, seconds) in calls.items() if seconds > SLOW_S}
@@ -48,6 +48,8 @@ def side_by_side(
             if name in slow and number % SLOW_EVERY:
                 continue
             count = calls[name][0]
+            if name in last:
+                time.sleep(pause_s)
             if name not in slow:
                 _block(subjects[name], 1 + count // WARM_UP)
             times[name].append(_block(subjects[name], count) / count)
