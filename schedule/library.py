@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def tile(
-    sch: Schedule, x: LoopRef, y: LoopRef, x_factor: int, y_factor: int
+    sch: Schedule, x: str, y: str, x_factor: int, y_factor: int
 ) -> tuple[LoopRef, LoopRef, LoopRef, LoopRef]:
     """Split two nested loops and order the parts x_outer, y_outer, x_inner, y_inner.
 

@@ -7,7 +7,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from autotune.cli import best, db, delegate, doctor, report, tune
+import autotune.cli.best as best
+import autotune.cli.db as db
+import autotune.cli.delegate as delegate
+import autotune.cli.doctor as doctor
+import autotune.cli.report as report
+import autotune.cli.tune as tune
 from autotune.cli.failure import NOTHING, OK, STOPPED, WRONG_USE, WrongUse
 from autotune.toolchain import project_version
 from backends import BuildError, have_compiler

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -249,5 +251,14 @@ class Demo:
         path = self.database.path
         name = "conv2d_bias_relu --shape n=1 h=427 w=640 c=3 k=32"
         print(f"the trials are in {path}; to see the best schedule, or to search on:")
-        print(f"  tensorir best {name} --database {path}")
-        print(f"  tensorir tune {name} --database {path} --trials {4 * self.photo_trials}")
+        program = command_name()
+        print(f"  {program} best {name} --database {path}")
+        print(f"  {program} tune {name} --database {path} --trials {4 * self.photo_trials}")
+
+
+def command_name() -> str:
+    """How this user can type the command: `make demo` activates no environment."""
+    if shutil.which("tensorir"):
+        return "tensorir"
+    script = Path(sys.executable).parent / "tensorir"
+    return os.path.relpath(script) if script.exists() else f"{sys.executable} -m autotune"

@@ -34,7 +34,8 @@ def side_by_side(
     """Time functions without arguments in turns, in blocks of at least `min_ms` each.
 
     Every round has another order, with the subjects in `last` at its end and a pause before and
-    after each of those. Calls that take longer than SLOW_S are timed in fewer blocks, spread over the whole run.
+    after each of those. Calls that take longer than SLOW_S are timed in fewer blocks, which are
+    spread over the whole run.
     """
     calls = {name: _calls(subject, min_ms / 1e3) for name, subject in subjects.items()}
     slow = {name for name, (_, seconds) in calls.items() if seconds > SLOW_S}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 from autotune.choices import Choice
-from autotune.rules.group import find_groups, inline_stages
+from autotune.rules.group import Group, find_groups, inline_stages
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
 from autotune.rules.spatial import spatial_plans
@@ -17,7 +17,7 @@ from autotune.space import Candidate, Sketch, Space
 from schedule import Schedule
 from tensorir import PrimFunc, Target
 
-RULES: tuple[Callable[..., Sequence[Plan]], ...] = (tiled_plans, rows_plans)
+RULES: tuple[Callable[[Schedule, Group, Machine], Sequence[Plan]], ...] = (tiled_plans, rows_plans)
 """Rules for reductions, preferred first; blocks that none of them takes get spatial_plans."""
 
 MAX_SKETCHES = 16
@@ -42,8 +42,8 @@ def make_space(func: PrimFunc, machine: Machine) -> Space:
     inline_stages(base)
     options: list[Sequence[Plan]] = []
     for group in find_groups(base):
-        plans = [plan for rule in RULES for plan in rule(base, group, machine)]
-        options.append(plans or spatial_plans(base, group, machine))
+        plans: list[Plan] = [plan for rule in RULES for plan in rule(base, group, machine)]
+        options.append(plans or [*spatial_plans(base, group, machine)])
     combinations = islice(product(*options), MAX_SKETCHES)
     return Space([_sketch(base, plans) for plans in combinations])
 
@@ -60,7 +60,7 @@ def _sketch(base: Schedule, plans: Sequence[Plan]) -> Sketch:
     def feasible(values: Values) -> bool:
         return all(plan.feasible(values) for plan in plans)
 
-    name = "+".join(f"{plan.group.block}:{plan.name}" for plan in plans)  # type: ignore[attr-defined]
+    name = "+".join(f"{plan.group.block}:{plan.name}" for plan in plans)
     return PlannedSketch(name, tuple(choices), build, feasible, tuple(plans))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from autotune.choices import Choice
+from autotune.rules.group import Group
 from schedule import Schedule
 
 Values = Mapping[str, Any]
@@ -26,8 +27,14 @@ class Machine:
 class Plan(Protocol):
     """A rule applied to a group: `choices` are its open decisions, named `<block>.<what>`."""
 
-    name: str
-    choices: tuple[Choice, ...]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def group(self) -> Group: ...
+
+    @property
+    def choices(self) -> tuple[Choice, ...]: ...
 
     def default(self) -> dict[str, Any]:
         """Values that are good without tuning."""

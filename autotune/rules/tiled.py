@@ -92,6 +92,7 @@ class TiledPlan:
             rows = self._register_size(axis, budget)
             budget = max(1, budget // rows)
             values[self.key(axis.name)] = (1, 1, rows)
+        steps = 1
         if len(self.spatial) > 1:
             axis = self.spatial[-2]
             steps = self._task_steps(axis, values)
@@ -100,8 +101,7 @@ class TiledPlan:
             values[self.key(axis.name)] = (max(1, axis.extent),)
         values[self.key("order")] = "vector_outer"
         for operand in self.operands:
-            rows = values[self.key(self.spatial[-2].name)] if len(self.spatial) > 1 else (1,)
-            packed = operand in self.far and rows[0] >= MANY_STEPS
+            packed = operand in self.far and steps >= MANY_STEPS
             values[self.key(f"pack_{operand}")] = "task" if packed else "none"
         for pad in self.group.padding:
             values[self.key(f"pad_{pad}")] = "root"
@@ -192,7 +192,7 @@ class TiledPlan:
         return tuple([loop for _, loop in level] for level in levels)
 
     def _cache_operands(self, sch: Schedule, values: Values) -> list[tuple[str, str]]:
-        found = []
+        found: list[tuple[str, str]] = []
         for operand in self.operands:
             where = values.get(self.key(f"pack_{operand}"), "none")
             if where != "none":

@@ -20,7 +20,7 @@ from tensorir import Block, Buffer, Expr, Load, Stmt, map_exprs, replace, transf
 
 @primitive
 def cache_read(
-    state: State, block: BlockRef, buffer: str | int, scope: str = "local"
+    state: State, block: str, buffer: str | int, scope: str = "local"
 ) -> tuple[State, BlockRef]:
     """Make `block` read `buffer` through a copy in `scope`, and return the block that copies.
 

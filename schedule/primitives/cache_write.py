@@ -20,7 +20,7 @@ from tensorir import Block, Buffer, replace, replace_buffers
 
 @primitive
 def cache_write(
-    state: State, block: BlockRef, buffer: str | int = 0, scope: str = "local"
+    state: State, block: str, buffer: str | int = 0, scope: str = "local"
 ) -> tuple[State, BlockRef]:
     """Make `block` write `buffer` through a copy in `scope`, and return the block that copies back.
 

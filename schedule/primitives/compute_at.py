@@ -15,12 +15,12 @@ from schedule.placement import (
     touched_region,
 )
 from schedule.primitive import primitive
-from schedule.state import BlockRef, LoopRef, State, nest
+from schedule.state import State, nest
 from tensorir import Block, Buffer, For, Store, Var
 
 
 @primitive
-def compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[State, None]:
+def compute_at(state: State, block: str, loop: str) -> tuple[State, None]:
     """Move a producer into `loop`: each iteration computes the part of the buffer that its
     consumers read there, no more.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedule.analysis import is_output, plain_store, readers, writers
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.state import BlockRef, State, replace_func
+from schedule.state import State, replace_func
 from tensorir import (
     Block,
     Expr,
@@ -22,7 +22,7 @@ from tensorir import (
 
 
 @primitive
-def compute_inline(state: State, block: BlockRef) -> tuple[State, None]:
+def compute_inline(state: State, block: str) -> tuple[State, None]:
     """Replace every read of the stage by its expression, and remove the stage.
 
     rewrite:  compute_inline("B")

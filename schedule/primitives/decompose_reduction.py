@@ -5,12 +5,12 @@ from __future__ import annotations
 from schedule.analysis import accesses, feeds, reduction_loops
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.state import BlockRef, LoopRef, State, extents, fresh
+from schedule.state import BlockRef, State, extents, fresh
 from tensorir import Block, IterKind, blocks, determines, seq, split_init
 
 
 @primitive
-def decompose_reduction(state: State, block: BlockRef, loop: LoopRef) -> tuple[State, BlockRef]:
+def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, BlockRef]:
     """Move the init of a reduction into a block `<block>_init` directly before `loop`.
 
     Lowering does this by itself at the outermost loop of the reduction; the primitive is for

@@ -11,7 +11,7 @@ from tensorir import Expr, For, IterKind, Var
 
 
 @primitive
-def fuse(state: State, *loops: LoopRef) -> tuple[State, LoopRef]:
+def fuse(state: State, *loops: str) -> tuple[State, LoopRef]:
     """Fuse `loops`, given outermost first, into one loop over all their iterations.
 
     rewrite:  fuse("i", "j")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from schedule.dependence import carried_dependence
 from schedule.loop_kind import not_inside, set_kind
 from schedule.primitive import primitive
-from schedule.state import LoopRef, State
+from schedule.state import State
 from tensorir import ForKind
 
 
 @primitive
-def parallel(state: State, loop: LoopRef) -> tuple[State, None]:
+def parallel(state: State, loop: str) -> tuple[State, None]:
     """Run the iterations of `loop` on several threads (OpenMP in C).
 
     rewrite:  parallel("i")

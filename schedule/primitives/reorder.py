@@ -6,12 +6,12 @@ from schedule.analysis import blocks_below
 from schedule.dependence import shared_conflict
 from schedule.errors import Illegal, require
 from schedule.primitive import primitive
-from schedule.state import LoopRef, State, chain_below, nest
+from schedule.state import State, chain_below, nest
 from tensorir import For
 
 
 @primitive
-def reorder(state: State, *loops: LoopRef) -> tuple[State, None]:
+def reorder(state: State, *loops: str) -> tuple[State, None]:
     """Put `loops` in the given order, outermost first, into the places they occupy now.
 
     Loops of the nest that are not named keep their places.

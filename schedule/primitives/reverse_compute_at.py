@@ -24,7 +24,7 @@ from schedule.placement import (
     touched_region,
 )
 from schedule.primitive import primitive
-from schedule.state import BlockRef, LoopRef, State, extents, loops_below, nest
+from schedule.state import State, extents, loops_below, nest
 from tensorir import (
     Block,
     Buffer,
@@ -38,7 +38,7 @@ from tensorir import (
 
 
 @primitive
-def reverse_compute_at(state: State, block: BlockRef, loop: LoopRef) -> tuple[State, None]:
+def reverse_compute_at(state: State, block: str, loop: str) -> tuple[State, None]:
     """Move a consumer into `loop`: each iteration consumes what was computed in it.
 
     rewrite:  reverse_compute_at("C", "i")

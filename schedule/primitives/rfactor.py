@@ -10,7 +10,7 @@ from schedule.errors import require
 from schedule.placement import names_in
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
-from schedule.state import BlockRef, LoopRef, State, add_buffers, fresh, nest
+from schedule.state import BlockRef, State, add_buffers, fresh, nest
 from tensorir import (
     BinOp,
     Block,
@@ -38,7 +38,7 @@ ASSOCIATIVE = ("+", "*", "min", "max", "and", "or")
 
 @primitive
 def rfactor(
-    state: State, block: BlockRef, loop: LoopRef, factor_axis: int = -1
+    state: State, block: str, loop: str, factor_axis: int = -1
 ) -> tuple[State, BlockRef]:
     """Compute partial reductions, one for each iteration of `loop`, then reduce those.
 

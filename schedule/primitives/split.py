@@ -14,7 +14,7 @@ from tensorir import Expr, ExprLike, For, Seq, Var, const, int_value
 
 @primitive
 def split(
-    state: State, loop: LoopRef, factors: Sequence[int | None]
+    state: State, loop: str, factors: Sequence[int | None]
 ) -> tuple[State, tuple[LoopRef, ...]]:
     """Split `loop` into len(factors) nested loops, outermost first.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from schedule.errors import require
 from schedule.loop_kind import set_kind
 from schedule.primitive import primitive
-from schedule.state import LoopRef, State
+from schedule.state import State
 from tensorir import ForKind
 
 
 @primitive
-def unroll(state: State, loop: LoopRef) -> tuple[State, None]:
+def unroll(state: State, loop: str) -> tuple[State, None]:
     """Write out the iterations of `loop` one after the other.
 
     A nest that would become too large is left to the C compiler with a pragma.

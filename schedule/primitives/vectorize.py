@@ -6,12 +6,12 @@ from schedule.dependence import carried_dependence
 from schedule.errors import require
 from schedule.loop_kind import not_inside, set_kind
 from schedule.primitive import primitive
-from schedule.state import LoopRef, State, loops_below
+from schedule.state import State, loops_below
 from tensorir import ForKind
 
 
 @primitive
-def vectorize(state: State, loop: LoopRef) -> tuple[State, None]:
+def vectorize(state: State, loop: str) -> tuple[State, None]:
     """Run the iterations of `loop` as vector lanes.
 
     Lowering cuts the loop into vectors of the target's width; what does not fill one becomes
