@@ -126,7 +126,7 @@ def start_session(
     resolved = resolve(target)
     machine = machine_of(resolved)
     facts = this_machine()
-    space = make_space(func, machine)
+    space = make_space(func, machine, bitwise=numerics == "bitwise")
     model = make_cost_model(cost_model, seed)
     bits = resolved.vector_bits or 128
     l1, l2, l3 = (facts.caches.get(name, size) for name, size in DEFAULT_CACHES.items())

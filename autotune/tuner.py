@@ -15,7 +15,6 @@ from statistics import median
 
 from autotune.database import Database
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
-from autotune.oracle import make_oracle
 from autotune.progress import Progress, Task, make_progress
 from autotune.records import Record
 from autotune.result import TuneResult
@@ -77,7 +76,8 @@ def tune(
     try:
         session = start_session(func, target, db, seed, numerics, cost_model, settings, sizes)
         stored = session.stored_best()
-        if stored is not None and session.trials >= trials:
+        raced = stored is not None and stored.is_final  # a run can be killed before its race
+        if stored is not None and raced and session.trials >= trials:
             return _result(session, stored, measured=0, seconds=0.0)
         begun, before = time.perf_counter(), session.trials
         _search(session, propose, trials, sizes, make_progress(progress), time_limit)
@@ -109,12 +109,10 @@ def _search(
     Where there is a time limit, one batch is measured at least.
     """
     deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
-    oracle = make_oracle(session.func, session.settings.seed, sizes)
     measurer = Measurer(
         session.func,
         str(session.target),
         session.settings,
-        reference=oracle,
         sizes=sizes,
         report=show.message,
     )

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from autotune.errors import MeasureError
 from autotune.measure.builders import BuilderPool
 from autotune.measure.lock import Report, machine_lock
+from autotune.measure.oracle import make_oracle
 from autotune.measure.process import Reply, WorkerProcess
 from autotune.measure.reference import Reference
 from autotune.measure.settings import MeasureResult, MeasureSettings
@@ -96,8 +97,6 @@ class Measurer:
     def reference(self) -> Reference:
         """Inputs and expected results; made at the first use."""
         if self._reference is None:
-            from autotune.oracle import make_oracle
-
             self._reference = make_oracle(self.func, self.settings.seed, self._sizes)
         return self._reference
 

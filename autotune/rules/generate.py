@@ -17,8 +17,13 @@ from autotune.space import Candidate, Sketch, Space
 from schedule import Schedule
 from tensorir import PrimFunc, Target
 
-RULES: tuple[Callable[[Schedule, Group, Machine], Sequence[Plan]], ...] = (tiled_plans, rows_plans)
+Rule = Callable[[Schedule, Group, Machine], Sequence[Plan]]
+
+RULES: tuple[Rule, ...] = (tiled_plans, rows_plans)
 """Rules for reductions, preferred first; blocks that none of them takes get spatial_plans."""
+
+REASSOCIATING: tuple[Rule, ...] = (rows_plans,)
+"""Those that change the order of a sum whatever their choices."""
 
 MAX_SKETCHES = 16
 
@@ -36,13 +41,17 @@ def machine_of(target: Target) -> Machine:
     )
 
 
-def make_space(func: PrimFunc, machine: Machine) -> Space:
-    """The sketches of a function; the first is the one that the default schedule comes from."""
+def make_space(func: PrimFunc, machine: Machine, bitwise: bool = False) -> Space:
+    """The sketches of a function; the first is the one that the default schedule comes from.
+
+    `bitwise` leaves out the rules that cannot keep the order of sums.
+    """
+    rules = [rule for rule in RULES if not (bitwise and rule in REASSOCIATING)]
     base = Schedule(func)
     inline_stages(base)
     options: list[Sequence[Plan]] = []
     for group in find_groups(base):
-        plans: list[Plan] = [plan for rule in RULES for plan in rule(base, group, machine)]
+        plans: list[Plan] = [plan for rule in rules for plan in rule(base, group, machine)]
         options.append(plans or [*spatial_plans(base, group, machine)])
     combinations = islice(product(*options), MAX_SKETCHES)
     return Space([_sketch(base, plans) for plans in combinations])

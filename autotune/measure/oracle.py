@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from autotune.measure import Reference, draw_inputs, make_reference
+from autotune.measure.reference import Reference, draw_inputs, make_reference
 from tensorir import PrimFunc, reference_with_tolerance
 
 

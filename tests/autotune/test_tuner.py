@@ -1,0 +1,146 @@
+"""tune: what it stores, what it takes from the database, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune import Database, MeasureSettings, tune
+from autotune.rules import default_candidate
+from autotune.session import candidate_of, start_session
+from tensorir import TensorIRError, te
+
+FAST = MeasureSettings(min_ms=0.2, repeats=2)
+
+
+def matmul(m: int = 16, n: int = 24, k: int = 8, name: str = "matmul"):
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
+    r = te.reduce_axis(k, name="k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    return te.create_prim_func([a, b, c], name=name)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A database with ten trials, and the result that they gave."""
+    path = tmp_path_factory.mktemp("tuning") / "tuning.db"
+    return path, tune(matmul(), trials=10, database=path, settings=FAST, progress=False)
+
+
+def test_the_result_computes_the_function(tuned):
+    _, result = tuned
+    rng = np.random.default_rng(0)
+    a = rng.integers(-4, 5, (16, 8)).astype("float32")
+    b = rng.integers(-4, 5, (8, 24)).astype("float32")
+    np.testing.assert_array_equal(result.build()(a, b), a @ b)
+    assert result.measured == result.trials == 10 and not result.from_database
+    assert result.record.verdict.checked and result.record.is_final
+    assert result.work == 2 * 16 * 24 * 8
+    assert str(result.schedule.func) == str(result.build().func)
+
+
+def test_a_second_run_measures_nothing(tuned):
+    path, first = tuned
+    again = tune(matmul(), trials=10, database=path, progress=False)
+    assert again.from_database and again.record == first.record
+
+
+def test_the_name_of_the_function_does_not_matter(tuned):
+    path, _ = tuned
+    assert tune(matmul(name="other"), trials=10, database=path, progress=False).from_database
+
+
+def test_more_trials_continue(tuned, tmp_path):
+    path, first = tuned
+    copy = tmp_path / "copy.db"
+    with Database(path) as source, Database(copy) as target:
+        target.add_many(source.records())
+    more = tune(matmul(), trials=14, database=copy, settings=FAST, progress=False)
+    assert (more.trials, more.measured) == (14, 4)
+    with Database(copy) as db:
+        trials = [r for r in db.records() if not r.is_final]
+    assert len({tuple(map(str, r.decisions)) for r in trials}) == 14
+
+
+def test_a_run_killed_before_its_race_races(tuned, tmp_path):
+    path, _ = tuned
+    copy = tmp_path / "copy.db"
+    with Database(path) as source, Database(copy) as target:
+        target.add_many(r for r in source.records() if not r.is_final)
+    result = tune(matmul(), trials=10, database=copy, settings=FAST, progress=False)
+    assert result.measured == 0 and result.record.is_final
+
+
+def test_the_default_schedule_is_the_first_trial_and_in_the_race(tuned):
+    path, _ = tuned
+    with Database(path) as db:
+        session = start_session(matmul(), "c", db, 0, "reassociated", "auto", FAST, None)
+        records, stored = db.records(), session.stored_best()
+    default = default_candidate(session.space)
+    assert candidate_of(next(r for r in records if r.trial == 0)) == default
+    assert default in [candidate_of(r) for r in records if r.is_final]
+    best = min(r.median for r in records if r.is_final)
+    assert stored.median == best
+
+
+def test_equal_times_give_an_equal_search(tuned, tmp_path):
+    """What the search proposes next depends on seed and records alone."""
+    path, _ = tuned
+    import random
+
+    from autotune.search import search_named
+
+    proposals = []
+    for _ in range(2):
+        with Database(path) as db:
+            session = start_session(matmul(), "c", db, 0, "reassociated", "auto", FAST, None)
+            rng = random.Random(f"0:{session.trials}")
+            batch = search_named("evolutionary")(session.space, session.state, 6, rng)
+        proposals.append([c.key for c in batch])
+    assert proposals[0] == proposals[1] and len(proposals[0]) == 6
+
+
+def test_bitwise_search_keeps_the_order_of_sums(tmp_path):
+    x, w = te.placeholder((2, 64), name="x"), te.placeholder((3, 64), name="w")
+    r = te.reduce_axis(64, name="k")
+    y = te.compute((2, 3), lambda i, j: te.sum(x[i, r] * w[j, r], axis=r), name="y")
+    func = te.create_prim_func([x, w, y], name="rows")
+    for program in (func, matmul()):
+        result = tune(
+            program, trials=3, database=None, numerics="bitwise", settings=FAST, progress=False
+        )
+        assert result.record.numerics == result.schedule.numerics == "bitwise"
+
+
+def test_a_space_that_is_used_up_ends_the_search(tmp_path):
+    a = te.placeholder((64,), name="A")
+    b = te.compute((64,), lambda i: a[i] * 2.0, name="B")
+    func = te.create_prim_func([a, b], name="twice")
+    result = tune(func, trials=500, database=None, settings=FAST, progress=False)
+    assert 2 <= result.trials < 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"trials": 0}, "trials must be at least 1"),
+        ({"numerics": "exact"}, "neither 'bitwise' nor 'reassociated'"),
+        ({"strategy": "luck"}, "luck"),
+        ({"cost_model": "crystal"}, "crystal"),
+        ({"target": "fpga"}, "fpga"),
+    ],
+)
+def test_refuses(arguments, message):
+    with pytest.raises(TensorIRError, match=message):
+        tune(matmul(), database=None, progress=False, **arguments)
+
+
+def test_symbolic_sizes_need_values():
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
+    func = te.create_prim_func([a, b], name="symbolic")
+    with pytest.raises(TensorIRError, match="symbolic size 'n'"):
+        tune(func, trials=2, database=None, progress=False)
+    result = tune(func, trials=2, database=None, sizes={"n": 100}, settings=FAST, progress=False)
+    np.testing.assert_array_equal(result.build()(np.zeros(7, "float32")), np.ones(7))
