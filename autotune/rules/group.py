@@ -150,6 +150,9 @@ def _epilogue(sch: Schedule, name: str) -> str | None:
     user = sch.state.block(users[0])
     if user.is_reduction or output_store(user) is None:
         return None
+    order = sch.get_blocks()
+    if any(order.index(other) > order.index(name) for other in sch.get_producers(users[0])):
+        return None  # what else it reads is not there yet
     spatial = {it.var for it in user.iters}
     reads = [n for n in body_loads(user) if n.buffer is store.buffer]
     plain = all(all(i in spatial or int_value(i) == 0 for i in n.indices) for n in reads)

@@ -60,6 +60,20 @@ def softmax(n: int, m: int) -> PrimFunc:
     return te.create_prim_func([a, out], name="softmax")
 
 
+def attention(n: int, m: int, d: int) -> PrimFunc:
+    """The last stage divides a product by sums that are computed after it."""
+    q, k, v = (te.placeholder((s, d), name=x) for s, x in ((n, "Q"), (m, "K"), (m, "V")))
+    r = te.reduce_axis(d, name="r")
+    s, t, u = (te.reduce_axis(m, name=x) for x in ("s", "t", "u"))
+    score = te.compute((n, m), lambda i, j: te.sum(q[i, r] * k[j, r], axis=r), name="score")
+    top = te.compute((n,), lambda i: te.max(score[i, s], axis=s), name="top")
+    e = te.compute((n, m), lambda i, j: te.exp(score[i, j] - top[i]), name="e")
+    total = te.compute((n,), lambda i: te.sum(e[i, t], axis=t), name="total")
+    mix = te.compute((n, d), lambda i, j: te.sum(e[i, u] * v[u, j], axis=u), name="mix")
+    out = te.compute((n, d), lambda i, j: mix[i, j] / total[i], name="out")
+    return te.create_prim_func([q, k, v, out], name="attention")
+
+
 def argmax(n: int, m: int) -> PrimFunc:
     a = te.placeholder((n, m), name="A")
     k = te.reduce_axis(m, name="k")
@@ -100,6 +114,7 @@ CASES = {
     "conv_1_1_1_8": conv(1, 1, 1, 8),
     "softmax_5_17": softmax(5, 17),
     "argmax_3_8": argmax(3, 8),
+    "attention_5_12_8": attention(5, 12, 8),
     "chain_9_11": chain(9, 11),
     "total_100": total(100),
     "total_1": total(1),
