@@ -117,7 +117,7 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
     if extent < 2 * lanes:
         return []
     sizes = (max(1, lanes // 2), lanes, 2 * lanes, 4 * lanes, 8 * lanes)
-    widths = tuple(w for w in sizes if w <= extent)
+    widths = tuple(w for w in sizes if w < extent)
     spatial = [size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL]
     choices: list[Choice] = [Categorical(f"{group.block}.width", widths)]
     if prod(spatial) > 1:
