@@ -8,11 +8,12 @@ DEV    := $(VENV)/.stamp-dev
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint clean compiler python
+.PHONY: help demo test fuzz bench lint clean compiler python
 
 help:
 	@echo "make demo    tune a kernel on this machine and compare it with the unscheduled program"
 	@echo "make test    run the tests"
+	@echo "make fuzz    random schedules against their meaning: SEED=, COUNT=, SECONDS=, SANITIZE=1"
 	@echo "make bench   run the benchmark suite"
 	@echo "make lint    run ruff and mypy"
 	@echo "make clean   remove the virtual environment and the caches of the tools"
@@ -23,6 +24,10 @@ demo: $(RUN) | compiler
 
 test: $(DEV) | compiler
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+fuzz: $(DEV) | compiler
+	@$(BIN)/python tests/fuzz/fuzz.py $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
+	  --seconds $(or $(SECONDS),$(if $(COUNT),0,180)) $(if $(SANITIZE),--sanitize) $(ARGS)
 
 bench: $(DEV) | compiler
 	@$(BIN)/python benchmarks/suite.py $(ARGS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from tensorir import Target
 
 def project_version() -> str:
     """The installed version; "unknown" in a tree that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # brings in email, 20 ms
+
     try:
         return version("tensorir")
     except PackageNotFoundError:

@@ -5,6 +5,7 @@ from backends.cache import ObjectCache, default_cache, object_key
 from backends.errors import BuildError
 from backends.inputs import random_arguments
 from backends.kernel import CompiledKernel
+from backends.register import intrinsic_runner, register_intrinsic
 from backends.signature import Param, Signature
 from backends.timer import Comparison, Timing, compare, interleave, measure
 
@@ -24,8 +25,10 @@ __all__ = [
     "default_cache",
     "have_compiler",
     "interleave",
+    "intrinsic_runner",
     "measure",
     "object_key",
     "random_arguments",
+    "register_intrinsic",
     "resolve",
 ]

@@ -22,6 +22,7 @@ from tensorir import (
     If,
     Let,
     Load,
+    Prefetch,
     PrimFunc,
     Seq,
     Stmt,
@@ -159,6 +160,9 @@ class CStyleEmitter(ExpressionEmitter):
     def stmt_alloc(self, s: Alloc) -> None:
         raise BuildError(f"{self.func.name}: cannot place buffer {s.buffer.name!r}")
 
+    def stmt_prefetch(self, s: Prefetch) -> None:
+        """Nothing, unless the language has it: a prefetch is a hint."""
+
     statements: ClassVar[dict[type, Callable[..., None]]] = {
         Seq: lambda self, s: self.stmt_seq(s),
         For: lambda self, s: self.stmt_for(s),
@@ -166,6 +170,7 @@ class CStyleEmitter(ExpressionEmitter):
         Let: lambda self, s: self.stmt_let(s),
         If: lambda self, s: self.stmt_if(s),
         Alloc: lambda self, s: self.stmt_alloc(s),
+        Prefetch: lambda self, s: self.stmt_prefetch(s),
     }
     loop_prefix: ClassVar[dict[ForKind, Callable[..., None]]] = {
         ForKind.SERIAL: lambda self, s: self.prefix_none(s),

@@ -17,7 +17,11 @@ from tensorir import (
     Stmt,
     Store,
     Var,
+    all_of,
+    child_stmts,
     loads,
+    map_iter,
+    replace,
     stmt_exprs,
     substitute,
     variables,
@@ -55,12 +59,49 @@ def _touches(*parts: Stmt | None) -> tuple[tuple[Buffer, tuple[Expr, ...], bool]
                 found.append((stmt.buffer, stmt.indices, True))
             for e in stmt_exprs(stmt):
                 found.extend((n.buffer, n.indices, False) for n in loads(e))
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
 
 
 def blocks_below(stmt: Stmt) -> list[Block]:
-    """All blocks in `stmt`, in program order."""
-    return [node for node in walk(stmt) if isinstance(node, Block)]
+    """The innermost blocks in `stmt`, in program order, as bound to the loops around them.
+
+    These are the blocks of the program, except for those that blockize has put into another one:
+    they appear with the variables of the outer one replaced.
+    """
+    return [block for block, _ in innermost(stmt)]
+
+
+def innermost(stmt: Stmt) -> list[tuple[Block, tuple[For, ...]]]:
+    """`blocks_below`, and the loops in `stmt` around each."""
+    found: list[tuple[Block, tuple[For, ...]]] = []
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(stmt, ())]
+    while stack:
+        node, loops = stack.pop()
+        if isinstance(node, Block):
+            found.extend((block, (*loops, *inner)) for block, inner in _leaves(node))
+            continue
+        inside = (*loops, node) if isinstance(node, For) else loops
+        stack.extend((child, inside) for child in reversed(child_stmts(node)))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _leaves(block: Block) -> tuple[tuple[Block, tuple[For, ...]], ...]:
+    below = [] if isinstance(block.body, Store) else innermost(block.body)
+    if not below:
+        return ((block, ()),)
+    values = {it.var: it.binding for it in block.iters}
+    return tuple(
+        (
+            replace(
+                leaf,
+                iters=tuple(map_iter(it, lambda e: substitute(e, values)) for it in leaf.iters),
+                predicate=all_of(block.predicate, substitute(leaf.predicate, values)),
+            ),
+            loops,
+        )
+        for leaf, loops in below
+    )
 
 
 def written(block: Block) -> tuple[Buffer, ...]:

@@ -10,14 +10,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from schedule.analysis import Access, accesses, blocks_below, feeds
+from schedule.analysis import Access, accesses, blocks_below, feeds, read, written
+from schedule.coverage import covered
 from schedule.errors import Illegal
 from schedule.state import State, extents, loops_below
-from tensorir import Analyzer, Block, Buffer, Digit, Expr, For, IterKind, Var, decompose, determines
+from tensorir import (
+    Analyzer,
+    Block,
+    Buffer,
+    Digit,
+    Expr,
+    For,
+    IterKind,
+    Var,
+    child_stmts,
+    const,
+    decompose,
+    determines,
+    int_value,
+    substitute,
+    variables,
+)
 
 
-def carried_dependence(state: State, loop: str) -> Illegal | None:
-    """Why iterations of `loop` may not run at once or in another order; None if they may."""
+def carried_dependence(state: State, loop: str, lanes: bool = False) -> Illegal | None:
+    """Why iterations of `loop` may not run at once or in another order; None if they may.
+
+    The iterations of a vectorized loop, its `lanes`, share even the memory of intermediates that
+    are used inside of it only: that is allocated around the loop.
+    """
     node = state.loop(loop)
     for block in blocks_below(node):
         if IterKind.REDUCE in feeds(block, node.var):
@@ -26,29 +47,54 @@ def carried_dependence(state: State, loop: str) -> Illegal | None:
                 f"loop {node.name!r} is a reduction of block {block.name!r}",
                 "rfactor it to make its iterations independent",
             )
-    return shared_conflict(state, node)
+    return shared_conflict(state, node, lanes)
 
 
-def shared_conflict(state: State, node: For) -> Illegal | None:
+def shared_conflict(state: State, node: For, lanes: bool = False) -> Illegal | None:
     """Why two iterations of a loop may touch one element, one of them writing; None if not.
 
     Updates of a reduction by its own block do not count: they commute.
     """
+    return conflict_within(state, node, node, lanes)
+
+
+def conflict_within(
+    state: State, node: For, outermost: For, lanes: bool = False
+) -> Illegal | None:
+    """shared_conflict for iterations of `node` that differ in the loops from `outermost` inwards,
+    and agree in those outside of it."""
     below = blocks_below(node)
-    outside = state.loops_outside(node.name)
-    analyzer = state.analyzer([*outside, *loops_below(node)])
-    inner = extents(loops_below(node))
+    outside = state.loops_outside(outermost.name)
+    varying = loops_below(outermost)
+    analyzer = state.analyzer([*outside, *varying])
+    inner = extents(varying)
     touched: dict[Buffer, list[Access]] = {}
     for block in below:
         for access in accesses(block):
             touched.setdefault(access.buffer, []).append(access)
     for buffer, found in touched.items():
-        if not any(a.is_write for a in found) or private(state, buffer, below):
+        if not any(a.is_write for a in found):
             continue
-        culprit = _conflict(found, node, inner, analyzer)
+        own = not lanes and private(state, buffer, below) and not piped(state, buffer, node)
+        if own and covered(state, buffer, node):
+            continue
+        culprit = conflict(found, node, inner, analyzer)
         if culprit is not None:
             return culprit
     return None
+
+
+def piped(state: State, buffer: Buffer, node: For) -> bool:
+    """Whether `node`, or a loop outside, is a pipeline that hands `buffer` from stage to stage.
+
+    What an iteration writes is then read in a later one.
+    """
+    for loop in (*state.loops_outside(node.name), node):
+        stages = child_stmts(loop.body) if "pipeline" in loop.annotations else ()
+        users = [s for s in stages if any(buffer in read(b) + written(b) for b in blocks_below(s))]
+        if len(users) > 1:
+            return True
+    return False
 
 
 def private(state: State, buffer: Buffer, below: Iterable[Block]) -> bool:
@@ -58,16 +104,20 @@ def private(state: State, buffer: Buffer, below: Iterable[Block]) -> bool:
     """
     if buffer in state.func.params:
         return False
+    below = list(below)
+    if any(carries(block, buffer) for block in below):
+        return False  # what one iteration makes is there for a later one
     names = {block.name for block in below}
-    for name in state.block_names():
-        if name not in names and any(a.buffer is buffer for a in accesses(state.block(name))):
+    for block in blocks_below(state.func.body):
+        if block.name not in names and any(a.buffer is buffer for a in accesses(block)):
             return False
     return True
 
 
-def _conflict(
+def conflict(
     found: list[Access], node: For, inner: Mapping[Var, Expr], analyzer: Analyzer
 ) -> Illegal | None:
+    """Why two iterations of `node` may touch one element in `found`, all accesses of a buffer."""
     writes = [a for a in found if a.is_write]
     for write in writes:
         if _is_reduction_update(write, node):
@@ -83,7 +133,9 @@ def _conflict(
         for other in found:
             if other.block is write.block and (other.is_write or _same_place(other, write)):
                 continue
-            if not _same_slice(write, other, node, inner, analyzer):
+            if _disjoint(write, other, inner, analyzer):
+                continue
+            if not same_slice(write, other, node, inner, analyzer):
                 return Illegal(
                     node.name,
                     f"an iteration of loop {node.name!r} may touch elements of "
@@ -91,6 +143,27 @@ def _conflict(
                     f"uses what block {write.block.name!r} writes",
                 )
     return None
+
+
+def carries(block: Block, buffer: Buffer) -> bool:
+    """Whether the block reads a buffer that it writes at another place: a step of a scan."""
+    found = [a for a in accesses(block) if a.buffer is buffer]
+    writes = [a for a in found if a.is_write]
+    return any(not _same_place(a, w) for w in writes for a in found if not a.is_write)
+
+
+def recurrent(block: Block) -> bool:
+    """Whether the instances of a block pass data to each other, other than in a reduction."""
+    return any(carries(block, buffer) for buffer in written(block))
+
+
+def _disjoint(a: Access, b: Access, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
+    """Whether two accesses never touch one element while the loops outside stay where they are."""
+    for left, right in zip(a.in_loops(), b.in_loops()):
+        if not (variables(left) | variables(right)) & inner.keys():
+            if int_value(analyzer.simplify(left - right)) not in (None, 0):
+                return True
+    return False
 
 
 def _is_reduction_update(write: Access, node: For) -> bool:
@@ -101,24 +174,34 @@ def _same_place(a: Access, b: Access) -> bool:
     return len(a.indices) == len(b.indices) and all(x is y for x, y in zip(a.indices, b.indices))
 
 
-def _same_slice(
+def same_slice(
     a: Access, b: Access, node: For, inner: Mapping[Var, Expr], analyzer: Analyzer
 ) -> bool:
     """Whether equal elements of the two accesses imply equal iterations of the loop."""
     shared: list[Digit] = []
     for left, right in zip(a.in_loops(), b.in_loops()):
+        if not _same_offset(left, right, inner, analyzer):
+            continue
         mine = _digits_at(left, node.var, inner, analyzer)
         theirs = _digits_at(right, node.var, inner, analyzer)
         shared.extend(d for d in mine if d in theirs)
     return _cover(shared, node)
 
 
+def _same_offset(a: Expr, b: Expr, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
+    """Whether two sums of digits of `inner` have the same rest, which loops outside may shift."""
+    start: dict[Var, Expr] = {var: const(0) for var in inner}
+    return analyzer.simplify(substitute(a, start) - substitute(b, start)) is const(0)
+
+
 def _digits_at(e: Expr, var: Var, inner: Mapping[Var, Expr], analyzer: Analyzer) -> list[Digit]:
     """The digits of `var` that can be read off `e`: nothing else overlaps their position."""
     parts = decompose(e, inner, analyzer)
-    if parts is None or parts[1] != 0:
+    if parts is None:
         return []
     digits = parts[0]
+    if any(d.scale < 0 for d in digits):  # what is below a digit could borrow from it
+        return []
     found = []
     for digit in digits:
         if digit.var is not var:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Union
 
 from tensorir import TensorIRError, format_func
 
@@ -11,15 +12,23 @@ if TYPE_CHECKING:
     from schedule.trace import Trace
 
 
+Hint = Union[str, Callable[[], str], None]
+"""What to do instead; a function where finding that out takes time, called if somebody reads it."""
+
+
 class Illegal(Exception):
     """Raised by `require` inside a primitive; the Schedule turns it into a ScheduleError."""
 
-    def __init__(self, where: str, reason: str, hint: str | None = None) -> None:
+    def __init__(self, where: str, reason: str, hint: Hint = None) -> None:
         super().__init__(where, reason, hint)
         self.where, self.reason, self.hint = where, reason, hint
 
 
-def require(condition: bool, where: str, reason: str, hint: str | None = None) -> None:
+def hint_text(hint: Hint) -> str | None:
+    return hint() if callable(hint) else hint
+
+
+def require(condition: bool, where: str, reason: str, hint: Hint = None) -> None:
     """Refuse unless `condition`: `where` is the loop or block at fault, `reason` what is wrong."""
     if not condition:
         raise Illegal(where, reason, hint)
@@ -37,13 +46,23 @@ class ScheduleError(TensorIRError):
         call: str,
         where: str,
         reason: str,
-        hint: str | None,
+        hint: Hint,
         state: "State | None",
         trace: "Trace | None",
     ) -> None:
-        super().__init__(call, where, reason, hint)
-        self.call, self.where, self.reason, self.hint = call, where, reason, hint
+        super().__init__(call, where, reason)
+        self.call, self.where, self.reason, self._hint = call, where, reason, hint
         self.state, self.trace = state, trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = (self.call, self.where, self.reason, self.hint, self.state, self.trace)
+        return ScheduleError, parts
+
+    @property
+    def hint(self) -> str | None:
+        """What to do instead, where there is something to say."""
+        self._hint = hint_text(self._hint)
+        return self._hint
 
     @property
     def headline(self) -> str:

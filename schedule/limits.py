@@ -11,9 +11,20 @@ from collections.abc import Sequence
 
 from schedule.analysis import Access
 from schedule.errors import require
-from schedule.placement import beyond_extents
+from schedule.placement import beyond_extents, touched_region
 from schedule.state import State, loops_below
-from tensorir import BinOp, Expr, For, Var, binary, const, int_value, substitute, variables
+from tensorir import (
+    BinOp,
+    Expr,
+    For,
+    Interval,
+    Var,
+    binary,
+    const,
+    int_value,
+    substitute,
+    variables,
+)
 
 
 def limits_of(state: State, write: Access, target: For, indices: Sequence[Expr]) -> list[Expr]:
@@ -37,6 +48,37 @@ def limits_of(state: State, write: Access, target: For, indices: Sequence[Expr])
         assert limit is not None
         found.append(limit)
     return found
+
+
+def limits_of_all(
+    state: State,
+    writes: Sequence[Access],
+    region: Sequence[Interval],
+    target: For,
+    indices: Sequence[Expr],
+) -> list[Expr]:
+    """Conditions under which an element of `region` was written by one of `writes`.
+
+    Refuses writes of which none writes all that the others do.
+    """
+    whole = [w for w in writes if _covers(touched_region(state, target, [w], ""), region)]
+    if any([not beyond_extents(state, w.block) for w in whole]):
+        return []
+    limits = [limits_of(state, write, target, indices) for write in writes]
+    alike = all([len(x) == len(limits[0]) and not set(x) ^ set(limits[0]) for x in limits])
+    first, last = writes[0], writes[-1]
+    require(
+        len(writes) == 1 or (alike and len(whole) == len(writes)),
+        target.name,
+        f"blocks {first.block.name!r} and {last.block.name!r} write different parts of "
+        f"{first.buffer.name!r} in loop {target.name!r}",
+    )
+    return limits[0]
+
+
+def _covers(part: Sequence[Interval], region: Sequence[Interval]) -> bool:
+    pairs = zip(part, region)
+    return all([p.low is r.low and p.extent is r.extent for p, r in pairs])
 
 
 def _eliminate(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from schedule.analysis import blocks_below, innermost
 from tensorir import (
     Analyzer,
     BinOp,
     Block,
-    Expr,
+    Call,
     For,
+    ForKind,
     IterKind,
+    Let,
     PrimFunc,
-    Stmt,
     Store,
     blocks,
-    child_stmts,
     decompose,
     dtype,
+    loads,
+    stmt_exprs,
+    variables,
+    walk,
+    walk_exprs,
 )
 
 EXACT_ANY_ORDER = ("min", "max", "and", "or")
@@ -28,33 +34,59 @@ def numerics_class(func: PrimFunc, definition: PrimFunc) -> str:
     Reductions by min, max, and, or, and those of integers, give equal bits in any order.
     """
     original = {b.name: b for b in blocks(definition.body)}
-    for block, loops in _with_loops(func.body, ()):
+    for block, loops in innermost(func.body):
         if not _order_matters(block):
             continue
         known = original.get(block.name)
-        same = known is not None and _terms(known) == _terms(block)
-        if not same or not _in_order(block, loops):
+        same = known is not None and _same_terms(known, block)
+        if known is None or not same or not _in_order(block, loops):
+            return "reassociated"
+        if _starts(func, block) != _starts(definition, known) or _in_intrinsic(block, loops):
             return "reassociated"
     return "bitwise"
 
 
-def _with_loops(stmt: Stmt, loops: tuple[For, ...]) -> list[tuple[Block, tuple[For, ...]]]:
-    if isinstance(stmt, Block):
-        return [(stmt, loops)]
-    inside = (*loops, stmt) if isinstance(stmt, For) else loops
-    return [pair for child in child_stmts(stmt) for pair in _with_loops(child, inside)]
-
-
 def _order_matters(block: Block) -> bool:
-    if not block.is_reduction or not isinstance(block.body, Store):
+    """Whether a float is computed from what the reduction has so far, other than by selecting."""
+    if not block.is_reduction:
         return False
-    value = block.body.value
-    exact = isinstance(value, BinOp) and value.op in EXACT_ANY_ORDER
-    return dtype.is_float(block.body.buffer.dtype) and not exact
+    made = {s.buffer for s in walk(block.body) if isinstance(s, Store)}
+    lets = {s.var for s in walk(block.body) if isinstance(s, Let)}
+    for stmt in walk(block.body):
+        for e in stmt_exprs(stmt):
+            for node in walk_exprs(e):
+                rounds = isinstance(node, Call) or (
+                    isinstance(node, BinOp) and node.op not in EXACT_ANY_ORDER
+                )
+                if not rounds or not dtype.is_float(dtype.element(node.dtype)):
+                    continue
+                if lets & variables(node) or any([n.buffer in made for n in loads(node)]):
+                    return True
+    return False
 
 
-def _terms(block: Block) -> list[tuple[str, Expr]]:
-    return [(it.var.name, it.extent) for it in block.iters if it.kind is IterKind.REDUCE]
+def _same_terms(a: Block, b: Block) -> bool:
+    """Whether two blocks reduce over variables of the same names and extents."""
+    mine, theirs = ([it for it in x.iters if it.kind is IterKind.REDUCE] for x in (a, b))
+    pairs = zip(mine, theirs)
+    alike = all([x.var is y.var and x.extent is y.extent for x, y in pairs])
+    return len(mine) == len(theirs) and alike
+
+
+def _in_intrinsic(block: Block, loops: tuple[For, ...]) -> bool:
+    """Whether terms are added by a tensor intrinsic, in an order that is its own."""
+    used = [it.binding for it in block.iters if it.kind is IterKind.REDUCE]
+    mine = {f.var for f in loops if {"tensorize", "tensorized_by"} & set(f.annotations)}
+    return any(mine & variables(binding) for binding in used)
+
+
+def _starts(func: PrimFunc, block: Block) -> set[int]:
+    """The values that a reduction starts from, wherever they are stored; interned, so by id."""
+    if isinstance(block.init, Store):
+        return {id(block.init.value)}
+    buffers = {s.buffer for s in walk(block.body) if isinstance(s, Store)}
+    others = [s for b in blocks_below(func.body) if b.name != block.name for s in walk(b.body)]
+    return {id(s.value) for s in others if isinstance(s, Store) and s.buffer in buffers}
 
 
 def _in_order(block: Block, loops: tuple[For, ...]) -> bool:
@@ -63,6 +95,9 @@ def _in_order(block: Block, loops: tuple[For, ...]) -> bool:
     That is so when, from the outermost loop inwards, the digits that they stand for get less
     significant: earlier variables first, larger scales first.
     """
+    shared = {loop.var for loop in loops if loop.kind is ForKind.THREAD}
+    if any([it.kind is IterKind.REDUCE and shared & variables(it.binding) for it in block.iters]):
+        return False  # each thread has some of the terms
     ranges = {loop.var: loop.extent for loop in loops}
     analyzer = Analyzer(ranges)
     places: dict[str, list[tuple[int, int]]] = {}

@@ -20,6 +20,7 @@ from tensorir import (
     Seq,
     Stmt,
     Var,
+    all_of,
     binary,
     conjuncts,
     const,
@@ -38,16 +39,21 @@ def touched_region(state: State, loop: For, found: Sequence[Access], where: str)
 
     One interval per dimension, in terms of `loop` and the loops outside.
     """
-    inner = extents(loops_below(loop.body))
+    below = loops_below(loop.body)
+    inner = extents(below)
     outside = [*state.loops_outside(loop.name), loop]
-    analyzer = state.analyzer([*outside, *loops_below(loop.body)])
+    fixed = all([each.const_extent is not None for each in (*outside, *below)])
+    analyzer = state.analyzer([*outside, *below] if fixed else outside)
     region: list[Interval] | None = None
     for access in found:
         mine: list[Interval] = []
+        known = analyzer
+        if not fixed:  # that loops beside this block have iterations is not known
+            known = state.analyzer(state.loops_around(access.block.name))
         for dim, index in enumerate(access.in_loops()):
             size = access.buffer.shape[dim]
-            part = relax(index, inner, analyzer) or Interval(const(0), size)
-            mine.append(intersect_with(part, size, analyzer))
+            part = relax(index, inner, known) or Interval(const(0), size)
+            mine.append(intersect_with(part, size, known))
         if region is None:
             region = mine
             continue
@@ -62,10 +68,12 @@ def touched_region(state: State, loop: For, found: Sequence[Access], where: str)
 
 def beyond_extents(state: State, block: Block) -> list[Expr]:
     """The parts of a block's predicate that say more than that its variables are in range."""
-    within = state.analyzer(state.loops_around(block.name))
-    for it in block.iters:
-        within = within.assuming(binary("<", it.binding, it.extent))
-    return [part for part in conjuncts(block.predicate) if not within.prove(part)]
+    parts = conjuncts(block.predicate)
+    if not parts:
+        return []
+    in_range = all_of(*(binary("<", it.binding, it.extent) for it in block.iters))
+    within = state.analyzer(state.loops_around(block.name)).assuming(in_range)
+    return [part for part in parts if not within.prove(part)]
 
 
 def own_predicate(state: State, block: Block) -> list[Expr]:

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from schedule.errors import Illegal, ScheduleError
+from schedule.index_map import index_map_text
+from schedule.nested import require_flat
 from schedule.state import BlockRef, LoopRef, State
+from schedule.threads import thread_conflict
 from schedule.trace import Instruction, format_args
 
 if TYPE_CHECKING:
@@ -31,6 +34,20 @@ def primitive(
     """Register a primitive under its own name."""
     REGISTRY[fn.__name__] = fn
     return fn
+
+
+DRAWS: dict[str, Callable[..., Any]] = {}
+"""What draws the `decision` of a primitive where the caller gives none, by the primitive's name."""
+
+
+def draws(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register `(state, generator, args without decision) -> decision` for the primitive `fn`."""
+
+    def register(draw: Callable[..., Any]) -> Callable[..., Any]:
+        DRAWS[fn.__name__] = draw
+        return draw
+
+    return register
 
 
 @functools.cache
@@ -55,7 +72,8 @@ def bind(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, 
 
 
 def literal(value: Any) -> Any:
-    """`value` as JSON-able data: names of loops, blocks, tensors and buffers; NumPy integers."""
+    """`value` as JSON-able data: names of loops, blocks, tensors and buffers; NumPy integers;
+    a function becomes the text of an index map."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
@@ -64,6 +82,8 @@ def literal(value: Any) -> Any:
         return {str(k): literal(v) for k, v in value.items()}
     if hasattr(value, "item"):
         return value.item()
+    if inspect.isfunction(value):
+        return index_map_text(value)
     name = getattr(value, "name", None)
     if isinstance(name, str):
         return name
@@ -71,7 +91,20 @@ def literal(value: Any) -> Any:
 
 
 def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
-    """Apply the primitive `name` to `state`; raises Illegal when it is refused."""
+    """Apply the primitive `name` to `state`; raises Illegal when it is refused.
+
+    Whatever the primitive, the result keeps to the rules of threads, and nested blocks are for
+    those only that see inside.
+    """
+    require_flat(state, name)
+    after, outputs = _apply(state, name, args)
+    refusal = None if after is state else thread_conflict(after)
+    if refusal is not None:
+        raise refusal
+    return after, outputs
+
+
+def _apply(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     signature = _parameters(name)
     positional: list[Any] = []
     for key, parameter in signature.parameters.items():
@@ -97,6 +130,10 @@ def method(
     def call(self: "Schedule", *args: P.args, **kwargs: P.kwargs) -> R:
         values = bind(name, args, kwargs)
         try:
+            if name in DRAWS and values.get("decision") is None:
+                given = {key: value for key, value in values.items() if key != "decision"}
+                decision = DRAWS[name](self.state, self.generator, **given)
+                values["decision"] = literal(decision)
             state, outputs = run(self.state, name, values)
         except Illegal as refusal:
             text = f"{name}({format_args(values)})"

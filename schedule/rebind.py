@@ -25,7 +25,12 @@ def rebind(stmt: Stmt, values: Mapping[Var, Expr], guard: Expr | None, analyzer:
     """`stmt` with loop variables replaced in the bindings of its blocks, simplified.
 
     `guard`, where given, is added to the predicate of each block. Bodies are not touched.
+    `analyzer` knows the loops around; those below are added on the way down and not before: that
+    one of them runs, which may follow from its range, is true for its own blocks only.
     """
+    if isinstance(stmt, For) and not analyzer.binds(stmt.var, stmt.extent):
+        analyzer = analyzer.copy()
+        analyzer.bind(stmt.var, stmt.extent)
     if not isinstance(stmt, Block):
         return map_children(stmt, lambda child: rebind(child, values, guard, analyzer))
     iters = tuple(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import random
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from schedule import primitives as p
 from schedule.analysis import consumers, producers
 from schedule.errors import Illegal, ScheduleError
+from schedule.moves import Explanation, Move, explain, legal_moves
 from schedule.numerics import numerics_class
-from schedule.primitive import REGISTRY, bind, method, run
+from schedule.primitive import REGISTRY, bind, literal, method, run
 from schedule.state import BlockRef, LoopRef, State
 from schedule.trace import Instruction, Trace, output_names
 from tensorir import Block, PrimFunc, TensorIRError, format_func, walk
@@ -22,15 +25,18 @@ class Schedule:
 
     Every method named like a primitive checks its request and either applies it or raises
     ScheduleError, which leaves the schedule as it was. Loops and blocks are named by strings.
+    With `debug`, every step is also validated by running it on a small instance (validate.py).
+    `seed` is that of the generator from which the sample_* primitives draw their decisions.
     """
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, debug: bool = False, seed: int = 0) -> None:
         if not isinstance(func, PrimFunc):
             raise TensorIRError(
                 f"Schedule needs a PrimFunc, not {type(func).__name__}; "
                 "make one with te.create_prim_func([inputs..., outputs...])"
             )
-        self._definition = func
+        self._definition, self._debug = func, debug
+        self._generator: random.Random | int = seed
         self._history: tuple[tuple[State, Trace], ...] = ((State(func), Trace()),)
 
     split = method(p.split)
@@ -42,12 +48,36 @@ class Schedule:
     compute_inline = method(p.compute_inline)
     compute_at = method(p.compute_at)
     reverse_compute_at = method(p.reverse_compute_at)
+    reverse_compute_inline = method(p.reverse_compute_inline)
+    fuse_reduction_epilogue = method(p.fuse_reduction_epilogue)
+    tensorize = method(p.tensorize)
+    blockize = method(p.blockize)
     cache_read = method(p.cache_read)
     cache_write = method(p.cache_write)
     decompose_reduction = method(p.decompose_reduction)
     rfactor = method(p.rfactor)
+    reindex = method(p.reindex)
+    decompose_padding = method(p.decompose_padding)
+    pad_einsum = method(p.pad_einsum)
+    storage_align = method(p.storage_align)
+    transform_layout = method(p.transform_layout)
+    add_unit_loop = method(p.add_unit_loop)
+    partition = method(p.partition)
+    merge = method(p.merge)
+    annotate = method(p.annotate)
+    unannotate = method(p.unannotate)
+    bind = method(p.bind)
+    set_scope = method(p.set_scope)
+    sample_perfect_tile = method(p.sample_perfect_tile)
+    sample_categorical = method(p.sample_categorical)
+    sample_compute_location = method(p.sample_compute_location)
+    stream = method(p.stream)
+    prefetch = method(p.prefetch)
+    rolling_buffer = method(p.rolling_buffer)
+    pipeline = method(p.pipeline)
+    double_buffer = method(p.double_buffer)
 
-    def tile(self, x: LoopRef, y: LoopRef, x_factor: int, y_factor: int) -> tuple[LoopRef, ...]:
+    def tile(self, x: str, y: str, x_factor: int, y_factor: int) -> tuple[LoopRef, ...]:
         """Split two nested loops and put the inner halves inside; see schedule.library.tile."""
         from schedule.library import tile
 
@@ -78,14 +108,32 @@ class Schedule:
         """ "bitwise" if only independent work was reordered, "reassociated" if a sum was."""
         return numerics_class(self.func, self._definition)
 
+    @property
+    def generator(self) -> random.Random:
+        """What the sample_* primitives draw with; seeded when the schedule was made."""
+        if isinstance(self._generator, int):  # made when first used: most schedules draw nothing
+            self._generator = random.Random(self._generator)
+        return self._generator
+
     def commit(self, state: State, instruction: Instruction) -> None:
         """Append a step; called by the primitives' methods."""
-        self._history = (*self._history, (state, self.trace.append(instruction)))
+        before = self._history
+        self._history = (*before, (state, self.trace.append(instruction)))
+        if self._debug:
+            from schedule.validate import validate
+
+            try:
+                validate(self)
+            except TensorIRError:
+                self._history = before
+                raise
 
     def copy(self) -> "Schedule":
         """An independent schedule at the same point; costs nothing, the states are shared."""
         other = object.__new__(Schedule)
         other._definition, other._history = self._definition, self._history
+        other._debug = self._debug
+        other._generator = copy.copy(self._generator)
         return other
 
     def undo(self, steps: int = 1) -> None:
@@ -133,6 +181,29 @@ class Schedule:
         name = _name(block)
         return self._query(
             "get_consumers", name, lambda: [BlockRef(b) for b in consumers(self.state, name)]
+        )
+
+    def legal_moves(self, where: str | None = None, name: str | None = None) -> list[Move]:
+        """What is possible at a block or loop, or everywhere; all of it with primitive `name`.
+
+        Each move is accepted by `apply_move` as long as the schedule does not change. Arguments
+        with many values (factors, scopes) are tried with the usual ones.
+        """
+        place = None if where is None else _name(where)
+        return self._query("legal_moves", place or "", lambda: legal_moves(self.state, place, name))
+
+    def apply_move(self, move: Move) -> Any:
+        """Call the primitive that `move` names; returns what it returns."""
+        return getattr(self, move.name)(*move.args)
+
+    def explain(self, where: str, name: str | None = None, *args: Any) -> Explanation:
+        """Why things are not possible at a block or loop: prints as a table of verdicts.
+
+        With the `name` of a primitive, only its calls; with further arguments, one call of it:
+        `sch.explain("k", "parallel")`, `sch.explain("B", "compute_at", "i")`.
+        """
+        return self._query(
+            "explain", _name(where), lambda: explain(self.state, _name(where), name, args)
         )
 
     def _query(self, call: str, name: str, fn: Callable[[], T]) -> T:
@@ -202,7 +273,7 @@ class Schedule:
                 self.state,
                 self.trace,
             )
-        self.commit(state, Instruction(step.name, arguments, names if names else None))
+        self.commit(state, Instruction(step.name, arguments, literal(outputs)))
 
 
 def _consumed(step: Instruction) -> set[str]:

@@ -74,9 +74,10 @@ class State:
 
     def path(self, name: str) -> tuple[Stmt, ...]:
         """The statements from the root down to the loop or block `name`, itself included."""
-        found = self._index().get(name) if isinstance(name, LoopRef) else None
+        loops = self._index()
+        found = loops.get(name) if isinstance(name, LoopRef) else None
         if found is None:
-            found = self._blocks.get(name) or self._index().get(name)
+            found = self._blocks.get(name) or loops.get(name)
         if found is None:
             raise Illegal(name, f"there is no loop or block {name!r}")
         return found
@@ -130,7 +131,10 @@ class State:
         return State(replace_func(self.func, body=body))
 
     def fresh_loop(self, *hints: str) -> str:
-        return fresh(self._index(), hints)
+        """A name for a loop, which may not be that of a buffer or a size either."""
+        func = self.func
+        others = {v.name for v in func.size_vars} | {b.name for b in (*func.params, *func.buffers)}
+        return fresh(self._index().keys() | others, hints)
 
     def fresh_block(self, *hints: str) -> str:
         self._index()

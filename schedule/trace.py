@@ -62,9 +62,10 @@ def _plain(value: Any) -> Any:
 
 
 def output_names(outputs: Any) -> list[str]:
+    """The names, or other literals, that a primitive returned, as text."""
     if outputs is None:
         return []
-    if isinstance(outputs, str):
+    if not isinstance(outputs, (list, tuple)):
         return [str(outputs)]
     return [str(name) for name in outputs]
 

@@ -43,7 +43,7 @@ from tensorir.expr import (
 from tensorir.func import PrimFunc
 from tensorir.interpret import interpret, interpret_source
 from tensorir.parser import parse, parse_expr
-from tensorir.passes import lower
+from tensorir.passes import lower, prefetch_region
 from tensorir.printer import format_func, format_stmt
 from tensorir.printer_expr import format_expr
 from tensorir.reduction import split_init
@@ -57,6 +57,7 @@ from tensorir.stmt import (
     IterKind,
     IterVar,
     Let,
+    Prefetch,
     Seq,
     Stmt,
     Store,
@@ -65,6 +66,12 @@ from tensorir.stmt import (
 )
 from tensorir.structural import structural_equal, structural_hash, structure_key, workload_key
 from tensorir.target import Target
+from tensorir.tensor_intrin import INTRINS, TensorIntrin, find_intrin, loop_nest, tensorized
+from tensorir.tensor_intrin import check as check_intrin
+from tensorir.tensor_intrin import register as register_checked
+from tensorir.tensor_intrins import BUILT_IN
+from tensorir.tensor_match import Mismatch
+from tensorir.tensor_match import match as match_intrin
 from tensorir.verify import verify
 from tensorir.visit import (
     blocks,
@@ -86,6 +93,8 @@ from tensorir.visit import (
 
 __all__ = [
     "FALSE",
+    "BUILT_IN",
+    "INTRINS",
     "SCOPES",
     "TRUE",
     "Alloc",
@@ -108,8 +117,10 @@ __all__ = [
     "IterVar",
     "Let",
     "Load",
+    "Mismatch",
     "Not",
     "ParseError",
+    "Prefetch",
     "PrimFunc",
     "Ramp",
     "Select",
@@ -118,6 +129,7 @@ __all__ = [
     "Store",
     "Target",
     "TensorIRError",
+    "TensorIntrin",
     "Var",
     "VerifyError",
     "all_of",
@@ -125,6 +137,7 @@ __all__ = [
     "binary",
     "blocks",
     "cast",
+    "check_intrin",
     "child_stmts",
     "children",
     "conjuncts",
@@ -133,6 +146,7 @@ __all__ = [
     "decompose",
     "determines",
     "dtype",
+    "find_intrin",
     "format_expr",
     "format_func",
     "format_stmt",
@@ -145,11 +159,15 @@ __all__ = [
     "map_children",
     "map_exprs",
     "map_iter",
+    "loop_nest",
+    "match_intrin",
     "maximum",
     "minimum",
     "parse",
     "parse_expr",
+    "prefetch_region",
     "reference",
+    "register_checked",
     "reference_with_tolerance",
     "relax",
     "replace",
@@ -164,6 +182,7 @@ __all__ = [
     "substitute",
     "substitute_stmt",
     "te",
+    "tensorized",
     "transform",
     "union",
     "variables",

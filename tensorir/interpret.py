@@ -21,6 +21,7 @@ from tensorir.folding import wrap
 from tensorir.func import PrimFunc
 from tensorir.intrin import MATH
 from tensorir.python_source import Emitter
+from tensorir.sanitize import RaceEmitter, Races, combined_by_threads, placed
 
 Cells = list[Any]
 
@@ -30,6 +31,7 @@ def interpret(
     *arrays: Any,
     precise: bool = False,
     sizes: Mapping[str, int] | None = None,
+    races: bool = False,
 ) -> tuple[np.ndarray[Any, Any], ...]:
     """Run `func` and return its outputs, in call order, as new NumPy arrays.
 
@@ -39,6 +41,9 @@ def interpret(
     all float buffers and rounds only the results. VerifyError is raised for an index outside of a
     buffer, for reading an element that was never written, for a block variable outside of its
     domain, for a division by zero of integers, and for an output element that was never written.
+    With `races` the program runs with its buffers placed as by lowering, and VerifyError is also
+    raised where two iterations of a parallel, vectorized or thread loop touch one element and one
+    of them writes.
     """
     given = match_arrays(func, arrays)
     values = bind_sizes(func, given, sizes)
@@ -49,7 +54,8 @@ def interpret(
             memory.append(decode(given[p], p.dtype).ravel().tolist())
         else:
             memory.append([None] * math.prod(shapes[p]))
-    run = _compile(func, precise)
+    watch = Races(combined_by_threads(func)) if races else None
+    run = _compile(placed(func) if races else func, precise, watch)
     with np.errstate(all="ignore"):
         try:
             run(memory, {v.name: values[v] for v in func.size_vars})
@@ -68,9 +74,12 @@ def interpret_source(func: PrimFunc, precise: bool = False) -> str:
     return Emitter(func, precise, frozenset(RUNTIME)).source()
 
 
-def _compile(func: PrimFunc, precise: bool) -> Callable[[list[Cells], dict[str, int]], None]:
-    scope = dict(RUNTIME)
-    source = interpret_source(func, precise)
+def _compile(
+    func: PrimFunc, precise: bool, races: Races | None
+) -> Callable[[list[Cells], dict[str, int]], None]:
+    scope = {**RUNTIME, "races": races}
+    emitter = Emitter if races is None else RaceEmitter
+    source = emitter(func, precise, frozenset(scope)).source()
     before = set(scope)
     exec(compile(source, f"<interpret {func.name}>", "exec"), scope)
     name = next(n for n in scope if n not in before and n != "__builtins__")

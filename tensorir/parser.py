@@ -25,6 +25,7 @@ from tensorir.stmt import (
     IterKind,
     IterVar,
     Let,
+    Prefetch,
     Stmt,
     Store,
     seq,
@@ -147,6 +148,8 @@ class _Parser(ExprParser):
             return If(self.expr(node.test, env), self.body(node.body, env), orelse)
         if isinstance(node, ast.Assign):
             return self.store(node, env)
+        if isinstance(node, ast.Expr) and _called(node) == "prefetch":
+            return self.prefetch(node.value, env)  # type: ignore[arg-type]
         if isinstance(node, ast.Pass):
             return None
         self.unexpected(node, "a loop, a block, an assignment to a buffer element, 'if' or 'pass'")
@@ -157,6 +160,12 @@ class _Parser(ExprParser):
             self.unexpected(node, "an assignment to a buffer element such as A[i] = 0.0")
         buffer = self.buffer(target.value, env)
         return Store(buffer, self.indices(target, env), self.expr(node.value, env))
+
+    def prefetch(self, call: ast.Call, env: Env) -> Prefetch:
+        (target,) = self.arity(call, 1, "prefetch(A[i])")
+        if not isinstance(target, ast.Subscript):
+            self.unexpected(target, "an element of a buffer, as in prefetch(A[i])")
+        return Prefetch(self.buffer(target.value, env), self.indices(target, env))
 
     def loops(self, node: ast.For, env: Env) -> Stmt:
         word, call = _called(node.iter), node.iter

@@ -14,7 +14,7 @@ from tensorir.buffer import Buffer
 from tensorir.expr import TRUE
 from tensorir.func import PrimFunc
 from tensorir.printer_expr import format_buffer_type, format_expr, format_exprs
-from tensorir.stmt import Alloc, Block, For, ForKind, If, Let, Seq, Stmt, Store
+from tensorir.stmt import Alloc, Block, For, ForKind, If, Let, Prefetch, Seq, Stmt, Store
 from tensorir.visit import variables
 
 __all__ = ["LOOP_WORDS", "format_expr", "format_func", "format_stmt"]
@@ -139,6 +139,9 @@ class _Printer:
         target = f"{s.buffer.name}[{format_exprs(s.indices) or '()'}]"
         self.line(depth, f"{target} = {format_expr(s.value)}")
 
+    def prefetch(self, s: Prefetch, depth: int) -> None:
+        self.line(depth, f"prefetch({s.buffer.name}[{format_exprs(s.indices) or '()'}])")
+
     def let(self, s: Let, depth: int) -> None:
         self.line(depth, f"with let({s.var.name}, {format_expr(s.value)}):")
         self.stmt(s.body, depth + 1)
@@ -168,6 +171,7 @@ _STATEMENTS: dict[type, Callable[[_Printer, Any, int], None]] = {
     Let: _Printer.let,
     If: _Printer.branch,
     Alloc: _Printer.alloc,
+    Prefetch: _Printer.prefetch,
 }
 
 

@@ -13,7 +13,19 @@ from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.python_expr import Expressions
 from tensorir.reduction import split_init
-from tensorir.stmt import Alloc, Block, For, ForKind, If, IterKind, Let, Seq, Stmt, Store
+from tensorir.stmt import (
+    Alloc,
+    Block,
+    For,
+    ForKind,
+    If,
+    IterKind,
+    Let,
+    Prefetch,
+    Seq,
+    Stmt,
+    Store,
+)
 from tensorir.visit import blocks, loads, stmt_exprs, variables, walk
 
 LOCAL = ("memory", "sizes", "block", "value", "lane", *(f"at{d}" for d in range(32)))
@@ -114,11 +126,14 @@ class Emitter(Expressions):
             part = self.names.unique("part")
             self.line(depth, f"def {part}():")
             depth += 1
-        self.line(depth, f"for {self.name(stmt.var)} in range({self.expr(stmt.extent)}):{kind}")
+        self.line(depth, f"for {self.name(stmt.var)} in {self.domain(stmt)}:{kind}")
         self.stmt(stmt.body, depth + 1)
         if split:
             self.line(depth - 1, f"{part}()")
         self.loops -= 1
+
+    def domain(self, stmt: For) -> str:
+        return f"range({self.expr(stmt.extent)})"
 
     def empty_reductions(self, loop: For, depth: int) -> None:
         """A reduction over nothing has no instance that could run its init: it runs here."""
@@ -183,6 +198,9 @@ class Emitter(Expressions):
         if stmt.orelse is not None:
             self.line(depth, "else:")
             self.stmt(stmt.orelse, depth + 1)
+
+    def stmt_prefetch(self, stmt: Prefetch, depth: int) -> None:
+        self.line(depth, "pass")
 
     def stmt_alloc(self, stmt: Alloc, depth: int) -> None:
         self.line(depth, f"{self.name(stmt.buffer)}[:] = [None] * ({self.count(stmt.buffer)})")

@@ -86,10 +86,14 @@ def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
     """Where the init runs: the conjuncts that can still be asked, and outer reductions at zero.
 
     A conjunct that ties a dropped loop to kept ones cannot be asked any more; the spatial
-    variables it kept in range are then guarded one by one.
+    variables it kept in range are then guarded one by one. So they are where the reduction may
+    have no term at all: its init runs nevertheless, and the predicate may have been simplified by
+    what holds where there is a term.
     """
     conditions: list[Expr] = []
     unguarded: set[Var] = set()
+    maybe_none = any([not isinstance(f.extent, Const) for f in path if f.var in dropped])
+    extents = {loop.var: loop.extent for loop in path}
     for condition in conjuncts(block.predicate):
         used = variables(condition)
         if used & dropped:
@@ -100,10 +104,12 @@ def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
         if it.kind is not IterKind.REDUCE:
             if variables(it.binding) & unguarded:
                 conditions.append(it.binding < it.extent)
+            elif maybe_none and extents.get(it.binding) is not it.extent:  # type: ignore[call-overload]
+                conditions += [binary("<=", 0, it.binding), it.binding < it.extent]
             continue
         first = substitute(it.binding, {loop.var: Const(0, loop.var.dtype) for loop in path})
         conditions.append(binary("==", first, 0))
-    return all_of(*conditions)
+    return all_of(*dict.fromkeys(conditions))
 
 
 def _replace_block(stmt: Stmt, old: Block, new: Block) -> Stmt:

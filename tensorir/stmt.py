@@ -7,6 +7,7 @@
           | Let(var, value, body)
           | If(cond, then, orelse)
           | Alloc(buffer, body)          only in lowered programs: the place of an allocation
+          | Prefetch(buffer, indices)    only in lowered programs: a hint without any effect
 
 A Block is the unit of scheduling. Its body speaks of its own iteration variables only; each
 IterVar carries the `binding`, the expression of the surrounding loops that gives its value.
@@ -141,6 +142,14 @@ class Alloc(Stmt):
 
     buffer: Buffer
     body: Stmt
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Prefetch(Stmt):
+    """Memory that will be read soon. The indices may lie outside of the buffer."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
 
 
 S = TypeVar("S", bound="Stmt | IterVar")

@@ -18,7 +18,7 @@ from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Broadcast, Call, Cast, Const, Expr, Load, Ramp, Var
 from tensorir.func import PrimFunc
-from tensorir.stmt import Alloc, Block, For, If, Let, Seq, Stmt, Store
+from tensorir.stmt import Alloc, Block, For, If, Let, Prefetch, Seq, Stmt, Store
 from tensorir.visit import children, walk_exprs
 
 
@@ -184,6 +184,9 @@ class _Writer:
         self.row("if", self.expr(s.cond), s.orelse is not None)
         self.body(s.then)
         self.body(s.orelse)
+
+    def stmt_prefetch(self, s: Prefetch) -> None:
+        self.row("prefetch", self.buffer(s.buffer), self.exprs(s.indices))
 
     def stmt_alloc(self, s: Alloc) -> None:
         self.row("alloc", self.buffer(s.buffer))

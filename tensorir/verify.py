@@ -14,7 +14,7 @@ from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import Expr, Load, Var
 from tensorir.func import PrimFunc
-from tensorir.stmt import Alloc, Block, For, IterKind, Let, Stmt, Store
+from tensorir.stmt import Alloc, Block, For, IterKind, Let, Prefetch, Stmt, Store
 from tensorir.verify_ranges import check_ranges
 from tensorir.verify_types import check_types
 from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
@@ -143,7 +143,7 @@ def buffers_are_declared(func: PrimFunc, places: list[Place]) -> None:
     for place in places:
         stmt = place.stmt
         used = [load.buffer for e in stmt_exprs(stmt) for load in loads(e)]
-        if isinstance(stmt, Store):
+        if isinstance(stmt, (Store, Prefetch)):
             used.append(stmt.buffer)
         for buffer in used:
             if known.get(buffer.name) is not buffer and not _allocated(buffer, place):

@@ -8,10 +8,23 @@ from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
-from tensorir.expr import BinOp, Const, Expr, Load, Not, Ramp, Select, Var, const, int_value
+from tensorir.expr import (
+    BinOp,
+    Const,
+    Expr,
+    Load,
+    Not,
+    Ramp,
+    Select,
+    Var,
+    all_of,
+    conjuncts,
+    const,
+    int_value,
+)
 from tensorir.func import PrimFunc
 from tensorir.stmt import Alloc, Block, For, If, IterVar, Let, Seq, Stmt, Store
-from tensorir.visit import children, loads, substitute
+from tensorir.visit import children, loads, substitute, variables
 
 ZERO = const(0)
 ONE = const(1)
@@ -34,7 +47,7 @@ class _Scope:
     guarded: bool = False
     seen: set[Expr] = field(default_factory=set)
     loops: Analyzer | None = None
-    """Around an outermost block: what is known of its loops, its predicate included."""
+    """What is known around the block, of its loops and an outer block, its predicate included."""
     conds: tuple[Expr, ...] = ()
     """The conditions assumed since the block began."""
 
@@ -48,13 +61,23 @@ class _Scope:
 
         The predicate can exclude values that the extents of the block's variables allow.
         """
-        if self.loops is None or index.dtype != dt.INDEX:
+        if self.loops is None or self.block is None or index.dtype != dt.INDEX:
             return False
-        bindings = {it.var: it.binding for it in self.iters}
+        bindings = {it.var: it.binding for it in self.block.iters}
         loops, value = self.loops, substitute(index, bindings)
         for cond in self.conds:
             loops = loops.assuming(substitute(cond, bindings))
         return _inside(value, size, _bounds(value, loops), loops)
+
+    def own_limits(self, block: Block, analyzer: Analyzer) -> Analyzer:
+        """With what the predicate says of loops that are variables of the block."""
+        if isinstance(block.predicate, Const):
+            return analyzer
+        plain = {it.binding: it.var for it in block.iters if isinstance(it.binding, Var)}
+        said = {*plain.values(), *self.func.size_vars}
+        parts = [p for p in conjuncts(block.predicate) if variables(p) <= {*plain, *said}]
+        parts = [substitute(p, plain) for p in parts]
+        return analyzer.assuming(all_of(*[p for p in parts if variables(p) <= said]))
 
     def knowing(self, analyzer: Analyzer) -> _Scope:
         return replace(self, analyzer=analyzer, seen=set())
@@ -65,7 +88,8 @@ class _Scope:
         analyzer = _sizes(self.func)
         for it in iters:
             analyzer = _with_var(analyzer, it.var, it.extent)
-        loops = self.analyzer.assuming(block.predicate) if self.block is None else None
+        analyzer = self.own_limits(block, analyzer)
+        loops = self.analyzer.assuming(block.predicate)
         return _Scope(analyzer, self.func, block, iters, loops=loops)
 
 
@@ -97,6 +121,8 @@ def _stmt(s: Stmt, scope: _Scope) -> None:
             _stmt(part, scope)
     elif isinstance(s, For):
         _expr(s.extent, scope)
+        if int_value(s.extent) == 0:
+            return  # what is inside never runs
         _stmt(s.body, scope.knowing(_with_var(scope.analyzer, s.var, s.extent)))
     elif isinstance(s, Block):
         _block(s, scope)
@@ -118,6 +144,8 @@ def _stmt(s: Stmt, scope: _Scope) -> None:
 
 def _block(s: Block, scope: _Scope) -> None:
     _expr(s.predicate, scope)
+    if int_value(s.predicate) == 0:
+        return  # no instance runs
     known = scope if isinstance(s.predicate, Const) else scope.assuming(s.predicate)
     for it in s.iters:
         _expr(it.binding, known)

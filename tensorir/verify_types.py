@@ -25,7 +25,7 @@ from tensorir.expr import (
 )
 from tensorir.func import PrimFunc
 from tensorir.intrin import MATH
-from tensorir.stmt import Block, For, ForKind, If, Let, Store
+from tensorir.stmt import Block, For, ForKind, If, Let, Prefetch, Store
 from tensorir.visit import stmt_exprs, walk, walk_exprs
 
 
@@ -183,5 +183,6 @@ _STATEMENTS: dict[type, Callable[[Any], None]] = {
     Block: _block,
     Store: _store,
     Let: _let,
+    Prefetch: lambda s: _access(s.buffer, s.indices, f"prefetch of {s.buffer.name!r}"),
     If: lambda s: _condition("an if", s.cond),
 }

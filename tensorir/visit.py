@@ -23,7 +23,7 @@ from tensorir.expr import (
     cast,
     select,
 )
-from tensorir.stmt import Alloc, Block, For, If, IterVar, Let, Seq, Stmt, Store, replace
+from tensorir.stmt import Alloc, Block, For, If, IterVar, Let, Prefetch, Seq, Stmt, Store, replace
 
 ExprFn = Callable[[Expr], Expr]
 
@@ -172,6 +172,8 @@ def stmt_exprs(stmt: Stmt) -> tuple[Expr, ...]:
         return (stmt.cond,)
     if isinstance(stmt, Let):
         return (stmt.value,)
+    if isinstance(stmt, Prefetch):
+        return stmt.indices
     return ()
 
 
@@ -221,6 +223,10 @@ def map_own_exprs(stmt: Stmt, fn: ExprFn) -> Stmt:
     if isinstance(stmt, Let):
         value = fn(stmt.value)
         return stmt if value is stmt.value else replace(stmt, value=value)
+    if isinstance(stmt, Prefetch):
+        indices = tuple([fn(i) for i in stmt.indices])
+        same = all(a is b for a, b in zip(indices, stmt.indices))
+        return stmt if same else Prefetch(stmt.buffer, indices)
     if isinstance(stmt, Block):
         iters = tuple([map_iter(it, fn) for it in stmt.iters])
         predicate = fn(stmt.predicate)
@@ -256,7 +262,7 @@ def replace_buffers(stmt: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
 
     def stores(node: Stmt) -> Stmt:
         node = map_children(node, stores)
-        if isinstance(node, (Store, Alloc)) and node.buffer in buffers:
+        if isinstance(node, (Store, Alloc, Prefetch)) and node.buffer in buffers:
             return replace(node, buffer=buffers[node.buffer])
         return node
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 from autotune.choices import Choice
-from autotune.rules.group import Group, find_groups, inline_stages
+from autotune.rules.group import Group, find_groups, in_scan, inline_stages
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
 from autotune.rules.spatial import spatial_plans
@@ -51,7 +51,9 @@ def make_space(func: PrimFunc, machine: Machine, bitwise: bool = False) -> Space
     inline_stages(base)
     options: list[Sequence[Plan]] = []
     for group in find_groups(base):
-        plans: list[Plan] = [plan for rule in rules for plan in rule(base, group, machine)]
+        plans: list[Plan] = []
+        if not in_scan(base, base.state.block(group.block)):  # steps stay in their order
+            plans = [plan for rule in rules for plan in rule(base, group, machine)]
         options.append(plans or [*spatial_plans(base, group, machine)])
     combinations = islice(product(*options), MAX_SKETCHES)
     return Space([_sketch(base, plans) for plans in combinations])

@@ -95,6 +95,8 @@ def inline_stages(sch: Schedule) -> None:
         block = sch.state.block(name)
         if block.is_reduction or output_store(block) is None or is_padding(block):
             continue
+        if in_scan(sch, block):
+            continue
         users = [sch.state.block(user) for user in sch.get_consumers(name)]
         if not users or any(b in sch.func.params for b in _stored(block)):
             continue
@@ -102,6 +104,15 @@ def inline_stages(sch: Schedule) -> None:
         if single and all(instances(u) <= 2 * instances(block) for u in users):
             if not (any(u.is_reduction for u in users) and _reads_reduction(sch, name)):
                 sch.compute_inline(name)
+
+
+def in_scan(sch: Schedule, block: Block) -> bool:
+    """Whether a block is a step of a te.scan, or makes its first rows."""
+    if any(it.kind is IterKind.OPAQUE for it in block.iters):
+        return True
+    made = set(_stored(block))
+    others = (sch.state.block(name) for name in sch.get_blocks() if name != block.name)
+    return any(made & set(_stored(other)) for other in others)
 
 
 def _stored(block: Block) -> list[Buffer]:
@@ -150,7 +161,7 @@ def _epilogue(sch: Schedule, name: str) -> str | None:
     user = sch.state.block(users[0])
     if user.is_reduction or output_store(user) is None:
         return None
-    order = sch.get_blocks()
+    order = [str(block) for block in sch.get_blocks()]
     if any(order.index(other) > order.index(name) for other in sch.get_producers(users[0])):
         return None  # what else it reads is not there yet
     spatial = {it.var for it in user.iters}

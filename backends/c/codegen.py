@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from backends.c.memory import MemoryEmitter
+from backends.c.tensorized import intrinsic_call
 from backends.c.threads import THREADS_TEXT
 from backends.c.workspace import workspace_text
 from backends.errors import BuildError
@@ -29,10 +30,12 @@ from tensorir import (
     ForKind,
     Let,
     Load,
+    Prefetch,
     PrimFunc,
     Stmt,
     Store,
     Target,
+    TensorIntrin,
     Var,
     stmt_exprs,
     walk,
@@ -48,6 +51,12 @@ _KEEP = """\
 #else
 #define KEEP(v) ((void)0)
 #endif"""
+
+
+_PREFETCH = """\
+/* By integers, since the element may lie outside of the array. */
+#define PREFETCH(p, i) __builtin_prefetch((const void *)( \\
+    (__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(i) * sizeof *(p)))"""
 
 
 _UNROLL = """\
@@ -92,6 +101,8 @@ class CEmitter(MemoryEmitter):
         self.name = self.names.fresh(func.name)
         self.names.fresh(f"{self.name}_release")
         self.functions: list[str] = []
+        self.intrinsics: dict[str, str] = {}
+        self.trial: TensorIntrin | None = None  # one that is being checked
         self.slots = 0
         self.taken: list[tuple[int, str]] = []
         self.in_parallel = False
@@ -103,6 +114,7 @@ class CEmitter(MemoryEmitter):
     def text(self) -> str:
         self.type_name(dt.INDEX)
         self.stmt(self.func.body)
+        self.stream_fence(self.func.body)
         before, after = workspace_text(self.slots, f"{self.name}_release")
         kernel = "\n".join([f"{self.signature()} {{", *self.lines, f"{self.indent}return 0;", "}"])
         parts = [self.header(), self.prelude(), before, *self.functions, kernel, after]
@@ -152,6 +164,8 @@ class CEmitter(MemoryEmitter):
             self.line(f"UNROLL({min(count, 65534)})")
 
     def stmt_for(self, s: For) -> None:
+        if "tensorize" in s.annotations and intrinsic_call(self, s, self.trial):
+            return
         if s.kind is not ForKind.PARALLEL or self.in_parallel:
             super().stmt_for(s)
             return
@@ -186,6 +200,7 @@ class CEmitter(MemoryEmitter):
                 self.line(f"#pragma omp for schedule({schedule}) nowait")
                 self.line(head)
                 self.line(f"{self.indent}{call}")
+                self.stream_fence(s.body)
 
     def schedule(self, s: For) -> str:
         schedule = s.annotations.get("schedule", "static")
@@ -223,6 +238,10 @@ class CEmitter(MemoryEmitter):
         return function, names, may_fail
 
     # Buffers
+
+    def stmt_prefetch(self, s: Prefetch) -> None:
+        self.declarations.setdefault("PREFETCH", _PREFETCH)
+        self.line(f"PREFETCH({self.names.of(s.buffer)}, {self.expr(s.indices[0])});")
 
     def stmt_alloc(self, s: Alloc) -> None:
         (size,) = s.buffer.const_shape or (None,)
@@ -298,6 +317,8 @@ def _note_statement(
     if isinstance(stmt, Store):
         buffers[stmt.buffer] = None
         written.add(stmt.buffer)
+    elif isinstance(stmt, Prefetch):
+        buffers[stmt.buffer] = None
     elif isinstance(stmt, (For, Let)):
         inside.add(stmt.var)
     elif isinstance(stmt, Alloc):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from backends.c.conversions import ConversionEmitter
+from backends.c.streaming import FENCE, stream_text
 from backends.expressions import ATOM, COMPARE, UNARY, Text
-from tensorir import Buffer, Expr, Load, Ramp, Store, int_value
+from tensorir import Buffer, Expr, Load, PrimFunc, Ramp, Stmt, Store, Target, int_value, walk
 from tensorir import dtype as dt
 
 
 class MemoryEmitter(ConversionEmitter):
     """Adds loads and stores of vectors to the emitter."""
+
+    def __init__(self, func: PrimFunc, target: Target) -> None:
+        super().__init__(func, target)
+        self.streamed = frozenset(func.attrs.get("stream", ()))
 
     def memory_type(self, dtype: str) -> str:
         """The name of the vector type of a value in memory, which needs no alignment there."""
@@ -72,9 +77,32 @@ class MemoryEmitter(ConversionEmitter):
             value = self.expr(s.value)
         base = contiguous_base(index)
         if base is not None:
-            self.line(f"STORE({vector}, &{self.element(s.buffer, (base,))}, {value});")
+            place = f"&{self.element(s.buffer, (base,))}"
+            streams = self.stream_helper(s.buffer, vector, dt.itemsize(dtype))
+            call = (
+                f"{streams}({place}, {value})" if streams else f"STORE({vector}, {place}, {value})"
+            )
+            self.line(f"{call};")
         else:
             self.scatter(vector, s.buffer, index, width, value)
+
+    def stream_helper(self, buffer: Buffer, vector: str, size: int) -> str | None:
+        """The function that stores such vectors past the caches; None where they are not to."""
+        name = f"stream_{vector}"
+        text = stream_text(name, self.inline, vector, size)
+        if buffer.name not in self.streamed or text is None:
+            return None
+        self.declarations.setdefault(name, text)
+        self.declarations.setdefault("STREAM_FENCE", FENCE)
+        return name
+
+    def stream_fence(self, below: Stmt) -> None:
+        """A fence after the streamed stores of `below`, if there are any."""
+        stores = (s for s in walk(below) if isinstance(s, Store))
+        if "STREAM_FENCE" in self.declarations and any(
+            s.buffer.name in self.streamed for s in stores
+        ):
+            self.line("STREAM_FENCE();")
 
     def scatter(self, vector: str, buffer: Buffer, index: Expr, lanes: int, value: str) -> None:
         pointer = f"{self.type_name(buffer.dtype)} *p"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedule.analysis import readers, writers, written
+from schedule.analysis import read, readers, writers, written
 from schedule.caching import (
     check_scope,
     copy_nest,
@@ -36,7 +36,7 @@ def cache_write(
     requires:
         - the block, and no other, writes `buffer`
         - no block of the same outermost nest reads `buffer`
-        - the block computes `buffer` as a whole
+        - the block computes `buffer` as a whole, not from what it holds before
         - `scope` is one of global, shared, local
     """
     node = state.block(block)
@@ -48,6 +48,11 @@ def cache_write(
         block,
         f"{target.name!r} is also written by block {(others or [''])[0]!r}",
         "cache_write before decompose_reduction",
+    )
+    require(
+        target not in read(node) or node.init is not None,
+        block,
+        f"block {block!r} updates what is in {target.name!r} before",
     )
     inside = names_in(top_statement(state, block))
     near = [name for name in readers(state, target) if name in inside]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedule.analysis import is_output, plain_store, producers, readers, writers
-from schedule.errors import require
+from schedule.errors import Illegal, require
 from schedule.placement import (
     accesses_of,
     child_of,
@@ -87,11 +87,26 @@ def _readers_inside(state: State, buffer: Buffer, block: str, target: For) -> se
     require(len(users) > 0, block, f"no block reads {buffer.name!r}")
     outside = [name for name in users if name not in inside]
     if outside:
-        covering = [f for f in state.loop_names() if set(users) <= names_in(state.loop(f))]
         require(
             False,
             target.name,
             f"reader {outside[0]!r} of {buffer.name!r} is outside loop {target.name!r}",
-            f"loops that cover its readers: {', '.join(covering) or 'none'}",
+            lambda: _where_it_could_go(state, block, users),
         )
     return set(users)
+
+
+def _where_it_could_go(state: State, block: str, users: list[str]) -> str:
+    """The loops around all readers, and which of them the block may really be moved to."""
+    covering = [f for f in state.loop_names() if set(users) <= names_in(state.loop(f))]
+    legal = [loop for loop in covering if _accepted(state, block, loop)]
+    text = f"loops that cover its readers: {', '.join(covering) or 'none'}"
+    return text if legal == covering else f"{text}; legal: {', '.join(legal) or 'none'}"
+
+
+def _accepted(state: State, block: str, loop: str) -> bool:
+    try:
+        compute_at(state, block, loop)
+    except Illegal:
+        return False
+    return True

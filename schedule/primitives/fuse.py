@@ -6,7 +6,7 @@ from schedule.analysis import blocks_below, feeds
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop, rebind
-from schedule.state import LoopRef, State, chain_below, loops_below
+from schedule.state import LoopRef, State, chain_below
 from tensorir import Expr, For, IterKind, Var
 
 
@@ -54,7 +54,9 @@ def fuse(state: State, *loops: str) -> tuple[State, LoopRef]:
     inner = nodes[-1].body
     outside = state.loops_outside(loops[0])
     fused = For(var, total, inner)
-    analyzer = state.analyzer([*outside, fused, *loops_below(inner)])
+    analyzer = state.analyzer([*outside, fused, *chain_below(nodes[-1])])
+    if any([node.const_extent == 0 for node in nodes]):  # nothing runs: do not divide by 0
+        values = {node.var: var for node in nodes}
     values = {v: analyzer.simplify(e) for v, e in values.items()}
     body = rebind(inner, values, None, analyzer)
     new = state.replace(state.loop_path(loops[0]), For(var, total, body))

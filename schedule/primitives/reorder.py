@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from schedule.analysis import blocks_below
-from schedule.dependence import shared_conflict
+from schedule.dependence import carried_dependence, conflict_within, recurrent
 from schedule.errors import Illegal, require
+from schedule.loop_kind import not_inside
 from schedule.primitive import primitive
 from schedule.state import State, chain_below, nest
-from tensorir import For
+from tensorir import For, ForKind
 
 
 @primitive
@@ -24,6 +25,9 @@ def reorder(state: State, *loops: str) -> tuple[State, None]:
         - no loop is named twice
         - the loops lie on one nest without other statements in between
         - no loop carries a dependence between different blocks
+        - of two loops that change places around a block that reads what it wrote before (te.scan),
+          one carries no dependence
+        - parallel and vectorized loops may be so where they are then
     """
     nodes = [state.loop(name) for name in loops]
     for name in loops:
@@ -45,28 +49,55 @@ def reorder(state: State, *loops: str) -> tuple[State, None]:
     after = [next(order) if node in nodes else node for node in chain]
     if after == chain:
         return state, None
-    refusal = _blocked(state, _moved(chain, after))
+    refusal = _blocked(state, chain, after)
     if refusal is not None:
         raise refusal
-    return state.replace(state.loop_path(outermost.name), nest(after, chain[-1].body)), None
+    changed = state.replace(state.loop_path(outermost.name), nest(after, chain[-1].body))
+    _still_concurrent(changed, after)
+    return changed, None
 
 
-def _moved(before: list[For], after: list[For]) -> list[For]:
-    """The loops whose order relative to some other loop changes."""
+def _still_concurrent(changed: State, after: list[For]) -> None:
+    """Loops whose iterations run at once must be allowed to with other loops inside of them."""
+    for node in after:
+        if node.kind is ForKind.PARALLEL:
+            not_inside(changed, node.name, ForKind.VECTORIZED)
+        if node.kind in (ForKind.PARALLEL, ForKind.VECTORIZED):
+            lanes = node.kind is ForKind.VECTORIZED
+            refusal = carried_dependence(changed, node.name, lanes)
+            if refusal is not None:
+                raise refusal
+
+
+def _blocked(state: State, before: list[For], after: list[For]) -> Illegal | None:
+    """A reason against the new order.
+
+    Instances of one block that depend on each other differ in loops that carry a dependence. If
+    these keep their order among themselves, what came first still does. Loops around several
+    blocks must carry none at all.
+    """
+    below = blocks_below(before[0])
+    if len(below) < 2 and not any(recurrent(block) for block in below):
+        return None
+    swapped = _swapped(before, after)
+    if not swapped:
+        return None
+    outermost = next(n for n in before if any(n in pair for pair in swapped))
+    loops = {node.name: node for pair in swapped for node in pair}
+    reasons = {name: conflict_within(state, node, outermost) for name, node in loops.items()}
+    for outer, inner in swapped:
+        found = [r for r in (reasons[outer.name], reasons[inner.name]) if r is not None]
+        if len(found) == 2 or (found and len(below) > 1):
+            return found[0]
+    return None
+
+
+def _swapped(before: list[For], after: list[For]) -> list[tuple[For, For]]:
+    """The pairs of loops whose order changes."""
     places = {node.name: place for place, node in enumerate(after)}
     return [
-        a
+        (a, b)
         for i, a in enumerate(before)
-        if any((i < j) != (places[a.name] < places[b.name]) for j, b in enumerate(before) if i != j)
+        for b in before[i + 1 :]
+        if places[a.name] > places[b.name]
     ]
-
-
-def _blocked(state: State, moved: list[For]) -> Illegal | None:
-    """A reason against moving: only nests of several blocks can pass data between iterations."""
-    if len(blocks_below(moved[0])) < 2:
-        return None
-    for node in moved:
-        refusal = shared_conflict(state, node)
-        if refusal is not None:
-            return refusal
-    return None

@@ -12,7 +12,8 @@ from schedule.analysis import (
     written,
 )
 from schedule.errors import require
-from schedule.limits import limits_of
+from schedule.guarded import always_reads, instances_are_elements
+from schedule.limits import limits_of_all
 from schedule.placement import (
     accesses_of,
     child_of,
@@ -51,9 +52,12 @@ def reverse_compute_at(state: State, block: str, loop: str) -> tuple[State, None
     requires:
         - the block is no reduction and reads exactly one buffer that is written inside `loop`
         - it reads that buffer at block variables, each used once
+        - where it reads only under a condition, it runs over no more than that buffer, all of which
+          is written
         - that buffer is complete: no loop of its reduction is at or outside `loop`
         - iterations of `loop` write separate dense parts of that buffer
         - where its tiles overlap, the elements of each can be told by their indices
+        - if several blocks inside `loop` write it, one of them writes all that the others do
         - what else the block reads is complete before its place in `loop`
         - nothing after the block's place in `loop` writes what it reads or reads what it writes
         - what the block's predicate excludes can be said in the block's own variables
@@ -67,6 +71,8 @@ def reverse_compute_at(state: State, block: str, loop: str) -> tuple[State, None
     read = _plain_read(node, buffer)
     makers = {b.name for b in blocks_below(target) if buffer in written(b)}
     _complete(state, makers, target, buffer)
+    if not always_reads(node.body, buffer):
+        instances_are_elements(state, node, read, makers)
     writes = accesses_of(state, makers, buffer, writes=True)
     region = touched_region(state, target, writes, loop)
     _separate(state, writes, target)
@@ -75,8 +81,7 @@ def reverse_compute_at(state: State, block: str, loop: str) -> tuple[State, None
     ranges = {v: part for v, part in zip(read.indices, region) if isinstance(v, Var)}
     analyzer = state.analyzer([*state.loops_outside(loop), target])
     conditions = own_predicate(state, node)
-    for write in writes:
-        conditions += limits_of(state, write, target, read.indices)
+    conditions += limits_of_all(state, writes, region, target, read.indices)
     removed = state.replace(state.block_path(block), None)
     loops, moved = own_loops(removed, node, ranges, conditions, analyzer)
     destination = insert(removed.loop(loop), position, nest(loops, moved))

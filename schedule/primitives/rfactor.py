@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedule.analysis import accesses, reduction_loops
-from schedule.caching import place_beside, top_statement
+from schedule.analysis import reduction_loops, writers
+from schedule.caching import place_beside, require_whole, top_statement
+from schedule.combiner import combiner
 from schedule.errors import require
 from schedule.placement import names_in
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
 from schedule.state import BlockRef, State, add_buffers, fresh, nest
 from tensorir import (
-    BinOp,
     Block,
     Buffer,
     Expr,
@@ -20,7 +20,6 @@ from tensorir import (
     IterKind,
     IterVar,
     Load,
-    Select,
     Seq,
     Stmt,
     Store,
@@ -33,13 +32,9 @@ from tensorir import (
     transform,
 )
 
-ASSOCIATIVE = ("+", "*", "min", "max", "and", "or")
-
 
 @primitive
-def rfactor(
-    state: State, block: str, loop: str, factor_axis: int = -1
-) -> tuple[State, BlockRef]:
+def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple[State, BlockRef]:
     """Compute partial reductions, one for each iteration of `loop`, then reduce those.
 
     Returns the new block `<block>_rf`, whose buffer has one more axis, at `factor_axis`, that
@@ -54,13 +49,15 @@ def rfactor(
 
     requires:
         - the block is a reduction with its init, by one of + * min max and or
+        - a sum starts from 0 and a product from 1
         - `loop` is a reduction loop of the block, and not the only one
         - every iteration of `loop` has a term, at the first iteration of the other reduction loops
+        - the block computes its buffer as a whole, and no other block writes it
         - the block is alone in its nest, and its loops are serial and carry no annotation
         - `factor_axis` is an axis of the new buffer
     """
     node, target = state.block(block), state.loop(loop)
-    store, op = _combiner(node)
+    store, op = combiner(node)
     around = state.loops_around(block)
     reducing = reduction_loops(node, around)
     require(target in reducing, loop, f"loop {loop!r} is no reduction loop of block {block!r}")
@@ -70,6 +67,13 @@ def rfactor(
     _every_iteration(state, node, target, around)
     anchor = top_statement(state, block)
     require(names_in(anchor) == {node.name}, block, f"block {block!r} is not alone in its nest")
+    others = [name for name in writers(state, store.buffer) if name != node.name]
+    require(
+        not others,
+        block,
+        f"{store.buffer.name!r} is also written by block {(others or [''])[0]!r}",
+    )
+    require_whole(state, store.buffer, block)
     for each in around:
         plain_loop(each, "rfactor before annotating the loops")
     rank = len(store.indices) + 1
@@ -105,36 +109,6 @@ class _Plan:
         """Where the partial result lies, in the variables of the block."""
         own = self.store.indices
         return (*own[: self.axis], self.variable, *own[self.axis :])
-
-
-def _combiner(node: Block) -> tuple[Store, str]:
-    where = node.name
-    require(
-        node.init is not None,
-        where,
-        f"block {where!r} is no reduction, or its init was split off",
-    )
-    store = node.body
-    value = store.value if isinstance(store, Store) else None
-    while isinstance(value, Select):  # a reduction with a condition keeps the old value elsewhere
-        value = value.a
-    op = value.op if isinstance(value, BinOp) else ""
-    require(
-        isinstance(store, Store) and op in ASSOCIATIVE and isinstance(node.init, Store),
-        where,
-        f"block {where!r} does not reduce one value by one of {' '.join(ASSOCIATIVE)}, "
-        "which are known to be associative and commutative",
-    )
-    assert isinstance(store, Store) and isinstance(value, BinOp)
-    own = [a for a in accesses(node) if a.buffer is store.buffer and not a.is_write]
-    parts = [p for p in (value.a, value.b) if isinstance(p, Load) and p.buffer is store.buffer]
-    same = all(all(x is y for x, y in zip(a.indices, store.indices)) for a in own)
-    require(
-        len(parts) == 1 and same,
-        where,
-        f"block {where!r} uses {store.buffer.name!r} in other ways than to update it",
-    )
-    return store, op
 
 
 def _every_iteration(state: State, node: Block, target: For, around: list[For]) -> None:

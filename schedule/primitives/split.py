@@ -8,7 +8,7 @@ from math import prod
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop, rebind
-from schedule.state import LoopRef, State, loops_below, nest
+from schedule.state import LoopRef, State, chain_below, nest
 from tensorir import Expr, ExprLike, For, Seq, Var, const, int_value
 
 
@@ -42,7 +42,7 @@ def split(
     parts = [For(Var(name), size, Seq(())) for name, size in zip(names, sizes)]
     value = join(parts)
     outside = state.loops_outside(loop)
-    analyzer = state.analyzer([*outside, *parts, *loops_below(node.body)])
+    analyzer = state.analyzer([*outside, *parts, *chain_below(node)])
     exact = analyzer.prove(value < node.extent)
     body = rebind(node.body, {node.var: value}, None if exact else value < node.extent, analyzer)
     new = state.replace(state.loop_path(loop), nest(parts, body))

@@ -26,7 +26,8 @@ def vectorize(state: State, loop: str) -> tuple[State, None]:
         - the extent of `loop` is a number
         - `loop` is not inside a vectorized loop, and has no parallel or vectorized loop inside
         - no block below reduces over `loop`
-        - iterations write elements of their own and use none that another one writes
+        - iterations write elements of their own and use none that another one writes; lanes share
+          buffers that are used inside `loop` only
     """
     node = state.loop(loop)
     require(
@@ -42,7 +43,7 @@ def vectorize(state: State, loop: str) -> tuple[State, None]:
             loop,
             f"loop {loop!r} has the {inner.kind} loop {inner.name!r} inside",
         )
-    refusal = carried_dependence(state, node.name)
+    refusal = carried_dependence(state, node.name, lanes=True)
     if refusal is not None:
         raise refusal
     return set_kind(state, loop, ForKind.VECTORIZED), None

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _STEPS = 40
 """Sums looked at in one search; enough for the bindings of five nested splits."""
 _DEPTH = 8
+_DEGREE = 4
+"""Factors of a product that is still looked at; each step may multiply, and that has to end."""
 
 _OPERATIONS: dict[str, Callable[[Range, Range], Range]] = {
     "+": interval.add,
@@ -156,6 +158,8 @@ class _Search:
     def run(
         self, form: Linear, goal: int | None, used: frozenset[Linear], depth: int
     ) -> int | None:
+        if any([len(factors(atom)) > _DEGREE for atom in form.terms]):
+            return None
         best = plain_lower(self.an, form)
         if _reaches(best, goal) or not depth or self.left <= 0 or not form.terms:
             return best
@@ -193,19 +197,25 @@ class _Search:
         return -(-worst // step.scale)
 
     def pick(self, form: Linear, used: frozenset[Linear]) -> Expr | None:
-        """The atom to remove next: compound ones first, then the variable bound innermost."""
+        """The atom to remove next: products of minima and maxima, which two terms may stand for,
+        then compound ones, then the variable bound innermost."""
         facts = self.an.facts
         best: Expr | None = None
+        compound: Expr | None = None
         rank = -1
         for atom in form.terms:
             if not isinstance(atom, Var):
                 if self.an.is_related(atom, form):
-                    return atom
+                    parts = factors(atom)
+                    choices = [p for p in parts if isinstance(p, BinOp) and p.op in ("min", "max")]
+                    if choices and len(parts) > 1:
+                        return atom
+                    compound = atom if compound is None else compound
             elif facts.order.get(atom, 0) > rank and any(
                 f not in used for f in facts.by_atom.get(atom, ())
             ):
                 best, rank = atom, facts.order.get(atom, 0)
-        return best
+        return best if compound is None else compound
 
     def steps(
         self, form: Linear, atom: Expr, goal: int | None, used: frozenset[Linear]
@@ -273,6 +283,11 @@ class _Search:
             if any((an.range(o)[0] or 0) < 0 or an.range(o)[0] is None for o in others):
                 continue
             cofactor = Linear({product(others): 1})
+            if isinstance(part, BinOp) and part.op in ("min", "max"):
+                rest = form.without(atom)
+                sides = [rest.plus(times(plain_form(s), cofactor), coef) for s in (part.a, part.b)]
+                both = (part.op == "min") == (coef > 0)
+                yield from [_Step(tuple(sides))] if both else [_Step((s,)) for s in sides]
             for fact in an.facts.by_atom.get(part, ()):
                 if fact.terms[part] * coef > 0 and fact not in used:
                     yield _eliminate(form, atom, fact, cofactor, None, part)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tensorir import dtype as dt
 from tensorir.arith import interval
 from tensorir.arith.interval import UNBOUNDED, Range
-from tensorir.arith.linear import Linear, plain_form
+from tensorir.arith.linear import Linear, factors, plain_form
 from tensorir.expr import BinOp, Cast, Expr, Var, int_value
 from tensorir.visit import variables
 
@@ -124,6 +124,8 @@ def _learn_sum(an: Analyzer, form: Linear, depth: int) -> None:
     for atom in form.terms:
         facts.by_atom[atom] = (*facts.by_atom.get(atom, ()), form)
     an.reset()
+    if form.const < 0:
+        _learn_common_factor(an, form, depth)
     _propagate(an, form, depth)
 
 
@@ -148,6 +150,10 @@ def _spread(an: Analyzer, atom: Expr, bound: Range, depth: int) -> None:
         tighten(an, atom.a, bound, depth - 1)
     if isinstance(atom, BinOp) and atom.op == "//" and atom.dtype == dt.INDEX:
         _learn_quotient(an, atom, bound, depth - 1)
+    if isinstance(atom, BinOp) and atom.op == "*":
+        _learn_factors(an, atom, bound, depth - 1)
+    if isinstance(atom, BinOp) and atom.op == "max" and atom.dtype == dt.INDEX:
+        _learn_choice(an, atom, bound, depth - 1)
     for form in facts.by_atom.get(atom, ()):
         _propagate(an, form, depth - 1)
 
@@ -160,6 +166,39 @@ def _learn_quotient(an: Analyzer, atom: BinOp, bound: Range, depth: int) -> None
     low = None if bound[0] is None else bound[0] * divisor
     high = None if bound[1] is None else bound[1] * divisor + divisor - 1
     _learn_range(an, plain_form(atom.a), (low, high), depth)
+
+
+def _learn_choice(an: Analyzer, atom: BinOp, bound: Range, depth: int) -> None:
+    """max(x, y) >= k says x >= k where y < k."""
+    low = bound[0]
+    if low is None or depth <= 0:
+        return
+    for side, other in ((atom.a, atom.b), (atom.b, atom.a)):
+        high = int_value(other)
+        if high is not None and high < low:
+            learn(an, plain_form(side).shifted(-low), depth)
+
+
+def _learn_factors(an: Analyzer, atom: BinOp, bound: Range, depth: int) -> None:
+    """x * y >= 1 makes both positive where neither is negative."""
+    if bound[0] is None or bound[0] < 1:
+        return
+    parts = factors(atom)
+    lows = [an.range(part)[0] for part in parts]
+    if all([low is not None and low >= 0 for low in lows]):
+        for part in parts:
+            tighten(an, part, (1, None), depth)
+
+
+def _learn_common_factor(an: Analyzer, form: Linear, depth: int) -> None:
+    """x * y + x * z >= 1 says that x is not 0."""
+    if not depth:
+        return
+    first, *others = [factors(atom) for atom in form.terms]
+    for part in first:
+        shared = all([any([part is other for other in found]) for found in others])
+        if shared and an.range(part)[0] == 0:
+            tighten(an, part, (1, None), depth - 1)
 
 
 def _learn_range(an: Analyzer, form: Linear, bound: Range, depth: int) -> None:

@@ -1,9 +1,12 @@
 """Lowering: from loops and blocks to the plain loops over flat memory that backends print."""
 
+from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
+from tensorir.passes.fold_buffers import fold_buffers
 from tensorir.passes.lower import lower
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
+from tensorir.passes.lower_prefetch import lower_prefetch, prefetch_region
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
@@ -13,12 +16,16 @@ from tensorir.passes.vector_locals import vector_locals
 from tensorir.passes.vectorize import vectorize
 
 __all__ = [
+    "double_buffers",
     "flatten_buffers",
+    "fold_buffers",
     "lower",
     "lower_blocks",
     "lower_init",
+    "lower_prefetch",
     "partition_loops",
     "place_buffers",
+    "prefetch_region",
     "simplify",
     "unroll",
     "unroll_registers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_fields
 
 from tensorir import dtype as dt
@@ -9,8 +10,9 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Load
 from tensorir.func import PrimFunc
+from tensorir.passes.alignment import aligned_strides
 from tensorir.passes.ranges import function_analyzer
-from tensorir.stmt import Alloc, Stmt, Store, replace
+from tensorir.stmt import Alloc, Prefetch, Stmt, Store, replace
 from tensorir.visit import map_children, map_own_exprs, transform
 
 
@@ -19,7 +21,7 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
 
     Parameters keep their order, so sizes that appear in their shapes do too.
     """
-    flat = _Flatten(function_analyzer(func))
+    flat = _Flatten(function_analyzer(func), func.attrs.get("align", {}))
     params = tuple([flat.buffer(p) for p in func.params])
     buffers = tuple([flat.buffer(b) for b in func.buffers])
     body = flat.stmt(func.body)
@@ -27,23 +29,33 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
     return func if same else replace_fields(func, params=params, buffers=buffers, body=body)
 
 
+ONE = Const(1, dt.INDEX)
+
+
 class _Flatten:
-    def __init__(self, analyzer: Analyzer) -> None:
+    def __init__(self, analyzer: Analyzer, align: Mapping[str, Sequence[int]]) -> None:
         self.analyzer = analyzer
+        self.align = align
         self.memo: dict[Expr, Expr] = {}
         self.buffers: dict[Buffer, Buffer] = {}
 
     def buffer(self, buffer: Buffer) -> Buffer:
         found = self.buffers.get(buffer)
         if found is None:
-            size: Expr = Const(1, dt.INDEX)
-            for extent in buffer.shape:
-                size = size * extent
+            strides = aligned_strides(buffer, self.align)
+            size = _product(buffer.shape) if strides is None else strides[0]
+            if isinstance(size, Const) and size.value == 0:
+                # The sizes beside an extent of 0 must stay: the kernel takes them in this order.
+                size = _product(tuple(e for e in buffer.shape if not isinstance(e, Const)), size)
             found = buffer if buffer.ndim == 1 else buffer.with_shape((size,))
             self.buffers[buffer] = found
         return found
 
     def index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        strides = aligned_strides(buffer, self.align)
+        if strides is not None:
+            places = [index * stride for index, stride in zip(indices, strides[1:])]
+            return (self.analyzer.simplify(sum(places[1:], places[0])),)
         result: Expr = indices[0] if indices else Const(0, dt.INDEX)
         for index, extent in zip(indices[1:], buffer.shape[1:]):
             result = result * extent + index
@@ -63,7 +75,19 @@ class _Flatten:
             buffer, indices = self.buffer(stmt.buffer), self.index(stmt.buffer, stmt.indices)
             same = buffer is stmt.buffer and indices[0] is stmt.indices[0]
             return stmt if same else Store(buffer, indices, stmt.value)
+        if isinstance(stmt, Prefetch):
+            return Prefetch(self.buffer(stmt.buffer), self.index(stmt.buffer, stmt.indices))
         if isinstance(stmt, Alloc):
             buffer = self.buffer(stmt.buffer)
             return stmt if buffer is stmt.buffer else replace(stmt, buffer=buffer)
         return stmt
+
+
+def _product(extents: tuple[Expr, ...], empty: Expr = ONE) -> Expr:
+    """The product of `extents`; of none, `empty`."""
+    if not extents:
+        return empty
+    size: Expr = ONE
+    for extent in extents:
+        size = size * extent
+    return size

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorir.func import PrimFunc
+from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
+from tensorir.passes.fold_buffers import fold_buffers
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
+from tensorir.passes.lower_prefetch import lower_prefetch
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
@@ -29,8 +32,11 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
     on_gpu = target.kind == "cuda"
     return [
         ("lower_init", lower_init),
+        ("lower_prefetch", lower_prefetch),
         ("lower_blocks", lower_blocks),
         ("place_buffers", lambda f: place_buffers(f, whole_globals=on_gpu)),
+        ("double_buffers", double_buffers),
+        ("fold_buffers", fold_buffers),
         ("partition_loops", partition_loops),
         ("flatten_buffers", flatten_buffers),
         ("unroll_registers", unroll_registers),

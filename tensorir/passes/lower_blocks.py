@@ -6,9 +6,10 @@ from tensorir.arith import Analyzer
 from tensorir.errors import TensorIRError
 from tensorir.expr import TRUE, all_of, conjuncts
 from tensorir.func import PrimFunc
+from tensorir.passes.ranges import Scope
 from tensorir.passes.rewriting import NOTHING, with_body
 from tensorir.stmt import Block, For, If, Seq, Stmt, seq
-from tensorir.visit import map_children, substitute_stmt, walk
+from tensorir.visit import map_children, substitute_stmt
 
 
 def lower_blocks(func: PrimFunc) -> PrimFunc:
@@ -17,14 +18,16 @@ def lower_blocks(func: PrimFunc) -> PrimFunc:
     A block nested in another one goes first: its bindings may speak of variables of the outer
     one that have the names of its own. Requires that lower_init ran.
     """
-    loops = {s.var: s.extent for s in walk(func.body) if isinstance(s, For)}
-    return with_body(func, _lower(func.body, Analyzer(loops)))
+    scope = Scope(func)
+    return with_body(func, _lower(func.body, scope, scope.top))
 
 
-def _lower(stmt: Stmt, analyzer: Analyzer) -> Stmt:
-    if isinstance(stmt, For) and stmt.const_extent == 0:
-        return NOTHING
-    result = map_children(stmt, lambda child: _lower(child, analyzer))
+def _lower(stmt: Stmt, scope: Scope, analyzer: Analyzer) -> Stmt:
+    if isinstance(stmt, For):
+        if stmt.const_extent == 0:
+            return NOTHING
+        analyzer = scope.inside(analyzer, {stmt.var: stmt.extent})
+    result = map_children(stmt, lambda child: _lower(child, scope, analyzer))
     if isinstance(result, Block):
         return _lower_block(result, analyzer)
     return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result

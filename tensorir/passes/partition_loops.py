@@ -19,6 +19,7 @@ from tensorir.passes.conditions import (
     largest,
 )
 from tensorir.passes.inequality import Limit, Range, solve
+from tensorir.passes.ranges import Scope
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
 from tensorir.passes.unroll import LIMIT, code_size, expand
 from tensorir.stmt import For, ForKind, If, Seq, Stmt, replace, seq
@@ -51,17 +52,17 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
     """
     if not comparisons(func.body):
         return func
-    analyzer = Analyzer({s.var: s.extent for s in walk(func.body) if isinstance(s, For)})
-    for size in func.size_vars:
-        analyzer.bind_range(size, 0, None)
-    partition = _Partition(analyzer, frozenset(func.size_vars))
+    scope = Scope(func)
+    partition = _Partition(scope, scope.top, frozenset(func.size_vars))
     return with_body(func, partition.visit(func.body, {}, None))
 
 
 @dataclass
 class _Partition:
-    """`analyzer` knows the loops of the whole function; copies of them are never longer."""
+    """`analyzer` knows the loops around the current one; or, where all are constant, every loop of
+    the function, of which copies are never longer."""
 
+    place: Scope
     analyzer: Analyzer
     sizes: frozenset[Var]
     memo: Memo = field(default_factory=dict)
@@ -109,16 +110,14 @@ class _Partition:
             if loop.var not in variables(condition):
                 continue
             inner = {var: extent for place in places for var, extent in place.items()}
-            ranges = solve(condition, loop.var, inner, partial(self.bounds, inner=inner))
+            used = {loop.var: loop.extent, **inner}
+            mentioned = {v: extent for v, extent in used.items() if v in variables(condition)}
+            analyzer = self.place.inside(self.analyzer, mentioned)
+            bounds = partial(_bounds, inner=inner, analyzer=analyzer)
+            ranges = solve(condition, loop.var, inner, bounds)
             if ranges is not None and all(limits.free <= scope for limits in ranges):
                 result[condition] = ranges
         return result
-
-    def bounds(self, e: Expr, inner: Loops) -> tuple[int | None, int | None]:
-        extent = inner.get(e) if isinstance(e, Var) else None
-        if isinstance(extent, Const):
-            return 0, max(0, int(extent.value) - 1)
-        return self.analyzer.bounds(e)
 
     def trim(self, loop: For, outer: Loops) -> Stmt:
         """`loop` shortened to the iterations in which the conditions around its body can hold."""
@@ -206,7 +205,7 @@ class _Partition:
         within = {**outer, loop.var: loop.extent}
         threads = loop.kind is ForKind.THREAD and not (loop.thread or "").startswith("blockIdx")
         if threads or copies < 2:
-            return self.visit(body, within, copies)
+            return self.inside(loop, body, within, copies)
         stays = loop.kind in (ForKind.PARALLEL, ForKind.THREAD)
         for sure, _ in self.solved(loop, body, outer).values():
             if not (stays or sure.term is not loop.var) or not sure.free <= self.sizes:
@@ -219,11 +218,20 @@ class _Partition:
             main = self.narrowed(loop, body, outer, copies - least, {**limits, sure.term: here})
             tail = self.narrowed(loop, body, outer, least, {**limits, sure.term: there})
             return If(test, main, None if is_nothing(tail) else tail)
-        return self.visit(body, within, copies)
+        return self.inside(loop, body, within, copies)
+
+    def inside(self, loop: For, body: Stmt, within: Loops, copies: int) -> Stmt:
+        """`visit` of what stands in a loop."""
+        outside = self.analyzer
+        self.analyzer = self.place.inside(outside, {loop.var: loop.extent})
+        result = self.visit(body, within, copies)
+        self.analyzer = outside
+        return result
 
     def whole(self, term: Expr, loop: For) -> tuple[Limit, Limit]:
         """All that `term` can be in `loop`."""
-        low, high = self.bounds(term, {loop.var: loop.extent})
+        mine = {loop.var: loop.extent}
+        low, high = _bounds(term, mine, self.place.inside(self.analyzer, mine))
         return low, None if high is None else high + 1
 
     def narrowed(self, loop: For, body: Stmt, outer: Loops, copies: int, limits: Limits) -> Stmt:
@@ -239,6 +247,13 @@ class _Partition:
             if isinstance(low, int) and isinstance(high, int) and low + 1 == high:
                 known[term] = Const(low, term.dtype)
         return self.choose(loop, replace_exprs(body, known), outer, copies, limits)
+
+
+def _bounds(e: Expr, inner: Loops, analyzer: Analyzer) -> tuple[int | None, int | None]:
+    extent = inner.get(e) if isinstance(e, Var) else None
+    if isinstance(extent, Const):
+        return 0, max(0, int(extent.value) - 1)
+    return analyzer.bounds(e)
 
 
 def _split(

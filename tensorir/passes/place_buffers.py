@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
 from tensorir.arith import Analyzer
 from tensorir.arith.region import Interval, covers, relax, union
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Expr, Load, int_value
+from tensorir.expr import Const, Expr, Load, Var, all_of, binary, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.accesses import Access, accesses
+from tensorir.passes.ranges import function_analyzer
 from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, seq
-from tensorir.visit import map_children, map_exprs, transform, variables, walk
+from tensorir.visit import map_children, map_exprs, transform, variables
 
 UNDIVIDED = (ForKind.VECTORIZED, ForKind.UNROLLED)
 """Loops whose iterations become one piece of code, so that memory is allocated around them."""
@@ -42,7 +43,7 @@ def place_buffers(func: PrimFunc, whole_globals: bool = False) -> PrimFunc:
     """
     if not func.buffers:
         return func
-    analyzer = Analyzer({s.var: s.extent for s in walk(func.body) if isinstance(s, For)})
+    analyzer = function_analyzer(func)
     found = accesses(func.body)
     places: list[Place] = []
     for buffer in func.buffers:
@@ -55,7 +56,7 @@ def place_buffers(func: PrimFunc, whole_globals: bool = False) -> PrimFunc:
 
 
 def _place(uses: list[Access], root: Stmt, at_top: bool, analyzer: Analyzer) -> Place:
-    depth = 0 if at_top else _depth(uses)
+    depth = 0 if at_top else _depth(uses, analyzer)
     region = _region(uses, depth, analyzer)
     if region is None:
         depth, region = 0, _region(uses, 0, analyzer)
@@ -80,23 +81,66 @@ def _smaller(interval: Interval, size: Expr) -> bool:
     return extent is not None and (whole is None or extent < whole)
 
 
-def _depth(uses: list[Access]) -> int:
+def _depth(uses: list[Access], analyzer: Analyzer) -> int:
     """The position on the paths of the statement to allocate around."""
     depth = _common_length([a.path for a in uses]) - 1
     path = uses[0].path
     first_reads = not uses[0].is_write
     for n, stmt in enumerate(path[: depth + 1]):
-        if isinstance(stmt, For) and (stmt.kind in UNDIVIDED or first_reads):
+        if isinstance(stmt, For) and (first_reads or _undivided(stmt, path[n + 1 : depth + 1])):
             return n
+        if isinstance(stmt, For) and "pipeline" in stmt.annotations and depth > n:
+            # What passes between the stages of a pipeline is read in a later iteration.
+            if _region(uses, n + 1, analyzer, every=True) is None:
+                return n
     outer = {s.var: n for n, s in enumerate(path[:depth]) if isinstance(s, For)}
     reads = [a for a in uses if not a.is_write]
     for write in (a for a in uses if a.is_write):
         for condition in write.conditions:
-            used = variables(condition)
+            used = variables(condition) & {loop.var for loop in write.loops()}
             # Not written in some iterations of the loops around, and read all the same.
-            if used and used <= outer.keys() and any(condition not in r.conditions for r in reads):
+            skipped = used and used <= outer.keys()
+            if skipped and any(condition not in r.conditions for r in reads):
+                if _written_before(write, uses, outer, depth, analyzer):
+                    continue
+                if _only_keeps_inside(condition, write, analyzer):
+                    continue
                 depth = min(depth, *(outer[v] for v in used))
     return depth
+
+
+def _undivided(loop: For, below: Sequence[Stmt]) -> bool:
+    """Whether iterations of `loop` become one piece of code, in one thread."""
+    threads = [s for s in below if isinstance(s, For) and s.kind is ForKind.PARALLEL]
+    return loop.kind in UNDIVIDED and not threads
+
+
+def _only_keeps_inside(condition: Expr, write: Access, analyzer: Analyzer) -> bool:
+    """Whether every element that `condition` skips lies outside of the buffer: none can be read."""
+    inside = all_of(
+        *[binary("<=", const(0), index) for index in write.indices],
+        *[binary("<", index, size) for index, size in zip(write.indices, write.buffer.shape)],
+    )
+    return analyzer.assuming(inside).prove(condition)
+
+
+def _written_before(
+    write: Access, uses: list[Access], outer: Container[Var], depth: int, analyzer: Analyzer
+) -> bool:
+    """Whether an earlier write, made in every iteration of the outer loops, covers `write`."""
+    for other in uses[: uses.index(write)]:
+        always = not any(
+            [variables(c) and all(v in outer for v in variables(c)) for c in other.conditions]
+        )
+        if not other.is_write or not always:
+            continue
+        spans = [
+            (_relaxed(other, n, depth, analyzer), _relaxed(write, n, depth, analyzer))
+            for n in range(write.buffer.ndim)
+        ]
+        if all([a is not None and b is not None and covers(a, b, analyzer) for a, b in spans]):
+            return True
+    return False
 
 
 def _common_length(paths: Sequence[tuple[Stmt, ...]]) -> int:
@@ -107,8 +151,13 @@ def _common_length(paths: Sequence[tuple[Stmt, ...]]) -> int:
     return shortest
 
 
-def _region(uses: list[Access], depth: int, analyzer: Analyzer) -> list[Interval | None] | None:
-    """What is written per dimension; None if something else is read, from an earlier iteration."""
+def _region(
+    uses: list[Access], depth: int, analyzer: Analyzer, every: bool = False
+) -> list[Interval | None] | None:
+    """What is written per dimension; None if something else is read, from an earlier iteration.
+
+    Conditional reads count only if `every` one is to.
+    """
     result: list[Interval | None] = []
     for n in range(uses[0].buffer.ndim):
         interval: Interval | None = None
@@ -119,7 +168,7 @@ def _region(uses: list[Access], depth: int, analyzer: Analyzer) -> list[Interval
             interval = None if count and interval is None else other
         if interval is not None and depth > 0:
             for read in uses:
-                if read.is_write or read.guarded or read.conditions:
+                if read.is_write or not every and (read.guarded or read.conditions):
                     continue
                 inner = _relaxed(read, n, depth, analyzer)
                 if inner is None or not covers(interval, inner, analyzer):

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tensorir.arith import Analyzer
-from tensorir.expr import Expr, Var, int_value
+from tensorir.expr import Expr, Var, int_value, maximum
 from tensorir.func import PrimFunc
 from tensorir.stmt import For
 from tensorir.visit import walk
 
 
+class Scope:
+    """The analyzer of a place in a program: it knows the sizes, and the loops around.
+
+    A loop of symbolic extent says inside of it that it has an iteration, and says nothing outside.
+    Where all extents are constant one analyzer knows all loops and serves everywhere.
+    """
+
+    def __init__(self, func: PrimFunc) -> None:
+        loops = [s for s in walk(func.body) if isinstance(s, For)]
+        self.constant = all(loop.const_extent is not None for loop in loops)
+        known = {loop.var: loop.extent for loop in loops} if self.constant else {}
+        self.top = Analyzer(known)
+        for size in func.size_vars:
+            self.top.bind_range(size, 0, None)
+
+    def inside(self, outer: Analyzer, loops: Mapping[Var, Expr]) -> Analyzer:
+        """The analyzer inside of `loops`, variables with their extents, from that outside."""
+        if self.constant:
+            return outer
+        inner = outer.copy()
+        for var, extent in loops.items():
+            inner.bind(var, extent)
+        return inner
+
+
 def function_analyzer(func: PrimFunc) -> Analyzer:
     """An analyzer that knows all loops and sizes of `func`, valid everywhere in it.
 
-    Of loops that were copied with other lengths it knows the longest.
+    Of loops that were copied with other lengths it knows the longest. Of a loop of symbolic extent
+    it does not know that there is an iteration: outside of the loop there need not be one.
     """
     analyzer = Analyzer()
     for size in func.size_vars:
@@ -24,6 +52,8 @@ def function_analyzer(func: PrimFunc) -> Analyzer:
     for var, extent in extents.items():
         if extent is None:
             analyzer.bind_range(var, 0, None)
+        elif int_value(extent) is None:
+            analyzer.bind_range(var, 0, maximum(extent, 1) - 1)
         else:
             analyzer.bind(var, extent)
     return analyzer

@@ -7,7 +7,7 @@ from dataclasses import replace as _replace
 
 from tensorir.expr import Const, Expr
 from tensorir.func import PrimFunc
-from tensorir.stmt import Block, For, If, Seq, Stmt, Store, replace, seq
+from tensorir.stmt import Block, For, If, Prefetch, Seq, Stmt, Store, replace, seq
 from tensorir.visit import child_stmts, children, map_children, map_own_exprs, rebuild, walk
 
 NOTHING = Seq(())
@@ -92,6 +92,6 @@ def replace_exprs(
 
 def is_nothing(stmt: Stmt) -> bool:
     """Whether `stmt` has no statements, or holds nothing but such statements."""
-    if isinstance(stmt, Store):
+    if isinstance(stmt, (Store, Prefetch)):
         return False
     return all(map(is_nothing, child_stmts(stmt)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorir.expr import Const, Expr
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import NOTHING, replace_exprs, with_body
-from tensorir.stmt import For, ForKind, Seq, Stmt, Store, seq
+from tensorir.stmt import For, ForKind, Prefetch, Seq, Stmt, Store, seq
 from tensorir.visit import child_stmts, map_children
 
 LIMIT = 1024
@@ -15,15 +15,18 @@ LIMIT = 1024
 def unroll(func: PrimFunc) -> PrimFunc:
     """Expand unrolled loops of constant extent, innermost first, up to LIMIT statements.
 
-    Longer ones stay, and are left to the C compiler.
+    The annotation "unroll_limit" of a loop takes the place of LIMIT. Longer ones stay, and are
+    left to the C compiler.
     """
     return with_body(func, _unroll(func.body))
 
 
 def _unroll(stmt: Stmt) -> Stmt:
     result = map_children(stmt, _unroll)
-    if isinstance(result, For) and result.kind is ForKind.UNROLLED and code_size(result) <= LIMIT:
-        return expand(result)
+    if isinstance(result, For) and result.kind is ForKind.UNROLLED:
+        limit: int = result.annotations.get("unroll_limit", LIMIT)
+        if code_size(result) <= limit:
+            return expand(result)
     return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
 
 
@@ -40,7 +43,7 @@ def expand(loop: For) -> Stmt:
 
 def code_size(stmt: Stmt) -> int:
     """About how many stores are left when loops are unrolled and vectorized."""
-    if isinstance(stmt, Store):
+    if isinstance(stmt, (Store, Prefetch)):
         return 1
     below = sum(map(code_size, child_stmts(stmt)))
     if isinstance(stmt, For) and stmt.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):

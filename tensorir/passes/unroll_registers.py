@@ -44,6 +44,8 @@ def _unrolled(body: Stmt, uses: list[Access]) -> Stmt:
 
 def _mark(stmt: Stmt, indexing: set[Var]) -> Stmt:
     result = map_children(stmt, lambda child: _mark(child, indexing))
+    if isinstance(result, For) and "tensorize" in result.annotations:
+        return stmt  # an intrinsic takes its place
     if isinstance(result, For) and result.var in indexing and result.kind is ForKind.SERIAL:
         return replace(result, kind=ForKind.UNROLLED)
     return result

@@ -86,6 +86,9 @@ class Balls:
     def empty(self, shape: tuple[int, ...], dtype: str) -> Ball:
         return Ball(np.zeros(shape, numbers_dtype(dtype)), np.zeros(shape))
 
+    def part(self, a: Ball, where: tuple[Any, ...]) -> Ball:
+        return Ball(a.value[(*where, ...)], a.err[(*where, ...)])
+
     def assign(self, target: Ball, a: Ball) -> None:
         target.value[...] = a.value
         target.err[...] = a.err

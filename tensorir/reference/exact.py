@@ -82,6 +82,10 @@ class Exact:
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         return np.zeros(shape, numbers_dtype(dtype))
 
+    def part(self, a: Any, where: tuple[Any, ...]) -> Any:
+        """A view of some elements of `a`, to assign to."""
+        return a[(*where, ...)]
+
     def assign(self, target: Any, a: Any) -> None:
         target[...] = a
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,13 @@ import numpy as np
 from tensorir.arrays import shape_of, size_of
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
-from tensorir.expr import TRUE, BinOp, Const, Expr, Var, const, int_value
+from tensorir.expr import TRUE, BinOp, Expr, Var
 from tensorir.func import PrimFunc
 from tensorir.reference.exact import Array
 from tensorir.reference.folds import ArgFold, Fold, match_folds
 from tensorir.reference.grid import Grid
-from tensorir.stmt import Block, For, IterKind, IterVar, Let, Seq, Stmt, Store
+from tensorir.reference.unscheduled import Steps, first_rows, scan_steps, unscheduled_block
+from tensorir.stmt import Block, IterKind, IterVar, Let, Seq, Stmt, Store
 from tensorir.te.reducer import ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM
 from tensorir.visit import variables, walk
 
@@ -40,7 +41,10 @@ class Runner:
     ) -> None:
         self.func = func
         self.algebra = algebra
-        self.sizes = sizes
+        self.sizes = dict(sizes)
+        """Symbolic sizes, and the step of the scan that runs."""
+        self.rows: dict[Buffer, tuple[Any, ...]] = {}
+        """Where the running block writes."""
         self.memory: dict[Buffer, Any] = {
             b: given[b] if b in given else algebra.empty(shape_of(b, sizes), b.dtype)
             for b in (*func.params, *func.buffers)
@@ -49,10 +53,30 @@ class Runner:
     def run(self) -> None:
         body = self.func.body
         for nest in body.stmts if isinstance(body, Seq) else (body,):
-            self.run_block(unscheduled_block(nest, self.func.name))
+            steps = scan_steps(nest)
+            if steps is None:
+                self.run_block(unscheduled_block(nest, self.func.name))
+            else:
+                self.run_scan(steps)
+
+    def run_scan(self, steps: Steps) -> None:
+        for number in range(size_of(steps.loop.extent, self.sizes)):
+            for block, time in steps.blocks:
+                self.sizes[time] = number
+                self.run_block(block)
 
     def run_block(self, block: Block) -> None:
-        spatial = self.extents(it for it in block.iters if it.kind is not IterKind.REDUCE)
+        spatial = self.extents(it for it in block.iters if it.kind is IterKind.SPATIAL)
+        limit = first_rows(block)
+        if limit is not None:
+            rows = block.iters[0].var
+            spatial[rows] = min(spatial[rows], size_of(limit, self.sizes))
+        self.rows = {
+            store.buffer: self.written(store, spatial)
+            for part in (block.init, block.body)
+            for store in (walk(part) if part is not None else ())
+            if isinstance(store, Store)
+        }
         reduced = self.extents(it for it in block.iters if it.kind is IterKind.REDUCE)
         if 0 in spatial.values():
             return
@@ -62,6 +86,16 @@ class Runner:
             self.execute(block.body, spatial, {})
         elif 0 not in reduced.values():
             self.reduce(block.body, spatial, reduced)
+
+    def written(self, store: Store, spatial: Mapping[Var, int]) -> tuple[Any, ...]:
+        return tuple(
+            slice(0, spatial[i]) if isinstance(i, Var) and i in spatial else size_of(i, self.sizes)
+            for i in store.indices
+        )
+
+    def target(self, buffer: Buffer) -> Any:
+        """The part of a buffer that the running block writes."""
+        return self.algebra.part(self.memory[buffer], self.rows[buffer])
 
     def extents(self, iters: Iterator[IterVar] | Any) -> dict[Var, int]:
         return {it.var: size_of(it.extent, self.sizes) for it in iters}
@@ -84,7 +118,7 @@ class Runner:
             self.execute(stmt.body, spatial, {**fixed, stmt.var: kept})
         elif isinstance(stmt, Store):
             value = self.grid(spatial, {}, fixed).evaluate(stmt.value)
-            self.algebra.assign(self.memory[stmt.buffer], value)
+            self.algebra.assign(self.target(stmt.buffer), value)
         else:
             raise TensorIRError(
                 f"the reference cannot run {type(stmt).__name__} in function {self.func.name!r}; "
@@ -147,19 +181,17 @@ class Runner:
             place = self.spread(self.masked(grid, fold.position, fold.cond, last), grid, ranges)
             axes = tuple(range(len(spatial), grid.rank))
             found = self.algebra.arg(fold.op, source, place, axes)
-            values: list[Any] = [self.memory[fold.index], self.memory[fold.value]]
+            values: list[Any] = [self.target(fold.index), self.target(fold.value)]
             values += [self.drop_reduced(part, spatial) for part in found]
             fixed = dict(zip((*old, *new), values))
             results = [self.grid(spatial, {}, fixed).evaluate(e) for e in merged]
             for buffer, result in zip((fold.index, fold.value), results):
-                self.algebra.assign(self.memory[buffer], result)
+                self.algebra.assign(self.target(buffer), result)
 
     def masked(self, grid: Grid, e: Expr, cond: Expr, otherwise: Expr) -> Any:
         if cond is TRUE:
             return grid.evaluate(e)
-        return self.algebra.select(
-            grid.evaluate(cond), grid.evaluate(e), grid.evaluate(otherwise)
-        )
+        return self.algebra.select(grid.evaluate(cond), grid.evaluate(e), grid.evaluate(otherwise))
 
     def spread(self, a: Any, grid: Grid, ranges: Ranges) -> Any:
         """`a` broadcast along the reduce dimensions, where each element counts."""
@@ -176,7 +208,7 @@ class Runner:
 
     def add(self, fold: Fold, part: Any, spatial: Mapping[Var, int]) -> None:
         """Merge the partial result `part`, of which the reduce dimensions have extent 1."""
-        held = self.memory[fold.buffer]
+        held = self.target(fold.buffer)
         part = self.drop_reduced(part, spatial)
         merged = self.algebra.merge(fold.op, fold.source.dtype, held, part)
         self.algebra.assign(held, merged)
@@ -202,50 +234,3 @@ def _chunks(
     ]
     for ranges in itertools.product(*steps):
         yield dict(zip(reduced, ranges))
-
-
-def unscheduled_block(nest: Stmt, func: str) -> Block:
-    """The block of a loop nest as te.create_prim_func makes it; TensorIRError for another."""
-    loops: list[For] = []
-    while isinstance(nest, For):
-        loops.append(nest)
-        nest = nest.body
-    if not isinstance(nest, Block):
-        raise TensorIRError(f"function {func!r} is lowered; use interpret in place of reference")
-    if not _is_trivial(nest, loops):
-        raise TensorIRError(
-            f"block {nest.name!r} of function {func!r} is scheduled; reference evaluates "
-            "functions as te.create_prim_func makes them, interpret any"
-        )
-    return nest
-
-
-def _is_trivial(block: Block, loops: Sequence[For]) -> bool:
-    extents = {loop.var: loop.extent for loop in loops}
-    bound = [it for it in block.iters if not isinstance(it.binding, Const)]
-    names = [it.binding for it in bound]
-    if len(set(names)) < len(names) or block.predicate is not TRUE:
-        return False
-    if any(extents.get(it.binding) is not it.extent for it in bound):  # type: ignore[call-overload]
-        return False
-    free = [it for it in block.iters if isinstance(it.binding, Const)]
-    if any(it.binding is not const(0) or int_value(it.extent) != 1 for it in free):
-        return False
-    used = set(names)
-    if any(loop.var not in used and loop.const_extent != 1 for loop in loops):
-        return False
-    where = tuple(it.var for it in block.iters if it.kind is not IterKind.REDUCE)
-    sizes = tuple(it.extent for it in block.iters if it.kind is not IterKind.REDUCE)
-    for part in (block.init, block.body):
-        for stmt in walk(part) if part is not None else ():
-            if isinstance(stmt, Store) and not (
-                _same(stmt.indices, where) and _same(stmt.buffer.shape, sizes)
-            ):
-                return False
-            if isinstance(stmt, (Block, For)):
-                return False
-    return True
-
-
-def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b))

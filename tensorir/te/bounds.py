@@ -2,25 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.errors import VerifyError
 from tensorir.expr import BinOp, Expr, Load, Select, Var, all_of, any_of, binary, int_value
 from tensorir.te.axis import Axis
 from tensorir.te.reduce import Reduce
+from tensorir.te.tensor import PlaceholderOp
 from tensorir.visit import children, negate, substitute, variables
 
+if TYPE_CHECKING:
+    from tensorir.te.tensor import Tensor
 
-def check_indices(name: str, axes: tuple[Axis, ...], parts: tuple[Expr, ...]) -> None:
-    """Raise VerifyError, naming the read, where tensor `name` could read outside of a tensor."""
+
+def check_indices(name: str, axes: tuple[Axis, ...], parts: tuple[Expr, ...]) -> VerifyError | None:
+    """Raise VerifyError, naming the read, where tensor `name` could read outside of a tensor.
+
+    A read of a placeholder some rows before the current one, as the update of a te.scan makes it,
+    is returned as the error that it is anywhere else.
+    """
+    if any(int_value(axis.extent) == 0 for axis in axes):
+        return None
+    return _walk(name, axes, parts, {}, None).early
+
+
+def check_step(
+    name: str,
+    axes: tuple[Axis, ...],
+    parts: tuple[Expr, ...],
+    first: Expr,
+    states: tuple[Tensor, ...],
+) -> None:
+    """Raise VerifyError where a time step of a te.scan reads outside of a tensor, or reads a row
+    of a state that is not computed yet. Steps begin at `first`."""
     if any(int_value(axis.extent) == 0 for axis in axes):
         return
+    given = binary("<=", first, axes[0])
+    _walk(name, axes, parts, {s: axes[0] for s in states}, given)
+
+
+def check_first(name: str, axes: tuple[Axis, ...], parts: tuple[Expr, ...], rows: Expr) -> None:
+    """Raise VerifyError where the first rows of a te.scan, of which there are `rows`, read
+    outside of a tensor. Of a scan of symbolic length only the rows within it are computed."""
+    if any(int_value(axis.extent) == 0 for axis in axes):
+        return
+    _walk(name, axes, parts, {}, binary("<", axes[0], rows))
+
+
+def _walk(
+    name: str,
+    axes: tuple[Axis, ...],
+    parts: tuple[Expr, ...],
+    rows: Mapping[Any, Axis],
+    given: Expr | None,
+) -> _Walk:
     plain = _plain_variables(axes)
     analyzer = Analyzer({plain[axis]: axis.extent for axis in axes})
     sizes = {v for axis in axes for v in variables(axis.extent)}
     for size in sorted(sizes, key=lambda v: v.name):
         analyzer.bind_range(size, 0, None)
-    _Walk(name, plain).visit_all(parts, analyzer)
+    if given is not None:
+        analyzer = analyzer.assuming(substitute(given, {axis: v for axis, v in plain.items()}))
+    time = axes[0] if given is None and axes and not axes[0].is_reduce else None
+    walk = _Walk(name, plain, {t: plain[axis] for t, axis in rows.items()}, time)
+    walk.visit_all(parts, analyzer)
+    return walk
 
 
 def _plain_variables(axes: tuple[Axis, ...]) -> dict[Axis, Var]:
@@ -52,8 +101,19 @@ def negation(cond: Expr) -> Expr:
 class _Walk:
     """Visits every read together with what the conditions around it say."""
 
-    def __init__(self, name: str, plain: dict[Axis, Var]) -> None:
+    def __init__(
+        self,
+        name: str,
+        plain: dict[Axis, Var],
+        rows: Mapping[Any, Var],
+        time: Axis | None,
+    ) -> None:
         self.name = name
+        self.rows = rows
+        """How many rows of a tensor are there: fewer than its shape says, in a te.scan."""
+        self.time = time
+        """The axis whose earlier rows may be read with an error that is kept in `early`."""
+        self.early: VerifyError | None = None
         self.plain: dict[Var, Expr] = {axis: v for axis, v in plain.items()}
         self.seen: set[tuple[Expr, int]] = set()
         self.analyzers: list[Analyzer] = []
@@ -88,16 +148,37 @@ class _Walk:
     def check(self, load: Load, analyzer: Analyzer) -> None:
         for d, (index, size) in enumerate(zip(load.indices, load.buffer.shape)):
             value = substitute(index, self.plain)
+            if d == 0 and load.buffer in self.rows:
+                size = self.rows[load.buffer]
             if analyzer.prove(binary("<=", 0, value)) and analyzer.prove(binary("<", value, size)):
                 continue
             low, high = analyzer.bounds(value)
             name = load.buffer.name
-            raise VerifyError(
+            error = VerifyError(
                 f"tensor {self.name!r} can read outside of {name!r}: index {d} of "
                 f"{name}[{', '.join(repr(substitute(i, self.plain)) for i in load.indices)}] "
                 f"{_range(low, high)}, and that dimension has size {size!r}; "
                 "guard the read with te.if_then_else, or limit the index with te.clip"
             )
+            if not self.is_early(load, d, value, analyzer):
+                raise error
+            self.early = self.early or error
+
+    def is_early(self, load: Load, d: int, value: Expr, analyzer: Analyzer) -> bool:
+        """Whether what is wrong may be right in a te.scan: rows before the current one are read
+        of a tensor that may be its state, or the first rows of a tensor of symbolic length."""
+        op, size = load.buffer.op, load.buffer.shape[0]  # type: ignore[attr-defined]
+        if self.time is None or d > 0 or not isinstance(op, PlaceholderOp):
+            return False
+        if not op.is_state and load.buffer.ndim < 2:
+            return False
+        now = self.plain[self.time]
+        if self.time.extent is size:
+            back = int_value(analyzer.simplify(now - value))
+            return back is not None and back > 0
+        known = analyzer.assuming(binary("<", now, size))
+        inside = known.prove(binary("<=", 0, value)) and known.prove(binary("<", value, size))
+        return isinstance(size, Var) and inside
 
 
 def _range(low: int | None, high: int | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorir.errors import TensorIRError
+from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr
 from tensorir.te.axis import Axis
 from tensorir.te.bounds import check_indices
@@ -10,14 +10,16 @@ from tensorir.te.reduce import Reduce
 from tensorir.visit import children, walk_exprs
 
 
-def check_body(name: str, axes: tuple[Axis, ...], parts: tuple[Expr, ...]) -> tuple[Axis, ...]:
-    """Check the expressions of tensor `name` and return the axes it reduces over."""
+def check_body(
+    name: str, axes: tuple[Axis, ...], parts: tuple[Expr, ...]
+) -> tuple[tuple[Axis, ...], VerifyError | None]:
+    """Check the expressions of tensor `name` and return the axes it reduces over, and the error
+    that it is unless a te.scan uses it; see check_indices."""
     reduce_axes = _check_reductions(name, parts)
     known = {*map(id, axes), *map(id, reduce_axes)}
     for part in parts:
         _check_axes(name, part, known)
-    check_indices(name, (*axes, *reduce_axes), parts)
-    return reduce_axes
+    return reduce_axes, check_indices(name, (*axes, *reduce_axes), parts)
 
 
 def _check_reductions(name: str, parts: tuple[Expr, ...]) -> tuple[Axis, ...]:

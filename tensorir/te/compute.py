@@ -32,9 +32,9 @@ def compute(shape: Shape, fcompute: Callable[..., Any], name: str = "C") -> Any:
     parts = tuple(convert(e) for e in (result if several else (result,)))
     if not parts:
         raise TensorIRError(f"fcompute of tensor {name!r} returned no expression")
-    reduce_axes = check_body(name, axes, parts)
+    reduce_axes, early = check_body(name, axes, parts)
     names = [f"{name}_{n}" for n in range(len(parts))] if several else [name]
-    op = ComputeOp(name, axes, reduce_axes, parts, _inputs(parts))
+    op = ComputeOp(name, axes, reduce_axes, parts, _inputs(parts), early=early)
     op.outputs = tuple(
         Tensor(label, extents, e.dtype, op, n) for n, (label, e) in enumerate(zip(names, parts))
     )

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Union
 
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
-from tensorir.expr import TRUE, Expr, Load, Var, select
+from tensorir.expr import Expr, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.names import Names
-from tensorir.stmt import Block, For, IterKind, IterVar, Let, Stmt, Store, seq
+from tensorir.stmt import For, Stmt, seq
 from tensorir.te.axis import Axis
-from tensorir.te.compute import components
-from tensorir.te.reduce import Reduce
-from tensorir.te.tensor import ComputeOp, PlaceholderOp, Tensor, check_name
-from tensorir.visit import transform, walk_exprs
+from tensorir.te.create_block import Key, Step, hidden, hidden_name, key_of, make_nest
+from tensorir.te.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor, check_name
+from tensorir.visit import walk_exprs
+
+Made = Union[ComputeOp, ScanOp]
 
 
 def create_prim_func(args: Sequence[Tensor], name: str = "main") -> PrimFunc:
@@ -26,6 +27,13 @@ def create_prim_func(args: Sequence[Tensor], name: str = "main") -> PrimFunc:
     block of its own name. Raises TensorIRError where an input is missing or an argument is no
     tensor, is repeated or is out of order.
     """
+    return create_named_blocks(args, name)[0]
+
+
+def create_named_blocks(
+    args: Sequence[Tensor], name: str = "main"
+) -> tuple[PrimFunc, dict[ComputeOp, str]]:
+    """create_prim_func, and the name of the block of each compute."""
     check_name(name, "function")
     _check_args(args)
     ops = _ordered_ops(args)
@@ -34,12 +42,12 @@ def create_prim_func(args: Sequence[Tensor], name: str = "main") -> PrimFunc:
     for size in _sizes(args, ops):
         names.unique(size.name)
     buffers = _buffers(args, ops, names)
-    blocks = {op: _block_name(op, buffers, names) for op in ops}
-    loops = {op: _loop_vars(op, blocks[op], names) for op in ops}
-    body = seq(*(_nest(op, blocks[op], buffers, loops[op], names) for op in ops))
-    params = tuple(buffers[_key(t)] for t in args)
-    intermediate = tuple(b for b in buffers.values() if b not in params)
-    return PrimFunc(name, params, intermediate, body)
+    blocks = {op: _block_name(op, buffers, names) for op in _computes(ops)}
+    body = seq(*_nests(ops, blocks, buffers, names))
+    params = tuple(buffers[key_of(t)] for t in args)
+    made = dict.fromkeys(buffers.values())
+    intermediate = tuple(b for b in made if b not in params)
+    return PrimFunc(name, params, intermediate, body), blocks
 
 
 def _check_args(args: Sequence[Tensor]) -> None:
@@ -53,7 +61,7 @@ def _check_args(args: Sequence[Tensor]) -> None:
             )
         if any(t is other for other in args[:n]):
             raise TensorIRError(f"tensor {t.name!r} is given twice in the arguments")
-        if isinstance(t.op, ComputeOp):
+        if not isinstance(t.op, PlaceholderOp):
             outputs.append(t)
         elif outputs:
             raise TensorIRError(
@@ -66,13 +74,14 @@ def _check_args(args: Sequence[Tensor]) -> None:
         )
 
 
-def _ordered_ops(args: Sequence[Tensor]) -> list[ComputeOp]:
-    """The computes that the outputs need, producers first. Iterative: graphs may be deep."""
-    done: dict[ComputeOp, None] = {}
+def _ordered_ops(args: Sequence[Tensor]) -> list[Made]:
+    """The computes and scans that the outputs need, producers first. Iterative: graphs may be
+    deep."""
+    done: dict[Made, None] = {}
     stack: list[tuple[Any, bool]] = [(t.op, False) for t in reversed(args)]
     while stack:
         op, ready = stack.pop()
-        if not isinstance(op, ComputeOp) or op in done:
+        if isinstance(op, PlaceholderOp) or op in done:
             continue
         if ready:
             done[op] = None
@@ -82,8 +91,21 @@ def _ordered_ops(args: Sequence[Tensor]) -> list[ComputeOp]:
     return list(done)
 
 
-def _check_inputs(args: Sequence[Tensor], ops: list[ComputeOp]) -> None:
+def _computes(ops: Sequence[Made]) -> list[ComputeOp]:
+    """The computes of `ops` and those of the steps of its scans, in order."""
+    return [c for op in ops for c in (op.steps if isinstance(op, ScanOp) else (op,))]
+
+
+def _check_inputs(args: Sequence[Tensor], ops: list[Made]) -> None:
     given = {id(t) for t in args}
+    steps = {step: op for op in ops if isinstance(op, ScanOp) for step in op.steps}
+    starts = {t.op for op in ops if isinstance(op, ScanOp) for t in op.init}
+    for op in ops:
+        if op in steps:
+            raise TensorIRError(
+                f"tensor {op.name!r} is a step of scan {steps[op].name!r} and used outside of it; "
+                f"use what te.scan returned, or compute it apart"
+            )
     for op in ops:
         for t in op.inputs:
             if isinstance(t.op, PlaceholderOp) and id(t) not in given:
@@ -91,16 +113,18 @@ def _check_inputs(args: Sequence[Tensor], ops: list[ComputeOp]) -> None:
                     f"tensor {op.name!r} reads placeholder {t.name!r}, which is not among the "
                     "arguments; add it"
                 )
+        if isinstance(op, ComputeOp) and op.early is not None and op not in starts:
+            raise op.early
 
 
-def _sizes(args: Sequence[Tensor], ops: list[ComputeOp]) -> list[Var]:
+def _sizes(args: Sequence[Tensor], ops: list[Made]) -> list[Var]:
     """The symbolic sizes in use; each must be a dimension of an argument."""
     bound = {size for t in args for size in t.shape if isinstance(size, Var)}
     used: dict[Var, str] = {}
     for t in args:
         for extent in t.shape:
             used.update(dict.fromkeys(_size_vars(extent), t.name))
-    for op in ops:
+    for op in _computes(ops):
         parts = (*op.body, *(axis.extent for axis in (*op.axis, *op.reduce_axis)))
         for e in parts:
             used.update(dict.fromkeys(_size_vars(e), op.name))
@@ -117,142 +141,88 @@ def _size_vars(e: Expr) -> list[Var]:
     return [n for n in walk_exprs(e) if isinstance(n, Var) and not isinstance(n, Axis)]
 
 
-Key = tuple[Any, int]
-
-
-def _key(t: Tensor) -> Key:
-    """Outputs are keyed by operation and number: hidden ones have no tensor."""
-    return t.op, t.index
-
-
-def _buffers(args: Sequence[Tensor], ops: list[ComputeOp], names: Names) -> dict[Key, Buffer]:
+def _buffers(args: Sequence[Tensor], ops: list[Made], names: Names) -> dict[Key, Buffer]:
     """Buffers for all tensors: parameters first, so that they keep their names."""
-    table = {_key(t): Buffer(names.unique(t.name), t.shape, t.dtype) for t in args}
+    table = {key_of(t): Buffer(names.unique(t.name), t.shape, t.dtype) for t in args}
     for op in ops:
-        for t in op.outputs:
-            if _key(t) not in table:
-                table[_key(t)] = Buffer(names.unique(t.name), t.shape, t.dtype)
-        for number, reduction, n in _hidden(op):
-            label = _hidden_name(op, reduction, n)
+        if isinstance(op, ScanOp):
+            _scan_buffers(op, table, names)
+    for compute in _computes(ops):
+        for t in compute.outputs:
+            if key_of(t) not in table:
+                table[key_of(t)] = Buffer(names.unique(t.name), t.shape, t.dtype)
+        for number, reduction, n in hidden(compute):
+            label = hidden_name(compute, reduction, n)
             dtype = reduction.args[n].dtype
-            table[op, number] = Buffer(names.unique(label), op.outputs[0].shape, dtype)
+            shape = table[key_of(compute.outputs[0])].shape
+            table[compute, number] = Buffer(names.unique(label), shape, dtype)
     return table
 
 
-def _hidden(op: ComputeOp) -> list[tuple[int, Reduce, int]]:
-    """Components of tuple reductions that no output asks for, numbered after the outputs."""
-    found: list[tuple[int, Reduce, int]] = []
-    for reduction in components(op):
-        for n in range(len(reduction.args)):
-            if _output_number(op, reduction, n) is None:
-                found.append((len(op.outputs) + len(found), reduction, n))
-    return found
-
-
-def _hidden_name(op: ComputeOp, reduction: Reduce, n: int) -> str:
-    if reduction.reducer.name in ("argmax", "argmin"):
-        return f"{op.name}_value"
-    return f"{op.name}_part{n}"
-
-
-def _output_number(op: ComputeOp, reduction: Reduce, n: int) -> int | None:
-    wanted = Reduce(reduction.reducer, reduction.args, reduction.axes, reduction.cond, n)
-    return next((k for k, part in enumerate(op.body) if part is wanted), None)
+def _scan_buffers(scan: ScanOp, table: dict[Key, Buffer], names: Names) -> None:
+    """One buffer for a state, its first rows and its updates; short ones for other stages."""
+    for t, *parts in zip(scan.outputs, scan.init, scan.update, scan.state):
+        if key_of(t) not in table:
+            table[key_of(t)] = Buffer(names.unique(t.name), t.shape, t.dtype)
+        for part in parts:
+            if key_of(part) in table:
+                raise TensorIRError(
+                    f"tensor {part.name!r} is part of scan {scan.name!r} and also of another scan "
+                    "or an argument; make one of its own for each"
+                )
+            table[key_of(part)] = table[key_of(t)]
+    for t in scan.stages:
+        shape = (t.shape[0] - scan.first, *t.shape[1:])
+        table[key_of(t)] = Buffer(names.unique(t.name), shape, t.dtype)
 
 
 def _block_name(op: ComputeOp, buffers: dict[Key, Buffer], names: Names) -> str:
-    """Blocks are named after their tensor; those of several outputs after the compute."""
-    return buffers[op, 0].name if len(op.outputs) == 1 else names.unique(op.name)
+    """Blocks are named after their tensor; those of several outputs, and those that make rows of
+    a scan, after the compute."""
+    buffer = buffers[op, 0]
+    shared = sum(b is buffer for b in buffers.values()) > 1
+    return buffer.name if len(op.outputs) == 1 and not shared else names.unique(op.name)
 
 
-def _loop_vars(op: ComputeOp, block: str, names: Names) -> dict[Axis, Var]:
-    found: dict[Axis, Var] = {}
-    for axis in (*op.axis, *op.reduce_axis):
-        wanted = f"{axis.name}_{block}" if axis.name in names.taken else axis.name
-        found[axis] = Var(names.unique(wanted))
+def _loop_vars(axes: Sequence[Axis], block: str, names: Names) -> dict[Axis, Var]:
+    return {axis: Var(_loop_name(axis, block, names)) for axis in axes}
+
+
+def _loop_name(axis: Axis, block: str, names: Names) -> str:
+    return names.unique(f"{axis.name}_{block}" if axis.name in names.taken else axis.name)
+
+
+def _nests(
+    ops: list[Made], blocks: dict[ComputeOp, str], buffers: dict[Key, Buffer], names: Names
+) -> list[Stmt]:
+    """The loop nests of all operations. Loops are named first, then the variables inside."""
+    loops: dict[ComputeOp, dict[Axis, Var]] = {}
+    times: dict[ScanOp, Step] = {}
+    for op in ops:
+        if isinstance(op, ScanOp):
+            last = op.steps[-1]
+            times[op] = Step(op, Var(_loop_name(last.axis[0], blocks[last], names)))
+        for compute in _computes([op]):
+            axes = (*compute.axis, *compute.reduce_axis)
+            inner = axes[1:] if isinstance(op, ScanOp) else axes
+            loops[compute] = _loop_vars(inner, blocks[compute], names)
+    found: list[Stmt] = []
+    for op in ops:
+        if isinstance(op, ScanOp):
+            step = times[op]
+            body = seq(
+                *(make_nest(c, blocks[c], buffers, loops[c], names, step=step) for c in op.steps)
+            )
+            found.append(For(step.loop, step.extent, body))
+        else:
+            rows = _rows(op, buffers)
+            found.append(make_nest(op, blocks[op], buffers, loops[op], names, rows=rows))
     return found
 
 
-def _nest(
-    op: ComputeOp,
-    name: str,
-    buffers: dict[Key, Buffer],
-    loops: dict[Axis, Var],
-    names: Names,
-) -> Stmt:
-    local = Names(names.taken)
-    iters = {axis: Var(local.unique(f"v{axis.name}")) for axis in loops}
-    block_iters = tuple(
-        IterVar(
-            iters[axis],
-            axis.extent,
-            IterKind.REDUCE if axis.is_reduce else IterKind.SPATIAL,
-            loops[axis],
-        )
-        for axis in loops
-    )
-    init, body = _block_parts(op, buffers, iters, local)
-    nest: Stmt = Block(name, block_iters, body, init)
-    for axis in reversed(loops):
-        nest = For(loops[axis], axis.extent, nest)
-    return nest
-
-
-def _block_parts(
-    op: ComputeOp, buffers: dict[Key, Buffer], iters: dict[Axis, Var], names: Names
-) -> tuple[Stmt | None, Stmt]:
-    memo: dict[Expr, Expr] = {}
-
-    def lower(e: Expr) -> Expr:
-        return transform(e, rule, memo)
-
-    def rule(e: Expr) -> Expr | None:
-        if isinstance(e, Axis):
-            return iters[e]
-        if isinstance(e, Load):
-            return Load(buffers[_key(e.buffer)], e.indices)  # type: ignore[arg-type]
+def _rows(op: ComputeOp, buffers: dict[Key, Buffer]) -> Expr | None:
+    """The size of a scan of symbolic length whose first rows `op` makes: it may be less."""
+    if not op.axis:
         return None
-
-    where = tuple(iters[axis] for axis in op.axis)
-    if not op.reduce_axis:
-        stores = [
-            Store(buffers[op, n], where, lower(part)) for n, part in enumerate(op.body)
-        ]
-        return None, seq(*stores)
-    hidden = {(id(r), n): number for number, r, n in _hidden(op)}
-    inits: list[Stmt] = []
-    updates: list[Stmt] = []
-    for reduction in components(op):
-        targets = []
-        for n in range(len(reduction.args)):
-            number = _output_number(op, reduction, n)
-            targets.append(buffers[op, hidden[id(reduction), n] if number is None else number])
-        sources = tuple(lower(a) for a in reduction.args)
-        dtypes = tuple(s.dtype for s in sources)
-        identity = reduction.reducer.identity(dtypes)
-        inits += [Store(b, where, value) for b, value in zip(targets, identity)]
-        updates.append(_update(reduction, targets, where, sources, lower(reduction.cond), names))
-    return seq(*inits), seq(*updates)
-
-
-def _update(
-    reduction: Reduce,
-    targets: list[Buffer],
-    where: tuple[Var, ...],
-    sources: tuple[Expr, ...],
-    cond: Expr,
-    names: Names,
-) -> Stmt:
-    """One step: tuples read all old values before the first store."""
-    loads = tuple(Load(b, where) for b in targets)
-    old: tuple[Expr, ...] = loads
-    if len(targets) > 1:
-        old = tuple(Var(names.unique(f"{b.name}_old"), b.dtype) for b in targets)
-    new = reduction.reducer.combine(old, sources)
-    if cond is not TRUE:
-        new = tuple(select(cond, a, b) for a, b in zip(new, old))
-    body: Stmt = seq(*(Store(b, where, value) for b, value in zip(targets, new)))
-    if len(targets) > 1:
-        for variable, load in reversed(list(zip(old, loads))):
-            body = Let(variable, load, body)  # type: ignore[arg-type]
-    return body
+    held = buffers[op, 0].shape[0]
+    return None if held is op.axis[0].extent or int_value(held) is not None else held

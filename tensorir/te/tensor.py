@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union
 
 from tensorir import dtype as dt
-from tensorir.errors import TensorIRError
+from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, ExprLike, Load, Var, binary, cast, convert, int_value
 
 if TYPE_CHECKING:
@@ -155,9 +155,10 @@ class Tensor:
 
 @dataclass(slots=True, eq=False)
 class PlaceholderOp:
-    """The origin of an input."""
+    """The origin of an input, or (te.state) of what te.scan has computed so far."""
 
     name: str
+    is_state: bool = False
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -177,9 +178,38 @@ class ComputeOp:
     body: tuple[Expr, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...] = field(default=(), repr=False)
+    early: VerifyError | None = field(default=None, repr=False)
+    """A read of rows before the first, as only the update of a te.scan may make."""
 
 
-Operation = Union[PlaceholderOp, ComputeOp]
+@dataclass(slots=True, eq=False)
+class ScanOp:
+    """A recurrence: `init` gives the first rows, `update` each further row from those before.
+
+    `steps` are the computes of one time step, producers first, those of `update` among them;
+    `inputs` are all that they and the first rows need from outside.
+    """
+
+    name: str
+    init: tuple[Tensor, ...]
+    update: tuple[Tensor, ...]
+    state: tuple[Tensor, ...]
+    steps: tuple[ComputeOp, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...] = field(default=(), repr=False)
+
+    @property
+    def first(self) -> Expr:
+        """The number of rows that are given: the first time step."""
+        return self.init[0].shape[0]
+
+    @property
+    def stages(self) -> tuple[Tensor, ...]:
+        """The tensors of a time step that are not the new rows themselves."""
+        return tuple(t for op in self.steps for t in op.outputs if t not in self.update)
+
+
+Operation = Union[PlaceholderOp, ComputeOp, ScanOp]
 
 
 def placeholder(shape: Shape, dtype: str = "float32", name: str = "A") -> Tensor:
@@ -187,6 +217,16 @@ def placeholder(shape: Shape, dtype: str = "float32", name: str = "A") -> Tensor
     check_name(name, "placeholder")
     extents = make_shape(shape, f"placeholder {name!r}")
     return Tensor(name, extents, dt.check_dtype(dtype), PlaceholderOp(name))
+
+
+def state(shape: Shape, dtype: str = "float32", name: str = "state") -> Tensor:
+    """What a te.scan has computed before the current step, row by row, for use in its update.
+
+    A placeholder of two or more dimensions does as well.
+    """
+    made = placeholder(shape, dtype, name)
+    made.op = PlaceholderOp(name, is_state=True)
+    return made
 
 
 def var(name: str, dtype: str = dt.INDEX) -> Var:

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import layout_requests
+import loop_requests
+
 from schedule import Schedule, ScheduleError
-from tensorir import PrimFunc, te
+from tensorir import ForKind, PrimFunc, Seq, child_stmts, te
 
 T = TypeVar("T")
 Pick = Callable[[list[T]], T]
@@ -65,6 +68,7 @@ class Stress:
     pick: Pick[Any]
     asked: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
+    last: str = ""
 
     def workload(self) -> PrimFunc:
         make = self.pick(WORKLOADS)
@@ -79,6 +83,7 @@ class Stress:
                 continue
             self.asked[name] += 1
             before, trace = sch.func, sch.trace
+            self.last = f"sch.{name}{arguments!r}"
             try:
                 getattr(sch, name)(*arguments)
             except ScheduleError:
@@ -134,10 +139,60 @@ class Stress:
     def cache(self, sch: Schedule) -> tuple[Any, ...] | None:
         return self.block(sch), 0, self.pick(["local", "global"])
 
+    def tensorize(self, sch: Schedule) -> tuple[Any, ...] | None:
+        innermost = [sch.get_loops(block)[-1:] for block in sch.get_blocks()]
+        loops = [sch.state.loop(name) for names in innermost for name in names]
+        fitting = [loop.name for loop in loops if loop.const_extent == 4]
+        names = fitting or [loop.name for loop in loops]
+        return (self.pick(names), self.pick(["f32.fma_4", "f32.copy_4"])) if names else None
+
+    def blockize(self, sch: Schedule) -> tuple[Any, ...] | None:
+        """Seldom, since few primitives take what it makes."""
+        return self.one_loop(sch) if self.pick([True, False, False, False]) else None
+
+    def block_and_reader(self, sch: Schedule) -> tuple[Any, ...] | None:
+        block = self.block(sch)
+        users = sch.get_consumers(block)
+        return (block, self.pick(users)) if users else None
+
     def block_and_loop(self, sch: Schedule) -> tuple[Any, ...] | None:
         block = self.block(sch)
         loops = sch.get_loops(block)
         return (block, self.pick(loops)) if loops else None
+
+    def pipeline(self, sch: Schedule) -> tuple[Any, ...] | None:
+        loops = [loop for block in sch.get_blocks() for loop in sch.get_loops(block)]
+        several = [loop for loop in loops if isinstance(sch.state.loop(loop).body, Seq)]
+        if not loops:
+            return None
+        loop = self.pick(several or loops)
+        stages = [0]
+        for _ in child_stmts(sch.state.loop(loop).body)[1:]:
+            stages.append(stages[-1] + self.pick([0, 1, 1, 2]))
+        return loop, stages
+
+    def beside(self, sch: Schedule) -> tuple[Any, ...] | None:
+        """A block that shares a loop with others, if there is one."""
+        found = [
+            block
+            for block in sch.get_blocks()
+            if any(len(sch.get_child_blocks(loop)) > 1 for loop in sch.get_loops(block))
+        ]
+        return (self.pick(found or sch.get_blocks()),)
+
+    def in_lanes(self, sch: Schedule) -> tuple[Any, ...] | None:
+        """A block in a vectorized loop, if there is one."""
+        found = [
+            block
+            for block in sch.get_blocks()
+            if any(f.kind is ForKind.VECTORIZED for f in sch.state.loops_around(block))
+        ]
+        return (self.pick(found or sch.get_blocks()),)
+
+    def prefetch(self, sch: Schedule) -> tuple[Any, ...] | None:
+        block = self.block(sch)
+        loops = sch.get_loops(block)
+        return (block, 0, self.pick(loops), self.pick([1, 2])) if loops else None
 
 
 REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
@@ -150,8 +205,32 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "compute_inline": lambda self, sch: (self.block(sch),),
     "compute_at": Stress.compute_at,
     "reverse_compute_at": Stress.reverse_compute_at,
+    "reverse_compute_inline": lambda self, sch: (self.block(sch),),
+    "fuse_reduction_epilogue": Stress.block_and_reader,
+    "tensorize": Stress.tensorize,
+    "blockize": Stress.blockize,
     "cache_read": Stress.cache,
     "cache_write": Stress.cache,
     "decompose_reduction": Stress.block_and_loop,
     "rfactor": Stress.block_and_loop,
+    "reindex": layout_requests.reindex,
+    "decompose_padding": layout_requests.decompose_padding,
+    "pad_einsum": layout_requests.pad_einsum,
+    "storage_align": layout_requests.storage_align,
+    "transform_layout": layout_requests.transform_layout,
+    "prefetch": Stress.prefetch,
+    "add_unit_loop": loop_requests.add_unit_loop,
+    "partition": loop_requests.partition,
+    "merge": loop_requests.merge,
+    "annotate": loop_requests.annotate,
+    "unannotate": loop_requests.unannotate,
+    "bind": loop_requests.bind,
+    "set_scope": loop_requests.set_scope,
+    "sample_perfect_tile": loop_requests.sample_perfect_tile,
+    "sample_categorical": loop_requests.sample_categorical,
+    "sample_compute_location": loop_requests.sample_compute_location,
+    "pipeline": Stress.pipeline,
+    "rolling_buffer": Stress.beside,
+    "double_buffer": Stress.beside,
+    "stream": Stress.in_lanes,
 }

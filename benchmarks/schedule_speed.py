@@ -1,0 +1,68 @@
+"""How long it takes to apply and to lower a schedule of a matrix product, in CPU milliseconds.
+
+    python benchmarks/schedule_speed.py
+
+The schedule has 14 primitives: tiles, a write cache, packed B, vector and unrolled loops, threads.
+Every round starts with a new definition, of other sizes, so that no memo of the last one helps.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from backends import resolve  # noqa: E402
+from schedule import Schedule  # noqa: E402
+from tensorir import PrimFunc, lower, te  # noqa: E402
+
+ROUNDS = 30
+
+
+def matmul(m: int, n: int, r: int) -> PrimFunc:
+    a, b = te.placeholder((m, r), name="A"), te.placeholder((r, n), name="B")
+    k = te.reduce_axis(r, name="k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    return te.create_prim_func([a, b, c], name="matmul")
+
+
+def scheduled(func: PrimFunc) -> Schedule:
+    sch = Schedule(func)
+    i, j, k = sch.get_loops("C")
+    i0, i1, j0, j1 = sch.tile(i, j, 6, 64)
+    write = sch.cache_write("C", 0, "local")
+    sch.reorder(j0, i0, k, i1, j1)
+    sch.reverse_compute_at(write, i0)
+    packed = sch.cache_read("C", "B", "global")
+    sch.compute_at(packed, j0)
+    sch.vectorize(j1)
+    sch.unroll(i1)
+    sch.vectorize(sch.get_loops(write)[-1])
+    sch.unroll(sch.get_loops(write)[-2])
+    sch.vectorize(sch.get_loops(packed)[-1])
+    sch.parallel(j0)
+    return sch
+
+
+def main() -> None:
+    target = resolve("c")
+    apply_ms, lower_ms = [], []
+    for number in range(ROUNDS):
+        func = matmul(1024 + number, 1024 - number, 1024)
+        start = time.process_time()
+        sch = scheduled(func)
+        middle = time.process_time()
+        lower(sch.func, target)
+        end = time.process_time()
+        apply_ms.append((middle - start) * 1e3)
+        lower_ms.append((end - middle) * 1e3)
+    steps = len(sch.trace)
+    print(f"apply {steps} primitives: {statistics.median(apply_ms):.2f} ms (median of {ROUNDS})")
+    print(f"lower:               {statistics.median(lower_ms):.2f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Index maps: where the elements of a buffer go when its layout changes.
+
+A map is kept as text, in the syntax of printed expressions: `i, j: j // 4, i, j % 4`. A Python
+lambda is evaluated once, on variables named like its parameters, and becomes such a text.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from schedule.errors import Illegal, require
+from schedule.state import State
+from tensorir import (
+    Analyzer,
+    Buffer,
+    Digit,
+    Expr,
+    TensorIRError,
+    Var,
+    binary,
+    const,
+    convert,
+    decompose,
+    determines,
+    format_expr,
+    parse_expr,
+    relax,
+    substitute,
+    variables,
+)
+
+
+def index_map_text(fn: Callable[..., Any]) -> str:
+    """The text of an index map that is given as a Python function of named indices."""
+    kinds = [p.kind for p in inspect.signature(fn).parameters.values()]
+    if any(kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds):
+        raise TypeError("an index map has one named parameter per dimension, without defaults")
+    names = list(inspect.signature(fn).parameters)
+    result = fn(*[Var(name) for name in names])
+    parts = result if isinstance(result, (tuple, list)) else (result,)
+    components = [format_expr(convert(part, "int64")) for part in parts]
+    return f"{', '.join(names)}: {', '.join(components)}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A one-to-one map from the box of a buffer's indices into a box of new ones."""
+
+    old: tuple[Var, ...]
+    sizes: tuple[Expr, ...]
+    components: tuple[Expr, ...]
+    shape: tuple[Expr, ...]
+    exact: bool
+    """Whether every new index is the image of an old one: there is no padding."""
+    axes: tuple[Var, ...]
+    inverse: tuple[Expr, ...] | None
+    """The old indices in terms of `axes`, where that was found out."""
+
+    def image(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Where the element at `indices` goes; not simplified."""
+        values = dict(zip(self.old, indices))
+        return tuple(substitute(part, values) for part in self.components)
+
+    def preimage(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """What comes to `indices`, where anything does; needs `inverse`."""
+        assert self.inverse is not None
+        values = dict(zip(self.axes, indices))
+        return tuple(substitute(part, values) for part in self.inverse)
+
+
+def layout_of(state: State, text: str, buffer: Buffer, where: str) -> Layout:
+    """The layout that an index map gives a buffer; refuses a map that is not one to one on it."""
+    old, components = _read(state, text, buffer, where)
+    analyzer = state.analyzer()
+    for var, size in zip(old, buffer.shape):
+        analyzer.bind(var, size)
+    extents = dict(zip(old, buffer.shape))
+    shape: list[Expr] = []
+    for part in components:
+        span = relax(part, extents, analyzer)
+        inside = span is not None and analyzer.prove(binary("<=", const(0), span.low))
+        known = inside and span is not None and not set(old) & variables(span.low + span.extent)
+        require(known, where, f"{part!r} of the index map is not known to be 0 or more and bounded")
+        assert span is not None
+        size = analyzer.simplify(span.low + span.extent)
+        low = state.analyzer().bounds(size)[0]
+        fits = low is not None and low >= 0
+        require(fits, where, f"the map needs a dimension of size {size!r}, which can be negative")
+        shape.append(size)
+    for var in old:
+        require(
+            determines(components, var, extents, analyzer),
+            where,
+            f"the index map {text!r} may send two elements of {buffer.name!r}, of different "
+            f"{var.name!r}, to one place",
+        )
+    count = analyzer.simplify(_product(tuple(shape)) - _product(buffer.shape))
+    exact = count is const(0)
+    axes = tuple(Var(f"_axis{n}") for n in range(len(shape)))
+    inverse = _inverse(old, components, axes, extents, analyzer)
+    layout = Layout(old, buffer.shape, components, tuple(shape), exact, axes, inverse)
+    if exact and inverse is not None and not _is_identity_on_axes(state, layout):
+        return Layout(old, buffer.shape, components, tuple(shape), exact, axes, None)
+    return layout
+
+
+def _read(
+    state: State, text: str, buffer: Buffer, where: str
+) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:
+    require(
+        isinstance(text, str) and ":" in text,
+        where,
+        f"{text!r} is no index map",
+        'write a lambda, or its text such as "i, j: j // 4, i, j % 4"',
+    )
+    head, _, tail = text.partition(":")
+    names = [name.strip() for name in head.split(",")]
+    sizes = {var.name: var for var in state.func.size_vars}
+    fine = all(n.isidentifier() and n not in sizes for n in names) and len(set(names)) == len(names)
+    require(fine, where, f"the parameters of the index map {text!r} are not distinct new names")
+    require(
+        len(names) == buffer.ndim,
+        where,
+        f"the index map {text!r} has {len(names)} parameters; {buffer.name!r} has "
+        f"{buffer.ndim} dimensions",
+    )
+    old = tuple(Var(name) for name in names)
+    env = {**sizes, **dict(zip(names, old))}
+    analyzer = Analyzer()
+    try:
+        parsed = ast.parse(f"({tail.strip()},)", mode="eval").body
+        parts = parsed.elts if isinstance(parsed, ast.Tuple) else []
+        found = [parse_expr(ast.unparse(part), env) for part in parts]
+    except (SyntaxError, TensorIRError) as error:
+        reason = str(error).splitlines()[0]
+        raise Illegal(where, f"the index map {text!r} cannot be read: {reason}") from None
+    for part in found:
+        require(part.dtype == "int64", where, f"{part!r} of the index map is no index")
+    return old, tuple(analyzer.simplify(part) for part in found)
+
+
+def _inverse(
+    old: tuple[Var, ...],
+    components: tuple[Expr, ...],
+    axes: tuple[Var, ...],
+    extents: dict[Var, Expr],
+    analyzer: Analyzer,
+) -> tuple[Expr, ...] | None:
+    """The old indices from the digits that can be read off the new ones; None if not found."""
+    found: dict[Var, list[tuple[Digit, Expr]]] = {var: [] for var in old}
+    for axis, component in zip(axes, components):
+        parts = decompose(component, extents, analyzer)
+        if parts is None or any(digit.scale < 1 for digit in parts[0]):
+            return None
+        digits = sorted(parts[0], key=lambda d: d.scale)
+        for n, digit in enumerate(digits):
+            above = digits[n + 1].scale if n + 1 < len(digits) else None
+            value = axis if above is None else axis % above
+            found[digit.var].append((digit, value // digit.scale))
+    result = tuple(_joined(found[var]) for var in old)
+    images = dict(zip(axes, components))
+    right = all(
+        analyzer.simplify(substitute(value, images)) is var for var, value in zip(old, result)
+    )
+    return result if right else None
+
+
+def _joined(digits: list[tuple[Digit, Expr]]) -> Expr:
+    """The number that has these digits, as far as they follow on each other."""
+    terms: list[Expr] = []
+    position = 1
+    for digit, part in sorted(digits, key=lambda pair: pair[0].divisor):
+        if digit.divisor == position:
+            terms.append(part * position)
+            position *= digit.extent or 1
+    total: Expr = const(0)
+    for term in reversed(terms):
+        total = total + term
+    return total
+
+
+def _is_identity_on_axes(state: State, layout: Layout) -> bool:
+    analyzer = state.analyzer()
+    for axis, size in zip(layout.axes, layout.shape):
+        analyzer.bind(axis, size)
+    back = layout.image(layout.preimage(layout.axes))
+    return all(analyzer.simplify(part) is axis for part, axis in zip(back, layout.axes))
+
+
+def _product(sizes: tuple[Expr, ...]) -> Expr:
+    count: Expr = const(1)
+    for size in sizes:
+        count = count * size
+    return count

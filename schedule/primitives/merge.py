@@ -1,0 +1,116 @@
+"""merge: neighbouring loops over the same range become one."""
+
+from __future__ import annotations
+
+from schedule.analysis import Access, accesses, blocks_below
+from schedule.dependence import same_slice
+from schedule.errors import require
+from schedule.primitive import primitive
+from schedule.rebind import plain_loop, rebind
+from schedule.state import LoopRef, State, chain_below, extents, loops_below
+from tensorir import Analyzer, For, Seq, Stmt, Var, binary, seq, substitute_stmt
+
+
+@primitive
+def merge(state: State, *loops: str) -> tuple[State, LoopRef]:
+    """Run the bodies of neighbouring `loops`, given in program order, in one loop.
+
+    rewrite:  merge("i", "i_C")
+        for i in range(8):          for i_i_C in range(8):
+            B[i] = f(A[i])     ->       B[i_i_C] = f(A[i_i_C])
+        for i_C in range(8):            C[i_i_C] = g(B[i_i_C])
+            C[i_C] = g(B[i_C])
+
+    requires:
+        - at least two loops are given, each directly after the one before it
+        - the loops have the same extent, are serial and carry no annotation
+        - what two bodies share, one of them writing, they touch in the same iterations,
+          or in ranges that have nothing in common
+    """
+    require(len(loops) > 1, (loops or ("",))[0], "fewer than two loops were given")
+    nodes = [state.loop(name) for name in loops]
+    path = state.loop_path(loops[0])
+    for node in nodes:
+        plain_loop(node, "merge before parallel, vectorize or unroll")
+    around = path[-2] if len(path) > 1 else None
+    position = _position(around, nodes[0])
+    _neighbours(around, position, nodes)
+    analyzer = state.analyzer(state.loops_outside(loops[0]))
+    for node in nodes[1:]:
+        require(
+            analyzer.prove(binary("==", node.extent, nodes[0].extent)),
+            node.name,
+            f"loop {node.name!r} has {node.extent!r} iterations and "
+            f"{nodes[0].name!r} has {nodes[0].extent!r}",
+        )
+    name = state.fresh_loop("_".join(node.name for node in nodes))
+    merged = _merged(state, name, nodes)
+    _independent(state, merged, nodes)
+    assert isinstance(around, Seq)
+    rest = seq(*around.stmts[:position], merged, *around.stmts[position + len(nodes) :])
+    return state.replace(path[:-1], rest), LoopRef(name)
+
+
+def _position(around: Stmt | None, first: For) -> int:
+    if not isinstance(around, Seq):
+        return 0
+    return next(n for n, stmt in enumerate(around.stmts) if stmt is first)
+
+
+def _neighbours(around: Stmt | None, position: int, nodes: list[For]) -> None:
+    after = around.stmts[position:] if isinstance(around, Seq) else ()
+    for number, node in enumerate(nodes[1:], 1):
+        require(
+            number < len(after) and after[number] is node,
+            node.name,
+            f"loop {node.name!r} does not stand directly after {nodes[number - 1].name!r}",
+        )
+
+
+def _merged(state: State, name: str, nodes: list[For]) -> For:
+    """One loop over the bodies of `nodes`."""
+    var = Var(name)
+    whole = For(var, nodes[0].extent, Seq(()))
+    outside = state.loops_outside(nodes[0].name)
+    bodies = []
+    for node in nodes:
+        analyzer = state.analyzer([*outside, whole, *chain_below(node)])
+        body = rebind(node.body, {node.var: var}, None, analyzer)
+        bodies.append(substitute_stmt(body, {node.var: var}))
+    return For(var, nodes[0].extent, seq(*bodies))
+
+
+def _independent(state: State, merged: For, nodes: list[For]) -> None:
+    """Refuse where an iteration of a later body may meet, in one element, one of an earlier."""
+    outside = state.loops_outside(nodes[0].name)
+    analyzer = state.analyzer([*outside, *loops_below(merged)])
+    inner = extents(loops_below(merged))
+    moved = {block.name: block for block in blocks_below(merged)}
+    bodies = [
+        [a for block in blocks_below(node) for a in accesses(moved[block.name])] for node in nodes
+    ]
+    for number, later in enumerate(bodies):
+        earlier = [(nodes[n].name, a) for n in range(number) for a in bodies[n]]
+        for name, a in earlier:
+            for b in later:
+                if a.buffer is not b.buffer or not (a.is_write or b.is_write):
+                    continue
+                if _apart(a, b, analyzer):
+                    continue
+                require(
+                    same_slice(a, b, merged, inner, analyzer),
+                    nodes[number].name,
+                    f"an iteration of loop {nodes[number].name!r} may touch elements of "
+                    f"{a.buffer.name!r} in block {b.block.name!r} that a later iteration of "
+                    f"loop {name!r} touches in block {a.block.name!r}",
+                )
+
+
+def _apart(a: Access, b: Access, analyzer: Analyzer) -> bool:
+    """Whether the ranges of some index of the two have nothing in common."""
+    for left, right in zip(a.in_loops(), b.in_loops()):
+        mine, theirs = analyzer.bounds(left), analyzer.bounds(right)
+        for below, above in ((mine[1], theirs[0]), (theirs[1], mine[0])):
+            if below is not None and above is not None and below < above:
+                return True
+    return False

@@ -1,0 +1,173 @@
+"""pipeline: statements of a loop's body work on different iterations at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedule.analysis import Access, accesses, blocks_below, reduction_loops
+from schedule.errors import require
+from schedule.placement import child_of
+from schedule.primitive import primitive
+from schedule.rebind import plain_loop, rebind
+from schedule.state import LoopRef, State, extents, loops_below
+from tensorir import (
+    TRUE,
+    Analyzer,
+    Expr,
+    For,
+    Interval,
+    Stmt,
+    Var,
+    binary,
+    const,
+    int_value,
+    intersect_with,
+    relax,
+    replace,
+    seq,
+    substitute,
+    variables,
+)
+
+
+@primitive
+def pipeline(state: State, loop: LoopRef, stages: Sequence[int]) -> tuple[State, None]:
+    """Let the statements of a loop's body work on different iterations: a statement of stage s
+    runs s iterations later than one of stage 0, as loads that run ahead of their use.
+
+    `stages` has a number for each statement, the least of which is 0. Lowering cuts off the first
+    and last iterations, in which some stages are idle, and keeps as many versions of a buffer
+    between stages as are needed at a time, where it can prove that.
+
+    rewrite:  pipeline("i", [0, 1])
+        for i in range(8):            for i in range(9, annotations={"pipeline": [0, 1]}):
+            T[i] = A[i]                   if i < 8:
+            C[i] = f(T[i])    ->              T[i] = A[i]
+                                          if 1 <= i:
+                                              C[i - 1] = f(T[i - 1])
+
+    requires:
+        - `loop` is serial, carries no annotation, and has at least two statements
+        - there is one stage for each statement, none negative, the least 0, and not all the same
+        - inner loops have extents that do not depend on `loop`
+        - no block of a later stage reduces over `loop` and still has its init
+        - what a statement writes is read by statements of the same or later stages only, and these
+          follow it
+        - what passes between stages is written by one statement, to separate parts in separate
+          iterations, and read in the part of the same iteration
+    """
+    node = state.loop(loop)
+    plain_loop(node, "pipeline the loop before it gets other annotations")
+    parts = child_of(node)
+    _check_stages(node, parts, stages)
+    for inner in loops_below(node.body):
+        fixed = node.var not in variables(inner.extent)
+        require(fixed, inner.name, f"the extent of loop {inner.name!r} depends on {loop!r}")
+    for part, stage in zip(parts, stages):
+        for block in blocks_below(part) if stage else ():
+            whole = block.init is None or not reduction_loops(block, [node])
+            require(
+                whole,
+                loop,
+                f"loop {loop!r} is a reduction of block {block.name!r}, whose init would have to "
+                "run at the first iteration of its stage",
+                "decompose_reduction first",
+            )
+    for i, early in enumerate(parts):
+        for late, stage in zip(parts[i + 1 :], stages[i + 1 :]):
+            if stages[i] != stage:
+                _check_pair(state, node, early, late, stages[i] < stage)
+    last = max(stages)
+    longer = replace(node, extent=node.extent + last, annotations={"pipeline": list(stages)})
+    outside = state.loops_outside(loop)
+    analyzer = state.analyzer([*outside, longer])
+    moved = [
+        rebind(part, {node.var: node.var - stage}, _guard(node, stage, last), analyzer)
+        for part, stage in zip(parts, stages)
+    ]
+    return state.replace(state.loop_path(loop), replace(longer, body=seq(*moved))), None
+
+
+def _check_stages(node: For, parts: Sequence[Stmt], stages: Sequence[int]) -> None:
+    where = node.name
+    require(len(parts) > 1, where, f"loop {where!r} has one statement, so there is no overlap")
+    whole = all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in stages)
+    require(whole, where, f"stages {list(stages)} are not integers from 0 on")
+    require(
+        len(stages) == len(parts),
+        where,
+        f"there are {len(stages)} stages for the {len(parts)} statements of loop {where!r}",
+    )
+    require(min(stages) == 0 < max(stages), where, f"stages {list(stages)} do not go from 0 up")
+
+
+def _guard(node: For, stage: int, last: int) -> Expr:
+    """Where a statement of `stage` has an iteration to work on."""
+    started = binary("<=", const(stage), node.var) if stage else TRUE
+    if stage == last:
+        return started
+    return binary("and", started, binary("<", node.var, node.extent + stage))
+
+
+def _check_pair(state: State, node: For, early: Stmt, late: Stmt, forward: bool) -> None:
+    """Refuse two statements, `early` before `late` in the body, that may not run apart."""
+    first = [a for block in blocks_below(early) for a in accesses(block)]
+    second = [a for block in blocks_below(late) for a in accesses(block)]
+    shared = dict.fromkeys(a.buffer for a in first if any(b.buffer is a.buffer for b in second))
+    for buffer in shared:
+        mine = [a for a in first if a.buffer is buffer]
+        theirs = [a for a in second if a.buffer is buffer]
+        writes = [a for a in mine if a.is_write]
+        back = [a for a in theirs if a.is_write]
+        require(
+            not back,
+            node.name,
+            f"block {(back or theirs)[0].block.name!r} writes {buffer.name!r}, which block "
+            f"{mine[0].block.name!r} uses an iteration later",
+        )
+        if not writes:
+            continue
+        maker, user = writes[0].block.name, theirs[0].block.name
+        require(
+            forward,
+            node.name,
+            f"block {user!r} reads {buffer.name!r} and has an earlier stage than block {maker!r}, "
+            "which writes it",
+        )
+        require(
+            any(_apart(state, node, writes, theirs, dim) for dim in range(buffer.ndim)),
+            node.name,
+            f"iterations of loop {node.name!r} do not pass separate parts of {buffer.name!r} from "
+            f"block {maker!r} to block {user!r}",
+        )
+
+
+def _apart(
+    state: State, node: For, writes: Sequence[Access], reads: Sequence[Access], dim: int
+) -> bool:
+    """Whether each iteration writes an interval of its own, and reads in that interval only."""
+    inner = loops_below(node.body)
+    analyzer = state.analyzer([*state.loops_outside(node.name), node, *inner])
+    ranges = extents(inner)
+    made = [relax(a.in_loops()[dim], ranges, analyzer) for a in writes]
+    used = [relax(a.in_loops()[dim], ranges, analyzer) for a in reads]
+    if None in made or None in used or any(m is not made[0] and m != made[0] for m in made):
+        return False
+    part = made[0]
+    assert part is not None
+    extent, step = int_value(part.extent), _slope(part.low, node.var, analyzer)
+    if extent is None or step is None or abs(step) < extent:
+        return False
+    size = writes[0].buffer.shape[dim]
+    clipped = [intersect_with(u, size, analyzer) for u in used if u is not None]
+    return all(_inside(u, part, analyzer) for u in clipped)
+
+
+def _inside(a: Interval, b: Interval, analyzer: Analyzer) -> bool:
+    ends = binary("<=", a.low + a.extent, b.low + b.extent)
+    return analyzer.prove(binary("<=", b.low, a.low)) and analyzer.prove(ends)
+
+
+def _slope(e: Expr, var: Var, analyzer: Analyzer) -> int | None:
+    """By how much `e` grows with `var`, if that is a constant."""
+    return int_value(analyzer.simplify(substitute(e, {var: var + const(1)}) - e))

@@ -1,0 +1,132 @@
+"""fold_buffers: a buffer of which a loop needs only the latest part becomes circular."""
+
+from __future__ import annotations
+
+from tensorir.arith import Analyzer
+from tensorir.arith.region import Interval, covers, relax, union
+from tensorir.buffer import Buffer
+from tensorir.expr import Expr, Load, const, int_value
+from tensorir.func import PrimFunc
+from tensorir.passes.accesses import Access, accesses
+from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.rewriting import with_body
+from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store
+from tensorir.visit import map_children, map_own_exprs, substitute, transform, walk
+
+
+def fold_buffers(func: PrimFunc) -> PrimFunc:
+    """Keep the part of a buffer that one iteration of a loop touches, at positions that wrap.
+
+    rewrite:
+        with alloc(T, f32[66]):                 with alloc(T, f32[4]):
+            for y in range(2):                      for y in range(2):
+                T[y] = ...                              T[y % 4] = ...
+            for y in range(64):           ->        for y in range(64):
+                T[y + 2] = ...                          T[(y + 2) % 4] = ...
+                ... = T[y] + T[y + 2]                   ... = T[y % 4] + T[(y + 2) % 4]
+
+    Where iteration y touches the elements [a(y), a(y) + size) only, and a never decreases, two
+    elements that share a position are never needed at once: an element is touched again by y
+    after the other one was written by x <= y only if both lie in the part of x. What stands
+    before the loop must lie in the part of its first iteration. Sizes are powers of two, so that
+    positions are masks. Requires place_buffers, and is to run before partition_loops.
+    """
+    if not any(isinstance(s, Alloc) for s in walk(func.body)):
+        return func
+    analyzer = function_analyzer(func)
+
+    def visit(stmt: Stmt) -> Stmt:
+        result = map_children(stmt, visit)
+        return _fold(result, analyzer) if isinstance(result, Alloc) else result
+
+    return with_body(func, visit(func.body))
+
+
+def _fold(alloc: Alloc, analyzer: Analyzer) -> Alloc:
+    buffer = alloc.buffer
+    if buffer.scope == "shared":
+        return alloc  # other threads, outside of the allocation here, touch other parts
+    uses = [(s, accesses(s).get(buffer, [])) for s in _statements(alloc.body)]
+    uses = [(s, found) for s, found in uses if found]
+    if not uses:
+        return alloc
+    loop, inside = uses[-1]
+    before = [access for _, found in uses[:-1] for access in found]
+    if not isinstance(loop, For) or loop.kind is not ForKind.SERIAL:
+        return alloc
+    for dim in range(buffer.ndim):
+        size = _window(loop, inside, before, dim, analyzer)
+        if size is not None:
+            return _circular(alloc, dim, size)
+    return alloc
+
+
+def _statements(stmt: Stmt) -> list[Stmt]:
+    """The statements that run one after the other."""
+    if isinstance(stmt, Alloc):
+        return _statements(stmt.body)
+    if isinstance(stmt, Seq):
+        return [part for s in stmt.stmts for part in _statements(s)]
+    return [stmt]
+
+
+def _window(
+    loop: For, inside: list[Access], before: list[Access], dim: int, analyzer: Analyzer
+) -> int | None:
+    """The size to which a dimension can be folded; None where it cannot or need not be."""
+    part = _touched(loop, inside, dim, analyzer)
+    made = _touched(loop, [use for use in inside if use.is_write], dim, analyzer)
+    if part is None or made is None or not before and covers(made, part, analyzer):
+        return None  # in the last case, nothing is kept for a later iteration
+    extent, whole = int_value(part.extent), int_value(inside[0].buffer.shape[dim])
+    if extent is None or extent < 1:
+        return None
+    size = 1 << (extent - 1).bit_length()
+    if whole is not None and whole <= size:
+        return None
+    low = part.low
+    step = int_value(analyzer.simplify(substitute(low, {loop.var: loop.var + 1}) - low))
+    if step is None or step <= 0:
+        return None
+    start = Interval(analyzer.simplify(substitute(low, {loop.var: const(0)})), const(size))
+    early = _touched(None, before, dim, analyzer)
+    if before and (early is None or not covers(start, early, analyzer)):
+        return None
+    return size
+
+
+def _touched(
+    fixed: For | None, uses: list[Access], dim: int, analyzer: Analyzer
+) -> Interval | None:
+    """What the accesses touch while their loops run, all but `fixed`."""
+    part: Interval | None = None
+    for number, use in enumerate(uses):
+        inner = {s.var: s.extent for s in use.loops() if s is not fixed}
+        found = relax(use.indices[dim], inner, analyzer)
+        if number and part is not None and found is not None:
+            found = union(part, found, analyzer)
+        part = found
+        if part is None:
+            return None
+    return part
+
+
+def _circular(alloc: Alloc, dim: int, size: int) -> Alloc:
+    old = alloc.buffer
+    shape = tuple([const(size) if n == dim else s for n, s in enumerate(old.shape)])
+    new = Buffer(old.name, shape, old.dtype, old.scope)
+    memo: dict[Expr, Expr] = {}
+
+    def at(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple([i % size if n == dim else i for n, i in enumerate(indices)])
+
+    def load(e: Expr) -> Expr | None:
+        return Load(new, at(e.indices)) if isinstance(e, Load) and e.buffer is old else None
+
+    def visit(node: Stmt) -> Stmt:
+        node = map_own_exprs(map_children(node, visit), lambda e: transform(e, load, memo))
+        if isinstance(node, Store) and node.buffer is old:
+            return Store(new, at(node.indices), node.value)
+        return node
+
+    return Alloc(new, visit(alloc.body))

@@ -1,0 +1,119 @@
+"""The loop nests that te.create_prim_func makes: a block in its own loops, or a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tensorir.errors import TensorIRError
+from tensorir.expr import TRUE, BinOp, Const, Expr, Var, const, int_value
+from tensorir.stmt import Block, For, IterKind, Seq, Stmt, Store
+from tensorir.visit import walk
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A scan: the loop over time, and its blocks in order, each with its variable for the time."""
+
+    loop: For
+    blocks: tuple[tuple[Block, Var], ...]
+
+
+def unscheduled_block(nest: Stmt, func: str) -> Block:
+    """The block of a loop nest as te.create_prim_func makes it; TensorIRError for another."""
+    loops, inner = _chain(nest)
+    if not isinstance(inner, Block):
+        raise TensorIRError(f"function {func!r} is lowered; use interpret in place of reference")
+    if not _is_trivial(inner, loops):
+        raise TensorIRError(
+            f"block {inner.name!r} of function {func!r} is scheduled; reference evaluates "
+            "functions as te.create_prim_func makes them, interpret any"
+        )
+    return inner
+
+
+def scan_steps(nest: Stmt) -> Steps | None:
+    """The steps of a loop nest as te.create_prim_func makes it of a te.scan, else None."""
+    if not isinstance(nest, For):
+        return None
+    found = []
+    for part in nest.body.stmts if isinstance(nest.body, Seq) else (nest.body,):
+        loops, block = _chain(part)
+        if not isinstance(block, Block):
+            return None
+        times = [it for it in block.iters if it.kind is IterKind.OPAQUE]
+        if len(times) != 1 or times[0].binding is not nest.var:
+            return None
+        if times[0].extent is not nest.extent or not _is_trivial(block, [nest, *loops]):
+            return None
+        found.append((block, times[0].var))
+    return Steps(nest, tuple(found))
+
+
+def first_rows(block: Block) -> Expr | None:
+    """The size that limits the first dimension of a block which makes the first rows of a scan."""
+    cond = block.predicate
+    first = block.iters[0].binding if block.iters else None
+    limited = isinstance(cond, BinOp) and cond.op == "<" and cond.a is first
+    return cond.b if limited and isinstance(cond, BinOp) else None
+
+
+def _chain(nest: Stmt) -> tuple[list[For], Stmt]:
+    loops: list[For] = []
+    while isinstance(nest, For):
+        loops.append(nest)
+        nest = nest.body
+    return loops, nest
+
+
+def _is_trivial(block: Block, loops: Sequence[For]) -> bool:
+    extents = {loop.var: loop.extent for loop in loops}
+    bound = [it for it in block.iters if not isinstance(it.binding, Const)]
+    names = [it.binding for it in bound]
+    limit = first_rows(block)
+    if len(set(names)) < len(names) or (limit is None and block.predicate is not TRUE):
+        return False
+    if any(extents.get(it.binding) is not it.extent for it in bound):  # type: ignore[call-overload]
+        return False
+    free = [it for it in block.iters if isinstance(it.binding, Const)]
+    if any(it.binding is not const(0) or int_value(it.extent) != 1 for it in free):
+        return False
+    used = set(names)
+    if any(loop.var not in used and loop.const_extent != 1 for loop in loops):
+        return False
+    for part in (block.init, block.body):
+        for stmt in walk(part) if part is not None else ():
+            if isinstance(stmt, (Block, For)):
+                return False
+            if isinstance(stmt, Store) and not _whole(stmt, block, limit):
+                return False
+    return True
+
+
+def _whole(store: Store, block: Block, limit: Expr | None) -> bool:
+    """Whether a block writes all of a buffer, at its variables in order; only the first rows where
+    a scan computes the others, and row by row in the steps of a scan."""
+    iters = [it for it in block.iters if it.kind is not IterKind.REDUCE]
+    shape = store.buffer.shape
+    if len(iters) != len(store.indices):
+        return False
+    for d, (it, index, size) in enumerate(zip(iters, store.indices, shape)):
+        if it.kind is IterKind.OPAQUE and d == 0:
+            if index is not it.var and not _later(index, it.var):
+                return False
+        elif index is not it.var:
+            return False
+        elif size is not it.extent:
+            rows = limit is size or (int_value(size) or 0) > (int_value(it.extent) or 0) > 0
+            if d > 0 or not rows:
+                return False
+    return True
+
+
+def _later(index: Expr, time: Var) -> bool:
+    return (
+        isinstance(index, BinOp)
+        and index.op == "+"
+        and index.a is time
+        and isinstance(index.b, Const)
+    )

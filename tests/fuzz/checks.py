@@ -1,0 +1,219 @@
+"""Everything that one random schedule has to keep, and the shortest trace that breaks it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends import build
+from schedule import Schedule, ScheduleError, Trace
+from tensorir import (
+    PrimFunc,
+    Var,
+    const,
+    dtype,
+    int_value,
+    interpret,
+    parse,
+    reference,
+    substitute,
+    verify,
+)
+
+sys.path.insert(0, str(Path(__file__).parent))
+from loop_requests import on_cpu  # noqa: E402
+from random_schedules import Stress  # noqa: E402
+from workloads import Workload, draw  # noqa: E402
+
+SANITIZERS = "-g -fsanitize=address,undefined -fno-sanitize-recover=all"
+NO_CONTRACTION = "-ffp-contract=off"
+"""Without it gcc turns a * b + c into one rounding wherever both happen to meet in one statement,
+and which ones meet depends on the schedule; the last bits then differ for no fault of ours."""
+
+MAX_STEPS = 16
+
+
+class Mismatch(Exception):
+    """A schedule that computes something else, or that does not print or replay."""
+
+
+@dataclass
+class Case:
+    """One seed: its workload, the requests that were made of it, and the schedule they gave."""
+
+    seed: int
+    work: Workload
+    stress: Stress
+    sch: Schedule
+
+
+def make_case(seed: int) -> Case:
+    """The workload of `seed`, not yet scheduled."""
+    pick = random.Random(seed).choice
+    work = draw(pick)
+    return Case(seed, work, Stress(pick), Schedule(work.func))
+
+
+def apply_requests(case: Case) -> None:
+    """Ask for up to MAX_STEPS primitives, as the seed has it."""
+    case.stress.run(case.sch, case.stress.pick(list(range(1, MAX_STEPS + 1))))
+
+
+def inputs_of(work: Workload, seed: int, fractions: bool = False) -> list[Any]:
+    """Arrays for the inputs: small integers, or (float inputs only) numbers of all sizes."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for p in work.func.inputs:
+        shape = tuple(_size(s, work.sizes) for s in p.shape)
+        if fractions and dtype.is_float(p.dtype):
+            found.append(rng.standard_normal(shape).astype(p.dtype))
+        else:
+            found.append(rng.integers(-work.high, work.high + 1, shape).astype(p.dtype))
+    return found
+
+
+def _size(e: Any, sizes: dict[str, int]) -> int:
+    value = int_value(substitute(e, {Var(name): const(n) for name, n in sizes.items()}))
+    assert value is not None, f"{e!r} has a size that was not drawn"
+    return value
+
+
+def check_text(sch: Schedule, work: Workload) -> None:
+    """The program is well formed, prints and parses; its trace replays from JSON and Python."""
+    verify(sch.func)
+    text = str(sch.func)
+    if str(parse(text)) != text:
+        raise Mismatch("the printed program parses to another one")
+    from_json = Trace.from_json(sch.trace.dumps())
+    if str(Schedule(work.func).apply(from_json).func) != text:
+        raise Mismatch("the trace replays from JSON to another program")
+    steps = [(step.name, step.args) for step in from_json.instructions]
+    from_python = Trace.from_python(sch.trace.as_python())
+    if [(step.name, step.args) for step in from_python.instructions] != steps:
+        raise Mismatch("the Python text of the trace reads as another trace")
+
+
+def check_interpreted(sch: Schedule, work: Workload, seed: int) -> None:
+    """The interpreter, which checks every index and every read, agrees with the reference."""
+    inputs = inputs_of(work, seed)
+    expected = reference(work.func, *inputs, sizes=work.sizes)
+    _compare(interpret(sch.func, *inputs, sizes=work.sizes), expected, "the interpreter")
+
+
+def check_races(sch: Schedule, work: Workload, seed: int) -> None:
+    """No two iterations of a parallel, vector or thread loop meet in one element."""
+    interpret(sch.func, *inputs_of(work, seed), sizes=work.sizes, races=True)
+
+
+def check_compiled(sch: Schedule, work: Workload, seed: int) -> None:
+    """Compiled C agrees with the reference."""
+    inputs = inputs_of(work, seed)
+    expected = reference(work.func, *inputs, sizes=work.sizes)
+    _compare(_run_compiled(sch, inputs), expected, "compiled C")
+
+
+def check_bits(sch: Schedule, work: Workload, seed: int) -> bool:
+    """A bitwise schedule gives the bits of the unscheduled kernel; False if it is none."""
+    if sch.numerics != "bitwise":
+        return False
+    inputs = inputs_of(work, seed, fractions=True)
+    with compiler_flags(NO_CONTRACTION):
+        plain, found = _run_compiled(work.func, inputs), _run_compiled(sch, inputs)
+    for a, b in zip(plain, found, strict=True):
+        if a.tobytes() != b.tobytes():
+            worst = np.abs(a.astype("float64") - b.astype("float64")).max()
+            raise Mismatch(f"a bitwise schedule gives other bits (largest difference {worst:g})")
+    return True
+
+
+@contextmanager
+def compiler_flags(flags: str) -> Iterator[None]:
+    """Kernels built inside are compiled with `flags` as well."""
+    before = os.environ.get("CC")
+    os.environ["CC"] = f"{before or 'gcc'} {flags}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CC"]
+        else:
+            os.environ["CC"] = before
+
+
+def sanitizer_environment() -> dict[str, str]:
+    """Variables for a process whose kernels are compiled with gcc's sanitizers."""
+    compiler = os.environ.get("CC", "gcc")
+    found = [
+        subprocess.run(
+            [*shlex.split(compiler), f"-print-file-name={name}"],
+            capture_output=True, text=True, check=True,
+        ).stdout.strip()
+        for name in ("libasan.so", "libubsan.so")
+    ]  # fmt: skip
+    return {
+        "CC": f"{compiler} {SANITIZERS}",
+        "LD_PRELOAD": " ".join(found),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+
+
+def shortest(case: Case, check: Any) -> Trace:
+    """A trace from which no step can be left out without `check(schedule)` passing."""
+
+    def fails(trace: Trace) -> bool:
+        sch = Schedule(case.work.func)
+        try:
+            sch.apply(trace)
+        except ScheduleError:
+            return False
+        except Exception:
+            return True
+        try:
+            check(sch)
+        except Exception:
+            return True
+        return False
+
+    steps = [dataclasses.replace(s, outputs=None) for s in case.sch.trace.instructions]
+    progress = True
+    while progress:
+        progress = False
+        for place in reversed(range(len(steps))):
+            fewer = steps[:place] + steps[place + 1 :]
+            if fails(Trace(tuple(fewer))):
+                steps, progress = fewer, True
+    return Trace(tuple(steps))
+
+
+def as_program(func: PrimFunc, trace: Trace, sizes: dict[str, int]) -> str:
+    """Python text that makes the schedule again, and the sizes with which it failed."""
+    return (
+        "from schedule import Schedule\nfrom tensorir import parse\n"
+        f"sch = Schedule(parse('''\n{func}\n'''))\n{trace.as_python()}\n"
+        + (f"sizes = {sizes}\n" if sizes else "")
+    )
+
+
+def _run_compiled(program: Any, inputs: list[Any]) -> tuple[Any, ...]:
+    func = program.func if isinstance(program, Schedule) else program
+    result = build(on_cpu(func))(*inputs)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _compare(found: Any, expected: Any, who: str) -> None:
+    for a, b in zip(found, expected, strict=True):
+        if not np.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True):
+            differ = int((~np.isclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)).sum())
+            raise Mismatch(f"{who} gives other values in {differ} of {b.size} places")

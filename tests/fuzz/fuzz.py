@@ -1,0 +1,283 @@
+"""`make fuzz`: random schedules of random workloads against their unscheduled meaning.
+
+Each seed is one workload and one random trace. Printing, parsing, replay and the interpreter are
+checked for every seed, races for every fourth, compiled C for every N-th, and there also that
+schedules that claim "bitwise" give equal bits. `--sanitize` compiles with gcc's address and
+undefined behaviour sanitizers. Seeds run in worker processes: one that crashes or hangs is a
+finding, and the others go on. The exit status is 1 if there is any finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+
+BATCH = 250
+"""Seeds per worker process; compiled objects stay mapped until it ends."""
+
+RACES_EVERY = 4
+"""Seeds between runs of the race sanitizer, which is slower than the interpreter."""
+
+HANG_SECONDS = 180
+
+
+@dataclass
+class Totals:
+    """What all workers have reported."""
+
+    seeds: int = 0
+    schedules: int = 0
+    compiled: int = 0
+    bitwise: int = 0
+    asked: Counter[str] = field(default_factory=Counter)
+    accepted: Counter[str] = field(default_factory=Counter)
+    workloads: Counter[str] = field(default_factory=Counter)
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    broken: bool = False
+    """Whether the fuzzer itself failed."""
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.seeds += 1
+        self.workloads[row["workload"]] += 1
+        self.schedules += sum(row["accepted"].values()) > 0
+        self.compiled += row["compiled"]
+        self.bitwise += row["bitwise"]
+        self.asked.update(row["asked"])
+        self.accepted.update(row["accepted"])
+        if row["finding"]:
+            self.findings.append(row["finding"])
+
+    def table(self) -> str:
+        lines = [f"{'primitive':24}{'asked':>9}{'accepted':>10}{'share':>8}"]
+        for name in sorted(self.asked):
+            asked, accepted = self.asked[name], self.accepted[name]
+            lines.append(f"{name:24}{asked:9}{accepted:10}{accepted / asked:8.1%}")
+        return "\n".join(lines)
+
+    def line(self) -> str:
+        return (
+            f"{self.seeds} seeds, {self.schedules} schedules accepted, {self.compiled} compiled, "
+            f"{self.bitwise} compared bit by bit, {len(self.findings)} findings"
+        )
+
+
+def check_seed(seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Everything about one seed, as a row for the parent."""
+    import checks
+
+    case = checks.make_case(seed)
+    row: dict[str, Any] = {"seed": seed, "compiled": 0, "bitwise": 0, "finding": None}
+    row["workload"] = case.work.func.name
+    stages: list[tuple[str, Any]] = [
+        ("text", partial(checks.check_text, work=case.work)),
+        ("interpreter", partial(checks.check_interpreted, work=case.work, seed=seed)),
+    ]
+    if seed % RACES_EVERY == 0:
+        stages.append(("races", partial(checks.check_races, work=case.work, seed=seed)))
+    if options.compile_every and seed % options.compile_every == 0:
+        stages.append(("compiled", partial(checks.check_compiled, work=case.work, seed=seed)))
+        if not options.sanitize:
+            stages.append(("bitwise", partial(checks.check_bits, work=case.work, seed=seed)))
+    stage, check = "primitive", lambda sch: None
+    try:
+        checks.apply_requests(case)
+        for stage, check in stages:
+            result = check(case.sch)
+            if stage in ("compiled", "bitwise"):
+                row[stage] = int(result is not False)
+    except Exception as error:
+        row["finding"] = describe(case, stage, check, error)
+    row["asked"], row["accepted"] = dict(case.stress.asked), dict(case.stress.accepted)
+    return row
+
+
+def describe(case: Any, stage: str, check: Any, error: Exception) -> dict[str, Any]:
+    import checks
+
+    text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    trace = case.sch.trace
+    last = ""
+    if stage == "primitive":
+        last = f"{case.stress.last}\n"
+    else:
+        trace = checks.shortest(case, check)
+    program = checks.as_program(case.work.func, trace, case.work.sizes) + last
+    return {"seed": case.seed, "stage": stage, "error": text, "program": program}
+
+
+def work(options: argparse.Namespace) -> None:
+    """A worker: one line of JSON when a seed begins and one when it is done."""
+    for seed in range(options.seed, options.seed + options.count):
+        print(json.dumps({"begin": seed}), flush=True)
+        print(json.dumps(check_seed(seed, options)), flush=True)
+
+
+def run_worker(
+    first: int, count: int, options: argparse.Namespace, folder: Path, stop: threading.Event
+) -> Iterator[dict[str, Any]]:
+    """Rows of the seeds first, first + 1, ...; a process that dies becomes a finding."""
+    done = 0
+    while done < count and not stop.is_set():
+        command = [sys.executable, str(Path(__file__)), "--worker"]
+        command += ["--seed", str(first + done), "--count", str(count - done)]
+        command += ["--compile-every", str(options.compile_every)]
+        command += ["--sanitize"] if options.sanitize else []
+        environment = {**os.environ, "TENSORIR_CACHE": str(folder / "cache")}
+        if options.sanitize:
+            import checks
+
+            environment.update(checks.sanitizer_environment())
+        with open(folder / f"{first}.err", "w+", encoding="utf-8") as errors:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=ROOT
+            )
+            seed, rows = yield from _listen(process, stop)
+            done += rows
+            if stop.is_set() or seed is None:
+                return
+            errors.seek(0)
+            yield _died(seed, process.returncode, errors.read())
+            done += 1
+
+
+def _listen(
+    process: subprocess.Popen[str], stop: threading.Event
+) -> Generator[dict[str, Any], None, tuple[int | None, int]]:
+    """Rows as they come; returns the seed during which the process died, and the rows it gave."""
+    seed, rows = None, 0
+    assert process.stdout is not None
+    timer: threading.Timer | None = None
+    try:
+        for line in process.stdout:
+            if timer is not None:
+                timer.cancel()
+            timer = threading.Timer(HANG_SECONDS, process.kill)
+            timer.daemon = True
+            timer.start()
+            row = json.loads(line)
+            if "begin" in row:
+                seed = row["begin"]
+                continue
+            seed, rows = None, rows + 1
+            yield row
+            if stop.is_set():
+                break
+    finally:
+        if timer is not None:
+            timer.cancel()
+        if stop.is_set():
+            process.kill()
+        process.wait()
+    return seed, rows
+
+
+def _died(seed: int, status: int, errors: str) -> dict[str, Any]:
+    """The row of a seed whose process ended before it was done."""
+    import checks
+
+    case = checks.make_case(seed)
+    checks.apply_requests(case)
+    lines = errors.strip().splitlines()
+    told = [line for line in lines if "ERROR" in line or "runtime error" in line] or lines[-3:]
+    program = checks.as_program(case.work.func, case.sch.trace, case.work.sizes)
+    error = f"the process ended with status {status}: {' / '.join(told)}"
+    finding = {"seed": seed, "stage": "process", "error": error, "program": program}
+    return {
+        "seed": seed, "workload": case.work.func.name, "compiled": 1, "bitwise": 0,
+        "asked": {}, "accepted": {}, "finding": finding,
+    }  # fmt: skip
+
+
+def fuzz(options: argparse.Namespace) -> Totals:
+    """Run the seeds in `options.jobs` processes and collect what they report."""
+    totals, rows, stop = Totals(), queue.Queue[Any](), threading.Event()
+    starts = iter(range(options.seed, options.seed + options.count, BATCH))
+    lock = threading.Lock()
+    end = time.monotonic() + options.seconds if options.seconds else None
+
+    def loop(folder: Path) -> None:
+        try:
+            while not stop.is_set():
+                with lock:
+                    first = next(starts, None)
+                if first is None:
+                    break
+                count = min(BATCH, options.seed + options.count - first)
+                for row in run_worker(first, count, options, folder, stop):
+                    rows.put(row)
+        except Exception:
+            traceback.print_exc()
+            totals.broken = True
+        finally:
+            rows.put(None)
+
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
+        threads = [threading.Thread(target=loop, args=(Path(name),)) for _ in range(options.jobs)]
+        for thread in threads:
+            thread.start()
+        running, shown = len(threads), time.monotonic()
+        while running:
+            row = rows.get()
+            if row is None:
+                running -= 1
+                continue
+            totals.add(row)
+            if row["finding"]:
+                print(show_finding(row["finding"]), flush=True)
+            if time.monotonic() > shown + options.report:
+                shown = time.monotonic()
+                print(f"  {totals.line()}; last seed {row['seed']}", flush=True)
+            if end is not None and time.monotonic() > end:
+                stop.set()
+    return totals
+
+
+def show_finding(finding: dict[str, Any]) -> str:
+    head = f"seed {finding['seed']}, {finding['stage']}: {finding['error']}"
+    return f"\nFINDING {head}\n{finding['program']}"
+
+
+def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=1_000_000, help="how many seeds at most")
+    parser.add_argument("--seconds", type=float, default=0, help="stop after that time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
+    parser.add_argument("--compile-every", type=int, default=20, metavar="N", help="0: never")
+    parser.add_argument("--sanitize", action="store_true", help="gcc's address and UB sanitizers")
+    parser.add_argument("--report", type=float, default=15, help="seconds between progress lines")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args(words)
+
+
+def main(words: list[str] | None = None) -> int:
+    options = parse_arguments(words)
+    if options.worker:
+        work(options)
+        return 0
+    print(f"fuzz from seed {options.seed}, {options.jobs} processes", flush=True)
+    totals = fuzz(options)
+    print(totals.table())
+    print(totals.line())
+    return 1 if totals.findings or totals.broken or not totals.schedules else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Random requests to the primitives that change the layout of buffers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensorir import Buffer
+
+if TYPE_CHECKING:
+    from random_schedules import Stress
+
+    from schedule import Schedule
+
+MAPS = {
+    1: ["i: i // 4, i % 4", "i: i % 2, i // 2", "i: i * 2", "i: i // 2"],
+    2: [
+        "i, j: j, i",
+        "i, j: i, j // 4, j % 4",
+        "i, j: j // 2, i, j % 2",
+        "i, j: i // 2, j // 3, i % 2, j % 3",
+        "i, j: i * {1} + j",
+        "i, j: i + j, j",
+        "i, j: i + j",
+    ],
+    3: ["i, j, k: k, i, j", "i, j, k: j // 3, k, i, j % 3", "i, j, k: i, j * {2} + k"],
+    4: ["i, j, k, l: l, i, k, j", "i, j, k, l: i * {1} + j, k, l"],
+}
+
+
+def _pick_buffer(stress: Stress, sch: Schedule) -> Buffer | None:
+    """Mostly an intermediate: parameters are always refused."""
+    buffers = sch.func.buffers if sch.func.buffers and stress.pick([True] * 9 + [False]) else ()
+    return stress.pick(list(buffers or sch.func.params))
+
+
+def _user(stress: Stress, sch: Schedule, buffer: Buffer) -> str:
+    found = [b for b in sch.get_blocks() if f"{buffer.name}[" in str(sch.state.block(b))]
+    return stress.pick(found or sch.get_blocks())
+
+
+def transform_layout(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    buffer = _pick_buffer(stress, sch)
+    if buffer is None or buffer.ndim not in MAPS:
+        return None
+    text = stress.pick(MAPS[buffer.ndim]).format(*buffer.shape)
+    pad = stress.pick([None, 0, 3])
+    return _user(stress, sch, buffer), buffer.name, text, pad
+
+
+def storage_align(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    buffer = _pick_buffer(stress, sch)
+    if buffer is None:
+        return None
+    axis, factor = stress.pick([0, -2, 1]), stress.pick([1, 4, 16, 5])
+    return _user(stress, sch, buffer), buffer.name, axis, factor, stress.pick([0, 1, 3])
+
+
+def reindex(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    return stress.block(sch), stress.pick([0, 1, 2]), stress.pick(["global", "local"])
+
+
+def pad_einsum(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    block = stress.block(sch)
+    reductions = [b for b in sch.get_blocks() if sch.state.block(b).is_reduction]
+    if reductions and stress.pick([True, True, False]):
+        block = stress.pick(reductions)
+    return block, [stress.pick([1, 2, 4, 3]) for _ in sch.state.block(block).iters]
+
+
+def decompose_padding(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    padded = [b for b in sch.get_blocks() if "select(" in str(sch.state.block(b))]
+    block = stress.pick(padded) if padded else stress.block(sch)
+    loops = sch.get_loops(block)
+    return (block, stress.pick(loops)) if loops else None

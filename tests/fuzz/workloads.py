@@ -1,0 +1,325 @@
+"""Workloads for `make fuzz`: one function each, its extents and variants drawn by `Draw.pick`.
+
+Inputs hold small integers, so that sums are exact in every order and a wrong term shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir import PrimFunc, te
+
+EXTENTS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13]
+
+
+@dataclass
+class Draw:
+    """Random choices, and the values of the symbolic sizes that were drawn on the way."""
+
+    pick: Callable[[list[Any]], Any]
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def extent(self, name: str, least: int = 1, symbolic: bool = True) -> Any:
+        """A number, now and then 0 or 1 (if `least` allows), or a size variable of that value."""
+        value: int = self.pick([*EXTENTS, *EXTENTS, least, max(least, 1)])
+        if symbolic and self.pick([False, False, False, True]):
+            self.sizes[name] = value
+            return te.var(name)
+        return value
+
+    def flag(self) -> bool:
+        return bool(self.pick([False, True]))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A definition, the values of its size variables, and the range of its input numbers."""
+
+    func: PrimFunc
+    sizes: dict[str, int]
+    high: int = 3
+
+
+def elementwise(d: Draw) -> PrimFunc:
+    shape = tuple(d.extent(name, 0) for name in d.pick([["n"], ["n", "m"], ["n", "m", "r"]]))
+    kind = d.pick(["float32", "int32", "float64", "int8"])
+    a = te.placeholder(shape, kind, name="A")
+    b = te.compute(shape, lambda *i: a[i] * 3 + 1, name="B")
+    c = te.compute(shape, lambda *i: te.max(b[i], a[i]) - b[i] * a[i], name="C")
+    return te.create_prim_func([a, c], name="elementwise")
+
+
+def broadcast(d: Draw) -> PrimFunc:
+    n, m = d.extent("n", 0), d.extent("m", 0)
+    a = te.placeholder((n,), name="A")
+    b = te.placeholder((m,), name="B")
+    s = te.placeholder((), name="S")
+    scaled = te.compute((m,), lambda j: b[j] * s[()], name="scaled")
+    c = te.compute((n, m), lambda i, j: a[i] + scaled[j], name="C")
+    return te.create_prim_func([a, b, s, c], name="broadcast")
+
+
+def transpose(d: Draw) -> PrimFunc:
+    n, m = d.extent("n"), d.extent("m", symbolic=False)
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((m, n), lambda j, i: a[i, j] + 1.0, name="B")
+    if d.flag():
+        c = te.compute((n * m,), lambda f: b[f % m, f // m] * 2.0, name="C")
+    else:
+        c = te.compute((n, m), lambda i, j: b[j, i] * a[i, j], name="C")
+    return te.create_prim_func([a, c], name="transpose")
+
+
+def reduction(d: Draw) -> PrimFunc:
+    kind = d.pick(["float32", "int32", "float64", "float32"])
+    op = d.pick(["sum", "max", "min", "prod", "sum"])
+    least = 0 if op in ("sum", "prod") else 1
+    n, m, r = d.extent("n", 0), d.extent("m", least), d.extent("r", least)
+    a = te.placeholder((n, m, r), kind, name="A")
+    k, q = te.reduce_axis(m, name="k"), te.reduce_axis(r, name="q")
+    axes = [k, q] if d.flag() else [q, k]
+    where = (k + q) % 2 == 0 if d.flag() and least == 0 else None
+    reduce: Any = getattr(te, op)
+    c = te.compute((n,), lambda i: reduce(a[i, k, q], axis=axes, where=where), name="C")
+    e = te.compute((n, m), lambda i, j: c[i] + j.astype(kind), name="E")
+    return te.create_prim_func([a, e if d.flag() else c], name=f"reduce_{op}")
+
+
+def scalar(d: Draw) -> PrimFunc:
+    n = d.extent("n")
+    a = te.placeholder((n,), name="A")
+    k = te.reduce_axis(n, name="k")
+    s = te.compute((), lambda: te.sum(a[k], axis=k), name="S")
+    c = te.compute((n,), lambda i: a[i] - s[()], name="C")
+    t = te.compute((), lambda: s[()] * 2.0, name="T")
+    return te.create_prim_func([a, c if d.flag() else t], name="scalar")
+
+
+def matmul(d: Draw) -> PrimFunc:
+    n, m, r = d.extent("n", 0), d.extent("m"), d.extent("r", 0)
+    across, narrow = d.flag(), d.pick([False, False, True])
+    kind = "int8" if narrow else "float32"
+    a = te.placeholder((n, r), kind, name="A")
+    b = te.placeholder((m, r) if across else (r, m), kind, name="B")
+    bias = te.placeholder((m,), "int32" if narrow else "float32", name="bias")
+    k = te.reduce_axis(r, name="k")
+
+    def term(i: Any, j: Any) -> Any:
+        right = b[j, k] if across else b[k, j]
+        left = a[i, k]
+        return left.astype("int32") * right.astype("int32") if narrow else left * right
+
+    c = te.compute((n, m), lambda i, j: te.sum(term(i, j), axis=k), name="C")
+    if d.flag():
+        return te.create_prim_func([a, b, c], name="matmul")
+    e = te.compute((n, m), lambda i, j: c[i, j] + bias[j], name="E")
+    f = te.compute((n, m), lambda i, j: te.max(e[i, j], 0), name="F")
+    return te.create_prim_func([a, b, bias, f], name="matmul_relu")
+
+
+def batch_matmul(d: Draw) -> PrimFunc:
+    g, n = d.extent("g"), d.extent("n")
+    m, r = d.pick([1, 2, 3, 5]), d.pick([1, 2, 3, 4, 7])
+    a = te.placeholder((g, n, r), name="A")
+    b = te.placeholder((g, r, m), name="B")
+    k = te.reduce_axis(r, name="k")
+    c = te.compute((g, n, m), lambda x, i, j: te.sum(a[x, i, k] * b[x, k, j], axis=k), name="C")
+    return te.create_prim_func([a, b, c], name="batch_matmul")
+
+
+def two_matmuls(d: Draw) -> PrimFunc:
+    n, m, r = d.extent("n"), d.pick([1, 3, 4, 6]), d.pick([1, 2, 5])
+    a = te.placeholder((n, r), name="A")
+    b = te.placeholder((r, m), name="B")
+    w = te.placeholder((m, r), name="W")
+    k, q = te.reduce_axis(r, name="k"), te.reduce_axis(m, name="q")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    e = te.compute((n, r), lambda i, j: te.sum(c[i, q] * w[q, j], axis=q), name="E")
+    return te.create_prim_func([a, b, w, e], name="two_matmuls")
+
+
+def conv1d(d: Draw) -> PrimFunc:
+    taps, stride, gap, pad = (d.pick(x) for x in ([1, 2, 3], [1, 2, 3], [1, 2], [0, 1, 2]))
+    size = d.pick([5, 6, 7, 8, 11, 13])
+    channels = d.pick([1, 2, 3])
+    out = (size + 2 * pad - gap * (taps - 1) - 1) // stride + 1
+    a = te.placeholder((size, channels), name="A")
+    w = te.placeholder((taps, channels), name="W")
+    p = te.compute(
+        (size + 2 * pad, channels),
+        lambda i, c: te.if_then_else(te.all(i >= pad, i < size + pad), a[i - pad, c], 0.0),
+        name="pad",
+    )
+    k, q = te.reduce_axis(taps, name="k"), te.reduce_axis(channels, name="q")
+    c = te.compute(
+        (out,), lambda i: te.sum(p[i * stride + k * gap, q] * w[k, q], axis=[k, q]), name="conv"
+    )
+    e = te.compute((out,), lambda i: te.max(c[i], 0.0), name="relu")
+    return te.create_prim_func([a, w, e if d.flag() else c], name="conv1d")
+
+
+def symbolic_conv(d: Draw) -> PrimFunc:
+    d.sizes["n"] = d.pick(EXTENTS)
+    n, taps = te.var("n"), d.pick([1, 2, 3])
+    a = te.placeholder((n,), name="A")
+    w = te.placeholder((taps,), name="W")
+    p = te.compute(
+        (n + taps,),
+        lambda i: te.if_then_else(te.all(i >= 1, i <= n), a[i - 1], 0.0),
+        name="pad",
+    )
+    k = te.reduce_axis(taps, name="k")
+    c = te.compute((n,), lambda i: te.sum(p[i + k] * w[k], axis=k), name="conv")
+    return te.create_prim_func([a, w, c], name="symbolic_conv")
+
+
+def conv2d(d: Draw) -> PrimFunc:
+    h, v, stride, gap = (d.pick(x) for x in ([4, 5, 6], [3, 4, 5], [1, 2], [1, 1, 2]))
+    pad, out = d.pick([0, 1]), d.pick([1, 2, 3])
+    rows, cols = ((x + 2 * pad - gap - 1) // stride + 1 for x in (h, v))
+    a = te.placeholder((2, h, v), name="A")
+    w = te.placeholder((out, 2, 2, 2), name="W")
+    p = te.compute(
+        (2, h + 2 * pad, v + 2 * pad),
+        lambda c, y, x: te.if_then_else(
+            te.all(y >= pad, y < h + pad, x >= pad, x < v + pad), a[c, y - pad, x - pad], 0.0
+        ),
+        name="pad",
+    )
+    c, y, x = te.reduce_axis(2, name="c"), te.reduce_axis(2, name="y"), te.reduce_axis(2, name="x")
+    r = te.compute(
+        (out, rows, cols),
+        lambda o, i, j: te.sum(
+            p[c, i * stride + y * gap, j * stride + x * gap] * w[o, c, y, x], axis=[c, y, x]
+        ),
+        name="conv",
+    )
+    return te.create_prim_func([a, w, r], name="conv2d")
+
+
+def pooling(d: Draw) -> PrimFunc:
+    n, window, stride = d.pick([5, 6, 7, 9]), d.pick([1, 2, 3]), d.pick([1, 2, 3])
+    m = d.extent("m")
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis(window, name="k")
+    rows = (n - window) // stride + 1
+    c = te.compute((rows, m), lambda i, j: te.max(a[i * stride + k, j], axis=k), name="pool")
+    up = te.compute((rows * 2, m), lambda i, j: c[i // 2, j] + a[0, j], name="up")
+    return te.create_prim_func([a, up], name="pooling")
+
+
+def softmax(d: Draw) -> PrimFunc:
+    n, m = d.extent("n"), d.extent("m")
+    a = te.placeholder((n, m), name="A")
+    k, q = te.reduce_axis(m, name="k"), te.reduce_axis(m, name="q")
+    top = te.compute((n,), lambda i: te.max(a[i, k], axis=k), name="top")
+    e = te.compute((n, m), lambda i, j: te.exp(a[i, j] - top[i]), name="E")
+    s = te.compute((n,), lambda i: te.sum(e[i, q], axis=q), name="S")
+    c = te.compute((n, m), lambda i, j: e[i, j] / s[i], name="C")
+    return te.create_prim_func([a, c], name="softmax")
+
+
+def layer_norm(d: Draw) -> PrimFunc:
+    n, m = d.extent("n"), d.extent("m", symbolic=False)
+    a = te.placeholder((n, m), name="A")
+    k, q = te.reduce_axis(m, name="k"), te.reduce_axis(m, name="q")
+    s = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="S")
+    c = te.compute((n, m), lambda i, j: a[i, j] - s[i] * (1.0 / m), name="C")
+    v = te.compute((n,), lambda i: te.sum(c[i, q] * c[i, q], axis=q), name="V")
+    e = te.compute((n, m), lambda i, j: c[i, j] / te.sqrt(v[i] + 1.0), name="E")
+    return te.create_prim_func([a, e], name="layer_norm")
+
+
+def argmax(d: Draw) -> PrimFunc:
+    n, m = d.extent("n"), d.extent("m")
+    a = te.placeholder((n, m), d.pick(["float32", "int32"]), name="A")
+    k = te.reduce_axis(m, name="k")
+    best = d.pick([te.argmax, te.argmin])
+    c = te.compute((n,), lambda i: best(a[i, k], axis=k), name="best")
+    e = te.compute((n,), lambda i: c[i] * 2 + 1, name="E")
+    return te.create_prim_func([a, e if d.flag() else c], name="argmax")
+
+
+def several_sums(d: Draw) -> PrimFunc:
+    n, m = d.extent("n"), d.extent("m")
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis(m, name="k")
+    pair = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], te.maximum(x[1], y[1])),
+        lambda s, t: (te.const(0, s), te.min_value(t)),
+        name="sum_max",
+    )
+    s, t = te.compute((n,), lambda i: pair((a[i, k], a[i, k] * 2.0), axis=k), name="P")
+    c = te.compute((n,), lambda i: s[i] - t[i], name="C")
+    return te.create_prim_func([a, s, c] if d.flag() else [a, c], name="several_sums")
+
+
+def gather(d: Draw) -> PrimFunc:
+    n, m, r = d.extent("n"), d.extent("m"), d.extent("r", symbolic=False)
+    table = te.placeholder((r, m), name="T")
+    index = te.placeholder((n,), d.pick(["int32", "int64"]), name="J")
+    g = te.compute((n, m), lambda i, j: table[te.clip(index[i], 0, r - 1), j], name="G")
+    if d.flag():
+        return te.create_prim_func([table, index, g], name="gather")
+    k = te.reduce_axis(m, name="k")
+    c = te.compute((n,), lambda i: te.sum(g[i, k], axis=k), name="C")
+    return te.create_prim_func([table, index, c], name="gather_sum")
+
+
+def several_outputs(d: Draw) -> PrimFunc:
+    n, m = d.extent("n", 0), d.extent("m", 0)
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((n, m), lambda i, j: b[i, j] * 2.0, name="C")
+    k = te.reduce_axis(m, name="k")
+    e = te.compute((n,), lambda i: te.sum(b[i, k] - c[i, k], axis=k), name="E")
+    return te.create_prim_func([a, b, c, e] if d.flag() else [a, c, e], name="several_outputs")
+
+
+def running_sum(d: Draw) -> PrimFunc:
+    n, m = d.extent("n"), d.extent("m")
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis(n, name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[k, j], axis=k, where=k <= i), name="C")
+    return te.create_prim_func([a, c], name="running_sum")
+
+
+def concat(d: Draw) -> PrimFunc:
+    n, m = d.extent("n", symbolic=False), d.extent("m")
+    a = te.placeholder((n, m), name="A")
+    b = te.placeholder((3, m), name="B")
+    c = te.compute(
+        (n + 3, m),
+        lambda i, j: te.if_then_else(i < n, a[te.min(i, n - 1), j], b[te.max(i - n, 0), j]),
+        name="C",
+    )
+    e = te.compute((n + 3, m), lambda i, j: c[n + 2 - i, j] + 1.0, name="E")
+    return te.create_prim_func([a, b, e], name="concat")
+
+
+def scan(d: Draw) -> PrimFunc:
+    """Running sums by a recurrence, with a computation in each step."""
+    n, m = d.pick([2, 3, 5, 7]), d.extent("m")
+    x = te.placeholder((n, m), name="X")
+    s = te.placeholder((n, m), name="s")
+    first = te.compute((1, m), lambda _, i: x[0, i], name="first")
+    step = te.compute((n, m), lambda t, i: s[t - 1, i] + x[t, i], name="step")
+    total = te.scan(first, step, s, name="total")
+    c = te.compute((n, m), lambda t, i: total[t, i] * 2.0, name="C")
+    return te.create_prim_func([x, c if d.flag() else total], name="scan")
+
+
+WORKLOADS: list[Callable[[Draw], PrimFunc]] = [
+    elementwise, broadcast, transpose, reduction, scalar, matmul, batch_matmul, two_matmuls,
+    conv1d, symbolic_conv, conv2d, pooling, softmax, layer_norm, argmax, several_sums, gather,
+    several_outputs, running_sum, concat, scan,
+]  # fmt: skip
+
+
+def draw(pick: Callable[[list[Any]], Any]) -> Workload:
+    """A random workload."""
+    d = Draw(pick)
+    func = d.pick(WORKLOADS)(d)
+    return Workload(func, d.sizes, 2 if func.name == "reduce_prod" else 3)

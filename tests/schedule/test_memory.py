@@ -1,0 +1,508 @@
+"""How memory is used: stream, prefetch, double_buffer, rolling_buffer, pipeline."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from backends import build
+from backends.c.codegen import emit
+from schedule import Schedule, ScheduleError
+from tensorir import Target, interpret, lower, parse, te, verify
+
+
+def refused(call, *args, match, **kwargs):
+    """The call is refused with a message that matches, and the schedule is unchanged."""
+    schedule = call.__self__
+    before, trace = schedule.func, schedule.trace
+    with pytest.raises(ScheduleError, match=f"(?s){match}"):
+        call(*args, **kwargs)
+    assert schedule.func is before and schedule.trace is trace
+
+
+def lowered(sch):
+    """The lowered program, which the interpreter has compared with the definition."""
+    func = lower(sch.func, Target(vector_bits=512))
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-4, 5, p.const_shape).astype(p.dtype) for p in sch.definition.inputs]
+    expected = interpret(sch.definition, *inputs)
+    for found, wanted in zip(interpret(func, *[x.ravel() for x in inputs]), expected, strict=True):
+        np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+    text = str(func)
+    assert str(parse(text)) == text
+    return text
+
+
+def affine(n=6, m=40, dtype="float32"):
+    a = te.placeholder((n, m), dtype, name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] + te.const(1, dtype), name="B")
+    return te.create_prim_func([a, b], name="affine")
+
+
+def stencil(n=20, m=33, taps=3, step=1):
+    """C[y] is the sum of `taps` rows of B = 2 * A, from row y * step on."""
+    a = te.placeholder(((n - 1) * step + taps, m), name="A")
+    b = te.compute(a.shape, lambda i, j: a[i, j] * 2.0, name="B")
+    r = te.reduce_axis(taps, name="r")
+    c = te.compute((n, m), lambda i, j: te.sum(b[i * step + r, j], axis=r), name="C")
+    return te.create_prim_func([a, c], name="stencil")
+
+
+def rolled(func, tile=None):
+    """A stencil with the rows of B computed at each row of C; the loop over rows of C."""
+    sch = Schedule(func)
+    loop = sch.get_loops("C")[0]
+    outer = None
+    if tile is not None:
+        outer, loop = sch.split(loop, [None, tile])
+    sch.compute_at("B", loop)
+    if outer is not None:
+        sch.parallel(outer)
+    return sch, loop
+
+
+def packed(func, factor=8):
+    """A matmul that copies rows of B to local memory in each step of the reduction."""
+    sch = Schedule(func)
+    copy = sch.cache_read("C", "B", "local")
+    _, j, k = sch.get_loops("C")
+    outer, inner = sch.split(k, [None, factor])
+    sch.reorder(outer, inner, j)
+    sch.compute_at(copy, outer)
+    return sch, copy, outer
+
+
+PAIRS = """
+@prim_func
+def pairs(A: f32[8], C: f32[8], D: f32[8]):
+    T = alloc(f32[8])
+    U = alloc(f32[8])
+    for i in range(8):
+        with block("T"):
+            vi = spatial(8, i)
+            T[vi] = A[vi]
+        with block("C"):
+            vi = spatial(8, i)
+            C[vi] = T[vi] + 1.0
+        with block("U"):
+            vi = spatial(8, i)
+            U[vi] = A[7 - vi]
+        with block("D"):
+            vi = spatial(8, i)
+            D[vi] = U[vi] + T[vi]
+"""
+
+
+class TestStream:
+    def test_golden(self, check, golden):
+        sch = Schedule(affine())
+        sch.vectorize("j")
+        sch.parallel("i")
+        sch.stream("B")
+        golden(str(sch.func), "stream")
+        check(sch)
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
+    @pytest.mark.parametrize("m", [16, 40, 131])
+    def test_types_and_alignments(self, check, dtype, m):
+        sch = Schedule(affine(5, m, dtype))
+        sch.vectorize("j")
+        sch.stream("B", "B")
+        check(sch)
+
+    def test_unaligned_output(self):
+        sch = Schedule(affine(3, 64))
+        sch.vectorize("j")
+        sch.stream("B")
+        a = np.arange(192, dtype="float32").reshape(3, 64)
+        memory = np.full(300, np.nan, "float32")
+        for start in range(17):
+            out = memory[start : start + 192].reshape(3, 64)
+            build(sch)(a, out)
+            np.testing.assert_array_equal(out, a + 1)
+
+    def test_text(self):
+        sch = Schedule(affine())
+        sch.vectorize("j")
+        plain = build(sch).source
+        sch.parallel("i")
+        sch.stream("B")
+        source = build(sch).source
+        assert "STREAM" not in plain
+        assert "stream_f32x" in source
+        assert source.count("    STREAM_FENCE();") == 2  # each thread's, and the caller's
+
+    @pytest.mark.skipif(shutil.which("gcc") is None, reason="reads gcc's assembly")
+    @pytest.mark.parametrize("dtype", ["float32", "int16"])
+    def test_instructions(self, tmp_path, dtype):
+        sch = Schedule(affine(6, 128, dtype))
+        sch.vectorize("j")
+        sch.stream("B")
+        flat = lower(sch.func, Target(vector_bits=256))
+        (tmp_path / "f.c").write_text(emit(flat, Target(vector_bits=256)))
+        command = "gcc -O2 -std=gnu11 -march=x86-64-v3 -Wno-psabi -S f.c -o f.s".split()
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        if "bad value" in done.stderr or "unrecognized" in done.stderr:
+            pytest.skip("this gcc does not make x86-64-v3 code")
+        text = (tmp_path / "f.s").read_text()
+        assert "vmovnt" in text and "sfence" in text
+
+    def test_intermediate(self, chain, check):
+        sch = Schedule(chain(4, 32))
+        for block in ("B", "C"):
+            sch.vectorize(sch.get_loops(block)[1])
+            sch.stream(block)
+        assert sch.func.attrs["stream"] == ["B", "C"]
+        check(sch)
+
+    def test_refuses(self, matmul, chain):
+        sch = Schedule(matmul())
+        refused(sch.stream, "C", "A", match="'A' is not among them: block 'C' writes C")
+        refused(sch.stream, "C", match="block 'C' is a reduction, .*cache_write, and stream")
+        sch.decompose_reduction("C", "k")
+        refused(sch.stream, "C", match="'C' is also written by block 'C_init'")
+        sch = Schedule(affine())
+        refused(sch.stream, "B", match="neighbouring elements of 'B' .*vectorize the loop of the")
+        sch.reorder("j", "i")
+        sch.vectorize("i")
+        refused(sch.stream, "B", match="neighbouring elements of 'B'")
+        sch = Schedule(affine())
+        sch.vectorize("j")
+        sch.stream("B")
+        refused(sch.stream, "B", match="'B' is marked stream already")
+        sch = Schedule(chain())
+        sch.compute_at("B", sch.get_loops("C")[0])
+        refused(sch.stream, "B", match="block 'C' reads 'B' in the same nest")
+        sch = Schedule(affine())
+        sch.cache_write("B", 0, "local")
+        refused(sch.stream, "B", match="'B_local' is in scope local, not global")
+
+
+class TestPrefetch:
+    def test_golden(self, matmul, check, golden):
+        sch = Schedule(matmul(4, 20, 30))
+        outer, _ = sch.split("k", [None, 4])
+        sch.prefetch("C", "B", outer, 2)
+        sch.prefetch("C", "A", outer)
+        golden(str(sch.func), "prefetch")
+        golden(lowered(sch), "prefetch_lowered")
+        check(sch)
+
+    def test_text(self, matmul):
+        sch = Schedule(matmul(4, 32, 8))
+        sch.reorder("k", "j")
+        sch.vectorize("j")
+        sch.prefetch("C", "B", "k", 3)
+        source = build(sch).source
+        assert "PREFETCH(B, k * 32 + 96);" in source
+        assert "PREFETCH(B, k * 32 + 112);" in source
+        assert source.count("PREFETCH(B") == 2
+
+    def test_imperfect_tile_in_parallel(self, matmul, check):
+        sch = Schedule(matmul(7, 33, 29))
+        outer, _ = sch.split("k", [None, 8])
+        sch.reorder(outer, "j")
+        sch.parallel("i")
+        sch.prefetch("C", "A", outer, 1)
+        lowered(sch)
+        check(sch)
+
+    def test_survives_what_follows(self, matmul, check):
+        """Other primitives may change what an iteration reads, or the block: it stays a hint."""
+        sch = Schedule(matmul(4, 20, 30))
+        sch.prefetch("C", "A", "k")
+        sch.cache_read("C", "A", "local")
+        sch.reorder("k", "i")
+        sch.split("j", [None, 3])
+        lowered(sch)
+        check(sch)
+
+    def test_refuses(self, matmul, chain):
+        sch = Schedule(matmul(64, 600, 64))
+        refused(sch.prefetch, "C", "C", "k", match="'C' is not among them: block 'C' reads A, B")
+        refused(sch.prefetch, "C", "A", "k", 0, match="distance 0 is not a positive integer")
+        refused(sch.prefetch, "C", "B", "i", match="too large to ask for.*prefetch in a loop furt")
+        refused(sch.prefetch, "C", "A", "j", match="each iteration of loop 'j' reads the same part")
+        sch.prefetch("C", "A", "k")
+        refused(sch.prefetch, "C", "A", "k", match="prefetches 'A' for block 'C' already")
+        sch = Schedule(matmul())
+        sch.parallel("i")
+        refused(sch.prefetch, "C", "A", "i", match="loop 'i' is parallel")
+        sch.vectorize("j")
+        refused(sch.prefetch, "C", "A", "k", match="inside the vectorized loop 'j'")
+        sch = Schedule(chain())
+        refused(sch.prefetch, "C", "B", "i_C", match="'B' is no argument of the function")
+        refused(sch.prefetch, "D", "A", "i", match="loop 'i' is not around block 'D'")
+        sch = Schedule(parse(PAIRS))
+        sch.pipeline("i", [0, 1, 0, 1])
+        refused(sch.prefetch, "T", "A", "i", match="loop 'i' is annotated with pipeline")
+
+
+class TestRollingBuffer:
+    def test_golden(self, check, golden):
+        sch, _ = rolled(stencil())
+        assert sch.rolling_buffer("B") == "B_first"
+        golden(str(sch.func), "rolling_buffer")
+        golden(lowered(sch), "rolling_buffer_lowered")
+        check(sch)
+
+    @pytest.mark.parametrize("tile", [None, 1, 2, 4, 8])
+    @pytest.mark.parametrize(
+        ("n", "taps", "step"), [(20, 3, 1), (7, 2, 1), (13, 5, 2), (9, 8, 3), (1, 4, 1)]
+    )
+    def test_shapes(self, check, n, taps, step, tile):
+        sch, _ = rolled(stencil(n, 5, taps, step), tile)
+        if n > 1 and tile != 1:  # else an iteration has no neighbour
+            sch.rolling_buffer("B", "B")
+        lowered(sch)
+        check(sch, compiled=tile in (None, 4))
+
+    def test_memory_is_circular_and_private(self):
+        sch, _ = rolled(stencil(20, 33, 3), 8)
+        sch.rolling_buffer("B")
+        lines = lowered(sch).split("\n")
+        place = next(n for n, line in enumerate(lines) if "with alloc(B, f32[132])" in line)
+        assert any("parallel(3)" in line for line in lines[:place])
+
+    def test_padding(self, check):
+        a = te.placeholder((9, 7), name="A")
+        pad = te.compute(
+            (11, 7),
+            lambda i, j: te.if_then_else(te.all(i >= 1, i < 10), a[i - 1, j], 0.0),
+            name="pad",
+        )
+        r = te.reduce_axis(3, name="r")
+        c = te.compute((9, 7), lambda i, j: te.sum(pad[i + r, j], axis=r), name="C")
+        sch = Schedule(te.create_prim_func([a, c], name="padded"))
+        outer, inner = sch.split(sch.get_loops("C")[0], [None, 4])
+        sch.compute_at("pad", inner)
+        sch.rolling_buffer("pad")
+        sch.vectorize(sch.get_loops("pad")[-1])
+        sch.parallel(outer)
+        lowered(sch)
+        check(sch)
+
+    def test_reduction_as_producer(self, check):
+        a = te.placeholder((12, 6), name="A")
+        k, r = te.reduce_axis(6, name="k"), te.reduce_axis(3, name="r")
+        b = te.compute((12,), lambda i: te.sum(a[i, k], axis=k), name="B")
+        c = te.compute((10,), lambda i: te.sum(b[i + r], axis=r), name="C")
+        sch, _ = rolled(te.create_prim_func([a, c], name="sums"))
+        sch.rolling_buffer("B")
+        lowered(sch)
+        check(sch)
+
+    @pytest.mark.parametrize("n", [1, 2, 5, 8, 13])
+    def test_symbolic(self, n):
+        size = te.var("n")
+        a = te.placeholder((size + 2, 4), name="A")
+        b = te.compute((size + 2, 4), lambda i, j: a[i, j] * 2.0, name="B")
+        r = te.reduce_axis(3, name="r")
+        c = te.compute((size, 4), lambda i, j: te.sum(b[i + r, j], axis=r), name="C")
+        sch, _ = rolled(te.create_prim_func([a, c], name="symbolic"), 4)
+        sch.rolling_buffer("B")
+        verify(sch.func)
+        x = np.arange((n + 2) * 4, dtype="float32").reshape(n + 2, 4)
+        wanted = 2 * (x[:-2] + x[1:-1] + x[2:])
+        (found,) = interpret(sch.func, x, sizes={"n": n})
+        np.testing.assert_array_equal(found, wanted)
+        out = np.full((n, 4), np.nan, "float32")
+        build(sch)(x, out)
+        np.testing.assert_array_equal(out, wanted)
+
+    def test_order_matters_afterwards(self):
+        sch, loop = rolled(stencil())
+        sch.rolling_buffer("B")
+        refused(sch.parallel, loop, match="iteration of loop 'i_C'")
+        refused(sch.vectorize, loop, match="loop 'i_C'")
+
+    def test_refuses_place(self, chain):
+        sch = Schedule(stencil())
+        refused(sch.rolling_buffer, "C", match="'C' does not store .* of an intermediate")
+        refused(sch.rolling_buffer, "B", "A", match="'A' is not among them: block 'B' writes B")
+        refused(sch.rolling_buffer, "B", match="no loop around block 'B' .*compute_at it where")
+        sch, loop = rolled(stencil())
+        sch.parallel(loop)
+        refused(sch.rolling_buffer, "B", match="loop 'i_C' is parallel.*roll the buffer first")
+        sch, _ = rolled(chain())
+        refused(sch.rolling_buffer, "B", match="vi' of block 'B' is i_C: not a constant multiple")
+
+    def test_refuses_rows(self):
+        sch, _ = rolled(stencil(6, 5, 3, 3))
+        refused(sch.rolling_buffer, "B", match="needs 3 rows and moves by 3: neighbouring .* share")
+        sch, _ = rolled(stencil())
+        rows = sch.get_loops("B")[1]
+        sch.unroll(rows)
+        refused(sch.rolling_buffer, "B", match=f"loop '{rows}' is unrolled.*roll the buffer first")
+        sch, _ = rolled(stencil())
+        sch.split(sch.get_loops("B")[1], [None, 2])
+        refused(sch.rolling_buffer, "B", match="before splitting its loops")
+
+    def test_refuses_blocks(self):
+        sch, loop = rolled(stencil())
+        sch.cache_read("B", "A", "global")
+        sch.compute_at("A_global", loop)
+        refused(sch.rolling_buffer, "B", match="block 'A_global', inside loop 'i_C', writes what")
+        sch, loop = rolled(stencil())
+        sch.rolling_buffer("B")
+        refused(sch.rolling_buffer, "B", match="'B' is also written by block 'B_first'")
+
+
+class TestDoubleBuffer:
+    def test_golden(self, matmul, check, golden):
+        sch, copy, _ = packed(matmul(4, 20, 30))
+        sch.double_buffer(copy)
+        golden(str(sch.func), "double_buffer")
+        golden(lowered(sch), "double_buffer_lowered")
+        check(sch)
+
+    def test_with_padding_between_rows(self, matmul, check):
+        sch, copy, _ = packed(matmul(4, 20, 30))
+        sch.storage_align(copy, 0, 0, 32, 4)
+        sch.double_buffer(copy)
+        assert "alloc(B_local, f32[576]" in lowered(sch)  # 2 versions of 8 rows of 32 + 4
+        check(sch)
+
+    def test_split_afterwards(self, matmul, check):
+        sch, copy, outer = packed(matmul(4, 20, 30), 3)
+        sch.double_buffer(copy)
+        sch.split(outer, [None, 4])
+        lowered(sch)
+        check(sch)
+
+    def test_refuses(self, matmul, chain):
+        sch, copy, _ = packed(matmul(4, 20, 30))
+        refused(sch.double_buffer, "C", match="'C' is an output of the function")
+        refused(sch.double_buffer, copy, "B", match="'B' is not among them")
+        sch.double_buffer(copy)
+        refused(sch.double_buffer, copy, match="'B_local' is marked double_buffer already")
+        sch = Schedule(chain())
+        refused(sch.double_buffer, "B", match="no loop around block 'B' has other blocks inside")
+        loop = sch.get_loops("C")[0]
+        sch.compute_at("B", loop)
+        sch.parallel(loop)
+        refused(sch.double_buffer, "B", match="loop 'i_C' is parallel")
+        sch = Schedule(stencil())
+        sch.compute_at("B", sch.get_loops("C")[0])
+        sch.rolling_buffer("B")
+        refused(sch.double_buffer, "B", match="'B' is also written by block 'B_first'")
+        sch = Schedule(parse(PAIRS))
+        sch.pipeline("i", [0, 1, 0, 1])
+        refused(sch.double_buffer, "T", match="loop 'i' is a pipeline, which has versions")
+        shifted = PAIRS.replace("D[vi] = U[vi] + T[vi]", "D[vi] = U[7 - vi] + T[vi]")
+        sch = Schedule(parse(shifted))
+        refused(sch.double_buffer, "U", match="'D' reads parts of 'U' that block 'U' may not fill")
+        sch = Schedule(parse(PAIRS.replace("C[vi] = T[vi] + 1.0", "C[vi] = U[vi] + 1.0")))
+        refused(sch.double_buffer, "U", match="'C' reads 'U', and does not follow 'U' inside")
+
+
+class TestPipeline:
+    def test_golden(self, check, golden):
+        sch = Schedule(parse(PAIRS))
+        sch.pipeline("i", [0, 1, 0, 2])
+        golden(str(sch.func), "pipeline")
+        golden(lowered(sch), "pipeline_lowered")
+
+    @pytest.mark.parametrize("stages", [[0, 1], [0, 2], [0, 3]])
+    @pytest.mark.parametrize(("m", "n", "k"), [(4, 16, 32), (3, 17, 29), (1, 5, 9)])
+    def test_matmul(self, matmul, check, m, n, k, stages):
+        sch, _, outer = packed(matmul(m, n, k))
+        sch.decompose_reduction("C", outer)
+        sch.pipeline(outer, stages)
+        sch.parallel(sch.get_loops("C")[0])
+        assert sch.numerics == "bitwise"
+        lowered(sch)
+        check(sch)
+
+    def test_versions(self, matmul):
+        """Two versions of eight rows for a distance of 1, four for 2 or 3."""
+        for stage, rows in ((1, 16), (2, 32), (3, 32)):
+            sch, _, outer = packed(matmul(4, 16, 64))
+            sch.decompose_reduction("C", outer)
+            sch.pipeline(outer, [0, stage])
+            assert f"alloc(B_local, f32[{rows * 16}]" in lowered(sch)
+
+    @pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 4), (2, 5), (5, 11)])
+    def test_symbolic(self, n, m):
+        rows, terms = te.var("n"), te.var("m")
+        a, b = te.placeholder((rows, terms), name="A"), te.placeholder((terms, rows), name="B")
+        k = te.reduce_axis(terms, name="k")
+        c = te.compute((rows, rows), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+        sch, _, outer = packed(te.create_prim_func([a, b, c], name="mm"), 4)
+        sch.decompose_reduction("C", outer)
+        sch.pipeline(outer, [0, 1])
+        verify(sch.func)
+        rng = np.random.default_rng(0)
+        x, y = rng.integers(-4, 5, (n, m)), rng.integers(-4, 5, (m, n))
+        arrays = x.astype("float32"), y.astype("float32")
+        (found,) = interpret(sch.func, *arrays)
+        np.testing.assert_array_equal(found, x @ y)
+        np.testing.assert_array_equal(build(sch)(*arrays), x @ y)
+
+    def test_loops_stay_as_they_are(self, matmul):
+        sch, _, outer = packed(matmul(4, 16, 32))
+        sch.decompose_reduction("C", outer)
+        sch.pipeline(outer, [0, 1])
+        for call in (sch.unroll, sch.parallel, sch.vectorize):
+            refused(call, outer, match="annotated with pipeline|reduction")
+        refused(sch.split, outer, [None, 2], match="annotated with pipeline")
+        refused(sch.unannotate, outer, "pipeline", match="belongs to the primitive")
+
+    def test_memory_between_stages_is_shared(self):
+        """An iteration of `i` inside of a pipeline uses what another one left there."""
+        text = PAIRS.replace("for i in range(8):", "for i in range(8, annotations=PIPED):")
+        sch = Schedule(parse(text.replace("PIPED", '{"pipeline": [0, 1, 0, 1]}')))
+        with pytest.raises(ScheduleError):
+            sch.parallel("i")
+
+    def test_refuses_stages(self, matmul):
+        sch = Schedule(matmul())
+        refused(sch.pipeline, "k", [0], match="loop 'k' has one statement")
+        sch = Schedule(parse(PAIRS))
+        refused(sch.pipeline, "i", [0, 1], match="2 stages for the 4 statements of loop 'i'")
+        refused(sch.pipeline, "i", [0, 1, -1, 2], match="are not integers from 0 on")
+        refused(sch.pipeline, "i", [1, 2, 1, 2], match="do not go from 0 up")
+        refused(sch.pipeline, "i", [0, 0, 0, 0], match="do not go from 0 up")
+        refused(
+            sch.pipeline, "i", [1, 0, 0, 1], match="'C' reads 'T' and has an earlier stage than"
+        )
+        sch.unroll("i")
+        refused(sch.pipeline, "i", [0, 1, 0, 1], match="loop 'i' is unrolled")
+
+    def test_refuses_dependences(self, matmul):
+        sch, _, outer = packed(matmul(4, 20, 30))
+        refused(sch.pipeline, outer, [0, 1], match="reduction of block 'C', .*decompose_reduction")
+        sch = Schedule(parse(PAIRS.replace("U[vi] = A[7 - vi]", "U[vi] = A[7 - vi] + C[vi]")))
+        refused(sch.pipeline, "i", [0, 1, 0, 1], match="'U' reads 'C' and has an earlier stage")
+        sch = Schedule(parse(PAIRS.replace("U[vi] + T[vi]", "U[vi] + T[0]")))
+        refused(sch.pipeline, "i", [0, 1, 0, 1], match="do not pass separate parts of 'T'")
+        back = PAIRS.replace("T[vi] = A[vi]", "T[vi] = A[vi] + D[vi]")
+        sch = Schedule(parse(back))
+        refused(sch.pipeline, "i", [0, 0, 0, 1], match="'D' writes 'D', which block 'T' uses")
+
+    def test_refuses_overlap(self):
+        sch, loop = rolled(stencil())
+        refused(
+            sch.pipeline, loop, [0, 1], match="'C', whose init|do not pass separate parts of 'B'"
+        )
+        sch = Schedule(parse(TRIANGLE))
+        refused(sch.pipeline, "i", [0, 1], match="extent of loop 'j' depends on 'i'")
+
+
+TRIANGLE = """
+@prim_func
+def triangle(A: f32[8], C: f32[8, 8]):
+    T = alloc(f32[8])
+    for i in range(8):
+        with block("T"):
+            vi = spatial(8, i)
+            T[vi] = A[vi]
+        for j in range(i + 1):
+            with block("C"):
+                vi = spatial(8, i)
+                vj = spatial(8, j)
+                C[vi, vj] = T[vi]
+"""

@@ -1,0 +1,148 @@
+"""legal_moves lists only what is accepted, and explain says why other things are not."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from schedule import REGISTRY, Move, Schedule, ScheduleError
+from schedule.candidates import candidates
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "fuzz"))
+from random_schedules import Stress  # noqa: E402
+
+
+def calls(moves):
+    return [str(move) for move in moves]
+
+
+def test_every_listed_move_is_accepted(matmul, chain, conv):
+    for make in (matmul, chain, conv):
+        sch = Schedule(make())
+        moves = sch.legal_moves()
+        assert len(moves) > 20
+        for move in moves:
+            copy = sch.copy()
+            copy.apply_move(move)
+            assert len(copy.trace) == 1
+        assert len(sch.trace) == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_listed_moves_of_random_schedules_are_accepted(seed):
+    pick = random.Random(seed).choice
+    stress = Stress(pick)
+    sch = Schedule(stress.workload())
+    for _ in range(6):
+        moves = sch.legal_moves()
+        for move in moves:
+            sch.copy().apply_move(move)
+        if not moves:
+            break
+        sch.apply_move(pick(moves))
+
+
+def test_moves_at_a_loop(matmul):
+    sch = Schedule(matmul())
+    found = calls(sch.legal_moves("k"))
+    assert "split('k', [None, 4])" in found and "unroll('k')" in found
+    assert "reorder('k', 'j')" in found
+    assert not [c for c in found if c.startswith(("parallel", "vectorize", "fuse"))]
+    assert all("'k'" in c for c in found)
+    assert "parallel('i')" in calls(sch.legal_moves("i"))
+
+
+def test_moves_at_a_block(conv):
+    sch = Schedule(conv())
+    found = calls(sch.legal_moves("pad"))
+    assert "compute_inline('pad')" in found and "compute_at('pad', 'i_conv')" in found
+    assert "cache_read('pad', 'A')" in found
+    assert "cache_read('conv', 'pad')" not in found, "that is about the buffer of this name"
+
+
+def test_moves_of_one_primitive(conv):
+    sch = Schedule(conv())
+    assert sch.legal_moves(name="compute_at") == [
+        Move("compute_at", ("pad", "i_conv")),
+        Move("compute_at", ("pad", "r")),
+        Move("compute_at", ("conv", "i_relu")),
+    ]
+
+
+def test_a_name_that_is_neither(matmul):
+    sch = Schedule(matmul())
+    for query in (sch.legal_moves, sch.explain):
+        with pytest.raises(ScheduleError, match="there is no loop or block 'q'"):
+            query("q")
+    sch.split("i", [None, 2])
+    with pytest.raises(ScheduleError, match="'i' no longer exists: step 1, split, made i_0, i_1"):
+        sch.legal_moves("i")
+
+
+def test_explain_a_loop(matmul):
+    found = Schedule(matmul()).explain("k")
+    text = str(found)
+    assert "parallel             ('k') no: loop 'k' is a reduction of block 'C' (rfactor" in text
+    assert "unroll               ('k') ok" in text
+    assert Move("unroll", ("k",)) in found.legal
+    assert "prim_func" not in text
+
+
+def test_explain_a_primitive(conv):
+    sch = Schedule(conv())
+    (verdict,) = sch.explain("r", "parallel")
+    assert not verdict.legal and verdict.reason == "loop 'r' is a reduction of block 'conv'"
+    assert str(sch.explain("i", "parallel")) == "parallel             ('i') ok"
+
+
+def test_explain_a_call(conv):
+    sch = Schedule(conv())
+    (verdict,) = sch.explain("conv", "compute_at", "i")
+    assert verdict.reason == "reader 'relu' of 'conv' is outside loop 'i'"
+    assert verdict.hint == "loops that cover its readers: i_relu"
+    (verdict,) = sch.explain("i", "split", [None, 0])
+    assert verdict.reason == "factor 0 is not a positive integer"
+    (verdict,) = sch.explain("i", "split", [None, 2], 3)
+    assert verdict.reason is not None and "too many positional arguments" in verdict.reason
+    assert sch.explain("i", "split", [None, 2]).legal == [Move("split", ("i", [None, 2]))]
+
+
+def test_moves_and_explanations_change_nothing(conv):
+    sch = Schedule(conv())
+    before, trace = sch.func, sch.trace
+    sch.legal_moves()
+    sch.explain("r")
+    assert sch.func is before and sch.trace is trace
+
+
+def test_legal_moves_are_quick(conv):
+    state = Schedule(conv())
+    state.legal_moves()
+    start = time.process_time()
+    state.legal_moves()
+    assert time.process_time() - start < 0.15, "15 ms when this was written"
+
+
+def test_primitives_have_candidates(conv):
+    """Those without have arguments that cannot be guessed, or choose and change nothing."""
+    sch = Schedule(conv())
+    sch.unroll("r")
+    without = {n for n in REGISTRY if not list(candidates(sch.state, n))}
+    assert not without & {"split", "fuse", "reorder", "bind", "add_unit_loop", "compute_at"}
+
+
+def test_an_error_lists_where_the_block_could_go(chain):
+    """Loops around all readers, and those of them that accept it."""
+    sch = Schedule(chain())
+    with pytest.raises(ScheduleError) as refused:
+        sch.compute_at("B", "i_D")
+    assert refused.value.hint == "loops that cover its readers: i_C, j_C"
+    sch.vectorize("j_C")
+    with pytest.raises(ScheduleError) as refused:
+        sch.compute_at("B", "i_D")
+    assert refused.value.hint == "loops that cover its readers: i_C, j_C; legal: i_C"
+    assert "hint: loops that cover its readers: i_C, j_C; legal: i_C" in str(refused.value)
