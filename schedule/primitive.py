@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 from schedule.errors import Illegal, ScheduleError
 from schedule.index_map import index_map_text
 from schedule.nested import require_flat
+from schedule.provable import unprovable
 from schedule.state import BlockRef, LoopRef, State
 from schedule.threads import thread_conflict
 from schedule.trace import Instruction, format_args
@@ -93,12 +94,12 @@ def literal(value: Any) -> Any:
 def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     """Apply the primitive `name` to `state`; raises Illegal when it is refused.
 
-    Whatever the primitive, the result keeps to the rules of threads, and nested blocks are for
-    those only that see inside.
+    Whatever the primitive, the result keeps to the rules of threads, nested blocks are for those
+    only that see inside, and accesses of symbolic range are provably inside of their buffers.
     """
     require_flat(state, name)
     after, outputs = _apply(state, name, args)
-    refusal = None if after is state else thread_conflict(after)
+    refusal = None if after is state else thread_conflict(after) or unprovable(state, after)
     if refusal is not None:
         raise refusal
     return after, outputs

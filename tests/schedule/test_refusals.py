@@ -188,3 +188,10 @@ def test_compute_at_of_a_predicate_that_cannot_be_said(matmul):
     sch.split(outer, [None, 2])
     loop = sch.get_loops("C")[0]
     refused(sch.compute_at, partial, loop, match="which its own variables cannot say")
+
+
+def test_what_cannot_be_proved_is_refused():
+    """A part of a part of a loop runs max(n - 3, 0) times, which is more than the proofs know."""
+    sch = Schedule(symbolic())
+    _, rest, _ = sch.partition("i", [3, None, 1])
+    refused(sch.split, rest, [None, 5], match="cannot be proved that block .* binds")

@@ -1,0 +1,34 @@
+"""Programs of symbolic size: what cannot be proved in range any more is refused."""
+
+from __future__ import annotations
+
+from schedule.errors import Illegal
+from schedule.state import State
+from tensorir import PrimFunc, VerifyError, verify
+
+
+def unprovable(before: State, after: State) -> Illegal | None:
+    """Why an access of the new program cannot be proved to stay in its buffer; None if all can.
+
+    With numbers for extents the proofs succeed. With symbolic ones the arithmetic has limits, as
+    in a part of a part of a loop, which runs max(n - 3, 0) times. A program that could not be
+    verified before is none the worse.
+    """
+    if not after.func.size_vars:
+        return None
+    problem = _problem(after.func)
+    if problem is None or _problem(before.func) is not None:
+        return None
+    return Illegal(
+        "",
+        f"afterwards it cannot be proved that {problem}",
+        "take another factor or another order, or schedule before the loop is partitioned",
+    )
+
+
+def _problem(func: PrimFunc) -> str | None:
+    try:
+        verify(func)
+    except VerifyError as error:
+        return str(error)
+    return None
