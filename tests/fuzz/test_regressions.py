@@ -316,3 +316,22 @@ def test_memory_beside_a_loop_without_iterations():
     sch.partition("i", [None, 4])
     for size in (0, 1, 4, 5, 9):
         holds(sch, n=size)
+
+
+def test_blocks_of_fused_predicated_blocks():
+    """What the predicate says of fused loops does not reach into the block: it is refused."""
+    text = PADDED.replace("f32[2, 6]", "f32[2, 5, 6]").replace("f32[2, 8]", "f32[2, 7, 8]")
+    text = text.replace("for c, x in grid(2, 8)", "for c, y, x in grid(2, 7, 8)")
+    text = text.replace("for c_C, x_C in grid(2, 8)", "for c_C, y_C, x_C in grid(2, 7, 8)")
+    text = text.replace("vx = spatial(8, x)", "vy = spatial(7, y)\n            vx = spatial(8, x)")
+    text = text.replace(
+        "vx = spatial(8, x_C)", "vy = spatial(7, y_C)\n            vx = spatial(8, x_C)"
+    )
+    text = text.replace("[vc, vx", "[vc, vy, vx").replace("A[vc, vy,", "A[vc, vy - 1,")
+    text = text.replace("select(", "select(1 <= vy and vy < 6 and ")
+    sch = Schedule(parse(text))
+    apply(sch, [("decompose_padding", "P", "x"), ("fuse", "c", "y"), ("add_unit_loop", "P")])
+    before = sch.func
+    with pytest.raises(ScheduleError, match="cannot be proved that block 'P' reads"):
+        sch.blockize("unit")
+    assert sch.func is before
