@@ -12,7 +12,7 @@ import numpy as np
 
 from autotune.cost_model import make_cost_model
 from autotune.database import Database
-from autotune.features import extract
+from autotune.features import extractor
 from autotune.machine import Machine, this_machine
 from autotune.measure import MeasureResult, MeasureSettings
 from autotune.records import NUMERICS, Record, Workload
@@ -130,11 +130,12 @@ def start_session(
     model = make_cost_model(cost_model, seed)
     bits = resolved.vector_bits or 128
     l1, l2, l3 = (facts.caches.get(name, size) for name, size in DEFAULT_CACHES.items())
+    extract = extractor(bits, machine.threads, (l1, l2, l3))
 
     def features(schedule: Schedule) -> np.ndarray[Any, Any]:
         if numerics == "bitwise" and schedule.numerics != "bitwise":
             raise TensorIRError("the schedule reassociates a sum")
-        return extract(schedule.func, bits, machine.threads, (l1, l2, l3))
+        return extract(schedule)
 
     session = Session(
         func=func,

@@ -58,9 +58,7 @@ def shared_conflict(state: State, node: For, lanes: bool = False) -> Illegal | N
     return conflict_within(state, node, node, lanes)
 
 
-def conflict_within(
-    state: State, node: For, outermost: For, lanes: bool = False
-) -> Illegal | None:
+def conflict_within(state: State, node: For, outermost: For, lanes: bool = False) -> Illegal | None:
     """shared_conflict for iterations of `node` that differ in the loops from `outermost` inwards,
     and agree in those outside of it."""
     below = blocks_below(node)

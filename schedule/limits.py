@@ -21,8 +21,7 @@ from tensorir import (
     Var,
     binary,
     const,
-    int_value,
-    substitute,
+    slope,
     variables,
 )
 
@@ -91,7 +90,7 @@ def _eliminate(
     analyzer = state.analyzer()
     for written, read in places:
         for var in sorted(inner & variables(written), key=lambda v: v.name):
-            step, wanted = _slope(written, var, state), _slope(value, var, state)
+            step, wanted = slope(written, var, analyzer), slope(value, var, analyzer)
             if not step or wanted is None or wanted % step or not isinstance(read, Var):
                 continue
             factor = wanted // step
@@ -99,12 +98,3 @@ def _eliminate(
             if not inner & variables(other):
                 return binary(part.op, other, const(0))
     return None
-
-
-def _slope(e: Expr, var: Var, state: State) -> int | None:
-    """By how much a linear expression grows with a variable; None if it is not linear in it."""
-    analyzer = state.analyzer()
-    at = [substitute(e, {var: const(n)}) for n in (0, 1, 2)]
-    first = int_value(analyzer.simplify(at[1] - at[0]))
-    second = int_value(analyzer.simplify(at[2] - at[1]))
-    return first if first == second else None

@@ -9,6 +9,7 @@ from tensorir.arith import (
     determines,
     intersect_with,
     relax,
+    slope,
     union,
 )
 from tensorir.buffer import SCOPES, Buffer
@@ -173,6 +174,7 @@ __all__ = [
     "replace",
     "replace_buffers",
     "select",
+    "slope",
     "seq",
     "split_init",
     "stmt_exprs",

@@ -17,11 +17,10 @@ from tensorir import (
     Select,
     Store,
     Var,
-    const,
     int_value,
     loads,
+    slope,
     stmt_exprs,
-    substitute,
     variables,
     walk,
     walk_exprs,
@@ -176,22 +175,14 @@ def stride_in(load: Load, var: Var, block: Block) -> int | None:
 
     0 where the load does not depend on the variable, 1 where it is contiguous.
     """
+    analyzer = Analyzer()
     step = 1
     total = 0
     for index, extent in zip(reversed(load.indices), reversed(load.buffer.shape)):
         if var in variables(index):
-            coefficient = _coefficient(index, var)
+            coefficient = slope(index, var, analyzer)
             if coefficient is None:
                 return None
             total += coefficient * step
         step *= size(extent)
     return total
-
-
-def _coefficient(index: Expr, var: Var) -> int | None:
-    """The factor of `var` in a linear index."""
-    at = [substitute(index, {var: const(value)}) for value in (0, 1, 2)]
-    analyzer = Analyzer()
-    first = int_value(analyzer.simplify(at[1] - at[0]))
-    second = int_value(analyzer.simplify(at[2] - at[1]))
-    return first if first is not None and first == second else None

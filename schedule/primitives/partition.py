@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from schedule.analysis import blocks_below, feeds
 from schedule.errors import require
+from schedule.factors import known_factors
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, chain_below, fresh
@@ -84,12 +85,7 @@ def partition(
 def part_sizes(node: For, factors: Sequence[int | None]) -> list[Expr]:
     """The extents of the parts, with None replaced; refuses what does not make up the loop."""
     where = node.name
-    require(len(factors) > 0, where, "there are no factors")
-    known = [f for f in factors if f is not None]
-    require(len(known) >= len(factors) - 1, where, f"{list(factors)} has more than one None")
-    for factor in known:
-        ok = isinstance(factor, int) and not isinstance(factor, bool) and factor > 0
-        require(ok, where, f"factor {factor!r} is not a positive integer")
+    known = known_factors(node, factors)
     total, extent = sum(known), node.const_extent
     open_ended = len(known) < len(factors)
     require(

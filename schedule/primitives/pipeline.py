@@ -17,7 +17,6 @@ from tensorir import (
     For,
     Interval,
     Stmt,
-    Var,
     binary,
     const,
     int_value,
@@ -25,7 +24,7 @@ from tensorir import (
     relax,
     replace,
     seq,
-    substitute,
+    slope,
     variables,
 )
 
@@ -155,7 +154,7 @@ def _apart(
         return False
     part = made[0]
     assert part is not None
-    extent, step = int_value(part.extent), _slope(part.low, node.var, analyzer)
+    extent, step = int_value(part.extent), slope(part.low, node.var, analyzer)
     if extent is None or step is None or abs(step) < extent:
         return False
     size = writes[0].buffer.shape[dim]
@@ -166,8 +165,3 @@ def _apart(
 def _inside(a: Interval, b: Interval, analyzer: Analyzer) -> bool:
     ends = binary("<=", a.low + a.extent, b.low + b.extent)
     return analyzer.prove(binary("<=", b.low, a.low)) and analyzer.prove(ends)
-
-
-def _slope(e: Expr, var: Var, analyzer: Analyzer) -> int | None:
-    """By how much `e` grows with `var`, if that is a constant."""
-    return int_value(analyzer.simplify(substitute(e, {var: var + const(1)}) - e))

@@ -22,7 +22,6 @@ from schedule.rebind import plain_loop
 from schedule.state import BlockRef, State, fresh, nest
 from tensorir import (
     TRUE,
-    Analyzer,
     Block,
     Buffer,
     Expr,
@@ -32,9 +31,9 @@ from tensorir import (
     Var,
     binary,
     const,
-    int_value,
     replace,
     seq,
+    slope,
     substitute,
     variables,
 )
@@ -149,9 +148,9 @@ def _rows(state: State, node: Block, loop: For) -> _Rows:
     )
     it = moving[0]
     analyzer = state.analyzer(around)
-    step = _slope(it.binding, loop.var, analyzer)
+    step = slope(it.binding, loop.var, analyzer)
     inner = [f for f in own if f.var in variables(it.binding)]
-    one = len(inner) == 1 and _slope(it.binding, inner[0].var, analyzer) == 1
+    one = len(inner) == 1 and slope(it.binding, inner[0].var, analyzer) == 1
     require(
         step is not None and step > 0 and one,
         loop.name,
@@ -174,11 +173,6 @@ def _rows(state: State, node: Block, loop: For) -> _Rows:
         "neighbouring iterations share nothing",
     )
     return _Rows(block, rows, step, count or 0, own_predicate(state, node))
-
-
-def _slope(e: Expr, var: Var, analyzer: Analyzer) -> int | None:
-    """By how much `e` grows with `var`, if that is a constant."""
-    return int_value(analyzer.simplify(substitute(e, {var: var + const(1)}) - e))
 
 
 def _part(

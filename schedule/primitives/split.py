@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from schedule.errors import require
+from schedule.factors import known_factors
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, chain_below, nest
@@ -67,12 +68,7 @@ def join(parts: Sequence[For]) -> Expr:
 def infer_factors(node: For, factors: Sequence[int | None]) -> list[Expr]:
     """The extents of the new loops, with None replaced; refuses what does not cover the loop."""
     where = node.name
-    require(len(factors) > 0, where, "there are no factors")
-    known = [f for f in factors if f is not None]
-    require(len(known) >= len(factors) - 1, where, f"{list(factors)} has more than one None")
-    for factor in known:
-        ok = isinstance(factor, int) and not isinstance(factor, bool) and factor > 0
-        require(ok, where, f"factor {factor!r} is not a positive integer")
+    known = known_factors(node, factors)
     covered = prod(known)
     if len(known) < len(factors):
         rest: ExprLike = (node.extent + (covered - 1)) // covered

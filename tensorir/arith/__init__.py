@@ -10,6 +10,7 @@ from tensorir.arith.iter_map import (
     is_compact,
 )
 from tensorir.arith.region import Interval, covers, intersect_with, relax, union
+from tensorir.arith.slope import slope
 
 __all__ = [
     "Analyzer",
@@ -23,5 +24,6 @@ __all__ = [
     "is_bijective",
     "is_compact",
     "relax",
+    "slope",
     "union",
 ]

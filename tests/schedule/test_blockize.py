@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from refusal import refused
 
-from schedule import REGISTRY, Schedule, ScheduleError
+from schedule import REGISTRY, Schedule
 from schedule.nested import LOOPS_ONLY
 from tensorir import Target, lower, parse, te, verify
-
-
-def refused(call, *args, match):
-    schedule = call.__self__
-    before, trace = schedule.func, schedule.trace
-    with pytest.raises(ScheduleError, match=match):
-        call(*args)
-    assert schedule.func is before and schedule.trace is trace
 
 
 def tiled(func):

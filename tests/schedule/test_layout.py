@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusal import refused
 
 from backends import build
-from schedule import Schedule, ScheduleError
+from schedule import Schedule
 from tensorir import interpret, parse, te, verify
-
-
-def refused(call, *args, match, **kwargs):
-    schedule = call.__self__
-    before, trace = schedule.func, schedule.trace
-    with pytest.raises(ScheduleError, match=match):
-        call(*args, **kwargs)
-    assert schedule.func is before and schedule.trace is trace
 
 
 def reduction(term, dtype="float32", fold=te.sum, n=5, m=7):

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusal import refused
 
 from backends import build
-from schedule import Schedule, ScheduleError
+from schedule import Schedule
 from tensorir import Target, format_func, interpret, lower, parse, reference, te, verify
-
-
-def refused(call, *args, match):
-    schedule = call.__self__
-    before, trace = schedule.func, schedule.trace
-    with pytest.raises(ScheduleError, match=match):
-        call(*args)
-    assert schedule.func is before and schedule.trace is trace
 
 
 def symbolic_sum():

@@ -7,73 +7,13 @@ import subprocess
 
 import numpy as np
 import pytest
+from memory_programs import affine, lowered, packed, rolled, stencil
+from refusal import refused
 
 from backends import build
 from backends.c.codegen import emit
 from schedule import Schedule, ScheduleError
 from tensorir import Target, interpret, lower, parse, te, verify
-
-
-def refused(call, *args, match, **kwargs):
-    """The call is refused with a message that matches, and the schedule is unchanged."""
-    schedule = call.__self__
-    before, trace = schedule.func, schedule.trace
-    with pytest.raises(ScheduleError, match=f"(?s){match}"):
-        call(*args, **kwargs)
-    assert schedule.func is before and schedule.trace is trace
-
-
-def lowered(sch):
-    """The lowered program, which the interpreter has compared with the definition."""
-    func = lower(sch.func, Target(vector_bits=512))
-    rng = np.random.default_rng(0)
-    inputs = [rng.integers(-4, 5, p.const_shape).astype(p.dtype) for p in sch.definition.inputs]
-    expected = interpret(sch.definition, *inputs)
-    for found, wanted in zip(interpret(func, *[x.ravel() for x in inputs]), expected, strict=True):
-        np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
-    text = str(func)
-    assert str(parse(text)) == text
-    return text
-
-
-def affine(n=6, m=40, dtype="float32"):
-    a = te.placeholder((n, m), dtype, name="A")
-    b = te.compute((n, m), lambda i, j: a[i, j] + te.const(1, dtype), name="B")
-    return te.create_prim_func([a, b], name="affine")
-
-
-def stencil(n=20, m=33, taps=3, step=1):
-    """C[y] is the sum of `taps` rows of B = 2 * A, from row y * step on."""
-    a = te.placeholder(((n - 1) * step + taps, m), name="A")
-    b = te.compute(a.shape, lambda i, j: a[i, j] * 2.0, name="B")
-    r = te.reduce_axis(taps, name="r")
-    c = te.compute((n, m), lambda i, j: te.sum(b[i * step + r, j], axis=r), name="C")
-    return te.create_prim_func([a, c], name="stencil")
-
-
-def rolled(func, tile=None):
-    """A stencil with the rows of B computed at each row of C; the loop over rows of C."""
-    sch = Schedule(func)
-    loop = sch.get_loops("C")[0]
-    outer = None
-    if tile is not None:
-        outer, loop = sch.split(loop, [None, tile])
-    sch.compute_at("B", loop)
-    if outer is not None:
-        sch.parallel(outer)
-    return sch, loop
-
-
-def packed(func, factor=8):
-    """A matmul that copies rows of B to local memory in each step of the reduction."""
-    sch = Schedule(func)
-    copy = sch.cache_read("C", "B", "local")
-    _, j, k = sch.get_loops("C")
-    outer, inner = sch.split(k, [None, factor])
-    sch.reorder(outer, inner, j)
-    sch.compute_at(copy, outer)
-    return sch, copy, outer
-
 
 PAIRS = """
 @prim_func
@@ -161,11 +101,13 @@ class TestStream:
     def test_refuses(self, matmul, chain):
         sch = Schedule(matmul())
         refused(sch.stream, "C", "A", match="'A' is not among them: block 'C' writes C")
-        refused(sch.stream, "C", match="block 'C' is a reduction, .*cache_write, and stream")
+        refused(sch.stream, "C", match="(?s)block 'C' is a reduction, .*cache_write, and stream")
         sch.decompose_reduction("C", "k")
         refused(sch.stream, "C", match="'C' is also written by block 'C_init'")
         sch = Schedule(affine())
-        refused(sch.stream, "B", match="neighbouring elements of 'B' .*vectorize the loop of the")
+        refused(
+            sch.stream, "B", match="(?s)neighbouring elements of 'B' .*vectorize the loop of the"
+        )
         sch.reorder("j", "i")
         sch.vectorize("i")
         refused(sch.stream, "B", match="neighbouring elements of 'B'")
@@ -224,7 +166,9 @@ class TestPrefetch:
         sch = Schedule(matmul(64, 600, 64))
         refused(sch.prefetch, "C", "C", "k", match="'C' is not among them: block 'C' reads A, B")
         refused(sch.prefetch, "C", "A", "k", 0, match="distance 0 is not a positive integer")
-        refused(sch.prefetch, "C", "B", "i", match="too large to ask for.*prefetch in a loop furt")
+        refused(
+            sch.prefetch, "C", "B", "i", match="(?s)too large to ask for.*prefetch in a loop furt"
+        )
         refused(sch.prefetch, "C", "A", "j", match="each iteration of loop 'j' reads the same part")
         sch.prefetch("C", "A", "k")
         refused(sch.prefetch, "C", "A", "k", match="prefetches 'A' for block 'C' already")
@@ -321,22 +265,26 @@ class TestRollingBuffer:
 
     def test_refuses_place(self, chain):
         sch = Schedule(stencil())
-        refused(sch.rolling_buffer, "C", match="'C' does not store .* of an intermediate")
+        refused(sch.rolling_buffer, "C", match="(?s)'C' does not store .* of an intermediate")
         refused(sch.rolling_buffer, "B", "A", match="'A' is not among them: block 'B' writes B")
-        refused(sch.rolling_buffer, "B", match="no loop around block 'B' .*compute_at it where")
+        refused(sch.rolling_buffer, "B", match="(?s)no loop around block 'B' .*compute_at it where")
         sch, loop = rolled(stencil())
         sch.parallel(loop)
-        refused(sch.rolling_buffer, "B", match="loop 'i_C' is parallel.*roll the buffer first")
+        refused(sch.rolling_buffer, "B", match="(?s)loop 'i_C' is parallel.*roll the buffer first")
         sch, _ = rolled(chain())
         refused(sch.rolling_buffer, "B", match="vi' of block 'B' is i_C: not a constant multiple")
 
     def test_refuses_rows(self):
         sch, _ = rolled(stencil(6, 5, 3, 3))
-        refused(sch.rolling_buffer, "B", match="needs 3 rows and moves by 3: neighbouring .* share")
+        refused(
+            sch.rolling_buffer, "B", match="(?s)needs 3 rows and moves by 3: neighbouring .* share"
+        )
         sch, _ = rolled(stencil())
         rows = sch.get_loops("B")[1]
         sch.unroll(rows)
-        refused(sch.rolling_buffer, "B", match=f"loop '{rows}' is unrolled.*roll the buffer first")
+        refused(
+            sch.rolling_buffer, "B", match=f"(?s)loop '{rows}' is unrolled.*roll the buffer first"
+        )
         sch, _ = rolled(stencil())
         sch.split(sch.get_loops("B")[1], [None, 2])
         refused(sch.rolling_buffer, "B", match="before splitting its loops")
@@ -474,7 +422,9 @@ class TestPipeline:
 
     def test_refuses_dependences(self, matmul):
         sch, _, outer = packed(matmul(4, 20, 30))
-        refused(sch.pipeline, outer, [0, 1], match="reduction of block 'C', .*decompose_reduction")
+        refused(
+            sch.pipeline, outer, [0, 1], match="(?s)reduction of block 'C', .*decompose_reduction"
+        )
         sch = Schedule(parse(PAIRS.replace("U[vi] = A[7 - vi]", "U[vi] = A[7 - vi] + C[vi]")))
         refused(sch.pipeline, "i", [0, 1, 0, 1], match="'U' reads 'C' and has an earlier stage")
         sch = Schedule(parse(PAIRS.replace("U[vi] + T[vi]", "U[vi] + T[0]")))

@@ -5,19 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from refusal import refused
 
 from schedule import Schedule, ScheduleError, Trace
 from tensorir import TensorIRError, parse, te
-
-
-def refused(call, *args, match, **kwargs):
-    """The call is refused with a message that matches, and the schedule is unchanged."""
-    schedule = call.__self__
-    before, trace = str(schedule.func), schedule.trace
-    with pytest.raises(ScheduleError, match=match):
-        call(*args, **kwargs)
-    assert str(schedule.func) == before
-    assert schedule.trace is trace
 
 
 class TestSplit:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+from refusal import refused
 
-from schedule import Schedule, ScheduleError
+from schedule import Schedule
 from tensorir import parse, te
-
-
-def refused(call, *args, match):
-    schedule = call.__self__
-    before, trace = schedule.func, schedule.trace
-    with pytest.raises(ScheduleError, match=match):
-        call(*args)
-    assert schedule.func is before and schedule.trace is trace
 
 
 def symbolic():

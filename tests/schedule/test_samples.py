@@ -7,17 +7,10 @@ from collections import Counter
 from math import prod
 
 import pytest
+from refusal import refused
 
 from schedule import Schedule, ScheduleError, Trace
 from tensorir import te
-
-
-def refused(call, *args, match, **kwargs):
-    schedule = call.__self__
-    before, trace = schedule.func, schedule.trace
-    with pytest.raises(ScheduleError, match=match):
-        call(*args, **kwargs)
-    assert schedule.func is before and schedule.trace is trace
 
 
 def replays(sch):

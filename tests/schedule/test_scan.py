@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from refusal import refused
 
-from schedule import Schedule, ScheduleError
+from schedule import Schedule
 from tensorir import te
-
-
-def refused(call, *args, match):
-    schedule = call.__self__
-    before = schedule.func
-    with pytest.raises(ScheduleError, match=match):
-        call(*args)
-    assert schedule.func is before
 
 
 def running_sum(m=7, n=5, shift=0):

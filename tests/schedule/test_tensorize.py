@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusal import refused
 
 from backends import build, intrinsic_runner, register_intrinsic, resolve
 from schedule import Schedule, ScheduleError
@@ -18,14 +19,6 @@ from tensorir import (
     reference,
     te,
 )
-
-
-def refused(call, *args, match):
-    schedule = call.__self__
-    before, trace = schedule.func, schedule.trace
-    with pytest.raises(ScheduleError, match=match):
-        call(*args)
-    assert schedule.func is before and schedule.trace is trace
 
 
 def tiled(func, rows=8, columns=16):

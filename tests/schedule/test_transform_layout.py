@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusal import refused
 
 from backends import build
-from schedule import Schedule, ScheduleError, Trace
+from schedule import Schedule, Trace
 from tensorir import interpret, parse, te, verify
-
-
-def refused(call, *args, match, **kwargs):
-    schedule = call.__self__
-    before, trace = schedule.func, schedule.trace
-    with pytest.raises(ScheduleError, match=match):
-        call(*args, **kwargs)
-    assert schedule.func is before and schedule.trace is trace
 
 
 def packed_lanes(k, j):

@@ -1,0 +1,20 @@
+"""What split and partition demand of their factors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedule.errors import require
+from tensorir import For
+
+
+def known_factors(node: For, factors: Sequence[int | None]) -> list[int]:
+    """The factors that are numbers; refuses none at all, two unknown ones, and bad numbers."""
+    where = node.name
+    require(len(factors) > 0, where, "there are no factors")
+    known = [f for f in factors if f is not None]
+    require(len(known) >= len(factors) - 1, where, f"{list(factors)} has more than one None")
+    for factor in known:
+        ok = isinstance(factor, int) and not isinstance(factor, bool) and factor > 0
+        require(ok, where, f"factor {factor!r} is not a positive integer")
+    return known
