@@ -17,10 +17,10 @@ from schedule.analysis import (
     producers,
     readers,
     reduction_loops,
-    writers,
     written,
 )
 from schedule.errors import require
+from schedule.ownership import require_sole_writer
 from schedule.placement import beyond_extents
 from schedule.state import State, extents
 from tensorir import (
@@ -125,13 +125,8 @@ def _only_link(state: State, buffer: Buffer, consumer: str, producer: str) -> No
         producer,
         f"{buffer.name!r}, which block {producer!r} writes, is an output of the function",
     )
-    for other in writers(state, buffer):
-        require(
-            other == producer,
-            consumer,
-            f"{buffer.name!r} is also written by block {other!r}",
-            "merge before decompose_reduction",
-        )
+    hint = "merge before decompose_reduction"
+    require_sole_writer(state, buffer, producer, consumer, hint)
     users = readers(state, buffer)
     require(
         consumer in users, consumer, f"block {consumer!r} does not read what {producer!r} makes"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedule.analysis import read, readers, writers, written
+from schedule.analysis import read, readers, written
 from schedule.caching import (
     check_scope,
     copy_nest,
@@ -12,6 +12,7 @@ from schedule.caching import (
     top_statement,
 )
 from schedule.errors import require
+from schedule.ownership import require_sole_writer
 from schedule.placement import names_in
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, add_buffers
@@ -42,13 +43,7 @@ def cache_write(
     node = state.block(block)
     check_scope(scope, block)
     target = pick(written(node), buffer, block, "writes")
-    others = [name for name in writers(state, target) if name != block]
-    require(
-        not others,
-        block,
-        f"{target.name!r} is also written by block {(others or [''])[0]!r}",
-        "cache_write before decompose_reduction",
-    )
+    require_sole_writer(state, target, block, hint="cache_write before decompose_reduction")
     require(
         target not in read(node) or node.init is not None,
         block,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from schedule.analysis import is_output, plain_store, producers, readers, writers
+from schedule.analysis import is_output, plain_store, producers, readers
 from schedule.errors import Illegal, require
+from schedule.ownership import require_sole_writer
 from schedule.placement import (
     accesses_of,
     child_of,
@@ -76,8 +77,7 @@ def _store(state: State, node: Block) -> Store:
     assert store is not None
     name = store.buffer.name
     require(not is_output(state, store.buffer), block, f"{name!r} is an output of the function")
-    for other in writers(state, store.buffer):
-        require(other == block, block, f"{name!r} is also written by block {other!r}")
+    require_sole_writer(state, store.buffer, block)
     return store
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedule.analysis import Access, blocks_below, is_output, readers, writers, written
+from schedule.analysis import Access, is_output, readers, written
 from schedule.buffer_hints import add_hint
 from schedule.caching import pick
 from schedule.errors import require
+from schedule.ownership import innermost_shared_loop, require_sole_writer
 from schedule.placement import accesses_of, child_of, names_in
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, extents, loops_below
@@ -39,12 +40,8 @@ def double_buffer(state: State, block: BlockRef, buffer: str | int = 0) -> tuple
     target = pick(written(node), buffer, block, "writes")
     name = target.name
     require(not is_output(state, target), block, f"{name!r} is an output of the function")
-    for other in writers(state, target):
-        require(other == block, block, f"{name!r} is also written by block {other!r}")
-    shared = [f for f in state.loops_around(block) if len(blocks_below(f)) > 1]
-    hint = "compute_at it where it is used first"
-    require(bool(shared), block, f"no loop around block {block!r} has other blocks inside", hint)
-    loop = shared[-1]
+    require_sole_writer(state, target, block)
+    loop = innermost_shared_loop(state, block)
     require(loop.kind is ForKind.SERIAL, loop.name, f"loop {loop.name!r} is {loop.kind}")
     piped = "pipeline" in loop.annotations
     require(not piped, loop.name, f"loop {loop.name!r} is a pipeline, which has versions already")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis import writers
 from schedule.caching import place_beside, top_statement
 from schedule.einsum import Einsum, einsum_of, neutral, unused
 from schedule.errors import require
+from schedule.ownership import require_sole_writer
 from schedule.placement import own_loops
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
@@ -84,13 +84,8 @@ def pad_einsum(
         require(known, block, f"{sizes[it.var]!r} is not known to be at least {it.extent!r}")
     grown = [it for it in node.iters if sizes[it.var] is not analyzer.simplify(it.extent)]
     _reads_cover(form, [it.var for it in grown if it.kind is IterKind.REDUCE])
-    others = [name for name in writers(state, form.store.buffer) if name != block]
-    require(
-        not others,
-        block,
-        f"{form.store.buffer.name!r} is also written by block {''.join(others[:1])!r}",
-        "pad_einsum before decompose_reduction",
-    )
+    hint = "pad_einsum before decompose_reduction"
+    require_sole_writer(state, form.store.buffer, block, hint=hint)
     _own_nest(state, node)
     return _Padding(state, form, grown, sizes).run()
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from schedule.analysis import accesses, read, readers, writers, written
 from schedule.caching import check_scope, pick, place_beside, require_whole, top_statement
 from schedule.errors import require
+from schedule.ownership import require_sole_writer
 from schedule.placement import beyond_extents, names_in, own_loops
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, add_buffers, nest
@@ -122,8 +123,7 @@ def _written_once(
 ) -> None:
     """The copy back must store exactly what the block did, and nobody may look in between."""
     block, name = node.name, source.name
-    others = [other for other in writers(state, source) if other != block]
-    require(not others, block, f"{name!r} is also written by block {''.join(others[:1])!r}")
+    require_sole_writer(state, source, block)
     updates = source in read(node) and node.init is None
     require(not updates, block, f"block {block!r} updates what is in {name!r} before")
     inside = names_in(top_statement(state, block))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedule.analysis import reduction_loops, writers
+from schedule.analysis import reduction_loops
 from schedule.caching import place_beside, require_whole, top_statement
 from schedule.combiner import combiner
 from schedule.errors import require
+from schedule.ownership import require_sole_writer
 from schedule.placement import names_in
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
@@ -67,12 +68,7 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     _every_iteration(state, node, target, around)
     anchor = top_statement(state, block)
     require(names_in(anchor) == {node.name}, block, f"block {block!r} is not alone in its nest")
-    others = [name for name in writers(state, store.buffer) if name != node.name]
-    require(
-        not others,
-        block,
-        f"{store.buffer.name!r} is also written by block {(others or [''])[0]!r}",
-    )
+    require_sole_writer(state, store.buffer, node.name)
     require_whole(state, store.buffer, block)
     for each in around:
         plain_loop(each, "rfactor before annotating the loops")

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedule.analysis import (
-    blocks_below,
     is_output,
     plain_store,
     producers,
     readers,
-    writers,
     written,
 )
 from schedule.caching import pick
 from schedule.errors import require
+from schedule.ownership import innermost_shared_loop, require_sole_writer
 from schedule.placement import child_of, names_in, own_predicate
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
@@ -107,12 +106,8 @@ def _rolled_loop(state: State, node: Block, buffer: Buffer) -> For:
     require(
         plain, block, f"block {block!r} does not store to distinct variables of an intermediate"
     )
-    for other in writers(state, buffer):
-        require(other == block, block, f"{name!r} is also written by block {other!r}")
-    shared = [f for f in state.loops_around(block) if len(blocks_below(f)) > 1]
-    hint = "compute_at it where it is used first"
-    require(bool(shared), block, f"no loop around block {block!r} has other blocks inside", hint)
-    loop = shared[-1]
+    require_sole_writer(state, buffer, block)
+    loop = innermost_shared_loop(state, block)
     plain_loop(loop, "roll the buffer first, and annotate the loop after that")
     children = child_of(loop)
     place = next(i for i, s in enumerate(children) if block in names_in(s))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from schedule.analysis import Access, accesses, readers, writers, written
+from schedule.analysis import Access, accesses, readers, written
 from schedule.buffer_hints import add_hint
 from schedule.caching import pick, top_statement
 from schedule.errors import require
+from schedule.ownership import require_sole_writer
 from schedule.placement import names_in
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State
@@ -36,8 +37,7 @@ def stream(state: State, block: BlockRef, buffer: str | int = 0) -> tuple[State,
     node = state.block(block)
     target = pick(written(node), buffer, block, "writes")
     name = target.name
-    others = [other for other in writers(state, target) if other != block]
-    require(not others, block, f"{name!r} is also written by block {(others or [''])[0]!r}")
+    require_sole_writer(state, target, block)
     require(
         not node.is_reduction,
         block,
