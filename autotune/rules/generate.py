@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 from autotune.choices import Choice
+from autotune.rules.chain import ChainPlan, chain_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
@@ -49,14 +50,38 @@ def make_space(func: PrimFunc, machine: Machine, bitwise: bool = False) -> Space
     rules = [rule for rule in RULES if not (bitwise and rule in REASSOCIATING)]
     base = Schedule(func)
     inline_stages(base)
-    options: list[Sequence[Plan]] = []
-    for group in find_groups(base):
-        plans: list[Plan] = []
-        if not in_scan(base, base.state.block(group.block)):  # steps stay in their order
-            plans = [plan for rule in rules for plan in rule(base, group, machine)]
-        options.append(plans or [*spatial_plans(base, group, machine)])
-    combinations = islice(product(*options), MAX_SKETCHES)
-    return Space([_sketch(base, plans) for plans in combinations])
+    groups = find_groups(base)
+    chains = [] if bitwise else chain_plans(base, groups, machine)
+    sketches = [_sketch(base, plans) for plans in _combined(base, groups, chains, rules, machine)]
+    return Space(sketches)
+
+
+def _combined(
+    sch: Schedule,
+    groups: Sequence[Group],
+    chains: Sequence[ChainPlan],
+    rules: Sequence[Rule],
+    machine: Machine,
+) -> list[Sequence[Plan]]:
+    """Which plans go together: each chain with plans for the other groups, then one by one."""
+    found: list[Sequence[Plan]] = []
+    for chain in (*chains, None):
+        within = chain.chain.stages if chain else ()
+        rest = [g for g in groups if g.block not in within]
+        options = [_plans(sch, group, rules, machine) for group in rest]
+        for plans in islice(product(*options), MAX_SKETCHES):
+            found.append((*plans, chain) if chain else plans)
+    return found[:MAX_SKETCHES]
+
+
+def _plans(sch: Schedule, group: Group, rules: Sequence[Rule], machine: Machine) -> Sequence[Plan]:
+    """The plans that fit one group."""
+    block = sch.state.block(group.block)
+    if not in_scan(sch, block):  # steps stay in their order
+        plans = [plan for rule in rules for plan in rule(sch, group, machine)]
+        if plans:
+            return plans
+    return spatial_plans(sch, group, machine)
 
 
 def _sketch(base: Schedule, plans: Sequence[Plan]) -> Sketch:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from autotune.choices import Choice
+from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from schedule import Schedule
 
@@ -47,3 +47,11 @@ class Plan(Protocol):
     def apply(self, sch: Schedule, values: Values) -> None:
         """Schedule the group with every choice made."""
         ...
+
+
+def at_most(choice: Choice, wanted: Any) -> Any:
+    """The wanted option, else the largest below it, else the first."""
+    assert isinstance(choice, Categorical)
+    if wanted in choice.options:
+        return wanted
+    return max((o for o in choice.options if o < wanted), default=choice.options[0])

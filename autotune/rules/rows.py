@@ -13,10 +13,11 @@ from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
+from autotune.rules.lanes import lanes_inside, single_reducer
 from autotune.rules.nest import finish_nest, loops_by_variable
-from autotune.rules.plan import Machine, Values
-from schedule import LoopRef, Schedule
-from tensorir import BinOp, Block, IterKind, Load, Store, dtype, variables
+from autotune.rules.plan import Machine, Values, at_most
+from schedule import Schedule
+from tensorir import IterKind
 
 SMALL_WORK = 100_000
 ROWS = (1, 2, 3, 4, 5, 6, 8)
@@ -48,7 +49,7 @@ class RowsPlan:
             self.key("width"): lanes // 2 if lanes >= WIDE_LANES else 2 * lanes,
             self.key("threads"): "parallel" if self.large else "serial",
         }
-        return {c.name: _at_most(c, wanted[c.name]) for c in self.choices}
+        return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
 
     def feasible(self, values: Values) -> bool:
         rows = values.get(self.key("rows"), 1)
@@ -69,44 +70,19 @@ class RowsPlan:
         task = sch.fuse(*outer, first)
         sch.reorder(lanes, inner)
         sch.compute_at(partial, task)
-        self._partial_nest(sch, partial, task)
+        lanes_inside(sch, partial, sch.get_loops(partial).index(task) + 1)
         sch.unroll(inner)
         sch.reverse_compute_at(writer, task)
         finish_nest(sch, writer, self.machine, unroll_rows=16)
         if values[self.key("threads")] == "parallel":
             sch.parallel(task)
 
-    def _partial_nest(self, sch: Schedule, partial: str, task: LoopRef) -> None:
-        """Rows outside lanes, both inside the loops of the reduction."""
-        loops = sch.get_loops(partial)
-        own = loops[loops.index(task) + 1 :]
-        block = sch.state.block(partial)
-        reducing = [n for n in own if _is_reduce(block, n)]
-        others = [n for n in own if n not in reducing]
-        sch.reorder(*reducing, *others)
-        sch.vectorize(others[-1])
-        for loop in others[:-1]:
-            sch.unroll(loop)
-
-
-def _at_most(choice: Choice, wanted: Any) -> Any:
-    """The wanted value, or the largest option below it."""
-    assert isinstance(choice, Categorical)
-    return wanted if wanted in choice.options else max(o for o in choice.options if o < wanted)
-
-
-def _is_reduce(block: Block, loop: str) -> bool:
-    return any(
-        it.kind is IterKind.REDUCE and loop in {v.name for v in variables(it.binding)}
-        for it in block.iters
-    )
-
 
 def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
     """A plan for a reduction by one associative operation whose last axis is contiguous."""
     block = sch.state.block(group.block)
     store = output_store(block)
-    if store is None or not block.is_reduction or not _single_reducer(store):
+    if store is None or not block.is_reduction or not single_reducer(store):
         return []
     reduce = [it for it in block.iters if it.kind is IterKind.REDUCE]
     last = reduce[-1]
@@ -127,14 +103,3 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
     large = instances(block) >= SMALL_WORK
     axes = tuple(it.var.name for it in reduce)
     return [RowsPlan(group, machine, axes, tuple(choices), large)]
-
-
-def _single_reducer(store: Store) -> bool:
-    """Whether rfactor takes the reduction."""
-    value = store.value
-    known = isinstance(value, BinOp) and value.op in ("+", "*", "min", "max", "and", "or")
-    if not known or dtype.lanes(store.buffer.dtype) != 1:
-        return False
-    assert isinstance(value, BinOp)
-    own = [p for p in (value.a, value.b) if isinstance(p, Load) and p.buffer is store.buffer]
-    return len(own) == 1

@@ -24,6 +24,7 @@ from autotune.rules.group import (
     stride_in,
 )
 from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names
+from autotune.rules.packing import columns_index, pack_in_panels
 from autotune.rules.plan import Machine, Values
 from schedule import LoopRef, Schedule
 from tensorir import Block, IterKind, Load, Var, dtype
@@ -35,6 +36,9 @@ PAGE_BYTES = 4096
 
 MANY_STEPS = 8
 """Register tiles that use a packed operand, from which on packing it pays."""
+
+TRANSPOSED_USES = 64
+"""Uses of each element of an operand from which on a transposed copy of it pays."""
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 """Register tile sizes of the axes that are not vectorized."""
@@ -53,6 +57,8 @@ class TiledPlan:
     """Schedules one reduction. The vector axis is the last axis of the output.
 
     `operands` can be packed; those in `far` move by a page or more with each reduction step.
+    `gathered` are those whose neighbouring columns are apart in memory: they are read through a
+    transposed copy.
     """
 
     group: Group
@@ -61,6 +67,7 @@ class TiledPlan:
     reduce: tuple[Axis, ...]
     operands: tuple[str, ...]
     far: frozenset[str]
+    gathered: tuple[str, ...]
     choices: tuple[Choice, ...]
     name: str = "tiled"
 
@@ -144,7 +151,12 @@ class TiledPlan:
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
+        parallel = values.get(self.key("threads"), "parallel") == "parallel"
         self._pad(sch, values, inline=True)
+        width = self.tile(values, self.vector_axis)[2]
+        ahead = [o for o in self.operands if values.get(self.key(f"pack_{o}")) == "root"]
+        for operand in (*self.gathered, *ahead):
+            pack_in_panels(sch, block, operand, width, parallel)
         packs = self._cache_operands(sch, values)
         writer = self.group.epilogue or sch.cache_write(block, 0, "local")
         levels = self._split(sch, values)
@@ -162,7 +174,7 @@ class TiledPlan:
         for loop in s3[:-1]:
             sch.unroll(loop)
         finish_nest(sch, writer, self.machine, unroll_rows=16)
-        if values.get(self.key("threads"), "parallel") == "parallel":
+        if parallel:
             sch.parallel(task)
 
     def _split(self, sch: Schedule, values: Values) -> tuple[list[LoopRef], ...]:
@@ -195,7 +207,7 @@ class TiledPlan:
         found: list[tuple[str, str]] = []
         for operand in self.operands:
             where = values.get(self.key(f"pack_{operand}"), "none")
-            if where != "none":
+            if where not in ("none", "root"):
                 found.append((sch.cache_read(self.group.block, operand, "global"), where))
         return found
 
@@ -232,19 +244,28 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
     if spatial_iters[-1].var is not store.indices[-1] or spatial[-1].extent < 2:
         return []
     vector = spatial_iters[-1].var
-    operands, far = [], set()
+    operands, far, gathered = [], set(), []
     for load in body_loads(block):
         strided = stride_in(load, vector, block)
+        uses = instances(block) / prod(size(s) for s in load.buffer.shape)
         if strided is None or strided not in (0, 1):
-            return []  # neighbouring outputs would gather: the row plan is for those
-        reused = instances(block) >= 4 * prod(size(s) for s in load.buffer.shape)
+            if uses < TRANSPOSED_USES or columns_index(load, vector) is None:
+                return []  # neighbouring outputs would gather: the row plan is for those
+            gathered.append(load.buffer.name)
+            continue
+        reused = uses >= 4
         if reused and strided == 1 and load.buffer.name not in operands:
             operands.append(load.buffer.name)
             if _page_steps(load, block):
                 far.add(load.buffer.name)
     packable = tuple(o for o in operands if o not in _padded(sch, group))
     choices = _choices(group, machine, spatial, reduce, packable, store.buffer.dtype)
-    return [TiledPlan(group, machine, spatial, reduce, packable, frozenset(far), choices)]
+    transposed = tuple(dict.fromkeys(gathered))
+    if set(transposed) & {*packable, *_padded(sch, group)}:
+        return []  # read in two ways, or made by a stage of the group
+    return [
+        TiledPlan(group, machine, spatial, reduce, packable, frozenset(far), transposed, choices)
+    ]
 
 
 def _page_steps(load: Load, block: Block) -> bool:
@@ -287,7 +308,7 @@ def _choices(
     if len(spatial) > 1:
         found.append(Categorical(f"{group.block}.order", ("vector_outer", "vector_inner")))
     for operand in operands:
-        spots = ("none", "task", "row", "reduce")
+        spots = ("none", "task", "row", "reduce", "root")
         found.append(Categorical(f"{group.block}.pack_{operand}", spots))
     for pad in group.padding:
         found.append(Categorical(f"{group.block}.pad_{pad}", ("root", "task", "inline")))

@@ -74,6 +74,39 @@ def attention(n: int, m: int, d: int) -> PrimFunc:
     return te.create_prim_func([q, k, v, out], name="attention")
 
 
+def layer_norm(n: int, m: int) -> PrimFunc:
+    """Two statistics of each row, the second made of the first."""
+    x, scale = te.placeholder((n, m), name="x"), te.placeholder((m,), name="scale")
+    k, q = te.reduce_axis(m, name="k"), te.reduce_axis(m, name="q")
+    total = te.compute((n,), lambda i: te.sum(x[i, k], axis=k), name="total")
+    centred = te.compute((n, m), lambda i, j: x[i, j] - total[i] * (1.0 / m), name="centred")
+    spread = te.compute(
+        (n,), lambda i: te.sum(centred[i, q] * centred[i, q], axis=q), name="spread"
+    )
+    out = te.compute(
+        (n, m),
+        lambda i, j: centred[i, j] * te.rsqrt(spread[i] * (1.0 / m) + 1e-5) * scale[j],
+        name="out",
+    )
+    return te.create_prim_func([x, scale, out], name="layer_norm")
+
+
+def heads(h: int, n: int, m: int, d: int) -> PrimFunc:
+    """Attention with several heads: two products in the rows of one softmax."""
+    q, k, v = (te.placeholder((h, s, d), name=x) for s, x in ((n, "Q"), (m, "K"), (m, "V")))
+    r = te.reduce_axis(d, name="r")
+    s, t, u = (te.reduce_axis(m, name=x) for x in ("s", "t", "u"))
+    score = te.compute(
+        (h, n, m), lambda z, i, j: te.sum(q[z, i, r] * k[z, j, r], axis=r), name="score"
+    )
+    top = te.compute((h, n), lambda z, i: te.max(score[z, i, s], axis=s), name="top")
+    e = te.compute((h, n, m), lambda z, i, j: te.exp(score[z, i, j] - top[z, i]), name="e")
+    total = te.compute((h, n), lambda z, i: te.sum(e[z, i, t], axis=t), name="total")
+    mix = te.compute((h, n, d), lambda z, i, j: te.sum(e[z, i, u] * v[z, u, j], axis=u), name="mix")
+    out = te.compute((h, n, d), lambda z, i, j: mix[z, i, j] / total[z, i], name="out")
+    return te.create_prim_func([q, k, v, out], name="heads")
+
+
 def argmax(n: int, m: int) -> PrimFunc:
     a = te.placeholder((n, m), name="A")
     k = te.reduce_axis(m, name="k")
@@ -113,6 +146,11 @@ CASES = {
     "conv_6_7_3_5": conv(6, 7, 3, 5),
     "conv_1_1_1_8": conv(1, 1, 1, 8),
     "softmax_5_17": softmax(5, 17),
+    "softmax_1_40": softmax(1, 40),
+    "layer_norm_5_19": layer_norm(5, 19),
+    "layer_norm_3_7": layer_norm(3, 7),
+    "heads_2_7_13_5": heads(2, 7, 13, 5),
+    "linear_70_9_5": linear(70, 9, 5),
     "argmax_3_8": argmax(3, 8),
     "attention_5_12_8": attention(5, 12, 8),
     "chain_9_11": chain(9, 11),
@@ -162,6 +200,11 @@ def test_samples(name):
         ("linear_1_5_40", "y:rows"),
         ("conv_6_7_3_5", "conv:tiled"),
         ("chain_9_11", "d:spatial"),
+        ("softmax_5_17", "softmax:chain"),
+        ("layer_norm_5_19", "out:chain"),
+        ("heads_2_7_13_5", "out:chain"),
+        ("attention_5_12_8", "out:chain"),
+        ("linear_70_9_5", "y:tiled"),
         ("softmax_5_17", "top:rows+e:spatial+total:rows+softmax:spatial"),
     ],
 )
@@ -175,3 +218,20 @@ def test_relu_is_in_the_kernel_of_its_matmul():
     schedule = space.build(default_candidate(space))
     assert schedule.get_loops("relu")[0] == schedule.get_loops("y")[0]
     assert "biased" not in schedule.get_blocks()
+
+
+def test_a_chain_keeps_one_row_of_each_stage():
+    """What passes between the stages of a softmax is as large as the rows of one task."""
+    space = make_space(CASES["softmax_5_17"], SMALL)
+    schedule = space.build(default_candidate(space))
+    row = schedule.get_loops("softmax")[0]
+    assert all(schedule.get_loops(block)[0] == row for block in schedule.get_blocks())
+
+
+@pytest.mark.parametrize("name", ["softmax_5_17", "linear_1_5_40", "heads_2_7_13_5"])
+def test_bitwise_spaces_keep_the_order_of_sums(name):
+    """numerics="bitwise": no sketch has partial sums."""
+    space = make_space(CASES[name], SMALL, bitwise=True)
+    rng = random.Random(0)
+    for _ in range(6):
+        assert space.build(space.sample(rng)).numerics == "bitwise"
