@@ -8,13 +8,15 @@ DEV    := $(VENV)/.stamp-dev
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench lint clean compiler python
+.PHONY: help demo test fuzz bench bench-peers bench-scale lint clean compiler python
 
 help:
 	@echo "make demo    tune a kernel on this machine and compare it with the unscheduled program"
 	@echo "make test    run the tests"
 	@echo "make fuzz    random schedules against their meaning: SEED=, COUNT=, SECONDS=, SANITIZE=1"
 	@echo "make bench   run the benchmark suite"
+	@echo "make bench-peers   side by side with other libraries, installed into .venv-peers"
+	@echo "make bench-scale   cost over size, and over the number of threads"
 	@echo "make lint    run ruff and mypy"
 	@echo "make clean   remove the virtual environment and the caches of the tools"
 	@echo "The first call creates $(VENV); choose the interpreter with PYTHON=python3.12."
@@ -32,12 +34,18 @@ fuzz: $(DEV) | compiler
 bench: $(DEV) | compiler
 	@$(BIN)/python benchmarks/suite.py $(ARGS)
 
+bench-peers: $(DEV) | compiler
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
+bench-scale: $(DEV) | compiler
+	@$(BIN)/python benchmarks/scale.py $(ARGS)
+
 lint: $(DEV)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 compiler:

@@ -1,18 +1,28 @@
 """Searching for the fastest schedule, and the database of what was found."""
 
-from autotune.database import Database
-from autotune.errors import DatabaseError, MeasureError
-from autotune.measure import MeasureSettings
-from autotune.records import Record
-from autotune.result import TuneResult
-from autotune.tuner import tune
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Database",
-    "DatabaseError",
-    "MeasureError",
-    "MeasureSettings",
-    "Record",
-    "TuneResult",
-    "tune",
-]
+from tensorir import lazy_names
+
+if TYPE_CHECKING:
+    from autotune.database import Database as Database
+    from autotune.default import default_schedule as default_schedule
+    from autotune.errors import DatabaseError as DatabaseError
+    from autotune.errors import MeasureError as MeasureError
+    from autotune.measure import MeasureSettings as MeasureSettings
+    from autotune.records import Record as Record
+    from autotune.result import TuneResult as TuneResult
+    from autotune.tuner import tune as tune
+
+__all__ = lazy_names(
+    __name__,
+    {
+        "autotune.database": "Database",
+        "autotune.default": "default_schedule",
+        "autotune.errors": "DatabaseError MeasureError",
+        "autotune.measure": "MeasureSettings",
+        "autotune.records": "Record",
+        "autotune.result": "TuneResult",
+        "autotune.tuner": "tune",
+    },
+)

@@ -64,6 +64,7 @@ def examine(database: str = DEFAULT_DATABASE, calibrate: bool = False) -> Iterat
     if compiles.level != "fail":
         yield _tried("openmp", kernel)
         yield _tried("peaks", lambda: peaks(calibrate))
+    yield _tried("cross", cross_compiler)
     yield _tried("cpu", processor)
     yield _tried("load", load)
     yield _tried("gpu", gpu)
@@ -143,6 +144,18 @@ def compiler() -> Check:
         return Check("compiler", "fail", error.message, "install gcc or clang, or set CC")
     path = shutil.which(info["command"][0])
     return Check("compiler", "ok", f"{path}: {info['version']}, {' '.join(info['flags'])}")
+
+
+def cross_compiler() -> Check:
+    """The compiler for processors of the other common kind."""
+    from backends import BuildError, compiler_info
+
+    other = "x86-64" if platform.machine() in ("aarch64", "arm64") else "armv8-a"
+    try:
+        info = compiler_info(f"c -march={other}")
+    except BuildError:
+        return Check("cross", "ok", f"no compiler for -march={other}; only other machines need it")
+    return Check("cross", "ok", f"-march={other}: {info['command'][0]}, {info['version']}")
 
 
 KERNEL = """\

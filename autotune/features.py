@@ -7,7 +7,7 @@ scheduled program before lowering; nothing is built or run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import ceil, log2, prod
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ from autotune.footprint import (
     working_set,
 )
 from autotune.nest import BlockNest, nests
-from tensorir import Buffer, ForKind, PrimFunc, TensorIRError, dtype
+from tensorir import Buffer, ForKind, PrimFunc, TensorIRError, dtype, split_constants
 
 if TYPE_CHECKING:
     from schedule import Schedule
@@ -175,10 +175,18 @@ def extract(
 
 
 def extractor(
-    vector_bits: int, cores: int, cache_bytes: tuple[int, int, int]
+    vector_bits: int,
+    cores: int,
+    cache_bytes: tuple[int, int, int],
+    constants: Collection[str] = (),
 ) -> Callable[[Schedule], np.ndarray]:
-    """`extract` for one machine, as a function of a schedule."""
-    return lambda schedule: extract(schedule.func, vector_bits, cores, cache_bytes)
+    """`extract` for one machine, as a function of a schedule: of what is timed of it."""
+
+    def features(schedule: Schedule) -> np.ndarray:
+        timed = split_constants(schedule.func, constants).main
+        return extract(timed, vector_bits, cores, cache_bytes)
+
+    return features
 
 
 def _analyse(nest: BlockNest, home: dict[Buffer, int], machine: _Machine) -> _Analysed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autotune.machine import Machine, first_difference
@@ -41,6 +42,13 @@ def _other_workload(db: Database, workload: str | Workload) -> str:
     if not alike:
         return f"none of the {total} records computes what {workload.name!r} computes, in any shape"
     found = alike[-1].workload
+    others = [r for r in alike if _sizes(r.workload) == _sizes(workload)]
+    if others:
+        known = "; ".join(sorted({_names(r.workload.constants) for r in others}))
+        return (
+            f"{len(others)} records of this program are for other constants: {known}; "
+            f"not {_names(workload.constants)}"
+        )
     return (
         f"{len(alike)} records of the same computation have other shapes: {_shapes(found)}"
         f" in {found.name!r}, not {_shapes(workload)}"
@@ -68,6 +76,14 @@ def _elsewhere(record: Record, target: str, machine: str | Machine) -> str:
     if record.target != target:
         text += f" and target {record.target!r}"
     return text
+
+
+def _names(constants: Sequence[str]) -> str:
+    return ", ".join(map(repr, constants)) or "none"
+
+
+def _sizes(workload: Workload) -> list[tuple[tuple[int | str, ...], str]]:
+    return [(shape, dtype) for _, shape, dtype in workload.shapes]
 
 
 def _shapes(workload: Workload) -> str:

@@ -19,6 +19,7 @@ from tensorir import (
     Cast,
     Const,
     Expr,
+    Extern,
     For,
     ForKind,
     IterKind,
@@ -33,7 +34,9 @@ from tensorir import (
     children,
     dtype,
     int_value,
+    part_axes,
     stmt_exprs,
+    touched,
     variables,
 )
 
@@ -149,7 +152,9 @@ def _visit(
         if block is None and isinstance(stmt, Store):
             block = BlockNest("", loops, prod([x.extent for x in loops]), frozenset(), frozenset())
             found.append(block)
-        if block is not None:
+        if block is not None and isinstance(stmt, Extern):
+            _record_call(stmt, loops, env, block)
+        elif block is not None:
             _record(stmt, env, block)
     for child in child_stmts(stmt):
         _visit(child, loops, env, block, found)
@@ -187,6 +192,25 @@ def _record(stmt: Stmt, env: dict[Var, Form], block: BlockNest) -> None:
                 block.ops += _cost(node)
     if isinstance(stmt, Store):
         block.accesses.append(_access(stmt.buffer, stmt.indices, True, env))
+
+
+def _record_call(
+    stmt: Extern, loops: tuple[Loop, ...], env: dict[Var, Form], block: BlockNest
+) -> None:
+    """An extern function goes over the largest of its parts, element by element."""
+    inner, sizes = dict(env), dict[int, int]()
+    for part in stmt.parts:
+        for depth, (var, size) in enumerate(part_axes(part).items(), len(loops)):
+            known = int_value(size)
+            extent = SYMBOLIC if known is None else max(known, 1)
+            inner[var] = Form({depth: (1, extent - 1)} if extent > 1 else {})
+            sizes[depth] = max(sizes.get(depth, 1), extent)
+    own = [Loop(f"{stmt.name}.{d}", n, ForKind.SERIAL, None) for d, n in sorted(sizes.items())]
+    block.loops = (*loops, *own)
+    block.useful *= prod(sizes.values())
+    block.ops += CALL_OPS
+    for buffer, indices, is_write in touched(stmt):
+        block.accesses.append(_access(buffer, indices, is_write, inner))
 
 
 def _arithmetic(expr: Expr) -> Iterator[Expr]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timezone
 from typing import Any
 
 from autotune.errors import DatabaseError
-from tensorir import PrimFunc, int_value, structure_key, workload_key
+from tensorir import PrimFunc, check_constants, int_value, structure_key, workload_key
 
 SCHEMA = 1
 """Version of the record format. A change that old readers would misread increments it."""
@@ -38,7 +38,11 @@ NUMERICS = ("bitwise", "reassociated", "mixed")
 
 @dataclass(frozen=True)
 class Workload:
-    """The program before scheduling: `key` tells shapes apart, `structure` does not."""
+    """The program before scheduling: `key` tells shapes and constants apart, `structure` neither.
+
+    `constants` are the parameters that are known when a kernel is built: what is computed from
+    them alone is not timed, so such trials compete only with one another.
+    """
 
     key: str
     structure: str
@@ -46,16 +50,22 @@ class Workload:
     text: str
     shapes: tuple[tuple[str, tuple[int | str, ...], str], ...]
     """(buffer, shape, dtype) of each parameter; a symbolic size is its name."""
+    constants: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, func: PrimFunc) -> Workload:
+    def of(cls, func: PrimFunc, constants: Collection[str] = ()) -> Workload:
+        """The workload of `func`; raises TensorIRError for a name that cannot be a constant."""
         shapes = tuple((p.name, tuple(_size(s) for s in p.shape), p.dtype) for p in func.params)
-        return cls(workload_key(func), structure_key(func), func.name, str(func), shapes)
+        known = check_constants(func, constants)
+        key = _key_with(workload_key(func), [func.params.index(p) for p in known])
+        names = tuple(p.name for p in known)
+        return cls(key, structure_key(func), func.name, str(func), shapes, names)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Workload:
         shapes = tuple((name, tuple(shape), dtype) for name, shape, dtype in data["shapes"])
-        return cls(data["key"], data["structure"], data["name"], data["text"], shapes)
+        constants = tuple(data.get("constants", ()))
+        return cls(data["key"], data["structure"], data["name"], data["text"], shapes, constants)
 
 
 @dataclass(frozen=True)
@@ -147,6 +157,8 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """The record as plain JSON data; `Record.from_json` gives an equal record."""
         data = asdict(self)
+        if not self.workload.constants:  # as records were before there were any: ids stay
+            del data["workload"]["constants"]
         return {name: _plain(value) for name, value in data.items()}
 
     @classmethod
@@ -175,6 +187,14 @@ class Record:
     def with_(self, **changes: Any) -> Record:
         """A copy with some fields changed, and an id of its own."""
         return replace(self, **changes, id="")
+
+
+def _key_with(key: str, constants: Sequence[int]) -> str:
+    """`key` where there are no constants; else one of its own for each choice of positions."""
+    if not constants:
+        return key
+    text = f"{key} with constants {','.join(map(str, constants))}"
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def content_id(data: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -71,12 +71,14 @@ def places(records: Iterable[Record]) -> dict[tuple[str, str, str], list[Record]
     return found
 
 
-def default_time(func: PrimFunc, target: Target, records: Iterable[Record]) -> Record | None:
+def default_time(
+    func: PrimFunc, target: Target, records: Iterable[Record], constants: Collection[str] = ()
+) -> Record | None:
     """The record of the schedule that needs no tuning: of its latest race, or else its trial.
 
     `target` must be resolved.
     """
-    default = default_candidate(make_space(func, machine_of(target)))
+    default = default_candidate(make_space(func, machine_of(target)), constants)
     found = [r for r in records if r.status == "ok" and candidate_of(r) == default]
     return max(found, key=lambda r: (r.is_final, r.time), default=None)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from autotune.records import Record
 from backends import CompiledKernel, build
 from schedule import Schedule, Trace
-from tensorir import PrimFunc, Target
+from tensorir import PrimFunc, Target, TensorIRError
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,26 @@ class TuneResult:
         """The best schedule, replayed from its record."""
         return Schedule(self.func).apply(self.trace)
 
-    def build(self) -> CompiledKernel:
-        """Compile the best schedule, or load it from the object cache."""
-        return build(self.schedule, self.target)
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The parameters that were taken to be known when a kernel is built."""
+        return self.record.workload.constants
+
+    def build(self, constants: Mapping[str, Any] | None = None) -> CompiledKernel:
+        """Compile the best schedule, or load it from the object cache.
+
+        `constants` are the arrays of what was tuned as constant, by name; see `backends.build`.
+        Raises TensorIRError where one is missing or was not tuned as constant.
+        """
+        given = dict(constants or {})
+        if set(given) != set(self.constants):
+            names = ", ".join(f"{name!r}: array" for name in self.constants)
+            remedy = f"constants={{{names}}}" if names else "no constants"
+            raise TensorIRError(
+                f"{self.func.name!r} was tuned with {remedy}, not with those of {sorted(given)}; "
+                f"call build({remedy if names else ''}), or tune it with other constants"
+            )
+        return build(self.schedule, self.target, constants=given)
 
     def __repr__(self) -> str:
         rate = "" if self.gflops is None else f", {self.gflops:.1f} GFLOP/s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +21,9 @@ from autotune.search import SearchState
 from autotune.space import Candidate, Space
 from autotune.toolchain import toolchain
 from autotune.work import flops
-from backends import resolve
+from backends import resolve, why_not_here
 from schedule import Schedule
-from tensorir import PrimFunc, Target, TensorIRError
+from tensorir import PrimFunc, Target, TensorIRError, split_constants
 
 DEFAULT_CACHES = {"L1d": 32 << 10, "L2": 1 << 20, "L3": 16 << 20}
 """Bytes, for a system that does not tell."""
@@ -114,6 +114,7 @@ def start_session(
     cost_model: str,
     settings: MeasureSettings | None,
     sizes: Mapping[str, int] | None,
+    constants: Collection[str] = (),
 ) -> Session:
     """A session that knows the trials which the database has of this work."""
     if numerics not in NUMERICS[:2]:
@@ -123,14 +124,20 @@ def start_session(
         raise TensorIRError(
             f"{func.name!r} has the symbolic size {missing[0]!r}: give a number for it in `sizes`"
         )
+    why = why_not_here(target)
+    if why is not None:
+        raise TensorIRError(
+            f"candidates for {str(target)!r} cannot be measured here: {why}; tune on that machine"
+        )
     resolved = resolve(target)
     machine = machine_of(resolved)
     facts = this_machine()
+    workload = Workload.of(func, constants)
     space = make_space(func, machine, bitwise=numerics == "bitwise")
     model = make_cost_model(cost_model, seed)
     bits = resolved.vector_bits or 128
     l1, l2, l3 = (facts.caches.get(name, size) for name, size in DEFAULT_CACHES.items())
-    extract = extractor(bits, machine.threads, (l1, l2, l3))
+    extract = extractor(bits, machine.threads, (l1, l2, l3), workload.constants)
 
     def features(schedule: Schedule) -> np.ndarray[Any, Any]:
         if numerics == "bitwise" and schedule.numerics != "bitwise":
@@ -145,10 +152,10 @@ def start_session(
         seed=seed,
         settings=settings or MeasureSettings(threads=resolved.threads),
         numerics=numerics,
-        workload=Workload.of(func),
+        workload=workload,
         machine=facts,
-        state=SearchState(model, features, defaults=[default_candidate(space)]),
-        work=flops(func),
+        state=SearchState(model, features, defaults=[default_candidate(space, workload.constants)]),
+        work=flops(split_constants(func, constants).main),
         notice=getattr(model, "notice", None) or "",
     )
     for record in session.trial_records():

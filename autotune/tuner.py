@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -47,6 +47,7 @@ def tune(
     cost_model: str = "auto",
     settings: MeasureSettings | None = None,
     sizes: Mapping[str, int] | None = None,
+    constants: Collection[str] = (),
     progress: bool | None = None,
     time_limit: float | None = None,
 ) -> TuneResult:
@@ -63,6 +64,9 @@ def tune(
     strategy    "evolutionary" or "random"; cost_model "auto", "xgboost", "sklearn" or "random"
     settings    how to measure
     sizes       values of symbolic sizes to measure with
+    constants   names of parameters whose arrays `result.build(constants=...)` will be given, such
+                as weights: what a schedule computes from them alone at the root of the program is
+                checked and not timed
     progress    show it; None shows it on a terminal
     time_limit  seconds after which no further batch of trials is begun
 
@@ -74,7 +78,9 @@ def tune(
     owned = not isinstance(database, Database)
     db = database if isinstance(database, Database) else Database(database or ":memory:")
     try:
-        session = start_session(func, target, db, seed, numerics, cost_model, settings, sizes)
+        session = start_session(
+            func, target, db, seed, numerics, cost_model, settings, sizes, constants
+        )
         stored = session.stored_best()
         raced = stored is not None and stored.is_final  # a run can be killed before its race
         if stored is not None and raced and session.trials >= trials:
@@ -83,17 +89,21 @@ def tune(
         _search(session, propose, trials, sizes, make_progress(progress), time_limit)
         best = session.stored_best()
         if best is None:
-            counts = ", ".join(f"{n} {s}" for s, n in sorted(session.statuses().items()))
-            refused = "; ".join(session.state.refusals)
-            raise TensorIRError(
-                f"no candidate of {func.name!r} ran correctly in {session.trials} trials: "
-                f"{counts or refused}"
-            )
+            raise _nothing_ran(session)
         seconds = time.perf_counter() - begun
         return _result(session, best, session.trials - before, seconds)
     finally:
         if owned:
             db.close()
+
+
+def _nothing_ran(session: Session) -> TensorIRError:
+    counts = ", ".join(f"{n} {s}" for s, n in sorted(session.statuses().items()))
+    refused = "; ".join(session.state.refusals)
+    return TensorIRError(
+        f"no candidate of {session.func.name!r} ran correctly in {session.trials} trials: "
+        f"{counts or refused}"
+    )
 
 
 def _search(
@@ -114,6 +124,7 @@ def _search(
         str(session.target),
         session.settings,
         sizes=sizes,
+        constants=session.workload.constants,
         report=show.message,
     )
     best = session.stored_best()
@@ -155,7 +166,7 @@ def _final_race(session: Session, measurer: Measurer) -> None:
     """
     trials = [r for r in session.trial_records() if r.status == "ok" and _allowed(session, r)]
     trials.sort(key=lambda r: (r.median, r.id))
-    default = default_candidate(session.space)
+    default = default_candidate(session.space, session.workload.constants)
     finalists = trials[:FINALISTS]
     finalists += [r for r in trials[FINALISTS:] if candidate_of(r) == default]
     if not finalists:

@@ -8,6 +8,7 @@ from tensorir import (
     BinOp,
     Call,
     Expr,
+    Extern,
     PrimFunc,
     Select,
     Store,
@@ -24,8 +25,11 @@ COUNTED = ("+", "-", "*", "/", "min", "max")
 
 def flops(func: PrimFunc) -> int | None:
     """Operations on floats (or on integers, in a program without floats) of the unscheduled
-    program: one for each + - * / min max and function call. None where a size is symbolic.
+    program: one for each + - * / min max and function call. None where a size is symbolic or an
+    extern function is called.
     """
+    if any(isinstance(stmt, Extern) for stmt in walk(func.body)):
+        return None
     total = 0
     for block in blocks(func.body):
         extents = [int_value(it.extent) for it in block.iters]

@@ -1,34 +1,47 @@
 """From a program to a kernel: emitting, compiling, loading, calling and timing."""
 
-from backends.build import BACKENDS, build, build_source, compiler_info, have_compiler, resolve
-from backends.cache import ObjectCache, default_cache, object_key
-from backends.errors import BuildError
-from backends.inputs import random_arguments
-from backends.kernel import CompiledKernel
-from backends.register import intrinsic_runner, register_intrinsic
-from backends.signature import Param, Signature
-from backends.timer import Comparison, Timing, compare, interleave, measure
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BACKENDS",
-    "BuildError",
-    "Comparison",
-    "CompiledKernel",
-    "ObjectCache",
-    "Param",
-    "Signature",
-    "Timing",
-    "build",
-    "build_source",
-    "compare",
-    "compiler_info",
-    "default_cache",
-    "have_compiler",
-    "interleave",
-    "intrinsic_runner",
-    "measure",
-    "object_key",
-    "random_arguments",
-    "register_intrinsic",
-    "resolve",
-]
+from tensorir import lazy_names
+
+if TYPE_CHECKING:
+    from backends.build import BACKENDS as BACKENDS
+    from backends.build import build as build
+    from backends.build import build_source as build_source
+    from backends.build import compiler_info as compiler_info
+    from backends.build import have_compiler as have_compiler
+    from backends.build import resolve as resolve
+    from backends.build import why_not_here as why_not_here
+    from backends.cache import ObjectCache as ObjectCache
+    from backends.cache import default_cache as default_cache
+    from backends.cache import object_key as object_key
+    from backends.errors import BuildError as BuildError
+    from backends.inputs import random_arguments as random_arguments
+    from backends.kernel import CompiledKernel as CompiledKernel
+    from backends.register import extern_runner as extern_runner
+    from backends.register import intrinsic_runner as intrinsic_runner
+    from backends.register import register_extern as register_extern
+    from backends.register import register_intrinsic as register_intrinsic
+    from backends.signature import Param as Param
+    from backends.signature import Signature as Signature
+    from backends.timer import Comparison as Comparison
+    from backends.timer import Timing as Timing
+    from backends.timer import compare as compare
+    from backends.timer import interleave as interleave
+    from backends.timer import measure as measure
+
+__all__ = lazy_names(
+    __name__,
+    {
+        "backends.build": (
+            "BACKENDS build build_source compiler_info have_compiler resolve why_not_here"
+        ),
+        "backends.cache": "ObjectCache default_cache object_key",
+        "backends.errors": "BuildError",
+        "backends.inputs": "random_arguments",
+        "backends.kernel": "CompiledKernel",
+        "backends.register": "extern_runner intrinsic_runner register_extern register_intrinsic",
+        "backends.signature": "Param Signature",
+        "backends.timer": "Comparison Timing compare interleave measure",
+    },
+)

@@ -6,13 +6,13 @@ a no, this file finds the reason, or takes arguments that the entry does not kno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from backends.signature import Param, Signature, dimension
-from tensorir import TensorIRError, Var, int_value
+from tensorir import TensorIRError, Var, int_value, variables
 from tensorir import dtype as dt
 
 Array = np.ndarray[Any, Any]
@@ -71,6 +71,31 @@ def complete(signature: Signature, inputs: Sequence[object], empty: Empty) -> li
                 )
         result.append(empty(signature.shape(param, sizes), param.dtype))
     return result
+
+
+def adopt_some(
+    signature: Signature, args: Mapping[int, object]
+) -> tuple[dict[int, Array], dict[Var, int]]:
+    """The arrays behind some of the arguments, by position, and the sizes that they tell.
+
+    Raises TensorIRError for a wrong type, a wrong shape, and a dimension that stays unknown.
+    """
+    arrays = {i: _adopt(signature, i, arg) for i, arg in args.items()}
+    sizes: dict[Var, int] = {}
+    first: dict[Var, str] = {}
+    for i, array in arrays.items():
+        _check_type(signature, i, array)
+        _bind(signature, i, array.shape, sizes, first)
+    for i, array in arrays.items():
+        for dim in signature.params[i].shape:
+            unknown = [v.name for v in variables(dim) if v not in sizes]
+            if unknown:
+                raise TensorIRError(
+                    f"{_where(signature, i)} has the dimension {dim!r}, and none of these arrays "
+                    f"has {unknown[0]} as a dimension of its own; give one that has, too"
+                )
+        _check_derived(signature, i, array.shape, sizes)
+    return arrays, sizes
 
 
 def bind_sizes(signature: Signature, arrays: Sequence[Array]) -> dict[Var, int]:

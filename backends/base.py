@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from backends.cache import ObjectCache
+from backends.constants import Binding
 from backends.signature import Signature
 from tensorir import PrimFunc, Target
 
@@ -42,8 +43,12 @@ class Backend(Protocol):
         """`target` with everything filled in that the machine decides."""
         ...
 
-    def emit(self, ir: PrimFunc, target: Target) -> str:
-        """The source text of a lowered program."""
+    def why_not_here(self, target: Target) -> str | None:
+        """Why this machine cannot run kernels for `target`; None where it can."""
+        ...
+
+    def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
+        """The source text of a lowered program, and of the one that prepares its constants."""
         ...
 
     def load(
@@ -54,8 +59,13 @@ class Backend(Protocol):
         signature: Signature,
         cache: ObjectCache | None,
         timeout: float,
+        binding: Binding | None = None,
     ) -> Executable:
-        """Compile `source` unless `cache` has it, and load it. Raises BuildError."""
+        """Compile `source` unless `cache` has it, and load it. Raises BuildError.
+
+        With `binding`, its constants are prepared now, and the executable keeps the results: it
+        takes the other arguments.
+        """
         ...
 
     def info(self, target: Target) -> dict[str, Any]:
@@ -70,6 +80,12 @@ class Backend(Protocol):
         """The name of the kernel in its source."""
         ...
 
-    def header(self, ir: PrimFunc, signature: Signature) -> str:
+    def header(
+        self,
+        ir: PrimFunc,
+        signature: Signature,
+        target: Target,
+        prepare: tuple[PrimFunc, Signature] | None = None,
+    ) -> str:
         """The declaration that goes with an exported source."""
         ...

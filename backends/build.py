@@ -9,10 +9,11 @@ from typing import Any
 
 from backends.base import Backend
 from backends.cache import ObjectCache
+from backends.constants import Binding, Constants, given_constants
 from backends.errors import BuildError
 from backends.kernel import CompiledKernel
 from backends.signature import Signature
-from tensorir import PrimFunc, Target, TensorIRError, lower, verify
+from tensorir import PrimFunc, Target, TensorIRError, lower, split_constants, verify
 
 BACKENDS = {
     "c": "backends.c.backend:CBackend",
@@ -25,17 +26,23 @@ def build(
     target: Target | str = "c",
     name: str | None = None,
     *,
+    constants: Constants = (),
     cache: ObjectCache | None = None,
     timeout: float = 120.0,
 ) -> CompiledKernel:
     """Compile a PrimFunc, or the `.func` of a Schedule, for `target`.
 
-    name     what to call the kernel, in place of the program's own name
-    cache    where compiled objects are kept; None is the one of this user (TENSORIR_CACHE)
-    timeout  seconds after which the compiler is stopped
+    name       what to call the kernel, in place of the program's own name
+    constants  arrays of parameters that never change, by name, such as weights. What the program
+               computes from them alone, in nests at its root, is computed now and kept by the
+               kernel, and what it reads of them directly is copied; a call takes the other
+               arguments. Names without arrays give a kernel to read and export, not to call.
+    cache      where compiled objects are kept; None is the one of this user (TENSORIR_CACHE)
+    timeout    seconds after which the compiler is stopped
 
     Raises BuildError with the compiler's own message, VerifyError for a PrimFunc that is not well
-    formed or can leave a buffer, and TensorIRError where `program` is none.
+    formed or can leave a buffer, and TensorIRError where `program` is none or a constant does not
+    fit.
     """
     func = _func_of(program)
     if func is program:  # a Schedule has proved its steps; this may come from anywhere
@@ -43,9 +50,17 @@ def build(
     if name is not None:
         func = dataclasses.replace(func, name=name)
     backend, resolved = _resolve(target)
-    ir = lower(func, resolved)
-    source = backend.emit(ir, resolved)
-    return _load(func, ir, source, resolved, cache, timeout)
+    if not constants:
+        ir = lower(func, resolved)
+        source = backend.emit(ir, resolved)
+        return _load(func, ir, source, resolved, cache, timeout)
+    func, main, binding = _with_constants(func, constants)
+    ir = lower(main, resolved)
+    if binding.prepare is not None:
+        binding = dataclasses.replace(binding, prepare=lower(binding.prepare, resolved))
+    source = backend.emit(ir, resolved, binding.prepare)
+    signature = Signature.of(main, ir.size_vars)
+    return _load(func, ir, source, resolved, cache, timeout, signature, binding)
 
 
 def build_source(
@@ -53,16 +68,29 @@ def build_source(
     source: str,
     target: Target | str = "c",
     *,
+    constants: Constants = (),
     cache: ObjectCache | None = None,
     timeout: float = 120.0,
 ) -> CompiledKernel:
     """Compile `source`, written by hand or edited, with the name and the arguments of `func`.
 
     For experiments: build(func).source is a place to begin. Nothing checks that `source` computes
-    what `func` says.
+    what `func` says. With `constants`, `func` is the scheduled program, which tells what is
+    prepared, and `source` has the function for that too.
     """
     resolved = resolve(target)
-    return _load(func, func, source, resolved, cache, timeout)
+    if not constants:
+        return _load(func, func, source, resolved, cache, timeout)
+    func, main, binding = _with_constants(func, constants)
+    return _load(func, main, source, resolved, cache, timeout, Signature.of(main), binding)
+
+
+def _with_constants(func: PrimFunc, constants: Constants) -> tuple[PrimFunc, PrimFunc, Binding]:
+    """`func` with the sizes that the constants tell, what is left of it, and what is done ahead."""
+    func, names, arrays = given_constants(func, constants)
+    parts = split_constants(func, names)
+    ahead = None if parts.prepare is None else Signature.of(parts.prepare)
+    return func, parts.main, Binding(names, arrays, parts.prepare, ahead)
 
 
 def _load(
@@ -72,16 +100,25 @@ def _load(
     target: Target,
     cache: ObjectCache | None,
     timeout: float,
+    signature: Signature | None = None,
+    binding: Binding | None = None,
 ) -> CompiledKernel:
+    """`signature` tells what the compiled function takes, if that is not what `func` does."""
     backend = backend_of(target.kind)
-    signature = Signature.of(func, ir.size_vars)
-    executable = backend.load(ir, source, target, signature, cache, timeout)
-    return CompiledKernel(func, ir, source, target, signature, backend, executable)
+    signature = signature or Signature.of(func, ir.size_vars)
+    executable = backend.load(ir, source, target, signature, cache, timeout, binding)
+    return CompiledKernel(func, ir, source, target, signature, backend, executable, binding)
 
 
 def resolve(target: Target | str) -> Target:
     """`target` with what the machine and its compiler decide filled in: vector_bits, features."""
     return _resolve(target)[1]
+
+
+def why_not_here(target: Target | str) -> str | None:
+    """Why this machine cannot run kernels for `target`, as a phrase; None where it can."""
+    parsed = Target.parse(target)
+    return backend_of(parsed.kind).why_not_here(parsed)
 
 
 def compiler_info(target: Target | str = "c") -> dict[str, Any]:
@@ -103,6 +140,12 @@ def have_compiler(target: Target | str = "c") -> bool:
 
 
 def _resolve(target: Target | str) -> tuple[Backend, Target]:
+    if isinstance(target, (list, tuple)):
+        raise TensorIRError(
+            "the second argument of build is the target, and a kernel takes what its program does: "
+            "name the arguments where that is made, as in te.create_schedule(ops, args=[A, B, C]) "
+            "or te.create_prim_func([A, B, C])"
+        )
     parsed = Target.parse(target)
     backend = backend_of(parsed.kind)
     return backend, backend.resolve(parsed)

@@ -17,6 +17,7 @@ from tensorir import (
     Alloc,
     BinOp,
     Expr,
+    Extern,
     For,
     ForKind,
     If,
@@ -163,6 +164,12 @@ class CStyleEmitter(ExpressionEmitter):
     def stmt_prefetch(self, s: Prefetch) -> None:
         """Nothing, unless the language has it: a prefetch is a hint."""
 
+    def stmt_extern(self, s: Extern) -> None:
+        raise BuildError(
+            f"{self.func.name}: target {self.target.kind!r} cannot call the extern function "
+            f"{s.name!r}, which is C text"
+        )
+
     statements: ClassVar[dict[type, Callable[..., None]]] = {
         Seq: lambda self, s: self.stmt_seq(s),
         For: lambda self, s: self.stmt_for(s),
@@ -171,6 +178,7 @@ class CStyleEmitter(ExpressionEmitter):
         If: lambda self, s: self.stmt_if(s),
         Alloc: lambda self, s: self.stmt_alloc(s),
         Prefetch: lambda self, s: self.stmt_prefetch(s),
+        Extern: lambda self, s: self.stmt_extern(s),
     }
     loop_prefix: ClassVar[dict[ForKind, Callable[..., None]]] = {
         ForKind.SERIAL: lambda self, s: self.prefix_none(s),

@@ -28,8 +28,10 @@ from tensorir import (
     PrimFunc,
     Ramp,
     Select,
+    Shuffle,
     Target,
     Var,
+    children,
     int_value,
 )
 from tensorir import dtype as dt
@@ -153,13 +155,37 @@ class ExpressionEmitter:
 
     def expr_binop(self, e: BinOp) -> Text:
         special = self.special_binary.get(e.op)
-        if special is not None:
-            return special(self, e)
+        return self.binary_operator(e) if special is None else special(self, e)
+
+    def binary_operator(self, e: BinOp) -> Text:
+        """An operator that C has."""
         precedence, left, right = self.binary_ops[e.op]
         text = f"{self.expr(e.a, left)} {self.spelling.get(e.op, e.op)} {self.expr(e.b, right)}"
         if dt.is_int(e.dtype) and dt.bits(e.dtype) < 32:  # C computes in int
             return f"({self.type_name(e.dtype)})({text})", UNARY
         return text, precedence
+
+    def binary_logic(self, e: BinOp) -> Text:
+        """and, or: both sides are computed where floats are compared and that is safe.
+
+        gcc 12 with -fno-trapping-math takes `a < b || a == b` for "not greater", which is true of
+        NaN; it does not do that to `|`.
+        """
+        floats = any(_compares_floats(part) for part in (e.a, e.b))
+        if not floats or not self._is_plain(e.b):
+            return self.binary_operator(e)
+        sign = "&" if e.op == "and" else "|"
+        return f"{self.expr(e.a, UNARY)} {sign} {self.expr(e.b, UNARY)}", TERNARY
+
+    def _is_plain(self, e: Expr) -> bool:
+        """Whether `e` may be computed although it is not needed: no memory, nothing slow."""
+        if e in self.named:
+            return True
+        slow = isinstance(e, (Load, Select, Call)) and not (
+            isinstance(e, Call) and dt.is_bool(e.dtype)
+        )
+        divides = isinstance(e, BinOp) and e.op in ("//", "%")
+        return not slow and not divides and all(map(self._is_plain, children(e)))
 
     def call_helper(self, name: str, dtype: str, *args: Expr) -> Text:
         return f"{self.helper(name, dtype)}({', '.join(map(self.expr, args))})", ATOM
@@ -268,13 +294,24 @@ class ExpressionEmitter:
         Call: lambda self, e: self.expr_call(e),
         Ramp: lambda self, e: self.expr_vector(e),
         Broadcast: lambda self, e: self.expr_vector(e),
+        Shuffle: lambda self, e: self.expr_vector(e),
     }
     special_binary: ClassVar[dict[str, Callable[..., Text]]] = {
         **dict.fromkeys(("//", "%"), lambda self, e: self.binary_division(e)),
         **dict.fromkeys(("min", "max"), lambda self, e: self.binary_extremum(e)),
         **dict.fromkeys(("<<", ">>"), lambda self, e: self.binary_shift(e)),
         **dict.fromkeys(("==", "!="), lambda self, e: self.binary_equality(e)),
+        **dict.fromkeys(("and", "or"), lambda self, e: self.binary_logic(e)),
     }
+
+
+def _compares_floats(e: Expr) -> bool:
+    """Whether a condition has a comparison of floats in it, or a question about one."""
+    if isinstance(e, (BinOp, Call)):
+        of = e.args[0] if isinstance(e, Call) else e.a
+        if dt.is_bool(e.dtype) and dt.is_float(dt.element(of.dtype)):
+            return True
+    return any(map(_compares_floats, children(e)))
 
 
 def is_number(e: Expr) -> bool:

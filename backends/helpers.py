@@ -3,15 +3,27 @@
 Each is written once for one scalar type; vector forms are loops over the lanes that call it,
 which gcc 12 and clang turn into the vector instruction of the target (vmaxps, vsqrtps, ...).
 In the texts $T is the C type, $S its short name, $F the ending of math functions ("f" for float),
-$W the bits, $U the unsigned type of the same width.
+$W the bits, $U the unsigned type of the same width. Texts with $V and $N (backends.math_f32) are
+for vectors too.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from enum import Enum
 
-from backends.math_f32 import TEXTS
+from backends.lanes_f32 import FAR, LANES
+from backends.math_f32 import LANE_TEXTS, TEXTS
 from tensorir import dtype as dt
+
+
+class Form(Enum):
+    """What a helper is for a vector."""
+
+    LANES = "a loop over the lanes"
+    SAME = "the same text for another type"
+    FAR = "near values, and a loop over the lanes where one is far"
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,7 @@ class Helper:
     result: str = "$T"
     needs: tuple[tuple[str, str], ...] = ()
     types: tuple[str, ...] = ()
+    form: Form = Form.LANES
 
 
 _TWO = "($T a, $T b)"
@@ -92,11 +105,23 @@ FLOAT = {
     "isfinite": Helper("($T x) { return __builtin_isfinite(x); }", "_Bool"),
 }
 
+
+def _single(text: str, form: Form) -> Helper:
+    called = dict.fromkeys(re.findall(r"(\w+)_\$N\(", text))
+    types = tuple(t for t, word in (("int32", "i32"), ("int64", "i64")) if f"{word} " in text)
+    return Helper(text, "$V", tuple((c, "") for c in called), types, form)
+
+
 FLOAT32 = {
     **FLOAT,
     **{
-        name: Helper(text, needs=(("exp", ""),) if "exp_f32" in text else (), types=("int32",))
-        for name, text in TEXTS.items()
+        name: _single(text, form)
+        for form, texts in (
+            (Form.LANES, {**LANES, **LANE_TEXTS}),
+            (Form.FAR, {f"{name}_far": text for name, text in FAR.items()}),
+            (Form.SAME, TEXTS),
+        )
+        for name, text in texts.items()
     },
 }
 
@@ -192,8 +217,10 @@ def helper_name(name: str, dtype: str) -> str:
 
 
 def substitutions(dtype: str, type_name: str) -> dict[str, str]:
-    """The values of the $ words for a scalar type."""
-    words = {"T": type_name, "S": dt.SHORT[dtype], "F": "f" if dtype == "float32" else ""}
+    """The values of the $ words for a type; a vector has $V and $N."""
+    base = dt.element(dtype)
+    words = {"T": type_name, "S": dt.SHORT[base], "F": "f" if base == "float32" else ""}
+    words |= {"V": type_name, "N": helper_name("", dtype)[1:]}
     if dt.is_int(dtype):
         words |= {"W": str(dt.bits(dtype)), "U": f"u{dt.bits(dtype)}"}
     return words

@@ -8,6 +8,7 @@ from typing import Any
 
 from backends.arguments import prepare, wrong_count
 from backends.base import Backend, Executable
+from backends.constants import Binding
 from backends.inputs import random_arguments
 from backends.outputs import plan
 from backends.signature import Signature
@@ -26,10 +27,12 @@ class CompiledKernel:
     first that does not fit. Any number of threads may call one kernel at a time.
 
     func       the program before lowering
-    ir         the lowered program
+    ir         the lowered program; `prepare` the lowered part of it that ran when it was built,
+               None without constants that it prepares
     source     the text given to the compiler
     target     with everything filled in that the machine decides
     signature  names, types and shapes of the arguments
+    constants  names of the arrays that the kernel was built with and keeps
     """
 
     def __init__(
@@ -41,21 +44,26 @@ class CompiledKernel:
         signature: Signature,
         backend: Backend,
         executable: Executable,
+        binding: Binding | None = None,
     ) -> None:
         self.func = func
         self.ir = ir
         self.source = source
         self.target = target
-        self.signature = signature
+        self.signature = signature if binding is None else binding.visible(signature)
+        self.constants = () if binding is None else binding.names
+        self.prepare = None if binding is None else binding.prepare
+        self._declared = signature
+        self._ahead = None if binding is None else binding.function
         self._backend = backend
         self._executable = executable
         self._entry: Callable[..., int] = executable.entry or _refuse
-        self._arity = len(signature.params)
-        self._input_count = len(signature.inputs)
-        self._outputs = signature.outputs
+        self._arity = len(self.signature.params)
+        self._input_count = len(self.signature.inputs)
+        self._outputs = self.signature.outputs
         self._only_output = self._outputs[0] if len(self._outputs) == 1 else None
         self._asm: str | None = None
-        self._plan = plan(signature)
+        self._plan = plan(self.signature)
 
     @property
     def name(self) -> str:
@@ -111,18 +119,23 @@ class CompiledKernel:
         return seconds
 
     def export(self, folder: str | Path) -> tuple[Path, Path]:
-        """Write the kernel as stand-alone source and header into `folder`; returns their paths."""
+        """Write the kernel as stand-alone source and header into `folder`; returns their paths.
+
+        Constants are not written: the header says which function prepares what of them.
+        """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         name = self._backend.symbol(self.ir)
         suffix = self._backend.suffix
         source, header = place / f"{name}{suffix}", place / f"{name}.h"
         source.write_text(self.source, encoding="utf-8")
-        header.write_text(self._backend.header(self.ir, self.signature), encoding="utf-8")
+        text = self._backend.header(self.ir, self._declared, self.target, self._ahead)
+        header.write_text(text, encoding="utf-8")
         return source, header
 
     def __repr__(self) -> str:
-        return f"<kernel {self.signature} for {self.target.kind}>"
+        held = f" with {', '.join(self.constants)}" if self.constants else ""
+        return f"<kernel {self.signature} for {self.target.kind}{held}>"
 
     def __reduce__(self) -> Any:
         raise TensorIRError(

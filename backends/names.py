@@ -22,9 +22,9 @@ sched_yield select send setjmp signal sleep sqrt srand stderr stdin stdout strle
 times wait write y0 y1 yn
 getpid sched_getaffinity sched_getcpu sched_setaffinity
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1
-fabs fdim floor fma fmax fmin fmod frexp gamma hypot ilogb ldexp lgamma llrint log log10 log1p log2
-logb lrint lround modf nan nearbyint nextafter pow remainder rint round scalbn sin sincos sinh tan
-tanh tgamma trunc
+fabs fdim floor fma fmax fmin fmod frexp gamma hypot ilogb isfinite isinf isnan isnormal ldexp
+lgamma llrint log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter pow remainder rint
+round scalbn signbit sin sincos sinh tan tanh tgamma trunc
 """.split()
 """Functions of the C library: a kernel must not replace them in the process that loads it."""
 

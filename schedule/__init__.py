@@ -1,26 +1,36 @@
 """Transforming one PrimFunc, legally: Schedule, its primitives and its trace."""
 
-from schedule.errors import ScheduleError
-from schedule.minimize import minimize
-from schedule.moves import Move
-from schedule.primitive import REGISTRY
-from schedule.schedule import Schedule
-from schedule.state import BlockRef, LoopRef
-from schedule.te_schedule import TESchedule, create_schedule
-from schedule.trace import Instruction, Trace
-from schedule.validate import MiscompiledError
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "REGISTRY",
-    "BlockRef",
-    "Instruction",
-    "LoopRef",
-    "MiscompiledError",
-    "Move",
-    "Schedule",
-    "ScheduleError",
-    "TESchedule",
-    "Trace",
-    "create_schedule",
-    "minimize",
-]
+from tensorir import lazy_names
+
+if TYPE_CHECKING:
+    from schedule.errors import ScheduleError as ScheduleError
+    from schedule.library.tensorized_matmul import TensorizedMatmul as TensorizedMatmul
+    from schedule.library.tensorized_matmul import tensorized_matmul as tensorized_matmul
+    from schedule.minimize import minimize as minimize
+    from schedule.moves import Move as Move
+    from schedule.primitive import REGISTRY as REGISTRY
+    from schedule.schedule import Schedule as Schedule
+    from schedule.state import BlockRef as BlockRef
+    from schedule.state import LoopRef as LoopRef
+    from schedule.te_schedule import TESchedule as TESchedule
+    from schedule.te_schedule import create_schedule as create_schedule
+    from schedule.trace import Instruction as Instruction
+    from schedule.trace import Trace as Trace
+    from schedule.validate import MiscompiledError as MiscompiledError
+
+__all__ = lazy_names(
+    __name__,
+    {
+        "schedule.errors": "ScheduleError",
+        "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
+        "schedule.minimize": "minimize",
+        "schedule.moves": "Move",
+        "schedule.schedule": "REGISTRY Schedule",
+        "schedule.state": "BlockRef LoopRef",
+        "schedule.te_schedule": "TESchedule create_schedule",
+        "schedule.trace": "Instruction Trace",
+        "schedule.validate": "MiscompiledError",
+    },
+)

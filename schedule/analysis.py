@@ -24,6 +24,7 @@ from tensorir import (
     replace,
     stmt_exprs,
     substitute,
+    touched,
     variables,
     walk,
 )
@@ -31,7 +32,7 @@ from tensorir import (
 
 @dataclass(frozen=True)
 class Access:
-    """One load or store of a block, its indices as expressions of the block's variables."""
+    """One load, store or part of a block, its indices as expressions of the block's variables."""
 
     block: Block
     buffer: Buffer
@@ -45,7 +46,7 @@ class Access:
 
 
 def accesses(block: Block) -> list[Access]:
-    """All loads and stores of a block, those of its init included."""
+    """All loads, stores and parts of a block, those of its init included."""
     return [Access(block, *touch) for touch in _touches(block.init, block.body)]
 
 
@@ -55,8 +56,7 @@ def _touches(*parts: Stmt | None) -> tuple[tuple[Buffer, tuple[Expr, ...], bool]
     found: list[tuple[Buffer, tuple[Expr, ...], bool]] = []
     for part in parts:
         for stmt in walk(part) if part is not None else ():
-            if isinstance(stmt, Store):
-                found.append((stmt.buffer, stmt.indices, True))
+            found.extend(touched(stmt))
             for e in stmt_exprs(stmt):
                 found.extend((n.buffer, n.indices, False) for n in loads(e))
     return tuple(dict.fromkeys(found))
@@ -68,11 +68,16 @@ def blocks_below(stmt: Stmt) -> list[Block]:
     These are the blocks of the program, except for those that blockize has put into another one:
     they appear with the variables of the outer one replaced.
     """
-    return [block for block, _ in innermost(stmt)]
+    return [block for block, _ in _innermost(stmt)]
 
 
 def innermost(stmt: Stmt) -> list[tuple[Block, tuple[For, ...]]]:
     """`blocks_below`, and the loops in `stmt` around each."""
+    return list(_innermost(stmt))
+
+
+@lru_cache(maxsize=512)
+def _innermost(stmt: Stmt) -> tuple[tuple[Block, tuple[For, ...]], ...]:
     found: list[tuple[Block, tuple[For, ...]]] = []
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(stmt, ())]
     while stack:
@@ -81,8 +86,8 @@ def innermost(stmt: Stmt) -> list[tuple[Block, tuple[For, ...]]]:
             found.extend((block, (*loops, *inner)) for block, inner in _leaves(node))
             continue
         inside = (*loops, node) if isinstance(node, For) else loops
-        stack.extend((child, inside) for child in reversed(child_stmts(node)))
-    return found
+        stack.extend([(child, inside) for child in reversed(child_stmts(node))])
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)

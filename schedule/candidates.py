@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
+from schedule import layout_candidates as layout
 from schedule.analysis import consumers, producers, read_by_others, written
 from schedule.placement import child_of
 from schedule.primitive import REGISTRY
@@ -190,4 +191,10 @@ CANDIDATES: dict[str, Candidates] = {
     "set_scope": _set_scope,
     "fuse_reduction_epilogue": _epilogue,
     "unannotate": _unannotate,
+    "annotate": layout.annotate,
+    "transform_layout": layout.transform_layout,
+    "storage_align": layout.storage_align,
+    "pad_einsum": layout.pad_einsum,
+    "pipeline": layout.pipeline,
+    "tensorize": layout.tensorize,
 }

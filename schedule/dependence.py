@@ -18,6 +18,7 @@ from tensorir import (
     Analyzer,
     Block,
     Buffer,
+    Const,
     Digit,
     Expr,
     For,
@@ -120,8 +121,7 @@ def conflict(
     for write in writes:
         if _is_reduction_update(write, node):
             continue
-        known = analyzer.assuming(write.block.predicate)  # of both iterations that are compared
-        if not determines(write.in_loops(), node.var, inner, known):
+        if not _fixes(write, node.var, inner, analyzer):
             return Illegal(
                 node.name,
                 f"different iterations of loop {node.name!r} write the same elements of "
@@ -141,6 +141,20 @@ def conflict(
                     f"uses what block {write.block.name!r} writes",
                 )
     return None
+
+
+def _fixes(write: Access, var: Var, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
+    """Whether the place of `write` tells the value of `var`.
+
+    The predicate holds in both iterations that are compared; it is seldom needed.
+    """
+    indices = write.in_loops()
+    if determines(indices, var, inner, analyzer):
+        return True
+    predicate = write.block.predicate
+    if isinstance(predicate, Const):
+        return False
+    return determines(indices, var, inner, analyzer.assuming(predicate))
 
 
 def carries(block: Block, buffer: Buffer) -> bool:

@@ -164,7 +164,8 @@ def _inverse(
     result = tuple(_joined(found[var]) for var in old)
     images = dict(zip(axes, components))
     right = all(
-        analyzer.simplify(substitute(value, images)) is var for var, value in zip(old, result)
+        analyzer.simplify(substitute(value, images)) is analyzer.simplify(var)
+        for var, value in zip(old, result)
     )
     return result if right else None
 
@@ -188,7 +189,9 @@ def _is_identity_on_axes(state: State, layout: Layout) -> bool:
     for axis, size in zip(layout.axes, layout.shape):
         analyzer.bind(axis, size)
     back = layout.image(layout.preimage(layout.axes))
-    return all(analyzer.simplify(part) is axis for part, axis in zip(back, layout.axes))
+    return all(
+        analyzer.simplify(part) is analyzer.simplify(axis) for part, axis in zip(back, layout.axes)
+    )
 
 
 def _product(sizes: tuple[Expr, ...]) -> Expr:

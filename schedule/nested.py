@@ -21,7 +21,7 @@ LOOPS_ONLY = (
 
 def require_flat(state: State, primitive: str) -> None:
     """Refuse a primitive that would take the outer of two nested blocks for the inner one."""
-    if primitive in LOOPS_ONLY:
+    if primitive in LOOPS_ONLY or not state.has_nested_blocks:
         return
     for name in state.block_names():
         for above in state.block_path(name)[:-1]:

@@ -17,6 +17,7 @@ from tensorir import (
     blocks,
     decompose,
     dtype,
+    find_intrin,
     loads,
     stmt_exprs,
     variables,
@@ -29,12 +30,15 @@ EXACT_ANY_ORDER = ("min", "max", "and", "or")
 
 def numerics_class(func: PrimFunc, definition: PrimFunc) -> str:
     """ "bitwise" if every float reduction adds the same terms in the same order as `definition`,
-    else "reassociated".
+    else "reassociated"; "mixed" if an intrinsic that rounds otherwise than the loops adds them.
 
     Reductions by min, max, and, or, and those of integers, give equal bits in any order.
     """
     original = {b.name: b for b in blocks(definition.body)}
-    for block, loops in innermost(func.body):
+    inner = innermost(func.body)
+    if any([_rounds_otherwise(loops) for _, loops in inner]):
+        return "mixed"
+    for block, loops in inner:
         if not _order_matters(block):
             continue
         known = original.get(block.name)
@@ -71,6 +75,13 @@ def _same_terms(a: Block, b: Block) -> bool:
     pairs = zip(mine, theirs)
     alike = all([x.var is y.var and x.extent is y.extent for x, y in pairs])
     return len(mine) == len(theirs) and alike
+
+
+def _rounds_otherwise(loops: tuple[For, ...]) -> bool:
+    """Whether a tensor intrinsic takes the place of `loops` that does not round as they do."""
+    names = (loop.annotations.get("tensorize") for loop in loops)
+    found = [find_intrin(str(name)) for name in names if name is not None]
+    return any([intrin is not None and intrin.numerics == "mixed" for intrin in found])
 
 
 def _in_intrinsic(block: Block, loops: tuple[For, ...]) -> bool:

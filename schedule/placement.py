@@ -68,11 +68,12 @@ def touched_region(state: State, loop: For, found: Sequence[Access], where: str)
 
 def beyond_extents(state: State, block: Block) -> list[Expr]:
     """The parts of a block's predicate that say more than that its variables are in range."""
-    parts = conjuncts(block.predicate)
+    in_range = [binary("<", it.binding, it.extent) for it in block.iters]
+    said = {condition for condition in in_range if not condition.has_loads}
+    parts = [part for part in conjuncts(block.predicate) if part not in said]
     if not parts:
         return []
-    in_range = all_of(*(binary("<", it.binding, it.extent) for it in block.iters))
-    within = state.analyzer(state.loops_around(block.name)).assuming(in_range)
+    within = state.analyzer(state.loops_around(block.name)).assuming(all_of(*in_range))
     return [part for part in parts if not within.prove(part)]
 
 
@@ -114,7 +115,8 @@ def own_loops(
         else:
             base = it.var.name.removeprefix("v")
             hints = (base, f"{base}_{block.name}")
-            taken = {*state.loop_names(), *(made.name for made in loops)}
+            buffers = [b.name for b in (*state.func.params, *state.func.buffers)]
+            taken = {*state.loop_names(), *buffers, *(made.name for made in loops)}
             loop = For(Var(fresh(taken, hints)), part.extent, Seq(()))
             loops.append(loop)
             analyzer.bind(loop.var, loop.extent)

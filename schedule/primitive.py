@@ -11,7 +11,9 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
+from schedule.early_init import init_conflict
 from schedule.errors import Illegal, ScheduleError
+from schedule.externs import extern_conflict, require_changeable
 from schedule.index_map import index_map_text
 from schedule.nested import require_flat
 from schedule.provable import unprovable
@@ -94,12 +96,17 @@ def literal(value: Any) -> Any:
 def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     """Apply the primitive `name` to `state`; raises Illegal when it is refused.
 
-    Whatever the primitive, the result keeps to the rules of threads, nested blocks are for those
-    only that see inside, and accesses of symbolic range are provably inside of their buffers.
+    Whatever the primitive, the result keeps to the rules of threads and extern functions, what an
+    init reads is there before the reduction, nested blocks are for those only that see inside, and
+    accesses of symbolic range are provably inside of their buffers.
     """
     require_flat(state, name)
+    require_changeable(state, name, args)
     after, outputs = _apply(state, name, args)
-    refusal = None if after is state else thread_conflict(after) or unprovable(state, after)
+    refusal = None
+    if after is not state:
+        refusal = thread_conflict(after) or extern_conflict(after) or init_conflict(after)
+        refusal = refusal or unprovable(state, after)
     if refusal is not None:
         raise refusal
     return after, outputs

@@ -1,21 +1,33 @@
-"""Symbolic sizes and nested blocks: what cannot be proved in range any more is refused."""
+"""What cannot be proved in range any more is refused."""
 
 from __future__ import annotations
 
 from schedule.errors import Illegal
 from schedule.state import State
-from tensorir import Block, PrimFunc, VerifyError, verify
+from tensorir import (
+    Const,
+    PrimFunc,
+    Var,
+    VerifyError,
+    conjuncts,
+    connected,
+    few_values,
+    variables,
+    verify,
+)
 
 
 def unprovable(before: State, after: State) -> Illegal | None:
     """Why an access of the new program cannot be proved to stay in its buffer; None if all can.
 
-    With numbers for extents the proofs succeed. With symbolic ones the arithmetic has limits, as
-    in a part of a part of a loop, which runs max(n - 3, 0) times, and so has what a block knows of
-    the predicate of the block around it. A program that could not be verified before is none the
-    worse.
+    Where extents are numbers and few, the verifier tries all values, so it needs no help. With
+    symbolic ones the arithmetic has limits, as in a part of a part of a loop, which runs
+    max(n - 3, 0) times; so it has in long chains of splits and fuses of large loops, and in what a
+    block knows of the predicate of the block around it. A program that could not be verified
+    before is none the worse.
     """
-    if not after.func.size_vars and not _nested(after):
+    unsure = after.has_nested_blocks or after.func.size_vars or _many_values(before, after)
+    if not unsure:
         return None
     problem = _problem(after.func)
     if problem is None or _problem(before.func) is not None:
@@ -27,10 +39,21 @@ def unprovable(before: State, after: State) -> Illegal | None:
     )
 
 
-def _nested(state: State) -> bool:
-    """Whether some block contains another one."""
-    paths = (state.block_path(name)[:-1] for name in state.block_names())
-    return any(isinstance(node, Block) for path in paths for node in path)
+def _many_values(before: State, after: State) -> bool:
+    """Whether a new binding needs its predicate, and has too many values to try them all."""
+    old = {before.block(name) for name in before.block_names()}
+    for name in after.block_names():
+        block = after.block(name)
+        if isinstance(block.predicate, Const) or block in old:
+            continue
+        extents = {loop.var: loop.extent for loop in after.loops_around(name)}
+        conditions = conjuncts(block.predicate)
+        for it in block.iters:
+            if isinstance(it.binding, (Const, Var)):
+                continue
+            if not few_values(connected(variables(it.binding), conditions), extents):
+                return True
+    return False
 
 
 def _problem(func: PrimFunc) -> str | None:

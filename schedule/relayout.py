@@ -24,6 +24,7 @@ from tensorir import (
     binary,
     const,
     dtype,
+    int_value,
     map_children,
     replace,
     select,
@@ -66,6 +67,7 @@ def relaid(state: State, body: Stmt, old: Buffer, new: Buffer, layout: Layout) -
 class _Relayout:
     def __init__(self, old: Buffer, new: Buffer, layout: Layout) -> None:
         self.old, self.new, self.layout = old, new, layout
+        self.axes: tuple[Var, ...] = ()
 
     def visit(self, stmt: Stmt, loops: Analyzer, own: Analyzer) -> Stmt:
         """`loops` knows the loops around `stmt`, `own` the variables of the blocks around it."""
@@ -90,11 +92,14 @@ class _Relayout:
         store = plain_store(node)
         if store is not None and store.buffer is self.old and self.layout.exact:
             node = on_new_axes(node, store, self.layout, loops)
+            own_vars = tuple(it.var for it in node.iters[: len(self.layout.shape)])
+            self.axes = () if plain_store(node) is store else own_vars
         inner, below = own.copy(), loops.copy()
         for it in node.iters:
             inner.bind(it.var, it.extent)
             below.bind(it.var, it.extent)
         result = map_children(node, lambda child: self.visit(child, below, inner))
+        self.axes = ()
         assert isinstance(result, Block)
         return result
 
@@ -115,7 +120,12 @@ class _Relayout:
         return Load(self.new, self.indices(e.indices, own))
 
     def indices(self, indices: tuple[Expr, ...], own: Analyzer) -> tuple[Expr, ...]:
-        return tuple(own.simplify(part) for part in self.layout.image(indices))
+        found = tuple(own.simplify(part) for part in self.layout.image(indices))
+        if not self.axes:
+            return found
+        # A variable of extent 1 simplifies to 0, but the writer must stay at its own variables.
+        axes = zip(found, self.axes, self.new.shape)
+        return tuple(axis if int_value(size) == 1 else e for e, axis, size in axes)
 
 
 def on_new_axes(node: Block, store: Store, layout: Layout, loops: Analyzer) -> Block:

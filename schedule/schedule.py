@@ -105,7 +105,8 @@ class Schedule:
 
     @property
     def numerics(self) -> str:
-        """ "bitwise" if only independent work was reordered, "reassociated" if a sum was."""
+        """ "bitwise" if only independent work was reordered, "reassociated" if a sum was, "mixed"
+        if an intrinsic rounds otherwise than the loops that it stands for."""
         return numerics_class(self.func, self._definition)
 
     @property

@@ -7,6 +7,7 @@ and a copy of a schedule costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import NoneType
 
 from schedule.errors import Illegal
 from tensorir import (
@@ -14,13 +15,16 @@ from tensorir import (
     Block,
     Buffer,
     Expr,
+    Extern,
     For,
     PrimFunc,
     Seq,
     Stmt,
+    Store,
     Var,
     child_stmts,
     map_children,
+    part_axes,
     replace,
     walk,
 )
@@ -41,40 +45,45 @@ class BlockRef(str):
 class State:
     """A PrimFunc and an index from names to the path of statements that leads to each of them."""
 
-    __slots__ = ("_blocks", "_loops", "func")
+    __slots__ = ("_analyzers", "_blocks", "_loops", "func", "has_nested_blocks")
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-        self._loops: dict[str, tuple[Stmt, ...]] | None = None
+        self._loops: dict[str, tuple[Stmt, ...]] = {}
         self._blocks: dict[str, tuple[Stmt, ...]] = {}
-
-    def _index(self) -> dict[str, tuple[Stmt, ...]]:
-        if self._loops is None:
-            loops: dict[str, tuple[Stmt, ...]] = {}
-            stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(self.func.body, ())]
-            while stack:
-                node, above = stack.pop()
-                path = (*above, node)
-                if isinstance(node, For):
-                    loops[node.name] = path
-                elif isinstance(node, Block):
-                    self._blocks[node.name] = path
-                stack.extend((child, path) for child in reversed(child_stmts(node)))
-            self._loops = loops
-        return self._loops
+        self.has_nested_blocks = False
+        self._analyzers: dict[tuple[For, ...], Analyzer] = {}
+        stack: list[tuple[Stmt, tuple[Stmt, ...], bool]] = [(func.body, (), False)]
+        while stack:
+            node, above, in_block = stack.pop()
+            path = (*above, node)
+            if isinstance(node, For):
+                self._loops[node.var.name] = path
+                stack.append((node.body, path, in_block))
+                continue
+            if isinstance(node, Block):
+                self._blocks[node.name] = path
+                self.has_nested_blocks |= in_block
+                if isinstance(node.body, Store) and isinstance(node.init, (Store, NoneType)):
+                    continue
+                in_block = True
+            stack.extend([(child, path, in_block) for child in reversed(child_stmts(node))])
 
     def loop_names(self) -> list[str]:
         """All loops, in program order."""
-        return list(self._index())
+        return list(self._loops)
+
+    def loops(self) -> list[For]:
+        """All loops, in program order."""
+        return [path[-1] for path in self._loops.values()]  # type: ignore[misc]
 
     def block_names(self) -> list[str]:
         """All blocks, in program order."""
-        self._index()
         return list(self._blocks)
 
     def path(self, name: str) -> tuple[Stmt, ...]:
         """The statements from the root down to the loop or block `name`, itself included."""
-        loops = self._index()
+        loops = self._loops
         found = loops.get(name) if isinstance(name, LoopRef) else None
         if found is None:
             found = self._blocks.get(name) or loops.get(name)
@@ -84,7 +93,7 @@ class State:
 
     def loop(self, name: str) -> For:
         """The loop of that name; refuses a name that is no loop, listing those there are."""
-        found = self._index().get(name)
+        found = self._loops.get(name)
         if found is None:
             known = ", ".join(self.loop_names())
             raise Illegal(name, f"there is no loop {str(name)!r}; loops are {known}")
@@ -94,7 +103,6 @@ class State:
 
     def block(self, name: str) -> Block:
         """The block of that name; refuses a name that is no block, listing those there are."""
-        self._index()
         found = self._blocks.get(name)
         if found is None:
             known = ", ".join(self._blocks)
@@ -109,7 +117,7 @@ class State:
 
     def loop_path(self, name: str) -> tuple[Stmt, ...]:
         self.loop(name)
-        return self._index()[name]
+        return self._loops[name]
 
     def loops_around(self, name: str) -> list[For]:
         """The loops around a block, outermost first."""
@@ -134,10 +142,9 @@ class State:
         """A name for a loop, which may not be that of a buffer or a size either."""
         func = self.func
         others = {v.name for v in func.size_vars} | {b.name for b in (*func.params, *func.buffers)}
-        return fresh(self._index().keys() | others, hints)
+        return fresh(self._loops.keys() | others, hints)
 
     def fresh_block(self, *hints: str) -> str:
-        self._index()
         return fresh(self._blocks, hints)
 
     def fresh_buffer(self, *hints: str) -> str:
@@ -145,13 +152,20 @@ class State:
         return fresh({b.name for b in (*func.params, *func.buffers)}, hints)
 
     def analyzer(self, loops: Iterable[For] = ()) -> Analyzer:
-        """Knows that sizes are at least 0 and the ranges of `loops`."""
-        analyzer = Analyzer()
-        for var in self.func.size_vars:
-            analyzer.bind_range(var, 0, None)
-        for loop in loops:
-            analyzer.bind(loop.var, loop.extent)
-        return analyzer
+        """Knows that sizes are at least 0 and the ranges of `loops`.
+
+        Every answer is a copy, of which all share what they conclude until they learn more.
+        """
+        around = tuple(loops)
+        known = self._analyzers.get(around)
+        if known is None:
+            known = Analyzer()
+            for var in self.func.size_vars:
+                known.bind_range(var, 0, None)
+            for loop in around:
+                known.bind(loop.var, loop.extent)
+            self._analyzers[around] = known
+        return known.copy()
 
 
 def _replace_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
@@ -204,8 +218,16 @@ def chain_below(loop: For) -> Iterator[For]:
 
 
 def loops_below(stmt: Stmt) -> list[For]:
-    """All loops in `stmt`, itself included."""
-    return [node for node in walk(stmt) if isinstance(node, For)]
+    """All loops in `stmt`, itself included, and one for each dimension of the parts that extern
+    functions touch, which is run over as if by a loop."""
+    found: list[For] = []
+    for node in walk(stmt):
+        if isinstance(node, For):
+            found.append(node)
+        elif isinstance(node, Extern):
+            axes = [axis for part in node.parts for axis in part_axes(part).items()]
+            found += [For(var, extent, Seq(())) for var, extent in dict(axes).items()]
+    return found
 
 
 def extents(loops: Iterable[For]) -> dict[Var, Expr]:

@@ -122,12 +122,14 @@ class TESchedule:
         return CachedTensor(op.name, op)
 
     def cache_read(self, tensor: Any, scope: str, readers: Any) -> CachedTensor:
-        """Have `readers`, one stage, read `tensor` through a copy in `scope`."""
+        """Have `readers`, one stage, read `tensor` through a copy in `scope`.
+
+        It may be scheduled already, since its loops stay as they are.
+        """
         found = readers if isinstance(readers, (tuple, list)) else (readers,)
         if len(found) != 1:
             raise TensorIRError("cache_read is for one reader; call it once for each")
         reader = self[found[0]]
-        self._require_fresh(reader, "cache_read")
         rank = len(getattr(tensor, "shape", ())) or len(tensor.op.axis)
         axes = [IterVar(f"ax{d}") for d in range(rank)]
         op = StageOp(f"{tensor.name}.{scope}", axes, ())
@@ -198,6 +200,3 @@ class TESchedule:
                 return buffer.name
         made = written(sch.state.block(self[tensor].block))
         return str(made[tensor.index].name)
-
-
-te.register_create_schedule(create_schedule)

@@ -41,7 +41,7 @@ Guide, technical specifications per compute capability)."""
 
 def thread_conflict(state: State) -> Illegal | None:
     """Why threads cannot run the program as it is; None if they can, or if there are none."""
-    bound = [loop for loop in map(state.loop, state.loop_names()) if loop.kind is ForKind.THREAD]
+    bound = [loop for loop in state.loops() if loop.kind is ForKind.THREAD]
     if not bound:
         return None
     for loop in bound:

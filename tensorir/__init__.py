@@ -1,195 +1,180 @@
 """The language: tensor expressions, the IR, its printer and parser, arithmetic and lowering."""
 
-from tensorir import dtype, te
-from tensorir.arith import (
-    Analyzer,
-    Digit,
-    Interval,
-    decompose,
-    determines,
-    intersect_with,
-    relax,
-    slope,
-    union,
-)
-from tensorir.buffer import SCOPES, Buffer
-from tensorir.errors import ParseError, TensorIRError, VerifyError
-from tensorir.expr import (
-    FALSE,
-    TRUE,
-    BinOp,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    ExprLike,
-    Load,
-    Not,
-    Ramp,
-    Select,
-    Var,
-    all_of,
-    any_of,
-    binary,
-    cast,
-    conjuncts,
-    const,
-    convert,
-    int_value,
-    maximum,
-    minimum,
-    select,
-)
-from tensorir.func import PrimFunc
-from tensorir.interpret import interpret, interpret_source
-from tensorir.parser import parse, parse_expr
-from tensorir.passes import lower, prefetch_region
-from tensorir.printer import format_func, format_stmt
-from tensorir.printer_expr import format_expr
-from tensorir.reduction import split_init
-from tensorir.reference import reference, reference_with_tolerance
-from tensorir.stmt import (
-    Alloc,
-    Block,
-    For,
-    ForKind,
-    If,
-    IterKind,
-    IterVar,
-    Let,
-    Prefetch,
-    Seq,
-    Stmt,
-    Store,
-    replace,
-    seq,
-)
-from tensorir.structural import structural_equal, structural_hash, structure_key, workload_key
-from tensorir.target import Target
-from tensorir.tensor_intrin import INTRINS, TensorIntrin, find_intrin, loop_nest, tensorized
-from tensorir.tensor_intrin import check as check_intrin
-from tensorir.tensor_intrin import register as register_checked
-from tensorir.tensor_intrins import BUILT_IN
-from tensorir.tensor_match import Mismatch
-from tensorir.tensor_match import match as match_intrin
-from tensorir.verify import verify
-from tensorir.visit import (
-    blocks,
-    child_stmts,
-    children,
-    loads,
-    map_children,
-    map_exprs,
-    map_iter,
-    replace_buffers,
-    stmt_exprs,
-    substitute,
-    substitute_stmt,
-    transform,
-    variables,
-    walk,
-    walk_exprs,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "FALSE",
-    "BUILT_IN",
-    "INTRINS",
-    "SCOPES",
-    "TRUE",
-    "Alloc",
-    "Analyzer",
-    "BinOp",
-    "Block",
-    "Broadcast",
-    "Buffer",
-    "Call",
-    "Cast",
-    "Const",
-    "Digit",
-    "Expr",
-    "ExprLike",
-    "For",
-    "ForKind",
-    "If",
-    "Interval",
-    "IterKind",
-    "IterVar",
-    "Let",
-    "Load",
-    "Mismatch",
-    "Not",
-    "ParseError",
-    "Prefetch",
-    "PrimFunc",
-    "Ramp",
-    "Select",
-    "Seq",
-    "Stmt",
-    "Store",
-    "Target",
-    "TensorIRError",
-    "TensorIntrin",
-    "Var",
-    "VerifyError",
-    "all_of",
-    "any_of",
-    "binary",
-    "blocks",
-    "cast",
-    "check_intrin",
-    "child_stmts",
-    "children",
-    "conjuncts",
-    "const",
-    "convert",
-    "decompose",
-    "determines",
-    "dtype",
-    "find_intrin",
-    "format_expr",
-    "format_func",
-    "format_stmt",
-    "int_value",
-    "interpret",
-    "interpret_source",
-    "intersect_with",
-    "loads",
-    "lower",
-    "map_children",
-    "map_exprs",
-    "map_iter",
-    "loop_nest",
-    "match_intrin",
-    "maximum",
-    "minimum",
-    "parse",
-    "parse_expr",
-    "prefetch_region",
-    "reference",
-    "register_checked",
-    "reference_with_tolerance",
-    "relax",
-    "replace",
-    "replace_buffers",
-    "select",
-    "slope",
-    "seq",
-    "split_init",
-    "stmt_exprs",
-    "structural_equal",
-    "structural_hash",
-    "structure_key",
-    "substitute",
-    "substitute_stmt",
-    "te",
-    "tensorized",
-    "transform",
-    "union",
-    "variables",
-    "verify",
-    "walk",
-    "walk_exprs",
-    "workload_key",
-]
+from tensorir.lazy import lazy_names as lazy_names
+
+if TYPE_CHECKING:
+    from tensorir import dtype as dtype
+    from tensorir import te as te
+    from tensorir.arith import Analyzer as Analyzer
+    from tensorir.arith import Digit as Digit
+    from tensorir.arith import Interval as Interval
+    from tensorir.arith import connected as connected
+    from tensorir.arith import decompose as decompose
+    from tensorir.arith import determines as determines
+    from tensorir.arith import few_values as few_values
+    from tensorir.arith import intersect_with as intersect_with
+    from tensorir.arith import is_dense as is_dense
+    from tensorir.arith import relax as relax
+    from tensorir.arith import union as union
+    from tensorir.arith.slope import slope as slope
+    from tensorir.buffer import SCOPES as SCOPES
+    from tensorir.buffer import Buffer as Buffer
+    from tensorir.errors import ParseError as ParseError
+    from tensorir.errors import TensorIRError as TensorIRError
+    from tensorir.errors import VerifyError as VerifyError
+    from tensorir.expr import FALSE as FALSE
+    from tensorir.expr import TRUE as TRUE
+    from tensorir.expr import BinOp as BinOp
+    from tensorir.expr import Broadcast as Broadcast
+    from tensorir.expr import Call as Call
+    from tensorir.expr import Cast as Cast
+    from tensorir.expr import Const as Const
+    from tensorir.expr import Expr as Expr
+    from tensorir.expr import ExprLike as ExprLike
+    from tensorir.expr import Load as Load
+    from tensorir.expr import Not as Not
+    from tensorir.expr import Ramp as Ramp
+    from tensorir.expr import Select as Select
+    from tensorir.expr import Shuffle as Shuffle
+    from tensorir.expr import Var as Var
+    from tensorir.expr import all_of as all_of
+    from tensorir.expr import any_of as any_of
+    from tensorir.expr import binary as binary
+    from tensorir.expr import cast as cast
+    from tensorir.expr import conjuncts as conjuncts
+    from tensorir.expr import const as const
+    from tensorir.expr import convert as convert
+    from tensorir.expr import int_value as int_value
+    from tensorir.expr import maximum as maximum
+    from tensorir.expr import minimum as minimum
+    from tensorir.expr import select as select
+    from tensorir.extern import EXTERNS as EXTERNS
+    from tensorir.extern import ExternFunc as ExternFunc
+    from tensorir.extern import add_extern as add_extern
+    from tensorir.extern import find_extern as find_extern
+    from tensorir.extern_check import ExternRunner as ExternRunner
+    from tensorir.extern_check import check_extern as check_extern
+    from tensorir.extern_check import register_extern_checked as register_extern_checked
+    from tensorir.externs import BUILT_IN_EXTERNS as BUILT_IN_EXTERNS
+    from tensorir.func import PrimFunc as PrimFunc
+    from tensorir.interpret import interpret as interpret
+    from tensorir.interpret import interpret_source as interpret_source
+    from tensorir.parser import parse as parse
+    from tensorir.parser import parse_expr as parse_expr
+    from tensorir.parts import part_axes as part_axes
+    from tensorir.parts import touched as touched
+    from tensorir.passes.lifetimes import keeps_to_itself as keeps_to_itself
+    from tensorir.passes.lower import lower as lower
+    from tensorir.passes.lower_prefetch import prefetch_region as prefetch_region
+    from tensorir.passes.masked_tails import mask_count as mask_count
+    from tensorir.passes.specialize import specialize as specialize
+    from tensorir.passes.split_constants import SplitFunc as SplitFunc
+    from tensorir.passes.split_constants import check_constants as check_constants
+    from tensorir.passes.split_constants import split_constants as split_constants
+    from tensorir.printer import format_func as format_func
+    from tensorir.printer import format_stmt as format_stmt
+    from tensorir.printer_expr import format_expr as format_expr
+    from tensorir.reduction import split_init as split_init
+    from tensorir.reference import reference as reference
+    from tensorir.reference import reference_with_tolerance as reference_with_tolerance
+    from tensorir.stmt import Alloc as Alloc
+    from tensorir.stmt import Block as Block
+    from tensorir.stmt import Extern as Extern
+    from tensorir.stmt import For as For
+    from tensorir.stmt import ForKind as ForKind
+    from tensorir.stmt import If as If
+    from tensorir.stmt import IterKind as IterKind
+    from tensorir.stmt import IterVar as IterVar
+    from tensorir.stmt import Let as Let
+    from tensorir.stmt import Part as Part
+    from tensorir.stmt import Prefetch as Prefetch
+    from tensorir.stmt import Seq as Seq
+    from tensorir.stmt import Stmt as Stmt
+    from tensorir.stmt import Store as Store
+    from tensorir.stmt import replace as replace
+    from tensorir.stmt import seq as seq
+    from tensorir.structural import structural_equal as structural_equal
+    from tensorir.structural import structural_hash as structural_hash
+    from tensorir.structural import structure_key as structure_key
+    from tensorir.structural import workload_key as workload_key
+    from tensorir.target import Target as Target
+    from tensorir.tensor_intrin import TensorIntrin as TensorIntrin
+    from tensorir.tensor_intrin import find_intrin as find_intrin
+    from tensorir.tensor_intrin import loop_nest as loop_nest
+    from tensorir.tensor_intrin import tensorized as tensorized
+    from tensorir.tensor_intrin_check import check_intrin as check_intrin
+    from tensorir.tensor_intrin_check import register_checked as register_checked
+    from tensorir.tensor_intrins import BUILT_IN as BUILT_IN
+    from tensorir.tensor_intrins import INTRINS as INTRINS
+    from tensorir.tensor_match import Mismatch as Mismatch
+    from tensorir.tensor_match import match_intrin as match_intrin
+    from tensorir.verify import verify as verify
+    from tensorir.visit import blocks as blocks
+    from tensorir.visit import child_stmts as child_stmts
+    from tensorir.visit import children as children
+    from tensorir.visit import loads as loads
+    from tensorir.visit import map_children as map_children
+    from tensorir.visit import map_exprs as map_exprs
+    from tensorir.visit import map_iter as map_iter
+    from tensorir.visit import replace_buffers as replace_buffers
+    from tensorir.visit import stmt_exprs as stmt_exprs
+    from tensorir.visit import substitute as substitute
+    from tensorir.visit import substitute_stmt as substitute_stmt
+    from tensorir.visit import transform as transform
+    from tensorir.visit import variables as variables
+    from tensorir.visit import walk as walk
+    from tensorir.visit import walk_exprs as walk_exprs
+
+__all__ = lazy_names(
+    __name__,
+    {
+        "tensorir": "dtype te",
+        "tensorir.arith": (
+            "Analyzer Digit Interval connected decompose determines few_values intersect_with "
+            "is_dense relax union"
+        ),
+        "tensorir.arith.slope": "slope",
+        "tensorir.buffer": "SCOPES Buffer",
+        "tensorir.errors": "ParseError TensorIRError VerifyError",
+        "tensorir.expr": (
+            "FALSE TRUE BinOp Broadcast Call Cast Const Expr ExprLike Load Not Ramp Select "
+            "Shuffle Var all_of any_of binary cast conjuncts const convert int_value maximum "
+            "minimum select"
+        ),
+        "tensorir.extern": "ExternFunc add_extern find_extern",
+        "tensorir.extern_check": "ExternRunner check_extern register_extern_checked",
+        "tensorir.externs": "BUILT_IN_EXTERNS EXTERNS",
+        "tensorir.func": "PrimFunc",
+        "tensorir.interpret": "interpret interpret_source",
+        "tensorir.parser": "parse parse_expr",
+        "tensorir.parts": "part_axes touched",
+        "tensorir.passes.lifetimes": "keeps_to_itself",
+        "tensorir.passes.lower": "lower",
+        "tensorir.passes.lower_prefetch": "prefetch_region",
+        "tensorir.passes.masked_tails": "mask_count",
+        "tensorir.passes.specialize": "specialize",
+        "tensorir.passes.split_constants": "SplitFunc check_constants split_constants",
+        "tensorir.printer": "format_func format_stmt",
+        "tensorir.printer_expr": "format_expr",
+        "tensorir.reduction": "split_init",
+        "tensorir.reference": "reference reference_with_tolerance",
+        "tensorir.stmt": (
+            "Alloc Block Extern For ForKind If IterKind IterVar Let Part Prefetch Seq Stmt "
+            "Store replace seq"
+        ),
+        "tensorir.structural": "structural_equal structural_hash structure_key workload_key",
+        "tensorir.target": "Target",
+        "tensorir.tensor_intrin": "TensorIntrin find_intrin loop_nest tensorized",
+        "tensorir.tensor_intrin_check": "check_intrin register_checked",
+        "tensorir.tensor_intrins": "BUILT_IN INTRINS",
+        "tensorir.tensor_match": "Mismatch match_intrin",
+        "tensorir.verify": "verify",
+        "tensorir.visit": (
+            "blocks child_stmts children loads map_children map_exprs map_iter "
+            "replace_buffers stmt_exprs substitute substitute_stmt transform variables walk "
+            "walk_exprs"
+        ),
+    },
+)

@@ -55,6 +55,7 @@ def lanes(dtype: str) -> int:
     return 1 if base == dtype else int(dtype[len(base) + 1 :])
 
 
+@cache
 def with_lanes(dtype: str, count: int) -> str:
     """`dtype` with `count` lanes in place of its own."""
     base = element(dtype)
@@ -75,19 +76,23 @@ def itemsize(dtype: str) -> int:
     return bits(dtype) // 8 * lanes(dtype)
 
 
+@cache
 def is_float(dtype: str) -> bool:
     return element(dtype) in FLOATS
 
 
+@cache
 def is_int(dtype: str) -> bool:
     """Signed or unsigned integer (bool is neither)."""
     return element(dtype) in SIGNED or element(dtype) in UNSIGNED
 
 
+@cache
 def is_unsigned(dtype: str) -> bool:
     return element(dtype) in UNSIGNED
 
 
+@cache
 def is_bool(dtype: str) -> bool:
     return element(dtype) == "bool"
 
@@ -98,6 +103,7 @@ def numpy_dtype(dtype: str) -> np.dtype:
     return np.dtype("uint16" if base == "bfloat16" else base)
 
 
+@cache
 def int_limits(dtype: str) -> tuple[int, int]:
     """Smallest and largest value of an integer or bool type."""
     base = element(dtype)

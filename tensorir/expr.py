@@ -10,6 +10,7 @@
           | Call(name, args, dtype)        a math function of tensorir.intrin
           | Ramp(base, stride, lanes)      a vector of integers; only in lowered programs
           | Broadcast(a, lanes)            a vector of equal values; only in lowered programs
+      | Shuffle(a, b, indices)         lanes of two vectors; only in lowered programs
           | Reduce(reducer, args, axes, cond, index)   only at the top of a te.compute
 
 Both operands of `and` and `or` are evaluated: only Select guards a read.
@@ -21,26 +22,20 @@ interned, `a is b` decides structural equality, hashing is free, and any dict ca
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Union
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
-from tensorir.folding import FOLD, fold_cast, wrap
+from tensorir.folding import fold, fold_cast
+from tensorir.interning import entry_of, intern
+from tensorir.operators import BINARY_OPS as BINARY_OPS
+from tensorir.operators import COMPARISONS as COMPARISONS
+from tensorir.operators import LOGICAL as LOGICAL
+from tensorir.operators import check_operator
 
 if TYPE_CHECKING:
     from tensorir.buffer import Buffer
-
-ARITHMETIC = ("+", "-", "*", "/", "//", "%", "min", "max")
-BITWISE = ("&", "|", "^", "<<", ">>")
-COMPARISONS = ("<", "<=", "==", "!=")
-LOGICAL = ("and", "or")
-BINARY_OPS = ARITHMETIC + BITWISE + COMPARISONS + LOGICAL
-
-_table: WeakValueDictionary[tuple[Any, ...], "Expr"] = WeakValueDictionary()
-_lock = threading.Lock()
 
 
 class Expr:
@@ -49,6 +44,14 @@ class Expr:
     __slots__ = ("__weakref__", "dtype")
     fields: tuple[str, ...] = ()
     dtype: str
+    operands: tuple["Expr", ...] = ()
+    """The direct subexpressions."""
+    variables: frozenset["Var"] = frozenset()
+    """All variables that occur in it."""
+    has_loads: bool = False
+    """Whether a load occurs in it."""
+    is_load: ClassVar[bool] = False
+    is_variable: ClassVar[bool] = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, name) for name in self.fields)
@@ -167,25 +170,6 @@ class Expr:
 ExprLike = Union[Expr, int, float, bool]
 
 
-def intern(cls: type, key: tuple[Any, ...], dtype: str, values: tuple[Any, ...]) -> Any:
-    """The one node of class `cls` for `key`; made from `values` when it does not exist yet."""
-    full = (cls, *key)
-    node = _table.get(full)
-    if node is not None:
-        return node
-    with _lock:
-        node = _table.get(full)
-        if node is None:
-            node = object.__new__(cls)
-            put = object.__setattr__
-            put(node, "dtype", dtype)
-            for name, value in zip(cls.fields, values):  # type: ignore[attr-defined]
-                if name != "dtype":
-                    put(node, name, value)
-            _table[full] = node
-    return node
-
-
 class Const(Expr):
     """A number of a given type; a float32 is rounded to one, and keeps the sign of zero and NaN."""
 
@@ -194,30 +178,40 @@ class Const(Expr):
     value: int | float | bool
 
     def __new__(cls, value: int | float | bool, dtype: str) -> "Const":
-        if dt.is_float(dtype):
+        if dtype == dt.INDEX:
+            key: Any = int(value)
+            value = key
+        elif dt.is_float(dtype):
             value = float(value)
             if dt.element(dtype) == "float32":
                 value = ctypes.c_float(value).value
-            key: Any = value.hex()
+            key = value.hex()
         elif dt.is_bool(dtype):
             key = value = bool(value)
         else:
             key = value = int(value)
-        return intern(cls, (key, dtype), dtype, (value, dtype))  # type: ignore[no-any-return]
+        return intern(cls, (cls, key, dtype), dtype, (value, dtype))  # type: ignore[no-any-return]
 
 
 class Var(Expr):
     """A variable; two variables of one name and type are the same variable."""
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "variables")
     fields = ("name", "dtype")
+    is_variable = True
     name: str
 
     def __new__(cls, name: str, dtype: str = dt.INDEX) -> "Var":
-        return intern(cls, (name, dtype), dtype, (name, dtype))  # type: ignore[no-any-return]
+        return intern(cls, (cls, name, dtype), dtype, (name, dtype))  # type: ignore[no-any-return]
 
 
-class BinOp(Expr):
+class Compound(Expr):
+    """Base of the expressions that have parts."""
+
+    __slots__ = ("has_loads", "operands", "variables")
+
+
+class BinOp(Compound):
     """A binary operation; comparisons and logic give bool, the rest the type of the operands."""
 
     __slots__ = ("a", "b", "op")
@@ -227,9 +221,14 @@ class BinOp(Expr):
     b: Expr
 
     def __new__(cls, op: str, a: Expr, b: Expr) -> "BinOp":
+        key = (cls, op, a, b)
+        entry = entry_of(key)
+        found = None if entry is None else entry()
+        if found is not None:
+            return found  # type: ignore[no-any-return]
         compares = op in COMPARISONS or op in LOGICAL
         dtype = dt.with_lanes("bool", dt.lanes(a.dtype)) if compares else a.dtype
-        return intern(cls, (op, a, b), dtype, (op, a, b))  # type: ignore[no-any-return]
+        return intern(cls, key, dtype, (op, a, b), (a, b))  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
         if self.op == "==":
@@ -239,25 +238,25 @@ class BinOp(Expr):
         return super().__bool__()
 
 
-class Not(Expr):
+class Not(Compound):
     __slots__ = ("a",)
     fields = ("a",)
     a: Expr
 
     def __new__(cls, a: Expr) -> "Not":
-        return intern(cls, (a,), a.dtype, (a,))  # type: ignore[no-any-return]
+        return intern(cls, (cls, a), a.dtype, (a,), (a,))  # type: ignore[no-any-return]
 
 
-class Cast(Expr):
+class Cast(Compound):
     __slots__ = ("a",)
     fields = ("dtype", "a")
     a: Expr
 
     def __new__(cls, dtype: str, a: Expr) -> "Cast":
-        return intern(cls, (dtype, a), dtype, (dtype, a))  # type: ignore[no-any-return]
+        return intern(cls, (cls, dtype, a), dtype, (dtype, a), (a,))  # type: ignore[no-any-return]
 
 
-class Select(Expr):
+class Select(Compound):
     """`a` where `cond`, else `b`. The other side is not evaluated, so it may be out of range."""
 
     __slots__ = ("a", "b", "cond")
@@ -267,24 +266,31 @@ class Select(Expr):
     b: Expr
 
     def __new__(cls, cond: Expr, a: Expr, b: Expr) -> "Select":
-        return intern(cls, (cond, a, b), a.dtype, (cond, a, b))  # type: ignore[no-any-return]
+        parts = (cond, a, b)
+        return intern(cls, (cls, cond, a, b), a.dtype, parts, parts)  # type: ignore[no-any-return]
 
 
-class Load(Expr):
+class Load(Compound):
     """One element of a buffer (or of a te.Tensor, before create_prim_func)."""
 
     __slots__ = ("buffer", "indices")
     fields = ("buffer", "indices")
+    is_load = True
     buffer: "Buffer"
     indices: tuple[Expr, ...]
 
     def __new__(cls, buffer: "Buffer", indices: tuple[Expr, ...]) -> "Load":
-        width = max((dt.lanes(i.dtype) for i in indices), default=1)
+        key = (cls, buffer, indices)
+        entry = entry_of(key)
+        found = None if entry is None else entry()
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+        width = max([dt.lanes(i.dtype) for i in indices], default=1)
         dtype = dt.with_lanes(buffer.dtype, width * dt.lanes(buffer.dtype))
-        return intern(cls, (buffer, indices), dtype, (buffer, indices))  # type: ignore[no-any-return]
+        return intern(cls, key, dtype, (buffer, indices), indices)  # type: ignore[no-any-return]
 
 
-class Call(Expr):
+class Call(Compound):
     """A pure function listed in tensorir.intrin, such as exp; dtype is that of the result."""
 
     __slots__ = ("args", "name")
@@ -293,10 +299,11 @@ class Call(Expr):
     args: tuple[Expr, ...]
 
     def __new__(cls, name: str, args: tuple[Expr, ...], dtype: str) -> "Call":
-        return intern(cls, (name, args, dtype), dtype, (name, args, dtype))  # type: ignore[no-any-return]
+        values = (name, args, dtype)
+        return intern(cls, (cls, *values), dtype, values, args)  # type: ignore[no-any-return]
 
 
-class Ramp(Expr):
+class Ramp(Compound):
     """The integer vector base, base + stride, ..., base + (lanes - 1) * stride."""
 
     __slots__ = ("base", "lanes", "stride")
@@ -307,10 +314,11 @@ class Ramp(Expr):
 
     def __new__(cls, base: Expr, stride: Expr, lanes: int) -> "Ramp":
         dtype = dt.with_lanes(base.dtype, lanes)
-        return intern(cls, (base, stride, lanes), dtype, (base, stride, lanes))  # type: ignore[no-any-return]
+        values = (base, stride, lanes)
+        return intern(cls, (cls, *values), dtype, values, (base, stride))  # type: ignore[no-any-return]
 
 
-class Broadcast(Expr):
+class Broadcast(Compound):
     """A vector of `lanes` copies of a scalar."""
 
     __slots__ = ("a", "lanes")
@@ -320,7 +328,22 @@ class Broadcast(Expr):
 
     def __new__(cls, a: Expr, lanes: int) -> "Broadcast":
         dtype = dt.with_lanes(a.dtype, lanes)
-        return intern(cls, (a, lanes), dtype, (a, lanes))  # type: ignore[no-any-return]
+        return intern(cls, (cls, a, lanes), dtype, (a, lanes), (a,))  # type: ignore[no-any-return]
+
+
+class Shuffle(Compound):
+    """The vector whose lane n is number `indices[n]` of the lanes of `a`, then those of `b`."""
+
+    __slots__ = ("a", "b", "indices")
+    fields = ("a", "b", "indices")
+    a: Expr
+    b: Expr
+    indices: tuple[int, ...]
+
+    def __new__(cls, a: Expr, b: Expr, indices: tuple[int, ...]) -> "Shuffle":
+        dtype = dt.with_lanes(a.dtype, len(indices))
+        key = (cls, a, b, indices)
+        return intern(cls, key, dtype, (a, b, indices), (a, b))  # type: ignore[no-any-return]
 
 
 TRUE = Const(True, "bool")
@@ -358,58 +381,40 @@ def convert(value: ExprLike, like: str | None = None) -> Expr:
 
 def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     """Build `left op right`: converts Python numbers, checks types, folds integer constants."""
-    a = convert(left, right.dtype if isinstance(right, Expr) else None)
-    b = convert(right, a.dtype)
+    if isinstance(left, Expr):
+        a = left
+    else:
+        a = convert(left, right.dtype if isinstance(right, Expr) else None)
+    b = right if isinstance(right, Expr) else convert(right, a.dtype)
     if a.dtype != b.dtype:
         raise TensorIRError(
             f"operands of {op!r} have dtypes {a.dtype} and {b.dtype}; convert one with .astype(...)"
         )
-    check_operands(op, a)
-    if isinstance(a, Const) and isinstance(b, Const) and not dt.is_float(a.dtype):
-        folded = fold_int(op, a, b)
+    check_operator(op, a.dtype)
+    return combine(op, a, b)
+
+
+def combine(op: str, a: Expr, b: Expr) -> Expr:
+    """`a op b` for operands of one type for which `op` is defined; folds integer constants."""
+    if dt.is_float(a.dtype):
+        return BinOp(op, a, b)
+    if isinstance(a, Const) and isinstance(b, Const):
+        folded = fold(op, a.value, b.value, a.dtype)
         if folded is not None:
-            return folded
-    same = identity(op, a, b)
+            return Const(folded, "bool" if isinstance(folded, bool) else a.dtype)
+    same = _identity(op, a, b)
     return BinOp(op, a, b) if same is None else same
 
 
-def check_operands(op: str, a: Expr) -> None:
-    """Raise TensorIRError unless `op` is defined for operands of the type of `a`."""
-    kind = dt.element(a.dtype)
-    if kind in dt.STORAGE_ONLY and op not in ("==", "!="):
-        raise TensorIRError(
-            f"{kind} is a storage type; compute in float32: .astype('float32') before {op!r}"
-        )
-    if op in LOGICAL and kind != "bool":
-        raise TensorIRError(f"{op!r} needs bool operands, not {kind}; compare with 0 first")
-    if kind == "bool" and op not in (*LOGICAL, "==", "!="):
-        raise TensorIRError(f"{op!r} is not defined for bool; convert with .astype('int32')")
-    if op in ("//", "%", *BITWISE) and not dt.is_int(kind):
-        hint = "; te.floor(a / b) divides floats" if op == "//" else ""
-        raise TensorIRError(f"{op!r} needs integers, not {kind}{hint}")
-    if op == "/" and not dt.is_float(kind):
-        raise TensorIRError(f"'/' needs floats, not {kind}; use '//' or .astype('float32')")
-
-
-def fold_int(op: str, a: Const, b: Const) -> Const | None:
-    """The value of `a op b` for integer or bool constants, wrapped; None where it has none."""
-    value = FOLD[op](a.value, b.value)
-    if value is None:
-        return None
-    if op in COMPARISONS or op in LOGICAL:
-        return Const(value, "bool")
-    return Const(wrap(int(value), a.dtype), a.dtype)
-
-
-def identity(op: str, a: Expr, b: Expr) -> Expr | None:
+def _identity(op: str, a: Expr, b: Expr) -> Expr | None:
     """`a op b` where it is one of its operands for every value of the other; else None.
 
     Integers and bools only: x + 0.0 is not x for x = -0.0, and x * 0.0 is not 0.0 for NaN.
     """
-    if dt.is_float(a.dtype):
-        return None
     left = a.value if isinstance(a, Const) else None
     right = b.value if isinstance(b, Const) else None
+    if left is None and right is None:
+        return a if a is b and op in ("min", "max", "and", "or") else None
     if op == "+" and right == 0 or op == "-" and right == 0 or op in ("*", "//") and right == 1:
         return a
     if op == "+" and left == 0 or op == "*" and left == 1:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensorir import dtype as dt
+from tensorir.operators import COMPARISONS, LOGICAL
 
 FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
@@ -35,6 +36,17 @@ def wrap(value: int, dtype: str) -> int:
     """`value` reduced to the range of an integer type, as two's complement arithmetic does."""
     low, high = dt.int_limits(dtype)
     return value if low <= value <= high else (value - low) % (high - low + 1) + low
+
+
+def fold(op: str, a: Any, b: Any, dtype: str) -> int | bool | None:
+    """The value of `a op b` on integers of `dtype`, wrapped, or on bools; None where it has none.
+
+    It is a bool exactly for comparisons and logic.
+    """
+    value = FOLD[op](a, b)
+    if value is None:
+        return None
+    return bool(value) if op in COMPARISONS or op in LOGICAL else wrap(int(value), dtype)
 
 
 def fold_cast(value: int | float | bool, source: str, dtype: str) -> int | float | bool | None:

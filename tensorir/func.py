@@ -8,7 +8,8 @@ from typing import Any
 
 from tensorir.buffer import Buffer
 from tensorir.expr import Var
-from tensorir.stmt import Stmt, Store
+from tensorir.parts import touched
+from tensorir.stmt import Stmt
 from tensorir.visit import walk, walk_exprs
 
 
@@ -34,7 +35,7 @@ class PrimFunc:
     @property
     def outputs(self) -> tuple[Buffer, ...]:
         """The parameters that the program writes, in call order."""
-        written = {stmt.buffer for stmt in walk(self.body) if isinstance(stmt, Store)}
+        written = {b for stmt in walk(self.body) for b, _, is_write in touched(stmt) if is_write}
         return tuple(p for p in self.params if p in written)
 
     @property
@@ -49,7 +50,7 @@ class PrimFunc:
         found: dict[Var, None] = {}
         for param in self.params:
             for size in param.shape:
-                for node in walk_exprs(size):
+                for node in walk_exprs(size) if size.variables else ():
                     if isinstance(node, Var):
                         found[node] = None
         return tuple(found)

@@ -9,7 +9,7 @@ where they are stored or cast. Meant for small arrays: about a million steps a s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from tensorir import dtype as dt
 from tensorir.arrays import bind_sizes, decode, encode, match_arrays, shape_of
 from tensorir.errors import VerifyError
+from tensorir.extern import find_extern, held_dtype
 from tensorir.folding import wrap
 from tensorir.func import PrimFunc
 from tensorir.intrin import MATH
@@ -151,6 +152,22 @@ def _rounder(dtype: str) -> Callable[[float], float]:
     return lambda value: float(decode(encode([value], dtype), dtype)[0])
 
 
+def _extern(
+    name: str,
+    cells: tuple[Cells, ...],
+    shapes: tuple[tuple[int, ...], ...],
+    dtypes: tuple[str, ...],
+) -> tuple[Iterator[Any], ...]:
+    """The elements of the outputs of an extern function, row by row."""
+    func = find_extern(name)
+    arrays = [
+        np.array(each, held_dtype(dtype)).reshape(shape)
+        for each, dtype, shape in zip(cells, dtypes, shapes)
+    ]
+    sizes = {n: size for dims, shape in zip(func.dims, shapes) for n, size in zip(dims, shape)}
+    return tuple(iter(made.ravel().tolist()) for made in func.meaning(arrays, sizes, dtypes))
+
+
 def _math(name: str) -> Callable[..., Any]:
     function, result = MATH[name].numpy, bool if MATH[name].result == "bool" else float
     return lambda *args: result(function(*map(np.float64, args)))
@@ -166,6 +183,7 @@ RUNTIME: dict[str, Any] = {
     "shift_left": _shift(left=True),
     "shift_right": _shift(left=False),
     "truncate": truncate,
+    "extern": _extern,
     "f32": lambda value: float(np.float32(value)),
     "f16": lambda value: float(np.float16(value)),
     "bf16": _rounder("bfloat16"),

@@ -12,19 +12,23 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tensorir.buffer import SCOPES, Buffer
+from tensorir.errors import TensorIRError
 from tensorir.expr import TRUE, Expr, Var
+from tensorir.extern import find_extern
 from tensorir.func import PrimFunc
 from tensorir.parser_expr import Env, ExprParser
 from tensorir.printer import LOOP_WORDS
 from tensorir.stmt import (
     Alloc,
     Block,
+    Extern,
     For,
     ForKind,
     If,
     IterKind,
     IterVar,
     Let,
+    Part,
     Prefetch,
     Stmt,
     Store,
@@ -150,9 +154,12 @@ class _Parser(ExprParser):
             return self.store(node, env)
         if isinstance(node, ast.Expr) and _called(node) == "prefetch":
             return self.prefetch(node.value, env)  # type: ignore[arg-type]
+        if isinstance(node, ast.Expr) and _called(node) == "extern":
+            return self.extern(node.value, env)  # type: ignore[arg-type]
         if isinstance(node, ast.Pass):
             return None
-        self.unexpected(node, "a loop, a block, an assignment to a buffer element, 'if' or 'pass'")
+        usage = "a loop, a block, an assignment to a buffer element, 'extern', 'if' or 'pass'"
+        self.unexpected(node, usage)
 
     def store(self, node: ast.Assign, env: Env) -> Store:
         target = node.targets[0]
@@ -166,6 +173,31 @@ class _Parser(ExprParser):
         if not isinstance(target, ast.Subscript):
             self.unexpected(target, "an element of a buffer, as in prefetch(A[i])")
         return Prefetch(self.buffer(target.value, env), self.indices(target, env))
+
+    def extern(self, call: ast.Call, env: Env) -> Extern:
+        usage = 'extern("sort", [part(B[i, 0], n)], [part(A[i, 0], n)])'
+        name, *lists = self.arity(call, 3, usage)
+        text = self.text(name)
+        try:
+            find_extern(text)
+        except TensorIRError as error:
+            self.fail(call, f"the name of an extern function; {error}")
+        parts = []
+        for each in lists:
+            if not isinstance(each, ast.List):
+                self.unexpected(each, f"a list of parts, as in {usage}")
+            parts.append(tuple([self.part(item, env) for item in each.elts]))
+        return Extern(text, parts[0], parts[1])
+
+    def part(self, node: ast.expr, env: Env) -> Part:
+        usage = "a part with its first element and its shape, as in part(A[i, 0], n)"
+        if not isinstance(node, ast.Call) or _called(node) != "part" or not node.args:
+            self.unexpected(node, usage)
+        first, *shape = node.args
+        if not isinstance(first, ast.Subscript) or node.keywords:
+            self.unexpected(node, usage)
+        buffer = self.buffer(first.value, env)
+        return Part(buffer, self.indices(first, env), self.exprs(shape, env))
 
     def loops(self, node: ast.For, env: Env) -> Stmt:
         word, call = _called(node.iter), node.iter

@@ -21,6 +21,7 @@ from tensorir.expr import (
     Not,
     Ramp,
     Select,
+    Shuffle,
     Var,
 )
 from tensorir.printer_expr import call_dtype
@@ -241,12 +242,20 @@ def _broadcast(p: ExprParser, node: ast.Call, env: Env) -> Expr:
     return Broadcast(p.expr(value, env), p.integer(lanes))
 
 
+def _shuffle(p: ExprParser, node: ast.Call, env: Env) -> Expr:
+    if len(node.args) < 3 or node.keywords:
+        p.fail(node, f"shuffle(a, b, lane, ...), not {ast.unparse(node)!r}")
+    a, b = p.exprs(node.args[:2], env)
+    return Shuffle(a, b, tuple(p.integer(lane) for lane in node.args[2:]))
+
+
 _CALLS: dict[str, Callable[[ExprParser, ast.Call, Env], Expr]] = {
     "min": _extremum,
     "max": _extremum,
     "select": _select,
     "ramp": _ramp,
     "broadcast": _broadcast,
+    "shuffle": _shuffle,
     "float": _literal,
 }
 

@@ -14,7 +14,20 @@ from tensorir.buffer import Buffer
 from tensorir.expr import TRUE
 from tensorir.func import PrimFunc
 from tensorir.printer_expr import format_buffer_type, format_expr, format_exprs
-from tensorir.stmt import Alloc, Block, For, ForKind, If, Let, Prefetch, Seq, Stmt, Store
+from tensorir.stmt import (
+    Alloc,
+    Block,
+    Extern,
+    For,
+    ForKind,
+    If,
+    Let,
+    Part,
+    Prefetch,
+    Seq,
+    Stmt,
+    Store,
+)
 from tensorir.visit import variables
 
 __all__ = ["LOOP_WORDS", "format_expr", "format_func", "format_stmt"]
@@ -142,6 +155,10 @@ class _Printer:
     def prefetch(self, s: Prefetch, depth: int) -> None:
         self.line(depth, f"prefetch({s.buffer.name}[{format_exprs(s.indices) or '()'}])")
 
+    def extern(self, s: Extern, depth: int) -> None:
+        parts = [f"[{', '.join(map(_part, parts))}]" for parts in (s.outputs, s.inputs)]
+        self.line(depth, f"extern({json.dumps(s.name)}, {', '.join(parts)})")
+
     def let(self, s: Let, depth: int) -> None:
         self.line(depth, f"with let({s.var.name}, {format_expr(s.value)}):")
         self.stmt(s.body, depth + 1)
@@ -172,7 +189,13 @@ _STATEMENTS: dict[type, Callable[[_Printer, Any, int], None]] = {
     If: _Printer.branch,
     Alloc: _Printer.alloc,
     Prefetch: _Printer.prefetch,
+    Extern: _Printer.extern,
 }
+
+
+def _part(part: Part) -> str:
+    first = f"{part.buffer.name}[{format_exprs(part.indices) or '()'}]"
+    return f"part({', '.join([first, *map(format_expr, part.shape)])})"
 
 
 def _is_plain(loop: For) -> bool:

@@ -24,6 +24,7 @@ from tensorir.expr import (
     Not,
     Ramp,
     Select,
+    Shuffle,
     Var,
 )
 from tensorir.intrin import MATH
@@ -127,6 +128,10 @@ def _call(e: Call) -> tuple[str, int]:
     return f"{e.name}({', '.join(parts)})", ATOM
 
 
+def _lanes(e: Shuffle) -> str:
+    return ", ".join(map(str, e.indices))
+
+
 _EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     Const: _const,
     Var: lambda e: (e.name, ATOM),
@@ -138,6 +143,7 @@ _EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     Call: _call,
     Ramp: lambda e: (f"ramp({format_exprs((e.base, e.stride))}, {e.lanes})", ATOM),
     Broadcast: lambda e: (f"broadcast({_format(e.a)[0]}, {e.lanes})", ATOM),
+    Shuffle: lambda e: (f"shuffle({format_exprs((e.a, e.b))}, {_lanes(e)})", ATOM),
 }
 
 

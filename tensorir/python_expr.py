@@ -21,6 +21,7 @@ from tensorir.expr import (
     Not,
     Ramp,
     Select,
+    Shuffle,
     Var,
 )
 from tensorir.names import Names
@@ -140,3 +141,9 @@ class Expressions:
 
     def expr_broadcast(self, e: Broadcast) -> tuple[str, int]:
         return self.expr(e.a, above=UNARY), ATOM
+
+    def expr_shuffle(self, e: Shuffle) -> tuple[str, int]:
+        """Each vector is a function of `lane`, called with the lane that is wanted of it."""
+        count, a, b = dt.lanes(e.a.dtype), self.expr(e.a, above=0), self.expr(e.b, above=0)
+        sides = f"({a}) if lane < {count} else (lambda lane: {b})(lane - {count})"
+        return f"(lambda lane: {sides})({e.indices!r}[lane])", ATOM

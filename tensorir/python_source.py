@@ -11,16 +11,19 @@ from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, Expr, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.names import Names
+from tensorir.parts import part_axes, part_indices, touched
 from tensorir.python_expr import Expressions
 from tensorir.reduction import split_init
 from tensorir.stmt import (
     Alloc,
     Block,
+    Extern,
     For,
     ForKind,
     If,
     IterKind,
     Let,
+    Part,
     Prefetch,
     Seq,
     Stmt,
@@ -41,6 +44,7 @@ class Emitter(Expressions):
         self.func = func
         self.lines: list[str] = []
         self.loops = 0
+        self.mask = ""  # of the lanes for which vector statements run
         self.initialised: set[Block] = set()
 
     def source(self) -> str:
@@ -53,8 +57,11 @@ class Emitter(Expressions):
         for buffer in dict.fromkeys([*self.func.buffers, *allocated]):
             cells = "[]" if buffer in allocated else f"[None] * ({self.count(buffer)})"
             self.line(1, f"{self.name(buffer)} = {cells}")
-        stored = {s.buffer for s in walk(self.func.body) if isinstance(s, Store)}
-        loaded = {e.buffer for s in walk(self.func.body) for x in stmt_exprs(s) for e in loads(x)}
+        nodes = list(walk(self.func.body))
+        touches = [touch for s in nodes for touch in touched(s)]
+        stored = {buffer for buffer, _, is_write in touches if is_write}
+        loaded = {e.buffer for s in nodes for x in stmt_exprs(s) for e in loads(x)}
+        loaded |= {buffer for buffer, _, is_write in touches if not is_write}
         for buffer in [b for b in self.identifiers if isinstance(b, Buffer)]:
             if buffer in loaded:
                 self.loader(buffer)
@@ -178,21 +185,57 @@ class Emitter(Expressions):
             # all lanes are read before the first is written
             self.line(
                 depth,
-                f"for lane, value in enumerate([{value} for lane in range({width})]):",
+                f"for lane, value in [(lane, {value}) for lane in range({width}){self.mask}]:",
             )
             depth, value = depth + 1, "value"
         indices = self.access(stmt.buffer, stmt.indices)
         self.line(depth, f"{target}({', '.join([*indices, value, repr(self.block)])})")
 
+    def stmt_extern(self, stmt: Extern, depth: int) -> None:
+        """Reads all inputs, calls the meaning, and then writes all outputs."""
+        given = []
+        for part in stmt.inputs:
+            cells = self.names.unique(f"{part.buffer.name}_part")
+            runs = "".join(f" for {v} in range({n})" for v, n in self.axes(part))
+            where = ", ".join([*map(self.expr, part_indices(part)), repr(self.block)])
+            self.line(depth, f"{cells} = [load_{self.name(part.buffer)}({where}){runs}]")
+            given.append(cells)
+        shapes = [_tuple([self.expr(n) for n in part.shape]) for part in stmt.parts]
+        made = self.names.unique("made")
+        dtypes = tuple(part.buffer.dtype for part in stmt.parts)
+        arguments = f"{stmt.name!r}, {_tuple(given)}, {_tuple(shapes)}, {dtypes!r}"
+        self.line(depth, f"{made} = extern({arguments})")
+        for number, part in enumerate(stmt.outputs):
+            inner = depth
+            for v, n in self.axes(part):
+                self.line(inner, f"for {v} in range({n}):")
+                inner += 1
+            where = ", ".join([*map(self.expr, part_indices(part)), f"next({made}[{number}])"])
+            self.line(inner, f"store_{self.name(part.buffer)}({where}, {self.block!r})")
+
+    def axes(self, part: Part) -> list[tuple[str, str]]:
+        """The variables that run over a part, and their extents, as text."""
+        found = part_axes(part)
+        for number, var in enumerate(found):
+            if var not in self.identifiers:
+                self.identifiers[var] = self.names.unique(f"{part.buffer.name}_at{number}")
+        return [(self.name(var), self.expr(extent)) for var, extent in found.items()]
+
     def stmt_let(self, stmt: Let, depth: int) -> None:
         value = self.expr(stmt.value)
         lanes = dt.lanes(stmt.var.dtype)
         if lanes > 1:
-            value = f"[{value} for lane in range({lanes})]"
+            wanted = f"({value}){self.mask} else None" if self.mask else value
+            value = f"[{wanted} for lane in range({lanes})]"
         self.line(depth, f"{self.name(stmt.var)} = {value}")
         self.stmt(stmt.body, depth)
 
     def stmt_if(self, stmt: If, depth: int) -> None:
+        if dt.lanes(stmt.cond.dtype) > 1:  # the statements run for the lanes where it holds
+            self.mask = f" if {self.expr(stmt.cond)}"
+            self.stmt(stmt.then, depth)
+            self.mask = ""
+            return
         self.line(depth, f"if {self.expr(stmt.cond)}:")
         self.stmt(stmt.then, depth + 1)
         if stmt.orelse is not None:

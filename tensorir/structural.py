@@ -16,9 +16,10 @@ from typing import Any
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Broadcast, Call, Cast, Const, Expr, Load, Ramp, Var
+from tensorir.expr import BinOp, Broadcast, Call, Cast, Const, Expr, Load, Ramp, Shuffle, Var
+from tensorir.externs import extern_digest
 from tensorir.func import PrimFunc
-from tensorir.stmt import Alloc, Block, For, If, Let, Prefetch, Seq, Stmt, Store
+from tensorir.stmt import Alloc, Block, Extern, For, If, Let, Part, Prefetch, Seq, Stmt, Store
 from tensorir.visit import children, walk_exprs
 
 
@@ -124,6 +125,8 @@ class _Writer:
             return e.name, e.dtype
         if isinstance(e, (Ramp, Broadcast)):
             return (e.lanes,)
+        if isinstance(e, Shuffle):
+            return (e.indices,)
         return (e.dtype,) if isinstance(e, Cast) else ()
 
     def buffer(self, buffer: Buffer) -> int:
@@ -187,6 +190,13 @@ class _Writer:
 
     def stmt_prefetch(self, s: Prefetch) -> None:
         self.row("prefetch", self.buffer(s.buffer), self.exprs(s.indices))
+
+    def stmt_extern(self, s: Extern) -> None:
+        parts = [tuple(map(self.part, group)) for group in (s.outputs, s.inputs)]
+        self.row("extern", s.name, extern_digest(s.name), *parts)
+
+    def part(self, part: Part) -> tuple[Any, ...]:
+        return self.buffer(part.buffer), self.exprs(part.indices), self.exprs(part.shape)
 
     def stmt_alloc(self, s: Alloc) -> None:
         self.row("alloc", self.buffer(s.buffer))

@@ -9,7 +9,7 @@ from typing import Any
 from tensorir.errors import TensorIRError
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "c": ("march", "threads", "vector_bits", "features"),
+    "c": ("march", "threads", "vector_bits", "features", "cc"),
     "cuda": ("arch", "vector_bits", "features"),
 }
 """The kinds of target and the options each understands, in the order they are printed."""
@@ -21,11 +21,13 @@ VECTOR_BITS = (128, 256, 512)
 class Target:
     """What a program is compiled for. Equal targets have equal text, and `parse` reads it back.
 
-    march        the processor as the C compiler names it; "native" is the one at hand
+    march        the processor as the C compiler names it; "native" is the one at hand, and one of
+                 another kind, such as "armv8.2-a+dotprod", chooses a cross compiler
     threads      worker threads of parallel loops; None means all that the machine offers
     vector_bits  width of vector registers; None until `backends.resolve` asked the compiler
     arch         CUDA architecture such as "sm_90"; None means the device at hand
     features     instruction set extensions, sorted; empty until resolved
+    cc           the compiler's command; None means the one that is found (CC, gcc, clang)
     """
 
     kind: str = "c"
@@ -34,6 +36,7 @@ class Target:
     vector_bits: int | None = None
     arch: str | None = None
     features: tuple[str, ...] = ()
+    cc: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in OPTIONS:
@@ -117,7 +120,7 @@ def _check_value(name: str, value: Any) -> None:
     if name == "threads" and value is not None and (type(value) is not int or value < 1):
         raise TensorIRError(f"target option -threads={value!r} is not a positive integer")
     # These words reach a compiler's command line and are split at spaces and commas when read back.
-    words = value if name == "features" else (value,) if name in ("march", "arch") else ()
+    words = value if name == "features" else (value,) if name in ("march", "arch", "cc") else ()
     for word in words:
         if word is not None and not (isinstance(word, str) and _WORD.fullmatch(word)):
             raise TensorIRError(f"target option -{name}={word!r} is not a plain word")

@@ -8,19 +8,14 @@ Everything else, the interpreter first of all, keeps running the loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
 from tensorir.expr import TRUE, Expr, Load, Var, conjuncts, int_value
 from tensorir.func import PrimFunc
-from tensorir.interpret import interpret
-from tensorir.parser import parse
 from tensorir.stmt import Block, For, ForKind, If, Stmt, Store, replace
 from tensorir.visit import loads, substitute_stmt, variables
 
@@ -40,8 +35,11 @@ class TensorIntrin:
               parameter, in order, and then, as i64, the strides of all dimensions but the last of
               each, in elements; the stride of a last dimension is 1. Types are written i32, u8,
               float. It may read and write what the meaning does, and nothing else.
-    needs     the feature of the target without which the loops are kept, such as "avx512vnni"
+    needs     the features of the target without which the loops are kept, such as "avx512vnni";
+              several are separated by spaces, and alternatives by "|"
     strides   by parameter: the strides that the implementation insists on
+    numerics  what it does to a floating-point sum: "reassociated" where it adds the terms in
+              another order, "mixed" where it also rounds otherwise than the meaning
     """
 
     name: str
@@ -49,10 +47,18 @@ class TensorIntrin:
     source: str
     needs: str = ""
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    numerics: str = "reassociated"
+
+    def runs_on(self, features: Iterable[str]) -> bool:
+        """Whether a target with these features has the instruction."""
+        known = set(features)
+        return any(known.issuperset(each.split()) for each in self.needs.split("|"))
 
     @cached_property
     def func(self) -> PrimFunc:
         """The meaning as a program; TensorIRError where it is more than one nest and a store."""
+        from tensorir.parser import parse
+
         func = parse(self.meaning)
         nest = self.nest_of(func)
         store, own = nest.store, {loop.var for loop in nest.loops}
@@ -144,89 +150,17 @@ def tensorized(stmt: Stmt, name: str) -> Stmt:
 # The registry
 
 INTRINS: dict[str, TensorIntrin] = {}
-"""All intrinsics by name. What is not built in gets here by `register`, which checks it."""
-
-Runner = Callable[[PrimFunc, TensorIntrin], Callable[..., Any]]
-"""Compiles a program that calls an intrinsic. The result takes arrays and writes into the last."""
-
-KINDS = ("small", "small", "wide", "wide", *["extreme"] * 60)
+"""All intrinsics by name. What is not built in gets here by `register_checked`."""
 
 
-def register(intrin: TensorIntrin, compiled: Runner) -> None:
-    """Add an intrinsic; TensorIRError if its implementation does not do what its meaning says."""
-    if intrin.name in INTRINS:
-        raise TensorIRError(f"there is a tensor intrinsic {intrin.name!r} already")
-    check(intrin, compiled)
-    INTRINS[intrin.name] = intrin
+def known_intrins() -> dict[str, TensorIntrin]:
+    """INTRINS with those that come along, which are imported when first asked for."""
+    from tensorir import tensor_intrins
 
-
-def check(intrin: TensorIntrin, compiled: Runner) -> None:
-    """Compare implementation and meaning, on dense operands and on parts of larger arrays."""
-    flat = intrin.strides or all(param.ndim < 2 for param in intrin.func.params)
-    for padding in (0,) if flat else (0, 3):
-        func = _program(intrin, padding)
-        run = compiled(func, intrin)
-        for seed, kind in enumerate(KINDS):
-            rng = np.random.default_rng(seed)
-            arrays = [_values(p.const_shape or (), p.dtype, kind, rng) for p in func.params]
-            with np.errstate(all="ignore"):
-                wanted = interpret(func, *arrays)[0]
-            run(*arrays)
-            _compare(intrin, wanted, arrays[-1], kind)
-
-
-def _program(intrin: TensorIntrin, padding: int) -> PrimFunc:
-    """The tensorized meaning, on arrays whose rows are longer, each parameter's by its own."""
-    func = intrin.func
-    text = intrin.meaning
-    for number, param in enumerate(func.params if padding else ()):
-        shape = param.const_shape or ()
-        if len(shape) > 1:
-            kind = dt.SHORT[param.dtype]
-            old = f"{param.name}: {kind}[{', '.join(map(str, shape))}]"
-            new = ", ".join(map(str, (*shape[:-1], shape[-1] + padding + number)))
-            intrin.require(old in text, f"its meaning does not say {old!r}")
-            text = text.replace(old, f"{param.name}: {kind}[{new}]")
-    made = parse(text)
-    return PrimFunc(made.name, made.params, (), tensorized(made.body, intrin.name))
-
-
-def _values(
-    shape: tuple[int, ...], dtype: str, kind: str, rng: np.random.Generator
-) -> np.ndarray[Any, Any]:
-    if dt.is_float(dtype):
-        if kind == "small":
-            return rng.integers(-9, 10, shape).astype(dtype)
-        if kind == "wide":
-            return (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape)).astype(dtype)
-        return rng.choice([0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan], shape).astype(dtype)
-    if dt.is_bool(dtype):
-        return rng.integers(0, 2, shape).astype(dtype)
-    low, high = dt.int_limits(dtype)
-    if kind == "small":
-        return rng.integers(max(low, -9), 10, shape).astype(dtype)
-    if kind == "wide":
-        return rng.integers(low, high, shape, endpoint=True, dtype=dtype)
-    return rng.choice(np.array([low, high, 0, 1, high - 1], dtype), shape)
-
-
-def _compare(intrin: TensorIntrin, wanted: Any, found: Any, kind: str) -> None:
-    """Equal values, apart from the rounding of floats that are no small integers."""
-    same = np.equal(wanted, found)
-    if dt.is_float(intrin.func.params[-1].dtype):
-        same |= np.isnan(wanted) & np.isnan(found)
-        if kind == "wide":  # fused multiply-adds, and sums in another order
-            size = float(np.max(np.abs(wanted), initial=1.0))
-            same |= np.abs(wanted - found) <= 1e-5 * size
-    if not same.all():
-        at = tuple(int(i) for i in np.argwhere(~same)[0])
-        output = intrin.func.params[-1].name
-        raise TensorIRError(
-            f"tensor intrinsic {intrin.name!r} does not do what it says: it makes "
-            f"{output}{list(at)} {found[at]!r}, and its meaning {wanted[at]!r}"
-        )
+    assert tensor_intrins.BUILT_IN
+    return INTRINS
 
 
 def find_intrin(name: str) -> TensorIntrin | None:
     """The intrinsic of that name, if there is one."""
-    return INTRINS.get(name)
+    return known_intrins().get(name)

@@ -31,7 +31,7 @@ class Operand:
     strides: tuple[Expr, ...]
 
 
-def match(intrin: TensorIntrin, stmt: Stmt, analyzer: Analyzer) -> tuple[Operand, ...]:
+def match_intrin(intrin: TensorIntrin, stmt: Stmt, analyzer: Analyzer) -> tuple[Operand, ...]:
     """The operands, one for each parameter of the intrinsic; raises Mismatch where `stmt` is
     something else. `analyzer` knows what is around `stmt`."""
     found = loop_nest(stmt)

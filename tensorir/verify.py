@@ -14,7 +14,20 @@ from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import Expr, Load, Var
 from tensorir.func import PrimFunc
-from tensorir.stmt import Alloc, Block, For, IterKind, Let, Prefetch, Stmt, Store
+from tensorir.parts import touched
+from tensorir.stmt import (
+    Alloc,
+    Block,
+    Extern,
+    For,
+    ForKind,
+    IterKind,
+    Let,
+    Prefetch,
+    Stmt,
+    Store,
+)
+from tensorir.verify_extern import check_call, check_whole
 from tensorir.verify_ranges import check_ranges
 from tensorir.verify_types import check_types
 from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
@@ -143,7 +156,8 @@ def buffers_are_declared(func: PrimFunc, places: list[Place]) -> None:
     for place in places:
         stmt = place.stmt
         used = [load.buffer for e in stmt_exprs(stmt) for load in loads(e)]
-        if isinstance(stmt, (Store, Prefetch)):
+        used += [buffer for buffer, _, _ in touched(stmt)]
+        if isinstance(stmt, Prefetch):
             used.append(stmt.buffer)
         for buffer in used:
             if known.get(buffer.name) is not buffer and not _allocated(buffer, place):
@@ -170,13 +184,13 @@ def intermediates_are_written_first(func: PrimFunc, places: list[Place]) -> None
     """In program order, and without regard to which elements are written."""
     written = set(func.params)
     for place in places:
-        for e in stmt_exprs(place.stmt):
-            for load in loads(e):
-                if load.buffer not in written:
-                    name = load.buffer.name
-                    raise VerifyError(f"{place.where} reads {name!r} before anything writes it")
-        if isinstance(place.stmt, Store):
-            written.add(place.stmt.buffer)
+        reads = [load.buffer for e in stmt_exprs(place.stmt) for load in loads(e)]
+        touches = touched(place.stmt)
+        for buffer in (*reads, *(b for b, _, is_write in touches if not is_write)):
+            if buffer not in written:
+                name = buffer.name
+                raise VerifyError(f"{place.where} reads {name!r} before anything writes it")
+        written.update(buffer for buffer, _, is_write in touches if is_write)
 
 
 def reductions_are_sound(func: PrimFunc, places: list[Place]) -> None:
@@ -204,6 +218,29 @@ def _require_fixed_place(block: Block, store: Store, reduced: set[Var]) -> None:
             )
 
 
+def externs_fit(func: PrimFunc, places: list[Place]) -> None:
+    """Calls of extern functions keep to their signatures, and hand over whole parts."""
+    for place in places:
+        stmt = place.stmt
+        if not isinstance(stmt, Extern):
+            continue
+        check_call(stmt, place.where)
+        block = place.block
+        if block is not None:
+            check_whole(stmt, place.where)
+        if place.in_init or (block is not None and block.is_reduction):
+            raise VerifyError(
+                f"{place.where} calls {stmt.name!r} in a reduction; an extern function writes "
+                "whole outputs"
+            )
+        for loop in place.above:
+            if isinstance(loop, For) and loop.kind in (ForKind.VECTORIZED, ForKind.THREAD):
+                raise VerifyError(
+                    f"{place.where} calls {stmt.name!r} inside the {loop.kind} loop "
+                    f"{loop.name!r}; an extern function runs as it is, on a thread of the CPU"
+                )
+
+
 RULES: list[Callable[[PrimFunc, list[Place]], None]] = [
     names_are_valid,
     names_are_unique,
@@ -211,6 +248,7 @@ RULES: list[Callable[[PrimFunc, list[Place]], None]] = [
     buffers_are_declared,
     lambda func, places: check_types(func),
     reductions_are_sound,
+    externs_fit,
     intermediates_are_written_first,
     lambda func, places: check_ranges(func),
 ]

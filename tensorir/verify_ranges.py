@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from tensorir import dtype as dt
-from tensorir.arith import Analyzer
+from tensorir.arith import Analyzer, holds_everywhere
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import (
@@ -23,8 +24,8 @@ from tensorir.expr import (
     int_value,
 )
 from tensorir.func import PrimFunc
-from tensorir.stmt import Alloc, Block, For, If, IterVar, Let, Seq, Stmt, Store
-from tensorir.visit import children, loads, substitute, variables
+from tensorir.stmt import Alloc, Block, Extern, For, If, IterVar, Let, Seq, Stmt, Store
+from tensorir.visit import children, loads, stmt_exprs, substitute, variables
 
 ZERO = const(0)
 ONE = const(1)
@@ -56,18 +57,19 @@ class _Scope:
         conds = (*self.conds, cond)
         return replace(self, analyzer=known, guarded=True, seen=set(), conds=conds)
 
-    def holds_in_loops(self, index: Expr, size: Expr) -> bool:
-        """Whether `index` stays within [0, size) for the values that the loops give the block.
+    def views(self, index: Expr) -> Iterator[tuple[Expr, Analyzer]]:
+        """`index` with what is known of the block's variables, then of the loops around.
 
         The predicate can exclude values that the extents of the block's variables allow.
         """
+        yield index, self.analyzer
         if self.loops is None or self.block is None or index.dtype != dt.INDEX:
-            return False
+            return
         bindings = {it.var: it.binding for it in self.block.iters}
         loops, value = self.loops, substitute(index, bindings)
         for cond in self.conds:
             loops = loops.assuming(substitute(cond, bindings))
-        return _inside(value, size, _bounds(value, loops), loops)
+        yield value, loops
 
     def own_limits(self, block: Block, analyzer: Analyzer) -> Analyzer:
         """With what the predicate says of loops that are variables of the block."""
@@ -83,14 +85,16 @@ class _Scope:
         return replace(self, analyzer=analyzer, seen=set())
 
     def inside(self, block: Block) -> _Scope:
-        """The scope of the body of `block`, which speaks of the variables of blocks only."""
+        """The scope of the body of `block`, which speaks of the variables of blocks only.
+
+        This one is around the block and knows its predicate.
+        """
         iters = (*self.iters, *block.iters)
         analyzer = _sizes(self.func)
         for it in iters:
             analyzer = _with_var(analyzer, it.var, it.extent)
         analyzer = self.own_limits(block, analyzer)
-        loops = self.analyzer.assuming(block.predicate)
-        return _Scope(analyzer, self.func, block, iters, loops=loops)
+        return _Scope(analyzer, self.func, block, iters, loops=self.analyzer)
 
 
 def _sizes(func: PrimFunc) -> Analyzer:
@@ -126,10 +130,8 @@ def _stmt(s: Stmt, scope: _Scope) -> None:
         _stmt(s.body, scope.knowing(_with_var(scope.analyzer, s.var, s.extent)))
     elif isinstance(s, Block):
         _block(s, scope)
-    elif isinstance(s, Store):
-        _access("writes", s.buffer, s.indices, scope)
-        for e in (*s.indices, s.value):
-            _expr(e, scope)
+    elif isinstance(s, (Store, Extern)):
+        _leaf(s, scope)
     elif isinstance(s, Let):
         _expr(s.value, scope)
         _stmt(s.body, scope.knowing(_with_let(scope.analyzer, s)))
@@ -142,6 +144,17 @@ def _stmt(s: Stmt, scope: _Scope) -> None:
         _stmt(s.body, scope)
 
 
+def _leaf(s: Store | Extern, scope: _Scope) -> None:
+    if isinstance(s, Store):
+        _access("writes", s.buffer, s.indices, scope)
+    else:
+        for part in s.parts:  # a part has all of the dimensions after the first `lead`
+            verb = "writes" if part in s.outputs else "reads"
+            _access(verb, part.buffer, part.indices[: part.lead], scope)
+    for e in stmt_exprs(s):
+        _expr(e, scope)
+
+
 def _block(s: Block, scope: _Scope) -> None:
     _expr(s.predicate, scope)
     if int_value(s.predicate) == 0:
@@ -149,15 +162,15 @@ def _block(s: Block, scope: _Scope) -> None:
     known = scope if isinstance(s.predicate, Const) else scope.assuming(s.predicate)
     for it in s.iters:
         _expr(it.binding, known)
-        bounds = _bounds(it.binding, known.analyzer)
-        if not _inside(it.binding, it.extent, bounds, known.analyzer):
-            name = it.var.name
+        view = it.binding, known.analyzer
+        if not _inside(it.extent, *view) and not _always_inside(it.extent, *view):
+            bounds, name = _bounds(*view), it.var.name
             raise VerifyError(
                 f"block {s.name!r} binds {name!r} to {it.binding!r}, which "
                 f"{_range_text(bounds, it.extent)}, but {name!r} runs over [0, {it.extent!r}); "
                 "a predicate on the block can exclude the rest"
             )
-    body = scope.inside(s)
+    body = known.inside(s)
     if s.init is not None:
         _stmt(s.init, body)
     _stmt(s.body, body)
@@ -188,8 +201,8 @@ def _access(verb: str, buffer: Buffer, indices: tuple[Expr, ...], scope: _Scope)
         if scope.block is None:
             wrong = _outside(size, bounds)
         else:
-            inside = _inside(index, size, bounds, scope.analyzer)
-            wrong = not inside and not scope.holds_in_loops(index, size)
+            checks = (_inside, _always_inside)
+            wrong = not any(check(size, *v) for check in checks for v in scope.views(index))
         if wrong:
             where = "the function" if scope.block is None else f"block {scope.block.name!r}"
             raise VerifyError(
@@ -209,8 +222,9 @@ def _bounds(index: Expr, analyzer: Analyzer) -> Bounds:
     return analyzer.bounds(index) if index.dtype == dt.INDEX else (None, None)
 
 
-def _inside(index: Expr, size: Expr, bounds: Bounds, analyzer: Analyzer) -> bool:
-    low, high = bounds
+def _inside(size: Expr, index: Expr, analyzer: Analyzer) -> bool:
+    """Whether `index` is proved to stay within [0, size)."""
+    low, high = _bounds(index, analyzer)
     extent = int_value(size)
     above = low is not None and low >= 0 or analyzer.prove(BinOp("<=", ZERO, index))
     if not above:
@@ -218,6 +232,13 @@ def _inside(index: Expr, size: Expr, bounds: Bounds, analyzer: Analyzer) -> bool
     if high is not None and extent is not None and high < extent:
         return True
     return analyzer.prove(BinOp("<", index, size))
+
+
+def _always_inside(size: Expr, index: Expr, analyzer: Analyzer) -> bool:
+    """The same by trying all values, which takes longer."""
+    if index.dtype != dt.INDEX:
+        return False
+    return holds_everywhere(analyzer, all_of(BinOp("<=", ZERO, index), BinOp("<", index, size)))
 
 
 def _outside(size: Expr, bounds: Bounds) -> bool:

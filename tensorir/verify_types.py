@@ -19,12 +19,13 @@ from tensorir.expr import (
     Not,
     Ramp,
     Select,
+    Shuffle,
     Var,
-    check_operands,
     int_value,
 )
 from tensorir.func import PrimFunc
 from tensorir.intrin import MATH
+from tensorir.operators import check_operator
 from tensorir.stmt import Block, For, ForKind, If, Let, Prefetch, Store
 from tensorir.visit import stmt_exprs, walk, walk_exprs
 
@@ -82,7 +83,7 @@ def _binary(e: BinOp) -> None:
         f"the operands of {e!r} have dtypes {e.a.dtype} and {e.b.dtype}; convert one",
     )
     try:
-        check_operands(e.op, e.a)
+        check_operator(e.op, e.a.dtype)
     except TensorIRError as error:
         raise VerifyError(f"{e!r}: {error}") from None
 
@@ -116,6 +117,13 @@ def _broadcast(e: Broadcast) -> None:
     _require(e.lanes > 1, f"{e!r} has {e.lanes} lanes; a vector has two or more")
 
 
+def _shuffle(e: Shuffle) -> None:
+    count = dt.lanes(e.a.dtype)
+    _require(e.a.dtype == e.b.dtype and count > 1, f"{e!r} needs two vectors of one type")
+    known = all(0 <= lane < 2 * count for lane in e.indices)
+    _require(known and len(e.indices) > 1, f"{e!r} takes lanes outside of 0 to {2 * count - 1}")
+
+
 _EXPRESSIONS: dict[type, Callable[[Any], None]] = {
     Const: lambda e: None,
     Var: lambda e: None,
@@ -129,6 +137,7 @@ _EXPRESSIONS: dict[type, Callable[[Any], None]] = {
     Call: _call,
     Ramp: _ramp,
     Broadcast: _broadcast,
+    Shuffle: _shuffle,
 }
 
 
@@ -158,8 +167,9 @@ def _for(s: For) -> None:
     )
 
 
-def _condition(owner: str, cond: Expr) -> None:
-    _require(cond.dtype == "bool", f"the condition of {owner} is {cond.dtype}, not bool: {cond!r}")
+def _condition(owner: str, cond: Expr, lanes: int = 1) -> None:
+    logical = cond.dtype == dt.with_lanes("bool", lanes)
+    _require(logical, f"the condition of {owner} is {cond.dtype}, not bool: {cond!r}")
 
 
 def _block(s: Block) -> None:
@@ -184,5 +194,5 @@ _STATEMENTS: dict[type, Callable[[Any], None]] = {
     Store: _store,
     Let: _let,
     Prefetch: lambda s: _access(s.buffer, s.indices, f"prefetch of {s.buffer.name!r}"),
-    If: lambda s: _condition("an if", s.cond),
+    If: lambda s: _condition("an if", s.cond, dt.lanes(s.cond.dtype)),
 }

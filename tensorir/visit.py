@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from operator import is_
 from typing import Any
 
 from tensorir.buffer import Buffer
@@ -18,30 +18,32 @@ from tensorir.expr import (
     Not,
     Ramp,
     Select,
+    Shuffle,
     Var,
     binary,
     cast,
+    combine,
     select,
 )
-from tensorir.stmt import Alloc, Block, For, If, IterVar, Let, Prefetch, Seq, Stmt, Store, replace
+from tensorir.stmt import (
+    Alloc,
+    Block,
+    Extern,
+    For,
+    If,
+    IterVar,
+    Let,
+    Part,
+    Prefetch,
+    Seq,
+    Stmt,
+    Store,
+    replace,
+)
 
 ExprFn = Callable[[Expr], Expr]
 
-_CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
-    Const: lambda e: (),
-    Var: lambda e: (),
-    BinOp: lambda e: (e.a, e.b),
-    Not: lambda e: (e.a,),
-    Cast: lambda e: (e.a,),
-    Select: lambda e: (e.cond, e.a, e.b),
-    Load: lambda e: e.indices,
-    Call: lambda e: e.args,
-    Ramp: lambda e: (e.base, e.stride),
-    Broadcast: lambda e: (e.a,),
-}
-
 _REBUILD: dict[type, Callable[[Any, tuple[Expr, ...]], Expr]] = {
-    BinOp: lambda e, c: binary(e.op, c[0], c[1]),
     Not: lambda e, c: negate(c[0]),
     Cast: lambda e, c: cast(e.dtype, c[0]),
     Select: lambda e, c: select(c[0], c[1], c[2]),
@@ -49,6 +51,7 @@ _REBUILD: dict[type, Callable[[Any, tuple[Expr, ...]], Expr]] = {
     Call: lambda e, c: Call(e.name, c, e.dtype),
     Ramp: lambda e, c: Ramp(c[0], c[1], e.lanes),
     Broadcast: lambda e, c: Broadcast(c[0], e.lanes),
+    Shuffle: lambda e, c: Shuffle(c[0], c[1], e.indices),
 }
 
 
@@ -63,14 +66,16 @@ def negate(a: Expr) -> Expr:
 
 def children(e: Expr) -> tuple[Expr, ...]:
     """The direct subexpressions."""
-    get = _CHILDREN.get(type(e))
-    if get is None:
-        return e.children()  # type: ignore[attr-defined,no-any-return]  # te.Reduce, te axes
-    return get(e)
+    return e.operands
 
 
 def rebuild(e: Expr, parts: tuple[Expr, ...]) -> Expr:
     """`e` with other subexpressions; folds integer constants on the way."""
+    if isinstance(e, BinOp):
+        a, b = parts
+        if a.dtype == b.dtype == e.a.dtype:  # then `e` shows that the operator is defined
+            return combine(e.op, a, b)
+        return binary(e.op, a, b)
     make = _REBUILD.get(type(e))
     return e.rebuild(parts) if make is None else make(e, parts)  # type: ignore[attr-defined]
 
@@ -82,7 +87,7 @@ def walk_exprs(e: Expr) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
-        for child in reversed(children(node)):
+        for child in reversed(node.operands):
             if child not in seen:
                 seen.add(child)
                 stack.append(child)
@@ -96,11 +101,28 @@ def transform(
     done = memo.get(e)
     if done is not None:
         return done
-    before = children(e)
+    before = e.operands
     after = tuple([transform(c, rule, memo) for c in before])
-    node = e if all(a is b for a, b in zip(before, after)) else rebuild(e, after)
+    node = e if all(map(is_, before, after)) else rebuild(e, after)
     changed = rule(node)
     result = node if changed is None else changed
+    memo[e] = result
+    return result
+
+
+def map_loads(e: Expr, rule: Callable[[Load], Expr | None], memo: dict[Expr, Expr]) -> Expr:
+    """`transform` for a rule that only loads are of interest to; goes where there are loads."""
+    if not e.has_loads:
+        return e
+    done = memo.get(e)
+    if done is not None:
+        return done
+    before = e.operands
+    after = tuple([map_loads(c, rule, memo) if c.has_loads else c for c in before])
+    result = e if all(map(is_, before, after)) else rebuild(e, after)
+    if isinstance(result, Load):
+        changed = rule(result)
+        result = result if changed is None else changed
     memo[e] = result
     return result
 
@@ -111,31 +133,45 @@ def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
 
 
 def _substitute(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Expr:
-    if isinstance(e, Const):
+    if isinstance(e, Var):
+        return values.get(e, e)
+    if e.variables.isdisjoint(values):
         return e
-    found = values.get(e) if isinstance(e, Var) else memo.get(e)
+    found = memo.get(e)
     if found is not None:
         return found
-    before = children(e)
+    before = e.operands
     after = tuple([_substitute(c, values, memo) for c in before])
-    result = e if all(a is b for a, b in zip(before, after)) else rebuild(e, after)
+    result = e if all(map(is_, before, after)) else rebuild(e, after)
     memo[e] = result
     return result
 
 
-@lru_cache(maxsize=1 << 14)
 def variables(e: Expr) -> frozenset[Var]:
-    """The variables that occur in `e`; remembered, since schedules ask again and again."""
-    return frozenset([node for node in walk_exprs(e) if isinstance(node, Var)])
+    """The variables that occur in `e`."""
+    return e.variables
 
 
 def loads(e: Expr) -> Iterator[Load]:
-    """The distinct loads in `e`."""
-    return (node for node in walk_exprs(e) if isinstance(node, Load))
+    """The distinct loads in `e`, in the order of `walk_exprs`."""
+    if not e.has_loads:
+        return
+    seen = {e}
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Load):
+            yield node
+        for child in reversed(node.operands):
+            if child.has_loads and child not in seen:
+                seen.add(child)
+                stack.append(child)
 
 
 def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
     """The direct substatements; of a block its init, if any, and its body."""
+    if isinstance(stmt, Store):
+        return ()
     if isinstance(stmt, (For, Let, Alloc)):
         return (stmt.body,)
     if isinstance(stmt, Seq):
@@ -153,7 +189,8 @@ def walk(stmt: Stmt) -> Iterator[Stmt]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(child_stmts(node)))
+        if not isinstance(node, Store):
+            stack.extend(reversed(child_stmts(node)))
 
 
 def stmt_exprs(stmt: Stmt) -> tuple[Expr, ...]:
@@ -174,6 +211,8 @@ def stmt_exprs(stmt: Stmt) -> tuple[Expr, ...]:
         return (stmt.value,)
     if isinstance(stmt, Prefetch):
         return stmt.indices
+    if isinstance(stmt, Extern):
+        return tuple([e for part in stmt.parts for e in (*part.indices, *part.shape)])
     return ()
 
 
@@ -184,12 +223,14 @@ def blocks(stmt: Stmt) -> Iterator[Block]:
 
 def map_children(stmt: Stmt, fn: Callable[[Stmt], Stmt]) -> Stmt:
     """`stmt` with `fn` applied to its direct substatements; the same object if none changed."""
+    if isinstance(stmt, Store):
+        return stmt
     if isinstance(stmt, (For, Let, Alloc)):
         body = fn(stmt.body)
         return stmt if body is stmt.body else replace(stmt, body=body)
     if isinstance(stmt, Seq):
         stmts = tuple([fn(s) for s in stmt.stmts])
-        return stmt if all(a is b for a, b in zip(stmts, stmt.stmts)) else Seq(stmts)
+        return stmt if all(map(is_, stmts, stmt.stmts)) else Seq(stmts)
     if isinstance(stmt, Block):
         init = None if stmt.init is None else fn(stmt.init)
         body = fn(stmt.body)
@@ -212,7 +253,7 @@ def map_own_exprs(stmt: Stmt, fn: ExprFn) -> Stmt:
     """`stmt` with `fn` applied to the expressions that stand directly in it."""
     if isinstance(stmt, Store):
         indices, value = tuple([fn(i) for i in stmt.indices]), fn(stmt.value)
-        same = value is stmt.value and all(a is b for a, b in zip(indices, stmt.indices))
+        same = value is stmt.value and all(map(is_, indices, stmt.indices))
         return stmt if same else Store(stmt.buffer, indices, value)
     if isinstance(stmt, For):
         extent = fn(stmt.extent)
@@ -225,14 +266,30 @@ def map_own_exprs(stmt: Stmt, fn: ExprFn) -> Stmt:
         return stmt if value is stmt.value else replace(stmt, value=value)
     if isinstance(stmt, Prefetch):
         indices = tuple([fn(i) for i in stmt.indices])
-        same = all(a is b for a, b in zip(indices, stmt.indices))
+        same = all(map(is_, indices, stmt.indices))
         return stmt if same else Prefetch(stmt.buffer, indices)
+    if isinstance(stmt, Extern):
+        return map_parts(stmt, lambda part: _map_part(part, fn))
     if isinstance(stmt, Block):
         iters = tuple([map_iter(it, fn) for it in stmt.iters])
         predicate = fn(stmt.predicate)
-        same = predicate is stmt.predicate and all(a is b for a, b in zip(iters, stmt.iters))
+        same = predicate is stmt.predicate and all(map(is_, iters, stmt.iters))
         return stmt if same else replace(stmt, iters=iters, predicate=predicate)
     return stmt
+
+
+def map_parts(stmt: Extern, fn: Callable[[Part], Part]) -> Extern:
+    """`stmt` with `fn` applied to its parts; the same object if none changed."""
+    outputs, inputs = tuple(map(fn, stmt.outputs)), tuple(map(fn, stmt.inputs))
+    same = all(a is b for a, b in zip((*inputs, *outputs), stmt.parts))
+    return stmt if same else Extern(stmt.name, outputs, inputs)
+
+
+def _map_part(part: Part, fn: ExprFn) -> Part:
+    indices, shape = tuple(map(fn, part.indices)), tuple(map(fn, part.shape))
+    before = (*part.indices, *part.shape)
+    same = all(a is b for a, b in zip((*indices, *shape), before))
+    return part if same else Part(part.buffer, indices, shape)
 
 
 def map_iter(it: IterVar, fn: ExprFn) -> IterVar:
@@ -251,12 +308,18 @@ def substitute_stmt(stmt: Stmt, values: Mapping[Var, Expr]) -> Stmt:
 
 
 def replace_buffers(stmt: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
-    """`stmt` with loads, stores and allocations moved to other buffers of the same rank."""
+    """`stmt` with loads, stores, parts and allocations moved to other buffers of the same rank."""
 
-    def swap(e: Expr) -> Expr | None:
-        if isinstance(e, Load) and e.buffer in buffers:
-            return Load(buffers[e.buffer], e.indices)
-        return None
+    def swap(e: Load) -> Expr | None:
+        return Load(buffers[e.buffer], e.indices) if e.buffer in buffers else None
+
+    def move(part: Part) -> Part:
+        new = buffers.get(part.buffer)
+        if new is None:
+            return part
+        old = part.buffer.shape[part.lead :]
+        whole = all(a is b for a, b in zip(part.shape, old))
+        return Part(new, part.indices, new.shape[part.lead :] if whole else part.shape)
 
     memo: dict[Expr, Expr] = {}
 
@@ -264,6 +327,6 @@ def replace_buffers(stmt: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
         node = map_children(node, stores)
         if isinstance(node, (Store, Alloc, Prefetch)) and node.buffer in buffers:
             return replace(node, buffer=buffers[node.buffer])
-        return node
+        return map_parts(node, move) if isinstance(node, Extern) else node
 
-    return map_exprs(stores(stmt), lambda e: transform(e, swap, memo))
+    return map_exprs(stores(stmt), lambda e: map_loads(e, swap, memo))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tensorir import EXTERNS, ExternFunc, add_extern
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -32,3 +34,17 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture
+def extern_cleanup() -> Iterator[Callable[..., None]]:
+    """extern_cleanup(func) makes `func` known, unchecked; what is new goes after the test."""
+    before = dict(EXTERNS)
+
+    def make_known(func: ExternFunc | None = None) -> None:
+        if func is not None:
+            add_extern(func)
+
+    yield make_known
+    EXTERNS.clear()
+    EXTERNS.update(before)

@@ -61,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
     if args.show:
         print(SHOWN[args.show](schedule, program))
     if args.export:
-        files = build(schedule, program.target).export(args.export)
+        kernel = build(schedule, program.target, constants=program.constants)
+        files = kernel.export(args.export)
         print("\n".join(f"wrote {file}" for file in files), file=sys.stderr)
     if not args.show and not args.export:
         show_record(program, record, trials)
@@ -77,7 +78,7 @@ def _trace(schedule: Schedule, program: Program) -> str:
 
 
 def _source(schedule: Schedule, program: Program) -> str:
-    return build(schedule, program.target).source
+    return build(schedule, program.target, constants=program.constants).source
 
 
 def _schedule(schedule: Schedule, program: Program) -> str:

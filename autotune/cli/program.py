@@ -21,7 +21,7 @@ from autotune.machine import this_machine
 from autotune.records import Record, Workload
 from autotune.tuner import DEFAULT_DATABASE
 from backends import resolve
-from tensorir import PrimFunc, Target, TensorIRError, te
+from tensorir import PrimFunc, Target, TensorIRError, check_constants, te
 
 PROGRAM_HELP = (
     f"an example ({', '.join(EXAMPLES)}), or FILE.py or FILE.py:FUNCTION, a Python function that"
@@ -33,18 +33,20 @@ PROGRAM_HELP = (
 class Program:
     """A program with what it is compiled for.
 
-    func    the unscheduled program; `sizes` the values of its symbolic sizes
-    words   the part of a command line that chooses it again
+    func       the unscheduled program; `sizes` the values of its symbolic sizes
+    words      the part of a command line that chooses it again
+    constants  the parameters that are known when a kernel is built
     """
 
     func: PrimFunc
     sizes: Mapping[str, int]
     target: Target
     words: tuple[str, ...]
+    constants: tuple[str, ...] = ()
 
     @property
     def workload(self) -> Workload:
-        return Workload.of(self.func)
+        return Workload.of(self.func, self.constants)
 
     def best(self, db: Database, numerics: str) -> Record | None:
         """The best stored record on this machine."""
@@ -71,6 +73,11 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", default="c", help="what to compile for, such as 'c -threads=1' (default c)"
     )
+    parser.add_argument(
+        "--constants", nargs="+", action="extend", default=[], metavar="NAME",
+        help="parameters that are known ahead, such as weights: what is made of them alone, such as"
+        " a packed copy, is made when the kernel is built",
+    )  # fmt: skip
 
 
 def add_database(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +117,8 @@ def chosen(args: argparse.Namespace) -> Program:
         target = Target.parse(args.target)
     except TensorIRError as error:
         raise WrongUse(str(error)) from error
-    return Program(func, rest, resolve(target), _words(args))
+    _checked(lambda: check_constants(func, args.constants))
+    return Program(func, rest, resolve(target), _words(args), tuple(args.constants))
 
 
 def _words(args: argparse.Namespace) -> tuple[str, ...]:
@@ -119,6 +127,8 @@ def _words(args: argparse.Namespace) -> tuple[str, ...]:
         words += ["--function", args.function]
     if args.shape:
         words += ["--shape", *(f"{key}={value}" for key, value in args.shape)]
+    if args.constants:
+        words += ["--constants", *args.constants]
     if args.target != "c":
         words += [f"--target={args.target}"]
     if args.database != DEFAULT_DATABASE:

@@ -100,7 +100,12 @@ def best_time(report: Report) -> float | None:
 
 
 def shapes(workload: Workload) -> str:
-    return " ".join("x".join(map(str, shape)) or "()" for _, shape, _ in workload.shapes)
+    """The shapes of the parameters; those of constants are in brackets."""
+    words = []
+    for name, shape, _ in workload.shapes:
+        word = "x".join(map(str, shape)) or "()"
+        words.append(f"[{word}]" if name in workload.constants else word)
+    return " ".join(words)
 
 
 def show_report(args: argparse.Namespace, records: list[Record], suffix: str) -> None:

@@ -25,6 +25,7 @@ examples:
   tensorir tune kernels.py:attention --shape heads=8 --trials 128
   tensorir tune softmax --target 'c -threads=1' --time-limit 60
   tensorir tune matmul --more 64          continue with 64 further trials
+  tensorir tune matmul --constants B      B is known ahead: packing it is not timed
 
 A second run with the same program takes its result from the database and measures nothing.
 Stop it at any time: all finished trials are stored, and the same command continues.
@@ -86,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
                 strategy=args.strategy,
                 cost_model=args.cost_model,
                 sizes=program.sizes or None,
+                constants=program.constants,
                 progress=False if args.quiet else None,
                 time_limit=args.time_limit,
             )
@@ -128,7 +130,8 @@ def show_result(
 
 def signature(program: Program) -> str:
     params = ", ".join(
-        f"{name}: {dtype}[{', '.join(map(str, shape))}]"
+        f"{name}: {'const ' if name in program.constants else ''}"
+        f"{dtype}[{', '.join(map(str, shape))}]"
         for name, shape, dtype in program.workload.shapes
     )
     return f"{program.func.name}({params})"
@@ -143,7 +146,7 @@ def best_text(record: Record, share: Share | None, gflops: float | None) -> str:
 
 def default_text(program: Program, best: Record, records: Sequence[Record]) -> str:
     """The time of the schedule that needs no tuning, beside the best one."""
-    default = default_time(program.func, program.target, records)
+    default = default_time(program.func, program.target, records, program.constants)
     if default is None or default.median is None or best.median is None:
         return ""
     text = f"{milliseconds(default.median)}  {default.median / best.median:.2f} x the best time"

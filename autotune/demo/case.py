@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autotune.default import default_schedule
 from autotune.demo.busy import Neighbours
 from autotune.demo.timing import side_by_side
 from autotune.measure import machine_lock
 from autotune.roofline import Share, share_of_peak
-from autotune.rules import default_candidate, machine_of, make_space
 from backends import Comparison, CompiledKernel, Timing, build, compare
-from schedule import Schedule
-from tensorir import PrimFunc, Target, TensorIRError
+from tensorir import PrimFunc, TensorIRError
 
 UNSCHEDULED, DEFAULT, TUNED = "unscheduled", "default", "tuned"
 NUMPY, SCIPY = "NumPy", "SciPy"
@@ -68,12 +67,6 @@ class Figures:
     def gain(self) -> Comparison:
         """The library's time over the tuned kernel's: above 1 the kernel is faster."""
         return compare(self.times[self.library], self.times[TUNED])
-
-
-def default_schedule(func: PrimFunc, target: Target) -> Schedule:
-    """The schedule that needs no tuning."""
-    space = make_space(func, machine_of(target))
-    return space.build(default_candidate(space))
 
 
 def kernels_of(func: PrimFunc, tuned: CompiledKernel) -> dict[str, CompiledKernel]:

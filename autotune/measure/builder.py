@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import backends
-from tensorir import PrimFunc, parse
+from tensorir import PrimFunc, Var, parse, specialize
 
 
-def build(text: str, target: str) -> Any:
-    """Parse the program, lower and compile it, or load it from the cache of the backend."""
-    return backends.build(parse(text), target=target)
+def build(text: str, target: str, constants: Mapping[str, Any] | None = None) -> Any:
+    """Parse the program, lower and compile it, or load it from the cache of the backend.
+
+    `constants` maps names to arrays; to shapes where the kernel is only to be compiled, with the
+    same source text as for arrays of these shapes.
+    """
+    func = parse(text)
+    given = dict(constants or {})
+    if any(isinstance(value, tuple) for value in given.values()):
+        func = specialize(func, _sizes(func, given))
+        return backends.build(func, target=target, constants=tuple(given))
+    return backends.build(func, target=target, constants=given)
 
 
-def build_source(source: str, definition: str, target: str) -> Any:
+def build_source(
+    source: str, definition: str, target: str, constants: Mapping[str, Any] | None = None
+) -> Any:
     """The kernel of a source text that `build` made, in another process, from a schedule of the
-    program `definition`. Nothing is lowered again, and the compiled object is in the cache."""
+    program `definition`. Nothing is lowered again, and the compiled object is in the cache.
+
+    With `constants`, `definition` is the scheduled program: it tells which part runs ahead.
+    """
+    if constants:
+        return backends.build_source(parse(definition), source, target, constants=constants)
     return backends.build_source(_parse_once(definition), source, target=target)
+
+
+def _sizes(func: PrimFunc, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The symbolic sizes that the shapes of constants tell."""
+    pairs = [
+        (dim, extent) for p in func.params for dim, extent in zip(p.shape, shapes.get(p.name, ()))
+    ]
+    return {dim.name: extent for dim, extent in pairs if isinstance(dim, Var)}
 
 
 @lru_cache(maxsize=4)

@@ -3,7 +3,9 @@
 A builder is a function `(text, target) -> kernel`. The text is a printed program; the kernel is
 called with all arrays in call order, and `kernel.timer(*arrays)` gives a function from a number of
 calls to the seconds they take. Beside a builder `f` there may be a function `f_source`, see
-`builder.build_source`, for kernels whose source text another process has made.
+`builder.build_source`, for kernels whose source text another process has made. Where some
+parameters are constants, both also take `constants`: their arrays by name, or their shapes where
+the kernel is not run; the kernel takes the other arrays.
 """
 
 from __future__ import annotations
@@ -44,11 +46,17 @@ class Job:
     """The kernels and arrays of one worker."""
 
     def __init__(
-        self, builder: str, target: str, definition: str, reference: Reference | None
+        self,
+        builder: str,
+        target: str,
+        definition: str,
+        reference: Reference | None,
+        constants: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         self.target = target
         self.definition = definition
         self.reference = reference
+        self._constants = self._known(constants or {})
         self._build_text, self._build_source = load_builder(builder)
         self._kernels: OrderedDict[str, tuple[Any, float]] = OrderedDict()
         self._arrays: list[GuardedArray] | None = None
@@ -102,16 +110,28 @@ class Job:
         announce("build")
         start = time.perf_counter()
         try:
-            if source is None or self._build_source is None:
-                kernel = self._build_text(text, self.target)
-            else:
-                kernel = self._build_source(source, self.definition, self.target)
+            kernel = self._make(text, source)
         except TensorIRError as error:
             raise Failure("build_error", str(error)) from error
         self._kernels[text] = kernel, time.perf_counter() - start
         while len(self._kernels) > KEPT_KERNELS:
             self._kernels.popitem(last=False)
         return self._kernels[text]
+
+    def _make(self, text: str, source: str | None) -> Any:
+        if self._constants:  # the scheduled program tells what is prepared
+            if source is None or self._build_source is None:
+                return self._build_text(text, self.target, constants=self._constants)
+            return self._build_source(source, text, self.target, constants=self._constants)
+        if source is None or self._build_source is None:
+            return self._build_text(text, self.target)
+        return self._build_source(source, self.definition, self.target)
+
+    def _known(self, constants: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+        """The arrays of the constants; their shapes in a worker that only builds."""
+        if self.reference is None:
+            return {name: tuple(shape) for name, shape in constants.items()}
+        return {name: self.reference.inputs[name] for name in constants}
 
     @contextmanager
     def _running(self, answer: Mapping[str, Any]) -> Iterator[None]:
@@ -185,16 +205,20 @@ class Job:
             self._arrays = [
                 GuardedArray.copy_of(data.inputs[name])
                 if name in data.inputs
-                else GuardedArray(data.expected[name].shape, dtype.numpy_dtype(data.dtypes[name]))
+                else GuardedArray(
+                    data.expected[name].shape, dtype.numpy_dtype(data.dtypes[name]), 0
+                )
                 for name in data.names
             ]
         return self._arrays
 
     def _values(self) -> Sequence[np.ndarray]:
-        return [guarded.array for guarded in self._guarded()]
+        """The arrays of a call."""
+        pairs = zip(self._data().names, self._guarded(), strict=True)
+        return [guarded.array for name, guarded in pairs if name not in self._constants]
 
 
-def load_builder(path: str) -> tuple[Callable[[str, str], Any], Callable[..., Any] | None]:
+def load_builder(path: str) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
     """The function that `module:function` names, and the one for sources if there is one."""
     module, _, name = path.partition(":")
     found = importlib.import_module(module)

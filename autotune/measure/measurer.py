@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from autotune.errors import MeasureError
 from autotune.measure.builders import BuilderPool
+from autotune.measure.externs import declarations
 from autotune.measure.lock import Report, machine_lock
 from autotune.measure.oracle import make_oracle
 from autotune.measure.process import Reply, WorkerProcess
@@ -49,6 +50,7 @@ class Measurer:
     target     text of the target, handed to the builder
     reference  inputs and expected results; None: made by `make_oracle` at the first use
     sizes      values of symbolic sizes, used when the reference is made here
+    constants  parameters that kernels are built with; their preparation is checked, not timed
     builder    "module:function" that turns (text, target) into a kernel, see `measure.job`
     report     told about waits
 
@@ -63,6 +65,7 @@ class Measurer:
         *,
         reference: Reference | None = None,
         sizes: Mapping[str, int] | None = None,
+        constants: Collection[str] = (),
         builder: str = DEFAULT_BUILDER,
         report: Report | None = None,
         lock: Path | None = None,
@@ -71,6 +74,7 @@ class Measurer:
         self.target = str(target)
         self.settings = settings or MeasureSettings()
         self._sizes = sizes
+        self._constants = tuple(constants)
         self._builder = builder
         self._report = report
         self._lock = lock
@@ -231,6 +235,8 @@ class Measurer:
             "builder": self._builder,
             "target": self.target,
             "definition": str(self.func),
+            "externs": declarations(self.func),
+            "constants": {name: self.reference.inputs[name].shape for name in self._constants},
             "reference": None if reference is None else str(reference),
         }
 

@@ -13,6 +13,7 @@ import threading
 import traceback
 from typing import Any
 
+from autotune.measure.externs import declare
 from autotune.measure.job import ERROR_CHARS, Failure, Job
 from autotune.measure.reference import Reference
 
@@ -29,8 +30,11 @@ def main(lifeline: int) -> None:
         answers.flush()
 
     start = json.loads(sys.stdin.readline())
+    declare(start.get("externs", ()))
     reference = Reference.load(start["reference"]) if start["reference"] else None
-    job = Job(start["builder"], start["target"], start["definition"], reference)
+    job = Job(
+        start["builder"], start["target"], start["definition"], reference, start.get("constants")
+    )
     for line in sys.stdin:
         send(_answer(job, json.loads(line), lambda phase: send({"phase": phase})))
 

@@ -19,7 +19,7 @@ from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
 from autotune.rules.lanes import into_lanes, lanes_inside, reduces_by_one
 from autotune.rules.nest import finish_nest
-from autotune.rules.packing import columns_index, pack_in_panels
+from autotune.rules.packing import pack_in_panels, panel_index
 from autotune.rules.plan import Machine, Values, at_most
 from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import Block, IterKind, dtype, variables
@@ -285,7 +285,7 @@ def _gathered(block: Block, depth: int, machine: Machine) -> list[str] | None:
             return None
         step = stride_in(load, spatial[-1], block)
         if step not in (0, 1):
-            if columns_index(load, spatial[-1]) is None:
+            if panel_index(block, load.buffer.name) is None:
                 return None
             found.append(load.buffer.name)
     return found

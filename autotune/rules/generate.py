@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 
 from autotune.choices import Choice
 from autotune.rules.chain import ChainPlan, chain_plans
-from autotune.rules.group import Group, find_groups, in_scan, inline_stages
+from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.tiled import tiled_plans
+from autotune.rules.transposed import transposed_plans
 from autotune.space import Candidate, Sketch, Space
 from schedule import Schedule
 from tensorir import PrimFunc, Target
 
 Rule = Callable[[Schedule, Group, Machine], Sequence[Plan]]
 
-RULES: tuple[Rule, ...] = (tiled_plans, rows_plans)
-"""Rules for reductions, preferred first; blocks that none of them takes get spatial_plans."""
+RULES: tuple[Rule, ...] = (tiled_plans, rows_plans, transposed_plans)
+"""Rules for kinds of blocks, preferred first; blocks that none of them takes get spatial_plans."""
 
 REASSOCIATING: tuple[Rule, ...] = (rows_plans,)
 """Those that change the order of a sum whatever their choices."""
@@ -50,6 +51,8 @@ def make_space(func: PrimFunc, machine: Machine, bitwise: bool = False) -> Space
     rules = [rule for rule in RULES if not (bitwise and rule in REASSOCIATING)]
     base = Schedule(func)
     inline_stages(base)
+    if not all(instances(base.state.block(name)) for name in base.get_blocks()):
+        return Space([_sketch(base, ())])  # a stage has no elements: nothing to gain
     groups = find_groups(base)
     chains = [] if bitwise else chain_plans(base, groups, machine)
     sketches = [_sketch(base, plans) for plans in _combined(base, groups, chains, rules, machine)]
@@ -96,7 +99,7 @@ def _sketch(base: Schedule, plans: Sequence[Plan]) -> Sketch:
     def feasible(values: Values) -> bool:
         return all(plan.feasible(values) for plan in plans)
 
-    name = "+".join(f"{plan.group.block}:{plan.name}" for plan in plans)
+    name = "+".join(f"{plan.group.block}:{plan.name}" for plan in plans) or "unscheduled"
     return PlannedSketch(name, tuple(choices), build, feasible, tuple(plans))
 
 
@@ -106,14 +109,24 @@ class PlannedSketch(Sketch):
 
     plans: tuple[Plan, ...] = ()
 
-    def default(self) -> tuple[object, ...]:
-        """A value for each choice that needs no tuning."""
+    def default(self, constants: Collection[str] = ()) -> tuple[object, ...]:
+        """A value for each choice that needs no tuning.
+
+        Packing one of `constants` costs nothing in a call where it is done at the root.
+        """
         values = {name: value for plan in self.plans for name, value in plan.default().items()}
+        for choice in self.choices:
+            operand = choice.name.partition(".pack_")[2]
+            if operand in constants and "root" in getattr(choice, "options", ()):
+                values[choice.name] = "root"
         return tuple(values[choice.name] for choice in self.choices)
 
 
-def default_candidate(space: Space) -> Candidate:
-    """The candidate that needs no tuning: the first sketch with its default values."""
+def default_candidate(space: Space, constants: Collection[str] = ()) -> Candidate:
+    """The candidate that needs no tuning: the first sketch with its default values.
+
+    `constants` are the parameters that are known when a kernel is built.
+    """
     sketch = next(iter(space.sketches.values()))
     assert isinstance(sketch, PlannedSketch)
-    return Candidate(sketch.name, sketch.default())
+    return Candidate(sketch.name, sketch.default(constants))

@@ -12,6 +12,7 @@ from tensorir import (
     Buffer,
     Call,
     Expr,
+    Extern,
     IterKind,
     Load,
     Select,
@@ -65,6 +66,19 @@ def output_store(block: Block) -> Store | None:
     return block.body if isinstance(block.body, Store) else None
 
 
+def calls_extern(block: Block) -> bool:
+    """Whether a block calls an extern function, of which only the loops can be scheduled."""
+    return any(isinstance(stmt, Extern) for stmt in walk(block.body))
+
+
+def elements(block: Block) -> int:
+    """How many elements a block makes or reads, about: its instances, of an extern function times
+    the size of its largest part."""
+    calls = [stmt for stmt in walk(block.body) if isinstance(stmt, Extern)]
+    parts = [prod(map(size, part.shape)) for call in calls for part in call.parts]
+    return instances(block) * max([*parts, 1])
+
+
 def is_padding(block: Block) -> bool:
     """Whether a block copies one buffer with a fill value around it."""
     store = output_store(block)
@@ -99,6 +113,8 @@ def inline_stages(sch: Schedule) -> None:
         users = [sch.state.block(user) for user in sch.get_consumers(name)]
         if not users or any(b in sch.func.params for b in _stored(block)):
             continue
+        if any(calls_extern(user) for user in users):
+            continue  # it reads whole rows in memory
         single = len(users) == 1 or is_cheap(block)
         if single and all(instances(u) <= 2 * instances(block) for u in users):
             if not (any(u.is_reduction for u in users) and _reads_reduction(sch, name)):

@@ -10,16 +10,23 @@ from __future__ import annotations
 
 from autotune.rules.group import body_loads, output_store, size
 from schedule import Schedule
-from tensorir import IterKind, Load, Var
+from tensorir import Block, IterKind, variables
 
 BLOCK = 16
 """Rows and columns that are transposed together: each cache line is used up while it is there."""
 
 
-def columns_index(load: Load, column: Var) -> int | None:
-    """The dimension of a load that the column variable alone indexes."""
-    places = [n for n, index in enumerate(load.indices) if index is column]
-    return places[0] if len(places) == 1 else None
+def panel_index(block: Block, operand: str) -> int | None:
+    """The dimension of an operand that the columns of a block, its last spatial axis, index alone.
+
+    None where there is no such dimension, or not the same for all loads of the operand.
+    """
+    column = [it.var for it in block.iters if it.kind is IterKind.SPATIAL][-1]
+    places: set[int | None] = set()
+    for load in (n for n in body_loads(block) if n.buffer.name == operand):
+        own = [n for n, index in enumerate(load.indices) if column in variables(index)]
+        places.add(own[0] if len(own) == 1 and load.indices[own[0]] is column else None)
+    return places.pop() if len(places) == 1 else None
 
 
 def pack_in_panels(sch: Schedule, block: str, operand: str, width: int, parallel: bool) -> None:
@@ -29,15 +36,14 @@ def pack_in_panels(sch: Schedule, block: str, operand: str, width: int, parallel
     `block`, by all threads if `parallel`.
     """
     node = sch.state.block(block)
-    column = [it.var for it in node.iters if it.kind is IterKind.SPATIAL][-1]
-    load = next(n for n in body_loads(node) if n.buffer.name == operand)
-    place = columns_index(load, column)
+    place = panel_index(node, operand)
+    shape = next(n.buffer.shape for n in body_loads(node) if n.buffer.name == operand)
     assert place is not None
-    columns = size(load.buffer.shape[place])
+    columns = size(shape[place])
     copier = str(sch.cache_read(block, operand, "global"))
     store = output_store(sch.state.block(copier))
     assert store is not None
-    names = [f"i{n}" for n in range(len(load.indices))]
+    names = [f"i{n}" for n in range(len(shape))]
     others = [name for name in names if name != names[place]]
     panel, lane = f"{names[place]} // {width}", f"{names[place]} % {width}"
     index_map = f"{', '.join(names)}: {', '.join([panel, *others, lane])}"
@@ -53,6 +59,7 @@ def _finish(sch: Schedule, copier: str, contiguous: bool, parallel: bool) -> Non
         block, inner_row = sch.split(row, [None, BLOCK])
         lanes, inner = sch.split(lane, [None, BLOCK])
         sch.reorder(lanes, block, inner_row, inner)
+        sch.unroll(inner_row)
         row, lane = block, inner
     sch.vectorize(lane)
     if parallel and outer:

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group, instances, output_store
+from autotune.rules.group import Group, elements, output_store
 from autotune.rules.nest import loops_by_variable
 from autotune.rules.plan import Machine, Values
+from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import Block, IterKind, Var
 
 SMALL_STAGE = 32_768
-"""Instances below which a stage stays on one thread by default."""
+"""Elements below which a stage stays on one thread by default."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class SpatialPlan:
     machine: Machine
     choices: tuple[Choice, ...]
     large: bool
+    streamed: bool
     name: str = "spatial"
 
     def key(self, what: str) -> str:
@@ -33,6 +35,7 @@ class SpatialPlan:
         values = {
             self.key("vector"): 4 * self.machine.lanes,
             self.key("threads"): "parallel" if self.large else "serial",
+            self.key("stores"): "stream" if self.streamed else "plain",
         }
         return {choice.name: values[choice.name] for choice in self.choices}
 
@@ -51,6 +54,8 @@ class SpatialPlan:
             outer, vector = [*outer, pieces[0]], pieces[1]
             try:
                 sch.vectorize(vector)
+                if values.get(self.key("stores")) == "stream":
+                    sch.stream(self.group.block)
             except ScheduleError:
                 pass  # a dependence that the definition itself has; the loop stays as it is
         else:
@@ -76,5 +81,7 @@ def spatial_plans(sch: Schedule, group: Group, machine: Machine) -> list[Spatial
         Categorical(f"{group.block}.vector", (lanes, 2 * lanes, 4 * lanes, 8 * lanes)),
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
     ]
-    large = instances(block) >= SMALL_STAGE
-    return [SpatialPlan(group, machine, tuple(choices), large)]
+    if _vectorizable(block):
+        choices.extend(stores_choice(sch, group.block))
+    large = elements(block) >= SMALL_STAGE
+    return [SpatialPlan(group, machine, tuple(choices), large, stream_by_default(sch, group.block))]

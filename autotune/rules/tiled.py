@@ -24,7 +24,7 @@ from autotune.rules.group import (
     stride_in,
 )
 from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names
-from autotune.rules.packing import columns_index, pack_in_panels
+from autotune.rules.packing import pack_in_panels, panel_index
 from autotune.rules.plan import Machine, Values
 from schedule import LoopRef, Schedule
 from tensorir import Block, IterKind, Load, Var, dtype
@@ -37,7 +37,7 @@ PAGE_BYTES = 4096
 MANY_STEPS = 8
 """Register tiles that use a packed operand, from which on packing it pays."""
 
-TRANSPOSED_USES = 64
+TRANSPOSED_USES = 8
 """Uses of each element of an operand from which on a transposed copy of it pays."""
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
@@ -249,7 +249,7 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
         strided = stride_in(load, vector, block)
         uses = instances(block) / prod(size(s) for s in load.buffer.shape)
         if strided is None or strided not in (0, 1):
-            if uses < TRANSPOSED_USES or columns_index(load, vector) is None:
+            if uses < TRANSPOSED_USES or panel_index(block, load.buffer.name) is None:
                 return []  # neighbouring outputs would gather: the row plan is for those
             gathered.append(load.buffer.name)
             continue
@@ -259,7 +259,8 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
             if _page_steps(load, block):
                 far.add(load.buffer.name)
     packable = tuple(o for o in operands if o not in _padded(sch, group))
-    choices = _choices(group, machine, spatial, reduce, packable, store.buffer.dtype)
+    panels = {o for o in packable if panel_index(block, o) is not None}
+    choices = _choices(group, machine, spatial, reduce, packable, panels, store.buffer.dtype)
     transposed = tuple(dict.fromkeys(gathered))
     if set(transposed) & {*packable, *_padded(sch, group)}:
         return []  # read in two ways, or made by a stage of the group
@@ -287,6 +288,7 @@ def _choices(
     spatial: tuple[Axis, ...],
     reduce: tuple[Axis, ...],
     operands: tuple[str, ...],
+    panels: set[str],
     kind: str,
 ) -> tuple[Choice, ...]:
     lanes = machine.lanes * 32 // max(32, dtype.bits(kind))
@@ -308,7 +310,7 @@ def _choices(
     if len(spatial) > 1:
         found.append(Categorical(f"{group.block}.order", ("vector_outer", "vector_inner")))
     for operand in operands:
-        spots = ("none", "task", "row", "reduce", "root")
+        spots = ("none", "task", "row", "reduce", *(("root",) if operand in panels else ()))
         found.append(Categorical(f"{group.block}.pack_{operand}", spots))
     for pad in group.padding:
         found.append(Categorical(f"{group.block}.pad_{pad}", ("root", "task", "inline")))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from backends.base import Executable
 from backends.c import compiler as cc
-from backends.c.binding import RUNTIME_SOURCE, CExecutable, ForeignExecutable, Runtime
+from backends.c.binding import RUNTIME_SOURCE, CExecutable, Runtime
 from backends.c.codegen import c_name, emit
+from backends.c.constants import bound_executable
+from backends.c.cross import compiler_for
 from backends.c.export import packed_entry, write_header
-from backends.cache import ObjectCache, default_cache, object_key
+from backends.c.foreign import foreign_executable, why_not_here
+from backends.c.objects import ObjectMaker, in_background
+from backends.cache import ObjectCache, default_cache
+from backends.constants import Binding
 from backends.errors import BuildError
 from backends.signature import Signature
 from tensorir import PrimFunc, Target
@@ -31,17 +36,21 @@ class CBackend:
 
     def __init__(self) -> None:
         self._runtimes: dict[cc.Compiler, Runtime] = {}
+        self._objects = ObjectMaker()
 
     def resolve(self, target: Target) -> Target:
         """`target` with vector_bits and features as the compiler reports them for its march."""
-        features = target.features or _features(target.march)
+        features = target.features or _features(target)
         bits = 512 if "avx512f" in features else 256 if "avx" in features else 128
         return dataclasses.replace(
             target, vector_bits=target.vector_bits or bits, features=features
         )
 
-    def emit(self, ir: PrimFunc, target: Target) -> str:
-        return emit(ir, target)
+    def why_not_here(self, target: Target) -> str | None:
+        return why_not_here(target, _features)
+
+    def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
+        return emit(ir, target, prepare)
 
     def load(
         self,
@@ -51,18 +60,26 @@ class CBackend:
         signature: Signature,
         cache: ObjectCache | None,
         timeout: float,
+        binding: Binding | None = None,
     ) -> Executable:
         store = default_cache() if cache is None else cache
         text = source + packed_entry(ir, signature)
-        compiler = cc.find_compiler()
-        missing = _missing_features(target.march)
+        if binding is not None and binding.function is not None:
+            text += packed_entry(*binding.function)
+        compiler = compiler_for(target)
+        why = self.why_not_here(target)
         for attempt in range(2):
-            key, path = _object(store, compiler, text, target.march, signature.name, timeout)
-            if missing:
-                return ForeignExecutable(signature.name, target, missing)
+            runtime_of = None if why is not None else self._begin_runtime(store, compiler)
+            key, path = self._objects.make(
+                store, compiler, text, target.march, signature.name, timeout
+            )
+            if why is not None or runtime_of is None:
+                return foreign_executable(signature.name, target, why)
             try:
-                runtime = self._runtime(store, compiler)
-                return CExecutable(path, c_name(ir), signature, runtime)
+                runtime = runtime_of()
+                if binding is None:
+                    return CExecutable(path, c_name(ir), signature, runtime)
+                return bound_executable(path, c_name(ir), signature, runtime, binding)
             except (OSError, AttributeError) as error:
                 # An intact file that does not load was made for another system; make it here.
                 store.discard(key)
@@ -72,65 +89,55 @@ class CBackend:
         raise AssertionError("unreachable")
 
     def info(self, target: Target) -> dict[str, Any]:
-        compiler = cc.find_compiler()
-        flags = cc.compile_flags(target.march, cc.has_openmp(compiler))
+        compiler = compiler_for(target)
+        flags = cc.compile_flags(compiler, target.march, cc.has_openmp(compiler))
         return {
             "command": list(compiler.command),
             "version": compiler.version,
             "flags": list(flags),
-            "features": list(_features(target.march)),
+            "features": list(_features(target)),
         }
 
     def assembly(self, source: str, target: Target, name: str) -> str:
-        compiler = cc.find_compiler()
-        flags = cc.compile_flags(target.march, cc.has_openmp(compiler))
+        compiler = compiler_for(target)
+        flags = cc.compile_flags(compiler, target.march, cc.has_openmp(compiler))
         return cc.assembly(compiler, source, flags, name)
 
     def symbol(self, ir: PrimFunc) -> str:
         return c_name(ir)
 
-    def header(self, ir: PrimFunc, signature: Signature) -> str:
-        return write_header(ir, signature)
+    def header(
+        self,
+        ir: PrimFunc,
+        signature: Signature,
+        target: Target,
+        prepare: tuple[PrimFunc, Signature] | None = None,
+    ) -> str:
+        words = ["cc", "-O2", f"-march={target.march}"]
+        if target.march != "native" or target.cc is not None:
+            compiler = compiler_for(target)
+            flags = cc.compile_flags(compiler, target.march, False)
+            words = [*compiler.command, *(f for f in flags if f[:2] == "-O" or f not in cc.FLAGS)]
+        return write_header(ir, signature, " ".join(words), prepare)
 
-    def _runtime(self, store: ObjectCache, compiler: cc.Compiler) -> Runtime:
-        if compiler not in self._runtimes:
-            text = RUNTIME_SOURCE.read_text(encoding="utf-8")
-            _, path = _object(store, compiler, text, None, "runtime.c", cc.DEFAULT_TIMEOUT)
-            self._runtimes[compiler] = Runtime(path)
-        return self._runtimes[compiler]
+    def _begin_runtime(self, store: ObjectCache, compiler: cc.Compiler) -> Callable[[], Runtime]:
+        """What waits for the runtime of this compiler, which is made while the kernel is."""
+        known = self._runtimes.get(compiler)
+        if known is not None:
+            return lambda: known
+        text = RUNTIME_SOURCE.read_text(encoding="utf-8")
+        limit = cc.DEFAULT_TIMEOUT
+        made = in_background(
+            lambda: self._objects.make(store, compiler, text, None, "runtime.c", limit)
+        )
+
+        def wait() -> Runtime:
+            _, path = made()
+            return self._runtimes.setdefault(compiler, Runtime(path))
+
+        return wait
 
 
-def _features(march: str | None) -> tuple[str, ...]:
-    defined = cc.macros(cc.find_compiler(), march)
+def _features(target: Target) -> tuple[str, ...]:
+    defined = cc.macros(compiler_for(target), target.march)
     return tuple(sorted(m.strip("_").lower() for m in FEATURE_MACROS if m in defined))
-
-
-def _missing_features(march: str) -> tuple[str, ...]:
-    """What `march` has and this machine has not."""
-    if march == "native":
-        return ()
-    return tuple(sorted(set(_features(march)) - set(_features("native"))))
-
-
-def _object(
-    store: ObjectCache,
-    compiler: cc.Compiler,
-    text: str,
-    march: str | None,
-    name: str,
-    timeout: float,
-) -> tuple[str, Path]:
-    """The key and path of the object of `text`: found in the cache, or compiled now."""
-    # "native" means another thing on another machine that shares the directory.
-    machine = "\n".join(sorted(cc.macros(compiler, march)))
-    for openmp in (True, False):
-        flags = cc.compile_flags(march, openmp)
-        key = object_key(text, *compiler.command, compiler.identity, *flags, machine)
-        path = store.find(key)
-        if path is not None:
-            return key, path
-        if not openmp or cc.has_openmp(compiler):
-            break
-    return key, store.add(
-        key, lambda draft: cc.compile_shared(compiler, text, draft, flags, name, timeout)
-    )

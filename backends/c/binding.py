@@ -14,19 +14,18 @@ import ctypes
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from backends.c.allocate import empty
 from backends.signature import Signature
-from tensorir import Target, TensorIRError, Var, int_value
+from tensorir import TensorIRError, Var, int_value
 from tensorir import dtype as dt
 
 RUNTIME_SOURCE = Path(__file__).with_name("runtime.c")
-ALIGN_BYTES = 64
-ALIGN_FROM = 1 << 14
 
 _users: Counter[str] = Counter()
 _lock = threading.RLock()
@@ -48,6 +47,8 @@ class Runtime:
             ctypes.c_int64,
             ctypes.POINTER(ctypes.c_int64),
             ctypes.c_int64,
+            ctypes.c_int64,
+            ctypes.POINTER(ctypes.c_void_p),
         ]
         self.time = ctypes.CDLL(str(path)).tensorir_time
         self.time.restype = ctypes.c_double
@@ -55,16 +56,29 @@ class Runtime:
 
 
 class CExecutable:
-    """The kernel `symbol` of the object at `path`. Raises OSError, AttributeError if not there."""
+    """The kernel `symbol` of the object at `path`. Raises OSError, AttributeError if not there.
 
-    def __init__(self, path: Path, symbol: str, signature: Signature, runtime: Runtime) -> None:
+    `bound` holds the arrays of some of the parameters, by position: they are kept here, and a call
+    takes the others.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        symbol: str,
+        signature: Signature,
+        runtime: Runtime,
+        bound: Mapping[int, np.ndarray[Any, Any]] | None = None,
+    ) -> None:
         self.path = path
+        self._bound = dict(bound or {})
+        self._given = [i for i in range(len(signature.params)) if i not in self._bound]
         self.library = ctypes.CDLL(str(path))
         self._packed = getattr(self.library, f"{symbol}_packed")
         self._packed.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._address = ctypes.cast(self._packed, ctypes.c_void_p)
         self._time = runtime.time
-        self.entry = _make_entry(runtime, self._address, signature)
+        self.entry = _make_entry(runtime, self._address, signature, self._bound)
         with _lock:
             _users[str(path)] += 1
         release = getattr(self.library, f"{symbol}_release", None)
@@ -72,27 +86,29 @@ class CExecutable:
         weakref.finalize(self, _forget, str(path), release).atexit = False
 
     def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
-        pointers, numbers = _pack(arrays, sizes)
+        pointers, numbers = pack(self._all(arrays), sizes)
         return not self._packed(pointers, numbers)
 
     def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
-        pointers, numbers = _pack(arrays, sizes)
+        pointers, numbers = pack(self._all(arrays), sizes)
         return float(self._time(self._address, pointers, numbers, calls))
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
         return empty(shape, dtype)
 
+    def _all(self, arrays: Sequence[Any]) -> list[Any]:
+        """The arrays of all parameters, given those of a call."""
+        every = {**self._bound, **dict(zip(self._given, arrays, strict=True))}
+        return [every[i] for i in range(len(every))]
 
-class ForeignExecutable:
-    """A kernel for a processor that has instructions this machine lacks: it can be read only."""
+
+class SilentExecutable:
+    """A kernel that can be read and exported, and answers every call with `message`."""
 
     entry: Callable[..., int] | None = None
 
-    def __init__(self, name: str, target: Target, missing: Sequence[str]) -> None:
-        self._message = (
-            f"{name} was built for {str(target)!r}, and this processor lacks "
-            f"{', '.join(missing)}; build for -march=native to run it here"
-        )
+    def __init__(self, message: str) -> None:
+        self._message = message
 
     def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
         raise TensorIRError(self._message)
@@ -102,19 +118,6 @@ class ForeignExecutable:
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
         return empty(shape, dtype)
-
-
-def empty(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-    """A new array; large ones start at a cache line, so that no vector access straddles two."""
-    kind = dt.numpy_dtype(dtype)
-    size = kind.itemsize
-    for extent in shape:
-        size *= extent
-    if size < ALIGN_FROM:
-        return np.empty(shape, kind)
-    raw = np.empty(size + ALIGN_BYTES, np.uint8)
-    start = -raw.ctypes.data % ALIGN_BYTES
-    return raw[start : start + size].view(kind).reshape(shape)
 
 
 def _forget(path: str, release: Callable[[], None] | None) -> None:
@@ -127,27 +130,37 @@ def _forget(path: str, release: Callable[[], None] | None) -> None:
                 release()
 
 
-def _pack(arrays: Sequence[Any], sizes: Sequence[int]) -> tuple[Pointers, Sizes]:
+def pack(arrays: Sequence[Any], sizes: Sequence[int]) -> tuple[Pointers, Sizes]:
+    """The arguments of a `<name>_packed`."""
     pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
     return pointers, (ctypes.c_int64 * len(sizes))(*sizes)
 
 
 def _make_entry(
-    runtime: Runtime, address: ctypes.c_void_p, signature: Signature
+    runtime: Runtime,
+    address: ctypes.c_void_p,
+    signature: Signature,
+    bound: Mapping[int, np.ndarray[Any, Any]],
 ) -> Callable[..., int] | None:
     """The fast entry; None where a dimension is an expression, which only Python can evaluate."""
+    total = len(signature.params)
     words: list[int] = []
-    for param in signature.params:
+    for position, param in enumerate(signature.params):
+        if position in bound:
+            continue
         words += [_letters(param.dtype), dt.itemsize(param.dtype), param.is_output]
-        words.append(len(param.shape))
+        words += [position, len(param.shape)]
         for dim in param.shape:
             value = int_value(dim)
             if value is None and not isinstance(dim, Var):
                 return None
             words.append(-1 - signature.sizes.index(dim) if isinstance(dim, Var) else value or 0)
     table = (ctypes.c_int64 * len(words))(*words)
+    kept = (ctypes.c_void_p * total)(
+        *(bound[i].ctypes.data if i in bound else None for i in range(total))
+    )
     entry: Callable[..., int] = runtime.entry(
-        address, len(signature.params), len(signature.sizes), table, len(words)
+        address, total - len(bound), len(signature.sizes), table, len(words), total, kept
     )
     return entry
 

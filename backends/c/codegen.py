@@ -4,9 +4,7 @@
     void NAME_release(void);                                frees the memory kept between calls
 
 Arguments are the buffers in call order and then the symbolic sizes. Loop variables and index
-arithmetic are int64: on 64-bit machines it costs nothing. The body of a parallel loop is a function
-of its own, because gcc forgets `restrict` in the functions it makes for OpenMP (measured with
-gcc 12: accumulators in an output stay in registers this way, and are stored in every step else).
+arithmetic are int64: on 64-bit machines it costs nothing.
 """
 
 from __future__ import annotations
@@ -14,36 +12,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from backends.c.memory import MemoryEmitter
+from backends.c.extern_calls import extern_call
+from backends.c.parallel import ParallelEmitter
 from backends.c.tensorized import intrinsic_call
-from backends.c.threads import THREADS_TEXT
 from backends.c.workspace import workspace_text
-from backends.errors import BuildError
-from backends.expressions import ADD, UNARY
+from backends.expressions import UNARY
 from backends.names import c_identifier
 from backends.sharing import SharedLoad
 from tensorir import (
     Alloc,
     Buffer,
-    Expr,
+    Extern,
+    ExternFunc,
     For,
-    ForKind,
-    Let,
-    Load,
     Prefetch,
     PrimFunc,
-    Stmt,
-    Store,
     Target,
     TensorIntrin,
-    Var,
-    stmt_exprs,
-    walk,
-    walk_exprs,
 )
 from tensorir import dtype as dt
-
-SCHEDULES = ("static", "dynamic", "guided")
 
 _KEEP = """\
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -68,12 +55,13 @@ _UNROLL = """\
 #endif"""
 
 
-def emit(func: PrimFunc, target: Target) -> str:
+def emit(func: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
     """The complete C text of a lowered program; needs no header.
 
+    With `prepare`, a lowered function whose results `func` takes, the text has both.
     Raises BuildError where the program is not lowered or uses what C does not have.
     """
-    return CEmitter(func, target).text()
+    return CEmitter(func, target).text(None if prepare is None else CEmitter(prepare, target))
 
 
 def c_name(func: PrimFunc) -> str:
@@ -87,38 +75,52 @@ def signature(func: PrimFunc) -> str:
     return emitter.signature()
 
 
-class CEmitter(MemoryEmitter):
+class CEmitter(ParallelEmitter):
     """Prints a program as C with GCC's extensions, which clang shares."""
 
-    stack_bytes: ClassVar[int] = 16 * 1024
-    """Buffers up to this size live on the stack, the larger ones in the workspace."""
-    columns: ClassVar[int] = 96
     keep_uses: ClassVar[int] = 4
     """gcc 12 turns a vector with this many uses or fewer back into memory operands."""
 
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
-        self.name = self.names.fresh(func.name)
         self.names.fresh(f"{self.name}_release")
-        self.functions: list[str] = []
         self.intrinsics: dict[str, str] = {}
         self.trial: TensorIntrin | None = None  # one that is being checked
-        self.slots = 0
-        self.taken: list[tuple[int, str]] = []
-        self.in_parallel = False
+        self.externs: dict[tuple[str, tuple[str, ...]], str] = {}
+        self.extern_trial: ExternFunc | None = None  # one that is being checked
         for buffer in func.params:
             self.names.of(buffer)
 
     # The whole text
 
-    def text(self) -> str:
-        self.type_name(dt.INDEX)
-        self.stmt(self.func.body)
-        self.stream_fence(self.func.body)
-        before, after = workspace_text(self.slots, f"{self.name}_release")
-        kernel = "\n".join([f"{self.signature()} {{", *self.lines, f"{self.indent}return 0;", "}"])
-        parts = [self.header(), self.prelude(), before, *self.functions, kernel, after]
+    def text(self, first: CEmitter | None = None) -> str:
+        """The C text; that of `first` stands before it and shares its helpers and workspace."""
+        head = [self.header()]
+        before: list[str] = []
+        if first is not None:
+            head.insert(0, first.header())
+            ahead = first.kernel()
+            before = [*first.functions, ahead]
+            self.follow(first)
+        kernel = self.kernel()
+        workspace, release = workspace_text(self.slots, f"{self.name}_release")
+        parts = [*head, self.prelude(), workspace, *before, *self.functions, kernel, release]
         return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
+
+    def kernel(self) -> str:
+        """The function itself, without what it needs around it."""
+        self.type_name(dt.INDEX)
+        self.root(self.func.body)
+        self.stream_fence(self.func.body)
+        return "\n".join([f"{self.signature()} {{", *self.lines, f"{self.indent}return 0;", "}"])
+
+    def follow(self, first: CEmitter) -> None:
+        """Go on with the helpers and the allocation sites of an emitter that has printed."""
+        self.declarations, self.intrinsics = first.declarations, first.intrinsics
+        self.externs = first.externs
+        self.slots = first.slots
+        for name in (*first.globals, *first.intrinsics.values(), *first.externs.values()):
+            self.names.fresh(name)
 
     def header(self) -> str:
         outputs = self.func.outputs
@@ -143,18 +145,6 @@ class CEmitter(MemoryEmitter):
         params += [f"{self.type_name(v.dtype)} {self.names.of(v)}" for v in self.func.size_vars]
         return self.head(f"int {self.name}", params)
 
-    def head(self, name: str, params: list[str]) -> str:
-        """A function's head, with one parameter a line where they are many."""
-        text = f"{name}({', '.join(params) or 'void'})"
-        if len(text) <= self.columns:
-            return text
-        lines = ",\n".join(f"{self.indent}{p}" for p in params)
-        return f"{name}(\n{lines})"
-
-    def parameter(self, buffer: Buffer, written: bool) -> str:
-        const = "" if written else "const "
-        return f"{const}{self.type_name(buffer.dtype)} *restrict {self.names.of(buffer)}"
-
     # Loops
 
     def prefix_unroll(self, s: For) -> None:
@@ -166,76 +156,10 @@ class CEmitter(MemoryEmitter):
     def stmt_for(self, s: For) -> None:
         if "tensorize" in s.annotations and intrinsic_call(self, s, self.trial):
             return
-        if s.kind is not ForKind.PARALLEL or self.in_parallel:
-            super().stmt_for(s)
-            return
-        self.parallel_loop(s)
+        super().stmt_for(s)
 
-    def parallel_loop(self, s: For) -> None:
-        """A call of the body for each iteration, shared among the threads by OpenMP."""
-        function, arguments, may_fail = self.outline(s)
-        call = f"{function}({', '.join(arguments)});"
-        if not may_fail:
-            self.shared_loop(s, call, may_fail)
-            return
-        with self.block(""):
-            self.line("int failed = 0;")
-            self.shared_loop(s, f"failed |= {call}", may_fail)
-            self.give_up_if("failed")
-
-    def shared_loop(self, s: For, call: str, may_fail: bool) -> None:
-        var, index = self.names.of(s.var), self.type_name(s.var.dtype)
-        head = f"for ({index} {var} = 0; {var} < {self.expr(s.extent, ADD)}; {var}++)"
-        if self.target.threads == 1:
-            self.line(head)
-            self.line(f"{self.indent}{call}")
-            return
-        self.declarations.setdefault("threads", THREADS_TEXT)
-        schedule = self.schedule(s)
-        with self.block(""):
-            self.line("const int home = threads_home();")
-            self.line(f"#pragma omp parallel{self.clauses(may_fail)}")
-            with self.block(""):
-                self.line("threads_spread(home);")
-                self.line(f"#pragma omp for schedule({schedule}) nowait")
-                self.line(head)
-                self.line(f"{self.indent}{call}")
-                self.stream_fence(s.body)
-
-    def schedule(self, s: For) -> str:
-        schedule = s.annotations.get("schedule", "static")
-        if str(schedule).partition(",")[0] not in SCHEDULES:
-            raise BuildError(
-                f"{self.func.name}: loop {s.name!r} has schedule {schedule!r}; "
-                f"known are {', '.join(SCHEDULES)}"
-            )
-        return str(schedule)
-
-    def clauses(self, may_fail: bool) -> str:
-        clauses = ""
-        if self.target.threads is not None:
-            clauses += f" num_threads({self.target.threads})"
-        return f"{clauses} reduction(|:failed)" if may_fail else clauses
-
-    def outline(self, s: For) -> tuple[str, list[str], bool]:
-        """Print the body of `s` as a function; its name, arguments, and whether it can fail."""
-        buffers, variables, written = free_names(s)
-        params = [self.parameter(b, b in written) for b in buffers]
-        params += [f"const {self.type_name(v.dtype)} {self.names.of(v)}" for v in variables]
-        function = self.names.fresh(f"{self.name}_{self.names.of(s.var)}")
-        outer = self.lines, self.depth, self.taken, self.named, self.slots
-        self.lines, self.depth, self.taken, self.named = [], 1, [], {}
-        self.in_parallel = True
-        with self.bounds.loop(s.var, s.extent):
-            self.stmt(s.body)
-        self.in_parallel = False
-        may_fail = self.slots > outer[4]
-        head = self.head(f"static {'int' if may_fail else 'void'} {function}", params) + " {"
-        end = [f"{self.indent}return 0;"] if may_fail else []
-        self.functions.append("\n".join([head, *self.lines, *end, "}"]))
-        self.lines, self.depth, self.taken, self.named, _ = outer
-        names = [*map(self.names.of, buffers), *map(self.names.of, variables)]
-        return function, names, may_fail
+    def stmt_extern(self, s: Extern) -> None:
+        extern_call(self, s)
 
     # Buffers
 
@@ -247,7 +171,7 @@ class CEmitter(MemoryEmitter):
         (size,) = s.buffer.const_shape or (None,)
         name, element = self.names.of(s.buffer), self.type_name(s.buffer.dtype)
         item = dt.itemsize(s.buffer.dtype)
-        if size is not None and size * item <= self.stack_bytes:
+        if size is not None and self.on_stack(s.buffer):
             self.line(f"{element} {name}[{max(size, 1)}] __attribute__((aligned(64)));")
             self.stmt(s.body)
             return
@@ -259,13 +183,6 @@ class CEmitter(MemoryEmitter):
         self.stmt(s.body)
         self.taken.pop()
         self.line(f"workspace_give({slot}, {name});")
-
-    def give_up_if(self, condition: str) -> None:
-        """Leave the function with status 1; memory taken so far is put back."""
-        with self.block(f"if ({condition})"):
-            for slot, name in reversed(self.taken):
-                self.line(f"workspace_give({slot}, {name});")
-            self.line("return 1;")
 
     # Registers
 
@@ -288,42 +205,3 @@ class CEmitter(MemoryEmitter):
 
 def _shape(buffer: Buffer) -> str:
     return f"{dt.SHORT[dt.element(buffer.dtype)]}[{', '.join(map(repr, buffer.shape))}]"
-
-
-def free_names(s: For) -> tuple[list[Buffer], list[Var], set[Buffer]]:
-    """What one iteration of `s` refers to: buffers, variables, and the buffers it writes."""
-    buffers: dict[Buffer, None] = {}
-    variables: dict[Var, None] = {s.var: None}
-    written: set[Buffer] = set()
-    inside: set[Buffer | Var] = set()
-    for stmt in walk(s.body):
-        _note_statement(stmt, buffers, written, inside)
-        for e in (*stmt_exprs(stmt), *_sizes(stmt)):
-            for node in walk_exprs(e):
-                if isinstance(node, Load):
-                    buffers[node.buffer] = None
-                elif isinstance(node, Var):
-                    variables[node] = None
-    return (
-        [b for b in buffers if b not in inside],
-        [v for v in variables if v not in inside],
-        written,
-    )
-
-
-def _note_statement(
-    stmt: Stmt, buffers: dict[Buffer, None], written: set[Buffer], inside: set[Buffer | Var]
-) -> None:
-    if isinstance(stmt, Store):
-        buffers[stmt.buffer] = None
-        written.add(stmt.buffer)
-    elif isinstance(stmt, Prefetch):
-        buffers[stmt.buffer] = None
-    elif isinstance(stmt, (For, Let)):
-        inside.add(stmt.var)
-    elif isinstance(stmt, Alloc):
-        inside.add(stmt.buffer)
-
-
-def _sizes(stmt: Stmt) -> tuple[Expr, ...]:
-    return stmt.buffer.shape if isinstance(stmt, Alloc) else ()

@@ -33,21 +33,40 @@ def packed_entry(ir: PrimFunc, signature: Signature) -> str:
     )
 
 
-def write_header(ir: PrimFunc, signature: Signature) -> str:
-    """The header of an exported kernel: the declaration, and what every argument has to be."""
+def write_header(
+    ir: PrimFunc,
+    signature: Signature,
+    command: str,
+    prepare: tuple[PrimFunc, Signature] | None = None,
+) -> str:
+    """The header of an exported kernel: the declaration, and what every argument has to be.
+
+    `command` is the compiler's, with the processor, as in "cc -O2 -march=native".
+    `prepare` is the function that makes arrays for it out of constants, where there is one.
+    """
     name = c_name(ir)
-    arrays, sizes = _argument_names(ir)
-    about = [f"{signature}", ""]
-    for given, param in zip(arrays, signature.params, strict=True):
-        about.append(f"{given}: {describe(param)}, {'written' if param.is_output else 'read'}")
-    about += [f"{given}: size, int64" for given in sizes]
     words = {
         "name": name,
+        "command": command,
         "guard": f"{name.upper()}_H",
-        "about": "\n".join(f"   {line}".rstrip() for line in about),
-        "declarations": ", ".join(_declarations(signature, arrays, sizes)) or "void",
+        "prepare": "" if prepare is None else _prepare_text(*prepare, name),
+        "about": _about(ir, signature),
+        "declarations": _declarations(ir, signature),
     }
     return _HEADER.substitute(words)
+
+
+def _prepare_text(ir: PrimFunc, signature: Signature, name: str) -> str:
+    arrays = _argument_names(ir)[0]
+    made = [arrays[i] for i in signature.outputs]
+    words = {
+        "name": name,
+        "prepare": c_name(ir),
+        "made": ", ".join(made),
+        "about": _about(ir, signature),
+        "declarations": _declarations(ir, signature),
+    }
+    return _PREPARE.substitute(words)
 
 
 _HEADER = Template("""\
@@ -60,12 +79,12 @@ _HEADER = Template("""\
 extern "C" {
 #endif
 
-/*
+$prepare/*
 $about
 
    Arrays are dense and row-major; a written array shares no memory with another one. Returns 0, or
    1 when there was no memory for intermediate results.
-   Compile: cc -O2 -march=native -fopenmp -fwrapv -c $name.c (and link with -fopenmp -lm).
+   Compile: $command -fopenmp -fwrapv -c $name.c (and link with -fopenmp -lm).
 */
 int $name($declarations);
 
@@ -80,14 +99,36 @@ void ${name}_release(void);
 """)
 
 
+_PREPARE = Template("""\
+/*
+$about
+
+   Call this once, before the first call of $name: it makes $made out of what does not change.
+   Memory that starts at a multiple of 64 bytes is best. Returns 0, or 1 when there was no memory.
+*/
+int $prepare($declarations);
+
+""")
+
+
+def _about(ir: PrimFunc, signature: Signature) -> str:
+    arrays, sizes = _argument_names(ir)
+    about = [f"{signature}", ""]
+    for given, param in zip(arrays, signature.params, strict=True):
+        about.append(f"{given}: {describe(param)}, {'written' if param.is_output else 'read'}")
+    about += [f"{given}: size, int64" for given in sizes]
+    return "\n".join(f"   {line}".rstrip() for line in about)
+
+
 def _argument_names(ir: PrimFunc) -> tuple[list[str], list[str]]:
     names = Names()
     names.fresh(ir.name)
     return [names.of(p) for p in ir.params], [names.of(v) for v in ir.size_vars]
 
 
-def _declarations(signature: Signature, arrays: list[str], sizes: list[str]) -> list[str]:
+def _declarations(ir: PrimFunc, signature: Signature) -> str:
+    arrays, sizes = _argument_names(ir)
     result = []
     for name, param in zip(arrays, signature.params, strict=True):
         result.append(f"{'' if param.is_output else 'const '}{C_TYPES[param.dtype]} *{name}")
-    return result + [f"int64_t {name}" for name in sizes]
+    return ", ".join(result + [f"int64_t {name}" for name in sizes]) or "void"

@@ -90,7 +90,7 @@ class MemoryEmitter(ConversionEmitter):
         """The function that stores such vectors past the caches; None where they are not to."""
         name = f"stream_{vector}"
         text = stream_text(name, self.inline, vector, size)
-        if buffer.name not in self.streamed or text is None:
+        if buffer.name not in self.streamed or text is None or self.on_arm:
             return None
         self.declarations.setdefault(name, text)
         self.declarations.setdefault("STREAM_FENCE", FENCE)

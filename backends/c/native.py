@@ -36,6 +36,97 @@ def extremum(name: str, dtype: str) -> Native | None:
     return Native(_FEATURES[register], f"{function}({arguments})")
 
 
+def propagating(name: str, dtype: str) -> Native | None:
+    """max or min that is NaN where a or b is, in two instructions: a stays where it is NaN."""
+    register, suffix = dt.itemsize(dtype) * 8, _SUFFIX.get(dt.element(dtype))
+    if suffix is None or register not in _FEATURES:
+        return None
+    width, rest = f"{suffix}{register}_mask", ", 4" if register == 512 else ""
+    if register == 128:
+        width = f"{suffix}_mask"
+    compared = f"__builtin_ia32_cmp{suffix}{register}_mask(a, a, 7, -1{rest})"
+    feature = "__AVX512F__" if register == 512 else "__AVX512VL__"
+    return Native(feature, f"__builtin_ia32_{name}{width}(a, b, a, {compared}{rest})")
+
+
+_MANT = "__builtin_ia32_getmantps{w}_mask(x, 11, {v}{{0}}, -1{r})"  # [3/4, 3/2), NaN below 0
+_EXPO = "__builtin_ia32_getexpps{w}_mask({x}, {v}{{0}}, -1{r})"
+_LANE_FUNCTIONS = {
+    "scale": "__builtin_ia32_scalefps{w}_mask(p, n, {v}{{0}}, -1{r})",
+    "mant": _MANT,
+    "expo": f"{_EXPO.replace('{x}', 'x')} - {_EXPO.replace('{x}', _MANT)}",
+}
+
+
+def lane_function(name: str, dtype: str) -> Native | None:
+    """Functions of exponents, which AVX-512 has for whole vectors."""
+    text, register = _LANE_FUNCTIONS.get(name), dt.itemsize(dtype) * 8
+    if text is None or dt.element(dtype) != "float32" or register not in _FEATURES:
+        return None
+    widest = register == 512
+    vector = f"({dt.SHORT['float32']}x{dt.lanes(dtype)})"
+    expression = text.format(w=register, v=vector, r=", 4" if widest else "")
+    return Native("__AVX512F__" if widest else "__AVX512VL__", expression)
+
+
+def any_far(dtype: str) -> Native | None:
+    """Whether a lane of x is beyond 6000, or NaN."""
+    if dtype != "float32x16":
+        return None
+    large = "(f32x16)((__attribute__((vector_size(64))) int)x & 0x7fffffff)"
+    mask = f"__builtin_ia32_cmpps512_mask({large}, (f32x16){{0}} + 6000.0f, 6, -1, 4)"
+    return Native("__AVX512F__", f"{mask} != 0")
+
+
+class _Moves(NamedTuple):
+    """Endings of the builtins that move parts of vectors, and the C type of their lanes."""
+
+    memory: str
+    register: str
+    lane: str
+
+
+_MOVES = {
+    "float32": _Moves("ups{w}_mask", "aps{w}_mask", "float"),
+    "float64": _Moves("upd{w}_mask", "apd{w}_mask", "double"),
+    8: _Moves("dquqi{w}_mask", "dquqi{w}_mask", "char"),
+    16: _Moves("dquhi{w}_mask", "dquhi{w}_mask", "short"),
+    32: _Moves("dqusi{w}_mask", "dqa32_{w}_mask", "int"),
+    64: _Moves("dqudi{w}_mask", "dqa64_{w}_mask", "long long"),
+}
+
+
+def _masked(dtype: str, text: str) -> Native | None:
+    """`text` with endings and types for `dtype`: {m}emory, {r}egister, {t}ype, {v}ector."""
+    size, bits = dt.itemsize(dtype), dt.bits(dtype)
+    moves = _MOVES.get(dt.element(dtype)) or _MOVES[bits]
+    if size * 8 not in _FEATURES:
+        return None
+    feature = f"__AVX512{'F' if bits > 16 else 'BW'}__"
+    if size < 64:
+        feature = f"{feature}) && defined(__AVX512VL__"
+    words = {"m": moves.memory.format(w=size * 8), "r": moves.register.format(w=size * 8)}
+    vector = f"(__attribute__((vector_size({size}))) {moves.lane})"
+    return Native(feature, text.format(**words, t=moves.lane, v=vector))
+
+
+def masked_load(dtype: str, vector: str) -> Native | None:
+    """The lanes of the memory at p whose bit is set in m; 0 in others."""
+    return _masked(
+        dtype, f"({vector})__builtin_ia32_load{{m}}((const {{t}} *)p, {{v}}{{{{0}}}}, m)"
+    )
+
+
+def masked_store(dtype: str) -> Native | None:
+    """Writes the lanes of v to the memory at p whose bit is set in m."""
+    return _masked(dtype, "__builtin_ia32_store{m}(({t} *)p, {v}v, m)")
+
+
+def blended(dtype: str, vector: str) -> Native | None:
+    """The lanes of a where the bit is set in m, and of b elsewhere."""
+    return _masked(dtype, f"({vector})__builtin_ia32_mov{{r}}({{v}}a, {{v}}b, m)")
+
+
 _FLOAT16 = {
     ("float16x8", "float32x8"): Native(
         "__F16C__", "__builtin_ia32_vcvtph2ps256((__attribute__((vector_size(16))) short)x)"

@@ -47,11 +47,14 @@ void Py_DecRef(PyObject *);
 
 typedef int (*Kernel)(void **, const int64_t *);
 
-/* One parameter in the table: letters of its format, itemsize, is_output, rank, and one number per
-   dimension, the extent itself or -1 - k for the k-th symbolic size. */
+/* A kernel takes `total` arrays: those of `bound` that are not null belong to it, and `params` are
+   the arguments of a call. One argument in the table: letters of its format, itemsize, is_output,
+   position among all arrays, rank, and one number per dimension, the extent itself or -1 - k for
+   the k-th symbolic size. */
 typedef struct {
   Kernel kernel;
-  int64_t params, sizes;
+  int64_t params, total, sizes;
+  void **bound;
   int64_t table[];
 } Entry;
 
@@ -61,9 +64,9 @@ static int matches(const Py_buffer *view, const int64_t *param, int64_t *sizes) 
   const char *format = view->format;
   if (!format || !format[0] || format[1] || !strchr(LETTERS[param[0]], format[0])) return 0;
   if (view->itemsize != param[1] || (uintptr_t)view->buf % param[1]) return 0;
-  if (view->ndim != param[3]) return 0;
+  if (view->ndim != param[4]) return 0;
   for (int axis = 0; axis < view->ndim; axis++) {
-    int64_t expected = param[4 + axis], actual = view->shape[axis];
+    int64_t expected = param[5 + axis], actual = view->shape[axis];
     if (expected < 0) {
       int64_t *size = &sizes[-1 - expected];
       if (*size < 0) *size = actual;
@@ -84,14 +87,15 @@ static PyObject *call(PyObject *self, PyObject *const *args, ssize count) {
   if (!entry) return NULL;
   if (count != entry->params) return PyLong_FromLong(1);
   Py_buffer views[count + 1];
-  void *pointers[count + 1];
+  void *pointers[entry->total + 1];
   int64_t sizes[entry->sizes + 1];
   int output[count + 1];
   long status = 1;
   ssize held = 0;
   for (int64_t k = 0; k < entry->sizes; k++) sizes[k] = -1;
+  memcpy(pointers, entry->bound, entry->total * sizeof(void *));
   const int64_t *param = entry->table;
-  for (; held < count; param += 4 + param[3]) {
+  for (; held < count; param += 5 + param[4]) {
     output[held] = (int)param[2];
     int flags = C_CONTIGUOUS | FORMAT | (output[held] ? WRITABLE : 0);
     if (PyObject_GetBuffer(args[held], &views[held], flags)) {
@@ -100,7 +104,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, ssize count) {
     }
     held++;
     if (!matches(&views[held - 1], param, sizes)) goto done;
-    pointers[held - 1] = views[held - 1].buf;
+    pointers[param[3]] = views[held - 1].buf;
   }
   for (ssize i = 0; i < count; i++)
     for (ssize j = 0; output[i] && j < count; j++)
@@ -119,13 +123,16 @@ static void destroy(PyObject *capsule) { free(PyCapsule_GetPointer(capsule, NULL
 
 /* A Python function that checks its arguments against the table and runs the kernel. */
 PyObject *tensorir_entry(void *kernel, int64_t params, int64_t sizes, const int64_t *table,
-                         int64_t words) {
-  Entry *entry = malloc(sizeof(Entry) + words * sizeof(int64_t));
+                         int64_t words, int64_t total, void *const *bound) {
+  Entry *entry = malloc(sizeof(Entry) + words * sizeof(int64_t) + total * sizeof(void *));
   if (!entry) abort();
   entry->kernel = (Kernel)kernel;
   entry->params = params;
+  entry->total = total;
   entry->sizes = sizes;
+  entry->bound = (void **)(entry->table + words);
   memcpy(entry->table, table, words * sizeof(int64_t));
+  memcpy(entry->bound, bound, total * sizeof(void *));
   PyObject *capsule = PyCapsule_New(entry, NULL, destroy);
   PyObject *function = capsule ? PyCFunction_NewEx(&method, capsule, NULL) : NULL;
   if (capsule) Py_DecRef(capsule);

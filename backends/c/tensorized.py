@@ -22,7 +22,7 @@ def intrinsic_call(emitter: CEmitter, s: For, trial: TensorIntrin | None = None)
     intrin = find_intrin(str(name)) if trial is None else trial
     if name is None or intrin is None:
         return False
-    if intrin.needs and intrin.needs not in emitter.target.features:
+    if not intrin.runs_on(emitter.target.features):
         emitter.line(f"/* {intrin.name} needs {intrin.needs} */")
         return False
     analyzer = Analyzer()

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from backends.c.native import Native, extremum
+from backends.c.native import Native
+from backends.c.vector_math import vector_helper
 from backends.cstyle import CStyleEmitter
 from backends.expressions import ATOM, MUL, OR, TERNARY, UNARY, Text
+from backends.helpers import find_helper
 from tensorir import (
     BinOp,
     Broadcast,
@@ -28,6 +30,7 @@ from tensorir import (
     PrimFunc,
     Ramp,
     Select,
+    Shuffle,
     Target,
     Var,
     int_value,
@@ -43,6 +46,8 @@ class VectorEmitter(CStyleEmitter):
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
         self.mask_widths: dict[Expr, int] = {}
+        self.shuffles: dict[tuple[str, tuple[int, ...]], str] = {}
+        self.on_arm = "arm_neon" in target.features  # then the builtins of x86 are left out
 
     # Types
 
@@ -88,6 +93,8 @@ class VectorEmitter(CStyleEmitter):
             return self.splat(e.a, e.lanes)
         if isinstance(e, Ramp):
             return self.ramp(e)
+        if isinstance(e, Shuffle):
+            return self.shuffle(e)
         if isinstance(e, Not):
             return f"~{self.expr(e.a, UNARY)}", UNARY
         if isinstance(e, Select):
@@ -110,11 +117,16 @@ class VectorEmitter(CStyleEmitter):
             return name
         loop = f"for (int i = 0; i < {lanes}; i++) r[i] = {lane};"
         body = f"    {result} r = {{0}};\n    {loop}\n    return r;"
-        if native is not None:
-            test = f"defined({native.feature}) && !defined(__clang__)"
-            body = f"#if {test}\n    return {native.expression};\n#else\n{body}\n#endif"
+        body = self.native_or(native, "    return $;", body)
         self.declarations[name] = f"{self.inline} {result} {name}({params}) {{\n{body}\n}}"
         return name
+
+    def native_or(self, native: Native | None, use: str, usual: str) -> str:
+        """`use` with the builtin in place of $ where there is one, and elsewhere `usual`."""
+        if native is None or self.on_arm:
+            return usual
+        test = f"defined({native.feature}) && !defined(__clang__)"
+        return f"#if {test}\n{use.replace('$', native.expression)}\n#else\n{usual}\n#endif"
 
     def splat(self, scalar: Expr, lanes: int) -> Text:
         """All lanes equal to `scalar`."""
@@ -146,6 +158,19 @@ class VectorEmitter(CStyleEmitter):
         )
         return f"{name}({self.expr(e.base)}, {self.expr(e.stride)})", ATOM
 
+    def shuffle(self, e: Shuffle) -> Text:
+        """A helper for each order of the lanes; the builtin is in clang and in gcc from 12 on."""
+        source, vector = self.vector_type(e.a.dtype), self.vector_type(e.dtype)
+        lanes = ", ".join(map(str, e.indices))
+        body = f"return __builtin_shufflevector(a, b, {lanes});"
+        name = self.shuffles.get((vector, e.indices))
+        if name is None:
+            name = self.names.fresh(f"shuffle_{vector}")
+            self.shuffles[vector, e.indices] = name
+            head = f"{self.inline} {vector} {name}({source} a, {source} b)"
+            self.declarations[name] = f"{head} {{\n    {body}\n}}"
+        return f"{name}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
+
     def operand(self, e: Expr, other: Expr, level: int) -> str:
         """One side of an operator: a broadcast needs no text where the other side is a vector."""
         scalar = e.a if isinstance(e, Broadcast) else None
@@ -173,23 +198,7 @@ class VectorEmitter(CStyleEmitter):
     def call_helper(self, name: str, dtype: str, *args: Expr) -> Text:
         if dt.lanes(dtype) == 1:
             return super().call_helper(name, dtype, *args)
-        return f"{self.vector_helper(name, dtype)}({', '.join(map(self.expr, args))})", ATOM
-
-    def vector_helper(self, name: str, dtype: str) -> str:
-        """A binary helper for vectors: a loop over the lanes with the one for scalars."""
-        vector, scalar = self.vector_type(dtype), self.helper(name, dt.element(dtype))
-        function, lane = f"{name}_{vector}", f"{scalar}(a[i], b[i])"
-        if name in ("max", "min") and dt.is_float(dtype):
-            lane = "a[i] != a[i] ? a[i] : m[i]"
-            known = self.vector_helper(f"{name}c", dtype)
-            params = f"{vector} a, {vector} m"
-            chosen = self.lanes_helper(f"nan_or_{vector}", vector, params, lane, dt.lanes(dtype))
-            body = f"return {chosen}(a, {known}(a, b));"
-            head = f"{self.inline} {vector} {function}({vector} a, {vector} b)"
-            self.declarations.setdefault(function, f"{head} {{ {body} }}")
-            return function
-        params, native = f"{vector} a, {vector} b", extremum(name, dtype)
-        return self.lanes_helper(function, vector, params, lane, dt.lanes(dtype), native)
+        return f"{vector_helper(self, name, dtype)}({', '.join(map(self.expr, args))})", ATOM
 
     def vector_division(self, e: BinOp) -> Text:
         divisor = int_value(e.b.a if isinstance(e.b, Broadcast) else e.b)
@@ -225,6 +234,9 @@ class VectorEmitter(CStyleEmitter):
     def vector_call(self, e: Call) -> Text:
         source = dt.with_lanes(dt.element(e.args[0].dtype), dt.lanes(e.dtype))
         vector, lanes = self.vector_type(source), dt.lanes(e.dtype)
+        if find_helper(e.name, dt.element(source)) is not None and not dt.is_bool(e.dtype):
+            args = ", ".join(map(self.expr, e.args))
+            return f"{vector_helper(self, e.name, source)}({args})", ATOM
         names = "abc"[: len(e.args)]
         lane = self.math(e.name, dt.element(source), [f"{n}[i]" for n in names])
         result = vector

@@ -4,12 +4,17 @@ Blocks are kept from one call to the next, because fresh memory costs a page fau
 They are not thread-local, since threads that end would leak them: each allocation site has a list
 of free blocks, a thread takes the one it used last, which its cache may still hold, and puts it
 back. So there are at most as many blocks as threads that were inside a site at once, and
-`NAME_release` may run at any time: it frees the blocks that are not in use.
+`NAME_release` may run at any time: it frees the blocks that are not in use. The threads that use a
+block touch it first, so its pages lie at their memory; large blocks are on huge pages.
 """
 
 from __future__ import annotations
 
 from string import Template
+
+HUGE_PAGE = 1 << 21
+HUGE_FROM = 2 * HUGE_PAGE
+"""Bytes of a block from which on it is worth the rounding to huge pages."""
 
 _TEXT = Template(
     """\
@@ -17,6 +22,11 @@ _TEXT = Template(
 extern int posix_memalign(void **, __SIZE_TYPE__, __SIZE_TYPE__);
 extern void free(void *);
 extern int sched_yield(void);
+#ifdef __linux__
+extern int madvise(void *, __SIZE_TYPE__, int);
+#else
+#define madvise(p, n, advice) ((void)0)
+#endif
 
 typedef struct workspace_block {
     struct workspace_block *next;
@@ -55,7 +65,9 @@ static void *workspace_take(int slot, i64 bytes) {
     if (!block) {
         void *memory;
         __SIZE_TYPE__ size = (__SIZE_TYPE__)bytes + sizeof *block;
-        if (bytes < 0 || posix_memalign(&memory, 64, size)) return 0;
+        const int huge = bytes >= $huge_from;
+        if (bytes < 0 || posix_memalign(&memory, huge ? $huge_page : 64, size)) return 0;
+        if (huge) madvise(memory, size, 14); /* MADV_HUGEPAGE */
         block = memory;
         block->bytes = bytes;
     }
@@ -99,5 +111,10 @@ def workspace_text(slots: int, release: str) -> tuple[str, str]:
     """The text before the kernel and the one after it, for a number of allocation sites."""
     if not slots:
         return "", _NOTHING.substitute(release=release)
-    words = {"slots": slots, "release": release}
+    words = {
+        "slots": slots,
+        "release": release,
+        "huge_page": HUGE_PAGE,
+        "huge_from": HUGE_FROM,
+    }
     return _TEXT.substitute(words), _RELEASE.substitute(words)

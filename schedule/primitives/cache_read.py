@@ -15,7 +15,7 @@ from schedule.errors import require
 from schedule.placement import names_in
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, add_buffers
-from tensorir import Block, Buffer, Expr, Load, Stmt, map_exprs, replace, transform
+from tensorir import Block, Buffer, Stmt, replace, replace_buffers
 
 
 @primitive
@@ -67,12 +67,7 @@ def cache_read(
 
 
 def _redirect(node: Block, source: Buffer, copy: Buffer) -> Stmt:
-    """The block with its loads of `source` taken from `copy`."""
-
-    def rule(e: Expr) -> Expr | None:
-        return Load(copy, e.indices) if isinstance(e, Load) and e.buffer is source else None
-
-    memo: dict[Expr, Expr] = {}
-    body = map_exprs(node.body, lambda e: transform(e, rule, memo))
-    init = None if node.init is None else map_exprs(node.init, lambda e: transform(e, rule, memo))
+    """The block, which does not write `source`, with its uses of that taken from `copy`."""
+    body = replace_buffers(node.body, {source: copy})
+    init = None if node.init is None else replace_buffers(node.init, {source: copy})
     return replace(node, body=body, init=init)

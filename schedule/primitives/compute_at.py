@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schedule.analysis import is_output, plain_store, producers, readers
 from schedule.errors import Illegal, require
+from schedule.externs import plain_part
 from schedule.ownership import require_sole_writer
 from schedule.placement import (
     accesses_of,
@@ -17,7 +18,7 @@ from schedule.placement import (
 )
 from schedule.primitive import primitive
 from schedule.state import State, nest
-from tensorir import Block, Buffer, For, Store, Var
+from tensorir import Block, Buffer, Expr, For, Var
 
 
 @primitive
@@ -35,18 +36,20 @@ def compute_at(state: State, block: str, loop: str) -> tuple[State, None]:
                                                       C[i, j] = f(B[i, j])
 
     requires:
-        - the block stores to distinct block variables of one intermediate buffer
+        - the block stores to distinct block variables of one intermediate buffer, or has an extern
+          function write the rows at them
         - no other block writes that buffer
         - every reader of the buffer is inside `loop`
         - what the block reads is complete before its place in `loop`
+        - no reduction whose init reads the buffer runs over `loop` or a loop outside
         - what the block's predicate excludes can be said in the block's own variables
         - the block is outside `loop`, its own loops are serial and carry no annotation
         - `loop` is not vectorized or inside a vectorized loop
     """
     node, target = state.block(block), state.loop(loop)
-    store = _store(state, node)
+    buffer, indices = _written(state, node)
     move_checks(state, block, loop)
-    users = _readers_inside(state, store.buffer, block, target)
+    users = _readers_inside(state, buffer, block, target)
     position = min(i for i, s in enumerate(child_of(target)) if names_in(s) & users)
     late = set().union(*(names_in(s) for s in child_of(target)[position:]))
     for name in producers(state, block):
@@ -55,9 +58,9 @@ def compute_at(state: State, block: str, loop: str) -> tuple[State, None]:
             block,
             f"block {name!r}, which {block!r} reads, runs later inside loop {loop!r}",
         )
-    reads = accesses_of(state, users, store.buffer, writes=False)
+    reads = accesses_of(state, users, buffer, writes=False)
     region = touched_region(state, target, reads, loop)
-    ranges = {v: part for v, part in zip(store.indices, region) if isinstance(v, Var)}
+    ranges = {v: part for v, part in zip(indices, region) if isinstance(v, Var)}
     analyzer = state.analyzer([*state.loops_outside(loop), target])
     conditions = own_predicate(state, node)
     removed = state.replace(state.block_path(block), None)
@@ -66,19 +69,21 @@ def compute_at(state: State, block: str, loop: str) -> tuple[State, None]:
     return removed.replace(removed.loop_path(loop), destination), None
 
 
-def _store(state: State, node: Block) -> Store:
-    """The store of the block, to an intermediate buffer that it alone writes."""
+def _written(state: State, node: Block) -> tuple[Buffer, tuple[Expr, ...]]:
+    """The intermediate buffer that the block alone writes, and the indices of its store; of an
+    extern function the rows of its output."""
     block, store = node.name, plain_store(node)
+    found = plain_part(node) if store is None else (store.buffer, store.indices)
     require(
-        store is not None,
+        found is not None,
         block,
         f"block {block!r} does not store to distinct variables of one buffer",
     )
-    assert store is not None
-    name = store.buffer.name
-    require(not is_output(state, store.buffer), block, f"{name!r} is an output of the function")
-    require_sole_writer(state, store.buffer, block)
-    return store
+    assert found is not None
+    buffer = found[0]
+    require(not is_output(state, buffer), block, f"{buffer.name!r} is an output of the function")
+    require_sole_writer(state, buffer, block)
+    return found
 
 
 def _readers_inside(state: State, buffer: Buffer, block: str, target: For) -> set[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from schedule.analysis import is_output, plain_store, readers, writers
+from schedule.analysis import is_output, plain_store, readers
 from schedule.errors import require
+from schedule.ownership import require_sole_writer
 from schedule.primitive import primitive
 from schedule.state import State, replace_func
 from tensorir import (
@@ -42,12 +43,7 @@ def compute_inline(state: State, block: str) -> tuple[State, None]:
     )
     assert store is not None
     require(not is_output(state, store.buffer), block, f"{store.buffer.name!r} is an output")
-    others = [name for name in writers(state, store.buffer) if name != block]
-    require(
-        not others,
-        block,
-        "".join(f"{store.buffer.name!r} is also written by {o!r}" for o in others[:1]),
-    )
+    require_sole_writer(state, store.buffer, block)
     users = readers(state, store.buffer)
     require(len(users) > 0, block, f"no block reads {store.buffer.name!r}")
     removed = state.replace(state.block_path(block), None)

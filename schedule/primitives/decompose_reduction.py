@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedule.analysis import accesses, feeds, reduction_loops
+from schedule.early_init import require_input_before
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, extents, fresh
@@ -29,6 +30,7 @@ def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, Blo
         - `loop` is around the block
         - no loop of the reduction is outside `loop`
         - no other loop from `loop` inwards repeats instances of the block
+        - what the init reads is complete before `loop`
     """
     node = state.block(block)
     target = state.loop(loop)
@@ -57,6 +59,7 @@ def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, Blo
             f"loop {inner.name!r} repeats instances of block {block!r}, which would then be "
             "added to one init",
         )
+    require_input_before(node, target)
     taken = {*state.loop_names(), *state.block_names()}
 
     def fresh_name(hint: str) -> str:

@@ -11,12 +11,12 @@ from schedule.errors import require
 from schedule.ownership import innermost_shared_loop, require_sole_writer
 from schedule.placement import accesses_of, child_of, names_in
 from schedule.primitive import primitive
-from schedule.state import BlockRef, State, extents, loops_below
+from schedule.state import State, extents, loops_below
 from tensorir import Analyzer, Expr, ForKind, Var, binary, intersect_with, relax
 
 
 @primitive
-def double_buffer(state: State, block: BlockRef, buffer: str | int = 0) -> tuple[State, None]:
+def double_buffer(state: State, block: str, buffer: str | int = 0) -> tuple[State, None]:
     """Let the iterations of the loop in which `block` fills `buffer` use two versions of it in
     turn, so that the next one can be filled while this one is still being read.
 

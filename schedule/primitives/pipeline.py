@@ -52,7 +52,7 @@ def pipeline(state: State, loop: LoopRef, stages: Sequence[int]) -> tuple[State,
         - no block of a later stage reduces over `loop` and still has its init
         - what a statement writes is read by statements of the same or later stages only, and these
           follow it
-        - what passes between stages is written by one statement, to separate parts in separate
+        - what passes between stages is written in one of them, to separate parts in separate
           iterations, and read in the part of the same iteration
     """
     node = state.loop(loop)

@@ -6,13 +6,13 @@ from schedule.analysis import is_output, read_by_others
 from schedule.caching import pick
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.state import BlockRef, LoopRef, State, loops_below
+from schedule.state import State, loops_below
 from tensorir import ForKind, prefetch_region, replace, variables
 
 
 @primitive
 def prefetch(
-    state: State, block: BlockRef, buffer: str | int, loop: LoopRef, distance: int = 1
+    state: State, block: str, buffer: str | int, loop: str, distance: int = 1
 ) -> tuple[State, None]:
     """In each iteration of `loop`, ask for what `block` reads of `buffer` `distance` iterations
     later, one request for each cache line of each row.

@@ -148,13 +148,17 @@ def _separate(state: State, writes: list[Access], target: For) -> None:
     reason = f"iterations of loop {target.name!r} do not write separate dense parts of "
     for access in writes:
         indices = access.in_loops()
-        known = analyzer.assuming(access.block.predicate)
+        predicate = access.block.predicate
         for index in indices:
             parts = decompose(index, extents(every), analyzer)
             dense = parts is not None and _dense([d for d in parts[0] if d.var in inner])
             require(dense, target.name, reason + repr(access.buffer.name))
         for loop in outer:
-            ok = loop.const_extent == 1 or determines(indices, loop.var, extents(every), known)
+            ok = (
+                loop.const_extent == 1
+                or determines(indices, loop.var, extents(every), analyzer)
+                or determines(indices, loop.var, extents(every), analyzer.assuming(predicate))
+            )
             require(ok, loop.name, reason + repr(access.buffer.name))
 
 

@@ -6,12 +6,12 @@ from schedule.analysis import producers, read
 from schedule.errors import require
 from schedule.merging import plan_merge
 from schedule.primitive import primitive
-from schedule.state import BlockRef, State, replace_func
+from schedule.state import State, replace_func
 from tensorir import Expr, Store, replace, transform
 
 
 @primitive
-def reverse_compute_inline(state: State, block: BlockRef) -> tuple[State, None]:
+def reverse_compute_inline(state: State, block: str) -> tuple[State, None]:
     """Compute the consumer where its input is computed, and remove both the consumer's own loops
     and the buffer between the two. The producer's block keeps its name and its loops.
 

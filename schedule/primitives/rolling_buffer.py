@@ -39,7 +39,7 @@ from tensorir import (
 
 
 @primitive
-def rolling_buffer(state: State, block: BlockRef, buffer: str | int = 0) -> tuple[State, BlockRef]:
+def rolling_buffer(state: State, block: str, buffer: str | int = 0) -> tuple[State, BlockRef]:
     """Compute in each iteration only those rows of `buffer` that the iterations before did not,
     and return the block that computes, before the loop, what its first iteration shares.
 

@@ -9,12 +9,12 @@ from schedule.errors import require
 from schedule.ownership import require_sole_writer
 from schedule.placement import names_in
 from schedule.primitive import primitive
-from schedule.state import BlockRef, State
+from schedule.state import State
 from tensorir import Expr, ForKind, Var, const, int_value, substitute
 
 
 @primitive
-def stream(state: State, block: BlockRef, buffer: str | int = 0) -> tuple[State, None]:
+def stream(state: State, block: str, buffer: str | int = 0) -> tuple[State, None]:
     """Write `buffer` with non-temporal stores, which do not bring its lines into the caches.
 
     That saves reading every line before it is written, about a third of the traffic of a copy, and

@@ -45,6 +45,8 @@ def transform_layout(
         - no block that uses it is annotated, and it is not marked otherwise (storage_align)
         - its writers and its readers are in different nests; or all in one loop that writes, also
           in the new shape, a box around what is read in it, and the map needs no `pad_value`
+        - the map is a function, or text such as "i, j: j, i" with distinct new names, whose results
+          are integers made of its parameters
         - the map has one parameter per dimension, and gives integers from 0 on, with bounds
         - the map sends different elements to different places
         - without `pad_value`, every new place has an element

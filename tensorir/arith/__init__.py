@@ -1,6 +1,7 @@
 """Integer arithmetic: simplification, bounds and proofs; bindings of blocks; touched regions."""
 
 from tensorir.arith.analyzer import Analyzer
+from tensorir.arith.exhaustive import connected, few_values, holds_everywhere
 from tensorir.arith.iter_map import (
     Digit,
     decompose,
@@ -8,6 +9,7 @@ from tensorir.arith.iter_map import (
     determines_all,
     is_bijective,
     is_compact,
+    is_dense,
 )
 from tensorir.arith.region import Interval, covers, intersect_with, relax, union
 from tensorir.arith.slope import slope
@@ -16,13 +18,17 @@ __all__ = [
     "Analyzer",
     "Digit",
     "Interval",
+    "connected",
     "covers",
     "decompose",
     "determines",
     "determines_all",
+    "few_values",
+    "holds_everywhere",
     "intersect_with",
     "is_bijective",
     "is_compact",
+    "is_dense",
     "relax",
     "slope",
     "union",

@@ -25,16 +25,19 @@ from tensorir.arith.simplify import linear_form, simplified
 from tensorir.expr import (
     TRUE,
     BinOp,
+    Broadcast,
     Const,
     Expr,
     ExprLike,
+    Load,
+    Ramp,
     Var,
     all_of,
     conjuncts,
     convert,
     int_value,
 )
-from tensorir.visit import variables, walk_exprs
+from tensorir.visit import walk_exprs
 
 _NESTING = 5
 """Conditions assumed inside one another; deeper ones are not made use of."""
@@ -43,7 +46,7 @@ _NESTING = 5
 class Analyzer:
     """Simplifies, bounds and proves integer expressions over variables of known range."""
 
-    __slots__ = ("_branches", "_exprs", "_level", "_ranges", "_variables", "facts", "forms")
+    __slots__ = ("_assumed", "_branches", "_exprs", "_level", "_ranges", "facts", "forms")
 
     def __init__(self, extents: Mapping[Var, ExprLike] | None = None) -> None:
         """Every variable of `extents`, outermost first, takes values in [0, extent)."""
@@ -52,7 +55,7 @@ class Analyzer:
         self._exprs: dict[Expr, Expr] = {}
         self._ranges: dict[Expr, Range] = {}
         self._branches: dict[tuple[Expr, bool], Analyzer] = {}
-        self._variables: dict[Expr, frozenset[Var]] = {}
+        self._assumed: dict[tuple[Expr, bool], Analyzer] = {}
         self._level = 0
         for var, extent in (extents or {}).items():
             self.bind(var, extent)
@@ -94,6 +97,12 @@ class Analyzer:
         A part that reads a buffer is used only with `memory`, for expressions evaluated together
         with `cond`, with no store in between (the two sides of a Select).
         """
+        found = self._assumed.get((cond, memory))
+        if found is None:
+            found = self._assumed[cond, memory] = self._assume(cond, memory)
+        return found.copy()
+
+    def _assume(self, cond: Expr, memory: bool) -> Analyzer:
         other = self.copy()
         assume(other, cond, memory)
         canonical = self.simplify(cond)
@@ -109,16 +118,25 @@ class Analyzer:
             return []
         found = []
         for n, part in enumerate(parts):
+            others = parts[:n] + parts[n + 1 :]
+            if self.says_nothing_of(others, part):
+                found.append(self.simplify(part))
+                continue
             known = self.copy()
-            assume(known, all_of(*parts[:n], *parts[n + 1 :]), memory)
+            assume(known, all_of(*others), memory)
             found.append(known.simplify(part))
         return [new for new, part in zip(found, parts) if new is not part]
 
     def copy(self) -> Analyzer:
-        """An independent analyzer that knows the same."""
-        other = Analyzer()
+        """An independent analyzer that knows the same.
+
+        Until one of the two learns something new, what either concludes serves both.
+        """
+        other = object.__new__(Analyzer)
         other.facts = self.facts.copy()
-        other._variables = self._variables
+        other.forms, other._exprs = self.forms, self._exprs
+        other._ranges, other._branches = self._ranges, self._branches
+        other._assumed = self._assumed
         other._level = self._level
         return other
 
@@ -128,8 +146,20 @@ class Analyzer:
         if found is None:
             found = self._exprs[e] = simplified(self, e)
             if found is not e:
-                found = self._exprs[e] = self.simplify(found)
+                if not self._is_settled(e, found):
+                    found = self._exprs[e] = self.simplify(found)
+                self._exprs[found] = found
         return found
+
+    def _is_settled(self, e: Expr, found: Expr) -> bool:
+        """Whether `found`, to which `e` was simplified, is known to stay as it is."""
+        if found.dtype == dt.INDEX:
+            terms = self.linear(e).terms
+            in_order = not terms or next(iter(terms.values())) > 0
+            return in_order and all([isinstance(atom, Var) for atom in terms])
+        if isinstance(found, BinOp):
+            return dt.is_float(found.dtype)
+        return isinstance(found, (Load, Ramp, Broadcast))
 
     def bounds(self, e: Expr) -> Range:
         """The smallest and largest value found for an integer expression; None if unbounded."""
@@ -196,6 +226,8 @@ class Analyzer:
 
     def range(self, atom: Expr) -> Range:
         """The interval of one atom."""
+        if isinstance(atom, Var) and atom.dtype == dt.INDEX:
+            return self.facts.range(atom)
         found = self._ranges.get(atom)
         if found is None:
             # A fact may lead back to the same atom; then what is stated of it has to do.
@@ -209,6 +241,8 @@ class Analyzer:
 
     def interval(self, form: Linear) -> Range:
         """Constant bounds of a linear form."""
+        if not self.may_refine(form):
+            return bounding.plain_interval(self, form)
         low, below = bounding.lower(self, form), bounding.lower(self, form.scaled(-1))
         return low, None if below is None else -below
 
@@ -220,6 +254,7 @@ class Analyzer:
         if found is None:
             found = self.copy()
             found._level += 1
+            found.reset()
             assume(found, cond if truth else negated(cond), True)
             self._branches[cond, truth] = found
         return found
@@ -227,28 +262,33 @@ class Analyzer:
     def may_refine(self, form: Linear) -> bool:
         """Whether the bounds of a sum may be better than the sum of the bounds."""
         facts = self.facts.by_atom
-        return any(
-            atom in facts if isinstance(atom, Var) else self.is_related(atom, form)
-            for atom in form.terms
-        )
+        for atom in form.terms:
+            if atom in facts or not isinstance(atom, Var) and self.is_related(atom, form):
+                return True
+        return False
 
     def is_related(self, atom: Expr, form: Linear) -> bool:
         """Whether a compound atom depends on other terms of `form`, or on facts."""
         facts = self.facts.by_atom
         if atom in facts:
             return True
-        own = self._variables_of(atom)
-        if any(var in facts for var in own):
+        own = atom.variables
+        if not own.isdisjoint(facts):
             return True
         return any(
-            other is not atom and not own.isdisjoint(self._variables_of(other))
-            for other in form.terms
+            [other is not atom and not own.isdisjoint(other.variables) for other in form.terms]
         )
+
+    def says_nothing_of(self, conditions: list[Expr], e: Expr) -> bool:
+        """Whether what follows from `conditions` cannot bear on `e`: they share no variable, and
+        no fact leads from the variables of one to those of the other."""
+        apart = all([e.variables.isdisjoint(c.variables) for c in conditions])
+        return apart and not self.facts.by_atom and not e.has_loads
 
     def reset(self) -> None:
         """Forget conclusions, because what they were drawn from has changed."""
-        for memo in (self.forms, self._exprs, self._ranges, self._branches):
-            memo.clear()
+        self.forms, self._exprs, self._ranges = {}, {}, {}
+        self._branches, self._assumed = {}, {}
 
     def _enter(self, var: Var) -> None:
         if var in self.facts.order:
@@ -256,12 +296,6 @@ class Analyzer:
         self.facts.order[var] = len(self.facts.order)
         self.reset()
 
-    def _variables_of(self, e: Expr) -> frozenset[Var]:
-        found = self._variables.get(e)
-        if found is None:
-            found = self._variables[e] = frozenset(variables(e))
-        return found
-
 
 def _has_digits(e: Expr) -> bool:
-    return any([isinstance(n, BinOp) and n.op in ("//", "%") for n in walk_exprs(e)])
+    return any(isinstance(n, BinOp) and n.op in ("//", "%") for n in walk_exprs(e))

@@ -116,7 +116,9 @@ def plain_interval(an: Analyzer, form: Linear) -> Range:
     low: int | None = form.const
     high: int | None = form.const
     for atom, coef in form.terms.items():
-        first, last = an.range(atom) if coef > 0 else an.range(atom)[::-1]
+        first, last = an.range(atom)
+        if coef < 0:
+            first, last = last, first
         low = None if low is None or first is None else low + coef * first
         high = None if high is None or last is None else high + coef * last
     return low, high

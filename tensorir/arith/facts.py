@@ -42,9 +42,14 @@ class Facts:
         self.truths: dict[Expr, bool] = {}
 
     def copy(self) -> Facts:
-        other = Facts()
-        for name in Facts.__slots__:
-            setattr(other, name, dict(getattr(self, name)))
+        other = object.__new__(Facts)
+        other.ranges = self.ranges.copy()
+        other.floors = self.floors.copy()
+        other.congruences = self.congruences.copy()
+        other.by_atom = self.by_atom.copy()
+        other.order = self.order.copy()
+        other.extents = self.extents.copy()
+        other.truths = self.truths.copy()
         return other
 
     def range(self, atom: Expr) -> Range:
@@ -55,6 +60,9 @@ class Facts:
         """A lower bound of `form` from a fact about the same sum, or None."""
         if not self.floors:
             return None
+        for atom in form.terms:
+            if atom not in self.by_atom:
+                return None
         step = form.factor()
         if not step:
             return form.const
@@ -140,11 +148,11 @@ def tighten(an: Analyzer, atom: Expr, bound: Range, depth: int = _DEPTH) -> None
     if isinstance(atom, BinOp) and atom.op == "%" and new[0] is not None and new[0] == new[1]:
         facts.congruences[atom] = new[0]
     an.reset()
-    if depth:
-        _spread(an, atom, bound, depth)
+    _spread(an, atom, bound, max(depth, 1))
 
 
 def _spread(an: Analyzer, atom: Expr, bound: Range, depth: int) -> None:
+    """What a range says of the parts of an atom, however deep, and of other atoms up to `depth`."""
     facts = an.facts
     if isinstance(atom, Cast) and keeps_value(atom.a.dtype):
         tighten(an, atom.a, bound, depth - 1)

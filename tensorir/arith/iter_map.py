@@ -64,6 +64,42 @@ def is_compact(digits: Iterable[Digit]) -> bool:
     return True
 
 
+def is_dense(indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> bool:
+    """Whether `indices` take all values of a box while the variables of `extents` run."""
+    every: list[Digit] = []
+    for index in indices:
+        found = decompose(index, extents, analyzer)
+        if found is None or not _has_no_gaps(found[0]):
+            return False
+        every += found[0]
+    return not _overlap(every)
+
+
+def _has_no_gaps(digits: Iterable[Digit]) -> bool:
+    reach = 0
+    for digit in sorted(digits, key=lambda d: abs(d.scale)):
+        if abs(digit.scale) > reach + 1:
+            return False
+        if digit.extent is None:
+            return True
+        reach += abs(digit.scale) * (digit.extent - 1)
+    return True
+
+
+def _overlap(digits: Iterable[Digit]) -> bool:
+    """Whether two of them share a part of one variable, so that not all values meet."""
+    end: dict[Var, int | None] = {}
+    for digit in sorted(digits, key=lambda d: d.divisor):
+        if digit.extent == 1:
+            continue
+        if digit.var in end:
+            last = end[digit.var]
+            if last is None or digit.divisor < last:
+                return True
+        end[digit.var] = None if digit.extent is None else digit.divisor * digit.extent
+    return False
+
+
 def determines(
     indices: Sequence[Expr], var: Var, extents: Mapping[Var, ExprLike], analyzer: Analyzer
 ) -> bool:

@@ -19,7 +19,6 @@ from tensorir.expr import (
     binary,
     select,
 )
-from tensorir.visit import loads
 
 if TYPE_CHECKING:
     from tensorir.arith.analyzer import Analyzer
@@ -49,7 +48,7 @@ def negated(e: Expr) -> Expr:
 
 def reads_memory(e: Expr) -> bool:
     """Whether a load occurs in `e`."""
-    return next(loads(e), None) is not None
+    return e.has_loads
 
 
 def parts_of(e: Expr, op: str) -> list[Expr]:
@@ -88,6 +87,8 @@ def _necessary(an: Analyzer, parts: list[Expr], conjunction: bool) -> list[Expr]
         others = kept[:place] + kept[place + 1 :]
         if not others:
             break
+        if an.says_nothing_of(others, part):
+            continue
         known = all_of(*(p if conjunction else negated(p) for p in others))
         decided = an.branch(known).decide(part)
         if decided is not None and decided != conjunction:

@@ -39,18 +39,31 @@ def relax(index: Expr, inner: Mapping[Var, ExprLike], analyzer: Analyzer) -> Int
     Other variables stay symbolic in `low`; the extent is constant whenever possible. A strided
     index gives its dense hull. None where no interval is found.
     """
-    an = analyzer.copy()
+    an = analyzer
     for var, extent in inner.items():
         if not an.binds(var, extent):
+            an = analyzer.copy() if an is analyzer else an
             an.bind(var, extent)
     form = an.linear(index)
     span = _Relax(an, inner).sum(form)
     low, high = an.interval(form)
     whole = None if low is None or high is None else (Linear({}, low), Linear({}, high - low))
-    best = _narrower(span, whole)
+    best = _narrower(_narrower(span, whole), _moving(an, form, inner))
     if best is None:
         return None
     return Interval(an.simplify(to_expr(best[0])), an.simplify(to_expr(best[1].shifted(1))))
+
+
+def _moving(an: Analyzer, form: Linear, inner: Mapping[Var, ExprLike]) -> Span | None:
+    """The bounds of the terms with variables of `inner` alone, where facts say more of these."""
+    terms = {atom: c for atom, c in form.terms.items() if variables(atom) & inner.keys()}
+    moving = Linear(terms)
+    if len(terms) == len(form.terms) or not an.may_refine(moving):
+        return None
+    low, high = an.interval(moving)
+    if low is None or high is None:
+        return None
+    return form.minus(moving).shifted(low), Linear({}, high - low)
 
 
 def union(a: Interval, b: Interval, analyzer: Analyzer) -> Interval | None:
@@ -183,6 +196,9 @@ class _Relax:
         return _narrower(found, whole)
 
     def variable(self, var: Var) -> Span | None:
+        size = int_value(self.inner[var])
+        if size is not None:
+            return Linear({}), Linear({}, size - 1)
         last = self.expr(self.an.simplify(convert(self.inner[var]) - 1))
         if last is None:
             return None

@@ -71,6 +71,8 @@ RULES: tuple[Rule, ...] = (
 
 def apply_rules(e: Expr) -> Expr:
     """`e`, or what the first row that matches makes of it."""
+    if dt.is_float(e.dtype):
+        return e  # every row is about integers or truth values
     for rule in _BY_HEAD.get(_head(e), ()):
         found: Found = {}
         if _match(rule.pattern, e, found) and rule.condition(found):

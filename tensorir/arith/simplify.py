@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING
 
 from tensorir import dtype as dt
@@ -10,7 +11,7 @@ from tensorir.arith.linear import Linear, of_atom, times, to_expr
 from tensorir.arith.logic import negated, simplify_extremum, simplify_logic, simplify_select
 from tensorir.arith.rules import apply_rules
 from tensorir.expr import COMPARISONS, FALSE, LOGICAL, TRUE, BinOp, Const, Expr, Not, Select, Var
-from tensorir.visit import children, rebuild
+from tensorir.visit import rebuild
 
 if TYPE_CHECKING:
     from tensorir.arith.analyzer import Analyzer
@@ -29,7 +30,7 @@ def linear_form(an: Analyzer, e: Expr) -> Linear:
         if e.op in ("//", "%"):
             form = an.divmod(e.op, an.linear(e.a), an.linear(e.b))
             return an.recombined(form)
-    node = _node(an, e)
+    node = e if isinstance(e, Var) else _node(an, e)
     if isinstance(node, Const):
         return Linear({}, int(node.value))
     if node is not e and isinstance(node, BinOp):
@@ -73,8 +74,7 @@ def _node(an: Analyzer, e: Expr) -> Expr:
     elif isinstance(e, BinOp) and e.op in ("min", "max") and dt.is_int(e.dtype):
         node = simplify_extremum(an, e)
     else:
-        before = children(e)
+        before = e.operands
         after = tuple([an.simplify(part) for part in before])
-        same = all(a is b for a, b in zip(before, after))
-        node = e if same else rebuild(e, after)
+        node = e if all(map(is_, before, after)) else rebuild(e, after)
     return node if isinstance(node, (Const, Var)) else apply_rules(node)

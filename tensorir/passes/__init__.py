@@ -3,6 +3,7 @@
 from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.fold_buffers import fold_buffers
+from tensorir.passes.lifetimes import keeps_to_itself
 from tensorir.passes.lower import lower
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
@@ -10,15 +11,20 @@ from tensorir.passes.lower_prefetch import lower_prefetch, prefetch_region
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
+from tensorir.passes.specialize import specialize
+from tensorir.passes.split_constants import SplitFunc, check_constants, split_constants
 from tensorir.passes.unroll import unroll
 from tensorir.passes.unroll_registers import unroll_registers
 from tensorir.passes.vector_locals import vector_locals
 from tensorir.passes.vectorize import vectorize
 
 __all__ = [
+    "SplitFunc",
+    "check_constants",
     "double_buffers",
     "flatten_buffers",
     "fold_buffers",
+    "keeps_to_itself",
     "lower",
     "lower_blocks",
     "lower_init",
@@ -27,6 +33,8 @@ __all__ = [
     "place_buffers",
     "prefetch_region",
     "simplify",
+    "specialize",
+    "split_constants",
     "unroll",
     "unroll_registers",
     "vector_locals",

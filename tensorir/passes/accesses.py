@@ -1,4 +1,5 @@
-"""Where a program touches its buffers: every load and store with the statements around it."""
+"""Where a program touches its buffers: every load, store and part of an Extern with the statements
+around it."""
 
 from __future__ import annotations
 
@@ -6,17 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tensorir.buffer import Buffer
-from tensorir.expr import Expr, Load, Select, conjuncts
-from tensorir.stmt import For, If, Stmt, Store
-from tensorir.visit import child_stmts, children, stmt_exprs
+from tensorir.expr import Expr, Load, Select, Var, all_of, conjuncts
+from tensorir.parts import part_axes, touched
+from tensorir.stmt import Extern, For, If, Stmt
+from tensorir.visit import child_stmts, stmt_exprs
 
 
 @dataclass(frozen=True)
 class Access:
-    """One load or store. `path` leads from the root to the statement it stands in, that included.
+    """One load, store or part. `path` leads from the root to the statement it stands in, included.
 
-    `conditions` are the load-free conjuncts of the Ifs around it; `guarded` says whether it may
-    be skipped for another reason, as one side of a Select.
+    `conditions` are the conjuncts of the Ifs around it, `guards` those of the Selects of which it
+    is one side.
     """
 
     buffer: Buffer
@@ -24,11 +26,29 @@ class Access:
     path: tuple[Stmt, ...]
     conditions: frozenset[Expr]
     is_write: bool
-    guarded: bool = False
+    guards: frozenset[Expr] = frozenset()
+
+    @property
+    def known(self) -> Expr:
+        """What certainly holds where the access is made, as far as no memory is read for it."""
+        return all_of(*[c for c in self.conditions | self.guards if not c.has_loads])
 
     def loops(self, start: int = 0) -> list[For]:
         """The loops on the path from position `start` on, outermost first."""
         return [s for s in self.path[start:] if isinstance(s, For)]
+
+    def inner(self, start: int = 0) -> dict[Var, Expr]:
+        """The variables of `loops` with their extents, and those that run over a part."""
+        found = {loop.var: loop.extent for loop in self.loops(start)}
+        return found | self.part_axes
+
+    @property
+    def part_axes(self) -> dict[Var, Expr]:
+        """The variables that run over a part, if this is one; a buffer may be handed over twice."""
+        last = self.path[-1]
+        parts = last.parts if isinstance(last, Extern) else ()
+        own = [part_axes(part) for part in parts if part.buffer is self.buffer]
+        return {var: extent for axes in own for var, extent in axes.items()}
 
 
 def accesses(root: Stmt) -> dict[Buffer, list[Access]]:
@@ -42,10 +62,10 @@ def accesses(root: Stmt) -> dict[Buffer, list[Access]]:
 def _visit(stmt: Stmt, above: tuple[Stmt, ...], conditions: frozenset[Expr]) -> Iterator[Access]:
     path = (*above, stmt)
     for e in stmt_exprs(stmt):
-        for load, guarded in _loads(e, False):
-            yield Access(load.buffer, load.indices, path, conditions, False, guarded)
-    if isinstance(stmt, Store):
-        yield Access(stmt.buffer, stmt.indices, path, conditions, True)
+        for load, guards in _loads(e, frozenset()) if e.has_loads else ():
+            yield Access(load.buffer, load.indices, path, conditions, False, guards)
+    for buffer, indices, is_write in touched(stmt):
+        yield Access(buffer, indices, path, conditions, is_write)
     if isinstance(stmt, If):
         yield from _visit(stmt.then, path, conditions.union(conjuncts(stmt.cond)))
         if stmt.orelse is not None:
@@ -55,8 +75,14 @@ def _visit(stmt: Stmt, above: tuple[Stmt, ...], conditions: frozenset[Expr]) -> 
         yield from _visit(child, path, conditions)
 
 
-def _loads(e: Expr, guarded: bool) -> Iterator[tuple[Load, bool]]:
+def _loads(e: Expr, guards: frozenset[Expr]) -> Iterator[tuple[Load, frozenset[Expr]]]:
     if isinstance(e, Load):
-        yield e, guarded
-    for n, child in enumerate(children(e)):
-        yield from _loads(child, guarded or isinstance(e, Select) and n > 0)
+        yield e, guards
+    if isinstance(e, Select):
+        yield from _loads(e.cond, guards)
+        yield from _loads(e.a, guards.union(conjuncts(e.cond)))
+        yield from _loads(e.b, guards | {~e.cond})
+        return
+    for child in e.operands:
+        if child.has_loads:
+            yield from _loads(child, guards)

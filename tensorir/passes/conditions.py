@@ -6,7 +6,7 @@ from tensorir import dtype as dt
 from tensorir.expr import FALSE, TRUE, BinOp, Expr, Var, conjuncts
 from tensorir.passes.inequality import Range
 from tensorir.stmt import Alloc, For, If, Let, Seq, Stmt
-from tensorir.visit import child_stmts, loads, stmt_exprs, walk_exprs
+from tensorir.visit import child_stmts, stmt_exprs, walk_exprs
 
 Loops = dict[Var, Expr]
 """The loops around an expression, with their extents."""
@@ -45,7 +45,7 @@ def in_expr(e: Expr, memo: Memo) -> list[Expr]:
     if known is None:
         nodes = [n for n in walk_exprs(e) if isinstance(n, BinOp) and n.op in ("<", "<=")]
         indices = [n for n in nodes if n.a.dtype == dt.INDEX]
-        known = memo[e] = [n for n in indices if not any(True for _ in loads(n))]
+        known = memo[e] = [n for n in indices if not n.has_loads]
     return known
 
 
@@ -54,7 +54,7 @@ def guards(stmt: Stmt) -> dict[Expr, None]:
     if isinstance(stmt, If):
         below = guards(stmt.then)
         if stmt.orelse is None:
-            own = [c for c in conjuncts(stmt.cond) if not any(True for _ in loads(c))]
+            own = [c for c in conjuncts(stmt.cond) if not c.has_loads]
             return {**dict.fromkeys(own), **below}
         other = guards(stmt.orelse)
         return {c: None for c in below if c in other}

@@ -8,7 +8,7 @@ from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, const
 from tensorir.func import PrimFunc
 from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, replace, seq
-from tensorir.visit import map_children, map_own_exprs, transform
+from tensorir.visit import map_children, map_loads, map_own_exprs
 
 
 def double_buffers(func: PrimFunc) -> PrimFunc:
@@ -67,13 +67,13 @@ def _without(stmt: Stmt, names: set[str], found: list[Buffer]) -> Stmt:
 def _in_turn(stmt: Stmt, versions: dict[Buffer, Buffer], turn: Expr) -> Stmt:
     memo: dict[Expr, Expr] = {}
 
-    def load(e: Expr) -> Expr | None:
-        if isinstance(e, Load) and e.buffer in versions:
+    def load(e: Load) -> Expr | None:
+        if e.buffer in versions:
             return Load(versions[e.buffer], (turn, *e.indices))
         return None
 
     def visit(node: Stmt) -> Stmt:
-        node = map_own_exprs(map_children(node, visit), lambda e: transform(e, load, memo))
+        node = map_own_exprs(map_children(node, visit), lambda e: map_loads(e, load, memo))
         if isinstance(node, Store) and node.buffer in versions:
             return Store(versions[node.buffer], (turn, *node.indices), node.value)
         return node

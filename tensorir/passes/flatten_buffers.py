@@ -12,8 +12,8 @@ from tensorir.expr import Const, Expr, Load
 from tensorir.func import PrimFunc
 from tensorir.passes.alignment import aligned_strides
 from tensorir.passes.ranges import function_analyzer
-from tensorir.stmt import Alloc, Prefetch, Stmt, Store, replace
-from tensorir.visit import map_children, map_own_exprs, transform
+from tensorir.stmt import Alloc, Extern, Part, Prefetch, Stmt, Store, replace
+from tensorir.visit import map_children, map_loads, map_own_exprs, map_parts
 
 
 def flatten_buffers(func: PrimFunc) -> PrimFunc:
@@ -61,13 +61,14 @@ class _Flatten:
             result = result * extent + index
         return (self.analyzer.simplify(result),)
 
-    def load(self, e: Expr) -> Expr | None:
-        if not isinstance(e, Load):
-            return None
+    def load(self, e: Load) -> Expr:
         return Load(self.buffer(e.buffer), self.index(e.buffer, e.indices))
 
+    def part(self, part: Part) -> Part:
+        return Part(self.buffer(part.buffer), self.index(part.buffer, part.indices), part.shape)
+
     def expr(self, e: Expr) -> Expr:
-        return transform(e, self.load, self.memo)
+        return map_loads(e, self.load, self.memo)
 
     def stmt(self, stmt: Stmt) -> Stmt:
         stmt = map_own_exprs(map_children(stmt, self.stmt), self.expr)
@@ -77,6 +78,8 @@ class _Flatten:
             return stmt if same else Store(buffer, indices, stmt.value)
         if isinstance(stmt, Prefetch):
             return Prefetch(self.buffer(stmt.buffer), self.index(stmt.buffer, stmt.indices))
+        if isinstance(stmt, Extern):
+            return map_parts(stmt, self.part)
         if isinstance(stmt, Alloc):
             buffer = self.buffer(stmt.buffer)
             return stmt if buffer is stmt.buffer else replace(stmt, buffer=buffer)

@@ -10,8 +10,8 @@ from tensorir.func import PrimFunc
 from tensorir.passes.accesses import Access, accesses
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
-from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store
-from tensorir.visit import map_children, map_own_exprs, substitute, transform, walk
+from tensorir.stmt import Alloc, Extern, For, ForKind, Part, Seq, Stmt, Store
+from tensorir.visit import map_children, map_loads, map_own_exprs, map_parts, substitute, walk
 
 
 def fold_buffers(func: PrimFunc) -> PrimFunc:
@@ -101,7 +101,7 @@ def _touched(
     """What the accesses touch while their loops run, all but `fixed`."""
     part: Interval | None = None
     for number, use in enumerate(uses):
-        inner = {s.var: s.extent for s in use.loops() if s is not fixed}
+        inner = {var: n for var, n in use.inner().items() if fixed is None or var is not fixed.var}
         found = relax(use.indices[dim], inner, analyzer)
         if number and part is not None and found is not None:
             found = union(part, found, analyzer)
@@ -120,13 +120,16 @@ def _circular(alloc: Alloc, dim: int, size: int) -> Alloc:
     def at(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple([i % size if n == dim else i for n, i in enumerate(indices)])
 
-    def load(e: Expr) -> Expr | None:
-        return Load(new, at(e.indices)) if isinstance(e, Load) and e.buffer is old else None
+    def load(e: Load) -> Expr | None:
+        return Load(new, at(e.indices)) if e.buffer is old else None
+
+    def part(use: Part) -> Part:
+        return Part(new, at(use.indices), use.shape) if use.buffer is old else use
 
     def visit(node: Stmt) -> Stmt:
-        node = map_own_exprs(map_children(node, visit), lambda e: transform(e, load, memo))
+        node = map_own_exprs(map_children(node, visit), lambda e: map_loads(e, load, memo))
         if isinstance(node, Store) and node.buffer is old:
             return Store(new, at(node.indices), node.value)
-        return node
+        return map_parts(node, part) if isinstance(node, Extern) else node
 
     return Alloc(new, visit(alloc.body))

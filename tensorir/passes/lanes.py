@@ -68,6 +68,10 @@ class Lanes:
     def expr(self, e: Expr) -> Expr:
         """`e` for all lanes: a vector, or a scalar where the lanes agree."""
         done = self.memo.get(e)
+        if done is None and dt.lanes(e.dtype) == 1:
+            used = e.variables
+            if self.var not in used and used.isdisjoint(self.vectors):
+                return e
         if done is None:
             done = self.memo[e] = self._expr(e)
         return done

@@ -11,9 +11,12 @@ from tensorir.passes.fold_buffers import fold_buffers
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.lower_prefetch import lower_prefetch
+from tensorir.passes.masked_tails import has_masks
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
+from tensorir.passes.strided_loads import strided_loads
+from tensorir.passes.transpose_tiles import transpose_tiles
 from tensorir.passes.unroll import unroll
 from tensorir.passes.unroll_registers import unroll_registers
 from tensorir.passes.vector_locals import vector_locals
@@ -39,9 +42,11 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
         ("fold_buffers", fold_buffers),
         ("partition_loops", partition_loops),
         ("flatten_buffers", flatten_buffers),
+        ("transpose_tiles", lambda f: f if on_gpu else transpose_tiles(f, bits)),
         ("unroll_registers", unroll_registers),
-        ("vectorize", lambda f: vectorize(f, bits)),
+        ("vectorize", lambda f: vectorize(f, bits, has_masks(target))),
         ("unroll", unroll),
+        ("strided_loads", lambda f: f if on_gpu else strided_loads(f)),
         ("vector_locals", vector_locals),
         ("simplify", simplify),
     ]

@@ -31,6 +31,9 @@ COPIES = 8
 STATEMENTS = 600
 """Straight-line statements that the copies of one nest should have, altogether."""
 
+MOST = "most"
+"""Annotation of a vectorized loop that was cut to a symbolic extent: the extent it had."""
+
 Limits = dict[Expr, tuple[Limit, Limit]]
 """Terms of a loop variable, with the range [low, high) in which they stay."""
 
@@ -154,9 +157,11 @@ class _Partition:
         elif not self.analyzer.prove(convert(0) <= extent):
             extent = maximum(extent, 0)
         body = replace_exprs(loop.body, {loop.var: loop.var + start})
-        turns = loop.kind is ForKind.VECTORIZED and not isinstance(extent, Const)
-        kind = ForKind.SERIAL if turns else loop.kind
-        return replace(loop, extent=extent, body=body, kind=kind)
+        piece = replace(loop, extent=extent, body=body)
+        most = loop.const_extent
+        if loop.kind is not ForKind.VECTORIZED or isinstance(extent, Const) or most is None:
+            return piece
+        return replace(piece, annotations={**loop.annotations, MOST: most})
 
     def cut(self, loop: For, solved: Solved, copies: int) -> list[tuple[Stmt, int]] | None:
         """`loop` in consecutive pieces, and the copies that may be made of each.
@@ -177,7 +182,8 @@ class _Partition:
             marks: list[Expr] = [Const(n, loop.var.dtype) for n in (0, first, last, extent)]
         else:
             limits = [s.high for s in mine.values() if s.high is not None and s.free <= self.sizes]
-            if not limits or loop.kind is not ForKind.SERIAL:
+            serial = loop.kind is ForKind.SERIAL or MOST in loop.annotations
+            if not limits or not serial:
                 return None
             high = limits[0]
             true = [c for c, s in mine.items() if s.low is None and s.high is high]

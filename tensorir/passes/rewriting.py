@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace as _replace
+from operator import is_
 
-from tensorir.expr import Const, Expr
+from tensorir.expr import Const, Expr, Var
 from tensorir.func import PrimFunc
-from tensorir.stmt import Block, For, If, Prefetch, Seq, Stmt, Store, replace, seq
-from tensorir.visit import child_stmts, children, map_children, map_own_exprs, rebuild, walk
+from tensorir.stmt import Block, Extern, For, If, Prefetch, Seq, Stmt, Store, replace, seq
+from tensorir.visit import child_stmts, map_children, map_own_exprs, rebuild, walk
 
 NOTHING = Seq(())
 """The statement that does nothing."""
@@ -44,29 +45,24 @@ def fresh_names(body: Stmt) -> Callable[[str], str]:
     return fresh
 
 
-def replace_exprs(
-    stmt: Stmt, changes: Mapping[Expr, Expr], fixed: set[Expr] | None = None
-) -> Stmt:
+def replace_exprs(stmt: Stmt, changes: Mapping[Expr, Expr]) -> Stmt:
     """`stmt` with every occurrence of the keys of `changes` replaced, outermost first.
 
-    Conditions that become constant disappear, with the statements that cannot run. Calls for the
-    same keys can share `fixed`, where expressions without any of them are collected.
+    Every key has a variable. Conditions that become constant disappear, with the statements that
+    cannot run.
     """
     memo: dict[Expr, Expr] = dict(changes)
-    same = set() if fixed is None else fixed
+    wanted = frozenset[Var]().union(*[e.variables for e in changes])
 
     def rewrite(e: Expr) -> Expr:
-        if e in same:
+        if e.variables.isdisjoint(wanted):
             return e
         done = memo.get(e)
         if done is not None:
             return done
-        before = children(e)
+        before = e.operands
         after = tuple([rewrite(c) for c in before])
-        if all(a is b for a, b in zip(before, after)):
-            same.add(e)
-            return e
-        done = memo[e] = rebuild(e, after)
+        done = memo[e] = e if all(map(is_, before, after)) else rebuild(e, after)
         return done
 
     def visit(node: Stmt) -> Stmt:
@@ -92,6 +88,6 @@ def replace_exprs(
 
 def is_nothing(stmt: Stmt) -> bool:
     """Whether `stmt` has no statements, or holds nothing but such statements."""
-    if isinstance(stmt, (Store, Prefetch)):
+    if isinstance(stmt, (Store, Extern, Prefetch)):
         return False
     return all(map(is_nothing, child_stmts(stmt)))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Load
+from tensorir.expr import Const
 from tensorir.func import PrimFunc
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
-from tensorir.stmt import Alloc, For, ForKind, If, Let, Seq, Stmt, Store, seq
-from tensorir.visit import map_children, map_own_exprs, stmt_exprs, variables, walk, walk_exprs
+from tensorir.stmt import Alloc, Extern, For, ForKind, If, Let, Seq, Stmt, Store, seq
+from tensorir.visit import loads, map_children, map_own_exprs, stmt_exprs, variables, walk
 
 
 def simplify(func: PrimFunc) -> PrimFunc:
     """Simplify all expressions; drop what cannot run, loops of one iteration and dead memory."""
     exprs = (e for s in walk(func.body) for e in stmt_exprs(s))
-    read = {node.buffer for e in exprs for node in walk_exprs(e) if isinstance(node, Load)}
+    read = {load.buffer for e in exprs for load in loads(e)}
+    # An output of an extern function that nobody reads is written all the same.
+    read |= {p.buffer for s in walk(func.body) if isinstance(s, Extern) for p in s.parts}
     return with_body(func, _clean(func.body, function_analyzer(func), read))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tensorir.expr import Const, Expr
+from tensorir.expr import Const
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import NOTHING, replace_exprs, with_body
-from tensorir.stmt import For, ForKind, Prefetch, Seq, Stmt, Store, seq
+from tensorir.stmt import Extern, For, ForKind, Prefetch, Seq, Stmt, Store, seq
 from tensorir.visit import child_stmts, map_children
 
 LIMIT = 1024
@@ -35,15 +35,15 @@ def expand(loop: For) -> Stmt:
     extent = loop.const_extent
     if extent is None:
         return loop
-    var, fixed = loop.var, set[Expr]()
+    var = loop.var
     values = [Const(n, var.dtype) for n in range(extent)]
-    copies = [replace_exprs(loop.body, {var: value}, fixed) for value in values]
+    copies = [replace_exprs(loop.body, {var: value}) for value in values]
     return seq(*copies) if copies else NOTHING
 
 
 def code_size(stmt: Stmt) -> int:
     """About how many stores are left when loops are unrolled and vectorized."""
-    if isinstance(stmt, (Store, Prefetch)):
+    if isinstance(stmt, (Store, Extern, Prefetch)):
         return 1
     below = sum(map(code_size, child_stmts(stmt)))
     if isinstance(stmt, For) and stmt.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):

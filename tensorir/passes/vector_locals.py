@@ -11,8 +11,8 @@ from tensorir.expr import Const, Expr, Load, Ramp, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
-from tensorir.stmt import Alloc, Stmt, Store
-from tensorir.visit import map_children, map_own_exprs, stmt_exprs, transform, walk, walk_exprs
+from tensorir.stmt import Alloc, Extern, Stmt, Store
+from tensorir.visit import loads, map_children, map_loads, map_own_exprs, stmt_exprs, walk
 
 LARGEST = 16384
 """Bytes of the largest buffer that is worth it: only what may be kept in registers is."""
@@ -51,6 +51,9 @@ def _retype(alloc: Alloc, analyzer: Analyzer) -> Stmt:
         return alloc
     if dt.lanes(buffer.dtype) > 1 or size * dt.itemsize(buffer.dtype) > LARGEST:
         return alloc
+    handed = (p.buffer for s in walk(alloc.body) if isinstance(s, Extern) for p in s.parts)
+    if buffer in handed:  # extern functions work on elements
+        return alloc
     indices = _indices(alloc.body, buffer)
     if not any(isinstance(i, Ramp) for i in indices):
         return alloc
@@ -63,8 +66,8 @@ def _indices(stmt: Stmt, buffer: Buffer) -> dict[Expr, None]:
         if isinstance(s, Store) and s.buffer is buffer:
             found[s.indices[0]] = None
         for e in stmt_exprs(s):
-            for node in walk_exprs(e):
-                if isinstance(node, Load) and node.buffer is buffer:
+            for node in loads(e):
+                if node.buffer is buffer:
                     found[node.indices[0]] = None
     return found
 
@@ -74,13 +77,13 @@ def _aligned(
 ) -> Stmt | None:
     lanes = {i.lanes if isinstance(i, Ramp) and int_value(i.stride) == 1 else 0 for i in indices}
     count = lanes.pop()
-    if lanes or not count or size % count:
+    if lanes or not count:
         return None
     ramps = [i for i in indices if isinstance(i, Ramp)]
     if not all(analyzer.divides(ramp.base, count) for ramp in ramps):
         return None
     old = alloc.buffer
-    new = Buffer(old.name, (size // count,), dt.with_lanes(old.dtype, count), old.scope)
+    new = Buffer(old.name, (-(-size // count),), dt.with_lanes(old.dtype, count), old.scope)
     moved: dict[Expr, tuple[Buffer, Expr]] = {
         ramp: (new, analyzer.simplify(ramp.base // count)) for ramp in ramps
     }
@@ -116,14 +119,14 @@ def _separate(alloc: Alloc, indices: dict[Expr, None]) -> Stmt | None:
 def _move(stmt: Stmt, old: Buffer, move: Move) -> Stmt:
     memo: dict[Expr, Expr] = {}
 
-    def load(e: Expr) -> Expr | None:
-        if not isinstance(e, Load) or e.buffer is not old:
+    def load(e: Load) -> Expr | None:
+        if e.buffer is not old:
             return None
         buffer, index = move(e.indices[0])
         return Load(buffer, (index,))
 
     def visit(node: Stmt) -> Stmt:
-        node = map_own_exprs(map_children(node, visit), lambda e: transform(e, load, memo))
+        node = map_own_exprs(map_children(node, visit), lambda e: map_loads(e, load, memo))
         if isinstance(node, Store) and node.buffer is old:
             buffer, index = move(node.indices[0])
             return Store(buffer, (index,), node.value)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from tensorir import dtype as dt
-from tensorir.expr import FALSE, TRUE, Cast, Const, Expr, Load, Select, Var
+from tensorir.expr import FALSE, TRUE, Cast, Const, Expr, Load, Select, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.conditions import Memo, comparisons
 from tensorir.passes.inequality import solve
 from tensorir.passes.lanes import Lanes, NotVectorizable
+from tensorir.passes.masked_tails import first_lanes, maskable
+from tensorir.passes.partition_loops import MOST
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
 from tensorir.stmt import Alloc, For, ForKind, If, Let, Seq, Stmt, Store, replace, seq
-from tensorir.visit import children, map_children, stmt_exprs, variables, walk, walk_exprs
+from tensorir.visit import children, loads, map_children, stmt_exprs, variables, walk
 
 MOST_CHUNKS = 16
 """A loop of more chunks than this stays a loop."""
 
+MOST_MASKED = 4
+"""A loop of symbolic extent that may need more masked vectors than this runs one by one."""
 
-def vectorize(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
+
+def vectorize(func: PrimFunc, vector_bits: int = 128, masks: bool = False) -> PrimFunc:
     """Cut vectorized loops of constant extent into chunks of `vector_bits`, and their remainder.
 
     rewrite:  (128 bits, float32)
@@ -28,18 +33,21 @@ def vectorize(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
 
     Lanes are counted with the widest type in memory. Where only some lanes may load (padding),
     the others load an element that exists, and the vector is gathered. What cannot be a vector,
-    such as a sum over the loop itself, runs lane by lane. Requires that flatten_buffers ran.
+    such as a sum over the loop itself, runs lane by lane. With `masks`, a remainder that would
+    take several narrower vectors is one masked vector (masked_tails), and so are loops of a
+    symbolic extent of which the most is known. Requires that flatten_buffers ran.
     """
     loops = [s for s in walk(func.body) if isinstance(s, For) and s.kind is ForKind.VECTORIZED]
     if not loops:
         return func
-    return with_body(func, _Vectorize(func, vector_bits).stmt(func.body))
+    return with_body(func, _Vectorize(func, vector_bits, masks).stmt(func.body))
 
 
 class _Vectorize:
-    def __init__(self, func: PrimFunc, vector_bits: int) -> None:
+    def __init__(self, func: PrimFunc, vector_bits: int, masks: bool) -> None:
         self.analyzer = function_analyzer(func)
         self.vector_bits = vector_bits
+        self.masks = masks
         self.memo: Memo = {}
 
     def stmt(self, stmt: Stmt) -> Stmt:
@@ -51,8 +59,10 @@ class _Vectorize:
     def loop(self, loop: For) -> Stmt:
         loop = replace(loop, body=_serial(loop.body))
         extent = loop.const_extent
-        if extent is None or any(isinstance(s, Alloc) for s in walk(loop.body)):
+        if any(isinstance(s, Alloc) for s in walk(loop.body)):
             return replace(loop, kind=ForKind.SERIAL)
+        if extent is None:
+            return self.symbolic(loop) or replace(loop, kind=ForKind.SERIAL)
         lanes = max(2, self.vector_bits // _widest(loop.body))
         conditions = [c for c in comparisons(loop.body, self.memo) if loop.var in variables(c)]
         pieces: list[Stmt] = []
@@ -63,14 +73,51 @@ class _Vectorize:
             body = self.piece(loop, loop.var * lanes, lanes)
             kind = ForKind.UNROLLED if chunks <= MOST_CHUNKS else ForKind.SERIAL
             pieces.append(replace(loop, extent=Const(chunks, dt.INDEX), kind=kind, body=body))
+        rest = extent - done
+        if self.masks and rest < lanes and rest & (rest - 1):
+            tail = self.masked(loop, done, loop.extent, lanes, conditions)
+            if tail is not None:
+                return seq(*pieces, tail)
         while done < extent:
             while lanes > extent - done:
                 lanes //= 2
-            known = {c: self.decide(c, loop.var, done, done + lanes) for c in conditions}
-            body = replace_exprs(loop.body, {c: e for c, e in known.items() if e is not None})
-            pieces.append(self.piece(replace(loop, body=body), Const(done, dt.INDEX), lanes))
+            part = self.decided(loop, conditions, done, done + lanes)
+            pieces.append(self.piece(part, Const(done, dt.INDEX), lanes))
             done += lanes
         return seq(*pieces)
+
+    def symbolic(self, loop: For) -> Stmt | None:
+        """`loop` of a symbolic extent as masked vectors; None where they cannot be."""
+        most = loop.annotations.get(MOST)
+        lanes = max(2, self.vector_bits // _widest(loop.body))
+        if not self.masks or most is None or most > MOST_MASKED * lanes:
+            return None
+        conditions = [c for c in comparisons(loop.body, self.memo) if loop.var in variables(c)]
+        pieces: list[Stmt] = []
+        for done in range(0, most, lanes):
+            piece = self.masked(loop, done, loop.extent, lanes, conditions)
+            if piece is None:
+                return None
+            pieces.append(If(Const(done, dt.INDEX) < loop.extent, piece))
+        return seq(*pieces)
+
+    def masked(
+        self, loop: For, done: int, extent: Expr, lanes: int, conditions: list[Expr]
+    ) -> Stmt | None:
+        """The iterations from `done` to `extent` as one masked vector, if that can be."""
+        end = int_value(extent)
+        part = self.decided(loop, conditions, done, done + lanes if end is None else end)
+        try:
+            body = self.piece(part, Const(done, dt.INDEX), lanes)
+        except NotVectorizable:
+            return None
+        return first_lanes(extent - done, lanes, body) if maskable(body, lanes) else None
+
+    def decided(self, loop: For, conditions: list[Expr], low: int, high: int) -> For:
+        """`loop` with the conditions that its iterations [low, high) have in common."""
+        known = {c: self.decide(c, loop.var, low, high) for c in conditions}
+        true = {c: e for c, e in known.items() if e is not None}
+        return replace(loop, body=replace_exprs(loop.body, true)) if true else loop
 
     def decide(self, condition: Expr, var: Var, low: int, high: int) -> Expr | None:
         """The truth of `condition` for `var` in [low, high), whatever the others are."""
@@ -113,7 +160,7 @@ class _Vectorize:
         index, value = lanes.expr(stmt.indices[0]), lanes.expr(stmt.value)
         if dt.lanes(index.dtype) > 1:
             return Store(stmt.buffer, (index,), lanes.widened(value))
-        reads = {e.buffer for e in walk_exprs(stmt.value) if isinstance(e, Load)}
+        reads = {load.buffer for load in loads(stmt.value)}
         if dt.lanes(value.dtype) > 1 or stmt.buffer in reads:
             raise NotVectorizable
         return Store(stmt.buffer, (index,), value)

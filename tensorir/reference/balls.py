@@ -73,6 +73,9 @@ class Balls:
     def exact(self, a: Array) -> Ball:
         return Ball(a, ZERO)
 
+    def within(self, a: Array, bound: float) -> Ball:
+        return Ball(a, np.full(a.shape, bound))
+
     def value(self, a: Ball) -> Array:
         return a.value
 

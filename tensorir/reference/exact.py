@@ -72,6 +72,10 @@ class Exact:
     def exact(self, a: Array) -> Any:
         return a
 
+    def within(self, a: Array, bound: float) -> Any:
+        """Values of which a kernel's may be `bound` off."""
+        return a
+
     def value(self, a: Any) -> Array:
         return a  # type: ignore[no-any-return]
 

@@ -15,10 +15,11 @@ from tensorir.errors import TensorIRError
 from tensorir.expr import TRUE, BinOp, Expr, Var
 from tensorir.func import PrimFunc
 from tensorir.reference.exact import Array
+from tensorir.reference.extern import run_extern
 from tensorir.reference.folds import ArgFold, Fold, match_folds
 from tensorir.reference.grid import Grid
 from tensorir.reference.unscheduled import Steps, first_rows, scan_steps, unscheduled_block
-from tensorir.stmt import Block, IterKind, IterVar, Let, Seq, Stmt, Store
+from tensorir.stmt import Block, Extern, IterKind, IterVar, Let, Seq, Stmt, Store
 from tensorir.te.reducer import ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM
 from tensorir.visit import variables, walk
 
@@ -79,6 +80,9 @@ class Runner:
         }
         reduced = self.extents(it for it in block.iters if it.kind is IterKind.REDUCE)
         if 0 in spatial.values():
+            return
+        if isinstance(block.body, Extern):
+            run_extern(block.body, self.memory, self.algebra, spatial, self.sizes)
             return
         if block.init is not None:
             self.execute(block.init, spatial, {})

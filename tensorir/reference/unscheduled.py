@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tensorir.errors import TensorIRError
 from tensorir.expr import TRUE, BinOp, Const, Expr, Var, const, int_value
-from tensorir.stmt import Block, For, IterKind, Seq, Stmt, Store
+from tensorir.stmt import Block, Extern, For, IterKind, Seq, Stmt, Store
 from tensorir.visit import walk
 
 
@@ -87,7 +87,22 @@ def _is_trivial(block: Block, loops: Sequence[For]) -> bool:
                 return False
             if isinstance(stmt, Store) and not _whole(stmt, block, limit):
                 return False
+            if isinstance(stmt, Extern) and not _each_row(stmt, block):
+                return False
     return True
+
+
+def _each_row(call: Extern, block: Block) -> bool:
+    """Whether an extern function is all of a block, and fills its outputs row by row."""
+    rows = [it.var for it in block.iters]
+    if block.body is not call or any(it.kind is not IterKind.SPATIAL for it in block.iters):
+        return False
+    return all(
+        part.lead == len(rows)
+        and all(a is b for a, b in zip(part.indices, rows))
+        and all(it.extent is size for it, size in zip(block.iters, part.buffer.shape))
+        for part in call.outputs
+    )
 
 
 def _whole(store: Store, block: Block, limit: Expr | None) -> bool:

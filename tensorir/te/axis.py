@@ -22,15 +22,13 @@ class Axis(Var):
         put = object.__setattr__
         put(axis, "dtype", dt.INDEX)
         put(axis, "name", name)
+        put(axis, "variables", frozenset((axis,)))
         put(axis, "extent", extent)
         put(axis, "is_reduce", is_reduce)
         return axis
 
     def __reduce__(self) -> NoReturn:
         raise TensorIRError(f"axis {self.name!r} cannot be pickled; pickle the PrimFunc instead")
-
-    def children(self) -> tuple[Expr, ...]:
-        return ()
 
     def rebuild(self, parts: tuple[Expr, ...]) -> Expr:
         return self

@@ -125,7 +125,8 @@ def _sizes(args: Sequence[Tensor], ops: list[Made]) -> list[Var]:
         for extent in t.shape:
             used.update(dict.fromkeys(_size_vars(extent), t.name))
     for op in _computes(ops):
-        parts = (*op.body, *(axis.extent for axis in (*op.axis, *op.reduce_axis)))
+        made = tuple(e for t in op.outputs for e in t.shape)
+        parts = (*op.body, *made, *(axis.extent for axis in (*op.axis, *op.reduce_axis)))
         for e in parts:
             used.update(dict.fromkeys(_size_vars(e), op.name))
     for size, where in used.items():

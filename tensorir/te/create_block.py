@@ -7,13 +7,13 @@ from typing import Any
 
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import TRUE, Expr, Load, Var, binary, select
+from tensorir.expr import TRUE, Expr, Load, Var, binary, const, select
 from tensorir.names import Names
-from tensorir.stmt import Block, For, IterKind, IterVar, Let, Stmt, Store, seq
+from tensorir.stmt import Block, Extern, For, IterKind, IterVar, Let, Part, Stmt, Store, seq
 from tensorir.te.axis import Axis
 from tensorir.te.compute import components
 from tensorir.te.reduce import Reduce
-from tensorir.te.tensor import ComputeOp, ScanOp, Tensor
+from tensorir.te.tensor import ComputeOp, ExternOp, ScanOp, Tensor
 from tensorir.visit import transform
 
 Key = tuple[Any, int]
@@ -85,12 +85,30 @@ def make_nest(
             continue
         kind = IterKind.REDUCE if axis.is_reduce else IterKind.SPATIAL
         block_iters.append(IterVar(var, axis.extent, kind, loops[axis]))
-    init, body = _block_parts(op, buffers, iters, local, step)
+    if isinstance(op, ExternOp):
+        init, body = None, _call(op, buffers, tuple(iters.values()))
+    else:
+        init, body = _block_parts(op, buffers, iters, local, step)
     predicate = TRUE if rows is None else binary("<", loops[op.axis[0]], rows)
     nest: Stmt = Block(name, tuple(block_iters), body, init, predicate)
     for axis in reversed(loops):
         nest = For(loops[axis], axis.extent, nest)
     return nest
+
+
+def _call(op: ExternOp, buffers: dict[Key, Buffer], rows: tuple[Expr, ...]) -> Stmt:
+    """The call of an extern function on one row of each tensor, or on all of one without rows."""
+    func = op.func
+    assert func is not None
+
+    def part(t: Tensor, dims: tuple[str, ...]) -> Part:
+        buffer = buffers[key_of(t)]
+        lead = buffer.ndim - len(dims)
+        first = (*rows[:lead], *[const(0)] * len(dims))
+        return Part(buffer, first, buffer.shape[lead:])
+
+    inputs = tuple(map(part, op.inputs, func.inputs))
+    return Extern(func.name, tuple(map(part, op.outputs, func.outputs)), inputs)
 
 
 def _block_parts(

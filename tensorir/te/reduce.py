@@ -14,6 +14,7 @@ from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
 from tensorir.expr import (
     TRUE,
+    Compound,
     Expr,
     ExprLike,
     Var,
@@ -23,8 +24,8 @@ from tensorir.expr import (
     const,
     convert,
     int_value,
-    intern,
 )
+from tensorir.interning import intern
 from tensorir.te.axis import Axis
 from tensorir.te.reducer import (
     ALL,
@@ -42,7 +43,7 @@ from tensorir.te.reducer import (
 Axes = Union[Axis, Sequence[Axis]]
 
 
-class Reduce(Expr):
+class Reduce(Compound):
     """Component `index` of reducing `args` over `axes` where `cond`; the top of a compute."""
 
     __slots__ = ("args", "axes", "cond", "index", "reducer")
@@ -57,10 +58,8 @@ class Reduce(Expr):
         cls, reducer: Reducer, args: Parts, axes: tuple[Axis, ...], cond: Expr, index: int = 0
     ) -> Reduce:
         key = (reducer, args, axes, cond, index)
-        return intern(cls, key, args[index].dtype, key)  # type: ignore[no-any-return]
-
-    def children(self) -> tuple[Expr, ...]:
-        return (*self.args, self.cond)
+        operands = (*args, cond)
+        return intern(cls, (cls, *key), args[index].dtype, key, operands)  # type: ignore[no-any-return]
 
     def rebuild(self, parts: tuple[Expr, ...]) -> Expr:
         return Reduce(self.reducer, parts[:-1], self.axes, parts[-1], self.index)

@@ -8,7 +8,7 @@ from typing import Any, Union
 from tensorir.errors import TensorIRError
 from tensorir.expr import Load, int_value
 from tensorir.te.bounds import check_first, check_step
-from tensorir.te.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor, check_name
+from tensorir.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, check_name
 from tensorir.visit import walk_exprs
 
 Tensors = Union[Tensor, Sequence[Tensor]]
@@ -80,7 +80,7 @@ def _check_parts(
                 f"state {state.name!r} of scan {name!r} is computed; use a te.placeholder"
             )
         for what, t in (("init", init), ("update", update)):
-            if not isinstance(t.op, ComputeOp):
+            if not isinstance(t.op, ComputeOp) or isinstance(t.op, ExternOp):
                 raise TensorIRError(f"{what} {t.name!r} of scan {name!r} is not a te.compute")
             if t.dtype != state.dtype:
                 raise TensorIRError(
@@ -140,7 +140,7 @@ def _steps(
     for op in order:
         if not within[op] and op not in wanted:
             continue
-        if not isinstance(op, ComputeOp):
+        if not isinstance(op, ComputeOp) or isinstance(op, ExternOp):
             raise TensorIRError(
                 f"{op.name!r} reads a state of scan {name!r} and is no te.compute; a step of a "
                 "scan consists of computes"

@@ -1,23 +1,16 @@
 """te.create_schedule and te.thread_axis: how schedules were begun in TVM's tensor expressions.
 
-The schedules live in the package `schedule`, which stands above this one and registers itself
-here when it is imported.
+The schedules live in the package `schedule`, which stands above this one: it is asked for by what
+the program has imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 from tensorir.errors import TensorIRError
-
-_MAKERS: list[Callable[..., Any]] = []
-
-
-def register_create_schedule(maker: Callable[..., Any]) -> None:
-    """Called by the package `schedule`: `maker` is what te.create_schedule calls."""
-    _MAKERS[:] = [maker]
 
 
 def create_schedule(ops: Any, args: Any = None, name: str = "main") -> Any:
@@ -26,9 +19,10 @@ def create_schedule(ops: Any, args: Any = None, name: str = "main") -> Any:
     `args` are the parameters in call order; without them, all placeholders in order of appearance,
     then the outputs. See schedule.create_schedule. Needs `import schedule`.
     """
-    if not _MAKERS:
+    package = sys.modules.get("schedule")
+    if package is None:
         raise TensorIRError("te.create_schedule needs the package schedule: import schedule first")
-    return _MAKERS[0](ops, args, name)
+    return package.create_schedule(ops, args, name)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, ExprLike, Load, Var, binary, cast, convert, int_value
+from tensorir.extern import ExternFunc
 
 if TYPE_CHECKING:
     from tensorir.te.axis import Axis
@@ -180,6 +181,13 @@ class ComputeOp:
     outputs: tuple[Tensor, ...] = field(default=(), repr=False)
     early: VerifyError | None = field(default=None, repr=False)
     """A read of rows before the first, as only the update of a te.scan may make."""
+
+
+@dataclass(slots=True, eq=False)
+class ExternOp(ComputeOp):
+    """Rows that an extern function makes of rows of `inputs`; `axis` runs over the rows."""
+
+    func: ExternFunc | None = None
 
 
 @dataclass(slots=True, eq=False)

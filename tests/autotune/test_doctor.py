@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import backends
 from autotune import doctor
 from autotune.cli import main
 from autotune.database import Database
+from backends import BuildError
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +44,15 @@ def test_no_compiler(monkeypatch, capsys, tmp_path):
     out = capsys.readouterr().out
     assert "fail  compiler" in out
     assert "-> install gcc or clang" in out
+
+
+def test_a_cross_compiler(monkeypatch):
+    def missing(target):
+        raise BuildError("none")
+
+    assert doctor.cross_compiler().level == "ok"
+    monkeypatch.setattr(backends, "compiler_info", missing)
+    assert "no compiler for -march=" in doctor.cross_compiler().text
 
 
 def test_a_package_that_is_missing(monkeypatch):

@@ -136,6 +136,28 @@ def transpose_sum(n: int, m: int) -> PrimFunc:
     return te.create_prim_func([a, out], name="transpose_sum")
 
 
+def conv_nchw(h: int, c: int, f: int, step: int = 1) -> PrimFunc:
+    """Without padding: the operand that moves along the columns has no dimension of its own."""
+    image, kernel = te.placeholder((c, h, h), name="image"), te.placeholder((f, c, 3, 3), name="W")
+    q, ry, rx = (te.reduce_axis(e, name=n) for e, n in ((c, "q"), (3, "ry"), (3, "rx")))
+    side = (h - 3) // step + 1
+    out = te.compute(
+        (f, side, side),
+        lambda o, y, x: te.sum(
+            image[q, y * step + ry, x * step + rx] * kernel[o, q, ry, rx], axis=[q, ry, rx]
+        ),
+        name="conv",
+    )
+    return te.create_prim_func([image, kernel, out], name="conv_nchw")
+
+
+def transposed(b: int, n: int, m: int) -> PrimFunc:
+    """Reads one operand along its rows and writes along its columns; the other the usual way."""
+    a, c = te.placeholder((b, n, m), name="A"), te.placeholder((m, n), name="c")
+    out = te.compute((b, m, n), lambda z, i, j: a[z, j, i] * 2.0 + c[i, j], name="out")
+    return te.create_prim_func([a, c, out], name="transposed")
+
+
 CASES = {
     "matmul_7_13_5": matmul(7, 13, 5),
     "matmul_1_1_1": matmul(1, 1, 1),
@@ -154,6 +176,14 @@ CASES = {
     "argmax_3_8": argmax(3, 8),
     "attention_5_12_8": attention(5, 12, 8),
     "chain_9_11": chain(9, 11),
+    "chain_520_513": chain(520, 513),
+    "transposed_2_9_13": transposed(2, 9, 13),
+    "transposed_1_1_5": transposed(1, 1, 5),
+    "conv_nchw_7_3_5": conv_nchw(7, 3, 5),
+    "conv_nchw_8_2_3_stride_2": conv_nchw(8, 2, 3, 2),
+    "matmul_3_0_5": matmul(3, 0, 5),
+    "matmul_3_4_0": matmul(3, 4, 0),
+    "softmax_0_8": softmax(0, 8),
     "total_100": total(100),
     "total_1": total(1),
     "column_sums": transpose_sum(6, 19),
@@ -205,6 +235,7 @@ def test_samples(name):
         ("heads_2_7_13_5", "out:chain"),
         ("attention_5_12_8", "out:chain"),
         ("linear_70_9_5", "y:tiled"),
+        ("transposed_2_9_13", "out:transposed"),
         ("softmax_5_17", "top:rows+e:spatial+total:rows+softmax:spatial"),
     ],
 )
@@ -218,6 +249,17 @@ def test_relu_is_in_the_kernel_of_its_matmul():
     schedule = space.build(default_candidate(space))
     assert schedule.get_loops("relu")[0] == schedule.get_loops("y")[0]
     assert "biased" not in schedule.get_blocks()
+
+
+def test_large_outputs_may_be_streamed():
+    """Written past the caches, if that is chosen; never where a stage reads the buffer again."""
+    space = make_space(CASES["chain_520_513"], SMALL)
+    candidate = default_candidate(space)
+    values = {**space.decisions(candidate), "d.stores": "stream"}
+    schedule = space.sketches[candidate.sketch].build(values)
+    assert schedule.func.attrs["stream"] == ["d"]
+    small = make_space(CASES["chain_9_11"], SMALL)
+    assert "d.stores" not in small.decisions(default_candidate(small))
 
 
 def test_a_chain_keeps_one_row_of_each_stage():

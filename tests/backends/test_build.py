@@ -111,6 +111,11 @@ def test_schedules_are_built_by_their_func(cache):
         build(3)
 
 
+def test_arguments_are_those_of_the_program():
+    with pytest.raises(TensorIRError, match=r"te.create_schedule\(ops, args=\[A, B, C\]\)"):
+        build(FUNC, [A, C])
+
+
 def test_a_program_that_leaves_its_buffer_is_not_built(cache):
     row = Var("vi")
     store = Store(C, (row,), A[row + 1])

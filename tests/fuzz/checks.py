@@ -8,7 +8,8 @@ import random
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from backends import build
-from schedule import Schedule, ScheduleError, Trace
+from schedule import Schedule, Trace, minimize
 from tensorir import (
     PrimFunc,
+    TensorIRError,
     Var,
     const,
     dtype,
@@ -43,6 +45,9 @@ and which ones meet depends on the schedule; the last bits then differ for no fa
 
 MAX_STEPS = 16
 
+MINIMIZE_SECONDS = 60
+"""After that a finding is reported as short as it is by then."""
+
 
 class Mismatch(Exception):
     """A schedule that computes something else, or that does not print or replay."""
@@ -56,6 +61,10 @@ class Case:
     work: Workload
     stress: Stress
     sch: Schedule
+
+
+Check = Callable[[Schedule, Workload], object]
+"""Raises where the schedule breaks what it has to keep."""
 
 
 def make_case(seed: int) -> Case:
@@ -169,32 +178,23 @@ def sanitizer_environment() -> dict[str, str]:
     }
 
 
-def shortest(case: Case, check: Any) -> Trace:
-    """A trace from which no step can be left out without `check(schedule)` passing."""
+def shortest(case: Case, check: Check) -> Schedule:
+    """The shortest steps, on the smallest program, for which `check` still fails."""
+    end = time.monotonic() + MINIMIZE_SECONDS
 
-    def fails(trace: Trace) -> bool:
-        sch = Schedule(case.work.func)
-        try:
-            sch.apply(trace)
-        except ScheduleError:
+    def fails(sch: Schedule) -> bool:
+        if time.monotonic() > end:
             return False
-        except Exception:
-            return True
         try:
-            check(sch)
+            check(sch, dataclasses.replace(case.work, func=sch.definition))
         except Exception:
             return True
         return False
 
-    steps = [dataclasses.replace(s, outputs=None) for s in case.sch.trace.instructions]
-    progress = True
-    while progress:
-        progress = False
-        for place in reversed(range(len(steps))):
-            fewer = steps[:place] + steps[place + 1 :]
-            if fails(Trace(tuple(fewer))):
-                steps, progress = fewer, True
-    return Trace(tuple(steps))
+    try:
+        return minimize(case.sch, fails).schedule
+    except TensorIRError:  # it does not fail a second time
+        return case.sch
 
 
 def as_program(func: PrimFunc, trace: Trace, sizes: dict[str, int]) -> str:

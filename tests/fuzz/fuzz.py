@@ -86,20 +86,20 @@ def check_seed(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     row: dict[str, Any] = {"seed": seed, "compiled": 0, "bitwise": 0, "finding": None}
     row["workload"] = case.work.func.name
     stages: list[tuple[str, Any]] = [
-        ("text", partial(checks.check_text, work=case.work)),
-        ("interpreter", partial(checks.check_interpreted, work=case.work, seed=seed)),
+        ("text", checks.check_text),
+        ("interpreter", partial(checks.check_interpreted, seed=seed)),
     ]
     if seed % RACES_EVERY == 0:
-        stages.append(("races", partial(checks.check_races, work=case.work, seed=seed)))
+        stages.append(("races", partial(checks.check_races, seed=seed)))
     if options.compile_every and seed % options.compile_every == 0:
-        stages.append(("compiled", partial(checks.check_compiled, work=case.work, seed=seed)))
+        stages.append(("compiled", partial(checks.check_compiled, seed=seed)))
         if not options.sanitize:
-            stages.append(("bitwise", partial(checks.check_bits, work=case.work, seed=seed)))
-    stage, check = "primitive", lambda sch: None
+            stages.append(("bitwise", partial(checks.check_bits, seed=seed)))
+    stage, check = "primitive", lambda sch, work: None
     try:
         checks.apply_requests(case)
         for stage, check in stages:
-            result = check(case.sch)
+            result = check(case.sch, case.work)
             if stage in ("compiled", "bitwise"):
                 row[stage] = int(result is not False)
     except Exception as error:
@@ -112,13 +112,12 @@ def describe(case: Any, stage: str, check: Any, error: Exception) -> dict[str, A
     import checks
 
     text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    trace = case.sch.trace
-    last = ""
+    sch, last = case.sch, ""
     if stage == "primitive":
         last = f"{case.stress.last}\n"
     else:
-        trace = checks.shortest(case, check)
-    program = checks.as_program(case.work.func, trace, case.work.sizes) + last
+        sch = checks.shortest(case, check)
+    program = checks.as_program(sch.definition, sch.trace, case.work.sizes) + last
     return {"seed": case.seed, "stage": stage, "error": text, "program": program}
 
 

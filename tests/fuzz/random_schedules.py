@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import layout_requests
 import loop_requests
+from prepared_requests import PREPARED
 
 from schedule import Schedule, ScheduleError
 from tensorir import ForKind, PrimFunc, Seq, child_stmts, te
@@ -58,7 +59,28 @@ def row_max(n: int, m: int, r: int) -> PrimFunc:
     return te.create_prim_func([a, d], name="row_max")
 
 
-WORKLOADS = [elementwise, matmul_bias, padded_conv, row_max]
+def stencil(n: int, m: int, r: int) -> PrimFunc:
+    """Sums of neighbouring rows of B."""
+    taps = min(r, 4)
+    a = te.placeholder((n + taps, m), name="A")
+    b = te.compute((n + taps, m), lambda i, j: a[i, j] + 1.0, name="B")
+    k = te.reduce_axis(taps, name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(b[i + k, j], axis=k), name="C")
+    return te.create_prim_func([a, c], name="stencil")
+
+
+def added_bias(n: int, m: int, r: int) -> PrimFunc:
+    """A product, and a sum of its result and something else."""
+    a = te.placeholder((n, r), name="A")
+    b = te.placeholder((r, m), name="B")
+    bias = te.placeholder((m,), name="bias")
+    k = te.reduce_axis(r, name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    d = te.compute((n, m), lambda i, j: c[i, j] + bias[j], name="D")
+    return te.create_prim_func([a, b, bias, d], name="added_bias")
+
+
+WORKLOADS = [elementwise, matmul_bias, padded_conv, row_max, stencil, added_bias]
 
 
 @dataclass
@@ -75,21 +97,39 @@ class Stress:
         return make(*(self.pick(EXTENTS) for _ in range(3)))  # type: ignore[no-any-return]
 
     def run(self, sch: Schedule, steps: int) -> None:
-        """Ask for `steps` primitives; a refused one must leave the schedule as it was."""
-        for _ in range(steps):
+        """Ask for `steps` primitives, now and then after steps that prepare for one."""
+        for step in range(steps):
             name = self.pick(sorted(REQUESTS))
-            arguments = REQUESTS[name](self, sch)
-            if arguments is None:
-                continue
-            self.asked[name] += 1
-            before, trace = sch.func, sch.trace
-            self.last = f"sch.{name}{arguments!r}"
-            try:
-                getattr(sch, name)(*arguments)
-            except ScheduleError:
-                assert sch.func is before and sch.trace is trace
+            if step == 0 and self.pick([True, False]):
+                self.prepare(sch)  # before other steps stand in the way
+            elif name in PREPARED and self.pick([True, False]):
+                self.prepare(sch, name)
             else:
-                self.accepted[name] += 1
+                arguments = REQUESTS[name](self, sch)
+                if arguments is not None:
+                    self.ask(sch, name, *arguments)
+
+    def prepare(self, sch: Schedule, *names: str) -> None:
+        """Ask for a primitive after the steps that it needs; for any that has a place here."""
+        for name in names or [self.pick(sorted(PREPARED)) for _ in range(3)]:
+            arguments = PREPARED[name](self, sch)
+            if arguments is not None:
+                self.ask(sch, name, *arguments)
+                return
+
+    def ask(self, sch: Schedule, name: str, *arguments: Any) -> bool:
+        """Whether the request is accepted; a refused one must leave the schedule as it was."""
+        self.asked[name] += 1
+        before, trace = sch.func, sch.trace
+        self.last = f"sch.{name}{arguments!r}"
+        try:
+            getattr(sch, name)(*arguments)
+        except ScheduleError:
+            assert sch.func is before, f"{self.last} was refused and changed the program"
+            assert sch.trace is trace, f"{self.last} was refused and changed the trace"
+            return False
+        self.accepted[name] += 1
+        return True
 
     def block(self, sch: Schedule) -> str:
         return self.pick(sch.get_blocks())

@@ -68,7 +68,10 @@ def test_the_sanitizer_sees_random_schedules_that_ignore_dependences(parallel_un
                 if it.kind is not IterKind.REDUCE or not plain or (loop.const_extent or 0) < 2:
                     continue
                 tried = sch.copy()
-                parallel_unchecked(tried, loop.name)
+                try:
+                    parallel_unchecked(tried, loop.name)
+                except ScheduleError:  # it is inside of threads
+                    continue
                 assert difference(tried) is not None
                 caught += 1
     assert caught >= 5

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from backends import build
 from schedule import Schedule, ScheduleError
 from tensorir import interpret, parse, reference, te, verify
 
@@ -335,3 +336,44 @@ def test_blocks_of_fused_predicated_blocks():
     with pytest.raises(ScheduleError, match="cannot be proved that block 'P' reads"):
         sch.blockize("unit")
     assert sch.func is before
+
+
+def starting_from_a_copy(n=1):
+    """Sums that start from a copy of the bias."""
+    a, b = te.placeholder((3, n), name="A"), te.placeholder((3,), name="bias")
+    k = te.reduce_axis(n, name="k")
+    c = te.compute((3,), lambda i: te.sum(a[i, k], axis=k), name="C")
+    d = te.compute((3,), lambda i: c[i] + b[i], name="D")
+    sch = Schedule(te.create_prim_func([a, b, d], name="sums"))
+    sch.fuse_reduction_epilogue("C", "D")
+    return sch, sch.cache_read("C", "bias", "local")
+
+
+def test_init_that_reads_what_is_computed_in_the_reduction():
+    """The init runs before the loops of the reduction, and read the copy before it was made."""
+    sch, copy = starting_from_a_copy()
+    with pytest.raises(ScheduleError, match=f"starts from 'bias_local', which block '{copy}'"):
+        sch.compute_at(copy, "k")
+    sch.compute_at(copy, "i")
+    with pytest.raises(ScheduleError, match="starts from 'bias_local'"):
+        sch.decompose_reduction("C", "i")
+    holds(sch)
+
+
+def test_init_that_reads_what_is_computed_in_a_merged_loop():
+    sch, copy = starting_from_a_copy()
+    sch.compute_at(copy, "i")
+    sch.add_unit_loop(copy)
+    sch.merge("unit", "k")
+    holds(sch)
+
+
+def test_smallest_of_a_row_with_nan():
+    """gcc 12 took `a < b || a == b` for "not greater", which NaN satisfies, and lost it."""
+    A = te.placeholder((3, 2), name="A")
+    k = te.reduce_axis(2, name="k")
+    out = te.compute((3,), lambda i: te.argmin(A[i, k], axis=k), name="out")
+    sch = Schedule(te.create_prim_func([A, out], name="smallest"))
+    apply(sch, [("decompose_reduction", "out", "i"), ("unroll", "k"), ("unroll", "i")])
+    rows = np.array([[1.5, np.nan], [np.nan, 1.0], [2.0, 1.0]], np.float32)
+    np.testing.assert_array_equal(build(sch)(rows), [1, 0, 1])

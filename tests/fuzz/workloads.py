@@ -115,6 +115,8 @@ def matmul(d: Draw) -> PrimFunc:
     if d.flag():
         return te.create_prim_func([a, b, c], name="matmul")
     e = te.compute((n, m), lambda i, j: c[i, j] + bias[j], name="E")
+    if d.flag():
+        return te.create_prim_func([a, b, bias, e], name="matmul_bias")
     f = te.compute((n, m), lambda i, j: te.max(e[i, j], 0), name="F")
     return te.create_prim_func([a, b, bias, f], name="matmul_relu")
 
@@ -197,6 +199,19 @@ def conv2d(d: Draw) -> PrimFunc:
         name="conv",
     )
     return te.create_prim_func([a, w, r], name="conv2d")
+
+
+def stencil(d: Draw) -> PrimFunc:
+    """Each stage reads neighbouring rows, or rows some way apart, of the one before."""
+    n, m = d.extent("n", symbolic=False), d.extent("m")
+    taps, gap = d.pick([2, 3, 4]), d.pick([1, 1, 2])
+    reach = (taps - 1) * gap
+    a = te.placeholder((n + 2 * reach, m), name="A")
+    b = te.compute((n + 2 * reach, m), lambda i, j: a[i, j] * 2.0, name="B")
+    k, q = te.reduce_axis(taps, name="k"), te.reduce_axis(taps, name="q")
+    c = te.compute((n + reach, m), lambda i, j: te.sum(b[i + k * gap, j], axis=k), name="C")
+    e = te.compute((n, m), lambda i, j: te.max(c[i + q * gap, j], axis=q), name="E")
+    return te.create_prim_func([a, e if d.flag() else c], name="stencil")
 
 
 def pooling(d: Draw) -> PrimFunc:
@@ -311,10 +326,23 @@ def scan(d: Draw) -> PrimFunc:
     return te.create_prim_func([x, c if d.flag() else total], name="scan")
 
 
+def row_sort(d: Draw) -> PrimFunc:
+    """Rows that an extern function sorts, or selects from, between elementwise stages."""
+    n, m = d.extent("n", 0), d.extent("m")
+    a = te.placeholder((n, m), d.pick(["float32", "int32"]), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] * 2 + 1, name="B")
+    if d.flag():
+        s = te.extern((n, m), b, "sort", name="S")
+    else:
+        s, _ = te.extern([(n, m), (n, m)], b, "topk", name="T")
+    c = te.compute((n, m), lambda i, j: s[i, j] - b[i, 0], name="C")
+    return te.create_prim_func([a, c if d.flag() else s], name="row_sort")
+
+
 WORKLOADS: list[Callable[[Draw], PrimFunc]] = [
     elementwise, broadcast, transpose, reduction, scalar, matmul, batch_matmul, two_matmuls,
-    conv1d, symbolic_conv, conv2d, pooling, softmax, layer_norm, argmax, several_sums, gather,
-    several_outputs, running_sum, concat, scan,
+    conv1d, symbolic_conv, conv2d, stencil, pooling, softmax, layer_norm, argmax, several_sums,
+    gather, several_outputs, running_sum, concat, scan, row_sort,
 ]  # fmt: skip
 
 

@@ -163,7 +163,7 @@ class TestPartition:
         refused(sch.cache_write, "C", "C", match="'C' is also written by block 'C_1'")
         sch = Schedule(chain())
         sch.partition("i", [2, None])
-        refused(sch.compute_inline, "B", match="also written by 'B_1'")
+        refused(sch.compute_inline, "B", match="also written by block 'B_1'")
         refused(sch.compute_at, "B", "i_C", match="also written by block 'B_1'")
         refused(sch.reverse_compute_at, "C", "i_0", match="writes 'B' outside loop 'i_0'")
         refused(sch.cache_read, "C", "B", match="computes only the part of 'B'")

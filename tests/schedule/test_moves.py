@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from schedule import REGISTRY, Move, Schedule, ScheduleError
+from schedule.annotations import KEYS
 from schedule.candidates import candidates
+from schedule.layout_candidates import VALUES
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "fuzz"))
 from random_schedules import Stress  # noqa: E402
@@ -128,11 +130,46 @@ def test_legal_moves_are_quick(conv):
 
 
 def test_primitives_have_candidates(conv):
-    """Those without have arguments that cannot be guessed, or choose and change nothing."""
-    sch = Schedule(conv())
+    """All but those that draw decisions, which change no program."""
+    sch = Schedule(conv(11, 4))
     sch.unroll("r")
+    sch.annotate("r", "unroll_limit", 3)
+    sch.compute_at("pad", "i_conv")
     without = {n for n in REGISTRY if not list(candidates(sch.state, n))}
-    assert not without & {"split", "fuse", "reorder", "bind", "add_unit_loop", "compute_at"}
+    assert without <= {n for n in REGISTRY if n.startswith("sample_")} | {
+        "storage_align",
+        "transform_layout",
+    }
+    assert list(candidates(Schedule(conv(14)).state, "transform_layout"))
+
+
+def test_moves_that_need_values(matmul, chain):
+    sch = Schedule(matmul(6, 10, 8))
+    assert Move("pad_einsum", ("C", [4, 4, 4])) in sch.legal_moves(name="pad_einsum")
+    sch.reorder("k", "j")
+    sch.decompose_reduction("C", "i")
+    sch.split("j", [None, 2])
+    sch.split("k", [None, 4])
+    assert sch.legal_moves(name="tensorize") == []
+    sch = Schedule(matmul(6, 8, 8))
+    sch.decompose_reduction("C", "i")
+    sch.reorder("k", "j")
+    assert Move("tensorize", ("j", "f32.fma_8")) in sch.legal_moves(name="tensorize")
+    sch = Schedule(chain(12, 8))
+    found = calls(sch.legal_moves("B"))
+    assert "transform_layout('B', 'B', 'i0, i1: i1, i0')" in found
+    assert "transform_layout('B', 'B', 'i0, i1: i1 // 4, i0, i1 % 4')" in found
+    assert "storage_align('B', 'B', 0, 16, 0)" in found
+    assert sch.legal_moves(name="annotate") == [] == sch.legal_moves(name="pipeline")
+    sch.compute_at("B", "i_C")
+    assert sch.legal_moves(name="pipeline") == [Move("pipeline", ("i_C", [0, 1]))]
+    sch.parallel("i_C")
+    assert Move("annotate", ("i_C", "schedule", "dynamic")) in sch.legal_moves("i_C")
+
+
+def test_every_key_has_values_to_try():
+    assert VALUES.keys() == KEYS.keys()
+    assert all(KEYS[key].accepts(value) for key in KEYS for value in VALUES[key])
 
 
 def test_an_error_lists_where_the_block_could_go(chain):

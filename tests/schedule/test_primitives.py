@@ -183,7 +183,7 @@ class TestComputeInline:
         sch = Schedule(matmul())
         sch.cache_write("C", 0, "local")
         init = sch.decompose_reduction("C", "i")
-        refused(sch.compute_inline, init, match="'C_local' is also written by 'C'")
+        refused(sch.compute_inline, init, match="'C_local' is also written by block 'C'")
 
 
 class TestComputeAt:

@@ -208,6 +208,23 @@ def test_cache_read(check):
     assert str(i) == "ax0"
 
 
+def test_cache_read_of_a_scheduled_stage(check):
+    """The copy comes first when the schedule is made, whatever was asked before."""
+    A, B, C = stages()
+    s = te.create_schedule(C.op)
+    outer, inner = s[C].split(C.op.axis[0], factor=5)
+    s[C].parallel(outer)
+    BB = s.cache_read(B, "local", [C])
+    s[BB].compute_at(s[C], inner)
+    s[BB].unroll(BB.op.axis[1])
+    s[B].compute_at(s[C], outer)
+    AA = s.cache_read(A, "local", [B])
+    same_as(s, check)
+    s[AA].compute_at(s[C], outer)
+    s[AA].vectorize(AA.op.axis[1])
+    same_as(s, check)
+
+
 def test_loops_of_one_iteration_vanish(check):
     _, B, C = stages()
     s = te.create_schedule(C.op)

@@ -20,6 +20,9 @@ from tensorir import (
     te,
 )
 
+AVX512 = "c -march=x86-64-v4"
+
+
 
 def tiled(func, rows=8, columns=16):
     """A matmul with a tile of the given size inside, its init outside."""
@@ -49,14 +52,14 @@ class TestTensorize:
         sch.tensorize("i_1", "f32.fma_8x16")
         sch.parallel("i_0")
         golden(str(sch.func), "tensorize")
-        assert "tensor_f32_fma_8x16(&A[" in build(sch).source
+        assert "tensor_f32_fma_8x16(&A[" in build(sch, AVX512).source
         assert sch.numerics == "bitwise"
         check(sch)
 
     def test_rows_of_an_imperfect_matmul(self, matmul, check):
         sch = tiled(matmul(7, 16, 5))
         sch.tensorize("j_1", "f32.fma_16")
-        assert "tensor_f32_fma_16(" in build(sch).source
+        assert "tensor_f32_fma_16(" in build(sch, AVX512).source
         check(sch)
 
     def test_registers(self, matmul, check):
@@ -69,7 +72,7 @@ class TestTensorize:
         sch.reverse_compute_at(copy, j0)
         sch.decompose_reduction("C", "k")
         sch.tensorize(i1, "f32.fma_8x16")
-        assert ", 5, 16);" in build(sch).source
+        assert ", 5, 16);" in build(sch, AVX512).source
         check(sch)
 
     def test_symbolic_rows(self):
@@ -82,8 +85,8 @@ class TestTensorize:
         sch.reorder("k", "j")
         sch.decompose_reduction("C", "k")
         sch.tensorize("j", "f32.fma_16")
+        assert "tensor_f32_fma_16(" in build(sch, AVX512).source
         kernel = build(sch)
-        assert "tensor_f32_fma_16(" in kernel.source
         rng = np.random.default_rng(0)
         x, y = rng.integers(-4, 5, (3, 5)), rng.integers(-4, 5, (5, 16))
         found = kernel(x.astype("float32"), y.astype("float32"))
@@ -113,6 +116,17 @@ class TestTensorize:
         sch.tensorize("j", "u8i8.dot_16x4")
         source = build(sch, "c -march=x86-64").source
         assert "u8i8.dot_16x4 needs avx512vnni" in source and "vpdpbusd" not in source
+
+    def test_wide_vectors_are_not_for_narrow_registers(self, matmul, check):
+        """gcc makes 64-byte vectors out of pieces in memory where registers are shorter."""
+        sch = tiled(matmul(16, 32, 5))
+        sch.tensorize("j_1", "f32.fma_16")
+        assert "f32.fma_16 needs avx512f" in build(sch, "c -march=haswell").source
+        sch = tiled(matmul(16, 32, 5), 8, 8)
+        sch.tensorize("j_1", "f32.fma_8")
+        haswell = build(sch, "c -march=haswell")
+        assert "tensor_f32_fma_8(" in haswell.source and "vfmadd" in haswell.asm
+        check(sch)
 
     def test_what_changes_later_keeps_the_loops(self, chain, check):
         """A copy whose value is inlined afterwards is no copy any more."""
@@ -239,9 +253,47 @@ class TestIntrinsics:
     @pytest.mark.parametrize("name", list(INTRINS))
     def test_what_comes_along_is_true(self, name):
         intrin = INTRINS[name]
-        if intrin.needs and intrin.needs not in resolve("c").features:
+        if not intrin.runs_on(resolve("c").features):
             pytest.skip(f"needs {intrin.needs}")
         check_intrin(intrin, intrinsic_runner())
+
+    def test_alternatives_among_features(self):
+        intrin = INTRINS["u8i8.dot_8x4"]
+        assert intrin.needs == "avx512vnni avx512vl | avxvnni"
+        assert intrin.runs_on(["avxvnni"]) and intrin.runs_on(("avx512vl", "avx512vnni", "avx"))
+        assert not intrin.runs_on(["avx512vnni"]) and not intrin.runs_on([])
+        assert INTRINS["f32.fma_4"].runs_on([])
+        sch = Schedule(quantized())
+        sch.split("k", [None, 4])
+        sch.split("j", [None, 8])
+        sch.reorder("k_0", "j_0", "j_1", "k_1")
+        sch.decompose_reduction("C", "k_0")
+        sch.tensorize("j_1", "u8i8.dot_8x4")
+        for march in ("alderlake", "icelake-server"):
+            assert "ymm" in build(sch, f"c -march={march}").asm
+        assert "needs avx512vnni avx512vl | avxvnni" in build(sch, "c -march=haswell").source
+
+    def test_bfloat16_sums(self):
+        """The second pair first, to nearest, and subnormals as zero: what the notes say."""
+        intrin = INTRINS["bf16.dot_16x2"]
+        if not intrin.runs_on(resolve("c").features):
+            pytest.skip(f"needs {intrin.needs}")
+        sch = Schedule(intrin.func)
+        sch.tensorize("j", intrin.name)
+        kernel = build(sch)
+        a = np.array([0x3F80, 0x3F80], np.uint16)  # 1, 1
+        b = np.zeros((16, 2), np.uint16)
+        c = np.zeros(16, np.float32)
+        b[0] = 0xCB80, 0x3F80  # -2**24 and 1: added to 2**24 in which order?
+        c[0] = 2.0**24
+        b[1] = 0x0001, 0x0000  # the smallest subnormal
+        b[2] = 0x3F80, 0x0080  # 1 and 2**-126
+        kernel(a, b, c)
+        assert c[0] == 0.0, "the 1 was lost to 2**24 first"
+        assert c[1] == 0.0
+        assert c[2] == 1.0
+        loops = interpret(intrin.func, a, b, np.eye(1, 16, 0, dtype=np.float32)[0] * 2**24)[0]
+        assert loops[0] == 1.0 and 0 < loops[1] < 2.0**-125
 
     def test_register(self, matmul, check):
         register_intrinsic(AXPY)

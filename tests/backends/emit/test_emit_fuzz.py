@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from emulator import ARM, emulated, needs_emulator
 
+from backends import build_source, resolve
+from backends.c.codegen import emit
 from tensorir import (
     BinOp,
     Broadcast,
@@ -138,3 +141,19 @@ def test_random_expressions(run, seed):
         for store, result, wanted in zip(func.params[len(arrays) :], results, expected):
             message = f"{store.name}, {lanes} lanes: {values[store.name]}"
             np.testing.assert_array_equal(result, wanted, err_msg=message)
+
+
+@needs_emulator
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_random_expressions_for_arm(lanes, tmp_path):
+    rng = random.Random(7)
+    makes = [expression(rng, kind, rng.randint(1, 4)) for kind in TYPES for _ in range(4)]
+    arrays = data(np.random.default_rng(7))
+    func = program(makes, lanes)
+    kernel = build_source(func, emit(func, resolve(ARM)), ARM)
+    assert "__builtin_ia32" not in kernel.source
+    results = [np.zeros(COUNT, p.dtype) for p in func.params[len(arrays) :]]
+    with emulated(kernel, tmp_path) as call:
+        call(*arrays, *results)
+    for result, wanted in zip(results, interpret(program(makes, 1), *arrays), strict=True):
+        np.testing.assert_array_equal(result, wanted)

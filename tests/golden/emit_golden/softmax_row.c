@@ -14,10 +14,15 @@ static inline float max_f32(float a, float b) {
     return a != a ? a : m;
 }
 
-static inline float exp_f32(float x) {
-    float c = x < -104.0f ? -104.0f : x; /* NaN stays NaN in both lines */
-    c = c > 89.0f ? 89.0f : c;
-    float n = __builtin_rintf(c * 1.44269504f);
+static inline float minc_f32(float a, float b) { return a < b ? a : b; }
+
+static inline float scale_f32(float p, float n) {
+    i32 k = (i32)n, half = k >> 1;
+    union { i32 i; float f; } a = {(half + 127) << 23}, b = {(k - half + 127) << 23};
+    return p * a.f * b.f;
+}
+
+static inline float exp_rest_f32(float c, float n) {
     float r = c - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
     float p = r * 1.9875691500e-4f + 1.3981999507e-3f;
@@ -25,16 +30,24 @@ static inline float exp_f32(float x) {
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    i32 k = (i32)n, half = k >> 1; /* 2^k in two steps: k goes from -150 to 128 */
-    union { i32 i; float f; } a = {(half + 127) << 23}, b = {(k - half + 127) << 23};
-    return p * a.f * b.f;
+    return p * (r * r) + r;
+}
+
+static inline float exp_f32(float x) {
+    float c = minc_f32((float){0} + 89.0f, maxc_f32((float){0} - 104.0f, x)); /* NaN stays NaN */
+    float n = (c * 1.44269504f + 12582912.0f) - 12582912.0f;
+    return scale_f32(exp_rest_f32(c, n) + 1.0f, n);
 }
 
 /* Memory for large intermediate buffers, kept between calls; softmax_row_release() gives it back. */
 extern int posix_memalign(void **, __SIZE_TYPE__, __SIZE_TYPE__);
 extern void free(void *);
 extern int sched_yield(void);
+#ifdef __linux__
+extern int madvise(void *, __SIZE_TYPE__, int);
+#else
+#define madvise(p, n, advice) ((void)0)
+#endif
 
 typedef struct workspace_block {
     struct workspace_block *next;
@@ -73,7 +86,9 @@ static void *workspace_take(int slot, i64 bytes) {
     if (!block) {
         void *memory;
         __SIZE_TYPE__ size = (__SIZE_TYPE__)bytes + sizeof *block;
-        if (bytes < 0 || posix_memalign(&memory, 64, size)) return 0;
+        const int huge = bytes >= 4194304;
+        if (bytes < 0 || posix_memalign(&memory, huge ? 2097152 : 64, size)) return 0;
+        if (huge) madvise(memory, size, 14); /* MADV_HUGEPAGE */
         block = memory;
         block->bytes = bytes;
     }

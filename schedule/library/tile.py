@@ -1,4 +1,4 @@
-"""Derived schedules, written only with primitives."""
+"""tile: two loops into four."""
 
 from __future__ import annotations
 

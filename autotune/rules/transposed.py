@@ -1,0 +1,102 @@
+"""Stages that read along one axis and write along another: transposes, layout changes.
+
+The work goes by square tiles, which are read in vectors, transposed in registers, and written in
+vectors. Tiles follow each other along what is read, within bands, so that whole lines are used
+while they are in the cache, and so are the entries of the page tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from autotune.choices import Categorical, Choice
+from autotune.rules.group import Group, body_loads, instances, output_store, stride_in
+from autotune.rules.nest import loops_by_variable
+from autotune.rules.plan import Machine, Values, at_most
+from autotune.rules.stores import stores_choice, stream_by_default
+from schedule import LoopRef, Schedule
+from tensorir import IterKind, Var
+
+SMALL_STAGE = 16_384
+"""Elements below which a stage stays on one thread by default."""
+
+BANDS = (1, 4, 16, 64)
+"""Tiles that follow each other along what is read."""
+
+
+@dataclass(frozen=True)
+class TransposedPlan:
+    """Square tiles of `read`, the axis along which it reads, and the last axis, which it writes."""
+
+    group: Group
+    machine: Machine
+    read: str
+    choices: tuple[Choice, ...]
+    large: bool
+    streamed: bool
+    name: str = "transposed"
+
+    def key(self, what: str) -> str:
+        return f"{self.group.block}.{what}"
+
+    def default(self) -> dict[str, Any]:
+        wanted = {
+            self.key("tile"): self.machine.lanes,
+            self.key("band"): 64,
+            self.key("threads"): "parallel" if self.large else "serial",
+            self.key("stores"): "stream" if self.streamed else "plain",
+        }
+        return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
+
+    def feasible(self, values: Values) -> bool:
+        return True
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        block = self.group.block
+        names = loops_by_variable(sch, block)
+        node = sch.state.block(block)
+        spatial = [LoopRef(names[it.var.name]) for it in node.iters if it.kind is IterKind.SPATIAL]
+        read, written = LoopRef(names[self.read]), spatial[-1]
+        others = [loop for loop in spatial[:-1] if loop != read]
+        side = values[self.key("tile")]
+        band, tile, row = sch.split(read, [None, values[self.key("band")], side])
+        column_tile, column = sch.split(written, [None, side])
+        sch.reorder(*others, band, column_tile, tile, row, column)
+        sch.unroll(row)
+        sch.vectorize(column)
+        if values.get(self.key("stores")) == "stream":
+            sch.stream(block)
+        if values[self.key("threads")] == "parallel":
+            sch.parallel(sch.fuse(*others, band, column_tile))
+
+
+def transposed_plans(sch: Schedule, group: Group, machine: Machine) -> list[TransposedPlan]:
+    """A plan for an elementwise stage with one load along another axis than the stores."""
+    block = sch.state.block(group.block)
+    store = output_store(block)
+    if store is None or block.is_reduction or not store.indices:
+        return []
+    spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
+    if len(spatial) < 2 or store.indices[-1] is not spatial[-1] or len(spatial) < len(block.iters):
+        return []
+    read: list[Var] = []
+    for load in body_loads(block):
+        if stride_in(load, spatial[-1], block) in (0, 1):
+            continue
+        along = [v for v in spatial[:-1] if stride_in(load, v, block) == 1]
+        if not along:
+            return []
+        read.extend(along)
+    if len(set(read)) != 1 or len(set(loops_by_variable(sch, group.block))) < len(spatial):
+        return []
+    lanes = machine.lanes
+    choices: list[Choice] = [
+        Categorical(f"{group.block}.tile", (lanes // 2, lanes) if lanes > 4 else (lanes,)),
+        Categorical(f"{group.block}.band", BANDS),
+        Categorical(f"{group.block}.threads", ("parallel", "serial")),
+        *stores_choice(sch, group.block),
+    ]
+    large = instances(block) >= SMALL_STAGE
+    streamed = stream_by_default(sch, group.block)
+    return [TransposedPlan(group, machine, read[0].name, tuple(choices), large, streamed)]

@@ -1,0 +1,63 @@
+"""Preparing constants: what a kernel computes from them is made once, and kept by the kernel."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from pathlib import Path
+
+from backends.base import Executable
+from backends.c.allocate import Array, lasting
+from backends.c.binding import CExecutable, Runtime, SilentExecutable, pack
+from backends.c.codegen import c_name
+from backends.constants import Binding
+from backends.signature import Signature
+from tensorir import TensorIRError
+
+
+def bound_executable(
+    path: Path, symbol: str, signature: Signature, runtime: Runtime, binding: Binding
+) -> Executable:
+    """The kernel `symbol` of the object at `path` with its constants; see CExecutable.
+
+    Constants that the kernel reads as they are get copied: a later change of the caller's array
+    must not change half of what the kernel knows. Raises TensorIRError where memory is missing.
+    """
+    if binding.arrays is None:
+        names = ", ".join(map(repr, binding.names))
+        return SilentExecutable(
+            f"{signature.name} was built with the names of its constants alone ({names}), to be "
+            "read; build with constants={name: array} to run it"
+        )
+    made = _prepared(path, symbol, binding, binding.arrays)
+    bound: dict[int, Array] = {}
+    for position, param in enumerate(signature.params):
+        if param.name in made:
+            bound[position] = made[param.name]
+        elif param.name in binding.arrays:
+            bound[position] = _copy(binding.arrays[param.name], param.dtype)
+    return CExecutable(path, symbol, signature, runtime, bound)
+
+
+def _prepared(
+    path: Path, symbol: str, binding: Binding, arrays: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The packed arrays, by name."""
+    if binding.function is None:
+        return {}
+    prepare, ahead = binding.function
+    made = {p.name: lasting(ahead.shape(p, {}), p.dtype) for p in ahead.params if p.is_output}
+    library = ctypes.CDLL(str(path))
+    function = getattr(library, f"{c_name(prepare)}_packed")
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    failed = function(*pack([made.get(p.name, arrays.get(p.name)) for p in ahead.params], []))
+    getattr(library, f"{symbol}_release")()  # what it kept for a second call
+    if failed:
+        raise TensorIRError(f"{ahead.name}: no memory for the workspace of the kernel")
+    return made
+
+
+def _copy(array: Array, dtype: str) -> Array:
+    result = lasting(array.shape, dtype)
+    result[...] = array
+    return result

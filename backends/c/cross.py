@@ -1,0 +1,81 @@
+"""Compilers for other processors: which one makes code for a target, and whether it runs here."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+
+from backends.c.compiler import Compiler, find_compiler, macros, named_compiler
+from backends.errors import BuildError
+from tensorir import Target
+
+CROSS = ("aarch64-linux-gnu-gcc", "x86_64-linux-gnu-gcc")
+"""Cross compilers by the names that Debian, Ubuntu and Fedora give them; the first that knows the
+processor is taken."""
+
+ARCHITECTURES = ("x86_64", "aarch64", "i386", "arm", "riscv", "powerpc64", "s390x")
+
+_REMEDY = (
+    "install a cross compiler (Debian/Ubuntu: apt install gcc-aarch64-linux-gnu), or name one "
+    "with the target option -cc="
+)
+
+
+def compiler_for(target: Target) -> Compiler:
+    """The compiler that -cc names; else this machine's, if it knows -march; else a cross compiler.
+
+    Raises BuildError where there is no compiler, or none that knows the processor.
+    """
+    if target.cc is not None:
+        return _named(target.cc, target.march)
+    native = find_compiler()
+    if knows(native, target.march):
+        return native
+    for found in cross_compilers():
+        if knows(found, target.march):
+            return found
+    try:
+        macros(native, target.march)
+    except BuildError as error:
+        message = f"{error.message}; if it is no processor of this machine, {_REMEDY}"
+        raise BuildError(message, error.command, error.output) from None
+    raise AssertionError("unreachable")
+
+
+def _named(command: str, march: str) -> Compiler:
+    if shutil.which(command) is None:
+        raise BuildError(
+            f"the target says -cc={command}, and there is no such command; install it, or correct "
+            "the option"
+        )
+    compiler = named_compiler((command,))
+    if not knows(compiler, march) and march == "native":
+        raise BuildError(
+            f"{command} does not know -march=native: it compiles for another machine, so name the "
+            "processor, as in -march=armv8.2-a+dotprod"
+        )
+    macros(compiler, march)
+    return compiler
+
+
+def cross_compilers() -> tuple[Compiler, ...]:
+    """The compilers for other architectures that are installed here."""
+    here = architecture(find_compiler(), None)
+    found = [named_compiler((name,)) for name in CROSS if shutil.which(name) is not None]
+    return tuple(c for c in found if architecture(c, None) != here)
+
+
+@cache
+def knows(compiler: Compiler, march: str) -> bool:
+    """Whether a compiler makes code for -march."""
+    try:
+        macros(compiler, march)
+    except BuildError:
+        return False
+    return True
+
+
+def architecture(compiler: Compiler, march: str | None) -> str:
+    """The instruction set that a compiler makes code for, such as "aarch64"."""
+    defined = macros(compiler, march)
+    return next((name for name in ARCHITECTURES if f"__{name}__" in defined), "unknown")

@@ -1,0 +1,81 @@
+"""Calls of extern functions: the text of each comes along once for every combination of types."""
+
+from __future__ import annotations
+
+from string import Template
+from typing import TYPE_CHECKING
+
+from backends.errors import BuildError
+from tensorir import Extern, ExternFunc, TensorIRError, find_extern
+from tensorir import dtype as dt
+
+if TYPE_CHECKING:
+    from backends.c.codegen import CEmitter
+
+
+def extern_call(emitter: CEmitter, s: Extern) -> None:
+    """Print the call: pointers to the first elements of the parts, and the sizes."""
+    trial = emitter.extern_trial
+    try:
+        func = trial if trial is not None and trial.name == s.name else find_extern(s.name)
+    except TensorIRError as error:
+        raise BuildError(f"{emitter.func.name}: {error}") from None
+    pointers = [f"&{emitter.element(part.buffer, part.indices)}" for part in s.parts]
+    sizes = {
+        name: emitter.expr(size)
+        for dims, part in zip(func.dims, s.parts)
+        for name, size in zip(dims, part.shape)
+    }
+    name = _function(emitter, func, tuple(part.buffer.dtype for part in s.parts))
+    arguments = [*pointers, *(sizes[size] for size in func.sizes)]
+    emitter.line(f"{name}({', '.join(arguments)});")
+
+
+def _function(emitter: CEmitter, func: ExternFunc, dtypes: tuple[str, ...]) -> str:
+    """The name of the function for these types; its text comes along."""
+    known = emitter.externs.get((func.name, dtypes))
+    if known is not None:
+        return known
+    emitter.type_name(dt.INDEX)
+    plain = "".join(c if c.isalnum() else "_" for c in func.name)
+    kinds = "_".join(dict.fromkeys(dt.SHORT[dtype] for dtype in dtypes))
+    name = emitter.names.fresh(f"extern_{kinds}_{plain}")
+    emitter.externs[func.name, dtypes] = name
+    words = {"NAME": name}
+    for number, dtype in enumerate(dtypes):
+        words |= _words(emitter, number, dtype, func.c)
+    try:
+        text = Template(func.c.strip()).substitute(words)
+    except (KeyError, ValueError) as error:
+        raise BuildError(
+            f"the C of extern function {func.name!r} has an unknown word: {error}; "
+            "a dollar sign itself is written $$"
+        ) from None
+    emitter.declarations[name] = f"/* {func.name} */\n{text}"
+    return name
+
+
+def _words(emitter: CEmitter, number: int, dtype: str, text: str) -> dict[str, str]:
+    """What stands for the words of argument `number`; helpers come along if they are used."""
+    stored = dtype in dt.STORAGE_ONLY
+    value = "float32" if stored else dtype
+    words = {f"T{number}": emitter.type_name(dtype), f"V{number}": emitter.type_name(value)}
+    makers = {
+        f"GET{number}": lambda: emitter.helper("to_f32", dtype) if stored else "",
+        f"PUT{number}": lambda: emitter.helper("from_f32", dtype) if stored else "",
+        f"BEFORE{number}": lambda: _before(emitter, value),
+    }
+    for word, make in makers.items():
+        if f"${word}" in text or f"${{{word}}}" in text:
+            words[word] = make()
+    return words
+
+
+def _before(emitter: CEmitter, dtype: str) -> str:
+    """The function that compares values of a type in the order of np.sort."""
+    name, kind = f"before_{dt.SHORT[dtype]}", emitter.type_name(dtype)
+    last = " | ((b != b) & (a == a))" if dt.is_float(dtype) else ""
+    emitter.declarations.setdefault(
+        name, f"{emitter.inline} int {name}({kind} a, {kind} b) {{ return (a < b){last}; }}"
+    )
+    return name

@@ -1,0 +1,95 @@
+"""Masked vectors: statements of which only the first lanes run (tensorir.passes.masked_tails).
+
+A mask is an integer with one bit for each lane, as AVX-512 has them. Loads give 0 in the lanes that
+do not run, and stores leave memory as it was; a vector that is a variable keeps its old lanes.
+"""
+
+from __future__ import annotations
+
+from backends.c.memory import MemoryEmitter, contiguous_base
+from backends.c.native import blended, masked_load, masked_store
+from backends.errors import BuildError
+from backends.expressions import ATOM, Text
+from tensorir import If, Load, PrimFunc, Store, Target, mask_count
+from tensorir import dtype as dt
+
+Mask = tuple[str, int]
+"""The name of a mask, and its lanes."""
+
+
+class MaskedEmitter(MemoryEmitter):
+    """Adds masked loads and stores to the emitter."""
+
+    def __init__(self, func: PrimFunc, target: Target) -> None:
+        super().__init__(func, target)
+        self.mask: Mask | None = None
+
+    def stmt_if(self, s: If) -> None:
+        lanes = dt.lanes(s.cond.dtype)
+        if lanes == 1:
+            return super().stmt_if(s)
+        count = mask_count(s.cond)
+        if count is None or s.orelse is not None:
+            raise BuildError(f"{self.func.name}: no mask for {s.cond!r}; only first lanes have one")
+        self.declarations.setdefault(
+            "FIRST", "#define FIRST(n, lanes) ((n) < (lanes) ? (1ull << (n)) - 1 : ~0ull >> (64 - (lanes)))"
+        )
+        name = self.names.fresh("first")
+        with self.block(""):
+            kind = self.type_name(f"uint{max(8, lanes)}")
+            self.line(f"const {kind} {name} = FIRST({self.expr(count)}, {lanes});")
+            self.mask = (name, lanes)
+            self.stmt(s.then)
+            self.mask = None
+
+    def expr_load(self, e: Load) -> Text:
+        if self.mask is None or dt.lanes(e.dtype) == 1 or dt.lanes(e.buffer.dtype) > 1:
+            return super().expr_load(e)
+        mask, lanes = self.mask
+        base = contiguous_base(e.indices[0])
+        assert base is not None and dt.lanes(e.dtype) == lanes
+        vector, element = self.vector_type(e.dtype), self.type_name(dt.element(e.dtype))
+        name = f"load_first_{vector}"
+        if name not in self.declarations:
+            kind = self.type_name(f"uint{max(8, lanes)}")
+            loop = f"for (int i = 0; i < {lanes}; i++) if (m >> i & 1) r[i] = p[i];"
+            usual = f"    {vector} r = {{0}};\n    {loop}\n    return r;"
+            body = self.native_or(masked_load(e.dtype, vector), "    return $;", usual)
+            head = f"{self.inline} {vector} {name}({kind} m, const {element} *p)"
+            self.declarations[name] = f"{head} {{\n{body}\n}}"
+        return f"{name}({mask}, &{self.element(e.buffer, (base,))})", ATOM
+
+    def store(self, s: Store) -> None:
+        if self.mask is None:
+            return super().store(s)
+        mask, lanes = self.mask
+        dtype = dt.with_lanes(dt.element(s.buffer.dtype), lanes)
+        value = self.splat(s.value, lanes)[0] if dt.lanes(s.value.dtype) == 1 else self.expr(s.value)
+        if dt.lanes(s.buffer.dtype) > 1:
+            place = self.element(s.buffer, s.indices)
+            self.line(f"{place} = {self.blend(dtype)}({mask}, {value}, {place});")
+            return
+        base = contiguous_base(s.indices[0])
+        assert base is not None
+        place = self.element(s.buffer, (base,))
+        self.line(f"{self.store_first(dtype)}({mask}, &{place}, {value});")
+
+    def blend(self, dtype: str) -> str:
+        """The function that takes lanes of one vector where the mask is set, else of another."""
+        vector, lanes = self.vector_type(dtype), dt.lanes(dtype)
+        kind = self.type_name(f"uint{max(8, lanes)}")
+        params = f"{kind} m, {vector} a, {vector} b"
+        lane = "m >> i & 1 ? a[i] : b[i]"
+        native = blended(dtype, vector)
+        return self.lanes_helper(f"first_{vector}", vector, params, lane, lanes, native)
+
+    def store_first(self, dtype: str) -> str:
+        """The function that stores the lanes whose bit of the mask is set."""
+        vector, lanes = self.vector_type(dtype), dt.lanes(dtype)
+        name, kind = f"store_first_{vector}", self.type_name(f"uint{max(8, lanes)}")
+        if name not in self.declarations:
+            usual = f"    for (int i = 0; i < {lanes}; i++) if (m >> i & 1) p[i] = v[i];"
+            body = self.native_or(masked_store(dtype), "    $;", usual)
+            params = f"{kind} m, {self.type_name(dt.element(dtype))} *p, {vector} v"
+            self.declarations[name] = f"{self.inline} void {name}({params}) {{\n{body}\n}}"
+        return name

@@ -1,0 +1,77 @@
+"""The compiled object of a C text: found in the cache, or made now."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from backends.c import compiler as cc
+from backends.cache import ObjectCache, object_key
+from backends.errors import BuildError
+
+T = TypeVar("T")
+
+
+class ObjectMaker:
+    """Compiles with OpenMP, and without it for compilers that turn out to have none."""
+
+    def __init__(self) -> None:
+        self._without_openmp: set[cc.Compiler] = set()
+
+    def make(
+        self,
+        store: ObjectCache,
+        compiler: cc.Compiler,
+        text: str,
+        march: str | None,
+        name: str,
+        timeout: float,
+    ) -> tuple[str, Path]:
+        """The key and path of the object of `text`. Raises BuildError where it does not compile."""
+
+        def with_flags(openmp: bool) -> tuple[str, Path]:
+            flags = cc.compile_flags(compiler, march, openmp)
+            # "native" means another thing on another machine that shares the directory.
+            machine = "\n".join(sorted(cc.macros(compiler, march))) if march else ""
+            key = object_key(text, *compiler.command, compiler.identity, *flags, machine)
+            path = store.find(key)
+            if path is None:
+                path = store.add(
+                    key, lambda draft: cc.compile_shared(compiler, text, draft, flags, name, timeout)
+                )
+            return key, path
+
+        if compiler not in self._without_openmp:
+            # Trying costs nothing where OpenMP is there; asking first costs a compilation.
+            try:
+                return with_flags(openmp=True)
+            except BuildError:
+                if cc.has_openmp(compiler):
+                    raise
+            self._without_openmp.add(compiler)
+        return with_flags(openmp=False)
+
+
+def in_background(work: Callable[[], T]) -> Callable[[], T]:
+    """Begin `work` on a thread. The result waits for it, and returns or raises what it did."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def wait() -> T:
+        thread.join()
+        if errors:
+            raise errors[0]
+        return results[0]
+
+    return wait

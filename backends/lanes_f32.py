@@ -1,0 +1,52 @@
+"""What the texts of backends.math_f32 do with single lanes: choices, signs and exponents.
+
+Each is a function of floats; for vectors it is a loop over the lanes that calls it, or a builtin of
+x86 (backends.c.native).
+"""
+
+from __future__ import annotations
+
+_FAR = """($V x, $V near) {{
+    return __builtin_fabsf(x) <= 6000.0f ? near : __builtin_{name}f(x); /* NaN and inf too */
+}}"""
+
+LANES = {
+    "pick": "($V x, $V y, $V a, $V b) { return x < y ? a : b; }",
+    "fabs": "($V x) { return __builtin_fabsf(x); }",
+    "copysign": "($V x, $V sign) { return __builtin_copysignf(x, sign); }",
+    # p * 2^n for whole n from -252 to 254, rounded once if |p| is at least 2^-20.
+    "scale": """($V p, $V n) {
+    i32 k = (i32)n, half = k >> 1;
+    union { i32 i; float f; } a = {(half + 127) << 23}, b = {(k - half + 127) << 23};
+    return p * a.f * b.f;
+}""",
+    # x = mant * 2^expo with mant in [3/4, 3/2). Of 0, inf and NaN expo is -inf, inf and NaN, and
+    # mant is not NaN for the first two; mant of a negative number is NaN.
+    "mant": """($V x) {
+    union { float f; i32 i; } v = {x < 1.17549435e-38f ? x * 33554432.0f : x};
+    v.i -= (v.i - 0x3f400000) & -0x800000;
+    return x < 0 ? __builtin_nanf("") : v.f;
+}""",
+    "expo": """($V x) {
+    int tiny = x < 1.17549435e-38f;
+    union { float f; i32 i; } v = {tiny ? x * 33554432.0f : x};
+    float n = (float)(((v.i - 0x3f400000) >> 23) - (tiny ? 25 : 0));
+    n = x == 0 ? -__builtin_inff() : n;
+    n = x < 0 ? __builtin_nanf("") : n;
+    return x < __builtin_inff() ? n : x;
+}""",
+    # Where the last bits of `turns` are the number of quarter turns (backends.math_f32).
+    "odd": """($V turns, $V a, $V b) {
+    union { float f; i32 i; } v = {turns};
+    return v.i & 1 ? b : a;
+}""",
+    "turned": """($V turns, $V a, $V b) {
+    union { float f; i32 i; } v = {turns}, w = {v.i & 1 ? b : a};
+    w.i ^= (v.i & 2) << 30;
+    return w.f;
+}""",
+}
+"""Parameter list and body of each; the result is $V."""
+
+FAR = {name: _FAR.format(name=name) for name in ("sin", "cos", "tan")}
+"""Arguments so large that only libm reduces them: rare, and branched to."""

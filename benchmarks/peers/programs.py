@@ -1,0 +1,205 @@
+"""The rows as tensor expressions of this project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.peers.kinds import EPSILON, Sizes, out_size
+from tensorir import Expr, PrimFunc, all_of, te
+
+
+def prim_func(kind: str, sizes: Sizes) -> PrimFunc:
+    """The program of a row; its parameters are the inputs in order, then the output."""
+    return PROGRAMS[kind](sizes)
+
+
+def _matmul(s: Sizes) -> PrimFunc:
+    a, b = te.placeholder((s["m"], s["k"]), name="a"), te.placeholder((s["k"], s["n"]), name="b")
+    k = te.reduce_axis(s["k"], name="k")
+    out = te.compute((s["m"], s["n"]), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="out")
+    return te.create_prim_func([a, b, out], name="matmul")
+
+
+def _int8_matmul(s: Sizes) -> PrimFunc:
+    a = te.placeholder((s["m"], s["k"]), "uint8", name="a")
+    b = te.placeholder((s["k"], s["n"]), "int8", name="b")
+    k = te.reduce_axis(s["k"], name="k")
+    out = te.compute(
+        (s["m"], s["n"]),
+        lambda i, j: te.sum(a[i, k].astype("int32") * b[k, j].astype("int32"), axis=k), name="out",
+    )  # fmt: skip
+    return te.create_prim_func([a, b, out], name="int8_matmul")
+
+
+def _bf16_matmul(s: Sizes) -> PrimFunc:
+    a = te.placeholder((s["m"], s["k"]), "bfloat16", name="a")
+    b = te.placeholder((s["k"], s["n"]), "bfloat16", name="b")
+    k = te.reduce_axis(s["k"], name="k")
+    product = te.compute(
+        (s["m"], s["n"]),
+        lambda i, j: te.sum(a[i, k].astype("float32") * b[k, j].astype("float32"), axis=k),
+        name="product",
+    )
+    out = te.compute((s["m"], s["n"]), lambda i, j: product[i, j].astype("bfloat16"), name="out")
+    return te.create_prim_func([a, b, out], name="bf16_matmul")
+
+
+def _activated(value: Expr, activation: str) -> Expr:
+    if activation == "relu":
+        return te.max(value, 0.0)
+    return value * 0.5 * (te.erf(value * 0.5**0.5) + 1.0)
+
+
+def _linear(s: Sizes) -> PrimFunc:
+    m, n, by_output = s["m"], s["n"], s["by_output"]
+    x = te.placeholder((m, s["k"]), name="x")
+    w = te.placeholder((n, s["k"]) if by_output else (s["k"], n), name="w")
+    bias = te.placeholder((n,), name="bias")
+    k = te.reduce_axis(s["k"], name="k")
+
+    def step(i: Expr, j: Expr) -> Expr:
+        return te.sum(x[i, k] * (w[j, k] if by_output else w[k, j]), axis=k)
+
+    product = te.compute((m, n), step, name="product")
+    out = te.compute(
+        (m, n), lambda i, j: _activated(product[i, j] + bias[j], s["activation"]), name="out"
+    )
+    return te.create_prim_func([x, w, bias, out], name=f"linear_{s['activation']}")
+
+
+def _batch_matmul(s: Sizes) -> PrimFunc:
+    a = te.placeholder((s["b"], s["m"], s["k"]), name="a")
+    b = te.placeholder((s["b"], s["n"], s["k"]), name="b")
+    k = te.reduce_axis(s["k"], name="k")
+    out = te.compute(
+        (s["b"], s["m"], s["n"]),
+        lambda p, i, j: te.sum(a[p, i, k] * b[p, j, k], axis=k), name="out",
+    )  # fmt: skip
+    return te.create_prim_func([a, b, out], name="batch_matmul")
+
+
+def _conv2d(s: Sizes) -> PrimFunc:
+    c, size, r, step, groups = (s[name] for name in ("c", "size", "r", "stride", "groups"))
+    border, height, per_group = r // 2, out_size(s), c // groups
+    x = te.placeholder((1, c, size, size), name="x")
+    w = te.placeholder((s["k"], per_group, r, r), name="w")
+    bias = te.placeholder((s["k"],), name="bias")
+
+    def padded(b: Expr, ch: Expr, y: Expr, z: Expr) -> Expr:
+        inside = all_of(y >= border, y < size + border, z >= border, z < size + border)
+        return te.if_then_else(inside, x[b, ch, y - border, z - border], 0.0)
+
+    wide = size + 2 * border
+    pad = te.compute((1, c, wide, wide), padded, name="pad") if border else x
+    axes = [te.reduce_axis(per_group, name="rc")] if per_group > 1 else []
+    axes += [te.reduce_axis(r, name="ry"), te.reduce_axis(r, name="rx")]
+
+    def conv(b: Expr, ko: Expr, y: Expr, z: Expr) -> Expr:
+        ci = axes[0] if per_group > 1 else 0
+        first = _first_channel(ko, s["k"] // groups, per_group) if groups > 1 else 0
+        taken = pad[b, first + ci, y * step + axes[-2], z * step + axes[-1]]
+        return te.sum(taken * w[ko, ci, axes[-2], axes[-1]], axis=axes)
+
+    shape = (1, s["k"], height, height)
+    total = te.compute(shape, conv, name="conv")
+    out = te.compute(
+        shape, lambda b, ko, y, z: te.max(total[b, ko, y, z] + bias[ko], 0.0), name="out"
+    )
+    return te.create_prim_func([x, w, bias, out], name="depthwise" if per_group == 1 else "conv2d")
+
+
+def _first_channel(ko: Expr, outputs: int, inputs: int) -> Expr:
+    """The first input channel of the group of output channel `ko`."""
+    group = ko if outputs == 1 else te.floordiv(ko, outputs)
+    return group if inputs == 1 else group * inputs
+
+
+def _softmax(s: Sizes) -> PrimFunc:
+    m, n = s["m"], s["n"]
+    x = te.placeholder((m, n), name="x")
+    k, r = te.reduce_axis(n, name="k"), te.reduce_axis(n, name="r")
+    top = te.compute((m,), lambda i: te.max(x[i, k], axis=k), name="top")
+    power = te.compute((m, n), lambda i, j: te.exp(x[i, j] - top[i]), name="power")
+    total = te.compute((m,), lambda i: te.sum(power[i, r], axis=r), name="total")
+    out = te.compute((m, n), lambda i, j: power[i, j] / total[i], name="out")
+    return te.create_prim_func([x, out], name="softmax")
+
+
+def _layer_norm(s: Sizes) -> PrimFunc:
+    m, n = s["m"], s["n"]
+    x = te.placeholder((m, n), name="x")
+    gamma, beta = te.placeholder((n,), name="gamma"), te.placeholder((n,), name="beta")
+    k, r = te.reduce_axis(n, name="k"), te.reduce_axis(n, name="r")
+    total = te.compute((m,), lambda i: te.sum(x[i, k], axis=k), name="total")
+    mean = te.compute((m,), lambda i: total[i] * (1.0 / n), name="mean")
+    square = te.compute(
+        (m,), lambda i: te.sum((x[i, r] - mean[i]) * (x[i, r] - mean[i]), axis=r), name="square"
+    )
+    scale = te.compute((m,), lambda i: te.rsqrt(square[i] * (1.0 / n) + EPSILON), name="scale")
+    out = te.compute(
+        (m, n), lambda i, j: (x[i, j] - mean[i]) * scale[i] * gamma[j] + beta[j], name="out"
+    )
+    return te.create_prim_func([x, gamma, beta, out], name="layer_norm")
+
+
+def _row_sum(s: Sizes) -> PrimFunc:
+    x = te.placeholder((s["m"], s["n"]), name="x")
+    k = te.reduce_axis(s["n"], name="k")
+    out = te.compute((s["m"],), lambda i: te.sum(x[i, k], axis=k), name="out")
+    return te.create_prim_func([x, out], name="row_sum")
+
+
+def _elementwise(s: Sizes) -> PrimFunc:
+    a, b, c, d = (te.placeholder((s["n"],), name=name) for name in "abcd")
+    out = te.compute(
+        (s["n"],), lambda i: te.max(a[i] * b[i] + c[i], 0.0) * te.sigmoid(d[i]), name="out"
+    )
+    return te.create_prim_func([a, b, c, d, out], name="elementwise")
+
+
+def _transpose(s: Sizes) -> PrimFunc:
+    x = te.placeholder((s["m"], s["n"]), name="x")
+    out = te.compute((s["n"], s["m"]), lambda i, j: x[j, i], name="out")
+    return te.create_prim_func([x, out], name="transpose")
+
+
+def _attention(s: Sizes) -> PrimFunc:
+    h, t, d = s["heads"], s["length"], s["depth"]
+    q, k, v = (te.placeholder((1, h, t, d), name=name) for name in "qkv")
+    e, r = te.reduce_axis(d, name="e"), te.reduce_axis(t, name="r")
+    u, w = te.reduce_axis(t, name="u"), te.reduce_axis(t, name="w")
+    rows, square = (1, h, t), (1, h, t, t)
+    dot = te.compute(
+        square, lambda b, c, i, j: te.sum(q[b, c, i, e] * k[b, c, j, e], axis=e), name="dot"
+    )
+    score = te.compute(square, lambda b, c, i, j: dot[b, c, i, j] * d**-0.5, name="score")
+    top = te.compute(rows, lambda b, c, i: te.max(score[b, c, i, r], axis=r), name="top")
+    power = te.compute(
+        square, lambda b, c, i, j: te.exp(score[b, c, i, j] - top[b, c, i]), name="power"
+    )
+    total = te.compute(rows, lambda b, c, i: te.sum(power[b, c, i, u], axis=u), name="total")
+    weight = te.compute(
+        square, lambda b, c, i, j: power[b, c, i, j] / total[b, c, i], name="weight"
+    )
+    out = te.compute(
+        (1, h, t, d), lambda b, c, i, j: te.sum(weight[b, c, i, w] * v[b, c, w, j], axis=w),
+        name="out",
+    )  # fmt: skip
+    return te.create_prim_func([q, k, v, out], name="attention")
+
+
+PROGRAMS: Mapping[str, Callable[[Mapping[str, Any]], PrimFunc]] = {
+    "matmul": _matmul,
+    "int8_matmul": _int8_matmul,
+    "bf16_matmul": _bf16_matmul,
+    "linear": _linear,
+    "batch_matmul": _batch_matmul,
+    "conv2d": _conv2d,
+    "softmax": _softmax,
+    "layer_norm": _layer_norm,
+    "row_sum": _row_sum,
+    "elementwise": _elementwise,
+    "transpose": _transpose,
+    "attention": _attention,
+}

@@ -1,0 +1,197 @@
+"""Writes docs/accuracy.md: the errors of the math functions, measured on compiled kernels.
+
+    python docs/generate_accuracy.py
+
+tests/backends/emit/test_emit_math.py measures again on fewer arguments, and fails where an error
+is larger than this file states.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from backends import build  # noqa: E402
+from schedule import Schedule  # noqa: E402
+from tensorir import te  # noqa: E402
+
+PAGE = ROOT / "docs" / "accuracy.md"
+COUNT = 1 << 22
+SPECIAL = tuple(map(float, "0 -0 inf -inf nan 1 -1 2 -2 0.5 1e-40 -1e-40 3e38 -3e38".split()))
+
+
+@dataclass(frozen=True)
+class Function:
+    """`limit` and `plain` are errors in units in the last place, with and without fused
+    multiply-add; the arguments are uniform in [low, high), all bit patterns, and small numbers.
+    """
+
+    limit: float
+    plain: float
+    low: float
+    high: float
+    way: str
+    exact: Callable[..., Any] | None = None  # None: NumPy's function of that name
+
+
+def _sigmoid(x: Any) -> Any:
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, e) / (1 + e)
+
+
+def _erf(x: Any) -> Any:
+    from scipy.special import erf
+
+    return erf(x)
+
+
+_REDUCED = "n = round(x / log 2), polynomial"
+_EXPONENT = "x = m 2^n with m in [3/4, 3/2), polynomial"
+_TURNS = "n = round(x / (pi / 2)), polynomials"
+FUNCTIONS = {
+    "exp": Function(1.1, 1.1, -105, 90, _REDUCED),
+    "exp2": Function(1.1, 1.3, -152, 129, _REDUCED),
+    "expm1": Function(1.5, 1.6, -20, 90, _REDUCED),
+    "log": Function(1.0, 1.1, 0, 4, _EXPONENT),
+    "log2": Function(1.2, 1.5, 0, 4, _EXPONENT),
+    "log10": Function(1.6, 1.6, 0, 4, _EXPONENT),
+    "log1p": Function(1.1, 1.1, -1, 3, _EXPONENT),
+    "sin": Function(1.4, 1.6, -6000, 6000, _TURNS),
+    "cos": Function(1.4, 1.6, -6000, 6000, _TURNS),
+    "tan": Function(2.6, 2.7, -6000, 6000, _TURNS),
+    "sinh": Function(1.7, 1.7, -90, 90, "polynomial below 1, exp"),
+    "cosh": Function(1.6, 1.6, -90, 90, "exp"),
+    "tanh": Function(1.4, 1.4, -10, 10, "polynomial below 0.625, exp"),
+    "sigmoid": Function(1.8, 1.8, -105, 20, "exp, with the rounding of 1 + exp", _sigmoid),
+    "erf": Function(1.3, 1.5, -5, 5, "polynomial below 0.93, 1 - exp of one beyond", _erf),
+    "rsqrt": Function(1.5, 1.5, 0, 10, "1 / sqrt", lambda x: 1 / np.sqrt(x)),
+    "pow": Function(0.51, 0.51, 0, 10, "exp2(y log2 x) in double precision", np.power),
+}
+
+
+def arguments(name: str, count: int, seed: int = 7) -> list[np.ndarray]:
+    """float32 arguments of a function, one array for each."""
+    f, rng = FUNCTIONS[name], np.random.default_rng([seed, *name.encode()])
+    x = rng.integers(0, 2**32, count, dtype=np.uint32).view(np.float32)
+    quarter = count // 4
+    x[: 2 * quarter] = rng.uniform(f.low, f.high, 2 * quarter)
+    x[2 * quarter : 3 * quarter] = rng.normal(size=quarter) * 2
+    if name in ("sin", "cos", "tan"):  # the floats that are nearest to multiples of pi / 2
+        x[:quarter] = rng.integers(-3800, 3800, quarter) * (np.pi / 2)
+    x[: len(SPECIAL)] = SPECIAL
+    if name != "pow":
+        return [x]
+    y = rng.integers(0, 2**32, count, dtype=np.uint32).view(np.float32)
+    y[: 2 * quarter] = rng.uniform(-40, 40, 2 * quarter)
+    y[2 * quarter : 3 * quarter] = rng.integers(-20, 20, quarter)
+    pairs = np.array(np.meshgrid(SPECIAL, SPECIAL), dtype="float32").reshape(2, -1)
+    x[: pairs.shape[1]], y[: pairs.shape[1]] = pairs
+    return [x, y]
+
+
+@cache
+def kernel(name: str, count: int, march: str, lanes: int) -> Any:
+    """A function of arrays, compiled for `march`, on vectors of `lanes` or on scalars (1)."""
+    given = [te.placeholder((count,), name=n) for n in ("x", "y")[: 2 if name == "pow" else 1]]
+    out = te.compute((count,), lambda i: getattr(te, name)(*(a[i] for a in given)), name="out")
+    sch = Schedule(te.create_prim_func([*given, out], name=name))
+    if lanes > 1:
+        sch.split("i", [None, lanes])
+        sch.vectorize("i_1")
+    return build(sch, f"c -march={march} -threads=1")
+
+
+def results(name: str, count: int, march: str, lanes: int) -> np.ndarray:
+    out = np.zeros(count, "float32")
+    kernel(name, count, march, lanes)(*arguments(name, count), out)
+    return out
+
+
+def exact(name: str, given: list[np.ndarray]) -> np.ndarray:
+    """The function in float64."""
+    with np.errstate(all="ignore"):
+        function = FUNCTIONS[name].exact or getattr(np, name)
+        return np.asarray(function(*(x.astype("float64") for x in given)))
+
+
+def largest_error(name: str, given: list[np.ndarray], out: np.ndarray) -> tuple[float, Any]:
+    """In units in the last place of the exact result rounded to float32, and for what arguments.
+
+    It is inf where an infinity, a NaN or the sign of a zero is not that of the exact result.
+    """
+    wanted = exact(name, given)
+    with np.errstate(all="ignore"):
+        rounded = wanted.astype("float32")
+        off = np.abs(out - wanted) / np.spacing(np.abs(rounded))
+    same = (out == rounded) & (np.signbit(out) == np.signbit(rounded))
+    same |= np.isnan(out) & np.isnan(rounded)
+    special = ~np.isfinite(rounded) | ((given[0] == 0) & (rounded == 0))
+    off = np.where(special, np.where(same, 0, np.inf), off)
+    off[np.isnan(off)] = np.inf
+    at = int(off.argmax())
+    return float(off[at]), [float(x[at]) for x in given]
+
+
+HEAD = """\
+# Accuracy of math functions
+
+Written by `docs/generate_accuracy.py`; do not edit it. Errors are in units in the last place (ulp)
+of the exact result rounded to float32, where 0.5 is the least that rounding leaves; the exact
+result is that of NumPy and SciPy in float64. Measured on {count} arguments of each function:
+uniform in the range of the table, normal with deviation 2, all bit patterns, and special values.
+
+## float32
+
+| function | range | error, FMA | error, no FMA | stated limit | method |
+|---|---|---|---|---|---|
+{rows}
+
+Scalars and vectors of any width have the same bits on one machine, so a result does not depend on
+whether an element lies in a vector or in a tail (a test compares them). The sources are
+`backends/math_f32.py` and `backends/lanes_f32.py`. The limits, with and without fused
+multiply-add, hold for infinities, NaN, signed zeros and subnormal numbers too: those results are
+exact. The tests assert the limits on fewer arguments.
+
+* The range reduction and the polynomial of exp are those of Cephes (S. Moshier). That of sin, cos
+  and tan is in four steps (Cody and Waite 1980). The other polynomials were fitted by iteratively
+  reweighted least squares.
+* Arguments of sin, cos and tan beyond 6000 go to the C library, lane by lane, behind a branch: a
+  kernel that has none of them pays one comparison for it.
+* asin, acos, atan, atan2 and fmod are calls of the C library for each lane. sqrt, floor, ceil,
+  trunc, round and fabs are instructions, correctly rounded.
+
+## float64
+
+All functions are calls of the C library for each lane, with its errors (below 1 ulp for glibc),
+except sqrt and the roundings. sigmoid is exp(-|x|) and a division (below 3 ulp), and
+rsqrt is 1 / sqrt(x) (below 1.5 ulp).
+"""
+
+
+def page(count: int = COUNT) -> str:
+    """The text of docs/accuracy.md."""
+    rows = []
+    for name, f in FUNCTIONS.items():
+        given = arguments(name, count)
+        errors = [
+            largest_error(name, given, results(name, count, march, lanes))[0]
+            for march, lanes in (("native", 16), ("x86-64", 4))
+        ]
+        limits = f"{f.limit:g}" if f.limit == f.plain else f"{f.limit:g}; {f.plain:g}"
+        span = f"[{f.low:g}, {f.high:g})"
+        rows.append(f"| {name} | {span} | {errors[0]:.2f} | {errors[1]:.2f} | {limits} | {f.way} |")
+    return HEAD.format(count=count, rows="\n".join(rows))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}")

@@ -1,0 +1,51 @@
+"""conv2d: the schedule that fits the convolution that a program has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Union
+
+from schedule.library.conv_depthwise import DepthwisePlan, conv2d_depthwise
+from schedule.library.conv_direct import DirectPlan, conv2d_direct
+from schedule.library.conv_winograd import conv2d_winograd
+from schedule.library.lanes import read_by
+from schedule.library.winograd_plan import WinogradPlan
+from tensorir import IterKind, Target, TensorIRError, variables
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+ConvPlan = Union[WinogradPlan, DirectPlan, DepthwisePlan]
+
+
+def conv2d(sch: Schedule, target: Target) -> ConvPlan:
+    """Schedule the convolution of ops.conv2d, conv2d_winograd or depthwise_conv2d in layout NCHW.
+
+    Returns what was chosen. `target` must be resolved (backends.resolve), and all sizes constant.
+    Raises TensorIRError where the program has no such convolution, or several.
+    """
+    blocks = [str(block) for block in sch.get_blocks()]
+    products = [name for name in blocks if name.endswith("_products")]
+    if len(products) == 1:
+        return conv2d_winograd(sch, target, products[0].removesuffix("_products"))
+    sums = [name for name in blocks if sch.state.block(name).is_reduction]
+    if len(sums) != 1:
+        raise TensorIRError(
+            f"the program has {len(sums)} reductions ({', '.join(sums) or 'none'}), not one "
+            "convolution; call the schedule in schedule.library that fits, with its name"
+        )
+    block = sch.state.block(sums[0])
+    taps = [it for it in block.iters if it.kind is IterKind.REDUCE]
+    if len(taps) == 2 and _reads_own_channel(sch, sums[0]):
+        return conv2d_depthwise(sch, target, sums[0])
+    return conv2d_direct(sch, target, sums[0])
+
+
+def _reads_own_channel(sch: Schedule, name: str) -> bool:
+    block = sch.state.block(name)
+    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
+    found = read_by(sch, name)
+    return len(spatial) == 4 and any(
+        load.indices[0] is spatial[0].var and spatial[1].var in variables(load.indices[1])
+        for load in found
+        if len(load.indices) == 4
+    )

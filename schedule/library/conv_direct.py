@@ -1,0 +1,270 @@
+"""Convolutions in layout NCHW: output channels in the lanes of vectors, pixels in rows of tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from schedule.library.copies import copy_rows, transpose_pixels, unroll_all
+from schedule.library.lanes import (
+    L2_BYTES,
+    constant_size,
+    loop_of,
+    own_loops,
+    put_in_lanes,
+    read_by,
+    register_tile,
+    split_at_most,
+    stored_buffer,
+    thread_count,
+    vector_lanes,
+    vector_registers,
+)
+from tensorir import (
+    Block,
+    Expr,
+    IterKind,
+    IterVar,
+    Load,
+    Store,
+    Target,
+    TensorIRError,
+    const,
+    slope,
+    variables,
+)
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+    from schedule.state import LoopRef
+
+
+@dataclass(frozen=True)
+class DirectPlan:
+    """What is chosen from the sizes.
+
+    The register tile is `pixels` x `vectors` of output channels. A task takes `rows` rows of the
+    image with all their channels; where that is 0, threads share the output channels. With `flat`,
+    the image counts as one row of all its pixels.
+    """
+
+    lanes: int
+    pixels: int
+    vectors: int
+    rows: int
+    flat: bool = False
+
+
+@dataclass(frozen=True)
+class _Conv:
+    """The blocks of a convolution, and its sizes. `last` follows the sums, if it is not they."""
+
+    sums: str
+    last: str
+    pad: str | None
+    image: Load
+    weight: Load
+    samples: int
+    filters: int
+    height: int
+    width: int
+    channels: int
+    taps: tuple[int, ...]
+    step: tuple[int, int]
+
+
+def conv2d_direct(
+    sch: Schedule, target: Target, block: str = "conv", plan: DirectPlan | None = None
+) -> DirectPlan:
+    """Schedule a convolution of ops.conv2d with one group, in layout NCHW; returns what was chosen.
+
+    `block` has the sums; the stage that pads before it, if any, and the elementwise stage after it
+    go with it. Weights are packed into panels of output channels in a nest of its own, before all
+    else. What a task reads of the image lies in a copy, and its result is transposed in registers
+    on the way out. Any sizes, strides and dilations will do, but they must be constants.
+    Raises TensorIRError where `block` is no such convolution.
+    """
+    conv = _find(sch, block)
+    scheduler = _Direct(sch, conv, plan or _choose(conv, target))
+    scheduler.run()
+    return scheduler.plan
+
+
+def plan_direct(sch: Schedule, target: Target, block: str = "conv") -> DirectPlan:
+    """The register tile and the split of the work that suit the sizes, by a model of the cost."""
+    return _choose(_find(sch, block), target)
+
+
+def _find(sch: Schedule, block: str) -> _Conv:
+    node = sch.state.block(block)
+    spatial = [it for it in node.iters if it.kind is IterKind.SPATIAL]
+    reduced = [it for it in node.iters if it.kind is IterKind.REDUCE]
+    sizes = [constant_size(it, block) for it in (*spatial, *reduced)]
+    loads = read_by(sch, block)
+    _require(node, len(spatial) == 4 and len(reduced) in (2, 3) and len(loads) == 2)
+    out = spatial[1].var
+    weights = [load for load in loads if load.indices[0] is out]
+    images = [load for load in loads if load not in weights and load.buffer.ndim == 4]
+    _require(node, len(weights) == len(images) == 1)
+    channel = reduced[0].var if len(reduced) == 3 else const(0)
+    wanted = (out, channel, *(it.var for it in reduced[-2:]))
+    _require(node, all(a is b for a, b in zip(weights[0].indices, wanted)))
+    image = images[0]
+    _require(node, image.indices[0] is spatial[0].var and image.indices[1] is channel)
+    _require(node, all(it.var in variables(i) for it, i in zip(spatial[2:], image.indices[2:])))
+    if not all(sizes):
+        raise TensorIRError(f"block {block!r} is empty; there is nothing to schedule")
+    step = tuple(stride_of(sch, i, it) for i, it in zip(image.indices[2:], spatial[2:]))
+    last = elementwise_user(sch, block) or block
+    pad = padding_of(sch, block, image)
+    samples, filters, height, width = sizes[:4]
+    return _Conv(
+        block, last, pad, image, weights[0], samples, filters, height, width,
+        prod(sizes[4:-2]), tuple(sizes[-2:]), (step[0], step[1]),
+    )  # fmt: skip
+
+
+def _require(node: Block, condition: bool) -> None:
+    if not condition:
+        raise TensorIRError(
+            f"block {node.name!r} is no sum over (channel, row, column) of image[n, channel, ..] "
+            "times weight[o, channel, row, column]; make it with ops.conv2d in layout NCHW and one "
+            "group, and schedule it before all else"
+        )
+
+
+def elementwise_user(sch: Schedule, block: str) -> str | None:
+    """The one stage that uses what `block` makes, if it reads each element once, at its own."""
+    made = sch.state.block(block).body
+    users = sch.get_consumers(block)
+    if len(users) != 1 or not isinstance(made, Store) or made.buffer in sch.func.params:
+        return None
+    user = sch.state.block(users[0])
+    if user.is_reduction or not isinstance(user.body, Store):
+        return None
+    own = [it.var for it in user.iters]
+    found = [load for load in read_by(sch, user.name) if load.buffer is made.buffer]
+    same = [list(load.indices) == own == list(user.body.indices) for load in found]
+    return user.name if same == [True] else None
+
+
+def stride_of(sch: Schedule, index: Expr, it: IterVar) -> int:
+    """How far apart the windows of neighbouring outputs are; 1 for an index that is not linear."""
+    return slope(index, it.var, sch.state.analyzer()) or 1
+
+
+def padding_of(sch: Schedule, block: str, image: Load) -> str | None:
+    """The stage that makes the image of a convolution, for it alone."""
+    makers = [str(maker) for maker in sch.get_producers(block)]
+    pads = [maker for maker in makers if stored_buffer(sch, maker) == image.buffer.name]
+    return pads[0] if pads and sch.get_consumers(pads[0]) == [block] else None
+
+
+def _choose(conv: _Conv, target: Target) -> DirectPlan:
+    lanes, threads = vector_lanes(target), thread_count(target)
+    vectors = -(-conv.filters // lanes)
+    depth = conv.channels * prod(conv.taps)
+    streamed = 4 * depth * conv.filters > L2_BYTES
+    flat = conv.pad is None and prod(conv.taps) == 1 and conv.step == (1, 1)
+    best: list[tuple[float, DirectPlan]] = []
+    for rows in [r for r in range(conv.height + 1) if not r or conv.height % r == 0]:
+        row = conv.width * (rows or conv.height) if flat else conv.width
+        tile, width, cost = register_tile(row, vectors, vector_registers(target), streamed)
+        panels = -(-vectors // width)
+        tasks = conv.samples * (conv.height // rows if rows else panels)
+        idle = -(-tasks // threads) * threads / tasks
+        reach = (rows or conv.height) * conv.step[0] + conv.taps[0] - conv.step[0]
+        # Rows of the image that two tasks copy; without tasks, all of it is copied beforehand.
+        again = reach / (rows * conv.step[0]) - 1 if rows else 0.5
+        copies = (1 + again) / max(1, prod(conv.taps) * conv.filters) * lanes
+        fresh = 0.005 * streamed * (conv.height // rows if rows else 1)
+        # The image, the weights and the results that belong to a panel are read over and over.
+        panel = min(width * lanes, conv.filters)
+        held = conv.channels * reach * conv.width * conv.step[1] + depth * panel
+        held += (rows or conv.height) * conv.width * panel
+        crowded = min(0.6, 2 * max(0.0, 4 * held / (L2_BYTES // 2) - 1))
+        total = cost / row * idle * (1 + copies + fresh + crowded + (0 if rows else 0.04))
+        best.append((total, DirectPlan(lanes, tile, width, rows, flat)))
+    return min(best, key=lambda found: found[0])[1]
+
+
+class _Direct:
+    """The steps, in order."""
+
+    def __init__(self, sch: Schedule, conv: _Conv, plan: DirectPlan) -> None:
+        self.sch, self.conv, self.plan = sch, conv, plan
+        self.panel = min(plan.vectors * plan.lanes, conv.filters)
+
+    def run(self) -> None:
+        sch, conv, plan = self.sch, self.conv, self.plan
+        self.pack_weights()
+        source = conv.pad or str(sch.cache_read(conv.sums, conv.image.buffer.name, "global"))
+        out = sch.cache_write(conv.last, 0, "local")
+        tile = conv.last
+        if tile == conv.sums:
+            tile = str(sch.cache_write(conv.sums, 0, "local"))
+        for stage in (tile, conv.sums):
+            layout = f"n, k, h, w: n, k, h * {conv.width} + w" if plan.flat else "n, k, h, w"
+            put_in_lanes(sch, stage, layout, "k", self.panel, conv.filters)
+        n, k, h, w = sch.get_loops(out)
+        kb, k = split_at_most(sch, k, self.panel)
+        kv, k = split_at_most(sch, k, plan.lanes)
+        task, h = sch.split(h, [None, plan.rows or conv.height])
+        sch.reorder(n, task, kb, kv, h, w, k)
+        if not plan.rows:
+            task = kb
+        self.tiles(tile, kb)
+        self.write_back(h, w, k)
+        if plan.rows:
+            task = sch.fuse(n, task)
+            self.copy_image(source, task)
+        else:
+            task = sch.fuse(n, task, kb) if task != kb else kb
+            self.copy_image(source, None)
+        sch.parallel(task)
+
+    def pack_weights(self) -> None:
+        sch, weight = self.sch, self.conv.weight.buffer
+        packed = sch.cache_read(self.conv.sums, weight.name, "global")
+        put_in_lanes(sch, packed, "k, c, r, s", "k", self.panel, self.conv.filters, pad=True)
+        loops = sch.get_loops(packed)
+        sch.parallel(loops[0])
+
+    def write_back(self, h: LoopRef, w: LoopRef, k: LoopRef) -> None:
+        """Pixels of the result, which are neighbours in memory, against channels."""
+        sch, lanes = self.sch, self.plan.lanes
+        pixels = (self.plan.rows or self.conv.height) * self.conv.width
+        if not self.plan.rows or pixels % lanes == 0:
+            w = sch.fuse(h, w)  # else a vector would reach into rows of the next task
+        transpose_pixels(sch, w, k, lanes, "pixel")
+
+    def tiles(self, tile: str, where: LoopRef) -> None:
+        """The sums of a register tile, and the stage after them."""
+        sch, sums = self.sch, self.conv.sums
+        sch.compute_at(tile, where)
+        sch.compute_at(sums, where)
+        own = own_loops(sch, sums)
+        lane = loop_of(sch, sums, own, "o_1", "o")
+        steps = [loop_of(sch, sums, own, name) for name in ("c", "r", "s")]
+        rows = [] if self.plan.flat else [loop_of(sch, sums, own, "h")]
+        w = loop_of(sch, sums, own, "h_0", "w")
+        block, pixel = split_at_most(sch, w, self.plan.pixels)
+        sch.reorder(*rows, block, *steps, pixel, lane)
+        sch.reverse_compute_at(tile, block)
+        sch.unroll(pixel)
+        sch.vectorize(lane)
+        mine = own_loops(sch, tile)
+        lane = loop_of(sch, tile, mine, "o_1", "o", "ax1_1", "ax1")
+        unroll_all(sch, *(loop for loop in mine.values() if loop != lane))
+        sch.vectorize(lane)
+
+    def copy_image(self, source: str, where: LoopRef | None) -> None:
+        """The padded image, or what a task reads of it, row by row."""
+        sch = self.sch
+        if where is not None:
+            sch.compute_at(source, where)
+        loops = [loop for loop in sch.get_loops(source) if loop != where]
+        copy_rows(sch, source, loops[-1] if loops else None, source == self.conv.pad)
+        if where is None:
+            sch.parallel(loops[1] if self.conv.samples == 1 else loops[0])

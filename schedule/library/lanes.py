@@ -1,0 +1,176 @@
+"""Steps that library schedules share: channels in the lanes of vectors, register tiles."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tensorir import (
+    IterVar,
+    Load,
+    Store,
+    Target,
+    TensorIRError,
+    int_value,
+    loads,
+    stmt_exprs,
+    variables,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+    from schedule.state import LoopRef
+
+
+L2_BYTES = 1 << 20
+"""The second-level cache of a processor; what is larger streams."""
+
+
+def vector_lanes(target: Target, bits: int = 32) -> int:
+    """Elements of `bits` in a vector of `target`, which should be resolved."""
+    return (target.vector_bits or 128) // bits
+
+
+def vector_registers(target: Target) -> int:
+    """Vector registers of the machines that have vectors of that width."""
+    return 32 if target.vector_bits == 512 or "neon" in target.features else 16
+
+
+def thread_count(target: Target) -> int:
+    """Threads of parallel loops: those of `target`, else the processors of this machine."""
+    if target.threads is not None:
+        return target.threads
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def constant_size(it: IterVar, block: str) -> int:
+    """The extent of a block variable; TensorIRError where it is symbolic."""
+    size = int_value(it.extent)
+    if size is None:
+        raise TensorIRError(
+            f"{it.var.name!r} of block {block!r} has the symbolic extent {it.extent!r}; "
+            "library schedules need numbers, so build the program with constant sizes"
+        )
+    return size
+
+
+def stored_buffer(sch: Schedule, block: str) -> str:
+    """The name of the one buffer that a block stores to."""
+    (store,) = {s.buffer.name for s in walk(sch.state.block(block)) if isinstance(s, Store)}
+    return store
+
+
+def read_by(sch: Schedule, block: str) -> list[Load]:
+    """The loads of a block from buffers that it does not store to, in the order of the text."""
+    own = stored_buffer(sch, block)
+    found: dict[Load, None] = {}
+    for stmt in walk(sch.state.block(block)):
+        for e in stmt_exprs(stmt):
+            found.update((load, None) for load in loads(e) if load.buffer.name != own)
+    return list(found)
+
+
+def put_in_lanes(
+    sch: Schedule,
+    block: str,
+    indices: str,
+    channel: str,
+    lanes: int,
+    size: int,
+    at: int = -1,
+    pad: bool = False,
+) -> None:
+    """Lay out what `block` stores with `channel` last: in blocks of `lanes`, if that divides it.
+
+    With `pad` in any case, the last block filled up with zeros. `indices` are the dimensions and
+    how they are kept, "n, c, h, w" or "n, c, h, w: n, c, h * 9 + w". The number of the block stands
+    where the channel was, or at position `at`.
+    """
+    names, _, kept = indices.partition(": ")
+    parts = (kept or names).split(", ")
+    rest = [part for part in parts if part != channel]
+    if size <= lanes or size % lanes and not pad:
+        new = [*rest, channel]
+    else:
+        place = parts.index(channel) if at < 0 else at
+        new = [*rest[:place], f"{channel} // {lanes}", *rest[place:], f"{channel} % {lanes}"]
+    text = f"{names}: {', '.join(new)}"
+    sch.transform_layout(block, stored_buffer(sch, block), text, 0.0 if pad else None)
+
+
+def own_loops(sch: Schedule, block: str) -> dict[str, LoopRef]:
+    """From each variable of a block, without the leading v, to the innermost loop it depends on.
+
+    Of the loops that hold no other block.
+    """
+    around = [loop for loop in sch.get_loops(block) if len(sch.get_child_blocks(loop)) == 1]
+    found: dict[str, LoopRef] = {}
+    for it in sch.state.block(block).iters:
+        used = {var.name for var in variables(it.binding)}
+        for loop in around:
+            if loop in used:
+                found[it.var.name.removeprefix("v")] = loop
+    return found
+
+
+def loop_of(sch: Schedule, block: str, own: dict[str, LoopRef], *names: str) -> LoopRef:
+    """The loop of the first of the variables that has one; a new loop of extent 1 if none has."""
+    return next((own[name] for name in names if name in own), None) or sch.add_unit_loop(block)
+
+
+def lane_loops(
+    sch: Schedule, block: str, own: dict[str, LoopRef], channel: str, lanes: int
+) -> tuple[LoopRef, LoopRef]:
+    """The loops over blocks of channels and over the lanes, as `put_in_lanes` laid them out."""
+    if f"{channel}_1" in own:
+        lane = own[f"{channel}_1"]
+        outer = own.get(f"{channel}_0", lane)
+        if f"{channel}_0" not in own or outer != lane:
+            return outer, lane
+        return split_at_most(sch, lane, lanes)
+    return split_at_most(sch, loop_of(sch, block, own, channel), lanes)
+
+
+def split_at_most(sch: Schedule, loop: LoopRef, factor: int) -> tuple[LoopRef, LoopRef]:
+    """Split off `factor` iterations, or all there are; both loops exist in any case."""
+    extent = sch.state.loop(loop).const_extent
+    outer, inner = sch.split(
+        loop, [None, factor if extent is None else max(1, min(factor, extent))]
+    )
+    return outer, inner
+
+
+def register_tile(
+    rows: int, vectors: int, registers: int, streamed: bool = False
+) -> tuple[int, int, float]:
+    """Rows and vectors of the register tile for `rows` x `vectors` outputs, and its cost.
+
+    The cost is in multiply-adds of one vector for each reduction step and vector of outputs: those
+    of the tile, half of one for each operand that is loaded, and more for vectors that are
+    `streamed` from beyond the second-level cache. Remainders count as they are run. Beside the
+    sums, registers hold the operand of each column; machines with 32 of them broadcast the others
+    from memory, and a sum or two too many costs little there.
+    """
+    best: tuple[float, int, int] | None = None
+    fetch = 1.5 if streamed else 0.5
+
+    def cost(height: int, width: int) -> float:
+        if not height or not width:
+            return 0.0
+        spilled = max(0, (height + 1) * width - registers) / 2
+        return max(height * width, 8) + height / 2 + width * fetch + spilled
+
+    for width in range(1, min(4, vectors) + 1):
+        most = registers if registers >= 32 else registers - 1 - width
+        panels, last = divmod(vectors, width)
+        for height in range(1, most // width + 1):
+            whole, rest = divmod(rows, height)
+            total = panels * (whole * cost(height, width) + cost(rest, width))
+            total += whole * cost(height, last) + cost(rest, last)
+            total *= 1.03 if last else 1.0  # panels of two sizes are two pieces of code
+            if best is None or total < best[0]:
+                best = (total, height, width)
+    assert best is not None  # a tile of 1 x 1 fits into any registers
+    return best[1], best[2], best[0] / vectors

@@ -1,0 +1,111 @@
+"""What the schedule of Winograd convolutions chooses from the sizes, by a model of the cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from schedule.library.lanes import (
+    L2_BYTES,
+    constant_size,
+    register_tile,
+    thread_count,
+    vector_lanes,
+    vector_registers,
+)
+from tensorir import Target, TensorIRError
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+AGAIN = 9
+"""The transform of the input costs as much as products of this many output channels."""
+
+STREAM = 7
+"""Measured on 512 channels of 7 x 7: F(4x4) and F(4x2) differ by as much."""
+
+
+@dataclass(frozen=True)
+class WinogradPlan:
+    """What is chosen from the sizes.
+
+    `side` is (m, n) of F(m x n, 3x3), and `across` the number of tiles in a row. The register tile
+    is `tiles` x `vectors` of output channels. A task takes `rows` rows of tiles through all stages;
+    where that is 0, threads share the input channels, and after that the output channels. `shares`
+    tasks take the same rows, each for a part of the output channels.
+    """
+
+    side: tuple[int, int]
+    across: int
+    lanes: int
+    tiles: int
+    vectors: int
+    rows: int
+    shares: int = 1
+
+
+def winograd_tile(
+    height: int, width: int, channels: int, filters: int, samples: int = 1
+) -> tuple[int, int]:
+    """The `tile` for ops.conv2d_winograd that should be fastest for an output of height x width.
+
+    By products, and by the transformed weights that have to be read: where these do not fit into
+    the second-level cache, reading them costs as much as products of STREAM tiles.
+    """
+    costs = {}
+    for side in ((4, 4), (4, 2), (2, 4), (2, 2)):
+        positions = (side[0] + 2) * (side[1] + 2)
+        tiles = samples * -(-height // side[0]) * -(-width // side[1])
+        streamed = 4 * positions * channels * filters > L2_BYTES
+        costs[side] = positions * (tiles + (STREAM if streamed else 1))
+    return min(costs, key=lambda side: costs[side])
+
+
+def plan_winograd(sch: Schedule, target: Target, name: str = "conv2d_winograd") -> WinogradPlan:
+    """The register tile and the split of the work that suit the sizes, by a model of the cost."""
+    side, (channels, filters, samples, rows, across) = winograd_sizes(sch, name)
+    lanes, threads = vector_lanes(target), thread_count(target)
+    vectors = -(-filters // lanes)
+    positions = prod(s + 2 for s in side)
+    streamed = 4 * positions * channels * filters > L2_BYTES
+    best: list[tuple[float, WinogradPlan]] = []
+    for block in [n for n in range(rows + 1) if not n or rows % n == 0]:
+        count = block * across or samples * rows * across
+        tiles, width, cost = register_tile(count, vectors, vector_registers(target), streamed)
+        held = channels + (filters if block else width * lanes)
+        crowded = 4 * positions * count * held / L2_BYTES
+        panels = -(-vectors // width)
+        for shares in (1, 2) if block and panels % 2 == 0 else (1,):
+            tasks = samples * rows // block * shares if block else panels
+            idle = -(-tasks // threads) * threads / tasks
+            # By rows, tasks share rows of x, and shares transform the same; by channels, one thread
+            # reads what others wrote.
+            more = 0.04 / block + (shares - 1) * AGAIN / filters if block else 0.12
+            factor = idle * (1.0 + more) * (1.0 + 0.1 * min(2.0, max(0.0, crowded - 0.5)))
+            plan = WinogradPlan(side, across, lanes, tiles, width, block, shares)
+            best.append((cost / count * factor, plan))
+    return min(best, key=lambda found: found[0])[1]
+
+
+def winograd_sizes(sch: Schedule, name: str) -> tuple[tuple[int, int], list[int]]:
+    """The tile, and channels, filters, samples, rows of tiles, and tiles in a row."""
+    blocks = {str(block) for block in sch.get_blocks()}
+    for stage in ("_strips", "_pad", "_columns", "_input", "_products", "_rows", ""):
+        if name + stage not in blocks:
+            raise TensorIRError(
+                f"the program has no stage {name + stage!r}; make it with "
+                f"ops.conv2d_winograd(..., name={name!r}), and schedule it before all else"
+            )
+    block = sch.state.block(f"{name}_products")
+    a, b, filters, count, channels = (constant_size(it, block.name) for it in block.iters)
+    columns = sch.state.block(f"{name}_columns")
+    if [it.var.name for it in columns.iters] != ["vn", "vc", "vty", "vy", "vx"]:
+        raise TensorIRError(
+            f"stage {columns.name!r} has another layout already; schedule the definition"
+        )
+    samples, _, rows = (constant_size(it, columns.name) for it in columns.iters[:3])
+    sizes = [channels, filters, samples, rows, count // max(1, samples * rows)]
+    if not all(sizes):
+        raise TensorIRError(f"stage {block.name!r} is empty; there is nothing to schedule")
+    return (a - 2, b - 2), sizes

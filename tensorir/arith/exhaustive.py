@@ -1,0 +1,129 @@
+"""Proof by trying all values, for what the rules cannot prove and few values can break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorir import dtype as dt
+from tensorir.expr import BinOp, Const, Expr, Not, Select, Var, int_value
+from tensorir.visit import variables
+
+if TYPE_CHECKING:
+    from tensorir.arith.analyzer import Analyzer
+
+POINTS = 1 << 18
+"""Combinations of values that are tried at most: some milliseconds for a usual condition."""
+
+_LARGEST = 1 << 62
+"""Of what is added; the sum of two such still fits in 64 bits."""
+
+Values = Any
+"""An array of int64 or bool, with one axis for each variable."""
+
+
+class _Untried(Exception):
+    """An expression whose values are not computed here, or do not fit."""
+
+
+_OPERATIONS: dict[str, Callable[[Values, Values], Values]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "//": np.floor_divide,
+    "%": np.mod,
+    "min": np.minimum,
+    "max": np.maximum,
+    "<": np.less,
+    "<=": np.less_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+
+
+def holds_everywhere(an: Analyzer, cond: Expr) -> bool:
+    """Whether `cond` holds for all values of its variables that the conditions known to `an` allow.
+
+    False also where that is not tried: see `few_values`; and where `cond` reads memory.
+    """
+    extents = an.facts.extents
+    given = [c for c, holds in an.facts.truths.items() if holds]
+    found = connected(variables(cond), given)
+    if not few_values(found, extents):
+        found = variables(cond)
+    if not few_values(found, extents):
+        return False
+    axes = [np.arange(int_value(extents[var]) or 0) for var in found]
+    memo: dict[Expr, Values] = dict(zip(found, np.ix_(*axes)))
+    try:
+        holds = _values(cond, memo)
+    except _Untried:
+        return False
+    for part in given:
+        if variables(part) <= found:
+            with suppress(_Untried):
+                holds = np.logical_or(holds, np.logical_not(_values(part, memo)))
+    return bool(np.all(holds))
+
+
+def connected(wanted: Iterable[Var], conditions: Iterable[Expr]) -> frozenset[Var]:
+    """The variables whose values bear on those of `wanted`, if `conditions` hold."""
+    found, left = frozenset(wanted), [variables(c) for c in conditions]
+    while True:
+        near = [own for own in left if not own.isdisjoint(found)]
+        if not near:
+            return found
+        left = [own for own in left if own.isdisjoint(found)]
+        found = found.union(*near)
+
+
+def few_values(found: Iterable[Var], extents: Mapping[Var, Expr]) -> bool:
+    """Whether all have constant extents, and not more than POINTS values together."""
+    sizes = [int_value(extents[var]) if var in extents else None for var in found]
+    known = [size for size in sizes if size is not None]
+    return len(known) == len(sizes) and prod(known) <= POINTS
+
+
+def _values(e: Expr, memo: dict[Expr, Values]) -> Values:
+    found = memo.get(e)
+    if found is None:
+        found = memo[e] = _computed(e, memo)
+    return found
+
+
+def _computed(e: Expr, memo: dict[Expr, Values]) -> Values:
+    if isinstance(e, Const) and _is_exact(e):
+        return _fitting(np.asarray(e.value))
+    if isinstance(e, Not):
+        return np.logical_not(_values(e.a, memo))
+    if isinstance(e, Select) and _is_exact(e):
+        return np.where(*[_values(part, memo) for part in (e.cond, e.a, e.b)])
+    if not isinstance(e, BinOp) or e.op not in _OPERATIONS or not _is_exact(e.a):
+        raise _Untried
+    a, b = _values(e.a, memo), _values(e.b, memo)
+    if e.op in ("//", "%") and not np.all(b):
+        raise _Untried
+    if e.op == "*" and _magnitude(a) * _magnitude(b) > _LARGEST:
+        raise _Untried
+    return _fitting(_OPERATIONS[e.op](a, b))
+
+
+def _is_exact(e: Expr) -> bool:
+    """Whether `e` is a condition or an index, which does not wrap as narrower integers do."""
+    return e.dtype == dt.INDEX or dt.is_bool(e.dtype)
+
+
+def _fitting(found: Values) -> Values:
+    if _magnitude(found) > _LARGEST:
+        raise _Untried
+    return found
+
+
+def _magnitude(values: Values) -> int:
+    return max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))

@@ -1,0 +1,42 @@
+"""specialize: numbers for symbolic sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace as replace_fields
+
+from tensorir.buffer import Buffer
+from tensorir.errors import TensorIRError
+from tensorir.expr import Const, Expr, Var
+from tensorir.func import PrimFunc
+from tensorir.visit import replace_buffers, substitute, substitute_stmt
+
+
+def specialize(func: PrimFunc, sizes: Mapping[str, int]) -> PrimFunc:
+    """`func` with numbers in place of the symbolic sizes named in `sizes`; others stay symbolic.
+
+    Loops, blocks and their names stay as they are, so a schedule of `func` is one of the result.
+    Raises TensorIRError for a name that is no size of `func`, and for a negative number.
+    """
+    values: dict[Var, Expr] = {}
+    names = {v.name: v for v in func.size_vars}
+    for name, value in sizes.items():
+        if name not in names:
+            known = ", ".join(map(repr, names)) or "none"
+            raise TensorIRError(f"{func.name}: {name!r} is not a symbolic size; it has {known}")
+        if value < 0:
+            raise TensorIRError(f"{func.name}: size {name!r} cannot be {value}; give 0 or more")
+        values[names[name]] = Const(value, names[name].dtype)
+    if not values:
+        return func
+
+    def shaped(buffer: Buffer) -> Buffer:
+        return buffer.with_shape(tuple(substitute(dim, values) for dim in buffer.shape))
+
+    buffers = {b: shaped(b) for b in (*func.params, *func.buffers)}
+    return replace_fields(
+        func,
+        params=tuple(buffers[p] for p in func.params),
+        buffers=tuple(buffers[b] for b in func.buffers),
+        body=replace_buffers(substitute_stmt(func.body, values), buffers),
+    )

@@ -1,0 +1,167 @@
+"""split_constants: what depends on constants alone becomes a function of its own, run ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
+
+from tensorir.buffer import Buffer
+from tensorir.errors import TensorIRError
+from tensorir.expr import Var
+from tensorir.func import PrimFunc
+from tensorir.passes.accesses import accesses
+from tensorir.stmt import Alloc, Seq, Stmt, seq
+from tensorir.visit import replace_buffers, stmt_exprs, variables, walk
+
+
+@dataclass(frozen=True)
+class SplitFunc:
+    """A program in two parts.
+
+    prepare  from the constants to the packed buffers; None where nothing can be done ahead
+    main     the rest; its parameters are those of the program without the constants that only
+             `prepare` reads, and the packed buffers before the first output
+    packed   the buffers that `prepare` writes and `main` reads, in the order of both
+    """
+
+    main: PrimFunc
+    prepare: PrimFunc | None
+    packed: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """A statement at the root: what it reads, what it writes, which symbolic sizes it needs."""
+
+    stmt: Stmt
+    reads: frozenset[Buffer]
+    writes: frozenset[Buffer]
+    sizes: frozenset[Var]
+
+
+def split_constants(func: PrimFunc, names: Collection[str]) -> SplitFunc:
+    """`func` in the part that needs only its parameters `names`, and the rest.
+
+    rewrite:
+        def f(A, W, C):                        def f_prepare(W, P):
+            P = alloc(...)                         for ...: P[...] = W[...]
+            for ...: P[...] = W[...]      ->   def f(A, P, C):
+            for ...: C[...] += A * P               for ...: C[...] += A * P
+
+    A nest at the root of the program moves if all it reads are constants and results of nests that
+    move, and if it writes intermediates that no nest that stays writes. A part of a nest never
+    moves: what a schedule computes at a loop of the rest stays there. Symbolic sizes may occur
+    where a constant has them as a dimension of its own. Requires a program before lowering.
+
+    Raises TensorIRError for a name that is no parameter or the name of an output.
+    """
+    constants = check_constants(func, names)
+    known = {dim for c in constants for dim in c.shape if isinstance(dim, Var)}
+    nests = [_nest(s, func) for s in _flat(func.body)]
+    moved = _moved(nests, constants, frozenset(func.params), frozenset(known))
+    stay = [n for n in range(len(nests)) if n not in moved]
+    used = frozenset[Buffer]().union(*[nests[n].reads for n in stay])
+    written = frozenset[Buffer]().union(*[nests[n].writes for n in moved])
+    packed = tuple(b for b in func.buffers if b in written & used)
+    if not packed:
+        return SplitFunc(_main(func, func.body, constants, (), func.buffers), None, ())
+    # A buffer that crosses from one function to the other is memory that both can see.
+    shared = {b: b.with_scope("global") for b in packed}
+    inside = tuple(b for b in func.buffers if b in written and b not in shared)
+    outside = tuple(b for b in func.buffers if b not in written)
+    ahead = replace_buffers(seq(*[nests[n].stmt for n in sorted(moved)]), shared)
+    rest = replace_buffers(seq(*[nests[n].stmt for n in stay]), shared)
+    crossing = tuple(shared.values())
+    read = frozenset[Buffer]().union(*[nests[n].reads for n in moved])
+    prepare = replace_fields(
+        func,
+        name=prepare_name(func.name),
+        params=(*(p for p in func.params if p in read), *crossing),
+        buffers=inside,
+        body=ahead,
+    )
+    return SplitFunc(_main(func, rest, constants, crossing, outside), prepare, crossing)
+
+
+def prepare_name(name: str) -> str:
+    """The name of the function that does the work ahead for a function called `name`."""
+    return f"{name}_prepare"
+
+
+def check_constants(func: PrimFunc, names: Collection[str]) -> tuple[Buffer, ...]:
+    """The parameters called `names`, in call order; raises TensorIRError where one cannot be."""
+    if isinstance(names, str):
+        raise TensorIRError(f"constants={names!r} is one text; write constants=({names!r},)")
+    params = {p.name: p for p in func.params}
+    inputs = ", ".join(repr(p.name) for p in func.inputs) or "none"
+    for name in names:
+        if name not in params:
+            raise TensorIRError(
+                f"{func.name}: constant {name!r} is not a parameter; those that can be constants "
+                f"are {inputs}"
+            )
+        if params[name] in func.outputs:
+            raise TensorIRError(
+                f"{func.name}: {name!r} is written, so it cannot be a constant; those that can "
+                f"be are {inputs}"
+            )
+    return tuple(p for p in func.params if p.name in names)
+
+
+def _main(
+    func: PrimFunc,
+    body: Stmt,
+    constants: Sequence[Buffer],
+    packed: tuple[Buffer, ...],
+    buffers: tuple[Buffer, ...],
+) -> PrimFunc:
+    read = accesses(body)
+    params = [p for p in func.params if p not in constants or p in read]
+    at = next((n for n, p in enumerate(params) if p in func.outputs), len(params))
+    params[at:at] = packed
+    if tuple(params) == func.params and body is func.body:
+        return func
+    return replace_fields(func, params=tuple(params), buffers=buffers, body=body)
+
+
+def _nest(stmt: Stmt, func: PrimFunc) -> _Nest:
+    found = accesses(stmt)
+    reads = {b for b, uses in found.items() if not all(a.is_write for a in uses)}
+    writes = {b for b, uses in found.items() if any(a.is_write for a in uses)}
+    names = {v for s in walk(stmt) for e in stmt_exprs(s) for v in variables(e)}
+    names |= {v for b in writes for dim in b.shape for v in variables(dim)}
+    sizes = frozenset(func.size_vars) & names
+    return _Nest(stmt, frozenset(reads), frozenset(writes), sizes)
+
+
+def _moved(
+    nests: Sequence[_Nest],
+    constants: Sequence[Buffer],
+    params: frozenset[Buffer],
+    known: frozenset[Var],
+) -> set[int]:
+    """The positions of the nests that can run ahead: all, less those that something keeps."""
+    moved = {n for n, nest in enumerate(nests) if not nest.writes & params and nest.sizes <= known}
+    while True:
+        stay = [n for n in range(len(nests)) if n not in moved]
+        changing = (params - frozenset(constants)).union(*[nests[n].writes for n in stay])
+        kept = {
+            n
+            for n in moved
+            if (nests[n].reads | nests[n].writes) & changing
+            # Something before it reads what was there until then.
+            or any(k < n and nests[k].reads & nests[n].writes for k in stay)
+        }
+        if not kept:
+            return moved
+        moved -= kept
+
+
+def _flat(body: Stmt) -> list[Stmt]:
+    """The statements at the root; those of a sequence in a sequence too."""
+    if isinstance(body, Seq):
+        return [s for part in body.stmts for s in _flat(part)]
+    if isinstance(body, Alloc):
+        raise TensorIRError("split_constants runs before lowering, on a program without Alloc")
+    return [body]

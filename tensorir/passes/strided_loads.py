@@ -1,0 +1,149 @@
+"""strided_loads: every other element comes from two vectors of neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tensorir import dtype as dt
+from tensorir.arith import Analyzer
+from tensorir.expr import BinOp, Const, Expr, Load, Ramp, Select, Shuffle, int_value
+from tensorir.func import PrimFunc
+from tensorir.passes.rewriting import with_body
+from tensorir.stmt import Seq, Stmt, Store, seq
+from tensorir.visit import (
+    children,
+    map_children,
+    map_own_exprs,
+    stmt_exprs,
+    transform,
+    walk,
+    walk_exprs,
+)
+
+LEAST = 4
+"""Vectors of fewer lanes are gathered as fast."""
+
+
+def strided_loads(func: PrimFunc) -> PrimFunc:
+    """Load every other element as two contiguous vectors and a shuffle.
+
+    rewrite:
+        A[ramp(i, 2, 4)]       ->  shuffle(A[ramp(i, 1, 4)], A[ramp(i + 3, 1, 4)], 0, 2, 5, 7)
+
+        B[...] = A[ramp(i, 2, 4)]          B[...] = shuffle(A[ramp(i, 1, 4)],
+                                      ->                    A[ramp(i + 4, 1, 4)], 0, 2, 4, 6)
+        C[...] = A[ramp(i + 1, 2, 4)]      C[...] = shuffle(... the same two ..., 1, 3, 5, 7)
+
+    The second vector ends with the last element that is wanted, so nothing is read that lies
+    outside of what was; consecutive stores that want both halves share the two vectors. Requires
+    that vectorize and unroll ran.
+    """
+    roots = [e for stmt in walk(func.body) for e in stmt_exprs(stmt)]
+    if not any(isinstance(e, Load) and _strided(e) for r in roots for e in walk_exprs(r)):
+        return func
+    return with_body(func, _visit(func.body))
+
+
+def _visit(stmt: Stmt) -> Stmt:
+    if isinstance(stmt, Store):
+        return _rewritten([stmt])[0]
+    if not isinstance(stmt, Seq):
+        return map_children(map_own_exprs(stmt, lambda e: _split(e, {})), _visit)
+    found: list[Stmt] = []
+    run: list[Store] = []
+    for child in stmt.stmts:
+        if isinstance(child, Store):
+            run.append(child)
+            continue
+        found += [*_rewritten(run), _visit(child)]
+        run = []
+    found += _rewritten(run)
+    same = len(found) == len(stmt.stmts) and all(a is b for a, b in zip(found, stmt.stmts))
+    return stmt if same else seq(*found)
+
+
+def _rewritten(run: Sequence[Store]) -> list[Stmt]:
+    partners = _partners(run)
+    return [map_own_exprs(store, lambda e: _split(e, partners)) for store in run]
+
+
+def _split(e: Expr, partners: dict[Load, Load]) -> Expr:
+    def rule(node: Expr) -> Expr | None:
+        if not isinstance(node, Load) or not _strided(node):
+            return None
+        first = partners.get(node)
+        return _one(node) if first is None else _half(first, node is not first)
+
+    return transform(e, rule)
+
+
+def _strided(load: Load) -> bool:
+    index = load.indices[0] if len(load.indices) == 1 else None
+    if not isinstance(index, Ramp) or int_value(index.stride) != 2:
+        return False
+    known = dt.lanes(load.buffer.dtype) == 1 and not dt.is_bool(load.dtype)
+    return known and index.lanes >= LEAST and index.lanes % 2 == 0
+
+
+def _one(load: Load) -> Expr:
+    """The elements of one load, from vectors that begin and end with the first and the last."""
+    count = dt.lanes(load.dtype)
+    lanes = [*range(0, count, 2), *range(count + 1, 2 * count, 2)]
+    return Shuffle(_vector(load, 0), _vector(load, count - 1), tuple(lanes))
+
+
+def _half(first: Load, odd: bool) -> Expr:
+    """The elements of `first`, or of the load one element further on, of all that they span."""
+    count = dt.lanes(first.dtype)
+    lanes = tuple(range(odd, 2 * count, 2))
+    return Shuffle(_vector(first, 0), _vector(first, count), lanes)
+
+
+def _vector(load: Load, offset: int) -> Load:
+    index = load.indices[0]
+    assert isinstance(index, Ramp)
+    one = Const(1, index.base.dtype)
+    return Load(load.buffer, (Ramp(index.base + offset, one, index.lanes),))
+
+
+def _partners(run: Sequence[Store]) -> dict[Load, Load]:
+    """From the loads of a pair of neighbours, both made whatever the conditions, to its first."""
+    places: dict[tuple[object, Expr, int], dict[int, Load]] = {}
+    for store in run:
+        for root in (*store.indices, store.value):
+            for load in _certain(root):
+                base, offset = _place(load)
+                places.setdefault((load.buffer, base, dt.lanes(load.dtype)), {})[offset] = load
+    found: dict[Load, Load] = {}
+    for loads in places.values():
+        for offset in sorted(loads):
+            if loads[offset] not in found and offset + 1 in loads:
+                found[loads[offset]] = found[loads[offset + 1]] = loads[offset]
+    return found
+
+
+def _certain(root: Expr) -> Iterator[Load]:
+    """The strided loads in an expression that are made in any case."""
+    seen: set[Expr] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, Load) and _strided(node):
+            yield node
+        stack += (node.cond,) if isinstance(node, Select) else children(node)
+
+
+def _place(load: Load) -> tuple[Expr, int]:
+    """Where a load begins: a variable part, and a constant."""
+    index = load.indices[0]
+    assert isinstance(index, Ramp)
+    base = Analyzer().simplify(index.base)
+    if isinstance(base, BinOp) and base.op in ("+", "-"):
+        constant = int_value(base.b)
+        if constant is not None:
+            return base.a, constant if base.op == "+" else -constant
+    constant = int_value(base)
+    return (base, 0) if constant is None else (Const(0, base.dtype), constant)

@@ -1,0 +1,9 @@
+"""The list of the tensor intrinsics that come along; importing it makes them known by name."""
+
+from __future__ import annotations
+
+from tensorir.tensor_intrin import INTRINS
+from tensorir.tensor_intrins import arm, portable, x86
+
+BUILT_IN = (*portable.INTRINSICS, *x86.INTRINSICS, *arm.INTRINSICS)
+INTRINS.update({intrin.name: intrin for intrin in BUILT_IN})

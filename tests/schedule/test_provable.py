@@ -1,0 +1,81 @@
+"""Accepted chains of splits and fuses are programs that the verifier believes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from refusal import refused
+
+from schedule import Schedule, ScheduleError
+from tensorir import parse, te, verify
+
+
+def doubled(*shape):
+    a = te.placeholder(shape, name="A")
+    b = te.compute(shape, lambda *i: a[i] * 2.0, name="B")
+    return te.create_prim_func([a, b], name="doubled")
+
+
+def row_sums(n, *shape):
+    a = te.placeholder((n, *shape), name="A")
+    axes = [te.reduce_axis(size, name=f"k{p}") for p, size in enumerate(shape)]
+    b = te.compute((n,), lambda i: te.sum(a[(i, *axes)], axis=axes), name="B")
+    return te.create_prim_func([a, b], name="row_sums")
+
+
+def ask(sch, rng):
+    loops = sch.get_loops("B")
+    if rng.choice(["split", "fuse"]) == "split":
+        factors = [[None, 2], [None, 3], [None, 5], [None, 7], [None, 2, 2], [2, None], [3, None]]
+        sch.split(rng.choice(loops), rng.choice(factors))
+    else:
+        first = rng.randrange(len(loops))
+        sch.fuse(*loops[first : first + rng.choice([2, 2, 3])])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_chains(seed, check):
+    rng = random.Random(seed)
+    shape = [rng.choice([0, 1, 2, 2, 3, 5, 8]) for _ in range(3)]
+    sch = Schedule(rng.choice([doubled, row_sums])(*shape))
+    for _ in range(10):
+        try:
+            ask(sch, rng)
+        except ScheduleError:
+            continue
+        verify(sch.func)
+        assert str(parse(str(sch.func))) == str(sch.func)
+    check(sch, compiled=seed % 10 == 0)
+
+
+def test_quotients_of_two_loops(check):
+    """i * 2 + f // 2 < 1 was not seen to leave f below 2."""
+    sch = Schedule(doubled(2, 2, 1))
+    sch.split("i1", [None, 5])
+    sch.split("i1_1", [None, 2, 2])
+    sch.fuse("i1_1_1", "i1_1_2")
+    check(sch)
+
+
+@pytest.mark.parametrize("n", [12, 8])
+def test_digits_of_one_loop(check, n):
+    """f // 2 % 7 < 2 leaves f % 14 below 4, which no rule says."""
+    sch = Schedule(doubled(n))
+    for loop, factors in (("i0", [None, 2, 2]), ("i0_1", [None, 7])):
+        sch.split(loop, factors)
+    sch.fuse("i0_1_1", "i0_2")
+    sch.fuse("i0_0", "i0_1_0")
+    sch.fuse(*sch.get_loops("B"))
+    check(sch)
+
+
+def test_too_many_values_to_try():
+    """The same with more iterations than are tried: refused where it stops being provable."""
+    sch = Schedule(doubled(12 << 20))
+    for loop, factors in (("i0", [None, 2, 2]), ("i0_1", [None, 7])):
+        sch.split(loop, factors)
+    sch.fuse("i0_1_1", "i0_2")
+    sch.fuse("i0_0", "i0_1_0")
+    refused(sch.fuse, *sch.get_loops("B"), match="cannot be proved that block 'B' binds 'vi0'")
+    verify(sch.func)

@@ -1,0 +1,67 @@
+"""Every other element, loaded as vectors of neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorir import Target, format_func, interpret, lower, parse, verify
+
+HALVES = """
+@prim_func
+def halves(A: f32[{size}], B: f32[{lanes}], C: f32[{lanes}]):
+    for i in vectorized({lanes}):
+        B[i] = {first}
+    for j in vectorized({lanes}):
+        C[j] = {second}
+"""
+
+
+def lowered(lanes, first, second, size, bits=256):
+    text = HALVES.format(lanes=lanes, first=first, second=second, size=size)
+    func = parse(text.strip())
+    return func, lower(func, Target("c", vector_bits=bits))
+
+
+def check(func, low):
+    verify(low)
+    a = np.arange(func.params[0].shape[0].value, dtype=np.float32)
+    for got, want in zip(interpret(low, a), interpret(func, a)):
+        np.testing.assert_array_equal(got, want)
+    return format_func(low)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 13, 16, 19])
+def test_nothing_is_read_beyond_the_last_element(lanes):
+    """The interpreter checks every index; A ends with the last element that is wanted."""
+    func, low = lowered(lanes, "A[i * 2]", "1.0", 2 * lanes - 1)
+    assert "shuffle(" in check(func, low)
+
+
+def test_both_halves_share_their_vectors():
+    func, low = lowered(8, "A[i * 2]", "A[j * 2 + 1]", 16)
+    text = check(func, low)
+    assert "A[ramp(0, 1, 8)], A[ramp(8, 1, 8)], 0, 2, 4, 6, 8, 10, 12, 14)" in text
+    assert "A[ramp(0, 1, 8)], A[ramp(8, 1, 8)], 1, 3, 5, 7, 9, 11, 13, 15)" in text
+
+
+def test_of_three_neighbours_two_share():
+    func, low = lowered(8, "A[i * 2 + 2]", "A[j * 2] + A[j * 2 + 1]", 18)
+    assert check(func, low).count("A[ramp(9, 1, 8)]") == 1
+
+
+@pytest.mark.parametrize(
+    "second",
+    ["select(1.0 < A[0], A[j * 2 + 1], 0.0)", "A[j * 3 + 1]", "A[15 - j * 2]"],
+    ids=["guarded", "three apart", "backwards"],
+)
+def test_what_may_not_be_read_is_not_shared(second):
+    func, low = lowered(8, "A[i * 2]", second, 23 if "3" in second else 16)
+    assert "A[ramp(0, 1, 8)], A[ramp(8, 1, 8)]" not in check(func, low)
+
+
+def test_short_vectors_and_gpus_stay():
+    func, low = lowered(2, "A[i * 2]", "1.0", 3)
+    assert "shuffle(" not in check(func, low)
+    func, _ = lowered(8, "A[i * 2]", "1.0", 15)
+    assert "shuffle(" not in format_func(lower(func, Target("cuda", arch="sm_90")))

@@ -1,0 +1,135 @@
+"""Tiles that are transposed by shuffles of vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorir import (
+    Const,
+    Load,
+    Ramp,
+    Shuffle,
+    Target,
+    VerifyError,
+    format_func,
+    interpret,
+    lower,
+    parse,
+    verify,
+)
+
+TILE = """
+@prim_func
+def tile(A: {dtype}[{cells}], B: {dtype}[{cells}]):
+    for i in {outer}:
+        for j in {inner}:
+            B[i * {width} + j] = {value}
+"""
+
+
+def lowered(value, height, width, kinds=("unrolled", "vectorized"), bits=128, dtype="f32"):
+    """A tile of B, with rows of `width`, that is read from A; lowered for vectors of `bits`."""
+    outer, inner = (f"{kind}({n})" for kind, n in zip(kinds, (height, width)))
+    fields = dict(value=value, width=width, outer=outer, inner=inner, dtype=dtype)
+    func = parse(TILE.format(cells=height * width, **fields).strip())
+    return func, lower(func, Target("c", vector_bits=bits))
+
+
+def shuffles(func):
+    return format_func(func).count("shuffle(")
+
+
+@pytest.mark.parametrize("kinds", [("unrolled", "vectorized"), ("vectorized", "unrolled")])
+@pytest.mark.parametrize(
+    ("height", "width", "bits", "count"),
+    [
+        (4, 4, 128, 8),
+        (8, 8, 256, 24),
+        (16, 16, 512, 64),
+        (4, 16, 512, 8 + 4 + 4 + 4),  # vectors of 4 grow to 16 lanes, and two rounds follow
+        (16, 4, 512, 4 + 4 + 8 + 16),  # two rounds, and vectors of 16 shrink to 4 lanes
+        (13, 4, 256, (4 + 4 + 8) + 8),  # rows of 8, of 4 and of 1
+        (5, 7, 128, 8),  # one tile of 4 x 4, the edges element by element
+        (3, 16, 512, 0),
+        (1, 1, 512, 0),
+    ],
+)
+def test_a_tile_is_read_in_vectors_along_its_columns(height, width, bits, count, kinds):
+    func, low = lowered(f"A[j * {height} + i]", height, width, kinds, bits)
+    verify(low)
+    assert shuffles(low) == count
+    again = parse(format_func(low))
+    assert format_func(again) == format_func(low)
+    a = np.arange(height * width, dtype=np.float32)
+    want = a.reshape(width, height).T.ravel()
+    for program in (func, low, again):
+        np.testing.assert_array_equal(interpret(program, a)[0], want)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "A[i * 8 + j]",  # contiguous along the store
+        "A[i]",  # the same all along the store
+        "A[(j * 8 + i) * 2 % 64]",  # no steps of one
+        "select(1 <= i, A[j * 8 + i - 1], 0.0)",  # a condition that changes along the reads
+        "select(1 <= j, A[j * 8 + i - 8], 0.0)",
+        "B[j * 8 + i]",  # what it stores to
+    ],
+)
+def test_what_is_no_tile_stays(value):
+    func, low = lowered(value, 8, 8, bits=256)
+    verify(low)
+    assert shuffles(low) == 0
+    if "B[" not in value:
+        a = np.arange(64, dtype=np.float32)
+        np.testing.assert_array_equal(interpret(low, a)[0], interpret(func, a)[0])
+
+
+def test_conditions_of_a_whole_tile_are_read_with_it():
+    text = """
+@prim_func
+def strips(A: f32[32], B: f32[64]):
+    for t in range(4):
+        for i in unrolled(4):
+            for j in vectorized(4):
+                B[t * 16 + i * 4 + j] = max(select({inside}, A[t * 16 + j * 4 + i - 16], 0.0), -1.0)
+"""
+    func = parse(text.replace("{inside}", "1 <= t and t < 3").strip())
+    low = lower(func, Target("c", vector_bits=128))
+    verify(low)
+    assert shuffles(low) > 0
+    a = np.random.default_rng(0).standard_normal(32).astype(np.float32) * 2
+    np.testing.assert_array_equal(interpret(low, a)[0], interpret(func, a)[0])
+
+
+def test_two_tiles_in_one_store_and_other_parts_along_it():
+    text = """
+@prim_func
+def mix(A: f32[16], C: f32[16], D: f32[4], B: f32[16]):
+    for i in unrolled(4):
+        for j in vectorized(4):
+            B[i * 4 + j] = A[j * 4 + i] * C[j * 4 + i] + D[j]
+"""
+    func = parse(text.strip())
+    low = lower(func, Target("c", vector_bits=128))
+    assert shuffles(low) == 16
+    rng = np.random.default_rng(0)
+    a, c, d = (rng.standard_normal(n).astype(np.float32) for n in (16, 16, 4))
+    np.testing.assert_array_equal(interpret(low, a, c, d)[0], interpret(func, a, c, d)[0])
+
+
+def test_gpus_keep_their_own_ways():
+    func, _ = lowered("A[j * 4 + i]", 4, 4)
+    assert shuffles(lower(func, Target("cuda", arch="sm_90"))) == 0
+
+
+def test_shuffles_take_lanes_that_exist():
+    _, low = lowered("A[j * 4 + i]", 4, 4)
+    (load,) = {Load(low.params[0], (Ramp(Const(0, "int64"), Const(1, "int64"), 4),))}
+    assert Shuffle(load, load, (7, 0)).dtype == "float32x2"
+    text = format_func(low)
+    assert "0, 4, 1, 5)" in text
+    with pytest.raises(VerifyError, match="lanes outside of 0 to 7"):
+        verify(parse(text.replace("0, 4, 1, 5)", "0, 4, 1, 8)")))
