@@ -13,7 +13,7 @@ from autotune.rules.group import Group, find_groups, in_scan, inline_stages, ins
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
 from autotune.rules.spatial import spatial_plans
-from autotune.rules.tiled import tiled_plans
+from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.space import Candidate, Sketch, Space
 from schedule import Schedule

@@ -14,34 +14,21 @@ from dataclasses import dataclass
 from math import log2, prod
 from typing import Any
 
-from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile
+from autotune.choices import Choice, ImperfectTile
 from autotune.rules.group import (
     Group,
-    body_loads,
-    instances,
-    output_store,
-    size,
-    stride_in,
 )
 from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names
-from autotune.rules.packing import pack_in_panels, panel_index
+from autotune.rules.packing import pack_in_panels
 from autotune.rules.plan import Machine, Values
 from schedule import LoopRef, Schedule
-from tensorir import Block, IterKind, Load, Var, dtype
 
 SMALL_WORK = 200_000
 """Operations below which starting threads may cost more than it saves."""
 
-PAGE_BYTES = 4096
 
 MANY_STEPS = 8
 """Register tiles that use a packed operand, from which on packing it pays."""
-
-TRANSPOSED_USES = 8
-"""Uses of each element of an operand from which on a transposed copy of it pays."""
-
-ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
-"""Register tile sizes of the axes that are not vectorized."""
 
 
 @dataclass(frozen=True)
@@ -226,95 +213,3 @@ class TiledPlan:
                 finish_nest(sch, pad, self.machine, unroll_rows=0)
                 if len(loops) > 1 and self._large():
                     sch.parallel(loops[0])
-
-
-def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan]:
-    """The plan for a reduction that reads some operand more than once; none for other blocks."""
-    block = sch.state.block(group.block)
-    store = output_store(block)
-    if not block.is_reduction or store is None or not store.indices:
-        return []
-    order = {index: place for place, index in enumerate(store.indices) if isinstance(index, Var)}
-    spatial_iters = [it for it in block.iters if it.kind is IterKind.SPATIAL]
-    spatial_iters.sort(key=lambda it: order.get(it.var, -1))
-    spatial = tuple(Axis(it.var.name, size(it.extent)) for it in spatial_iters)
-    reduce = tuple(
-        Axis(it.var.name, size(it.extent)) for it in block.iters if it.kind is IterKind.REDUCE
-    )
-    if spatial_iters[-1].var is not store.indices[-1] or spatial[-1].extent < 2:
-        return []
-    vector = spatial_iters[-1].var
-    operands, far, gathered = [], set(), []
-    for load in body_loads(block):
-        strided = stride_in(load, vector, block)
-        uses = instances(block) / prod(size(s) for s in load.buffer.shape)
-        if strided is None or strided not in (0, 1):
-            if uses < TRANSPOSED_USES or panel_index(block, load.buffer.name) is None:
-                return []  # neighbouring outputs would gather: the row plan is for those
-            gathered.append(load.buffer.name)
-            continue
-        reused = uses >= 4
-        if reused and strided == 1 and load.buffer.name not in operands:
-            operands.append(load.buffer.name)
-            if _page_steps(load, block):
-                far.add(load.buffer.name)
-    packable = tuple(o for o in operands if o not in _padded(sch, group))
-    panels = {o for o in packable if panel_index(block, o) is not None}
-    choices = _choices(group, machine, spatial, reduce, packable, panels, store.buffer.dtype)
-    transposed = tuple(dict.fromkeys(gathered))
-    if set(transposed) & {*packable, *_padded(sch, group)}:
-        return []  # read in two ways, or made by a stage of the group
-    return [
-        TiledPlan(group, machine, spatial, reduce, packable, frozenset(far), transposed, choices)
-    ]
-
-
-def _page_steps(load: Load, block: Block) -> bool:
-    """Whether some reduction step moves the load by a page or more."""
-    width = dtype.itemsize(load.buffer.dtype)
-    steps = [stride_in(load, it.var, block) for it in block.iters if it.kind is IterKind.REDUCE]
-    return any(step is None or step * width >= PAGE_BYTES for step in steps)
-
-
-def _padded(sch: Schedule, group: Group) -> set[str]:
-    """The buffers that padding blocks of the group make; they are placed by the pad choice."""
-    stores = (output_store(sch.state.block(p)) for p in group.padding)
-    return {s.buffer.name for s in stores if s is not None}
-
-
-def _choices(
-    group: Group,
-    machine: Machine,
-    spatial: tuple[Axis, ...],
-    reduce: tuple[Axis, ...],
-    operands: tuple[str, ...],
-    panels: set[str],
-    kind: str,
-) -> tuple[Choice, ...]:
-    lanes = machine.lanes * 32 // max(32, dtype.bits(kind))
-    found: list[Choice] = []
-    for axis in spatial:
-        name = f"{group.block}.{axis.name}"
-        if axis is spatial[-1]:
-            widths = tuple(lanes * n for n in (1, 2, 3, 4, 6) if lanes * n < axis.extent + lanes)
-            inner = widths if axis.extent > lanes else (axis.extent,)
-        else:
-            inner = tuple(r for r in ROWS if r <= axis.extent)
-        whole = {-(-axis.extent // size) for size in inner}  # one task takes the whole axis
-        steps = tuple(sorted({*TILE_STEPS, *whole}))
-        found.append(ImperfectTile(name, axis.extent, 4, inner, steps))
-    for axis in reduce:
-        sizes = [axis.extent, *(s for s in (1024, 512, 256, 128, 64, 32, 16) if s < axis.extent)]
-        options = tuple((s,) for s in sizes)
-        found.append(Categorical(f"{group.block}.{axis.name}", options))
-    if len(spatial) > 1:
-        found.append(Categorical(f"{group.block}.order", ("vector_outer", "vector_inner")))
-    for operand in operands:
-        spots = ("none", "task", "row", "reduce", *(("root",) if operand in panels else ()))
-        found.append(Categorical(f"{group.block}.pack_{operand}", spots))
-    for pad in group.padding:
-        found.append(Categorical(f"{group.block}.pad_{pad}", ("root", "task", "inline")))
-    work = prod(a.extent for a in (*spatial, *reduce))
-    if work < 20 * SMALL_WORK:
-        found.append(Categorical(f"{group.block}.threads", ("parallel", "serial")))
-    return tuple(found)
