@@ -22,7 +22,7 @@ from autotune.rules.nest import finish_nest
 from autotune.rules.packing import pack_in_panels, panel_index
 from autotune.rules.plan import Machine, Values, at_most
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, IterKind, dtype, variables
+from tensorir import Block, IterKind, dtype, int_value, variables
 
 SMALL_CHAIN = 16_384
 """Instances of all stages below which a chain stays on one thread by default."""
@@ -261,7 +261,9 @@ def _along_memory(block: Block, machine: Machine) -> bool:
     last = [it for it in block.iters if it.kind is IterKind.REDUCE][-1]
     steps = [stride_in(load, last.var, block) for load in body_loads(block)]
     contiguous = 1 in steps and all(step in (0, 1) for step in steps)
-    return reduces_by_one(block) and contiguous and size(last.extent) >= 2 * machine.lanes
+    terms = int_value(last.extent)
+    enough = terms is not None and terms >= 2 * machine.lanes
+    return reduces_by_one(block) and contiguous and enough
 
 
 def _gathered(block: Block, depth: int, machine: Machine) -> list[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from autotune.rules.group import size
@@ -14,6 +15,17 @@ def loops_by_variable(sch: Schedule, block: str) -> dict[str, str]:
     """From the block variable's name to the one loop that it is bound to, where it is just that."""
     node = sch.state.block(block)
     return {it.var.name: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
+
+
+def task_loops(sch: Schedule, loops: Sequence[LoopRef]) -> tuple[list[LoopRef], list[LoopRef]]:
+    """The loops that may become one, in the order to fuse them, and those that stay inside it.
+
+    A loop of symbolic extent is fused outermost only: what iterations touch cannot be told from a
+    quotient by a symbol.
+    """
+    known = [loop for loop in loops if sch.state.loop(loop).const_extent is not None]
+    symbolic = [loop for loop in loops if loop not in known]
+    return [*symbolic[:1], *known], symbolic[1:]
 
 
 def own_loop_names(sch: Schedule, block: str) -> list[LoopRef]:

@@ -8,9 +8,9 @@ Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplicatio
 
 from __future__ import annotations
 
-from autotune.rules.group import body_loads, output_store, size
+from autotune.rules.group import body_loads, output_store
 from schedule import Schedule
-from tensorir import Block, IterKind, variables
+from tensorir import Block, IterKind, int_value, variables
 
 BLOCK = 16
 """Rows and columns that are transposed together: each cache line is used up while it is there."""
@@ -39,7 +39,7 @@ def pack_in_panels(sch: Schedule, block: str, operand: str, width: int, parallel
     place = panel_index(node, operand)
     shape = next(n.buffer.shape for n in body_loads(node) if n.buffer.name == operand)
     assert place is not None
-    columns = size(shape[place])
+    columns = int_value(shape[place])
     copier = str(sch.cache_read(block, operand, "global"))
     store = output_store(sch.state.block(copier))
     assert store is not None
@@ -47,7 +47,7 @@ def pack_in_panels(sch: Schedule, block: str, operand: str, width: int, parallel
     others = [name for name in names if name != names[place]]
     panel, lane = f"{names[place]} // {width}", f"{names[place]} % {width}"
     index_map = f"{', '.join(names)}: {', '.join([panel, *others, lane])}"
-    pad = 0 if columns % width else None
+    pad = 0 if columns is None or columns % width else None
     sch.transform_layout(copier, store.buffer.name, index_map, pad)
     _finish(sch, copier, place == len(names) - 1, parallel)
 

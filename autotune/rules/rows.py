@@ -17,7 +17,7 @@ from autotune.rules.lanes import lanes_inside, single_reducer
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.plan import Machine, Values, at_most
 from schedule import Schedule
-from tensorir import IterKind
+from tensorir import IterKind, int_value
 
 SMALL_WORK = 100_000
 ROWS = (1, 2, 3, 4, 5, 6, 8)
@@ -89,8 +89,8 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
     steps = [stride_in(load, last.var, block) for load in body_loads(block)]
     if any(step is None or step not in (0, 1) for step in steps) or 1 not in steps:
         return []
-    extent, lanes = size(last.extent), machine.lanes
-    if extent < 2 * lanes:
+    extent, lanes = int_value(last.extent), machine.lanes
+    if extent is None or extent < 2 * lanes:  # rfactor needs a term for every lane
         return []
     sizes = (max(1, lanes // 2), lanes, 2 * lanes, 4 * lanes, 8 * lanes)
     widths = tuple(w for w in sizes if w < extent)

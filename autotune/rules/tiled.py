@@ -18,7 +18,7 @@ from autotune.choices import Choice, ImperfectTile
 from autotune.rules.group import (
     Group,
 )
-from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names
+from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names, task_loops
 from autotune.rules.packing import pack_in_panels
 from autotune.rules.plan import Machine, Values
 from schedule import LoopRef, Schedule
@@ -148,8 +148,10 @@ class TiledPlan:
         writer = self.group.epilogue or sch.cache_write(block, 0, "local")
         levels = self._split(sch, values)
         s0, s1, r0, s2, r1, s3 = levels
-        sch.reorder(*s0, *s1, *r0, *s2, *r1, *s3)
-        task = sch.fuse(*s0) if len(s0) > 1 else s0[0]
+        shared, alone = task_loops(sch, s0)
+        sch.reorder(*shared, *alone, *s1, *r0, *s2, *r1, *s3)
+        outer = sch.fuse(*shared) if len(shared) > 1 else shared[0]
+        task = alone[-1] if alone else outer
         spots = {"task": task, "tile": (s1 or [task])[-1], "row": (s1 or [task])[0]}
         sch.reverse_compute_at(writer, spots["tile"])
         inside = r0[-1] if r0 else spots["tile"]
@@ -162,7 +164,7 @@ class TiledPlan:
             sch.unroll(loop)
         finish_nest(sch, writer, self.machine, unroll_rows=16)
         if parallel:
-            sch.parallel(task)
+            sch.parallel(outer)
 
     def _split(self, sch: Schedule, values: Values) -> tuple[list[LoopRef], ...]:
         """Split every loop of the block; the levels that have no loop are left out."""

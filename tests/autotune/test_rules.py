@@ -9,7 +9,7 @@ import pytest
 
 from autotune.rules import Machine, default_candidate, make_space
 from backends import build
-from tensorir import PrimFunc, interpret, reference, te, verify
+from tensorir import Const, PrimFunc, interpret, reference, te, verify
 
 SMALL = Machine(lanes=4, registers=16, threads=2, l1_bytes=32 << 10, l2_bytes=1 << 20)
 
@@ -190,11 +190,14 @@ CASES = {
 }
 
 
-def check(func: PrimFunc, space, candidate, compiled: bool) -> None:
+def check(func: PrimFunc, space, candidate, compiled: bool, **sizes: int) -> None:
     schedule = space.build(candidate)
     verify(schedule.func)
     rng = np.random.default_rng(0)
-    inputs = [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in func.inputs]
+    shapes = [
+        [s.value if isinstance(s, Const) else sizes[s.name] for s in p.shape] for p in func.inputs
+    ]
+    inputs = [rng.integers(-3, 4, shape).astype(p.dtype) for p, shape in zip(func.inputs, shapes)]
     expected = reference(func, *inputs)
     found = interpret(schedule.func, *inputs)
     for got, want in zip(found, expected, strict=True):
@@ -221,6 +224,20 @@ def test_samples(name):
     rng = random.Random(name)
     for turn in range(8):
         check(CASES[name], space, space.sample(rng), compiled=turn == 0)
+
+
+@pytest.mark.parametrize("symbolic", ["m", "n", "k", "mnk"])
+@pytest.mark.parametrize("make", [matmul, softmax])
+def test_symbolic_sizes(make, symbolic):
+    """Whatever dimensions are symbolic, every candidate is a legal schedule."""
+    known = {"m": 7, "n": 13, "k": 5}
+    names = list(known)[: 3 if make is matmul else 2]
+    func = make(*(te.var(s) if s in symbolic else known[s] for s in names))
+    space = make_space(func, SMALL)
+    rng = random.Random(symbolic)
+    candidates = [default_candidate(space), *(space.sample(rng) for _ in range(3))]
+    for turn, candidate in enumerate(candidates):
+        check(func, space, candidate, turn == 0, **known)
 
 
 @pytest.mark.parametrize(
