@@ -254,6 +254,7 @@ class TestAnnotate:
         assert "schedule(dynamic,2)" in build(sch).source
         check(sch)
         sch.unannotate("i", "schedule")
+        golden(str(sch.func), "unannotate")
         assert "schedule(static)" in build(sch).source
         check(sch)
 

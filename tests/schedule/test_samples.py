@@ -154,3 +154,18 @@ class TestGenerator:
         trace = Trace.from_python("sch.sample_perfect_tile('i', n=2)")
         with pytest.raises(ScheduleError, match="there is no decision, and nothing here draws one"):
             Schedule(matmul()).apply(trace)
+
+
+def test_golden(golden):
+    """What is decided by drawing, as a trace and as the program that it makes."""
+    A = te.placeholder((24, 16), name="A")
+    B = te.compute((24, 16), lambda i, j: A[i, j] * 2.0, name="B")
+    C = te.compute((24, 16), lambda i, j: B[i, j] + 1.0, name="C")
+    sch = Schedule(te.create_prim_func([A, C], name="drawn"), seed=5)
+    sch.split("i_C", sch.sample_perfect_tile("i_C", 2, max_innermost=8))
+    sch.split("j_C", [None, sch.sample_categorical([2, 4, 8])])
+    spot = sch.sample_compute_location("B")
+    if spot is not None:
+        sch.compute_at("B", spot)
+    golden(f"{sch.trace.as_python()}\n\n{sch.func}", "samples")
+    replays(sch)
