@@ -10,6 +10,7 @@ from itertools import islice, product
 from autotune.choices import Choice
 from autotune.rules.chain import ChainPlan, chain_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
+from autotune.rules.library import library_schedule
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
 from autotune.rules.spatial import spatial_plans
@@ -40,6 +41,7 @@ def machine_of(target: Target) -> Machine:
         threads=target.threads or cores or 1,
         l1_bytes=32 << 10,
         l2_bytes=1 << 20,
+        target=target,
     )
 
 
@@ -56,6 +58,9 @@ def make_space(func: PrimFunc, machine: Machine, bitwise: bool = False) -> Space
     groups = find_groups(base)
     chains = [] if bitwise else chain_plans(base, groups, machine)
     sketches = [_sketch(base, plans) for plans in _combined(base, groups, chains, rules, machine)]
+    made = library_schedule(func, machine)
+    if made is not None and not (bitwise and made().numerics != "bitwise"):
+        sketches.insert(0, PlannedSketch("library", (), lambda values: made()))
     return Space(sketches)
 
 

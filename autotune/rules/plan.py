@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from schedule import Schedule
+from tensorir import Target
 
 Values = Mapping[str, Any]
 
@@ -22,6 +23,7 @@ class Machine:
     threads: int
     l1_bytes: int
     l2_bytes: int
+    target: Target | None = None
 
 
 class Plan(Protocol):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.peers.kinds import EPSILON, Sizes, out_size
-from tensorir import Expr, PrimFunc, all_of, te
+from benchmarks.peers.kinds import EPSILON, Sizes
+from schedule.library import winograd_tile
+from tensorir import Expr, PrimFunc, ops, te
+from tensorir.te import Tensor
 
 
 def prim_func(kind: str, sizes: Sizes) -> PrimFunc:
@@ -80,39 +82,28 @@ def _batch_matmul(s: Sizes) -> PrimFunc:
 
 
 def _conv2d(s: Sizes) -> PrimFunc:
-    c, size, r, step, groups = (s[name] for name in ("c", "size", "r", "stride", "groups"))
-    border, height, per_group = r // 2, out_size(s), c // groups
-    x = te.placeholder((1, c, size, size), name="x")
-    w = te.placeholder((s["k"], per_group, r, r), name="w")
-    bias = te.placeholder((s["k"],), name="bias")
-
-    def padded(b: Expr, ch: Expr, y: Expr, z: Expr) -> Expr:
-        inside = all_of(y >= border, y < size + border, z >= border, z < size + border)
-        return te.if_then_else(inside, x[b, ch, y - border, z - border], 0.0)
-
-    wide = size + 2 * border
-    pad = te.compute((1, c, wide, wide), padded, name="pad") if border else x
-    axes = [te.reduce_axis(per_group, name="rc")] if per_group > 1 else []
-    axes += [te.reduce_axis(r, name="ry"), te.reduce_axis(r, name="rx")]
-
-    def conv(b: Expr, ko: Expr, y: Expr, z: Expr) -> Expr:
-        ci = axes[0] if per_group > 1 else 0
-        first = _first_channel(ko, s["k"] // groups, per_group) if groups > 1 else 0
-        taken = pad[b, first + ci, y * step + axes[-2], z * step + axes[-1]]
-        return te.sum(taken * w[ko, ci, axes[-2], axes[-1]], axis=axes)
-
-    shape = (1, s["k"], height, height)
-    total = te.compute(shape, conv, name="conv")
-    out = te.compute(
-        shape, lambda b, ko, y, z: te.max(total[b, ko, y, z] + bias[ko], 0.0), name="out"
-    )
-    return te.create_prim_func([x, w, bias, out], name="depthwise" if per_group == 1 else "conv2d")
+    x, w, bias = _conv_inputs(s)
+    given: dict[str, Any] = {"padding": s["r"] // 2, "activation": "relu", "name": "out"}
+    if s["groups"] == s["c"] == s["k"]:
+        out = ops.depthwise_conv2d(x, w, bias, stride=s["stride"], **given)
+    else:
+        out = ops.conv2d(x, w, bias, stride=s["stride"], groups=s["groups"], **given)
+    return te.create_prim_func([x, w, bias, out], name="conv2d")
 
 
-def _first_channel(ko: Expr, outputs: int, inputs: int) -> Expr:
-    """The first input channel of the group of output channel `ko`."""
-    group = ko if outputs == 1 else te.floordiv(ko, outputs)
-    return group if inputs == 1 else group * inputs
+def winograd(s: Sizes) -> PrimFunc:
+    """A row of 3x3 convolutions with stride 1, by Winograd's algorithm."""
+    x, w, bias = _conv_inputs(s)
+    tile = winograd_tile(s["size"], s["size"], s["c"], s["k"])
+    out = ops.conv2d_winograd(x, w, bias, tile=tile, activation="relu", name="out")
+    return te.create_prim_func([x, w, bias, out], name="conv2d_winograd")
+
+
+def _conv_inputs(s: Sizes) -> tuple[Tensor, Tensor, Tensor]:
+    c, k, r = s["c"], s["k"], s["r"]
+    x = te.placeholder((1, c, s["size"], s["size"]), name="x")
+    w = te.placeholder((k, c // s["groups"], r, r), name="w")
+    return x, w, te.placeholder((k,), name="bias")
 
 
 def _softmax(s: Sizes) -> PrimFunc:

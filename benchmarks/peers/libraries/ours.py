@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from autotune import Database, TuneResult, tune
-from autotune.demo.case import default_schedule
+from autotune import Database, default_schedule, tune
 from backends import CompiledKernel, build, compiler_info, resolve
 from benchmarks.peers.programs import prim_func
-from benchmarks.peers.scheduled import LIBRARY_KINDS, library_schedule
+from benchmarks.peers.scheduled import library_schedule
 from benchmarks.peers.task import Call, Task, attempt
 from tensorir import PrimFunc, Target
 
@@ -42,7 +40,8 @@ def prepare(task: Task) -> dict[str, Call]:
     func = prim_func(task.kind, task.sizes)
     target = resolve(f"c -threads={task.threads}")
     out = task.out(OUT_DTYPES.get(task.kind, np.float32))
-    forms = [LIBRARY] if task.kind in LIBRARY_KINDS else []
+    known = library_schedule(task.kind, task.sizes, target)
+    forms = [LIBRARY] if known is not None else []
     forms += [TUNED] if task.options.get("trials") else []
 
     def make(form: str) -> Call:
@@ -52,21 +51,23 @@ def prepare(task: Task) -> dict[str, Call]:
 
 
 def _default(task: Task, func: PrimFunc, target: Target) -> CompiledKernel:
-    return build(default_schedule(func, target), target, **_held(build, task))
+    schedule = default_schedule(func, target, task.constants or ())
+    return build(schedule, target, constants=_held(task))
 
 
 def _library(task: Task, func: PrimFunc, target: Target) -> CompiledKernel:
-    return build(library_schedule(task.kind, func, target), target, **_held(build, task))
+    schedule = library_schedule(task.kind, task.sizes, target)
+    return build(schedule, target, constants=_held(task))
 
 
 def _tuned(task: Task, func: PrimFunc, target: Target) -> CompiledKernel:
-    known = {"constants": task.constants} if _takes_constants(tune) and task.constants else {}
     options: Mapping[str, Any] = task.options
     with Database(options["database"]) as database:
         result = tune(
-            func, target, options["trials"], options["seed"], database, progress=False, **known
-        )
-    return result.build(**_held(TuneResult.build, task))
+            func, target, options["trials"], options["seed"], database,
+            constants=task.constants or (), progress=False,
+        )  # fmt: skip
+    return result.build(constants=_held(task))
 
 
 FORMS: dict[str, Callable[[Task, PrimFunc, Target], CompiledKernel]] = {
@@ -77,7 +78,7 @@ FORMS: dict[str, Callable[[Task, PrimFunc, Target], CompiledKernel]] = {
 
 
 def _call(task: Task, kernel: CompiledKernel, out: np.ndarray) -> Call:
-    held = task.constants if _takes_constants(build) else ()
+    held = task.constants or ()
     arguments = (*(a for name, a in task.inputs.items() if name not in held), out)
 
     def call() -> np.ndarray:
@@ -87,12 +88,6 @@ def _call(task: Task, kernel: CompiledKernel, out: np.ndarray) -> Call:
     return call
 
 
-def _held(function: Callable[..., Any], task: Task) -> dict[str, Any]:
-    """The weights, for a function that lets them be known ahead of the call."""
-    if not task.constants or not _takes_constants(function):
-        return {}
-    return {"constants": {name: task.inputs[name] for name in task.constants}}
-
-
-def _takes_constants(function: Callable[..., Any]) -> bool:
-    return "constants" in inspect.signature(function).parameters
+def _held(task: Task) -> dict[str, np.ndarray]:
+    """The weights, where they are known ahead of the call."""
+    return {name: task.inputs[name] for name in task.constants or ()}
