@@ -13,7 +13,7 @@ from backends.constants import Binding, Constants, given_constants
 from backends.errors import BuildError
 from backends.kernel import CompiledKernel
 from backends.signature import Signature
-from tensorir import PrimFunc, Target, TensorIRError, lower, split_constants, verify
+from tensorir import PrimFunc, Target, TensorIRError, lower, verify
 
 BACKENDS = {
     "c": "backends.c.backend:CBackend",
@@ -87,6 +87,8 @@ def build_source(
 
 def _with_constants(func: PrimFunc, constants: Constants) -> tuple[PrimFunc, PrimFunc, Binding]:
     """`func` with the sizes that the constants tell, what is left of it, and what is done ahead."""
+    from tensorir import split_constants
+
     func, names, arrays = given_constants(func, constants)
     parts = split_constants(func, names)
     ahead = None if parts.prepare is None else Signature.of(parts.prepare)

@@ -35,3 +35,7 @@ class BuildError(TensorIRError):
         if self.source:
             parts.append(f"  the {len(self.source.splitlines())} lines given are in .source")
         return "\n".join(parts)
+
+
+class BuildTimeout(BuildError):
+    """The compiler took longer than it was given."""

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from backends import math_f64
 from backends.lanes_f32 import FAR, LANES
 from backends.math_f32 import LANE_TEXTS, TEXTS
 from tensorir import dtype as dt
@@ -94,35 +95,34 @@ FLOAT = {
     **_extremum(">"),
     **_extremum("<"),
     "rsqrt": Helper("($T x) { return 1 / __builtin_sqrt$F(x); }"),
-    "sigmoid": Helper(
-        """($T x) {
-    $T e = __builtin_exp$F(-__builtin_fabs$F(x)); /* never overflows */
-    return (x >= 0 ? 1 : e) / (1 + e);
-}"""
-    ),
     "isnan": Helper("($T x) { return x != x; }", "_Bool"),
     "isinf": Helper("($T x) { return __builtin_isinf(x); }", "_Bool"),
     "isfinite": Helper("($T x) { return __builtin_isfinite(x); }", "_Bool"),
 }
 
 
-def _single(text: str, form: Form) -> Helper:
+def _math(text: str, form: Form) -> Helper:
     called = dict.fromkeys(re.findall(r"(\w+)_\$N\(", text))
-    types = tuple(t for t, word in (("int32", "i32"), ("int64", "i64")) if f"{word} " in text)
+    words = (("int32", "i32"), ("int64", "i64"), ("uint64", "u64"))
+    types = tuple(t for t, word in words if re.search(rf"\b{word}\b", text))
     return Helper(text, "$V", tuple((c, "") for c in called), types, form)
+
+
+def _functions(texts: dict[str, str], form: Form) -> dict[str, Helper]:
+    return {name: _math(text, form) for name, text in texts.items()}
 
 
 FLOAT32 = {
     **FLOAT,
-    **{
-        name: _single(text, form)
-        for form, texts in (
-            (Form.LANES, {**LANES, **LANE_TEXTS}),
-            (Form.FAR, {f"{name}_far": text for name, text in FAR.items()}),
-            (Form.SAME, TEXTS),
-        )
-        for name, text in texts.items()
-    },
+    **_functions(LANES | LANE_TEXTS, Form.LANES),
+    **_functions({f"{name}_far": text for name, text in FAR.items()}, Form.FAR),
+    **_functions(TEXTS, Form.SAME),
+}
+
+FLOAT64 = {
+    **FLOAT,
+    **_functions(math_f64.LANES, Form.LANES),
+    **_functions(math_f64.TEXTS, Form.SAME),
 }
 
 # Conversions of storage types go by the bits. _Float16 is used where the compiler has it.
@@ -203,7 +203,7 @@ def _table(dtype: str) -> dict[str, Helper]:
     if dtype in dt.STORAGE_ONLY:
         return F16 if dtype == "float16" else BF16
     if dt.is_float(dtype):
-        return FLOAT32 if dtype == "float32" else FLOAT
+        return FLOAT32 if dtype == "float32" else FLOAT64
     return UNSIGNED if dt.is_unsigned(dtype) else SIGNED
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backends.arguments import prepare, wrong_count
 from backends.base import Backend, Executable
 from backends.constants import Binding
-from backends.inputs import random_arguments
 from backends.outputs import plan
 from backends.signature import Signature
-from backends.timer import Timing, measure
 from tensorir import PrimFunc, Target, TensorIRError
+
+if TYPE_CHECKING:
+    from backends.timer import Timing
 
 RAN = 0
 
@@ -99,12 +100,16 @@ class CompiledKernel:
         random inputs are made (`sizes` gives the symbolic dimensions). After `limit_s` seconds no
         further block is begun. The caches hold what the previous call left in them.
         """
+        from backends.timer import measure
+
         return measure(self.timer(*args, sizes=sizes), repeats, min_ms, limit_s)
 
     def timer(self, *args: Any, sizes: Mapping[str, int] | None = None) -> Callable[[int], float]:
         """A function from a number of calls to the seconds that they took."""
         given: Sequence[Any] = args
         if not args and self._arity:
+            from backends.inputs import random_arguments
+
             given = random_arguments(self.signature, sizes or {}, self._executable.empty)
         if len(given) != self._arity:
             given = self._with_outputs(given)

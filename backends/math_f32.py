@@ -5,11 +5,11 @@ f32x16, and $N the short name that ends the names of helpers, f32 or f32x16; the
 are in backends.lanes_f32. Scalars and vectors therefore take the same steps, and the elements of a
 tail get the bits that they would get in a vector.
 
-A product is added in one place only, so that contraction (one rounding for a * b + c where the
-machine has such an instruction) leaves the compiler no choice.
+An expression adds one product, so that contraction (one rounding for a * b + c where the machine
+has such an instruction) leaves the compiler no choice; log10 adds two, of which either will do.
 
-exp has the range reduction and polynomial of Cephes (S. Moshier, expf.c); the other polynomials
-were fitted to 50 digits by iteratively reweighted least squares (Lawson 1961), relative to the
+exp and tanh have polynomials of Cephes (S. Moshier, expf.c, tanhf.c), and exp its range reduction;
+the others were fitted by iteratively reweighted least squares (Lawson 1961), relative to the
 result. docs/accuracy.md has the errors.
 """
 

@@ -133,4 +133,3 @@ def _timing_json(timing: Timing) -> dict[str, Any]:
         "calls": timing.calls,
         "blocks": list(timing.times),
     }
-

@@ -27,7 +27,6 @@ from tensorir import (
     decompose,
     determines,
     format_expr,
-    parse_expr,
     relax,
     substitute,
     variables,
@@ -132,6 +131,8 @@ def _read(
     env = {**sizes, **dict(zip(names, old))}
     analyzer = Analyzer()
     try:
+        from tensorir import parse_expr
+
         parsed = ast.parse(f"({tail.strip()},)", mode="eval").body
         parts = parsed.elts if isinstance(parsed, ast.Tuple) else []
         found = [parse_expr(ast.unparse(part), env) for part in parts]

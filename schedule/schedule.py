@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedule import primitives as p
 from schedule.analysis import consumers, producers
 from schedule.errors import Illegal, ScheduleError
-from schedule.moves import Explanation, Move, explain, legal_moves
-from schedule.numerics import numerics_class
 from schedule.primitive import REGISTRY, bind, literal, method, run
 from schedule.state import BlockRef, LoopRef, State
 from schedule.trace import Instruction, Trace, output_names
 from tensorir import Block, PrimFunc, TensorIRError, format_func, walk
+
+if TYPE_CHECKING:
+    from schedule.moves import Explanation, Move
 
 T = TypeVar("T")
 
@@ -107,6 +108,8 @@ class Schedule:
     def numerics(self) -> str:
         """ "bitwise" if only independent work was reordered, "reassociated" if a sum was, "mixed"
         if an intrinsic rounds otherwise than the loops that it stands for."""
+        from schedule.numerics import numerics_class
+
         return numerics_class(self.func, self._definition)
 
     @property
@@ -190,6 +193,8 @@ class Schedule:
         Each move is accepted by `apply_move` as long as the schedule does not change. Arguments
         with many values (factors, scopes) are tried with the usual ones.
         """
+        from schedule.moves import legal_moves
+
         place = None if where is None else _name(where)
         return self._query("legal_moves", place or "", lambda: legal_moves(self.state, place, name))
 
@@ -203,6 +208,8 @@ class Schedule:
         With the `name` of a primitive, only its calls; with further arguments, one call of it:
         `sch.explain("k", "parallel")`, `sch.explain("B", "compute_at", "i")`.
         """
+        from schedule.moves import explain
+
         return self._query(
             "explain", _name(where), lambda: explain(self.state, _name(where), name, args)
         )

@@ -5,7 +5,7 @@
           | Block(name, iters, predicate, init, body, annotations)
           | Store(buffer, indices, value)
           | Let(var, value, body)
-          | If(cond, then, orelse)
+          | If(cond, then, orelse)       `then` runs for the lanes of a vector condition (lowered)
           | Extern(name, outputs, inputs)   an extern function fills parts of buffers from others
           | Alloc(buffer, body)          only in lowered programs: the place of an allocation
           | Prefetch(buffer, indices)    only in lowered programs: a hint without any effect

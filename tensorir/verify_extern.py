@@ -9,7 +9,6 @@ from tensorir.arith import Analyzer
 from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, Var, conjuncts, int_value
 from tensorir.extern import ExternFunc, find_extern
-from tensorir.parser import parse_expr
 from tensorir.stmt import Extern, Part
 from tensorir.visit import substitute, variables
 
@@ -92,6 +91,8 @@ def unmet_condition(func: ExternFunc, sizes: Mapping[str, Expr]) -> str | None:
     """What `where` of the function says and cannot be proved of these sizes; None if all can."""
     if not func.where:
         return None
+    from tensorir.parser import parse_expr
+
     own = {name: Var(f"{name}.") for name in sizes}
     values = {own[name]: size for name, size in sizes.items()}
     analyzer = Analyzer()

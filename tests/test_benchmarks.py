@@ -85,3 +85,33 @@ def test_an_unknown_row(tmp_path):
     done = run_suite("--only", "transpose", "--database", str(tmp_path / "t.db"))
     assert done.returncode == 2
     assert "matmul 16x16x16" in done.stdout
+
+
+def run_script(name: str, *options: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / name), *options],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_cold_start_has_all_phases():
+    head, line = run_script(
+        "cold_start.py", "--runs", "1", "--only", "softmax", "--no-bytecode", "--warm"
+    )
+    assert head.split()[1:] == [*load("cold_start").PHASES, "all", "(cpu)"]
+    name, *numbers, own = line.split()
+    assert name == "softmax" and all(int(number) >= 0 for number in numbers)
+    total = int(numbers[-1])
+    assert abs(total - sum(map(int, numbers[:-1]))) <= len(numbers)  # rounded one by one
+    assert int(own.strip("()")) > 0
+
+
+def test_the_overhead_of_calls():
+    head, *lines = run_script("call_overhead.py", "--rounds", "1", "--calls", "200")
+    assert head.split()[1:] == ["kernel", "bare", "into", "new", "over", "numpy"]
+    assert len(lines) == 6
+    name, cells = lines[-1][:20].strip(), lines[-1][20:].split()
+    assert name == "the same, constant"
+    assert cells[1] == "-" and float(cells[2]) > 0

@@ -16,13 +16,13 @@ def library_schedule(func: PrimFunc, machine: Machine) -> Callable[[], Schedule]
     """Makes the schedule that the library has for a program; None where it has none."""
     if machine.target is None or not _may_be_convolution(func):
         return None
-    from schedule.library import conv2d
+    from schedule import library
 
     target = machine.target
 
     def make() -> Schedule:
         sch = Schedule(func)
-        conv2d(sch, target)
+        library.conv2d(sch, target)
         return sch
 
     try:

@@ -10,7 +10,6 @@ from backends.base import Executable
 from backends.c import compiler as cc
 from backends.c.binding import RUNTIME_SOURCE, CExecutable, Runtime
 from backends.c.codegen import c_name, emit
-from backends.c.constants import bound_executable
 from backends.c.cross import compiler_for
 from backends.c.export import packed_entry, write_header
 from backends.c.foreign import foreign_executable, why_not_here
@@ -67,18 +66,20 @@ class CBackend:
         if binding is not None and binding.function is not None:
             text += packed_entry(*binding.function)
         compiler = compiler_for(target)
+        made_of = (store, compiler, text, target.march, signature.name, timeout)
         why = self.why_not_here(target)
+        if why is not None:
+            self._objects.make(*made_of)
+            return foreign_executable(signature.name, target, why)
+        wait_for_runtime = self._begin_runtime(store, compiler)
         for attempt in range(2):
-            runtime_of = None if why is not None else self._begin_runtime(store, compiler)
-            key, path = self._objects.make(
-                store, compiler, text, target.march, signature.name, timeout
-            )
-            if why is not None or runtime_of is None:
-                return foreign_executable(signature.name, target, why)
+            key, path = self._objects.make(*made_of)
             try:
-                runtime = runtime_of()
+                runtime = wait_for_runtime()
                 if binding is None:
                     return CExecutable(path, c_name(ir), signature, runtime)
+                from backends.c.constants import bound_executable
+
                 return bound_executable(path, c_name(ir), signature, runtime, binding)
             except (OSError, AttributeError) as error:
                 # An intact file that does not load was made for another system; make it here.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from backends.errors import BuildError
+from backends.errors import BuildError, BuildTimeout
 
 CANDIDATES = ("gcc", "clang", "cc")
 
@@ -159,7 +159,7 @@ def _compile(
     except subprocess.TimeoutExpired:
         message = f"{name}: {compiler.name} took longer than {timeout:g} s; raise timeout= or "
         message += "unroll less"
-        raise BuildError(message, command, "", source) from None
+        raise BuildTimeout(message, command, "", source) from None
     if done.returncode:
         message = f"{name}: {compiler.name} could not compile the kernel"
         raise BuildError(message, command, done.stderr, source)

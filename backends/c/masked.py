@@ -6,11 +6,13 @@ do not run, and stores leave memory as it was; a vector that is a variable keeps
 
 from __future__ import annotations
 
+import re
+
 from backends.c.memory import MemoryEmitter, contiguous_base
 from backends.c.native import blended, masked_load, masked_store
 from backends.errors import BuildError
 from backends.expressions import ATOM, Text
-from tensorir import If, Load, PrimFunc, Store, Target, mask_count
+from tensorir import Buffer, If, Load, PrimFunc, Store, Target, mask_count
 from tensorir import dtype as dt
 
 Mask = tuple[str, int]
@@ -23,6 +25,12 @@ class MaskedEmitter(MemoryEmitter):
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
         self.mask: Mask | None = None
+        self.whole = frozenset(func.attrs.get("whole", ()))
+        self.loose = frozenset(func.attrs.get("loose", ()))
+
+    def is_whole(self, buffer: Buffer) -> bool:
+        """Whether masked statements load and store all lanes of vectors in `buffer`."""
+        return dt.lanes(buffer.dtype) > 1 or buffer.name in self.whole
 
     def stmt_if(self, s: If) -> None:
         lanes = dt.lanes(s.cond.dtype)
@@ -32,18 +40,21 @@ class MaskedEmitter(MemoryEmitter):
         if count is None or s.orelse is not None:
             raise BuildError(f"{self.func.name}: no mask for {s.cond!r}; only first lanes have one")
         self.declarations.setdefault(
-            "FIRST", "#define FIRST(n, lanes) ((n) < (lanes) ? (1ull << (n)) - 1 : ~0ull >> (64 - (lanes)))"
+            "FIRST",
+            "#define FIRST(n, lanes) ((n) < (lanes) ? (1ull << (n)) - 1 : ~0ull >> (64 - (lanes)))",
         )
         name = self.names.fresh("first")
-        with self.block(""):
-            kind = self.type_name(f"uint{max(8, lanes)}")
-            self.line(f"const {kind} {name} = FIRST({self.expr(count)}, {lanes});")
-            self.mask = (name, lanes)
-            self.stmt(s.then)
-            self.mask = None
+        kind = self.type_name(f"uint{max(8, lanes)}")
+        start = len(self.lines)
+        self.line(f"const {kind} {name} = FIRST({self.expr(count)}, {lanes});")
+        self.mask = (name, lanes)
+        self.stmt(s.then)
+        self.mask = None
+        if not any(re.search(rf"\b{name}\b", line) for line in self.lines[start + 1 :]):
+            del self.lines[start]
 
     def expr_load(self, e: Load) -> Text:
-        if self.mask is None or dt.lanes(e.dtype) == 1 or dt.lanes(e.buffer.dtype) > 1:
+        if self.mask is None or dt.lanes(e.dtype) == 1 or self.is_whole(e.buffer):
             return super().expr_load(e)
         mask, lanes = self.mask
         base = contiguous_base(e.indices[0])
@@ -64,14 +75,22 @@ class MaskedEmitter(MemoryEmitter):
             return super().store(s)
         mask, lanes = self.mask
         dtype = dt.with_lanes(dt.element(s.buffer.dtype), lanes)
-        value = self.splat(s.value, lanes)[0] if dt.lanes(s.value.dtype) == 1 else self.expr(s.value)
-        if dt.lanes(s.buffer.dtype) > 1:
-            place = self.element(s.buffer, s.indices)
-            self.line(f"{place} = {self.blend(dtype)}({mask}, {value}, {place});")
-            return
+        value = (
+            self.splat(s.value, lanes)[0] if dt.lanes(s.value.dtype) == 1 else self.expr(s.value)
+        )
+        if self.is_whole(s.buffer):
+            if s.buffer.name not in self.loose:
+                old = self.expr(Load(s.buffer, s.indices))
+                value = f"{self.blend(dtype)}({mask}, {value}, {old})"
+            if dt.lanes(s.buffer.dtype) > 1:
+                self.line(f"{self.element(s.buffer, s.indices)} = {value};")
+                return
         base = contiguous_base(s.indices[0])
         assert base is not None
         place = self.element(s.buffer, (base,))
+        if self.is_whole(s.buffer):
+            self.line(f"STORE({self.memory_type(dtype)}, &{place}, {value});")
+            return
         self.line(f"{self.store_first(dtype)}({mask}, &{place}, {value});")
 
     def blend(self, dtype: str) -> str:

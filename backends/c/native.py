@@ -1,7 +1,7 @@
 """The few vector helpers that gcc 12 does not find by itself: builtins for x86.
 
 Each row stands beside the loop over the lanes, under a test of the instruction set, and is used
-where the vector has exactly the size of a register. clang needs none of them.
+where the vector has exactly the size of a register. clang needs none of them but masked moves.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ class Native(NamedTuple):
 
     feature: str
     expression: str
+    in_clang: bool = False
 
 
 _FEATURES = {128: "__SSE2__", 256: "__AVX__", 512: "__AVX512F__"}
@@ -49,10 +50,10 @@ def propagating(name: str, dtype: str) -> Native | None:
     return Native(feature, f"__builtin_ia32_{name}{width}(a, b, a, {compared}{rest})")
 
 
-_MANT = "__builtin_ia32_getmantps{w}_mask(x, 11, {v}{{0}}, -1{r})"  # [3/4, 3/2), NaN below 0
-_EXPO = "__builtin_ia32_getexpps{w}_mask({x}, {v}{{0}}, -1{r})"
+_MANT = "__builtin_ia32_getmant{e}{w}_mask(x, 11, {v}{{0}}, -1{r})"  # [3/4, 3/2), NaN below 0
+_EXPO = "__builtin_ia32_getexp{e}{w}_mask({x}, {v}{{0}}, -1{r})"
 _LANE_FUNCTIONS = {
-    "scale": "__builtin_ia32_scalefps{w}_mask(p, n, {v}{{0}}, -1{r})",
+    "scale": "__builtin_ia32_scalef{e}{w}_mask(p, n, {v}{{0}}, -1{r})",
     "mant": _MANT,
     "expo": f"{_EXPO.replace('{x}', 'x')} - {_EXPO.replace('{x}', _MANT)}",
 }
@@ -61,11 +62,12 @@ _LANE_FUNCTIONS = {
 def lane_function(name: str, dtype: str) -> Native | None:
     """Functions of exponents, which AVX-512 has for whole vectors."""
     text, register = _LANE_FUNCTIONS.get(name), dt.itemsize(dtype) * 8
-    if text is None or dt.element(dtype) != "float32" or register not in _FEATURES:
+    suffix = _SUFFIX.get(dt.element(dtype))
+    if text is None or suffix is None or register not in _FEATURES:
         return None
     widest = register == 512
-    vector = f"({dt.SHORT['float32']}x{dt.lanes(dtype)})"
-    expression = text.format(w=register, v=vector, r=", 4" if widest else "")
+    vector = f"({dt.SHORT[dt.element(dtype)]}x{dt.lanes(dtype)})"
+    expression = text.format(e=suffix, w=register, v=vector, r=", 4" if widest else "")
     return Native("__AVX512F__" if widest else "__AVX512VL__", expression)
 
 
@@ -96,8 +98,8 @@ _MOVES = {
 }
 
 
-def _masked(dtype: str, text: str) -> Native | None:
-    """`text` with endings and types for `dtype`: {m}emory, {r}egister, {t}ype, {v}ector."""
+def _masked(dtype: str, text: str, in_clang: bool = True) -> Native | None:
+    """`text` with endings and types for `dtype`: {m}emory, {r}egister, {v}ector."""
     size, bits = dt.itemsize(dtype), dt.bits(dtype)
     moves = _MOVES.get(dt.element(dtype)) or _MOVES[bits]
     if size * 8 not in _FEATURES:
@@ -107,24 +109,22 @@ def _masked(dtype: str, text: str) -> Native | None:
         feature = f"{feature}) && defined(__AVX512VL__"
     words = {"m": moves.memory.format(w=size * 8), "r": moves.register.format(w=size * 8)}
     vector = f"(__attribute__((vector_size({size}))) {moves.lane})"
-    return Native(feature, text.format(**words, t=moves.lane, v=vector))
+    return Native(feature, text.format(**words, v=vector), in_clang)
 
 
 def masked_load(dtype: str, vector: str) -> Native | None:
     """The lanes of the memory at p whose bit is set in m; 0 in others."""
-    return _masked(
-        dtype, f"({vector})__builtin_ia32_load{{m}}((const {{t}} *)p, {{v}}{{{{0}}}}, m)"
-    )
+    return _masked(dtype, f"({vector})__builtin_ia32_load{{m}}((const void *)p, {{v}}{{{{0}}}}, m)")
 
 
 def masked_store(dtype: str) -> Native | None:
     """Writes the lanes of v to the memory at p whose bit is set in m."""
-    return _masked(dtype, "__builtin_ia32_store{m}(({t} *)p, {v}v, m)")
+    return _masked(dtype, "__builtin_ia32_store{m}((void *)p, {v}v, m)")
 
 
 def blended(dtype: str, vector: str) -> Native | None:
     """The lanes of a where the bit is set in m, and of b elsewhere."""
-    return _masked(dtype, f"({vector})__builtin_ia32_mov{{r}}({{v}}a, {{v}}b, m)")
+    return _masked(dtype, f"({vector})__builtin_ia32_mov{{r}}({{v}}a, {{v}}b, m)", False)
 
 
 _FLOAT16 = {

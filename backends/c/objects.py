@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from backends.c import compiler as cc
 from backends.cache import ObjectCache, object_key
-from backends.errors import BuildError
+from backends.errors import BuildError, BuildTimeout
 
 T = TypeVar("T")
 
@@ -19,6 +19,7 @@ class ObjectMaker:
 
     def __init__(self) -> None:
         self._without_openmp: set[cc.Compiler] = set()
+        self._lock = threading.Lock()
 
     def make(
         self,
@@ -37,20 +38,25 @@ class ObjectMaker:
             machine = "\n".join(sorted(cc.macros(compiler, march))) if march else ""
             key = object_key(text, *compiler.command, compiler.identity, *flags, machine)
             path = store.find(key)
-            if path is None:
-                path = store.add(
-                    key, lambda draft: cc.compile_shared(compiler, text, draft, flags, name, timeout)
-                )
-            return key, path
+            if path is not None:
+                return key, path
+
+            def compile_to(draft: Path) -> None:
+                cc.compile_shared(compiler, text, draft, flags, name, timeout)
+
+            return key, store.add(key, compile_to)
 
         if compiler not in self._without_openmp:
             # Trying costs nothing where OpenMP is there; asking first costs a compilation.
             try:
                 return with_flags(openmp=True)
+            except BuildTimeout:
+                raise
             except BuildError:
-                if cc.has_openmp(compiler):
-                    raise
-            self._without_openmp.add(compiler)
+                with self._lock:  # has_openmp warns once
+                    if cc.has_openmp(compiler):
+                        raise
+                    self._without_openmp.add(compiler)
         return with_flags(openmp=False)
 
 

@@ -46,7 +46,7 @@ class VectorEmitter(CStyleEmitter):
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
         self.mask_widths: dict[Expr, int] = {}
-        self.shuffles: dict[tuple[str, tuple[int, ...]], str] = {}
+        self.shuffles: dict[tuple[str, tuple[int, ...]], str] = {}  # by the type of the sources
         self.on_arm = "arm_neon" in target.features  # then the builtins of x86 are left out
 
     # Types
@@ -125,7 +125,9 @@ class VectorEmitter(CStyleEmitter):
         """`use` with the builtin in place of $ where there is one, and elsewhere `usual`."""
         if native is None or self.on_arm:
             return usual
-        test = f"defined({native.feature}) && !defined(__clang__)"
+        test = f"defined({native.feature})"
+        if not native.in_clang:
+            test += " && !defined(__clang__)"
         return f"#if {test}\n{use.replace('$', native.expression)}\n#else\n{usual}\n#endif"
 
     def splat(self, scalar: Expr, lanes: int) -> Text:
@@ -163,10 +165,10 @@ class VectorEmitter(CStyleEmitter):
         source, vector = self.vector_type(e.a.dtype), self.vector_type(e.dtype)
         lanes = ", ".join(map(str, e.indices))
         body = f"return __builtin_shufflevector(a, b, {lanes});"
-        name = self.shuffles.get((vector, e.indices))
+        name = self.shuffles.get((source, e.indices))
         if name is None:
             name = self.names.fresh(f"shuffle_{vector}")
-            self.shuffles[vector, e.indices] = name
+            self.shuffles[source, e.indices] = name
             head = f"{self.inline} {vector} {name}({source} a, {source} b)"
             self.declarations[name] = f"{head} {{\n    {body}\n}}"
         return f"{name}({self.expr(e.a)}, {self.expr(e.b)})", ATOM

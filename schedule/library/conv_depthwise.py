@@ -14,6 +14,7 @@ from schedule.library.lanes import (
     read_by,
     split_at_most,
     vector_lanes,
+    whole_vectors,
 )
 from tensorir import IterKind, Load, Target, TensorIRError, int_value, variables
 
@@ -67,6 +68,7 @@ def conv2d_depthwise(
     conv = _find(sch, block)
     chosen = plan or _choose(conv, target)
     writer = conv.last or str(sch.cache_write(conv.sums, 0, "local"))
+    whole_vectors(sch, conv.sums, chosen.lanes)
     own = own_loops(sch, conv.sums)
     n, o, h, w, r, s = (loop_of(sch, conv.sums, own, name) for name in "nohwrs")
     strip, h = split_at_most(sch, h, chosen.strip)
@@ -76,6 +78,9 @@ def conv2d_depthwise(
     task = sch.fuse(n, o)
     sch.reverse_compute_at(writer, h)
     if conv.pad is not None:
+        # A row of whole vectors reaches beyond the last one that is read: there must be room.
+        room = conv.width // chosen.lanes * chosen.lanes * conv.step + conv.taps[1] - 1
+        sch.storage_align(conv.pad, conv.image.buffer.name, -2, chosen.lanes, room % chosen.lanes)
         sch.compute_at(conv.pad, strip)
         copy_rows(sch, conv.pad, own_loops(sch, conv.pad).get("w"), padded=True)
     if conv.taps[0] * conv.taps[1] <= MOST_TAPS:
@@ -127,4 +132,7 @@ def _choose(conv: _Depthwise, target: Target) -> DepthwisePlan:
     if 3 * strip > 2 * conv.height:
         strip = conv.height
     strip = min(strip, fits)
-    return DepthwisePlan(vector_lanes(target), min(rows, strip), strip)
+    lanes = vector_lanes(target)
+    most = 2 * ROWS - 1 if conv.width < lanes else ROWS
+    rows = max(n for n in range(1, most + 1) if strip % n == 0)
+    return DepthwisePlan(lanes, rows, strip)

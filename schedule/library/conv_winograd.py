@@ -13,6 +13,7 @@ from schedule.library.lanes import (
     read_by,
     split_at_most,
     stored_buffer,
+    whole_vectors,
 )
 from schedule.library.winograd_plan import WinogradPlan, plan_winograd, winograd_sizes
 from tensorir import Target
@@ -77,6 +78,7 @@ class _Winograd:
             self.spread(stage)
         self.pack_weights()
         self.writer = sch.cache_write(self.products, 0, "local")
+        whole_vectors(sch, self.products, lanes)
         self.out = sch.cache_write(self.name, 0, "local")
         put_in_lanes(sch, self.name, "n, k, h, w", "k", lanes, self.filters)
 

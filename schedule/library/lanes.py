@@ -27,6 +27,11 @@ L2_BYTES = 1 << 20
 """The second-level cache of a processor; what is larger streams."""
 
 
+COLUMNS = 2
+"""Most vectors in a row of a register tile. gcc 12 keeps what belongs to each of them (operands, a
+bias) in registers, and then has too few for the sums: 14 x 2 is faster than 7 x 4 for that."""
+
+
 def vector_lanes(target: Target, bits: int = 32) -> int:
     """Elements of `bits` in a vector of `target`, which should be resolved."""
     return (target.vector_bits or 128) // bits
@@ -57,9 +62,11 @@ def constant_size(it: IterVar, block: str) -> int:
 
 
 def stored_buffer(sch: Schedule, block: str) -> str:
-    """The name of the one buffer that a block stores to."""
-    (store,) = {s.buffer.name for s in walk(sch.state.block(block)) if isinstance(s, Store)}
-    return store
+    """The name of the one buffer that a block stores to; TensorIRError where there are several."""
+    body = sch.state.block(block).body
+    if not isinstance(body, Store):
+        raise TensorIRError(f"block {block!r} stores more than one value; schedule it by hand")
+    return body.buffer.name
 
 
 def read_by(sch: Schedule, block: str) -> list[Load]:
@@ -98,6 +105,14 @@ def put_in_lanes(
         new = [*rest[:place], f"{channel} // {lanes}", *rest[place:], f"{channel} % {lanes}"]
     text = f"{names}: {', '.join(new)}"
     sch.transform_layout(block, stored_buffer(sch, block), text, 0.0 if pad else None)
+
+
+def whole_vectors(sch: Schedule, block: str, lanes: int) -> None:
+    """Rows of what `block` stores begin with a vector: the last one of a row may be part of one.
+
+    Sums stay in registers only if each access is a whole vector of its own.
+    """
+    sch.storage_align(block, stored_buffer(sch, block), -2, lanes)
 
 
 def own_loops(sch: Schedule, block: str) -> dict[str, LoopRef]:
@@ -150,8 +165,8 @@ def register_tile(
     The cost is in multiply-adds of one vector for each reduction step and vector of outputs: those
     of the tile, half of one for each operand that is loaded, and more for vectors that are
     `streamed` from beyond the second-level cache. Remainders count as they are run. Beside the
-    sums, registers hold the operand of each column; machines with 32 of them broadcast the others
-    from memory, and a sum or two too many costs little there.
+    sums, registers hold the operand of each column and one of a row; a sum for which none is left
+    is loaded and stored in each step, which makes a chain of these as slow as four multiply-adds.
     """
     best: tuple[float, int, int] | None = None
     fetch = 1.5 if streamed else 0.5
@@ -159,10 +174,10 @@ def register_tile(
     def cost(height: int, width: int) -> float:
         if not height or not width:
             return 0.0
-        spilled = max(0, (height + 1) * width - registers) / 2
+        spilled = 4 * max(0, (height + 1) * width + 1 - registers)
         return max(height * width, 8) + height / 2 + width * fetch + spilled
 
-    for width in range(1, min(4, vectors) + 1):
+    for width in range(1, min(COLUMNS, vectors) + 1):
         most = registers if registers >= 32 else registers - 1 - width
         panels, last = divmod(vectors, width)
         for height in range(1, most // width + 1):

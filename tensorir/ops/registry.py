@@ -151,6 +151,14 @@ OPERATORS: dict[str, Operator] = {}
 """All operators by name, in the order of their definitions."""
 
 
+def known_operators() -> dict[str, Operator]:
+    """OPERATORS with those that come along, which are imported when first asked for."""
+    from tensorir.ops import built_in
+
+    assert built_in.FAMILIES
+    return OPERATORS
+
+
 def operator(
     reference: Callable[..., Any], examples: Iterable[Example], variadic: bool = False
 ) -> Callable[[Maker], Maker]:
@@ -162,7 +170,8 @@ def operator(
 
     def enter(make: Maker) -> Maker:
         name = make.__name__
-        if name in OPERATORS:
+        of_ours = make.__module__.startswith("tensorir.ops.")
+        if name in (OPERATORS if of_ours else known_operators()):
             raise TensorIRError(f"there is an operator {name!r} already; choose another name")
         if not inspect.getdoc(make):
             raise TensorIRError(f"operator {name!r} has no docstring; say what it computes")
@@ -178,9 +187,10 @@ def operator(
 
 def find_operator(name: str) -> Operator:
     """The operator called `name`; TensorIRError, with the names there are, for an unknown one."""
-    if name not in OPERATORS:
+    found = OPERATORS.get(name) or known_operators().get(name)
+    if found is None:
         raise TensorIRError(f"there is no operator {name!r}; known are {', '.join(OPERATORS)}")
-    return OPERATORS[name]
+    return found
 
 
 def prim_func(name: str, example: Example | int = 0) -> PrimFunc:

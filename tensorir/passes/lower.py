@@ -12,6 +12,7 @@ from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.lower_prefetch import lower_prefetch
 from tensorir.passes.masked_tails import has_masks
+from tensorir.passes.pad_rows import pad_rows
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
@@ -41,6 +42,7 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
         ("double_buffers", double_buffers),
         ("fold_buffers", fold_buffers),
         ("partition_loops", partition_loops),
+        ("pad_rows", lambda f: pad_rows(f, bits) if has_masks(target) else f),
         ("flatten_buffers", flatten_buffers),
         ("transpose_tiles", lambda f: f if on_gpu else transpose_tiles(f, bits)),
         ("unroll_registers", unroll_registers),

@@ -7,11 +7,15 @@ is done in all of them, on zeros where nothing was loaded.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+
 from tensorir import dtype as dt
+from tensorir.arith import Analyzer
+from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Broadcast, Const, Expr, Load, Ramp, Shuffle, int_value
 from tensorir.stmt import For, If, Let, Seq, Stmt, Store
 from tensorir.target import Target
-from tensorir.visit import walk_exprs
+from tensorir.visit import loads, stmt_exprs, walk, walk_exprs
 
 NEEDED = ("avx512bw", "avx512f", "avx512vl")
 """What a target has whose loads and stores take masks for elements of every size.
@@ -41,45 +45,104 @@ def mask_count(cond: Expr) -> Expr | None:
     return cond.b.a if starts and isinstance(cond.b, Broadcast) else None
 
 
-def maskable(stmt: Stmt, lanes: int) -> bool:
+def mixed_widths(stmt: Stmt) -> set[str]:
+    """The names of buffers that `stmt` accesses by vectors of several lengths."""
+    found: dict[str, set[int]] = {}
+    for s in walk(stmt):
+        if isinstance(s, Store):
+            found.setdefault(s.buffer.name, set()).add(dt.lanes(s.indices[0].dtype))
+        for e in stmt_exprs(s):
+            for load in loads(e):
+                found.setdefault(load.buffer.name, set()).add(dt.lanes(load.indices[0].dtype))
+    return {name for name, lanes in found.items() if len(lanes - {1}) > 1}
+
+
+WHOLE = "whole"
+"""Function attribute: names of buffers that masked statements load and store as whole vectors.
+
+Memory behind a masked store is not forwarded to a load, and gcc keeps no array in registers that a
+masked builtin touches. So the old lanes of what one thread alone uses are stored again.
+"""
+
+LOOSE = "loose"
+"""Function attribute: those of them whose other lanes nothing reads, so that they may change."""
+
+SMALL = 16384
+"""Bytes of the largest buffer that may be kept in registers."""
+
+
+class Maskable:
     """Whether vector code may run for some lanes: all it touches is contiguous, and nothing traps.
 
-    What is the same in all lanes may be loaded, for one of them does run, but not stored.
+    What is the same in all lanes may be loaded, for one of them does run, but not stored. `shared`
+    are the parameters, and `private` the buffers of one thread. `whole` collects those of them that
+    are accessed in whole vectors, and `kept` those whose old lanes something else may read: others
+    have rows that end with the lanes that run (`rows`, the attribute that pad_rows writes).
     """
-    if isinstance(stmt, Seq):
-        return all(maskable(s, lanes) for s in stmt.stmts)
-    if isinstance(stmt, Store):
-        whole = stmt.buffer.dtype == dt.element(stmt.buffer.dtype)
-        return whole and _touches(stmt.buffer.dtype, stmt.indices[0], lanes) and _quiet(
-            stmt.value, lanes
-        )
-    if isinstance(stmt, Let):
-        return _quiet(stmt.value, lanes) and maskable(stmt.body, lanes)
-    if isinstance(stmt, For):
-        return dt.lanes(stmt.extent.dtype) == 1 and maskable(stmt.body, lanes)
-    if isinstance(stmt, If):
-        branches = [stmt.then, *([] if stmt.orelse is None else [stmt.orelse])]
-        return dt.lanes(stmt.cond.dtype) == 1 and all(maskable(s, lanes) for s in branches)
-    return False
 
+    def __init__(
+        self,
+        lanes: int,
+        count: Expr,
+        shared: Collection[Buffer],
+        private: Collection[Buffer],
+        rows: Mapping[str, Sequence[int]],
+        facts: Analyzer,
+    ) -> None:
+        self.lanes, self.count, self.rows, self.facts = lanes, count, rows, facts
+        self.shared, self.private = shared, private
+        self.whole: set[str] = set()
+        self.kept: set[str] = set()
 
-def _touches(dtype: str, index: Expr, lanes: int) -> bool:
-    """Whether `index` names `lanes` neighbours that fill a register."""
-    if not isinstance(index, Ramp) or index.lanes != lanes or int_value(index.stride) != 1:
+    def stmt(self, stmt: Stmt) -> bool:
+        if isinstance(stmt, Seq):
+            return all(map(self.stmt, stmt.stmts))
+        if isinstance(stmt, Store):
+            return self.touches(stmt.buffer, stmt.indices[0]) and self.quiet(stmt.value)
+        if isinstance(stmt, Let):
+            return self.quiet(stmt.value) and self.stmt(stmt.body)
+        if isinstance(stmt, For):
+            return self.stmt(stmt.body)
+        if isinstance(stmt, If):
+            branches = [stmt.then, *([] if stmt.orelse is None else [stmt.orelse])]
+            return dt.lanes(stmt.cond.dtype) == 1 and all(map(self.stmt, branches))
         return False
-    return dt.bits(dtype) * lanes in REGISTERS and not dt.is_bool(dtype)
 
-
-def _quiet(e: Expr, lanes: int) -> bool:
-    for node in walk_exprs(e):
-        if dt.lanes(node.dtype) == 1:
-            continue
-        if isinstance(node, Load) and not _touches(node.buffer.dtype, node.indices[0], lanes):
+    def touches(self, buffer: Buffer, index: Expr) -> bool:
+        """Whether `index` names neighbours that fill a register, and may be masked or whole."""
+        lanes = self.lanes
+        if not isinstance(index, Ramp) or index.lanes != lanes or int_value(index.stride) != 1:
             return False
-        if isinstance(node, BinOp) and node.op in ("//", "%"):
-            divisor = node.b.a if isinstance(node.b, Broadcast) else node.b
-            if not int_value(divisor):
+        if dt.bits(buffer.dtype) * lanes not in REGISTERS or dt.is_bool(buffer.dtype):
+            return False
+        size = int_value(buffer.shape[0])
+        if buffer in self.shared or size is None or size * dt.itemsize(buffer.dtype) > SMALL:
+            return True
+        if buffer not in self.private or not self.facts.prove(index.base + lanes <= size):
+            return False
+        self.whole.add(buffer.name)
+        if not self.ends_a_row(buffer, index.base):
+            self.kept.add(buffer.name)
+        return True
+
+    def ends_a_row(self, buffer: Buffer, base: Expr) -> bool:
+        """Whether the lanes from `base` on that do not run belong to no element."""
+        extent, stride = self.rows.get(buffer.name, (0, 0))
+        if not stride:
+            return False
+        return self.facts.simplify(base % stride + self.count) is Const(extent, dt.INDEX)
+
+    def quiet(self, e: Expr) -> bool:
+        """Whether `e` can be evaluated for lanes that do not run."""
+        for node in walk_exprs(e):
+            if dt.lanes(node.dtype) == 1:
+                continue
+            if isinstance(node, Load) and not self.touches(node.buffer, node.indices[0]):
                 return False
-        if isinstance(node, Shuffle):
-            return False
-    return True
+            if isinstance(node, BinOp) and node.op in ("//", "%"):
+                divisor = node.b.a if isinstance(node.b, Broadcast) else node.b
+                if not int_value(divisor):
+                    return False
+            if isinstance(node, Shuffle):
+                return False
+        return True

@@ -12,11 +12,15 @@ from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
+from tensorir.passes.transpose_network import Row, network
 from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, replace, seq
 from tensorir.visit import children, loads, map_children, variables, walk
 
 LEAST = 4
 """Tiles with fewer rows or columns are left to strided access."""
+
+BLOCK_BITS = 128
+"""Vectors of x86 are made of blocks in which, and of which, shuffles need no table of lanes."""
 
 
 def transpose_tiles(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
@@ -34,9 +38,8 @@ def transpose_tiles(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
 
     A nest of an unrolled and a vectorized loop, in either order, is such a tile where the store is
     contiguous along one of them and a load along the other only, whose conditions, if it has any,
-    are the same for the whole tile. Each round of
-    shuffles interleaves the halves of the tile, log2 of its side all in all. Sides are cut into
-    powers of two of at most `vector_bits`. Requires that flatten_buffers ran.
+    are the same for the whole tile. Sides are cut into powers of two of at most `vector_bits`.
+    Requires that flatten_buffers ran.
     """
     if not any(isinstance(s, For) and s.kind is ForKind.VECTORIZED for s in walk(func.body)):
         return func
@@ -165,9 +168,10 @@ class _Transpose:
         columns = replace(down, kind=ForKind.VECTORIZED, body=store)
         statements: list[Stmt] = [replace(rows, body=columns)]
         buffers = [tile]
-        for count, lanes, result in _rounds(width, height):
+        block = max(1, BLOCK_BITS // (8 * dt.itemsize(source.dtype)))
+        for step in network(width, height, block):
             made = self.buffer(source, height * width)
-            statements += _interleave(buffers[-1], made, count, lanes, result)
+            statements += [_shuffle(buffers[-1], made, row) for row in step]
             buffers.append(made)
         return statements, buffers
 
@@ -187,48 +191,15 @@ def _pieces(loop: For, lanes: int) -> list[tuple[int, int]]:
     return found
 
 
-def _rounds(rows: int, lanes: int) -> list[tuple[int, int, int]]:
-    """Rows and lanes before each round of a transposition, and the lanes after it.
-
-    A round takes the top bit of the number of the row to the bottom of the number of the lane; the
-    top bit of the lane becomes the bottom bit of the row, but for the first rounds of a tile with
-    more rows than lanes, where vectors grow, and the last of one with fewer, where they shrink.
-    """
-    height, width, found = lanes, rows, []
-    while rows > 1 and lanes < width:
-        found.append((rows, lanes, 2 * lanes))
-        rows, lanes = rows // 2, 2 * lanes
-    turns = (height if height < width else width).bit_length() - 1
-    found += [(rows, lanes, lanes)] * turns
-    while lanes > width:
-        found.append((rows, lanes, lanes // 2))
-        rows, lanes = 2 * rows, lanes // 2
-    return found
+def _shuffle(old: Buffer, new: Buffer, row: Row) -> Stmt:
+    """One vector of a round."""
+    first, second, lanes, to, chosen = row
+    a, b = (Load(old, (_vector(n, lanes),)) for n in (first, second))
+    return Store(new, (_vector(to, len(chosen)),), Shuffle(a, b, chosen))
 
 
-def _interleave(old: Buffer, new: Buffer, rows: int, lanes: int, result: int) -> list[Stmt]:
-    """One round: row n of the first half of `rows` is interleaved with row n of the second."""
-    statements: list[Stmt] = []
-
-    def vector(row: int, width: int) -> Ramp:
-        return Ramp(_const(row * width), _const(1), width)
-
-    if result < lanes:  # nothing to interleave with: the halves of each row become rows
-        for row in range(rows):
-            source = Load(old, (vector(row, lanes),))
-            for half in range(2):
-                chosen = tuple(range(half * result, half * result + result))
-                at = vector(2 * row + half, result)
-                statements.append(Store(new, (at,), Shuffle(source, source, chosen)))
-        return statements
-    order = [lane + side * lanes for lane in range(lanes) for side in range(2)]
-    for row in range(rows // 2):
-        a, b = (Load(old, (vector(r, lanes),)) for r in (row, row + rows // 2))
-        for part in range(2 * lanes // result):
-            chosen = tuple(order[part * result : (part + 1) * result])
-            at = vector(row * (2 * lanes // result) + part, result)
-            statements.append(Store(new, (at,), Shuffle(a, b, chosen)))
-    return statements
+def _vector(row: int, lanes: int) -> Ramp:
+    return Ramp(_const(row * lanes), _const(1), lanes)
 
 
 def _const(value: int) -> Const:

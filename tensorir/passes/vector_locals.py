@@ -72,9 +72,7 @@ def _indices(stmt: Stmt, buffer: Buffer) -> dict[Expr, None]:
     return found
 
 
-def _aligned(
-    alloc: Alloc, size: int, indices: dict[Expr, None], analyzer: Analyzer
-) -> Stmt | None:
+def _aligned(alloc: Alloc, size: int, indices: dict[Expr, None], analyzer: Analyzer) -> Stmt | None:
     lanes = {i.lanes if isinstance(i, Ramp) and int_value(i.stride) == 1 else 0 for i in indices}
     count = lanes.pop()
     if lanes or not count:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace as replace_fields
+
 from tensorir import dtype as dt
+from tensorir.buffer import Buffer
 from tensorir.expr import FALSE, TRUE, Cast, Const, Expr, Load, Select, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.conditions import Memo, comparisons
 from tensorir.passes.inequality import solve
 from tensorir.passes.lanes import Lanes, NotVectorizable
-from tensorir.passes.masked_tails import first_lanes, maskable
+from tensorir.passes.masked_tails import LOOSE, WHOLE, Maskable, first_lanes, mixed_widths
+from tensorir.passes.pad_rows import ROWS
 from tensorir.passes.partition_loops import MOST
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
@@ -40,20 +45,45 @@ def vectorize(func: PrimFunc, vector_bits: int = 128, masks: bool = False) -> Pr
     loops = [s for s in walk(func.body) if isinstance(s, For) and s.kind is ForKind.VECTORIZED]
     if not loops:
         return func
-    return with_body(func, _Vectorize(func, vector_bits, masks).stmt(func.body))
+    halved: set[str] = set()
+    while True:
+        run = _Vectorize(func, vector_bits, masks, halved)
+        result = with_body(func, run.stmt(func.body))
+        mixed = run.whole & mixed_widths(result.body)
+        if not mixed:
+            break
+        halved |= mixed  # a buffer of which only some accesses could be masked
+    if not run.whole:
+        return result
+    attrs = {**func.attrs, WHOLE: sorted(run.whole), LOOSE: sorted(run.whole - run.kept)}
+    return replace_fields(result, attrs=attrs)
 
 
 class _Vectorize:
-    def __init__(self, func: PrimFunc, vector_bits: int, masks: bool) -> None:
+    def __init__(
+        self, func: PrimFunc, vector_bits: int, masks: bool, halved: Collection[str]
+    ) -> None:
         self.analyzer = function_analyzer(func)
         self.vector_bits = vector_bits
         self.masks = masks
+        self.params = frozenset(func.params)
+        self.halved = halved
+        self.private: frozenset[Buffer] = frozenset()
+        self.rows = func.attrs.get(ROWS, {})
+        self.whole: set[str] = set()
+        self.kept: set[str] = set()
         self.memo: Memo = {}
 
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, For) and stmt.kind is ForKind.VECTORIZED:
             return self.loop(stmt)
+        outside = self.private
+        if isinstance(stmt, Alloc) and stmt.buffer.name not in self.halved:
+            self.private |= {stmt.buffer}
+        elif isinstance(stmt, For) and stmt.kind in (ForKind.PARALLEL, ForKind.THREAD):
+            self.private = frozenset()
         result = map_children(stmt, self.stmt)
+        self.private = outside
         return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
 
     def loop(self, loop: For) -> Stmt:
@@ -73,18 +103,29 @@ class _Vectorize:
             body = self.piece(loop, loop.var * lanes, lanes)
             kind = ForKind.UNROLLED if chunks <= MOST_CHUNKS else ForKind.SERIAL
             pieces.append(replace(loop, extent=Const(chunks, dt.INDEX), kind=kind, body=body))
-        rest = extent - done
-        if self.masks and rest < lanes and rest & (rest - 1):
+        while extent - done >= lanes:
+            part = self.decided(loop, conditions, done, done + lanes)
+            pieces.append(self.piece(part, Const(done, dt.INDEX), lanes))
+            done += lanes
+        return seq(*pieces, *self.rest(loop, done, extent, lanes, conditions))
+
+    def rest(
+        self, loop: For, done: int, extent: int, lanes: int, conditions: list[Expr]
+    ) -> list[Stmt]:
+        """The iterations from `done` on, fewer than `lanes`: masked, or in ever shorter vectors."""
+        count = extent - done
+        if self.masks and count & (count - 1):
             tail = self.masked(loop, done, loop.extent, lanes, conditions)
             if tail is not None:
-                return seq(*pieces, tail)
+                return [tail]
+        pieces: list[Stmt] = []
         while done < extent:
             while lanes > extent - done:
                 lanes //= 2
             part = self.decided(loop, conditions, done, done + lanes)
             pieces.append(self.piece(part, Const(done, dt.INDEX), lanes))
             done += lanes
-        return seq(*pieces)
+        return pieces
 
     def symbolic(self, loop: For) -> Stmt | None:
         """`loop` of a symbolic extent as masked vectors; None where they cannot be."""
@@ -104,14 +145,34 @@ class _Vectorize:
     def masked(
         self, loop: For, done: int, extent: Expr, lanes: int, conditions: list[Expr]
     ) -> Stmt | None:
-        """The iterations from `done` to `extent` as one masked vector, if that can be."""
+        """The iterations from `done` to `extent` as one masked vector, if that can be.
+
+        A narrow one where that will do, but not of what may be kept in registers of full width.
+        """
         end = int_value(extent)
         part = self.decided(loop, conditions, done, done + lanes if end is None else end)
+        if end is not None and 2 * (end - done) <= lanes:
+            narrow = self.as_masked(part, done, extent, 1 << (end - done - 1).bit_length())
+            if narrow is not None and not narrow[1].whole:
+                return narrow[0]
+        found = self.as_masked(part, done, extent, lanes)
+        if found is None:
+            return None
+        self.whole |= found[1].whole
+        self.kept |= found[1].kept
+        return found[0]
+
+    def as_masked(
+        self, part: For, done: int, extent: Expr, lanes: int
+    ) -> tuple[Stmt, Maskable] | None:
+        """The iterations from `done` on as a masked vector, and what that touches; or None."""
         try:
             body = self.piece(part, Const(done, dt.INDEX), lanes)
         except NotVectorizable:
             return None
-        return first_lanes(extent - done, lanes, body) if maskable(body, lanes) else None
+        count = extent - done
+        maskable = Maskable(lanes, count, self.params, self.private, self.rows, self.analyzer)
+        return (first_lanes(count, lanes, body), maskable) if maskable.stmt(body) else None
 
     def decided(self, loop: For, conditions: list[Expr], low: int, high: int) -> For:
         """`loop` with the conditions that its iterations [low, high) have in common."""

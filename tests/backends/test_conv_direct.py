@@ -69,9 +69,9 @@ def test_other_vectors_and_no_stage_after_the_sums(bits, cache):
 @pytest.mark.parametrize(
     ("x", "weight", "plan"),
     [
-        ((1, 64, 56, 56), (64, 64, 3, 3), library.DirectPlan(16, 7, 4, 4)),
-        ((1, 512, 7, 7), (512, 512, 3, 3), library.DirectPlan(16, 7, 4, 0)),
-        ((1, 256, 56, 56), (64, 256, 1, 1), library.DirectPlan(16, 7, 4, 1, True)),
+        ((1, 64, 56, 56), (64, 64, 3, 3), library.DirectPlan(16, 14, 2, 4)),
+        ((1, 512, 7, 7), (512, 512, 3, 3), library.DirectPlan(16, 7, 2, 0)),
+        ((1, 256, 56, 56), (64, 256, 1, 1), library.DirectPlan(16, 14, 2, 1, True)),
     ],
 )
 def test_the_plan_follows_the_sizes(x, weight, plan):

@@ -8,7 +8,7 @@ import pytest
 from refusal import refused
 
 from schedule import Schedule, ScheduleError, Trace
-from tensorir import TensorIRError, parse, te
+from tensorir import TensorIRError, parse, te, verify
 
 
 class TestSplit:
@@ -444,3 +444,13 @@ class TestNumerics:
         for name, *args in steps:
             getattr(sch, name)(*args)
         assert sch.numerics == expected
+
+
+def test_moved_blocks_name_no_loop_like_a_buffer():
+    a, scale = te.placeholder((4, 6), name="A"), te.placeholder((6,), name="j")
+    b = te.compute((4, 6), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((4, 6), lambda x, y: b[x, y] * scale[y], name="C")
+    sch = Schedule(te.create_prim_func([a, scale, c], name="clash"))
+    sch.compute_at("B", "x")
+    assert sch.get_loops("B") == ["x", "j_B"]
+    verify(sch.func)

@@ -246,3 +246,18 @@ def test_refuses_padding(chain):
     refused(sch.transform_layout, "B", "B", padded, match=r"\[2, 12, 4\] has places that no")
     for value in ("zero", True, float("inf")):
         refused(sch.transform_layout, "B", "B", padded, value, match="is no value of type float32")
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_a_writer_stays_at_its_variables_where_an_extent_is_one(width):
+    """One panel, or one row: compute_at still moves the block, which needs plain variables."""
+    a = te.placeholder((1, 8), name="A")
+    b = te.compute((1, 8), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((1, 8), lambda i, j: b[i, j] * 2.0, name="C")
+    sch = Schedule(te.create_prim_func([a, c], name="chain"))
+    sch.transform_layout("B", "B", f"i, j: i, j // {width}, j % {width}")
+    outer, _ = sch.split(sch.get_loops("C")[1], [None, 4])
+    sch.compute_at("B", outer)
+    verify(sch.func)
+    x = np.arange(8, dtype=np.float32).reshape(1, 8)
+    np.testing.assert_array_equal(interpret(sch.func, x)[0], (x + 1) * 2)

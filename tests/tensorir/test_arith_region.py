@@ -156,3 +156,9 @@ def test_covers() -> None:
     assert not covers(interval(0, N), interval(I, 2), an)
     assert not covers(interval(I * 4, 8), interval(I * 4 - 1, 6), an)
     assert not covers(interval(I, 8), interval(N, 1), an)
+
+
+def test_relax_uses_what_is_known_of_the_moving_part() -> None:
+    """A tile that does not divide its range reaches no further than a predicate lets it."""
+    an = Analyzer({I: 4, I0: 3, I1: 7}).assuming(I0 * 7 + I1 < 15)
+    assert shown(relax(I * 15 + I0 * 7 + I1, {I0: 3, I1: 7}, an)) == ("i * 15", "15")

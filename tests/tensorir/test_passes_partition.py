@@ -132,7 +132,7 @@ for i in range(n // 4):
     for j in vectorized(4):
         C[i * 4 + j] = 0.0
 for i in range((n + 3) // 4 - n // 4):
-    for j in range(n % 4 - i * 4):
+    for j in vectorized(n % 4 - i * 4, annotations={"most": 4}):
         C[(i + n // 4) * 4 + j] = 0.0
 """,
     )

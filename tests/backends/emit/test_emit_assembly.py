@@ -15,6 +15,7 @@ from tensorir import (
     BinOp,
     Broadcast,
     Buffer,
+    Call,
     Const,
     For,
     ForKind,
@@ -116,3 +117,25 @@ def test_accumulators_in_an_output_stay_in_registers_across_a_parallel_loop(tmp_
     product = next(n for n, line in enumerate(lines) if line.startswith("vfmadd"))
     jump = next(n for n in range(product, len(lines)) if lines[n].startswith("jne"))
     assert not [line for line in lines[product:jump] if re.search(r"vmovups\s+%zmm\d+, ", line)]
+
+
+def test_a_maximum_that_propagates_nan_is_a_comparison_and_a_masked_maximum(tmp_path):
+    i = Var("i")
+    at = (Ramp(i * 16, const(1), 16),)
+    a, b = Buffer("A", (1024,), "float32"), Buffer("B", (1024,), "float32")
+    store = Store(b, at, BinOp("max", Load(b, at), Load(a, at)))
+    lines = assembly(PrimFunc("f", (a, b), (), For(i, const(64), store)), tmp_path)
+    words = [line.split()[0] for line in lines]
+    assert words.count("vcmpps") == words.count("vmaxps") == 1
+    assert not [word for word in words if word.startswith(("vblend", "vptern"))]
+
+
+def test_exp_has_the_instructions_for_exponents(tmp_path):
+    i = Var("i")
+    at = (Ramp(i * 16, const(1), 16),)
+    a, b = Buffer("A", (1024,), "float32"), Buffer("B", (1024,), "float32")
+    store = Store(b, at, Call("exp", (Load(a, at),), "float32x16"))
+    lines = assembly(PrimFunc("f", (a, b), (), For(i, const(64), store)), tmp_path)
+    vector = [line for line in lines if "zmm" in line and not line.startswith("vbroadcast")]
+    assert sum(line.startswith("vscalefps") for line in vector) == 1
+    assert sum("%zmm" in line and line[0] == "v" for line in vector) <= 30, "with its constants"

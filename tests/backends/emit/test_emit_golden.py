@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backends.c.codegen import emit
-from tensorir import Target
+from tensorir import Target, lower
 from tensorir.parser import parse
 
 PROGRAMS = {
@@ -60,3 +60,17 @@ def pad(X: u8[100], M: bool[144], Y: bf16[144]):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_text(golden, run, name):
     golden(emit(parse(PROGRAMS[name]), Target(threads=2, vector_bits=512)), f"{name}.c")
+
+
+def test_masked_tail(golden):
+    """A size that is not known: whole vectors, and then one of which the first lanes count."""
+    text = """
+@prim_func
+def scale(X: f32[n], Y: f32[n]):
+    for i in range((n + 15) // 16):
+        for j in vectorized(16):
+            if i * 16 + j < n:
+                Y[i * 16 + j] = X[i * 16 + j] * 2.0
+"""
+    target = Target(vector_bits=512, features=("avx512bw", "avx512f", "avx512vl"))
+    golden(emit(lower(parse(text), target), target), "masked_tail.c")

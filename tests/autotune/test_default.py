@@ -1,0 +1,51 @@
+"""The default schedule: one call, no tuning, right results for odd shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from backends import BuildError, build
+from tensorir import TensorIRError, ops, te
+
+
+def matmul(m: int, n: int, r: int):
+    a, b = te.placeholder((m, r), "float32", name="A"), te.placeholder((r, n), "float32", name="B")
+    return te.create_prim_func([a, b, ops.matmul(a, b)], name="matmul")
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 13, 11), (16, 64, 32), (33, 1, 17)])
+def test_a_product_of_any_shape(shape):
+    m, n, r = shape
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((m, r), (r, n)))
+    kernel = build(default_schedule(matmul(m, n, r)))
+    np.testing.assert_allclose(kernel(a, b), a @ b, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_with_nan_and_inf():
+    x = te.placeholder((5, 37), "float32", name="X")
+    kernel = build(default_schedule(te.create_prim_func([x, ops.softmax(x)])))
+    data = np.zeros((5, 37), np.float32)
+    data[1, 3], data[2, 4] = np.nan, np.inf
+    result = kernel(data)
+    assert np.allclose(result[[0, 3, 4]], 1 / 37)
+    assert np.isnan(result[1]).all() and np.isnan(result[2, 4])
+
+
+def test_constants_are_packed_ahead():
+    func = matmul(64, 256, 256)
+    ahead = build(default_schedule(func, constants=("B",)), constants=("B",))
+    assert ahead.prepare is not None
+    assert str(default_schedule(func).trace) != str(default_schedule(func, "c", ("B",)).trace)
+
+
+def test_what_is_refused():
+    func = matmul(4, 4, 4)
+    with pytest.raises(TensorIRError, match="constant 'W' is not a parameter"):
+        default_schedule(func, constants=("W",))
+    with pytest.raises(TensorIRError, match="write constants="):
+        default_schedule(func, constants="B")
+    with pytest.raises(BuildError, match="target kind 'cuda' has no backend here"):
+        default_schedule(func, "cuda")

@@ -1,0 +1,78 @@
+"""How often the compiler is run, and with which flags."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+
+import numpy as np
+import pytest
+
+from backends import BuildError, ObjectCache, build, build_source
+from backends.c.objects import in_background
+from tensorir import te
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+
+def add_one():
+    a = te.placeholder((4,), "float32", name="A")
+    b = te.compute((4,), lambda i: a[i] + 1, name="B")
+    return te.create_prim_func([a, b], name="add_one")
+
+
+@pytest.fixture()
+def logged(monkeypatch, tmp_path):
+    """A compiler that was never used before and notes its calls; gives the calls."""
+    log, path = tmp_path / "log", tmp_path / "cc"
+    path.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexec {shutil.which("gcc")} "$@"\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("CC", str(path))
+    return lambda: log.read_text().splitlines() if log.exists() else []
+
+
+def test_a_first_build_runs_the_compiler_four_times(logged, tmp_path):
+    store = ObjectCache(tmp_path / "cache")
+    kernel = build(add_one(), cache=store)
+    assert (kernel(np.ones(4, np.float32)) == 2).all()
+    calls = logged()
+    assert len(calls) == 4, calls
+    assert calls[0] == "--version"
+    assert calls[1].endswith("-dM -E -x c -")
+    assert all("-shared" in call for call in calls[2:])
+    build(add_one(), name="again", cache=store)
+    assert len(logged()) == 5
+
+
+def test_an_object_in_the_cache_needs_no_compilation(logged, tmp_path):
+    store = ObjectCache(tmp_path / "cache")
+    build(add_one(), cache=store)
+    before = len(logged())
+    build(add_one(), cache=ObjectCache(tmp_path / "cache"))
+    assert len(logged()) == before
+
+
+def test_a_text_that_does_not_compile_is_tried_once(logged, tmp_path):
+    with pytest.raises(BuildError, match="could not compile the kernel"):
+        build_source(add_one(), "int add_one(", cache=ObjectCache(tmp_path / "cache"))
+    assert len([c for c in logged() if "-march=native" in c and "-O2" in c]) == 1
+
+
+def test_the_runtime_that_does_not_compile_is_an_error(logged, tmp_path, monkeypatch):
+    broken = tmp_path / "broken.c"
+    broken.write_text("int (")
+    monkeypatch.setattr("backends.c.backend.RUNTIME_SOURCE", broken)
+    with pytest.raises(BuildError, match="runtime.c"):
+        build(add_one(), cache=ObjectCache(tmp_path / "cache"))
+
+
+def test_work_in_the_background_returns_or_raises():
+    assert in_background(threading.get_ident)() != threading.get_ident()
+
+    def fail():
+        raise ValueError("no")
+
+    wait = in_background(fail)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            wait()

@@ -1,0 +1,169 @@
+"""Masked tails: what becomes one masked vector, and what keeps narrower vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorir import Target, VerifyError, interpret, lower
+from tensorir.parser import parse
+from tensorir.passes import simplify, vector_locals, vectorize
+from tensorir.passes.masked_tails import has_masks
+from tensorir.passes.pad_rows import pad_rows
+
+WITH_MASKS = Target(vector_bits=512, features=("avx512bw", "avx512f", "avx512vl"))
+
+
+def func_of(body: str, head: str = ""):
+    params = "A: f32[1000], C: f32[1000], H: u8[1000], D: f64[1000], I: i64[1000], n: i64"
+    params = params.replace(", n: i64", head)
+    lines = "\n".join("    " + line for line in body.strip("\n").splitlines())
+    return parse(f"@prim_func\ndef f({params}):\n{lines}")
+
+
+def masked(body: str) -> str:
+    func = simplify(vectorize(func_of(body), 512, masks=True))
+    return "\n".join(line[4:] for line in str(func).splitlines()[2:])
+
+
+def test_a_tail_is_one_masked_vector() -> None:
+    assert masked("for j in vectorized(46):\n    C[j] = A[j + 1] * 2.0") == "\n".join(
+        [
+            "for j in unrolled(2):",
+            "    C[ramp(j * 16, 1, 16)] = A[ramp(j * 16 + 1, 1, 16)] * broadcast(2.0, 16)",
+            "if ramp(0, 1, 16) < broadcast(14, 16):",
+            "    C[ramp(32, 1, 16)] = A[ramp(33, 1, 16)] * broadcast(2.0, 16)",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "extent, lanes", [(1, 1), (2, 2), (3, 4), (5, 8), (7, 8), (8, 8), (9, 16), (15, 16), (16, 16)]
+)
+def test_a_short_loop_is_one_vector_no_wider_than_needed(extent: int, lanes: int) -> None:
+    text = masked(f"for j in vectorized({extent}):\n    C[j] = A[j]")
+    assert text.count("A[") == 1
+    assert ("if ramp" in text) == (extent not in (1, 2, 8, 16))
+    assert f", 1, {lanes})] = A" in text or lanes == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "C[j] = A[I[j]]",  # a gather
+        "C[j] = A[j * 2]",
+        "C[j * 2] = A[j]",
+        "C[0] = A[j]",
+        "C[0] = C[0] + A[j]",
+        "I[j] = 7 // I[j]",  # division may trap
+        "I[j] = 7 % I[j]",
+        "C[j] = select(A[j] < 0.0, A[j + 990], 0.0)",  # loads of what may not exist
+    ],
+)
+def test_other_accesses_keep_narrow_vectors(statement: str) -> None:
+    assert "if ramp" not in masked(f"for j in vectorized(13):\n    {statement}")
+
+
+def test_values_that_all_lanes_share_are_loaded() -> None:
+    text = masked("for j in vectorized(13):\n    C[j] = A[j] * A[999]")
+    assert "if ramp(0, 1, 16) < broadcast(13, 16):" in text and "broadcast(A[999], 16)" in text
+
+
+def test_without_masks_the_widths_are_halved() -> None:
+    text = str(vectorize(func_of("for j in vectorized(13):\n    C[j] = A[j]"), 512))
+    assert [f", 1, {n})" in text for n in (16, 8, 4)] == [False, True, True]
+
+
+def test_what_threads_share_is_not_stored_in_whole() -> None:
+    body = """
+with alloc(T, f32[64]):
+    for i in parallel(4):
+        for j in vectorized(13):
+            T[i * 13 + j] = A[j]
+    C[0] = T[0]
+"""
+    assert "if ramp" not in masked(body)
+
+
+def test_what_is_private_keeps_its_other_lanes() -> None:
+    body = """
+for i in parallel(4):
+    with alloc(T, f32[16]):
+        for j in vectorized(16):
+            T[j] = 0.0
+        for j in vectorized(13):
+            T[j] = T[j] + A[i * 13 + j]
+        for j in vectorized(16):
+            C[i * 16 + j] = T[j]
+"""
+    func = vectorize(func_of(body), 512, masks=True)
+    assert func.attrs["whole"] == ["T"] and func.attrs["loose"] == []
+    assert "T[0] = T[0] + A[ramp(i * 13, 1, 16)]" in str(vector_locals(simplify(func)))
+
+
+def test_a_buffer_that_is_accessed_in_other_widths_too_is_not_masked() -> None:
+    body = """
+with alloc(T, f32[16]):
+    for j in vectorized(16):
+        T[j] = 0.0
+    for j in vectorized(13):
+        T[j] = T[j] + A[j]
+    for j in vectorized(8):
+        C[j] = T[j]
+    C[9] = T[9]
+"""
+    assert "if ramp" not in masked(body)
+
+
+def test_rows_of_local_tiles_are_padded() -> None:
+    body = """
+with alloc(T, f32[3, 14], scope="local"):
+    for i in unrolled(3):
+        for j in vectorized(14):
+            T[i, j] = 0.0
+    C[0] = T[0, 0]
+"""
+    func = pad_rows(func_of(body), 512)
+    assert func.attrs == {"align": {"T": [0, 16, 0]}, "rows": {"T": [14, 16]}}
+    for other in (body.replace("14", "24"), body.replace(', scope="local"', "")):
+        before = func_of(other)
+        assert pad_rows(before, 512) is before
+
+
+SYMBOLIC = """
+@prim_func
+def f(A: f32[n], C: f32[n]):
+    for i in range((n + 15) // 16):
+        for j in vectorized(16):
+            if i * 16 + j < n:
+                C[i * 16 + j] = A[i * 16 + j] + 1.0
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 15, 16, 17, 33])
+def test_symbolic_sizes_have_a_masked_tail(n: int) -> None:
+    lowered = lower(parse(SYMBOLIC), WITH_MASKS)
+    assert str(lowered).count("A[ramp") == 2 and "A[i" not in str(lowered)
+    a = np.arange(n, dtype="float32")
+    (c,) = interpret(lowered, a)
+    np.testing.assert_array_equal(c, a + 1)
+
+
+def test_the_interpreter_runs_the_lanes_that_count_and_no_others() -> None:
+    text = """
+@prim_func
+def f(A: f32[5], C: f32[5]):
+    if ramp(0, 1, 8) < broadcast({n}, 8):
+        C[ramp(0, 1, 8)] = A[ramp(0, 1, 8)]
+"""
+    a = np.arange(5, dtype="float32")
+    np.testing.assert_array_equal(interpret(parse(text.format(n=5)), a)[0], a)
+    with pytest.raises(VerifyError, match=r"outside of the shape \(5,\)"):
+        interpret(parse(text.format(n=6)), a)
+
+
+def test_targets_with_masks() -> None:
+    assert has_masks(WITH_MASKS)
+    assert not has_masks(Target(vector_bits=512))
+    assert not has_masks(Target(vector_bits=256, features=("avx", "avx2")))
+    assert not has_masks(Target("cuda"))
