@@ -12,7 +12,8 @@ from autotune.rules.tiled import SMALL_WORK, Axis, TiledPlan
 from schedule import Schedule
 from tensorir import Block, IterKind, Load, Var, dtype
 
-PAGE_BYTES = 4096
+FAR_BYTES = 3072
+"""Rows of an operand that are so far apart share few sets of the caches, and no page."""
 
 TRANSPOSED_USES = 8
 """Uses of each element of an operand from which on a transposed copy of it pays."""
@@ -63,10 +64,10 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
 
 
 def _page_steps(load: Load, block: Block) -> bool:
-    """Whether some reduction step moves the load by a page or more."""
+    """Whether some reduction step moves the load by about a page or more."""
     width = dtype.itemsize(load.buffer.dtype)
     steps = [stride_in(load, it.var, block) for it in block.iters if it.kind is IterKind.REDUCE]
-    return any(step is None or step * width >= PAGE_BYTES for step in steps)
+    return any(step is None or step * width >= FAR_BYTES for step in steps)
 
 
 def _padded(sch: Schedule, group: Group) -> set[str]:

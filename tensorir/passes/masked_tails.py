@@ -130,7 +130,10 @@ class Maskable:
         extent, stride = self.rows.get(buffer.name, (0, 0))
         if not stride:
             return False
-        return self.facts.simplify(base % stride + self.count) is Const(extent, dt.INDEX)
+        start = int_value(self.facts.simplify(base % stride))
+        if start is None or start + self.lanes > stride:
+            return False
+        return self.facts.simplify(self.count + start) is Const(extent, dt.INDEX)
 
     def quiet(self, e: Expr) -> bool:
         """Whether `e` can be evaluated for lanes that do not run."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tensorir import dtype as dt
+from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
+from tensorir.expr import Expr, int_value
 from tensorir.func import PrimFunc
 from tensorir.stmt import Alloc, Extern, For, ForKind, Stmt, Store
-from tensorir.visit import variables, walk
+from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
+
+Rows = Mapping[str, Sequence[int]]
+"""By buffer: how many elements a row has, and how far apart rows begin."""
 
 LARGEST = 2048
 """Bytes of the largest buffer that is padded: what a register tile takes."""
@@ -24,7 +30,7 @@ def pad_rows(func: PrimFunc, vector_bits: int) -> PrimFunc:
         with alloc(T, f32[6, 30], scope="local")
         ->  the same, with {"align": {"T": [0, 16, 0]}, "rows": {"T": [30, 32]}}
 
-    "rows" has the elements of an aligned row and its stride: nothing reads what lies between.
+    "rows" has the elements of a row and its stride: nothing reads what lies between.
 
     A narrow row that one power of two covers stays, and so do buffers that extern functions or
     tensor intrinsics work on. Requires that flatten_buffers runs after it.
@@ -38,9 +44,11 @@ def pad_rows(func: PrimFunc, vector_bits: int) -> PrimFunc:
         if buffer.name not in align and _wants_it(s, vector_bits):
             align[buffer.name] = [buffer.ndim - 2, lanes, 0]
         axis, factor, offset = align.get(buffer.name, (-1, 1, 0))
+        extent = (s.buffer.const_shape or (0,))[-1]
         if axis == buffer.ndim - 2 >= 0:
-            extent = s.buffer.const_shape[-1]
             rows[buffer.name] = [extent, extent + (offset - extent) % factor]
+        elif axis < 0 and buffer.ndim > 1 and extent % lanes == 0 and buffer.scope == "local":
+            rows[buffer.name] = [extent, extent]
     if not rows:
         return func
     return replace(func, attrs={**func.attrs, "align": align, ROWS: rows})
@@ -75,3 +83,37 @@ def _fills_rows(stmt: Stmt, buffer: Buffer) -> bool:
         return False
     stores = (s for s in walk(stmt.body) if isinstance(s, Store) and s.buffer is buffer)
     return any(stmt.var in variables(s.indices[-1]) for s in stores)
+
+
+def used_rows(alloc: Alloc, rows: Rows, facts: Analyzer) -> Rows:
+    """What is used of the rows of an allocation, where that is less than they have.
+
+    A register tile has the rows of all tiles; the last one, in a tail, uses fewer elements of them.
+    """
+    buffer = alloc.buffer
+    stride = rows.get(buffer.name, (0, 0))[1]
+    if not stride or any(_needs_dense_rows(s) for s in walk(alloc.body)):
+        return {}
+    extents: set[int | None] = set()
+
+    def visit(stmt: Stmt, loop: For | None) -> None:
+        if isinstance(stmt, For) and stmt.kind is ForKind.VECTORIZED:
+            loop = stmt
+        used = [n.indices[0] for e in stmt_exprs(stmt) for n in loads(e) if n.buffer is buffer]
+        if isinstance(stmt, Store) and stmt.buffer is buffer:
+            used.append(stmt.indices[0])
+        for index in used:
+            extents.add(_whole_row(index, loop, stride, facts))
+        for child in child_stmts(stmt):
+            visit(child, loop)
+
+    visit(alloc.body, None)
+    found = extents.pop() if len(extents) == 1 else None
+    return {} if found is None else {buffer.name: (found, stride)}
+
+
+def _whole_row(index: Expr, loop: For | None, stride: int, facts: Analyzer) -> int | None:
+    """The extent of the vectorized loop that runs from the start of a row on; None for others."""
+    if loop is None or int_value(facts.simplify((index - loop.var) % stride)) != 0:
+        return None
+    return loop.const_extent

@@ -13,7 +13,7 @@ from tensorir.passes.conditions import Memo, comparisons
 from tensorir.passes.inequality import solve
 from tensorir.passes.lanes import Lanes, NotVectorizable
 from tensorir.passes.masked_tails import LOOSE, WHOLE, Maskable, first_lanes, mixed_widths
-from tensorir.passes.pad_rows import ROWS
+from tensorir.passes.pad_rows import ROWS, Rows, used_rows
 from tensorir.passes.partition_loops import MOST
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
@@ -69,7 +69,7 @@ class _Vectorize:
         self.params = frozenset(func.params)
         self.halved = halved
         self.private: frozenset[Buffer] = frozenset()
-        self.rows = func.attrs.get(ROWS, {})
+        self.rows: Rows = func.attrs.get(ROWS, {})
         self.whole: set[str] = set()
         self.kept: set[str] = set()
         self.memo: Memo = {}
@@ -77,13 +77,14 @@ class _Vectorize:
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, For) and stmt.kind is ForKind.VECTORIZED:
             return self.loop(stmt)
-        outside = self.private
+        outside, rows = self.private, self.rows
         if isinstance(stmt, Alloc) and stmt.buffer.name not in self.halved:
             self.private |= {stmt.buffer}
+            self.rows = {**rows, **used_rows(stmt, rows, self.analyzer)}
         elif isinstance(stmt, For) and stmt.kind in (ForKind.PARALLEL, ForKind.THREAD):
             self.private = frozenset()
         result = map_children(stmt, self.stmt)
-        self.private = outside
+        self.private, self.rows = outside, rows
         return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
 
     def loop(self, loop: For) -> Stmt:

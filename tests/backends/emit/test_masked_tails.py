@@ -12,6 +12,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from autotune import default_schedule, examples
 from backends import build, resolve
 from schedule import Schedule
 from tensorir import Target, interpret, lower, te
@@ -146,6 +147,21 @@ def test_register_tiles(columns):
     lowered = lower(matmul(columns).func, resolve(Target("c")))
     (seen,) = interpret(lowered, a.ravel(), b.ravel())
     np.testing.assert_array_equal(seen, (a @ b).ravel())
+
+
+@pytest.mark.parametrize("columns", [127, 111, 47])
+def test_the_last_tile_of_a_row_needs_no_blend(columns):
+    """It has the rows of the other tiles, and nothing reads what lies behind its own columns."""
+    guarded = Guarded()
+    shapes = ((12, 9), (9, columns), (12, columns))
+    a, b, c = (guarded.array(shape, "float32") for shape in shapes)
+    rng = np.random.default_rng(0)
+    a[:], b[:] = rng.integers(-5, 5, a.shape), rng.integers(-5, 5, b.shape)
+    schedule = default_schedule(examples.matmul(12, columns, 9), "c -vector_bits=512")
+    kernel = build(schedule, "c -threads=1 -vector_bits=512")
+    kernel(a, b, c)
+    np.testing.assert_array_equal(c, a @ b)
+    assert "store_first_f32x16(" in kernel.source and " first_f32x16(" not in kernel.source
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="reads gcc's assembly")
