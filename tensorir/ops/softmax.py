@@ -105,16 +105,18 @@ def softmax(x: Tensor, axis: int = -1, algorithm: str = "passes", name: str = "s
     """exp(x) over its sum along `axis`, without overflow.
 
     `algorithm` "passes" finds the maximum, then the sum; "online" finds both in one pass over the
-    row (arXiv:1805.02867), and computes the exponentials of the result once more. A row that holds
-    NaN or inf, or -inf only, gives NaN.
+    row (arXiv:1805.02867), and computes the exponentials of the result once more. A row is divided
+    once, and then multiplied: one more rounding than a division each. A row that holds NaN or inf,
+    or -inf only, gives NaN.
     """
     at = _checked("softmax", x, axis, algorithm)
     top, total, power = _statistics(x, at, algorithm)
+    scale = te.compute(total.shape, lambda *i: 1.0 / total[i], "scale")
 
     def element(*i: Expr) -> Expr:
         row = (*i[:at], *i[at + 1 :])
         above = te.exp(wide(x[i]) - top[row]) if power is None else power[i]
-        return te.cast(above / total[row], x.dtype)
+        return te.cast(above * scale[row], x.dtype)
 
     return te.compute(x.shape, element, name)  # type: ignore[no-any-return]
 
