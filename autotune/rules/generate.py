@@ -59,8 +59,8 @@ def make_space(func: PrimFunc, machine: Machine, bitwise: bool = False) -> Space
     chains = [] if bitwise else chain_plans(base, groups, machine)
     sketches = [_sketch(base, plans) for plans in _combined(base, groups, chains, rules, machine)]
     made = library_schedule(func, machine)
-    if made is not None and not (bitwise and made().numerics != "bitwise"):
-        sketches.insert(0, PlannedSketch("library", (), lambda values: made()))
+    if made is not None and not (bitwise and made.numerics != "bitwise"):
+        sketches.insert(0, PlannedSketch("library", (), lambda values: made.copy()))
     return Space(sketches)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autotune import Database, default_schedule, tune
+from autotune import Database, TuneResult, default_schedule, tune
 from backends import CompiledKernel, build, compiler_info, resolve
 from benchmarks.peers.programs import prim_func
 from benchmarks.peers.scheduled import library_schedule
@@ -40,54 +40,39 @@ def prepare(task: Task) -> dict[str, Call]:
     func = prim_func(task.kind, task.sizes)
     target = resolve(f"c -threads={task.threads}")
     out = task.out(OUT_DTYPES.get(task.kind, np.float32))
-    known = library_schedule(task.kind, task.sizes, target)
-    forms = [LIBRARY] if known is not None else []
-    forms += [TUNED] if task.options.get("trials") else []
+    held = {name: task.inputs[name] for name in task.constants}
+    scheduled = library_schedule(task.kind, task.sizes, target)
+    kernels: dict[str, Callable[[], CompiledKernel]] = {
+        DEFAULT: lambda: build(
+            default_schedule(func, target, task.constants), target, constants=held
+        )
+    }
+    if scheduled is not None:
+        kernels[LIBRARY] = lambda: build(scheduled, target, constants=held)
+    if task.options.get("trials"):
+        kernels[TUNED] = lambda: _tuned(task, func, target).build(constants=held)
 
     def make(form: str) -> Call:
-        return _call(task, FORMS[form](task, func, target), out)
+        return _call(task, kernels[form](), out)
 
-    return {form: attempt(partial(make, form)) for form in (DEFAULT, *forms)}
-
-
-def _default(task: Task, func: PrimFunc, target: Target) -> CompiledKernel:
-    schedule = default_schedule(func, target, task.constants or ())
-    return build(schedule, target, constants=_held(task))
+    return {form: attempt(partial(make, form)) for form in kernels}
 
 
-def _library(task: Task, func: PrimFunc, target: Target) -> CompiledKernel:
-    schedule = library_schedule(task.kind, task.sizes, target)
-    return build(schedule, target, constants=_held(task))
-
-
-def _tuned(task: Task, func: PrimFunc, target: Target) -> CompiledKernel:
+def _tuned(task: Task, func: PrimFunc, target: Target) -> TuneResult:
     options: Mapping[str, Any] = task.options
     with Database(options["database"]) as database:
-        result = tune(
+        return tune(
             func, target, options["trials"], options["seed"], database,
-            constants=task.constants or (), progress=False,
+            constants=task.constants, progress=False,
         )  # fmt: skip
-    return result.build(constants=_held(task))
-
-
-FORMS: dict[str, Callable[[Task, PrimFunc, Target], CompiledKernel]] = {
-    DEFAULT: _default,
-    LIBRARY: _library,
-    TUNED: _tuned,
-}
 
 
 def _call(task: Task, kernel: CompiledKernel, out: np.ndarray) -> Call:
-    held = task.constants or ()
-    arguments = (*(a for name, a in task.inputs.items() if name not in held), out)
+    given = [a for name, a in task.inputs.items() if name not in task.constants]
+    arguments = (*given, out)
 
     def call() -> np.ndarray:
         kernel(*arguments)
         return out
 
     return call
-
-
-def _held(task: Task) -> dict[str, np.ndarray]:
-    """The weights, where they are known ahead of the call."""
-    return {name: task.inputs[name] for name in task.constants or ()}
