@@ -20,8 +20,9 @@ from autotune.errors import DatabaseError
 from autotune.jsonl import ImportReport, decode, encode, read_records, write_records
 from autotune.machine import Machine
 from autotune.miss import explain
-from autotune.records import NUMERICS, Record, Workload
+from autotune.records import Record, Workload
 from autotune.storage import connect
+from tensorir import NUMERICS, allows
 
 COLUMNS = (
     "id", "time", "session", "trial", "workload", "structure", "name", "target", "machine",
@@ -111,10 +112,11 @@ class Database:
         Times from a race of several candidates go before times that were taken one by one.
 
         `numerics` bounds what the schedule may do to the result: "bitwise" accepts only bitwise
-        equal schedules, "reassociated" those too, "mixed" or None any. `explain_miss` tells why
-        the answer is None.
+        equal schedules, "reassociated" and "algebraic" more, "mixed" or None any. `explain_miss`
+        tells why the answer is None.
         """
-        allowed = NUMERICS if numerics is None else NUMERICS[: _rank(numerics) + 1]
+        bound = "mixed" if numerics is None else numerics
+        allowed = [each for each in NUMERICS if allows(bound, each)]
         where, values = _where(workload=workload, target=target, machine=machine)
         where += f" AND believed > 0 AND numerics IN ({', '.join('?' * len(allowed))})"
         rows = self._select(
@@ -265,9 +267,3 @@ def _where(**given: Any) -> tuple[str, tuple[Any, ...]]:
 
 def _text(value: Any) -> str:
     return value.key if isinstance(value, (Workload, Machine)) else str(value)
-
-
-def _rank(numerics: str) -> int:
-    if numerics not in NUMERICS:
-        raise DatabaseError(f"unknown numerics {numerics!r}; known are {', '.join(NUMERICS)}")
-    return NUMERICS.index(numerics)

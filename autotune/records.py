@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from autotune.errors import DatabaseError
-from tensorir import PrimFunc, check_constants, int_value, structure_key, workload_key
+from tensorir import NUMERICS, PrimFunc, check_constants, int_value, structure_key, workload_key
 
 SCHEMA = 1
 """Version of the record format. A change that old readers would misread increments it."""
@@ -31,9 +31,6 @@ STATUSES = (
     "error",
 )
 """How a trial ended. `pruned` was stopped early for being slow; its times are few."""
-
-NUMERICS = ("bitwise", "reassociated", "mixed")
-"""What a schedule may change in the result, from nothing to precision."""
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ from autotune.database import Database
 from autotune.features import extractor
 from autotune.machine import Machine, this_machine
 from autotune.measure import MeasureResult, MeasureSettings
-from autotune.records import NUMERICS, Record, Workload
-from autotune.rules import default_candidate, machine_of, make_space
+from autotune.records import Record, Workload
+from autotune.rules import default_candidates, machine_of, make_space
 from autotune.search import SearchState
 from autotune.space import Candidate, Space
 from autotune.toolchain import toolchain
 from autotune.work import flops
 from backends import resolve, why_not_here
 from schedule import Schedule
-from tensorir import PrimFunc, Target, TensorIRError, split_constants
+from tensorir import PrimFunc, Target, TensorIRError, allows, check_numerics, split_constants
 
 DEFAULT_CACHES = {"L1d": 32 << 10, "L2": 1 << 20, "L3": 16 << 20}
 """Bytes, for a system that does not tell."""
@@ -117,8 +117,7 @@ def start_session(
     constants: Collection[str] = (),
 ) -> Session:
     """A session that knows the trials which the database has of this work."""
-    if numerics not in NUMERICS[:2]:
-        raise TensorIRError(f"numerics {numerics!r} is neither 'bitwise' nor 'reassociated'")
+    check_numerics(numerics)
     missing = [v.name for v in func.size_vars if v.name not in (sizes or {})]
     if missing:
         raise TensorIRError(
@@ -133,15 +132,15 @@ def start_session(
     machine = machine_of(resolved)
     facts = this_machine()
     workload = Workload.of(func, constants)
-    space = make_space(func, machine, bitwise=numerics == "bitwise")
+    space = make_space(func, machine, numerics)
     model = make_cost_model(cost_model, seed)
     bits = resolved.vector_bits or 128
     l1, l2, l3 = (facts.caches.get(name, size) for name, size in DEFAULT_CACHES.items())
     extract = extractor(bits, machine.threads, (l1, l2, l3), workload.constants)
 
     def features(schedule: Schedule) -> np.ndarray[Any, Any]:
-        if numerics == "bitwise" and schedule.numerics != "bitwise":
-            raise TensorIRError("the schedule reassociates a sum")
+        if not allows(numerics, schedule.numerics):
+            raise TensorIRError(f"the schedule is {schedule.numerics}, and {numerics} is asked for")
         return extract(schedule)
 
     session = Session(
@@ -154,7 +153,7 @@ def start_session(
         numerics=numerics,
         workload=workload,
         machine=facts,
-        state=SearchState(model, features, defaults=[default_candidate(space, workload.constants)]),
+        state=SearchState(model, features, defaults=default_candidates(space, workload.constants)),
         work=flops(split_constants(func, constants).main),
         notice=getattr(model, "notice", None) or "",
     )

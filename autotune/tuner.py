@@ -23,7 +23,7 @@ from autotune.search import search_named
 from autotune.session import Session, candidate_of, start_session
 from autotune.space import Candidate
 from schedule import Schedule, Trace
-from tensorir import PrimFunc, Target, TensorIRError
+from tensorir import PrimFunc, Target, TensorIRError, allows
 
 DEFAULT_DATABASE = "tuning_logs/tuning.db"
 BATCH = 8
@@ -42,7 +42,7 @@ def tune(
     seed: int = 0,
     database: str | Path | Database | None = DEFAULT_DATABASE,
     *,
-    numerics: str = "reassociated",
+    numerics: str = "algebraic",
     strategy: str = "evolutionary",
     cost_model: str = "auto",
     settings: MeasureSettings | None = None,
@@ -59,14 +59,14 @@ def tune(
     seed        of the search and of the inputs; equal seeds and equal times give equal searches
     database    path or Database where every trial is stored as soon as it is finished; None keeps
                 them in memory
-    numerics    "bitwise" searches only schedules that keep the order of every floating-point sum,
-                "reassociated" all of them
+    numerics    what schedules may do to floating-point results: "bitwise" keeps the order of sums,
+                "reassociated" does not, "algebraic" also tries other algorithms (Winograd's),
+                "mixed" instructions of less precision; errors are bounded alike for all
     strategy    "evolutionary" or "random"; cost_model "auto", "xgboost", "sklearn" or "random"
     settings    how to measure
     sizes       values of symbolic sizes to measure with
     constants   names of parameters whose arrays `result.build(constants=...)` will be given, such
-                as weights: what a schedule computes from them alone at the root of the program is
-                checked and not timed
+                as weights: what is computed from them alone at the root is checked and not timed
     progress    show it; None shows it on a terminal
     time_limit  seconds after which no further batch of trials is begun
 
@@ -185,7 +185,7 @@ def _final_race(session: Session, measurer: Measurer) -> None:
 
 
 def _allowed(session: Session, record: Record) -> bool:
-    return session.numerics != "bitwise" or record.numerics == "bitwise"
+    return allows(session.numerics, record.numerics)
 
 
 def _result(session: Session, best: Record, measured: int, seconds: float) -> TuneResult:

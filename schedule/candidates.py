@@ -197,4 +197,5 @@ CANDIDATES: dict[str, Candidates] = {
     "pad_einsum": layout.pad_einsum,
     "pipeline": layout.pipeline,
     "tensorize": layout.tensorize,
+    "use_algorithm": layout.use_algorithm,
 }

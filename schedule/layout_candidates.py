@@ -1,4 +1,4 @@
-"""Requests worth trying that need values: layouts, paddings, annotations, stages, intrinsics."""
+"""Requests worth trying that need values: layouts, annotations, intrinsics, algorithms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from schedule.analysis import read, written
 from schedule.annotations import KEYS
 from schedule.placement import child_of
 from schedule.state import State, chain_below
-from tensorir import INTRINS, Block, Buffer, For, find_intrin, int_value, walk
+from tensorir import (
+    INTRINS,
+    Block,
+    Buffer,
+    For,
+    find_intrin,
+    int_value,
+    known_algorithms,
+    walk,
+)
 
 Args = tuple[Any, ...]
 
@@ -98,6 +107,14 @@ def tensorize(state: State) -> Iterator[Args]:
         for intrinsic in INTRINS:
             if _extents(intrinsic) == sizes:
                 yield name, intrinsic
+
+
+def use_algorithm(state: State) -> Iterator[Args]:
+    """All algorithms, for each reduction."""
+    for name in state.block_names():
+        if state.block(name).is_reduction:
+            for algorithm in known_algorithms():
+                yield name, algorithm
 
 
 @lru_cache(maxsize=256)

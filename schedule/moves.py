@@ -18,7 +18,7 @@ from schedule.state import State
 MOST_SHOWN = 4
 """Of the calls with one verdict, so many are printed."""
 
-NO_PLACES = ("buffer", "thread", "scope", "key", "value", "index_map", "intrinsic")
+NO_PLACES = ("buffer", "thread", "scope", "key", "value", "index_map", "intrinsic", "algorithm")
 """Parameters whose values are names of something else than a loop or block."""
 
 

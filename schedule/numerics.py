@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schedule.analysis import blocks_below, innermost
 from tensorir import (
+    APPLIED_ALGORITHMS,
     Analyzer,
     BinOp,
     Block,
@@ -17,12 +18,14 @@ from tensorir import (
     blocks,
     decompose,
     dtype,
+    find_algorithm,
     find_intrin,
     loads,
     stmt_exprs,
     variables,
     walk,
     walk_exprs,
+    weakest,
 )
 
 EXACT_ANY_ORDER = ("min", "max", "and", "or")
@@ -30,14 +33,24 @@ EXACT_ANY_ORDER = ("min", "max", "and", "or")
 
 def numerics_class(func: PrimFunc, definition: PrimFunc) -> str:
     """ "bitwise" if every float reduction adds the same terms in the same order as `definition`,
-    else "reassociated"; "mixed" if an intrinsic that rounds otherwise than the loops adds them.
+    else "reassociated"; the class of another algorithm that was put in its place; "mixed" if an
+    intrinsic that rounds otherwise than the loops adds them.
 
     Reductions by min, max, and, or, and those of integers, give equal bits in any order.
     """
-    original = {b.name: b for b in blocks(definition.body)}
     inner = innermost(func.body)
     if any([_rounds_otherwise(loops) for _, loops in inner]):
         return "mixed"
+    found = [find_algorithm(name) for name in func.attrs.get(APPLIED_ALGORITHMS, {}).values()]
+    applied = weakest([known.numerics if known else "mixed" for known in found])
+    return weakest([applied, _order_class(func, definition, inner)])
+
+
+def _order_class(
+    func: PrimFunc, definition: PrimFunc, inner: list[tuple[Block, tuple[For, ...]]]
+) -> str:
+    """ "bitwise", or "reassociated" where the sums of the program are not those of `definition`."""
+    original = {b.name: b for b in blocks(definition.body)}
     for block, loops in inner:
         if not _order_matters(block):
             continue

@@ -77,6 +77,7 @@ class Schedule:
     rolling_buffer = method(p.rolling_buffer)
     pipeline = method(p.pipeline)
     double_buffer = method(p.double_buffer)
+    use_algorithm = method(p.use_algorithm)
 
     def tile(self, x: str, y: str, x_factor: int, y_factor: int) -> tuple[LoopRef, ...]:
         """Split two nested loops and put the inner halves inside; see schedule.library.tile."""
@@ -106,8 +107,9 @@ class Schedule:
 
     @property
     def numerics(self) -> str:
-        """ "bitwise" if only independent work was reordered, "reassociated" if a sum was, "mixed"
-        if an intrinsic rounds otherwise than the loops that it stands for."""
+        """ "bitwise" if only independent work was reordered, "reassociated" if a sum was,
+        "algebraic" if another algorithm is used that rounds in other places, "mixed" if an
+        intrinsic rounds otherwise than the loops that it stands for."""
         from schedule.numerics import numerics_class
 
         return numerics_class(self.func, self._definition)

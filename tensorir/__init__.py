@@ -7,6 +7,15 @@ from tensorir.lazy import lazy_names as lazy_names
 if TYPE_CHECKING:
     from tensorir import dtype as dtype
     from tensorir import te as te
+    from tensorir.algorithms.algorithm import Algorithm as Algorithm
+    from tensorir.algorithms.algorithm import Alternative as Alternative
+    from tensorir.algorithms.apply import APPLIED_ALGORITHMS as APPLIED_ALGORITHMS
+    from tensorir.algorithms.apply import apply_algorithm as apply_algorithm
+    from tensorir.algorithms.check import check_algorithm as check_algorithm
+    from tensorir.algorithms.check import register_algorithm as register_algorithm
+    from tensorir.algorithms.registry import ALGORITHMS as ALGORITHMS
+    from tensorir.algorithms.registry import find_algorithm as find_algorithm
+    from tensorir.algorithms.registry import known_algorithms as known_algorithms
     from tensorir.arith import Analyzer as Analyzer
     from tensorir.arith import Digit as Digit
     from tensorir.arith import Interval as Interval
@@ -61,6 +70,10 @@ if TYPE_CHECKING:
     from tensorir.func import PrimFunc as PrimFunc
     from tensorir.interpret import interpret as interpret
     from tensorir.interpret import interpret_source as interpret_source
+    from tensorir.numerics import NUMERICS as NUMERICS
+    from tensorir.numerics import allows as allows
+    from tensorir.numerics import check_numerics as check_numerics
+    from tensorir.numerics import weakest as weakest
     from tensorir.parser import parse as parse
     from tensorir.parser import parse_expr as parse_expr
     from tensorir.parts import part_axes as part_axes
@@ -131,6 +144,10 @@ __all__ = lazy_names(
     __name__,
     {
         "tensorir": "dtype te",
+        "tensorir.algorithms.algorithm": "Algorithm Alternative",
+        "tensorir.algorithms.apply": "APPLIED_ALGORITHMS apply_algorithm",
+        "tensorir.algorithms.check": "check_algorithm register_algorithm",
+        "tensorir.algorithms.registry": "ALGORITHMS find_algorithm known_algorithms",
         "tensorir.arith": (
             "Analyzer Digit Interval connected decompose determines few_values intersect_with "
             "is_dense relax union"
@@ -148,6 +165,7 @@ __all__ = lazy_names(
         "tensorir.externs": "BUILT_IN_EXTERNS EXTERNS",
         "tensorir.func": "PrimFunc",
         "tensorir.interpret": "interpret interpret_source",
+        "tensorir.numerics": "NUMERICS allows check_numerics weakest",
         "tensorir.parser": "parse parse_expr",
         "tensorir.parts": "part_axes touched",
         "tensorir.passes.lifetimes": "keeps_to_itself",

@@ -21,7 +21,7 @@ from autotune.machine import this_machine
 from autotune.records import Record, Workload
 from autotune.tuner import DEFAULT_DATABASE
 from backends import resolve
-from tensorir import PrimFunc, Target, TensorIRError, check_constants, te
+from tensorir import NUMERICS, PrimFunc, Target, TensorIRError, check_constants, te
 
 PROGRAM_HELP = (
     f"an example ({', '.join(EXAMPLES)}), or FILE.py or FILE.py:FUNCTION, a Python function that"
@@ -89,8 +89,9 @@ def add_database(parser: argparse.ArgumentParser) -> None:
 
 def add_numerics(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--numerics", default="reassociated", choices=("reassociated", "bitwise"),
-        help="bitwise: only schedules that keep the order of every sum (default reassociated)",
+        "--numerics", default="algebraic", choices=NUMERICS,
+        help="bitwise: schedules that keep the order of every sum; reassociated: all but those with"
+        " another algorithm; mixed: also instructions of less precision (default algebraic)",
     )  # fmt: skip
 
 

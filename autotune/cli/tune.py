@@ -114,7 +114,7 @@ def show_result(
     else:
         made = f"{result.measured} measured now in {result.seconds:.1f} s"
         made += f", {stored} found stored" if stored else ""
-    options = ["--numerics", args.numerics] if args.numerics != "reassociated" else []
+    options = ["--numerics", args.numerics] if args.numerics != "algebraic" else []
     show_pairs(
         [
             ("program", signature(program)),

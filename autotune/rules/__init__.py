@@ -1,6 +1,11 @@
 """Sketch rules: from a function to the spaces of schedules that are worth searching."""
 
-from autotune.rules.generate import default_candidate, machine_of, make_space
+from autotune.rules.generate import (
+    default_candidate,
+    default_candidates,
+    machine_of,
+    make_space,
+)
 from autotune.rules.plan import Machine, Plan
 
-__all__ = ["Machine", "Plan", "default_candidate", "machine_of", "make_space"]
+__all__ = ["Machine", "Plan", "default_candidate", "default_candidates", "machine_of", "make_space"]

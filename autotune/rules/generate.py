@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from autotune.choices import Choice
+from autotune.rules.alternatives import alternatives
 from autotune.rules.chain import ChainPlan, chain_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
 from autotune.rules.library import library_schedule
@@ -18,7 +19,7 @@ from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.space import Candidate, Sketch, Space
 from schedule import Schedule
-from tensorir import PrimFunc, Target
+from tensorir import PrimFunc, Target, allows
 
 Rule = Callable[[Schedule, Group, Machine], Sequence[Plan]]
 
@@ -45,23 +46,38 @@ def machine_of(target: Target) -> Machine:
     )
 
 
-def make_space(func: PrimFunc, machine: Machine, bitwise: bool = False) -> Space:
+def make_space(func: PrimFunc, machine: Machine, numerics: str = "reassociated") -> Space:
     """The sketches of a function; the first is the one that the default schedule comes from.
 
-    `bitwise` leaves out the rules that cannot keep the order of sums.
+    `numerics` is the last class of NUMERICS that schedules may have: "bitwise" leaves out the rules
+    that cannot keep the order of sums, "algebraic" brings in other algorithms.
     """
+    sketches = _sketches(Schedule(func), machine, numerics)
+    for name, base in alternatives(func, numerics):
+        found = _library(base, machine, numerics) or _sketches(base, machine, numerics)
+        sketches += [replace(s, name=f"{name}:{s.name}", algorithm=name) for s in found]
+    return Space(sketches)
+
+
+def _sketches(start: Schedule, machine: Machine, numerics: str) -> list[PlannedSketch]:
+    """What the library and the rules make of a program, preferred first."""
+    bitwise = numerics == "bitwise"
     rules = [rule for rule in RULES if not (bitwise and rule in REASSOCIATING)]
-    base = Schedule(func)
+    base = start.copy()
     inline_stages(base)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
-        return Space([_sketch(base, ())])  # a stage has no elements: nothing to gain
+        return [_sketch(base, ())]  # a stage has no elements: nothing to gain
     groups = find_groups(base)
     chains = [] if bitwise else chain_plans(base, groups, machine)
-    sketches = [_sketch(base, plans) for plans in _combined(base, groups, chains, rules, machine)]
-    made = library_schedule(func, machine)
-    if made is not None and not (bitwise and made.numerics != "bitwise"):
-        sketches.insert(0, PlannedSketch("library", (), lambda values: made.copy()))
-    return Space(sketches)
+    made = [_sketch(base, plans) for plans in _combined(base, groups, chains, rules, machine)]
+    return _library(start, machine, numerics) + made
+
+
+def _library(start: Schedule, machine: Machine, numerics: str) -> list[PlannedSketch]:
+    made = library_schedule(start, machine)
+    if made is None or not allows(numerics, made.numerics):
+        return []
+    return [PlannedSketch("library", (), lambda values: made.copy())]
 
 
 def _combined(
@@ -92,7 +108,7 @@ def _plans(sch: Schedule, group: Group, rules: Sequence[Rule], machine: Machine)
     return spatial_plans(sch, group, machine)
 
 
-def _sketch(base: Schedule, plans: Sequence[Plan]) -> Sketch:
+def _sketch(base: Schedule, plans: Sequence[Plan]) -> PlannedSketch:
     choices: list[Choice] = [choice for plan in plans for choice in plan.choices]
 
     def build(values: Values) -> Schedule:
@@ -113,6 +129,8 @@ class PlannedSketch(Sketch):
     """A sketch made of plans, which know good values of their choices."""
 
     plans: tuple[Plan, ...] = ()
+    algorithm: str = ""
+    """What computes the operator in place of its definition; "" for the definition."""
 
     def default(self, constants: Collection[str] = ()) -> tuple[object, ...]:
         """A value for each choice that needs no tuning.
@@ -127,11 +145,18 @@ class PlannedSketch(Sketch):
         return tuple(values[choice.name] for choice in self.choices)
 
 
-def default_candidate(space: Space, constants: Collection[str] = ()) -> Candidate:
-    """The candidate that needs no tuning: the first sketch with its default values.
+def default_candidates(space: Space, constants: Collection[str] = ()) -> list[Candidate]:
+    """Of each algorithm the candidate that needs no tuning, that of the definition first.
 
     `constants` are the parameters that are known when a kernel is built.
     """
-    sketch = next(iter(space.sketches.values()))
-    assert isinstance(sketch, PlannedSketch)
-    return Candidate(sketch.name, sketch.default(constants))
+    first: dict[str, PlannedSketch] = {}
+    for sketch in space.sketches.values():
+        assert isinstance(sketch, PlannedSketch)
+        first.setdefault(sketch.algorithm, sketch)
+    return [Candidate(sketch.name, sketch.default(constants)) for sketch in first.values()]
+
+
+def default_candidate(space: Space, constants: Collection[str] = ()) -> Candidate:
+    """The candidate that needs no tuning: the first sketch with its default values."""
+    return default_candidates(space, constants)[0]

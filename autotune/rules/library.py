@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from autotune.rules.plan import Machine
 from schedule import Schedule
-from tensorir import IterKind, PrimFunc, TensorIRError
+from tensorir import APPLIED_ALGORITHMS, IterKind, TensorIRError
 
 LEAST_AXES = 6
 """Axes of the smallest convolution: channels in and out, two of the picture, two of the filter."""
 
 
-def library_schedule(func: PrimFunc, machine: Machine) -> Schedule | None:
+def library_schedule(base: Schedule, machine: Machine) -> Schedule | None:
     """The schedule that the library has for a program; None where it has none."""
-    sch = Schedule(func)
+    sch = base.copy()
     if machine.target is None or not _may_be_convolution(sch):
         return None
     from schedule import library
@@ -25,9 +25,10 @@ def library_schedule(func: PrimFunc, machine: Machine) -> Schedule | None:
 
 
 def _may_be_convolution(sch: Schedule) -> bool:
-    """Whether a reduction has as many axes as that of a convolution, or a depthwise one."""
+    """Whether a reduction has as many axes as that of a convolution, or a depthwise one, or another
+    algorithm for it is used."""
     blocks = [sch.state.block(name) for name in sch.get_blocks()]
-    return any(
+    return APPLIED_ALGORITHMS in sch.func.attrs or any(
         block.is_reduction
         and len(block.iters) >= LEAST_AXES
         and sum(it.kind is IterKind.REDUCE for it in block.iters) >= 2

@@ -36,6 +36,7 @@ from schedule.primitives.tensorize import tensorize
 from schedule.primitives.transform_layout import transform_layout
 from schedule.primitives.unannotate import unannotate
 from schedule.primitives.unroll import unroll
+from schedule.primitives.use_algorithm import use_algorithm
 from schedule.primitives.vectorize import vectorize
 
 __all__ = [
@@ -75,5 +76,6 @@ __all__ = [
     "transform_layout",
     "unannotate",
     "unroll",
+    "use_algorithm",
     "vectorize",
 ]

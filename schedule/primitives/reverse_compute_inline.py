@@ -7,7 +7,7 @@ from schedule.errors import require
 from schedule.merging import plan_merge
 from schedule.primitive import primitive
 from schedule.state import State, replace_func
-from tensorir import Expr, Store, replace, transform
+from tensorir import Expr, Store, Var, replace, transform
 
 
 @primitive
@@ -55,7 +55,8 @@ def reverse_compute_inline(state: State, block: str) -> tuple[State, None]:
 
     own = plan.in_producer(plan.load)
     value = analyzer.simplify(transform(plan.in_producer(plan.store.value), rule))
-    indices = tuple(analyzer.simplify(index) for index in plan.indices())
+    # A variable stays one where its extent is 1: later steps look for it.
+    indices = tuple(i if isinstance(i, Var) else analyzer.simplify(i) for i in plan.indices())
     removed = state.replace(state.block_path(block), None)
     merged = replace(maker, body=Store(plan.store.buffer, indices, value))
     func = removed.replace(removed.block_path(producer), merged).func

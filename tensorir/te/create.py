@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Union
 
 from tensorir.buffer import Buffer
@@ -31,14 +31,15 @@ def create_prim_func(args: Sequence[Tensor], name: str = "main") -> PrimFunc:
 
 
 def create_named_blocks(
-    args: Sequence[Tensor], name: str = "main"
+    args: Sequence[Tensor], name: str = "main", taken: Collection[str] = ()
 ) -> tuple[PrimFunc, dict[ComputeOp, str]]:
-    """create_prim_func, and the name of the block of each compute."""
+    """create_prim_func, and the name of the block of each compute. Names in `taken` are not used
+    for anything."""
     check_name(name, "function")
     _check_args(args)
     ops = _ordered_ops(args)
     _check_inputs(args, ops)
-    names = Names()
+    names = Names(taken)
     for size in _sizes(args, ops):
         names.unique(size.name)
     buffers = _buffers(args, ops, names)

@@ -17,6 +17,7 @@ from autotune.errors import DatabaseError
 from autotune.machine import this_machine
 from autotune.records import Record, Verdict, Workload
 from autotune.storage import VERSION, file_system
+from tensorir import NUMERICS, TensorIRError
 
 FOUR = Workload("key4", "structure", "scale", "text", (("A", (8, 4), "float32"),))
 FIVE = Workload("key5", "structure", "scale", "text", (("A", (8, 5), "float32"),))
@@ -65,13 +66,12 @@ def test_numerics_bounds(db):
     db.add_many([
         record(3.0, numerics="bitwise"),
         record(2.0, numerics="reassociated"),
+        record(1.5, numerics="algebraic"),
         record(1.0, numerics="mixed"),
     ])  # fmt: skip
-    medians = [
-        db.best(FOUR, "c", "m", n).median for n in ("bitwise", "reassociated", "mixed", None)
-    ]
-    assert medians == [3.0, 2.0, 1.0, 1.0]
-    with pytest.raises(DatabaseError, match="unknown numerics 'fuzzy'"):
+    medians = [db.best(FOUR, "c", "m", n).median for n in (*NUMERICS, None)]
+    assert medians == [3.0, 2.0, 1.5, 1.0, 1.0]
+    with pytest.raises(TensorIRError, match="unknown numerics 'fuzzy'"):
         db.best(FOUR, "c", "m", "fuzzy")
 
 

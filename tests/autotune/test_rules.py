@@ -290,7 +290,7 @@ def test_a_chain_keeps_one_row_of_each_stage():
 @pytest.mark.parametrize("name", ["softmax_5_17", "linear_1_5_40", "heads_2_7_13_5"])
 def test_bitwise_spaces_keep_the_order_of_sums(name):
     """numerics="bitwise": no sketch has partial sums."""
-    space = make_space(CASES[name], SMALL, bitwise=True)
+    space = make_space(CASES[name], SMALL, "bitwise")
     rng = random.Random(0)
     for _ in range(6):
         assert space.build(space.sample(rng)).numerics == "bitwise"

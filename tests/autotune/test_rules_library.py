@@ -59,5 +59,5 @@ def test_symbolic_batches_have_none():
 
 @pytest.mark.parametrize("name", CASES)
 def test_bitwise_spaces_keep_the_order_of_sums(name):
-    space = make_space(CASES[name], machine_of(resolve(TARGET)), bitwise=True)
+    space = make_space(CASES[name], machine_of(resolve(TARGET)), "bitwise")
     assert space.build(default_candidate(space)).numerics == "bitwise"

@@ -124,7 +124,7 @@ def test_a_space_that_is_used_up_ends_the_search(tmp_path):
     ("arguments", "message"),
     [
         ({"trials": 0}, "trials must be at least 1"),
-        ({"numerics": "exact"}, "neither 'bitwise' nor 'reassociated'"),
+        ({"numerics": "exact"}, "unknown numerics 'exact'; known are bitwise"),
         ({"strategy": "luck"}, "luck"),
         ({"cost_model": "crystal"}, "crystal"),
         ({"target": "fpga"}, "fpga"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tensorir import Buffer
+from tensorir import Buffer, known_algorithms
 
 if TYPE_CHECKING:
     from random_schedules import Stress
@@ -65,6 +65,11 @@ def pad_einsum(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
     if reductions and stress.pick([True, True, False]):
         block = stress.pick(reductions)
     return block, [stress.pick([1, 2, 4, 3]) for _ in sch.state.block(block).iters]
+
+
+def use_algorithm(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    reductions = [b for b in sch.get_blocks() if sch.state.block(b).is_reduction]
+    return stress.pick(reductions or sch.get_blocks()), stress.pick(sorted(known_algorithms()))
 
 
 def decompose_padding(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:

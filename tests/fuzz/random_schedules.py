@@ -80,7 +80,23 @@ def added_bias(n: int, m: int, r: int) -> PrimFunc:
     return te.create_prim_func([a, b, bias, d], name="added_bias")
 
 
-WORKLOADS = [elementwise, matmul_bias, padded_conv, row_max, stencil, added_bias]
+def images(n: int, m: int, r: int) -> PrimFunc:
+    """A convolution of small images, which other algorithms take."""
+    h, w, o = 3 + n % 3, 3 + m % 3, 1 + r % 2
+    x = te.placeholder((1, 4, h, w), name="A")
+    f = te.placeholder((o, 4, 3, 3), name="F")
+    axes = [te.reduce_axis(size, name=name) for size, name in ((4, "c"), (3, "r"), (3, "s"))]
+
+    def element(i: Any, j: Any, y: Any, z: Any) -> Any:
+        c, r, s = axes
+        return te.sum(x[i, c, y + r, z + s] * f[j, c, r, s], axis=axes)
+
+    y = te.compute((1, o, h - 2, w - 2), element, name="conv")
+    last = te.compute(y.shape, lambda *i: te.max(y[i], 0.0), name="relu")
+    return te.create_prim_func([x, f, last], name="images")
+
+
+WORKLOADS = [elementwise, matmul_bias, padded_conv, row_max, stencil, added_bias, images]
 
 
 @dataclass
@@ -256,6 +272,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "reindex": layout_requests.reindex,
     "decompose_padding": layout_requests.decompose_padding,
     "pad_einsum": layout_requests.pad_einsum,
+    "use_algorithm": layout_requests.use_algorithm,
     "storage_align": layout_requests.storage_align,
     "transform_layout": layout_requests.transform_layout,
     "prefetch": Stress.prefetch,

@@ -29,6 +29,7 @@ LEAST_ACCEPTED = {
     "decompose_padding": 0.12, "reindex": 0.3, "add_unit_loop": 0.9, "partition": 0.2,
     "merge": 0.15, "annotate": 0.2, "unannotate": 0.2, "bind": 0.15, "set_scope": 0.15,
     "sample_perfect_tile": 0.4, "sample_categorical": 0.4, "sample_compute_location": 0.7,
+    "use_algorithm": 0.1,
 }  # fmt: skip
 """Shares of requests that were accepted when this was written, halved; those of the steps that
 prepare for another request count too."""
@@ -39,9 +40,10 @@ def inputs_for(func, seed):
     return [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in func.inputs]
 
 
-def compare(found, expected):
+def compare(sch, found, expected):
     for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+        near = np.abs(b).max(initial=1.0) if sch.numerics == "algebraic" else 1.0
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * near)
 
 
 @settings(
@@ -58,7 +60,7 @@ def test_schedules_keep_the_meaning(data):
     assert str(parse(text)) == text
     assert str(Schedule(func).apply(Trace.from_json(sch.trace.dumps())).func) == text
     inputs = inputs_for(func, 0)
-    compare(interpret(sch.func, *inputs), reference(func, *inputs))
+    compare(sch, interpret(sch.func, *inputs), reference(func, *inputs))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -69,7 +71,7 @@ def test_compiled_schedules_keep_the_meaning(seed):
     stress.run(sch, 16)
     inputs = inputs_for(func, seed)
     result = build(on_cpu(sch.func))(*inputs)
-    compare(result if isinstance(result, tuple) else (result,), reference(func, *inputs))
+    compare(sch, result if isinstance(result, tuple) else (result,), reference(func, *inputs))
 
 
 def test_acceptance_rates():

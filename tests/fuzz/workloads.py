@@ -201,6 +201,30 @@ def conv2d(d: Draw) -> PrimFunc:
     return te.create_prim_func([a, w, r], name="conv2d")
 
 
+def nchw_conv(d: Draw) -> PrimFunc:
+    """A 3x3 convolution of many channels, which other algorithms take, and what follows it."""
+    n, h, v = d.pick([1, 1, 2]), d.pick([3, 4, 5, 7]), d.pick([3, 4, 6])
+    pad, out = d.pick([0, 1]), d.pick([1, 2])
+    a = te.placeholder((n, 4, h, v), name="A")
+    w = te.placeholder((out, 4, 3, 3), name="W")
+    choose = te.select if d.flag() and not pad else te.if_then_else
+    p = te.compute(
+        (n, 4, h + 2 * pad, v + 2 * pad),
+        lambda n, c, y, x: choose(
+            te.all(y >= pad, y < h + pad, x >= pad, x < v + pad), a[n, c, y - pad, x - pad], 0.0
+        ),
+        name="pad",
+    )
+    c, r, s = te.reduce_axis(4, name="c"), te.reduce_axis(3, name="r"), te.reduce_axis(3, name="s")
+    conv = te.compute(
+        (n, out, h + 2 * pad - 2, v + 2 * pad - 2),
+        lambda n, o, y, x: te.sum(p[n, c, y + r, x + s] * w[o, c, r, s], axis=[c, r, s]),
+        name="conv",
+    )
+    last = te.compute(conv.shape, lambda *i: te.max(conv[i] - 1.0, 0.0), name="relu")
+    return te.create_prim_func([a, w, last if d.flag() else conv], name="nchw_conv")
+
+
 def stencil(d: Draw) -> PrimFunc:
     """Each stage reads neighbouring rows, or rows some way apart, of the one before."""
     n, m = d.extent("n", symbolic=False), d.extent("m")
@@ -341,8 +365,8 @@ def row_sort(d: Draw) -> PrimFunc:
 
 WORKLOADS: list[Callable[[Draw], PrimFunc]] = [
     elementwise, broadcast, transpose, reduction, scalar, matmul, batch_matmul, two_matmuls,
-    conv1d, symbolic_conv, conv2d, stencil, pooling, softmax, layer_norm, argmax, several_sums,
-    gather, several_outputs, running_sum, concat, scan, row_sort,
+    conv1d, symbolic_conv, conv2d, nchw_conv, stencil, pooling, softmax, layer_norm, argmax,
+    several_sums, gather, several_outputs, running_sum, concat, scan, row_sort,
 ]  # fmt: skip
 
 

@@ -1,0 +1,80 @@
+"""use_algorithm: compute the same by another algorithm."""
+
+from __future__ import annotations
+
+from schedule.analysis import writers
+from schedule.caching import require_whole, top_statement
+from schedule.errors import Illegal, require
+from schedule.ownership import require_sole_writer
+from schedule.placement import names_in
+from schedule.primitive import primitive
+from schedule.rebind import plain_loop
+from schedule.state import BlockRef, State
+from tensorir import (
+    TRUE,
+    Mismatch,
+    Store,
+    apply_algorithm,
+    find_algorithm,
+    known_algorithms,
+)
+
+
+@primitive
+def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, BlockRef]:
+    """Put the stages of another algorithm in the place of `block`, which they compute.
+
+    In exact arithmetic the values are the same. `Schedule.numerics` tells how they round, and an
+    infinite or NaN input may reach more outputs. Returns the block that makes the result now. A
+    block that made what only `block` read, such as padding, goes with it.
+    tensorir.register_algorithm adds algorithms of your own.
+
+    rewrite:  use_algorithm("y", "winograd_2x2")
+        y[n, o, h, w] = y[n, o, h, w]         y_input[...] = ... x[...]
+            + x[n, c, h + r, w + s]      ->   y_weights[...] = ... weight[...]
+            * weight[o, c, r, s]              y_products[...] += y_input[...] * y_weights[...]
+                                              y[...] = ... y_products[...]
+
+    requires:
+        - there is an algorithm of that name
+        - it is one for what `block` computes, of these sizes and types
+        - `block` computes its buffer as a whole, and no other block writes it
+        - it is alone in its nest, whose loops are serial and carry no annotation, as are those of a
+          block that goes with it
+        - no block in between writes what the algorithm reads
+    """
+    known = find_algorithm(algorithm)
+    names = ", ".join(known_algorithms())
+    require(known is not None, block, f"algorithm {algorithm!r} is not known; known are {names}")
+    assert known is not None
+    node = state.block(block)
+    require(isinstance(node.body, Store), block, f"block {block!r} makes more than one value")
+    try:
+        made = apply_algorithm(state.func, node, known)
+    except Mismatch as mismatch:
+        raise Illegal(block, f"algorithm {algorithm!r} is not for it: {mismatch}") from None
+    alternative = made.alternative
+    for name in (*alternative.replaced, block):
+        _plain(state, name)
+    first, *_ = (*alternative.replaced, block)
+    between = state.block_names()
+    between = between[between.index(first) : between.index(block)]
+    for buffer in alternative.inputs:
+        for writer in writers(state, buffer):
+            late = writer in between
+            require(not late, writer, f"block {writer!r} writes {buffer.name!r} in between")
+    return State(made.func), BlockRef(made.block)
+
+
+def _plain(state: State, name: str) -> None:
+    """Refuse a block that shares its nest, computes less than its buffer, or was scheduled."""
+    node = state.block(name)
+    assert isinstance(node.body, Store)
+    alone = names_in(top_statement(state, name)) == {name}
+    require(alone, name, f"block {name!r} is not alone in its nest")
+    require_whole(state, node.body.buffer, name)
+    require_sole_writer(state, node.body.buffer, name)
+    whole = node.predicate is TRUE
+    require(whole, name, f"block {name!r} has a condition", "use_algorithm before splitting loops")
+    for loop in state.loops_around(name):
+        plain_loop(loop, "use_algorithm before annotating loops")

@@ -1,0 +1,94 @@
+"""Putting an alternative in the place of the blocks that compute the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorir.algorithms.algorithm import Algorithm, Alternative
+from tensorir.errors import TensorIRError
+from tensorir.func import PrimFunc
+from tensorir.stmt import Block, For, Seq, Stmt, Store, seq
+from tensorir.tensor_match import Mismatch
+from tensorir.visit import replace_buffers, walk
+
+APPLIED_ALGORITHMS = "algorithms"
+"""The attribute of a program that holds, by block, the algorithms that were applied to it."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A program in which `block` makes the result of the block that `alternative` replaced."""
+
+    func: PrimFunc
+    block: str
+    alternative: Alternative
+
+
+def apply_algorithm(func: PrimFunc, block: Block, algorithm: Algorithm) -> Applied:
+    """`func` with the nest of `block`, and of what is computed for it alone, done by `algorithm`.
+
+    Raises Mismatch where the algorithm is not for that block.
+    """
+    try:
+        alternative = algorithm.recognise(func, block)
+        return _replaced(func, block, alternative, algorithm.name)
+    except Mismatch:
+        raise
+    except TensorIRError as error:  # sizes that the other expression refuses
+        raise Mismatch(str(error)) from error
+
+
+def _replaced(func: PrimFunc, block: Block, other: Alternative, name: str) -> Applied:
+    assert isinstance(block.body, Store)
+    output = block.body.buffer
+    nests = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
+    gone = {*other.replaced, block.name}
+    kept = [stmt for stmt in nests if not gone & set(_block_names(stmt))]
+    made, last = _program(func, kept, other, output.name)
+    result = made.params[-1]
+    if result.dtype != output.dtype or any(a is not b for a, b in zip(result.shape, output.shape)):
+        raise Mismatch(f"{name} makes {result!r} of it and not {output!r}")
+    mapping = dict(zip(made.params, (*other.inputs, output)))
+    body = replace_buffers(made.body, mapping)
+    place = next(stmt for stmt in nests if block.name in _block_names(stmt))
+    stmts = [body if stmt is place else stmt for stmt in nests if stmt is place or stmt in kept]
+    used = {s.buffer for stmt in kept for s in walk(stmt) if isinstance(s, Store)} | {output}
+    buffers = [b for b in func.buffers if b in used]
+    applied = {**func.attrs.get(APPLIED_ALGORITHMS, {}), last: name}
+    whole = replace(
+        func,
+        buffers=(*buffers, *made.buffers),
+        body=seq(*stmts),
+        attrs={**func.attrs, APPLIED_ALGORITHMS: applied},
+    )
+    return Applied(whole, last, other)
+
+
+def _program(
+    func: PrimFunc, kept: list[Stmt], other: Alternative, name: str
+) -> tuple[PrimFunc, str]:
+    """The alternative as a program of its own, with names that the kept part does not have, and
+    the name of its last block."""
+    from tensorir import te
+    from tensorir.te.create import create_named_blocks
+    from tensorir.te.tensor import ComputeOp
+
+    given = [te.placeholder(b.shape, b.dtype, name=b.name) for b in other.inputs]
+    result = other.compute(given, name)
+    shared = {name, *(b.name for b in other.inputs)}
+    made, blocks = create_named_blocks([*given, result], func.name, _taken(func, kept) - shared)
+    assert isinstance(result.op, ComputeOp)
+    return made, blocks[result.op]
+
+
+def _taken(func: PrimFunc, kept: list[Stmt]) -> set[str]:
+    found = {b.name for b in (*func.params, *func.buffers)}
+    for stmt in kept:
+        for node in walk(stmt):
+            if isinstance(node, (For, Block)):
+                found.add(node.name)
+    return found
+
+
+def _block_names(stmt: Stmt) -> list[str]:
+    return [node.name for node in walk(stmt) if isinstance(node, Block)]

@@ -1,0 +1,108 @@
+"""Questions that recognisers ask of a block."""
+
+from __future__ import annotations
+
+from tensorir.arith import Analyzer
+from tensorir.buffer import Buffer
+from tensorir.expr import TRUE, BinOp, Const, Expr, Load, Select, Var, all_of, conjuncts, int_value
+from tensorir.func import PrimFunc
+from tensorir.stmt import Block, IterKind, Store
+from tensorir.tensor_match import Mismatch
+from tensorir.visit import blocks, loads, stmt_exprs, walk
+
+
+def require(condition: bool, reason: str) -> None:
+    """Raise Mismatch with `reason` unless `condition` holds."""
+    if not condition:
+        raise Mismatch(reason)
+
+
+def product_of_sum(block: Block) -> tuple[Store, Load, Load]:
+    """The store of a block that sums products of two loads from 0 on, and those loads."""
+    store, init = block.body, block.init
+    what = f"block {block.name!r} is no sum of products of two tensors"
+    require(isinstance(store, Store) and isinstance(init, Store), what)
+    assert isinstance(store, Store) and isinstance(init, Store)
+    value = store.value
+    require(isinstance(value, BinOp) and value.op == "+", what)
+    assert isinstance(value, BinOp)
+    require(isinstance(init.value, Const) and init.value.value == 0, f"{what}, starting from 0")
+    old = Load(store.buffer, store.indices)
+    product = value.b if value.a is old else value.a
+    require(value.a is old or value.b is old, what)
+    require(isinstance(product, BinOp) and product.op == "*", what)
+    assert isinstance(product, BinOp)
+    a, b = product.a, product.b
+    require(isinstance(a, Load) and isinstance(b, Load), what)
+    assert isinstance(a, Load) and isinstance(b, Load)
+    require(store.buffer not in (a.buffer, b.buffer), what)
+    return store, a, b
+
+
+def variables_of(block: Block, kind: IterKind) -> dict[Var, Expr]:
+    """The variables of one kind, with their extents."""
+    return {it.var: it.extent for it in block.iters if it.kind is kind}
+
+
+def same_index(a: Expr, b: Expr) -> bool:
+    """Whether two index expressions are equal for all values of their variables."""
+    return a is b or int_value(Analyzer().simplify(a - b)) == 0
+
+
+def only_user(func: PrimFunc, buffer: Buffer, user: Block) -> bool:
+    """Whether nothing but `user` reads an intermediate buffer."""
+    readers = [
+        b for b in blocks(func.body)
+        if any(n.buffer is buffer for s in walk(b) for e in stmt_exprs(s) for n in loads(e))
+    ]  # fmt: skip
+    return buffer in func.buffers and all(b.name == user.name for b in readers)
+
+
+def writers(func: PrimFunc, buffer: Buffer) -> list[Block]:
+    """The blocks that store to `buffer`."""
+    return [
+        b for b in blocks(func.body)
+        if any(isinstance(s, Store) and s.buffer is buffer for s in walk(b))
+    ]  # fmt: skip
+
+
+def zero_padding(block: Block) -> tuple[Buffer, tuple[int, ...]] | None:
+    """What a block copies with zeros around, and how many before each dimension; as many zeros
+    come after it. None where it does something else."""
+    store = block.body
+    plain = isinstance(store, Store) and block.init is None and block.predicate is TRUE
+    if not plain or not isinstance(store, Store) or not isinstance(store.value, Select):
+        return None
+    choice, own = store.value, store.indices
+    if not (isinstance(choice.a, Load) and isinstance(choice.b, Const) and choice.b.value == 0):
+        return None
+    source = choice.a
+    extents = variables_of(block, IterKind.SPATIAL)
+    if len(own) != len(source.indices) or set(own) != set(extents) or len(own) != len(extents):
+        return None
+    before = [int_value(Analyzer().simplify(i - j)) for i, j in zip(own, source.indices)]
+    if any(step is None or step < 0 for step in before):
+        return None
+    pads = tuple(step or 0 for step in before)
+    sizes = zip(store.buffer.shape, source.buffer.shape, pads)
+    if not all(int_value(Analyzer().simplify(new - old - 2 * pad)) == 0 for new, old, pad in sizes):
+        return None
+    inside = [
+        cond
+        for var, size, pad in zip(own, source.buffer.shape, pads)
+        if pad
+        for cond in (pad <= var, var < size + pad)
+    ]
+    if not _equivalent(extents, conjuncts(choice.cond), inside):
+        return None
+    return source.buffer, pads
+
+
+def _equivalent(extents: dict[Var, Expr], a: list[Expr], b: list[Expr]) -> bool:
+    """Whether two lists of conditions hold for the same values of the variables."""
+
+    def follow(given: list[Expr], wanted: list[Expr]) -> bool:
+        known = Analyzer(extents).assuming(all_of(*given))
+        return all(known.prove(cond) for cond in wanted)
+
+    return follow(a, b) and follow(b, a)

@@ -1,0 +1,22 @@
+"""All algorithms by name: those that come along, and those that users registered."""
+
+from __future__ import annotations
+
+from tensorir.algorithms.algorithm import Algorithm
+
+ALGORITHMS: dict[str, Algorithm] = {}
+"""Filled by `known_algorithms` when it is first asked for."""
+
+
+def known_algorithms() -> dict[str, Algorithm]:
+    """ALGORITHMS with those that come along."""
+    from tensorir.algorithms.winograd import WINOGRAD
+
+    for algorithm in WINOGRAD:
+        ALGORITHMS.setdefault(algorithm.name, algorithm)
+    return ALGORITHMS
+
+
+def find_algorithm(name: str) -> Algorithm | None:
+    """The algorithm of that name; None if there is none."""
+    return ALGORITHMS.get(name) or known_algorithms().get(name)

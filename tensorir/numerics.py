@@ -1,0 +1,31 @@
+"""Classes of what is done to floating-point results, from nothing to less precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensorir.errors import TensorIRError
+
+NUMERICS = ("bitwise", "reassociated", "algebraic", "mixed")
+"""bitwise       the same operations in the same order: equal bits
+reassociated  the terms of sums in another order
+algebraic     another algorithm that is equal in exact arithmetic, such as Winograd's: it rounds in
+              other places, by amounts that the bound of its own expression covers
+mixed         operations of less precision than the definition asks for"""
+
+
+def check_numerics(name: str) -> str:
+    """`name` itself; TensorIRError where it is no class."""
+    if name not in NUMERICS:
+        raise TensorIRError(f"unknown numerics {name!r}; known are {', '.join(NUMERICS)}")
+    return name
+
+
+def weakest(classes: Iterable[str]) -> str:
+    """The last of `classes` in the order of NUMERICS; "bitwise" of none."""
+    return max(classes, key=NUMERICS.index, default="bitwise")
+
+
+def allows(bound: str, numerics: str) -> bool:
+    """Whether what is of class `numerics` may be used where `bound` is the last one allowed."""
+    return NUMERICS.index(check_numerics(numerics)) <= NUMERICS.index(check_numerics(bound))

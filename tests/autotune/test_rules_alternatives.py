@@ -1,0 +1,91 @@
+"""Other algorithms as sketches of one operator: who gets them, and that they compute the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune import Database, default_schedule, tune
+from autotune.measure import MeasureSettings
+from autotune.rules import default_candidate, machine_of, make_space
+from backends import build, resolve
+from schedule import Schedule, Trace
+from tensorir import ops, reference, te
+
+TARGET = "c -vector_bits=128 -threads=2"
+FAST = MeasureSettings(min_ms=0.2, repeats=2)
+
+
+def conv(n=1, c=8, o=8, size=8, stride=1, activation="relu"):
+    x = te.placeholder((n, c, size, size), name="x")
+    w = te.placeholder((o, c, 3, 3), name="w")
+    bias = te.placeholder((o,), name="bias")
+    out = ops.conv2d(x, w, bias, stride, 1, activation=activation, name="out")
+    return te.create_prim_func([x, w, bias, out], name="layer")
+
+
+def space_of(func, numerics):
+    return make_space(func, machine_of(resolve(TARGET)), numerics)
+
+
+def others(func, numerics="algebraic"):
+    return [name for name in space_of(func, numerics).sketches if name.startswith("winograd")]
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "silu"])
+@pytest.mark.parametrize("size", [5, 8])
+def test_winograd_is_another_start_for_the_library(activation, size):
+    func = conv(size=size, activation=activation)
+    space = space_of(func, "algebraic")
+    names = others(func)
+    assert len(names) == 4 and all(name.endswith("(conv):library") for name in names)
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(p.const_shape, np.float32) - 0.5 for p in func.inputs]
+    (wanted,) = reference(func, *arrays)
+    for name in names:
+        schedule = space.sketches[name].build({})
+        assert schedule.numerics == "algebraic"
+        replayed = Schedule(func).apply(Trace.from_json(schedule.trace.dumps()))
+        assert str(replayed.func) == str(schedule.func)
+        found = build(schedule, TARGET)(*arrays)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-5)
+
+
+def test_only_where_it_is_allowed_and_fits():
+    assert not others(conv(), "reassociated") and not others(conv(), "bitwise")
+    assert others(conv(), "mixed")
+    assert not others(conv(stride=2)) and not others(conv(c=3))
+
+
+def test_the_default_is_no_other_algorithm():
+    """What a schedule means to its user does not change without being asked for."""
+    assert default_candidate(space_of(conv(), "algebraic")).sketch == "library"
+    assert "use_algorithm" not in str(default_schedule(conv(), TARGET).trace.as_python())
+
+
+def test_a_search_tries_them_and_believes_them(tmp_path):
+    func = conv()
+    database = Database(tmp_path / "t.db")
+    result = tune(func, TARGET, 8, database=database, settings=FAST, constants=("w",))
+    records = database.records()
+    tried = {r.sketch for r in records if r.sketch.startswith("winograd")}
+    assert len(tried) == 4, "the first batch holds one candidate of each algorithm"
+    for record in records:
+        assert record.status in ("ok", "pruned"), record.error
+        assert (record.numerics == "algebraic") == (record.sketch in tried)
+    rng = np.random.default_rng(0)
+    x, w, bias = (rng.random(p.const_shape, np.float32) for p in func.inputs)
+    (wanted,) = reference(func, x, w, bias)
+    found = result.build(constants={"w": w})(x, bias)
+    np.testing.assert_allclose(found, wanted, rtol=2e-5)
+    best = database.best(result.record.workload, result.record.target, result.record.machine_key,
+                         "reassociated")  # fmt: skip
+    assert best is not None and best.sketch not in tried
+    database.close()
+
+
+def test_bitwise_and_reassociated_searches_do_without(tmp_path):
+    for numerics in ("bitwise", "reassociated"):
+        with Database(tmp_path / f"{numerics}.db") as database:
+            tune(conv(), TARGET, 5, database=database, settings=FAST, numerics=numerics)
+            assert not any(r.sketch.startswith("winograd") for r in database.records())

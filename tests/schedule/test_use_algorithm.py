@@ -1,0 +1,334 @@
+"""use_algorithm: what is recognised, what is not and why, and that liars are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from refusal import refused
+
+from backends import build
+from schedule import Schedule, Trace
+from tensorir import (
+    ALGORITHMS,
+    Algorithm,
+    Alternative,
+    TensorIRError,
+    check_algorithm,
+    interpret,
+    known_algorithms,
+    ops,
+    parse,
+    reference,
+    register_algorithm,
+    te,
+)
+
+WINOGRAD = ["winograd_4x4", "winograd_4x2", "winograd_2x4", "winograd_2x2"]
+
+
+def conv(n=1, c=4, o=3, h=6, w=5, padding=1, dtype="float32", **options):
+    x = te.placeholder((n, c, h, w), dtype, name="x")
+    weight = te.placeholder((o, c, 3, 3), dtype, name="weight")
+    bias = te.placeholder((o,), dtype, name="bias")
+    y = ops.conv2d(x, weight, bias, padding=padding, activation="relu", name="y", **options)
+    return te.create_prim_func([x, weight, bias, y], name="layer")
+
+
+def own_conv(weight_first=False, above=1, reverse=False):
+    """A convolution as people write it: conditions of their own, other orders."""
+    x = te.placeholder((2, 4, 5, 7), name="data")
+    f = te.placeholder((3, 4, 3, 3), name="filter")
+
+    def padded(i, q, y, z):
+        inside = te.all(1 <= z, y - 1 < 5, above - 1 < y, z <= 7)
+        return te.if_then_else(inside, x[i, q, y - 1, z - 1], 0.0)
+
+    pad = te.compute((2, 4, 7, 9), padded, name="pad")
+    q, ry, rx = (te.reduce_axis(size, name=name) for size, name in ((4, "q"), (3, "ry"), (3, "rx")))
+
+    def element(i, j, y, z):
+        image, tap = pad[i, q, y + ry, rx + z], f[j, q, ry, rx]
+        product = tap * image if weight_first else image * tap
+        return te.sum(product, axis=[rx, ry, q] if reverse else [q, ry, rx])
+
+    out = te.compute((2, 3, 5, 7), element, name="out")
+    return te.create_prim_func([x, f, out], name="own")
+
+
+def close(sch, sizes=None, **inputs):
+    """Interpreter and compiled C agree with the reference of the definition."""
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.standard_normal(tuple((sizes or {}).get(repr(s), s) for s in map(_number, p.shape)))
+        .astype(p.dtype) for p in sch.definition.inputs
+    ]  # fmt: skip
+    (wanted,) = reference(sch.definition, *arrays, sizes=sizes)
+    near = 2e-5 * np.abs(wanted).max(initial=1.0)
+    text = str(sch.func)
+    assert str(parse(text)) == text
+    assert str(Schedule(sch.definition).apply(Trace.from_json(sch.trace.dumps())).func) == text
+    np.testing.assert_allclose(interpret(sch.func, *arrays, sizes=sizes)[0], wanted, atol=near)
+    np.testing.assert_allclose(build(sch)(*arrays), wanted, atol=near)
+
+
+def _number(size):
+    return int(size.value) if hasattr(size, "value") else size
+
+
+class TestWinograd:
+    def test_golden(self, golden):
+        sch = Schedule(conv(h=4, w=4))
+        assert sch.use_algorithm("conv", "winograd_2x2") == "conv"
+        golden(str(sch.func), "use_algorithm")
+        assert sch.numerics == "algebraic"
+
+    @pytest.mark.parametrize("name", WINOGRAD)
+    @pytest.mark.parametrize("padding", [0, 1, 2])
+    def test_values(self, name, padding):
+        sch = Schedule(conv(padding=padding))
+        sch.use_algorithm("conv", name)
+        assert "pad" not in sch.get_blocks()
+        close(sch)
+
+    @pytest.mark.parametrize("weight_first", [False, True])
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_convolutions_in_other_words(self, weight_first, reverse):
+        sch = Schedule(own_conv(weight_first, reverse=reverse))
+        sch.use_algorithm("out", "winograd_4x2")
+        assert "pad" not in sch.get_blocks()
+        close(sch)
+
+    def test_other_conditions_are_no_padding(self):
+        """One row too many is zero: that stays a stage of its own, in front of the algorithm."""
+        sch = Schedule(own_conv(above=2))
+        sch.use_algorithm("out", "winograd_2x2")
+        assert "pad" in sch.get_blocks()
+        close(sch)
+
+    def test_padding_that_others_read_stays(self):
+        x = te.placeholder((1, 4, 4, 4), name="x")
+        weight = te.placeholder((2, 4, 3, 3), name="weight")
+        pad = te.compute(
+            (1, 4, 6, 6),
+            lambda n, c, h, w: te.if_then_else(
+                te.all(h >= 1, h < 5, w >= 1, w < 5), x[n, c, h - 1, w - 1], 0.0
+            ),
+            name="pad",
+        )
+        y = ops.conv2d(pad, weight, name="y")
+        other = te.compute((1, 4, 6, 6), lambda *i: pad[i] * 2.0, name="other")
+        sch = Schedule(te.create_prim_func([x, weight, y, other]))
+        sch.use_algorithm("y", "winograd_2x2")
+        assert "pad" in sch.get_blocks()
+        assert "x[" in str(sch.state.block("y_strips"))
+
+    def test_two_convolutions(self):
+        x = te.placeholder((1, 4, 5, 5), name="x")
+        first, second = (te.placeholder((4, 4, 3, 3), name=name) for name in ("u", "v"))
+        y = ops.conv2d(x, first, padding=1, activation="relu", name="y")
+        z = ops.conv2d(y, second, padding=1, name="z")
+        sch = Schedule(te.create_prim_func([x, first, second, z]))
+        found = [b for b in sch.get_blocks() if sch.state.block(b).is_reduction]
+        for block in found:
+            sch.use_algorithm(block, "winograd_4x4")
+        assert list(sch.func.attrs["algorithms"].values()) == ["winograd_4x4"] * 2
+        close(sch)
+
+    def test_symbolic_batch(self):
+        n = te.var("n")
+        sch = Schedule(conv(n=n))
+        sch.use_algorithm("conv", "winograd_4x4")
+        close(sch, sizes={"n": 3})
+
+    def test_double_precision(self):
+        sch = Schedule(conv(dtype="float64"))
+        sch.use_algorithm("conv", "winograd_4x4")
+        close(sch)
+
+    def test_it_is_validated_step_by_step(self):
+        sch = Schedule(conv(h=4, w=4, o=2), debug=True)
+        sch.use_algorithm("conv", "winograd_2x2")
+        sch.reverse_compute_inline("y")
+        assert sch.get_blocks()[-1] == "conv"
+
+    def test_legal_moves_offer_it(self):
+        moves = Schedule(conv()).legal_moves("conv", "use_algorithm")
+        assert [move.args for move in moves] == [("conv", name) for name in WINOGRAD]
+        assert not Schedule(conv(stride=2)).legal_moves("conv", "use_algorithm")
+
+
+TWICE = """
+@prim_func
+def twice(x: f32[1, 4, 5, 5], weight: f32[2, 4, 3, 3], out: f32[1, 2, 3, 3]):
+    y = alloc(f32[1, 2, 3, 3])
+    for n, o, h, w, c, r, s in grid(1, 2, 3, 3, 4, 3, 3):
+        with block("y"):
+            vn = spatial(1, n)
+            vo = spatial(2, o)
+            vh = spatial(3, h)
+            vw = spatial(3, w)
+            vc = reduce(4, c)
+            vr = reduce(3, r)
+            vs = reduce(3, s)
+            with init():
+                y[vn, vo, vh, vw] = 0.0
+            y[vn, vo, vh, vw] = y[vn, vo, vh, vw] + x[vn, vc, vh + vr, vw + vs] * weight[vo, vc, vr, vs]
+    for a, b, d, e in grid(1, 2, 3, 3):
+        with block("again"):
+            va = spatial(1, a)
+            vb = spatial(2, b)
+            vd = spatial(3, d)
+            ve = spatial(3, e)
+            y[va, vb, vd, ve] = y[va, vb, vd, ve] * 2.0
+    for i, j, k, l in grid(1, 2, 3, 3):
+        with block("out"):
+            vi = spatial(1, i)
+            vj = spatial(2, j)
+            vk = spatial(3, k)
+            vl = spatial(3, l)
+            out[vi, vj, vk, vl] = y[vi, vj, vk, vl]
+"""  # noqa: E501
+
+CHANGED = """
+@prim_func
+def changed(x: f32[1, 4, 3, 3], weight: f32[2, 4, 3, 3], y: f32[1, 2, 3, 3]):
+    z = alloc(f32[1, 4, 3, 3])
+    pad = alloc(f32[1, 4, 5, 5])
+    for i, j, k, l in grid(1, 4, 3, 3):
+        with block("z"):
+            vi = spatial(1, i)
+            vj = spatial(4, j)
+            vk = spatial(3, k)
+            vl = spatial(3, l)
+            z[vi, vj, vk, vl] = x[vi, vj, vk, vl]
+    for a, b, d, e in grid(1, 4, 5, 5):
+        with block("pad"):
+            va = spatial(1, a)
+            vb = spatial(4, b)
+            vd = spatial(5, d)
+            ve = spatial(5, e)
+            pad[va, vb, vd, ve] = select(1 <= vd and vd < 4 and 1 <= ve and ve < 4, z[va, vb, vd - 1, ve - 1], 0.0)
+    for p, q, t, u in grid(1, 4, 3, 3):
+        with block("late"):
+            vp = spatial(1, p)
+            vq = spatial(4, q)
+            vt = spatial(3, t)
+            vu = spatial(3, u)
+            z[vp, vq, vt, vu] = z[vp, vq, vt, vu] * 2.0
+    for n, o, h, w, c, r, s in grid(1, 2, 3, 3, 4, 3, 3):
+        with block("y"):
+            vn = spatial(1, n)
+            vo = spatial(2, o)
+            vh = spatial(3, h)
+            vw = spatial(3, w)
+            vc = reduce(4, c)
+            vr = reduce(3, r)
+            vs = reduce(3, s)
+            with init():
+                y[vn, vo, vh, vw] = 0.0
+            y[vn, vo, vh, vw] = y[vn, vo, vh, vw] + pad[vn, vc, vh + vr, vw + vs] * weight[vo, vc, vr, vs]
+"""  # noqa: E501
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "options, match",
+        [
+            ({"stride": 2}, "is no 3x3 convolution of stride 1"),
+            ({"dilation": 2, "h": 9, "w": 9}, "is no 3x3 convolution of stride 1"),
+            ({"c": 3}, "sums over fewer than 4 channels"),
+            ({"dtype": "float16"}, "is no sum of products of two tensors"),
+        ],
+    )
+    def test_other_convolutions(self, options, match):
+        refused(Schedule(conv(**options)).use_algorithm, "conv", "winograd_4x4", match=match)
+
+    def test_no_convolution(self, matmul):
+        sch = Schedule(matmul())
+        refused(sch.use_algorithm, "C", "winograd_4x4", match="is no 3x3 convolution")
+        refused(Schedule(conv()).use_algorithm, "y", "winograd_4x4", match="is no sum of products")
+
+    def test_mixed_types(self):
+        x = te.placeholder((1, 4, 5, 5), "int32", name="x")
+        weight = te.placeholder((2, 4, 3, 3), "int32", name="weight")
+        sch = Schedule(te.create_prim_func([x, weight, ops.conv2d(x, weight, name="y")]))
+        refused(sch.use_algorithm, "y", "winograd_4x4", match="mixes types or has no such")
+
+    def test_unknown_algorithm(self):
+        refused(
+            Schedule(conv()).use_algorithm, "conv", "strassen",
+            match="'strassen' is not known; known are winograd_4x4",
+        )  # fmt: skip
+
+    def test_scheduled_loops(self):
+        sch = Schedule(conv())
+        sch.parallel(sch.get_loops("conv")[1])
+        refused(sch.use_algorithm, "conv", "winograd_4x4", match="is parallel")
+        sch = Schedule(conv())
+        sch.parallel(sch.get_loops("pad")[1])
+        refused(sch.use_algorithm, "conv", "winograd_4x4", match="is parallel")
+        sch = Schedule(conv())
+        sch.split(sch.get_loops("conv")[2], [None, 4])
+        refused(sch.use_algorithm, "conv", "winograd_4x4", match="has a condition")
+        sch = Schedule(conv())
+        sch.compute_at("pad", sch.get_loops("conv")[0])
+        refused(sch.use_algorithm, "conv", "winograd_4x4", match="is not alone in its nest")
+
+    def test_a_part(self):
+        sch = Schedule(conv(n=2))
+        sch.partition(sch.get_loops("conv")[0], [1, None])
+        refused(sch.use_algorithm, "conv", "winograd_4x4", match="computes only the part")
+
+    def test_a_buffer_of_two_blocks(self):
+        refused(
+            Schedule(parse(TWICE)).use_algorithm, "y", "winograd_2x2",
+            match="'y' is also written by block 'again'",
+        )  # fmt: skip
+
+    def test_an_input_that_changes(self):
+        refused(
+            Schedule(parse(CHANGED)).use_algorithm, "y", "winograd_2x2",
+            match="block 'late' writes 'z' in between",
+        )  # fmt: skip
+
+
+def doubled(wrong=0.0):
+    """y = x + x for y = 2 x, or something near it."""
+
+    def recognise(func, block):
+        def compute(given, name):
+            (x,) = given
+            return te.compute(x.shape, lambda *i: x[i] + x[i] + wrong, name=name)
+
+        return Alternative((func.params[0],), compute)
+
+    def examples():
+        x = te.placeholder((3,), "float64", name="x")
+        y = te.compute((3,), lambda i: x[i] * 2.0, name="y")
+        return [(te.create_prim_func([x, y]), "y")]
+
+    return Algorithm("doubled", "a sum for a product", recognise, examples)
+
+
+class TestRegistry:
+    @pytest.mark.parametrize("name", WINOGRAD)
+    def test_those_that_come_along_are_right(self, name):
+        check_algorithm(known_algorithms()[name])
+
+    def test_one_of_your_own(self):
+        register_algorithm(doubled())
+        try:
+            x = te.placeholder((5,), name="x")
+            y = te.compute((5,), lambda i: x[i] * 2.0, name="y")
+            sch = Schedule(te.create_prim_func([x, y]))
+            sch.use_algorithm("y", "doubled")
+            assert "x[vi0] + x[vi0]" in str(sch.func)
+            with pytest.raises(TensorIRError, match="there is an algorithm 'doubled' already"):
+                register_algorithm(doubled())
+        finally:
+            del ALGORITHMS["doubled"]
+
+    def test_a_lie(self):
+        with pytest.raises(TensorIRError, match="'y' of its example differs by"):
+            register_algorithm(doubled(1e-9))
+        assert "doubled" not in known_algorithms()
