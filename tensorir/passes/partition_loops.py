@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 
 from tensorir.arith import Analyzer
 from tensorir.expr import FALSE, TRUE, Const, Expr, Var, convert, maximum, minimum
@@ -22,7 +23,7 @@ from tensorir.passes.inequality import Limit, Range, solve
 from tensorir.passes.ranges import Scope
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
 from tensorir.passes.unroll import LIMIT, code_size, expand
-from tensorir.stmt import For, ForKind, If, Seq, Stmt, replace, seq
+from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt, replace, seq
 from tensorir.visit import map_children, variables, walk
 
 COPIES = 8
@@ -49,8 +50,8 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
                                                    S(1020 + i_1)
 
     A loop whose body wholly stands under a condition is shortened. A serial loop is cut in up to
-    three consecutive ones; a parallel loop keeps its iterations, and chooses between two bodies;
-    an unrolled loop is expanded.
+    three consecutive ones; a parallel loop keeps its iterations, and chooses between two forms of
+    each of its statements that has a condition; an unrolled loop is expanded.
     Requires that lower_blocks ran, and that loop names are unique.
     """
     if not comparisons(func.body):
@@ -212,6 +213,12 @@ class _Partition:
         threads = loop.kind is ForKind.THREAD and not (loop.thread or "").startswith("blockIdx")
         if threads or copies < 2:
             return self.inside(loop, body, within, copies)
+        parts = self.parts(loop, body, outer)
+        if parts:  # only what has a condition gets two forms
+            chosen = [self.choose(loop, part, outer, copies, limits) for part in parts]
+            if chosen == parts:
+                return body
+            return replace(body, body=chosen[0]) if isinstance(body, Alloc) else seq(*chosen)
         stays = loop.kind in (ForKind.PARALLEL, ForKind.THREAD)
         for sure, _ in self.solved(loop, body, outer).values():
             if not (stays or sure.term is not loop.var) or not sure.free <= self.sizes:
@@ -225,6 +232,16 @@ class _Partition:
             tail = self.narrowed(loop, body, outer, least, {**limits, sure.term: there})
             return If(test, main, None if is_nothing(tail) else tail)
         return self.inside(loop, body, within, copies)
+
+    def parts(self, loop: For, body: Stmt, outer: Loops) -> list[Stmt]:
+        """`body` cut where statements with conditions that `loop` decides meet others; or nothing."""
+        if isinstance(body, Alloc):
+            return [body.body]
+        if not isinstance(body, Seq):
+            return []
+        runs = groupby(body.stmts, key=lambda stmt: bool(self.solved(loop, stmt, outer)))
+        parts = [seq(*stmts) for _, stmts in runs]
+        return parts if len(parts) > 1 else []
 
     def inside(self, loop: For, body: Stmt, within: Loops, copies: int) -> Stmt:
         """`visit` of what stands in a loop."""

@@ -84,6 +84,49 @@ for i in parallel(3):
     )
 
 
+def test_parallel_loop_has_two_forms_of_conditional_statements_only() -> None:
+    check(
+        """
+for i in parallel(9):
+    with alloc(t, f32[4], scope="local"):
+        for j in range(4):
+            t[j] = select(1 <= i and i < 8, B[i * 4 + j - 1], 0.0)
+        C[i * 4] = 0.0
+        for j_1 in range(4):
+            C[i * 4 + j_1] = t[j_1]
+""",
+        """
+for i in parallel(9):
+    with alloc(t, f32[4], scope="local"):
+        if 1 <= i:
+            if i < 8:
+                for j in range(4):
+                    t[j] = B[i * 4 + j - 1]
+            else:
+                for j in range(4):
+                    t[j] = 0.0
+        else:
+            for j in range(4):
+                t[j] = 0.0
+        C[i * 4] = 0.0
+        for j_1 in range(4):
+            C[i * 4 + j_1] = t[j_1]
+""",
+    )
+
+
+def test_parallel_loop_without_worthwhile_conditions_is_the_same_object() -> None:
+    func = func_of(
+        """
+for i in parallel(9):
+    if i < 2:
+        B[i] = 0.0
+    C[i] = 0.0
+"""
+    )
+    assert partition_loops(func) is func
+
+
 def test_both_dimensions_of_a_fused_parallel_loop() -> None:
     text = partition(
         """
