@@ -235,7 +235,7 @@ class _Partition:
 
     def parts(self, loop: For, body: Stmt, outer: Loops) -> list[Stmt]:
         """`body` cut where statements with conditions that `loop` decides meet others; or nothing."""
-        if isinstance(body, Alloc):
+        if isinstance(body, Alloc) and body.buffer.scope != "local":  # those may be registers
             return [body.body]
         if not isinstance(body, Seq):
             return []

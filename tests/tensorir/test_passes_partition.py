@@ -88,7 +88,7 @@ def test_parallel_loop_has_two_forms_of_conditional_statements_only() -> None:
     check(
         """
 for i in parallel(9):
-    with alloc(t, f32[4], scope="local"):
+    with alloc(t, f32[4]):
         for j in range(4):
             t[j] = select(1 <= i and i < 8, B[i * 4 + j - 1], 0.0)
         C[i * 4] = 0.0
@@ -97,7 +97,7 @@ for i in parallel(9):
 """,
         """
 for i in parallel(9):
-    with alloc(t, f32[4], scope="local"):
+    with alloc(t, f32[4]):
         if 1 <= i:
             if i < 8:
                 for j in range(4):
