@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from tensorir import dtype as dt
-from tensorir.arith import Analyzer, holds_everywhere
+from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import (
+    TRUE,
     BinOp,
     Const,
     Expr,
     Load,
     Not,
-    Ramp,
     Select,
     Var,
     all_of,
@@ -24,17 +25,87 @@ from tensorir.expr import (
     int_value,
 )
 from tensorir.func import PrimFunc
-from tensorir.stmt import Alloc, Block, Extern, For, If, IterVar, Let, Seq, Stmt, Store
+from tensorir.stmt import Alloc, Block, Extern, For, If, Let, Seq, Stmt, Store
+from tensorir.verify_bounds import (
+    ZERO,
+    always_inside,
+    bounds_of,
+    inside,
+    outside,
+    range_text,
+    shape_text,
+)
 from tensorir.visit import children, loads, stmt_exprs, substitute, variables
 
-ZERO = const(0)
 ONE = const(1)
-Bounds = tuple["int | None", "int | None"]
+Sizes = tuple[Var, ...]
+Ranges = tuple[tuple[Var, Expr], ...]
+"""Variables from the outermost inwards, with their extents."""
+
+PROOFS = 4096
+"""Proofs about blocks that are kept: most primitives leave most blocks alone, and all bodies."""
+
+ANALYZERS = 256
+"""Nests whose analyzers are kept; they are larger than the proofs."""
 
 
 def check_ranges(func: PrimFunc) -> None:
     """Raise VerifyError where an access or the binding of a block variable can be out of range."""
-    _stmt(func.body, _Scope(_sizes(func), func))
+    _nests(func.body, (), tuple(func.size_vars))
+
+
+def _nests(s: Stmt, loops: Ranges, sizes: Sizes) -> None:
+    """`s` inside loops alone, block by block."""
+    if isinstance(s, Seq):
+        for part in s.stmts:
+            _nests(part, loops, sizes)
+    elif isinstance(s, For) and not s.extent.has_loads:
+        if int_value(s.extent) != 0:  # or what is inside never runs
+            _nests(s.body, (*loops, (s.var, s.extent)), sizes)
+    elif isinstance(s, Block):
+        problem = _problem_of(s, loops, sizes)
+        if problem is not None:
+            raise VerifyError(problem)
+    else:
+        _stmt(s, _Scope(_around(loops, sizes), sizes))
+
+
+@lru_cache(maxsize=PROOFS)
+def _problem_of(s: Block, loops: Ranges, sizes: Sizes) -> str | None:
+    """What can be out of range in a block inside `loops`; None if nothing can."""
+    try:
+        _block(s, _Scope(_around(loops, sizes), sizes))
+    except VerifyError as error:
+        return str(error)
+    return None
+
+
+@lru_cache(maxsize=PROOFS)
+def _is_sound(init: Stmt | None, body: Stmt, ranges: Ranges, limits: Expr, sizes: Sizes) -> bool:
+    """Whether a block is in range whatever the loops around it, which binds variables of `ranges`.
+
+    Those of a block around it come first. `limits` is what its predicate says of them alone.
+    """
+    analyzer = _around(ranges, sizes).assuming(limits)
+    scope = _Scope(analyzer, sizes, "", ranges)
+    try:
+        if init is not None:
+            _stmt(init, scope)
+        _stmt(body, scope)
+    except VerifyError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=ANALYZERS)
+def _around(ranges: Ranges, sizes: Sizes) -> Analyzer:
+    """What is known in `ranges`, with `sizes`; not to be changed."""
+    if ranges:
+        return _with_var(_around(ranges[:-1], sizes), *ranges[-1])
+    analyzer = Analyzer()
+    for size in sizes:
+        analyzer.bind_range(size, ZERO, None)
+    return analyzer
 
 
 @dataclass
@@ -42,9 +113,11 @@ class _Scope:
     """What is known at a statement: ranges and conditions, and the block that it belongs to."""
 
     analyzer: Analyzer
-    func: PrimFunc
-    block: Block | None = None
-    iters: tuple[IterVar, ...] = ()
+    sizes: Sizes
+    block: str | None = None
+    ranges: Ranges = ()
+    """Those of the block, after those of a block around it."""
+    bindings: Mapping[Var, Expr] = field(default_factory=dict)
     guarded: bool = False
     seen: set[Expr] = field(default_factory=set)
     loops: Analyzer | None = None
@@ -63,45 +136,34 @@ class _Scope:
         The predicate can exclude values that the extents of the block's variables allow.
         """
         yield index, self.analyzer
-        if self.loops is None or self.block is None or index.dtype != dt.INDEX:
+        if self.loops is None or index.dtype != dt.INDEX:
             return
-        bindings = {it.var: it.binding for it in self.block.iters}
-        loops, value = self.loops, substitute(index, bindings)
+        loops, value = self.loops, substitute(index, self.bindings)
         for cond in self.conds:
-            loops = loops.assuming(substitute(cond, bindings))
+            loops = loops.assuming(substitute(cond, self.bindings))
         yield value, loops
 
-    def own_limits(self, block: Block, analyzer: Analyzer) -> Analyzer:
-        """With what the predicate says of loops that are variables of the block."""
+    def own_limits(self, block: Block) -> Expr:
+        """What the predicate says of loops that are variables of the block."""
         if isinstance(block.predicate, Const):
-            return analyzer
+            return TRUE
         plain = {it.binding: it.var for it in block.iters if isinstance(it.binding, Var)}
-        said = {*plain.values(), *self.func.size_vars}
+        said = {*plain.values(), *self.sizes}
         parts = [p for p in conjuncts(block.predicate) if variables(p) <= {*plain, *said}]
         parts = [substitute(p, plain) for p in parts]
-        return analyzer.assuming(all_of(*[p for p in parts if variables(p) <= said]))
+        return all_of(*[p for p in parts if variables(p) <= said])
 
     def knowing(self, analyzer: Analyzer) -> _Scope:
         return replace(self, analyzer=analyzer, seen=set())
 
-    def inside(self, block: Block) -> _Scope:
+    def inside(self, block: Block, own: Ranges, limits: Expr) -> _Scope:
         """The scope of the body of `block`, which speaks of the variables of blocks only.
 
         This one is around the block and knows its predicate.
         """
-        iters = (*self.iters, *block.iters)
-        analyzer = _sizes(self.func)
-        for it in iters:
-            analyzer = _with_var(analyzer, it.var, it.extent)
-        analyzer = self.own_limits(block, analyzer)
-        return _Scope(analyzer, self.func, block, iters, loops=self.analyzer)
-
-
-def _sizes(func: PrimFunc) -> Analyzer:
-    analyzer = Analyzer()
-    for size in func.size_vars:
-        analyzer.bind_range(size, ZERO, None)
-    return analyzer
+        analyzer = _around(own, self.sizes).assuming(limits)
+        bindings = {it.var: it.binding for it in block.iters}
+        return _Scope(analyzer, self.sizes, block.name, own, bindings, loops=self.analyzer)
 
 
 def _with_var(analyzer: Analyzer, var: Var, extent: Expr) -> Analyzer:
@@ -163,14 +225,18 @@ def _block(s: Block, scope: _Scope) -> None:
     for it in s.iters:
         _expr(it.binding, known)
         view = it.binding, known.analyzer
-        if not _inside(it.extent, *view) and not _always_inside(it.extent, *view):
-            bounds, name = _bounds(*view), it.var.name
+        if not inside(it.extent, *view) and not always_inside(it.extent, *view):
+            bounds, name = bounds_of(*view), it.var.name
             raise VerifyError(
                 f"block {s.name!r} binds {name!r} to {it.binding!r}, which "
-                f"{_range_text(bounds, it.extent)}, but {name!r} runs over [0, {it.extent!r}); "
+                f"{range_text(bounds, it.extent)}, but {name!r} runs over [0, {it.extent!r}); "
                 "a predicate on the block can exclude the rest"
             )
-    body = known.inside(s)
+    own = (*scope.ranges, *((it.var, it.extent) for it in s.iters))
+    limits = scope.own_limits(s)
+    if _is_sound(s.init, s.body, own, limits, scope.sizes):
+        return
+    body = known.inside(s, own, limits)
     if s.init is not None:
         _stmt(s.init, body)
     _stmt(s.body, body)
@@ -197,69 +263,15 @@ def _access(verb: str, buffer: Buffer, indices: tuple[Expr, ...], scope: _Scope)
     if scope.block is None and scope.guarded:
         return
     for n, (index, size) in enumerate(zip(indices, buffer.shape)):
-        bounds = _bounds(index, scope.analyzer)
+        bounds = bounds_of(index, scope.analyzer)
         if scope.block is None:
-            wrong = _outside(size, bounds)
+            wrong = outside(size, bounds)
         else:
-            checks = (_inside, _always_inside)
+            checks = (inside, always_inside)
             wrong = not any(check(size, *v) for check in checks for v in scope.views(index))
         if wrong:
-            where = "the function" if scope.block is None else f"block {scope.block.name!r}"
+            where = "the function" if scope.block is None else f"block {scope.block!r}"
             raise VerifyError(
                 f"{where} {verb} {Load(buffer, indices)!r} where index {n} "
-                f"{_range_text(bounds, size)}, but {buffer.name} has shape {_shape_text(buffer)}"
+                f"{range_text(bounds, size)}, but {buffer.name} has shape {shape_text(buffer)}"
             )
-
-
-def _bounds(index: Expr, analyzer: Analyzer) -> Bounds:
-    if isinstance(index, Ramp):
-        low, high = _bounds(index.base, analyzer)
-        stride = int_value(index.stride)
-        if low is None or high is None or stride is None:
-            return None, None
-        span = stride * (index.lanes - 1)
-        return low + min(span, 0), high + max(span, 0)
-    return analyzer.bounds(index) if index.dtype == dt.INDEX else (None, None)
-
-
-def _inside(size: Expr, index: Expr, analyzer: Analyzer) -> bool:
-    """Whether `index` is proved to stay within [0, size)."""
-    low, high = _bounds(index, analyzer)
-    extent = int_value(size)
-    above = low is not None and low >= 0 or analyzer.prove(BinOp("<=", ZERO, index))
-    if not above:
-        return False
-    if high is not None and extent is not None and high < extent:
-        return True
-    return analyzer.prove(BinOp("<", index, size))
-
-
-def _always_inside(size: Expr, index: Expr, analyzer: Analyzer) -> bool:
-    """The same by trying all values, which takes longer."""
-    if index.dtype != dt.INDEX:
-        return False
-    return holds_everywhere(analyzer, all_of(BinOp("<=", ZERO, index), BinOp("<", index, size)))
-
-
-def _outside(size: Expr, bounds: Bounds) -> bool:
-    """Whether every value is out of range."""
-    low, high = bounds
-    extent = int_value(size)
-    if high is not None and high < 0:
-        return True
-    return low is not None and extent is not None and low >= extent
-
-
-def _range_text(bounds: Bounds, size: Expr) -> str:
-    low, high = bounds
-    extent = int_value(size)
-    if low is not None and low < 0:
-        return f"can be {low}"
-    if high is not None and extent is not None and high >= extent:
-        return f"can be {high}"
-    return f"is not known to stay within [0, {size!r})"
-
-
-def _shape_text(buffer: Buffer) -> str:
-    sizes = ", ".join(map(repr, buffer.shape))
-    return f"({sizes},)" if buffer.ndim == 1 else f"({sizes})"

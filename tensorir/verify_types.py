@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from tensorir import dtype as dt
@@ -26,24 +27,47 @@ from tensorir.expr import (
 from tensorir.func import PrimFunc
 from tensorir.intrin import MATH
 from tensorir.operators import check_operator
-from tensorir.stmt import Block, For, ForKind, If, Let, Prefetch, Store
-from tensorir.visit import stmt_exprs, walk, walk_exprs
+from tensorir.stmt import Block, For, ForKind, If, Let, Prefetch, Stmt, Store
+from tensorir.visit import child_stmts, stmt_exprs, walk, walk_exprs
+
+BODIES = 1024
+"""Bodies of blocks that are known to be well typed: schedules of a program share them."""
 
 
 def check_types(func: PrimFunc) -> None:
     """Raise VerifyError where types, ranks or constant extents of `func` do not fit together."""
-    seen: set[Expr] = set()
     for buffer in (*func.params, *func.buffers):
         _shape(buffer)
-    for stmt in walk(func.body):
-        rule = _STATEMENTS.get(type(stmt))
-        if rule is not None:
-            rule(stmt)
-        for e in stmt_exprs(stmt):
-            new = [node for node in walk_exprs(e) if node not in seen] if e not in seen else []
-            seen.update(new)
-            for node in reversed(new):  # operands before operations: the smaller thing is named
-                _node(node)
+    seen: set[Expr] = set()
+    stack = [func.body]
+    while stack:
+        stmt = stack.pop()
+        _statement(stmt, seen)
+        if isinstance(stmt, Block):
+            for part in child_stmts(stmt):
+                _body(part)
+        else:
+            stack.extend(reversed(child_stmts(stmt)))
+
+
+@lru_cache(maxsize=BODIES)
+def _body(body: Stmt) -> None:
+    """Check the body or init of a block."""
+    seen: set[Expr] = set()
+    for stmt in walk(body):
+        _statement(stmt, seen)
+
+
+def _statement(stmt: Stmt, seen: set[Expr]) -> None:
+    """Check a statement without those in it; expressions in `seen` were checked before."""
+    rule = _STATEMENTS.get(type(stmt))
+    if rule is not None:
+        rule(stmt)
+    for e in stmt_exprs(stmt):
+        new = [node for node in walk_exprs(e) if node not in seen] if e not in seen else []
+        seen.update(new)
+        for node in reversed(new):  # operands before operations: the smaller thing is named
+            _node(node)
 
 
 def _require(condition: bool, text: str) -> None:
@@ -54,8 +78,10 @@ def _require(condition: bool, text: str) -> None:
 def _shape(buffer: Buffer) -> None:
     for size in buffer.shape:
         value = int_value(size)
-        _require(value is None or value >= 0, f"buffer {buffer!r} has a negative size")
-        _require(size.dtype == dt.INDEX, f"buffer {buffer!r} has a size of type {size.dtype}")
+        if value is not None and value < 0:
+            raise VerifyError(f"buffer {buffer!r} has a negative size")
+        if size.dtype != dt.INDEX:
+            raise VerifyError(f"buffer {buffer!r} has a size of type {size.dtype}")
 
 
 def _node(e: Expr) -> None:
@@ -65,23 +91,23 @@ def _node(e: Expr) -> None:
     rule(e)
 
 
-def _access(buffer: Buffer, indices: tuple[Expr, ...], text: str) -> None:
+def _access(buffer: Buffer, indices: tuple[Expr, ...], text: object) -> None:
     count = len(indices)
-    _require(
-        count == buffer.ndim, f"{text} has {count} indices, but {buffer!r} has rank {buffer.ndim}"
-    )
+    if count != buffer.ndim:
+        rank = buffer.ndim
+        raise VerifyError(f"{text} has {count} indices, but {buffer!r} has rank {rank}")
     for index in indices:
-        _require(
-            dt.element(index.dtype) == dt.INDEX,
-            f"{text} has the index {index!r} of type {index.dtype}; convert it to {dt.INDEX}",
-        )
+        if dt.element(index.dtype) != dt.INDEX:
+            raise VerifyError(
+                f"{text} has the index {index!r} of type {index.dtype}; convert it to {dt.INDEX}"
+            )
 
 
 def _binary(e: BinOp) -> None:
-    _require(
-        e.a.dtype == e.b.dtype,
-        f"the operands of {e!r} have dtypes {e.a.dtype} and {e.b.dtype}; convert one",
-    )
+    if e.a.dtype != e.b.dtype:
+        raise VerifyError(
+            f"the operands of {e!r} have dtypes {e.a.dtype} and {e.b.dtype}; convert one"
+        )
     try:
         check_operator(e.op, e.a.dtype)
     except TensorIRError as error:
@@ -89,9 +115,11 @@ def _binary(e: BinOp) -> None:
 
 
 def _select(e: Select) -> None:
-    _require(dt.is_bool(e.cond.dtype), f"the condition of {e!r} is {e.cond.dtype}, not bool")
-    same = e.a.dtype == e.b.dtype
-    _require(same, f"the two sides of {e!r} have dtypes {e.a.dtype} and {e.b.dtype}; convert one")
+    if not dt.is_bool(e.cond.dtype):
+        raise VerifyError(f"the condition of {e!r} is {e.cond.dtype}, not bool")
+    if e.a.dtype != e.b.dtype:
+        dtypes = f"{e.a.dtype} and {e.b.dtype}"
+        raise VerifyError(f"the two sides of {e!r} have dtypes {dtypes}; convert one")
 
 
 def _call(e: Call) -> None:
@@ -99,11 +127,23 @@ def _call(e: Call) -> None:
     if row is None:
         return
     count = len(e.args)
-    _require(count == row.arity, f"{e.name} takes {row.arity} arguments, and {e!r} has {count}")
+    if count != row.arity:
+        raise VerifyError(f"{e.name} takes {row.arity} arguments, and {e!r} has {count}")
     for arg in e.args:
-        fits = dt.is_float(arg.dtype) and dt.element(arg.dtype) not in dt.STORAGE_ONLY
-        _require(fits, f"{e!r} is applied to {arg.dtype}; convert it to float32 or float64")
-        _require(arg.dtype == e.args[0].dtype, f"the arguments of {e!r} differ in dtype")
+        if not dt.is_float(arg.dtype) or dt.element(arg.dtype) in dt.STORAGE_ONLY:
+            raise VerifyError(f"{e!r} is applied to {arg.dtype}; convert it to float32 or float64")
+        if arg.dtype != e.args[0].dtype:
+            raise VerifyError(f"the arguments of {e!r} differ in dtype")
+
+
+def _cast(e: Cast) -> None:
+    if dt.lanes(e.dtype) != dt.lanes(e.a.dtype):
+        raise VerifyError(f"{e!r} changes the number of lanes")
+
+
+def _not(e: Not) -> None:
+    if not dt.is_bool(e.a.dtype):
+        raise VerifyError(f"{e!r} negates {e.a.dtype}, not bool")
 
 
 def _ramp(e: Ramp) -> None:
@@ -128,12 +168,10 @@ _EXPRESSIONS: dict[type, Callable[[Any], None]] = {
     Const: lambda e: None,
     Var: lambda e: None,
     BinOp: _binary,
-    Not: lambda e: _require(dt.is_bool(e.a.dtype), f"{e!r} negates {e.a.dtype}, not bool"),
-    Cast: lambda e: _require(
-        dt.lanes(e.dtype) == dt.lanes(e.a.dtype), f"{e!r} changes the number of lanes"
-    ),
+    Not: _not,
+    Cast: _cast,
     Select: _select,
-    Load: lambda e: _access(e.buffer, e.indices, repr(e)),
+    Load: lambda e: _access(e.buffer, e.indices, e),
     Call: _call,
     Ramp: _ramp,
     Broadcast: _broadcast,
@@ -143,20 +181,19 @@ _EXPRESSIONS: dict[type, Callable[[Any], None]] = {
 
 def _store(s: Store) -> None:
     target = Load(s.buffer, s.indices)
-    _access(s.buffer, s.indices, repr(target))
-    _require(
-        s.value.dtype == target.dtype,
-        f"{target!r} is {target.dtype}, but {s.value!r} is {s.value.dtype}; convert the value",
-    )
+    _access(s.buffer, s.indices, target)
+    if s.value.dtype != target.dtype:
+        raise VerifyError(
+            f"{target!r} is {target.dtype}, but {s.value!r} is {s.value.dtype}; convert the value"
+        )
 
 
 def _extent(owner: str, var: Var, extent: Expr) -> None:
     value = int_value(extent)
     _require(value is None or value >= 0, f"{owner} has the negative extent {value}")
-    _require(
-        var.dtype == extent.dtype == dt.INDEX,
-        f"{owner} is {var.dtype} and its extent {extent!r} is {extent.dtype}; both are {dt.INDEX}",
-    )
+    if not var.dtype == extent.dtype == dt.INDEX:
+        dtypes = f"{owner} is {var.dtype} and its extent {extent!r} is {extent.dtype}"
+        raise VerifyError(f"{dtypes}; both are {dt.INDEX}")
 
 
 def _for(s: For) -> None:
@@ -168,18 +205,18 @@ def _for(s: For) -> None:
 
 
 def _condition(owner: str, cond: Expr, lanes: int = 1) -> None:
-    logical = cond.dtype == dt.with_lanes("bool", lanes)
-    _require(logical, f"the condition of {owner} is {cond.dtype}, not bool: {cond!r}")
+    if cond.dtype != dt.with_lanes("bool", lanes):
+        raise VerifyError(f"the condition of {owner} is {cond.dtype}, not bool: {cond!r}")
 
 
 def _block(s: Block) -> None:
     for it in s.iters:
         owner = f"{it.var.name!r} of block {s.name!r}"
         _extent(owner, it.var, it.extent)
-        _require(
-            it.binding.dtype == it.var.dtype,
-            f"{owner} is {it.var.dtype}, but it is bound to {it.binding!r}, {it.binding.dtype}",
-        )
+        if it.binding.dtype != it.var.dtype:
+            raise VerifyError(
+                f"{owner} is {it.var.dtype}, but it is bound to {it.binding!r}, {it.binding.dtype}"
+            )
     _condition(f"block {s.name!r}", s.predicate)
 
 

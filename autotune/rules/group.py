@@ -11,6 +11,7 @@ from tensorir import (
     Block,
     Buffer,
     Call,
+    Const,
     Expr,
     Extern,
     IterKind,
@@ -18,6 +19,7 @@ from tensorir import (
     Select,
     Store,
     Var,
+    dtype,
     int_value,
     loads,
     slope,
@@ -26,6 +28,9 @@ from tensorir import (
     walk,
     walk_exprs,
 )
+
+MOST_COPIED = 16
+"""Operations that inlining a stage may repeat in each instance of what reads it."""
 
 SYMBOLIC_SIZE = 256
 """The extent assumed for a symbolic size when work is estimated."""
@@ -102,7 +107,8 @@ def inline_stages(sch: Schedule) -> None:
     """Inline the stages that are cheaper computed in place than stored.
 
     These are elementwise stages that feed elementwise stages, and cheap ones that feed a
-    reduction which reads each of their elements about once.
+    reduction which reads each of their elements about once. Stages that a user reads in several
+    places stay where the copies of them would be long.
     """
     for name in sch.get_blocks():
         block = sch.state.block(name)
@@ -115,10 +121,25 @@ def inline_stages(sch: Schedule) -> None:
             continue
         if any(calls_extern(user) for user in users):
             continue  # it reads whole rows in memory
+        if max(_reads(user, block) - 1 for user in users) * operations(block) > MOST_COPIED:
+            continue
         single = len(users) == 1 or is_cheap(block)
         if single and all(instances(u) <= 2 * instances(block) for u in users):
             if not (any(u.is_reduction for u in users) and _reads_reduction(sch, name)):
                 sch.compute_inline(name)
+
+
+def operations(block: Block) -> int:
+    """The different operations on values, not on indices, in the store of a block."""
+    store = output_store(block)
+    nodes = walk_exprs(store.value) if store is not None else ()
+    leaves = (Const, Load, Var)
+    return sum(n.dtype != dtype.INDEX and not isinstance(n, leaves) for n in nodes)
+
+
+def _reads(user: Block, block: Block) -> int:
+    """In how many places one instance of `user` reads what `block` makes."""
+    return sum(load.buffer in _stored(block) for load in body_loads(user))
 
 
 def in_scan(sch: Schedule, block: Block) -> bool:

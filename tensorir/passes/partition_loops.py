@@ -234,7 +234,7 @@ class _Partition:
         return self.inside(loop, body, within, copies)
 
     def parts(self, loop: For, body: Stmt, outer: Loops) -> list[Stmt]:
-        """`body` cut where statements with conditions that `loop` decides meet others; or nothing."""
+        """`body` cut where statements with conditions of `loop` meet others; or nothing."""
         if isinstance(body, Alloc) and body.buffer.scope != "local":  # those may be registers
             return [body.body]
         if not isinstance(body, Seq):

@@ -8,11 +8,26 @@ import pytest
 
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
-from tensorir.expr import BinOp, Expr, Ramp, Var, const
+from tensorir.expr import TRUE, BinOp, Expr, Ramp, Var, const
 from tensorir.func import PrimFunc
 from tensorir.parser import parse
-from tensorir.stmt import Alloc, Block, For, ForKind, IterKind, IterVar, Let, Seq, Store, seq
+from tensorir.passes.rewriting import with_body
+from tensorir.stmt import (
+    Alloc,
+    Block,
+    For,
+    ForKind,
+    IterKind,
+    IterVar,
+    Let,
+    Seq,
+    Store,
+    replace,
+    seq,
+)
 from tensorir.verify import verify
+from tensorir.verify_types import check_types
+from tensorir.visit import walk
 
 MATMUL = """
 def matmul(A: f32[30, 16], B: f32[16, 32], C: f32[30, 32]):
@@ -330,3 +345,41 @@ def _seconds(func: PrimFunc) -> float:
     start = time.perf_counter()
     verify(func)
     return time.perf_counter() - start
+
+
+def test_a_block_that_was_proved_is_proved_again_in_other_surroundings():
+    text = """
+def f(A: f32[n], B: f32[n]):
+    for i in range(8):
+        with block("B"):
+            vi = spatial(8, i)
+            where(i < n)
+            B[vi] = A[vi]
+"""
+    func = parse(text)
+    for _ in range(2):
+        verify(func)
+    loop = func.body
+    assert isinstance(loop, For)
+    wider = with_body(func, replace(loop, extent=const(9)))
+    for _ in range(2):
+        with pytest.raises(VerifyError, match="'vi' to i, which can be 8"):
+            verify(wider)
+    block = loop.body
+    assert isinstance(block, Block)
+    for _ in range(2):
+        with pytest.raises(VerifyError, match="writes B"):
+            verify(with_body(func, replace(loop, body=replace(block, predicate=TRUE))))
+    verify(func)
+
+
+def test_a_body_that_is_well_typed_is_so_in_every_block_but_not_another():
+    func = parse(MATMUL)
+    verify(func)
+    outer = func.body
+    assert isinstance(outer, Seq)
+    blocks = [s for s in walk(outer) if isinstance(s, Block)]
+    bad = replace(blocks[1], body=store(index=const(0, "int32")))
+    for _ in range(2):
+        with pytest.raises(VerifyError, match="int32"):
+            check_types(with_body(func, bad))
