@@ -20,14 +20,15 @@ from tensorir import (
 def unprovable(before: State, after: State) -> Illegal | None:
     """Why an access of the new program cannot be proved to stay in its buffer; None if all can.
 
-    Where extents are numbers and few, the verifier tries all values, so it needs no help. With
+    Where extents are numbers and few, the verifier tries all values, so it needs no help, unless
+    a block runs at places that are read from memory: the place of such a place has a range too. With
     symbolic ones the arithmetic has limits, as in a part of a part of a loop, which runs
     max(n - 3, 0) times; so it has in long chains of splits and fuses of large loops, and in what a
     block knows of the predicate of the block around it. A program that could not be verified
     before is none the worse.
     """
-    unsure = after.has_nested_blocks or after.func.size_vars or _many_values(before, after)
-    if not unsure:
+    unsure = after.has_nested_blocks or after.func.size_vars
+    if not unsure and not _hard_binding(before, after):
         return None
     problem = _problem(after.func)
     if problem is None or _problem(before.func) is not None:
@@ -39,12 +40,17 @@ def unprovable(before: State, after: State) -> Illegal | None:
     )
 
 
-def _many_values(before: State, after: State) -> bool:
-    """Whether a new binding needs its predicate, and has too many values to try them all."""
+def _hard_binding(before: State, after: State) -> bool:
+    """Whether a new binding reads memory, or needs its predicate and has too many values to try
+    them all."""
     old = {before.block(name) for name in before.block_names()}
     for name in after.block_names():
         block = after.block(name)
-        if isinstance(block.predicate, Const) or block in old:
+        if block in old:
+            continue
+        if any([it.binding.has_loads for it in block.iters]):
+            return True
+        if isinstance(block.predicate, Const):
             continue
         extents = {loop.var: loop.extent for loop in after.loops_around(name)}
         conditions = conjuncts(block.predicate)

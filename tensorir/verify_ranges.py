@@ -156,6 +156,11 @@ class _Scope:
     def knowing(self, analyzer: Analyzer) -> _Scope:
         return replace(self, analyzer=analyzer, seen=set())
 
+    def reading_for(self, block: Block, cond: Expr) -> _Scope:
+        """The scope of what is read to find out where `block` runs, if `cond` holds."""
+        known = self if isinstance(cond, Const) else self.assuming(cond)
+        return replace(known, block=block.name, seen=set())
+
     def inside(self, block: Block, own: Ranges, limits: Expr) -> _Scope:
         """The scope of the body of `block`, which speaks of the variables of blocks only.
 
@@ -218,12 +223,13 @@ def _leaf(s: Store | Extern, scope: _Scope) -> None:
 
 
 def _block(s: Block, scope: _Scope) -> None:
-    _expr(s.predicate, scope)
+    plain = [part for part in conjuncts(s.predicate) if not part.has_loads]
+    _expr(s.predicate, scope.reading_for(s, all_of(*plain)))
     if int_value(s.predicate) == 0:
         return  # no instance runs
     known = scope if isinstance(s.predicate, Const) else scope.assuming(s.predicate)
     for it in s.iters:
-        _expr(it.binding, known)
+        _expr(it.binding, scope.reading_for(s, s.predicate))
         view = it.binding, known.analyzer
         if not inside(it.extent, *view) and not always_inside(it.extent, *view):
             bounds, name = bounds_of(*view), it.var.name

@@ -49,6 +49,24 @@ def test_random_chains(seed, check):
     check(sch, compiled=seed % 10 == 0)
 
 
+def gathered():
+    a = te.placeholder((7, 2), name="A")
+    at = te.placeholder((3,), "int32", name="at")
+    b = te.compute((3, 2), lambda i, j: a[te.clip(at[i], 0, 6).astype("int64"), j], name="B")
+    return te.create_prim_func([a, at, b], name="gathered")
+
+
+def test_places_that_are_read_from_memory(check):
+    """A copy of A[at[i]] would read at[3] where the outer loop goes further than its block."""
+    sch = Schedule(gathered())
+    copy = sch.cache_read("B", "A", "local")
+    outer, _ = sch.split("i", [4, None])
+    refused(sch.compute_at, copy, outer, match="it cannot be proved that")
+    sch.undo()
+    sch.compute_at(copy, "i")
+    check(sch)
+
+
 def test_quotients_of_two_loops(check):
     """i * 2 + f // 2 < 1 was not seen to leave f below 2."""
     sch = Schedule(doubled(2, 2, 1))
