@@ -21,7 +21,7 @@ def unprovable(before: State, after: State) -> Illegal | None:
     """Why an access of the new program cannot be proved to stay in its buffer; None if all can.
 
     Where extents are numbers and few, the verifier tries all values, so it needs no help, unless
-    a block runs at places that are read from memory: the place of such a place has a range too. With
+    a block runs at places that are read from memory, which lie in a range of their own. With
     symbolic ones the arithmetic has limits, as in a part of a part of a loop, which runs
     max(n - 3, 0) times; so it has in long chains of splits and fuses of large loops, and in what a
     block knows of the predicate of the block around it. A program that could not be verified

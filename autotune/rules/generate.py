@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from autotune.choices import Choice
-from autotune.rules.alternatives import alternatives
+from autotune.rules.alternatives import Start, starts
 from autotune.rules.chain import ChainPlan, chain_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
 from autotune.rules.library import library_schedule
@@ -52,11 +52,18 @@ def make_space(func: PrimFunc, machine: Machine, numerics: str = "reassociated")
     `numerics` is the last class of NUMERICS that schedules may have: "bitwise" leaves out the rules
     that cannot keep the order of sums, "algebraic" brings in other algorithms.
     """
-    sketches = _sketches(Schedule(func), machine, numerics)
-    for name, base in alternatives(func, numerics):
-        found = _library(base, machine, numerics) or _sketches(base, machine, numerics)
-        sketches += [replace(s, name=f"{name}:{s.name}", algorithm=name) for s in found]
-    return Space(sketches)
+    return Space(
+        [s for start in starts(func, numerics) for s in _named_sketches(start, machine, numerics)]
+    )
+
+
+def _named_sketches(start: Start, machine: Machine, numerics: str) -> list[PlannedSketch]:
+    """The sketches of one program; with another algorithm, rules only where the library is out."""
+    base = start.schedule
+    if not start.name:
+        return _sketches(base, machine, numerics)
+    found = _library(base, machine, numerics) or _sketches(base, machine, numerics)
+    return [replace(s, name=f"{start.name}:{s.name}", algorithm=start.name) for s in found]
 
 
 def _sketches(start: Schedule, machine: Machine, numerics: str) -> list[PlannedSketch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedule.analysis import writers
+from schedule.analysis import writers, written
 from schedule.caching import require_whole, top_statement
 from schedule.errors import Illegal, require
 from schedule.ownership import require_sole_writer
@@ -13,7 +13,6 @@ from schedule.state import BlockRef, State
 from tensorir import (
     TRUE,
     Mismatch,
-    Store,
     apply_algorithm,
     find_algorithm,
     known_algorithms,
@@ -48,7 +47,6 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
     require(known is not None, block, f"algorithm {algorithm!r} is not known; known are {names}")
     assert known is not None
     node = state.block(block)
-    require(isinstance(node.body, Store), block, f"block {block!r} makes more than one value")
     try:
         made = apply_algorithm(state.func, node, known)
     except Mismatch as mismatch:
@@ -69,11 +67,11 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
 def _plain(state: State, name: str) -> None:
     """Refuse a block that shares its nest, computes less than its buffer, or was scheduled."""
     node = state.block(name)
-    assert isinstance(node.body, Store)
     alone = names_in(top_statement(state, name)) == {name}
     require(alone, name, f"block {name!r} is not alone in its nest")
-    require_whole(state, node.body.buffer, name)
-    require_sole_writer(state, node.body.buffer, name)
+    for buffer in written(node):
+        require_whole(state, buffer, name)
+        require_sole_writer(state, buffer, name)
     whole = node.predicate is TRUE
     require(whole, name, f"block {name!r} has a condition", "use_algorithm before splitting loops")
     for loop in state.loops_around(name):

@@ -15,14 +15,16 @@ from tensorir.te.tensor import Tensor
 class Alternative:
     """Another way to compute what a block computes.
 
+    outputs   the buffers of the block that it fills; others that the block wrote are needed no more
     inputs    the buffers that it reads
-    compute   from a tensor for each of `inputs`, and the name of the result, which other stages
-              may carry as a prefix, to a tensor with the values of the block
+    compute   from a tensor for each of `inputs` to one for each of `outputs`, which are to have the
+              names that are given, and to be prefixes of those of other stages
     replaced  blocks that made what only this block read, and that go with it
     """
 
+    outputs: tuple[Buffer, ...]
     inputs: tuple[Buffer, ...]
-    compute: Callable[[Sequence[Tensor], str], Tensor]
+    compute: Callable[[Sequence[Tensor], Sequence[str]], Sequence[Tensor]]
     replaced: tuple[str, ...] = ()
 
 
@@ -36,6 +38,7 @@ class Algorithm:
                bodies of blocks and not at the loops around them.
     examples   programs with the name of a block that it takes, on which it is checked
     numerics   what it does to floating-point results, one of NUMERICS in tensorir/numerics.py
+    preferred  whether default schedules use it where it fits; for bitwise ones that are faster
     """
 
     name: str
@@ -43,3 +46,4 @@ class Algorithm:
     recognise: Callable[[PrimFunc, Block], Alternative]
     examples: Callable[[], Sequence[tuple[PrimFunc, str]]]
     numerics: str = "algebraic"
+    preferred: bool = False

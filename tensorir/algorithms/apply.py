@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from tensorir.algorithms.algorithm import Algorithm, Alternative
 from tensorir.errors import TensorIRError
 from tensorir.func import PrimFunc
-from tensorir.stmt import Block, For, Seq, Stmt, Store, seq
+from tensorir.parts import touched
+from tensorir.stmt import Block, For, Seq, Stmt, seq
 from tensorir.tensor_match import Mismatch
 from tensorir.visit import replace_buffers, walk
 
@@ -17,7 +18,7 @@ APPLIED_ALGORITHMS = "algorithms"
 
 @dataclass(frozen=True)
 class Applied:
-    """A program in which `block` makes the result of the block that `alternative` replaced."""
+    """A program in which `alternative` computes what a block did; its last block is `block`."""
 
     func: PrimFunc
     block: str
@@ -39,21 +40,20 @@ def apply_algorithm(func: PrimFunc, block: Block, algorithm: Algorithm) -> Appli
 
 
 def _replaced(func: PrimFunc, block: Block, other: Alternative, name: str) -> Applied:
-    assert isinstance(block.body, Store)
-    output = block.body.buffer
     nests = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
     gone = {*other.replaced, block.name}
     kept = [stmt for stmt in nests if not gone & set(_block_names(stmt))]
-    made, last = _program(func, kept, other, output.name)
-    result = made.params[-1]
-    if result.dtype != output.dtype or any(a is not b for a, b in zip(result.shape, output.shape)):
-        raise Mismatch(f"{name} makes {result!r} of it and not {output!r}")
-    mapping = dict(zip(made.params, (*other.inputs, output)))
+    made, last = _program(func, kept, other)
+    for result, output in zip(made.params[len(other.inputs) :], other.outputs, strict=True):
+        same = len(result.shape) == len(output.shape) and result.dtype == output.dtype
+        if not same or any(a is not b for a, b in zip(result.shape, output.shape)):
+            raise Mismatch(f"{name} makes {result!r} of it and not {output!r}")
+    mapping = dict(zip(made.params, (*other.inputs, *other.outputs)))
     body = replace_buffers(made.body, mapping)
     place = next(stmt for stmt in nests if block.name in _block_names(stmt))
     stmts = [body if stmt is place else stmt for stmt in nests if stmt is place or stmt in kept]
-    used = {s.buffer for stmt in kept for s in walk(stmt) if isinstance(s, Store)} | {output}
-    buffers = [b for b in func.buffers if b in used]
+    written = {b for stmt in kept for s in walk(stmt) for b, _, write in touched(s) if write}
+    buffers = [b for b in func.buffers if b in written or b in other.outputs]
     applied = {**func.attrs.get(APPLIED_ALGORITHMS, {}), last: name}
     whole = replace(
         func,
@@ -64,9 +64,7 @@ def _replaced(func: PrimFunc, block: Block, other: Alternative, name: str) -> Ap
     return Applied(whole, last, other)
 
 
-def _program(
-    func: PrimFunc, kept: list[Stmt], other: Alternative, name: str
-) -> tuple[PrimFunc, str]:
+def _program(func: PrimFunc, kept: list[Stmt], other: Alternative) -> tuple[PrimFunc, str]:
     """The alternative as a program of its own, with names that the kept part does not have, and
     the name of its last block."""
     from tensorir import te
@@ -74,11 +72,13 @@ def _program(
     from tensorir.te.tensor import ComputeOp
 
     given = [te.placeholder(b.shape, b.dtype, name=b.name) for b in other.inputs]
-    result = other.compute(given, name)
-    shared = {name, *(b.name for b in other.inputs)}
-    made, blocks = create_named_blocks([*given, result], func.name, _taken(func, kept) - shared)
-    assert isinstance(result.op, ComputeOp)
-    return made, blocks[result.op]
+    names = [b.name for b in other.outputs]
+    results = other.compute(given, names)
+    shared = {*names, *(b.name for b in other.inputs)}
+    made, blocks = create_named_blocks([*given, *results], func.name, _taken(func, kept) - shared)
+    last = results[-1].op
+    assert isinstance(last, ComputeOp)
+    return made, blocks[last]
 
 
 def _taken(func: PrimFunc, kept: list[Stmt]) -> set[str]:

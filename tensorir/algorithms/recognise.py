@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, BinOp, Const, Expr, Load, Select, Var, all_of, conjuncts, int_value
@@ -9,6 +11,9 @@ from tensorir.func import PrimFunc
 from tensorir.stmt import Block, IterKind, Store
 from tensorir.tensor_match import Mismatch
 from tensorir.visit import blocks, loads, stmt_exprs, walk
+
+if TYPE_CHECKING:
+    pass
 
 
 def require(condition: bool, reason: str) -> None:
@@ -37,6 +42,18 @@ def product_of_sum(block: Block) -> tuple[Store, Load, Load]:
     assert isinstance(a, Load) and isinstance(b, Load)
     require(store.buffer not in (a.buffer, b.buffer), what)
     return store, a, b
+
+
+def is_read(func: PrimFunc, buffer: Buffer, maker: Block) -> bool:
+    """Whether a parameter, or read by another block than `maker`."""
+    return buffer in func.params or any(
+        load.buffer is buffer
+        for block in blocks(func.body)
+        if block.name != maker.name
+        for stmt in walk(block)
+        for e in stmt_exprs(stmt)
+        for load in loads(e)
+    )
 
 
 def variables_of(block: Block, kind: IterKind) -> dict[Var, Expr]:

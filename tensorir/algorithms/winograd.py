@@ -17,7 +17,7 @@ from tensorir.algorithms.recognise import (
 from tensorir.buffer import Buffer
 from tensorir.expr import Load, Var, int_value
 from tensorir.func import PrimFunc
-from tensorir.stmt import Block, IterKind
+from tensorir.stmt import Block, IterKind, Store
 from tensorir.te.tensor import Tensor
 
 TILES = ((4, 4), (4, 2), (2, 4), (2, 2))
@@ -29,16 +29,16 @@ LEAST_CHANNELS = 4
 
 def _algorithm(tile: tuple[int, int]) -> Algorithm:
     def recognise(func: PrimFunc, block: Block) -> Alternative:
-        image, weight = _convolution(block)
+        store, image, weight = _convolution(block)
         source, padding, replaced = _padded_from(func, image.buffer, block)
 
-        def compute(given: Sequence[Tensor], name: str) -> Tensor:
+        def compute(given: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
             from tensorir import ops
 
             x, w = given
-            return ops.conv2d_winograd(x, w, tile=tile, padding=padding, name=name)
+            return [ops.conv2d_winograd(x, w, tile=tile, padding=padding, name=names[0])]
 
-        return Alternative((source, weight.buffer), compute, replaced)
+        return Alternative((store.buffer,), (source, weight.buffer), compute, replaced)
 
     return Algorithm(
         name=f"winograd_{tile[0]}x{tile[1]}",
@@ -51,8 +51,8 @@ def _algorithm(tile: tuple[int, int]) -> Algorithm:
     )
 
 
-def _convolution(block: Block) -> tuple[Load, Load]:
-    """The loads of image and weights of a block
+def _convolution(block: Block) -> tuple[Store, Load, Load]:
+    """The store of a block and its loads of image and weights:
     out[n, o, h, w] += x[n, c, h + r, w + s] * weight[o, c, r, s]."""
     store, *operands = product_of_sum(block)
     what = f"block {block.name!r} is no 3x3 convolution of stride 1 in layout NCHW"
@@ -76,7 +76,7 @@ def _convolution(block: Block) -> tuple[Load, Load]:
     require(many, f"block {block.name!r} sums over fewer than {LEAST_CHANNELS} channels")
     kinds = {store.buffer.dtype, image.buffer.dtype, weight.buffer.dtype}
     require(kinds in ({"float32"}, {"float64"}), f"block {block.name!r} mixes types or has no such")
-    return image, weight
+    return store, image, weight
 
 
 def _padded_from(

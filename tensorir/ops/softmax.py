@@ -27,7 +27,7 @@ def _merge(old: tuple[Expr, Expr], new: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
     return top, te.if_then_else(m >= other, s + t * shrink, s * shrink + t)
 
 
-def _part(x: Expr) -> tuple[Expr, Expr]:
+def part(x: Expr) -> tuple[Expr, Expr]:
     """One element as a part: of -inf the sum is 0, and of inf and NaN it is NaN."""
     nothing = binary("==", x, float("-inf"))
     return x, te.if_then_else(nothing, 0.0, x - x + 1.0)
@@ -52,7 +52,7 @@ def _statistics(x: Tensor, axis: int, algorithm: str) -> tuple[Tensor, Tensor, T
     if algorithm == "online":
 
         def pair(*i: Expr) -> Any:
-            return online_normalizer(_part(read(x, i, k)), axis=k)
+            return online_normalizer(part(read(x, i, k)), axis=k)
 
         top, total = te.compute(shape, pair, "normalizer")
         return top, total, None

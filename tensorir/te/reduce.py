@@ -240,6 +240,7 @@ def comm_reducer(
         return reduce(reducer, [exprs], axis, where)[0]
 
     call.__name__ = name
+    call.reducer = reducer  # type: ignore[attr-defined]  # for those that recognise it
     return call
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from autotune import Database, default_schedule, tune
 from autotune.measure import MeasureSettings
-from autotune.rules import default_candidate, machine_of, make_space
+from autotune.rules import default_candidate, default_candidates, machine_of, make_space
 from backends import build, resolve
 from schedule import Schedule, Trace
 from tensorir import ops, reference, te
@@ -89,3 +89,44 @@ def test_bitwise_and_reassociated_searches_do_without(tmp_path):
         with Database(tmp_path / f"{numerics}.db") as database:
             tune(conv(), TARGET, 5, database=database, settings=FAST, numerics=numerics)
             assert not any(r.sketch.startswith("winograd") for r in database.records())
+
+
+def rows(op, **options):
+    x = te.placeholder((6, 40), name="x")
+    return te.create_prim_func([x, op(x, name="y", **options)], name="rows")
+
+
+def test_an_algorithm_that_changes_nothing_is_the_default():
+    func = rows(ops.argmax, axis=1)
+    for numerics in ("bitwise", "reassociated", "algebraic"):
+        candidate = default_candidate(space_of(func, numerics))
+        assert candidate.sketch.startswith("two_pass_argmax(y)")
+    x = np.random.default_rng(0).integers(0, 9, (6, 40)).astype(np.float32)
+    schedule = default_schedule(func, TARGET)
+    assert schedule.numerics == "bitwise"
+    np.testing.assert_array_equal(build(schedule, TARGET)(x), x.argmax(1))
+
+
+def test_two_blocks_use_it_together():
+    x = te.placeholder((6, 40), name="x")
+    func = te.create_prim_func([x, ops.argmax(x, 1, name="a"), ops.argmin(x, 1, name="b")])
+    steps = str(default_schedule(func, TARGET).trace.as_python())
+    assert "two_pass_argmax" in steps and "two_pass_argmin" in steps
+
+
+@pytest.mark.parametrize(
+    "func, name",
+    [
+        (rows(ops.softmax, algorithm="online"), "two_pass_normalizer(normalizer)"),
+        (rows(ops.layer_norm, algorithm="welford"), "two_pass_moments(moments)"),
+    ],
+)
+def test_tuples_get_two_passes_in_lanes(func, name):
+    space = space_of(func, "algebraic")
+    found = [s for s in space.sketches if s.startswith(name)]
+    assert found and default_candidate(space).sketch not in found
+    x = np.random.default_rng(0).random((6, 40), np.float32)
+    (wanted,) = reference(func, x)
+    schedule = space.build(next(c for c in default_candidates(space) if c.sketch == found[0]))
+    assert schedule.numerics == "algebraic" and "_rf" in str(schedule.func)
+    np.testing.assert_allclose(build(schedule, TARGET)(x), wanted, rtol=1e-5, atol=1e-6)

@@ -22,6 +22,7 @@ from tensorir import (
     register_algorithm,
     te,
 )
+from tensorir.ops.moments import welford
 
 WINOGRAD = ["winograd_4x4", "winograd_4x2", "winograd_2x4", "winograd_2x2"]
 
@@ -157,6 +158,97 @@ class TestWinograd:
         assert not Schedule(conv(stride=2)).legal_moves("conv", "use_algorithm")
 
 
+def extreme(name="argmax", shape=(3, 11), kind="float32", axis=1):
+    x = te.placeholder(shape, kind, name="x")
+    return te.create_prim_func([x, getattr(ops, name)(x, axis=axis, name="y")], name=name)
+
+
+class TestTwoPasses:
+    @pytest.mark.parametrize("name", ["argmax", "argmin"])
+    @pytest.mark.parametrize("kind", ["float32", "float64", "int8", "int64", "uint8"])
+    def test_extremes_have_the_same_bits(self, name, kind):
+        sch = Schedule(extreme(name, kind=kind))
+        sch.use_algorithm("y", f"two_pass_{name}")
+        assert sch.numerics == "bitwise"
+        rng = np.random.default_rng(0)
+        x = rng.integers(0, 5, (3, 11)).astype(kind)
+        wanted = getattr(np, name)(x, axis=1)
+        np.testing.assert_array_equal(build(sch)(x), wanted)
+        np.testing.assert_array_equal(interpret(sch.func, x)[0], wanted)
+
+    @pytest.mark.parametrize("name", ["argmax", "argmin"])
+    def test_nan_and_infinity(self, name):
+        nan, inf = np.nan, np.inf
+        x = np.array(
+            [[1, nan, 2, nan], [inf, inf, -inf, -inf], [-inf] * 4, [nan] * 4, [0, -0.0, 0, 0]],
+            np.float32,
+        )
+        sch = Schedule(extreme(name, (5, 4)))
+        sch.use_algorithm("y", f"two_pass_{name}")
+        wanted = getattr(np, name)(x, axis=1)
+        np.testing.assert_array_equal(build(sch)(x), wanted)
+        np.testing.assert_array_equal(interpret(sch.func, x)[0], wanted)
+
+    def test_all_elements_and_one(self):
+        x = np.random.default_rng(0).random((4, 5), np.float32)
+        sch = Schedule(extreme(shape=(4, 5), axis=None))
+        sch.use_algorithm("y", "two_pass_argmax")
+        assert build(sch)(x)[()] == x.argmax()
+        sch = Schedule(extreme(shape=(4, 1)))
+        sch.use_algorithm("y", "two_pass_argmax")
+        np.testing.assert_array_equal(build(sch)(x[:, :1].copy()), np.zeros(4))
+
+    def test_symbolic_rows_are_found_with_wide_indices(self):
+        n = te.var("n")
+        sch = Schedule(extreme(shape=(2, n)))
+        sch.use_algorithm("y", "two_pass_argmax")
+        assert "i32" not in str(sch.func)
+        x = np.random.default_rng(0).random((2, 9), np.float32)
+        np.testing.assert_array_equal(build(sch)(x), x.argmax(1))
+
+    def test_the_other_extreme_is_none(self):
+        sch = Schedule(extreme("argmin"))
+        refused(sch.use_algorithm, "y", "two_pass_argmax", match="is no argmax over all of its")
+
+    def test_selected_elements_are_none(self):
+        """Where `where` leaves out all, there is no extreme to look for."""
+        x = te.placeholder((3, 5), name="x")
+        k = te.reduce_axis(5, name="k")
+        y = te.compute((3,), lambda i: te.argmax(x[i, k], axis=k, where=x[i, k] > 0.0), name="y")
+        sch = Schedule(te.create_prim_func([x, y]))
+        refused(sch.use_algorithm, "y", "two_pass_argmax", match="is no argmax over all of its")
+
+    @pytest.mark.parametrize("algorithm", ["welford", "passes"])
+    def test_moments(self, algorithm):
+        x = te.placeholder((3, 10), name="x")
+        y = ops.layer_norm(x, algorithm=algorithm, name="y")
+        sch = Schedule(te.create_prim_func([x, y]))
+        if algorithm == "passes":
+            refused(sch.use_algorithm, "spread", "two_pass_moments", match="reduces no triples")
+            return
+        sch.use_algorithm("moments", "two_pass_moments")
+        assert sch.numerics == "algebraic" and "moments_0" not in str(sch.func)
+        close(sch)
+
+    def test_normalizer(self):
+        x = te.placeholder((3, 10), name="x")
+        sch = Schedule(te.create_prim_func([x, ops.softmax(x, algorithm="online", name="y")]))
+        sch.use_algorithm("normalizer", "two_pass_normalizer")
+        assert sch.numerics == "algebraic"
+        close(sch)
+
+    def test_counts_that_are_used(self):
+        x = te.placeholder((3, 10), name="x")
+        k = te.reduce_axis(10, name="k")
+
+        def triple(i):
+            return welford((te.const(1, "float32"), x[i, k], te.const(0, "float32")), axis=k)
+
+        outputs = te.compute((3,), triple, name="m")
+        sch = Schedule(te.create_prim_func([x, *outputs]))
+        refused(sch.use_algorithm, "m", "two_pass_moments", match="counts of block 'm' are used")
+
+
 TWICE = """
 @prim_func
 def twice(x: f32[1, 4, 5, 5], weight: f32[2, 4, 3, 3], out: f32[1, 2, 3, 3]):
@@ -257,7 +349,7 @@ class TestRefusals:
     def test_unknown_algorithm(self):
         refused(
             Schedule(conv()).use_algorithm, "conv", "strassen",
-            match="'strassen' is not known; known are winograd_4x4",
+            match="'strassen' is not known; known are two_pass_argmax",
         )  # fmt: skip
 
     def test_scheduled_loops(self):
@@ -296,11 +388,11 @@ def doubled(wrong=0.0):
     """y = x + x for y = 2 x, or something near it."""
 
     def recognise(func, block):
-        def compute(given, name):
+        def compute(given, names):
             (x,) = given
-            return te.compute(x.shape, lambda *i: x[i] + x[i] + wrong, name=name)
+            return [te.compute(x.shape, lambda *i: x[i] + x[i] + wrong, name=names[0])]
 
-        return Alternative((func.params[0],), compute)
+        return Alternative(func.params[-1:], func.params[:1], compute)
 
     def examples():
         x = te.placeholder((3,), "float64", name="x")
@@ -311,7 +403,7 @@ def doubled(wrong=0.0):
 
 
 class TestRegistry:
-    @pytest.mark.parametrize("name", WINOGRAD)
+    @pytest.mark.parametrize("name", sorted(known_algorithms()))
     def test_those_that_come_along_are_right(self, name):
         check_algorithm(known_algorithms()[name])
 
