@@ -28,7 +28,15 @@ from autotune.footprint import (
     working_set,
 )
 from autotune.nest import BlockNest, nests
-from tensorir import Buffer, ForKind, PrimFunc, TensorIRError, dtype, split_constants
+from tensorir import (
+    Buffer,
+    ForKind,
+    PrimFunc,
+    Target,
+    TensorIRError,
+    dtype,
+    split_constants,
+)
 
 if TYPE_CHECKING:
     from schedule import Schedule
@@ -110,17 +118,6 @@ COLUMN = {name: at for at, name in enumerate(FEATURES)}
 """The position of each column."""
 
 
-@dataclass(frozen=True)
-class _Machine:
-    vector_bits: int
-    cores: int
-    caches: tuple[int, int, int]
-
-    @property
-    def registers(self) -> int:
-        return 32 if self.vector_bits >= 512 else 16
-
-
 @dataclass(slots=True)
 class _Analysed:
     """A block with what is asked of it more than once."""
@@ -150,15 +147,11 @@ class _Analysed:
         return self.nest.instances * max(self.nest.ops, 1) / (self.lanes * self.vector_use)
 
 
-def extract(
-    func: PrimFunc, vector_bits: int, cores: int, cache_bytes: tuple[int, int, int]
-) -> np.ndarray:
+def extract(func: PrimFunc, machine: Target) -> np.ndarray:
     """The features of a scheduled, not yet lowered program: float32, one value per column.
 
-    `cache_bytes` are the sizes of L1, L2 and L3. Raises TensorIRError for a program that stores
-    nothing.
+    `machine` is a resolved target. Raises TensorIRError for a program that stores nothing.
     """
-    machine = _Machine(vector_bits, cores, cache_bytes)
     found = nests(func)
     home = homes(func, found)
     blocks = [_analyse(nest, home, machine) for nest in found if nest.accesses]
@@ -174,27 +167,22 @@ def extract(
     return np.array([row[name] for name in FEATURES], dtype=np.float32)
 
 
-def extractor(
-    vector_bits: int,
-    cores: int,
-    cache_bytes: tuple[int, int, int],
-    constants: Collection[str] = (),
-) -> Callable[[Schedule], np.ndarray]:
+def extractor(machine: Target, constants: Collection[str] = ()) -> Callable[[Schedule], np.ndarray]:
     """`extract` for one machine, as a function of a schedule: of what is timed of it."""
 
     def features(schedule: Schedule) -> np.ndarray:
         timed = split_constants(schedule.func, constants).main
-        return extract(timed, vector_bits, cores, cache_bytes)
+        return extract(timed, machine)
 
     return features
 
 
-def _analyse(nest: BlockNest, home: dict[Buffer, int], machine: _Machine) -> _Analysed:
+def _analyse(nest: BlockNest, home: dict[Buffer, int], machine: Target) -> _Analysed:
     # The widest type decides how many elements go into a register.
-    width = max(dtype.itemsize(access.buffer.dtype) for access in nest.accesses)
+    widest = max((access.buffer.dtype for access in nest.accesses), key=dtype.itemsize)
     kinds = [loop.kind for loop in nest.loops]
     vectors = [depth for depth, kind in enumerate(kinds) if kind is ForKind.VECTORIZED]
-    lanes = max(machine.vector_bits // (8 * width), 1)
+    lanes = machine.lanes(widest)
     vector = vectors[-1] if vectors else None
     return _Analysed(nest, reaches(nest, home), lanes, vector, _tile_depth(nest))
 
@@ -210,18 +198,18 @@ def _lg(x: float) -> float:
     return log2(x) if x > 0 else 0.0
 
 
-def _work(block: _Analysed, machine: _Machine) -> dict[str, float]:
+def _work(block: _Analysed, machine: Target) -> dict[str, float]:
     nest = block.nest
     return {
         "flops": _lg(nest.flops),
         "waste": _lg(nest.instances / nest.useful),
         "intensity": _lg(nest.flops / working_set(block.touched, 0)),
         "lanes": _lg(block.lanes),
-        "cores": _lg(machine.cores),
+        "cores": _lg(machine.thread_count),
     }
 
 
-def _vector(block: _Analysed, machine: _Machine) -> dict[str, float]:
+def _vector(block: _Analysed, machine: Target) -> dict[str, float]:
     nest, vector = block.nest, block.vector
     depth = len(nest.loops) - 1 if vector is None else vector
     loads = [stride_class(a, depth) for a in nest.accesses if not a.store]
@@ -239,7 +227,7 @@ def _vector(block: _Analysed, machine: _Machine) -> dict[str, float]:
     }
 
 
-def _registers(block: _Analysed, machine: _Machine) -> dict[str, float]:
+def _registers(block: _Analysed, machine: Target) -> dict[str, float]:
     nest = block.nest
     inside = range(block.tile, len(nest.loops))
     written_out = [d for d in inside if nest.loops[d].kind in UNDIVIDED]
@@ -257,7 +245,7 @@ def _registers(block: _Analysed, machine: _Machine) -> dict[str, float]:
     live = accumulators + min(block.chunks, accumulators / block.chunks) + 1
     return {
         "accumulators": _lg(accumulators),
-        "register_pressure": _lg(live / machine.registers),
+        "register_pressure": _lg(live / machine.vector_registers),
         "loads_per_op": _lg(loads / total),
         "memory_accumulators": _lg(spatial_product(nest, serial)) if nest.reduce else 0.0,
         "unrolled": _lg(prod([nest.loops[d].extent for d in unrolled])),
@@ -290,17 +278,21 @@ def _reduce_run(nest: BlockNest, tile: int) -> list[int]:
     return [depth for depth in range(start, len(nest.loops)) if depth in nest.reduce]
 
 
-def _caches(block: _Analysed, machine: _Machine) -> dict[str, float]:
+def _cache_bytes(machine: Target) -> tuple[int, int, int]:
+    return machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes
+
+
+def _caches(block: _Analysed, machine: Target) -> dict[str, float]:
     nest, depth = block.nest, len(block.nest.loops)
     row: dict[str, float] = {}
-    for number, size in enumerate(machine.caches, 1):
+    for number, size in enumerate(_cache_bytes(machine), 1):
         level = fit_level(block.touched, FILL * size, depth)
         row[f"traffic_l{number}"] = _lg(traffic(nest, block.touched, level) / nest.flops)
         row[f"reuse_l{number}"] = _lg(prod([loop.extent for loop in nest.loops[level:]]))
     run = _reduce_run(nest, block.tile)
     level = run[0] if run else min(block.tile, depth)
     parallel = [d for d, loop in enumerate(nest.loops) if _concurrent(loop.kind, loop.thread)]
-    l1, l2, l3 = machine.caches
+    l1, l2, l3 = _cache_bytes(machine)
     row["tile_bytes"] = _lg(working_set(block.touched, level) / l1)
     row["task_bytes"] = _lg(working_set(block.touched, parallel[-1] + 1 if parallel else 0) / l2)
     row["total_bytes"] = _lg(working_set(block.touched, 0) / l3)
@@ -320,13 +312,13 @@ def _concurrent(kind: ForKind, thread: str | None) -> bool:
     return kind is ForKind.PARALLEL or (kind is ForKind.THREAD and "block" in (thread or ""))
 
 
-def _parallel(block: _Analysed, machine: _Machine) -> dict[str, float]:
+def _parallel(block: _Analysed, machine: Target) -> dict[str, float]:
     loops = block.nest.loops
     parallel = [d for d, loop in enumerate(loops) if _concurrent(loop.kind, loop.thread)]
     tasks = prod([loops[d].extent for d in parallel])
     regions = prod([loop.extent for loop in loops[: parallel[0]]]) if parallel else 1
     threads = [loop.extent for loop in loops if loop.kind is ForKind.THREAD]
-    load = tasks / machine.cores
+    load = tasks / machine.thread_count
     return {
         "tasks": _lg(load),
         "imbalance": _lg(ceil(load) / load),
@@ -353,12 +345,12 @@ def _code(anchor: _Analysed, blocks: Sequence[_Analysed]) -> dict[str, float]:
 
 
 def _others(
-    anchor: _Analysed, others: Sequence[_Analysed], machine: _Machine, home: dict[Buffer, int]
+    anchor: _Analysed, others: Sequence[_Analysed], machine: Target, home: dict[Buffer, int]
 ) -> dict[str, float]:
     total = working_set(anchor.touched, 0)
     fetched = copied = strided = 0.0
     for block in others:
-        level = fit_level(block.touched, FILL * machine.caches[1], len(block.nest.loops))
+        level = fit_level(block.touched, FILL * machine.l2_bytes, len(block.nest.loops))
         fetched += traffic(block.nest, block.touched, level)
         if block.nest.ops == 0:
             stored = _stored_bytes(block)

@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from backends import host_caches, host_threads
+
 KEY_FIELDS = ("cpu", "arch", "cores", "caches", "isa", "system", "gpu")
 """The fields of Machine that enter its key."""
 
@@ -78,8 +80,8 @@ def this_machine(gpu: str | None = None) -> Machine:
     return Machine(
         cpu=_cpu_name(info),
         arch=platform.machine(),
-        cores=_usable_cores(),
-        caches=_caches(),
+        cores=host_threads(),
+        caches=host_caches(),
         isa=tuple(flag for flag in ISA_FLAGS if flag in flags),
         ram_gib=_ram_gib(),
         system=platform.system(),
@@ -111,28 +113,6 @@ def _cpu_name(info: Mapping[str, str]) -> str:
     if not name and "CPU part" in info:
         name = f"implementer {info.get('CPU implementer')} part {info['CPU part']}"
     return re.sub(r"\s+", " ", name or "unknown")
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _caches() -> dict[str, int]:
-    """Data and unified caches of processor 0, from sysfs; empty where that is missing."""
-    sizes = {}
-    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            kind = (index / "type").read_text().strip()
-            level = (index / "level").read_text().strip()
-            size = (index / "size").read_text().strip()
-        except OSError:
-            continue
-        if kind != "Instruction" and size[:-1].isdigit():
-            unit = {"K": 1024, "M": 1024**2}.get(size[-1], 1)
-            sizes[f"L{level}d" if kind == "Data" else f"L{level}"] = int(size[:-1]) * unit
-    return sizes
 
 
 def _ram_gib() -> int:

@@ -25,9 +25,6 @@ from backends import resolve, why_not_here
 from schedule import Schedule
 from tensorir import PrimFunc, Target, TensorIRError, allows, check_numerics, split_constants
 
-DEFAULT_CACHES = {"L1d": 32 << 10, "L2": 1 << 20, "L3": 16 << 20}
-"""Bytes, for a system that does not tell."""
-
 
 @dataclass
 class Session:
@@ -134,9 +131,7 @@ def start_session(
     workload = Workload.of(func, constants)
     space = make_space(func, machine, numerics)
     model = make_cost_model(cost_model, seed)
-    bits = resolved.vector_bits or 128
-    l1, l2, l3 = (facts.caches.get(name, size) for name, size in DEFAULT_CACHES.items())
-    extract = extractor(bits, machine.threads, (l1, l2, l3), workload.constants)
+    extract = extractor(resolved, workload.constants)
 
     def features(schedule: Schedule) -> np.ndarray[Any, Any]:
         if not allows(numerics, schedule.numerics):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from backends.cache import default_cache as default_cache
     from backends.cache import object_key as object_key
     from backends.errors import BuildError as BuildError
+    from backends.host import host_caches as host_caches
+    from backends.host import host_threads as host_threads
     from backends.inputs import random_arguments as random_arguments
     from backends.kernel import CompiledKernel as CompiledKernel
     from backends.register import extern_runner as extern_runner
@@ -38,6 +40,7 @@ __all__ = lazy_names(
         ),
         "backends.cache": "ObjectCache default_cache object_key",
         "backends.errors": "BuildError",
+        "backends.host": "host_caches host_threads",
         "backends.inputs": "random_arguments",
         "backends.kernel": "CompiledKernel",
         "backends.register": "extern_runner intrinsic_runner register_extern register_intrinsic",

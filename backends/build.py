@@ -113,7 +113,7 @@ def _load(
 
 
 def resolve(target: Target | str) -> Target:
-    """`target` with what the machine and its compiler decide filled in: vector_bits, features."""
+    """`target` with what the machine and its compiler decide: vector_bits, features, processor."""
     return _resolve(target)[1]
 
 

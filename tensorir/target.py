@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "c": ("march", "threads", "vector_bits", "features", "cc"),
+    "c": ("march", "threads", "vector_bits", "l1d", "l2", "l3", "features", "cc"),
     "cuda": ("arch", "vector_bits", "features"),
 }
 """The kinds of target and the options each understands, in the order they are printed."""
 
 VECTOR_BITS = (128, 256, 512)
 
+LANE_BITS = 128
+"""Vectors of a target that does not know its own: every machine has these."""
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What is found, not asked for: threads that run at once, and sizes of data caches in bytes.
+
+    The defaults stand for machines that are not at hand.
+
+    l1d, l2   of one core
+    l3        of all cores that share it
+    """
+
+    threads: int = 4
+    l1d: int = 32 << 10
+    l2: int = 1 << 20
+    l3: int = 16 << 20
+
 
 @dataclass(frozen=True)
 class Target:
     """What a program is compiled for. Equal targets have equal text, and `parse` reads it back.
 
+    Schedules ask `lanes`, `vector_registers`, `thread_count` and `l1d_bytes` to `l3_bytes`, which
+    are true of a target that `backends.resolve` returned.
+
     march        the processor as the C compiler names it; "native" is the one at hand, and one of
                  another kind, such as "armv8.2-a+dotprod", chooses a cross compiler
     threads      worker threads of parallel loops; None means all that the machine offers
     vector_bits  width of vector registers; None until `backends.resolve` asked the compiler
+    l1d, l2, l3  bytes of the data caches, to schedule for others than those of the processor
     arch         CUDA architecture such as "sm_90"; None means the device at hand
     features     instruction set extensions, sorted; empty until resolved
     cc           the compiler's command; None means the one that is found (CC, gcc, clang)
+    processor    what `backends.resolve` found of the machine; no part of the text, and equal
+                 targets may differ in it, so records made on machines of one kind stay together
     """
 
     kind: str = "c"
@@ -37,6 +63,10 @@ class Target:
     arch: str | None = None
     features: tuple[str, ...] = ()
     cc: str | None = None
+    l1d: int | None = None
+    l2: int | None = None
+    l3: int | None = None
+    processor: Processor = field(default=Processor(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in OPTIONS:
@@ -80,11 +110,48 @@ class Target:
                 words.append(f"-{name}={','.join(value) if name == 'features' else value}")
         return " ".join(words)
 
+    def lanes(self, dtype: str = "float32") -> int:
+        """Elements of `dtype` in a vector register."""
+        return (self.vector_bits or LANE_BITS) // dt.bits(dtype)
+
+    @property
+    def vector_registers(self) -> int:
+        """Registers that vectors of this target can be in.
+
+        32 with AVX-512, in its full width or with AVX512VL in any, and on AArch64; else 16.
+        """
+        if "arm_neon" in self.features:
+            return 16 if self.march.startswith(("armv6", "armv7")) else 32
+        return 32 if self.vector_bits == 512 or "avx512vl" in self.features else 16
+
+    @property
+    def thread_count(self) -> int:
+        """Threads of a parallel loop: those asked for, else all that the machine offers."""
+        return self.processor.threads if self.threads is None else self.threads
+
+    @property
+    def l1d_bytes(self) -> int:
+        """Bytes of the first-level data cache of a core."""
+        return self.processor.l1d if self.l1d is None else self.l1d
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes of the second-level cache of a core."""
+        return self.processor.l2 if self.l2 is None else self.l2
+
+    @property
+    def l3_bytes(self) -> int:
+        """Bytes of the third-level cache that cores share."""
+        return self.processor.l3 if self.l3 is None else self.l3
+
 
 TargetLike = Target | str
 
-_DEFAULTS: dict[str, Any] = {f.name: f.default for f in fields(Target) if f.name != "kind"}
-_INTEGERS = ("threads", "vector_bits")
+_DEFAULTS: dict[str, Any] = {
+    f.name: f.default for f in fields(Target) if f.compare and f.name != "kind"
+}
+_COUNTS = ("threads", "l1d", "l2", "l3")
+_INTEGERS = ("vector_bits", *_COUNTS)
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+\-]*")
 
 
@@ -117,8 +184,8 @@ def _check_value(name: str, value: Any) -> None:
     if name == "vector_bits" and value not in (None, *VECTOR_BITS):
         known = ", ".join(map(str, VECTOR_BITS))
         raise TensorIRError(f"target option -vector_bits={value!r} is not one of {known}")
-    if name == "threads" and value is not None and (type(value) is not int or value < 1):
-        raise TensorIRError(f"target option -threads={value!r} is not a positive integer")
+    if name in _COUNTS and value is not None and (type(value) is not int or value < 1):
+        raise TensorIRError(f"target option -{name}={value!r} is not a positive integer")
     # These words reach a compiler's command line and are split at spaces and commas when read back.
     words = value if name == "features" else (value,) if name in ("march", "arch", "cc") else ()
     for word in words:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
@@ -34,14 +33,12 @@ MAX_SKETCHES = 16
 
 def machine_of(target: Target) -> Machine:
     """What the rules need to know; `target` must be resolved (backends.resolve)."""
-    bits = target.vector_bits or 128
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return Machine(
-        lanes=bits // 32,
-        registers=32 if bits == 512 else 16,
-        threads=target.threads or cores or 1,
-        l1_bytes=32 << 10,
-        l2_bytes=1 << 20,
+        lanes=target.lanes(),
+        registers=target.vector_registers,
+        threads=target.thread_count,
+        l1_bytes=target.l1d_bytes,
+        l2_bytes=target.l2_bytes,
         target=target,
     )
 

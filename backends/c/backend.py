@@ -17,8 +17,9 @@ from backends.c.objects import ObjectMaker, in_background
 from backends.cache import ObjectCache, default_cache
 from backends.constants import Binding
 from backends.errors import BuildError
+from backends.host import host_processor
 from backends.signature import Signature
-from tensorir import PrimFunc, Target
+from tensorir import PrimFunc, Processor, Target
 
 FEATURE_MACROS = (
     "__SSE4_2__ __AVX__ __AVX2__ __FMA__ __F16C__ __AVX512F__ __AVX512BW__ __AVX512DQ__ "
@@ -38,11 +39,17 @@ class CBackend:
         self._objects = ObjectMaker()
 
     def resolve(self, target: Target) -> Target:
-        """`target` with vector_bits and features as the compiler reports them for its march."""
+        """`target` with vector_bits and features as the compiler reports them for its march.
+
+        Its processor is the one at hand where that can run it.
+        """
         features = target.features or _features(target)
         bits = 512 if "avx512f" in features else 256 if "avx" in features else 128
         return dataclasses.replace(
-            target, vector_bits=target.vector_bits or bits, features=features
+            target,
+            vector_bits=target.vector_bits or bits,
+            features=features,
+            processor=Processor() if self.why_not_here(target) else host_processor(),
         )
 
     def why_not_here(self, target: Target) -> str | None:

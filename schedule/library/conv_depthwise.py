@@ -13,7 +13,6 @@ from schedule.library.lanes import (
     own_loops,
     read_by,
     split_at_most,
-    vector_lanes,
     whole_vectors,
 )
 from tensorir import IterKind, Load, Target, TensorIRError, int_value, variables
@@ -132,7 +131,7 @@ def _choose(conv: _Depthwise, target: Target) -> DepthwisePlan:
     if 3 * strip > 2 * conv.height:
         strip = conv.height
     strip = min(strip, fits)
-    lanes = vector_lanes(target)
+    lanes = target.lanes()
     most = 2 * ROWS - 1 if conv.width < lanes else ROWS
     rows = max(n for n in range(1, most + 1) if strip % n == 0)
     return DepthwisePlan(lanes, rows, strip)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from schedule.library.copies import copy_rows, transpose_pixels, unroll_all
 from schedule.library.lanes import (
-    L2_BYTES,
     constant_size,
     loop_of,
     own_loops,
@@ -17,9 +16,6 @@ from schedule.library.lanes import (
     register_tile,
     split_at_most,
     stored_buffer,
-    thread_count,
-    vector_lanes,
-    vector_registers,
     whole_vectors,
 )
 from tensorir import (
@@ -163,15 +159,15 @@ def padding_of(sch: Schedule, block: str, image: Load) -> str | None:
 
 
 def _choose(conv: _Conv, target: Target) -> DirectPlan:
-    lanes, threads = vector_lanes(target), thread_count(target)
+    lanes, threads = target.lanes(), target.thread_count
     vectors = -(-conv.filters // lanes)
     depth = conv.channels * prod(conv.taps)
-    streamed = 4 * depth * conv.filters > L2_BYTES
+    streamed = 4 * depth * conv.filters > target.l2_bytes
     flat = conv.pad is None and prod(conv.taps) == 1 and conv.step == (1, 1)
     best: list[tuple[float, DirectPlan]] = []
     for rows in [r for r in range(conv.height + 1) if not r or conv.height % r == 0]:
         row = conv.width * (rows or conv.height) if flat else conv.width
-        tile, width, cost = register_tile(row, vectors, vector_registers(target), streamed)
+        tile, width, cost = register_tile(row, vectors, target.vector_registers, streamed)
         panels = -(-vectors // width)
         tasks = conv.samples * (conv.height // rows if rows else panels)
         idle = -(-tasks // threads) * threads / tasks
@@ -184,7 +180,7 @@ def _choose(conv: _Conv, target: Target) -> DirectPlan:
         panel = min(width * lanes, conv.filters)
         held = conv.channels * reach * conv.width * conv.step[1] + depth * panel
         held += (rows or conv.height) * conv.width * panel
-        crowded = min(0.6, 2 * max(0.0, 4 * held / (L2_BYTES // 2) - 1))
+        crowded = min(0.6, 2 * max(0.0, 4 * held / (target.l2_bytes // 2) - 1))
         # Code for tasks at the edges is apart, and the compiler does worse with some of it.
         edges = 0.1 * min(1.0, 2 * rows / conv.height)
         more = copies + fresh + crowded + (edges if rows else 0.04)

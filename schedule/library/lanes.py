@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from tensorir import (
     IterVar,
     Load,
     Store,
-    Target,
     TensorIRError,
     int_value,
     loads,
@@ -23,31 +21,9 @@ if TYPE_CHECKING:
     from schedule.state import LoopRef
 
 
-L2_BYTES = 1 << 20
-"""The second-level cache of a processor; what is larger streams."""
-
-
 COLUMNS = 2
 """Most vectors in a row of a register tile. gcc 12 keeps what belongs to each of them (operands, a
 bias) in registers, and then has too few for the sums: 14 x 2 is faster than 7 x 4 for that."""
-
-
-def vector_lanes(target: Target, bits: int = 32) -> int:
-    """Elements of `bits` in a vector of `target`, which should be resolved."""
-    return (target.vector_bits or 128) // bits
-
-
-def vector_registers(target: Target) -> int:
-    """Vector registers of the machines that have vectors of that width."""
-    return 32 if target.vector_bits == 512 or "neon" in target.features else 16
-
-
-def thread_count(target: Target) -> int:
-    """Threads of parallel loops: those of `target`, else the processors of this machine."""
-    if target.threads is not None:
-        return target.threads
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def constant_size(it: IterVar, block: str) -> int:

@@ -6,15 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from schedule.library.lanes import (
-    L2_BYTES,
-    constant_size,
-    register_tile,
-    thread_count,
-    vector_lanes,
-    vector_registers,
-)
-from tensorir import Target, TensorIRError
+from schedule.library.lanes import constant_size, register_tile
+from tensorir import Processor, Target, TensorIRError
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -51,13 +44,14 @@ def winograd_tile(
     """The `tile` for ops.conv2d_winograd that should be fastest for an output of height x width.
 
     By products, and by the transformed weights that have to be read: where these do not fit into
-    the second-level cache, reading them costs as much as products of STREAM tiles.
+    the second-level cache, reading them costs as much as products of STREAM tiles. It is part of
+    the program, so the same for all machines: the cache is that of a usual one.
     """
     costs = {}
     for side in ((4, 4), (4, 2), (2, 4), (2, 2)):
         positions = (side[0] + 2) * (side[1] + 2)
         tiles = samples * -(-height // side[0]) * -(-width // side[1])
-        streamed = 4 * positions * channels * filters > L2_BYTES
+        streamed = 4 * positions * channels * filters > Processor.l2
         costs[side] = positions * (tiles + (STREAM if streamed else 1))
     return min(costs, key=lambda side: costs[side])
 
@@ -65,16 +59,16 @@ def winograd_tile(
 def plan_winograd(sch: Schedule, target: Target, name: str = "conv2d_winograd") -> WinogradPlan:
     """The register tile and the split of the work that suit the sizes, by a model of the cost."""
     side, (channels, filters, samples, rows, across) = winograd_sizes(sch, name)
-    lanes, threads = vector_lanes(target), thread_count(target)
+    lanes, threads = target.lanes(), target.thread_count
     vectors = -(-filters // lanes)
     positions = prod(s + 2 for s in side)
-    streamed = 4 * positions * channels * filters > L2_BYTES
+    streamed = 4 * positions * channels * filters > target.l2_bytes
     best: list[tuple[float, WinogradPlan]] = []
     for block in [n for n in range(rows + 1) if not n or rows % n == 0]:
         count = block * across or samples * rows * across
-        tiles, width, cost = register_tile(count, vectors, vector_registers(target), streamed)
+        tiles, width, cost = register_tile(count, vectors, target.vector_registers, streamed)
         held = channels + (filters if block else width * lanes)
-        crowded = 4 * positions * count * held / L2_BYTES
+        crowded = 4 * positions * count * held / target.l2_bytes
         panels = -(-vectors // width)
         for shares in (1, 2) if block and panels % 2 == 0 else (1,):
             tasks = samples * rows // block * shares if block else panels

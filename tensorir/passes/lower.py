@@ -22,12 +22,9 @@ from tensorir.passes.unroll import unroll
 from tensorir.passes.unroll_registers import unroll_registers
 from tensorir.passes.vector_locals import vector_locals
 from tensorir.passes.vectorize import vectorize
-from tensorir.target import Target
+from tensorir.target import LANE_BITS, Target
 
 Pass = Callable[[PrimFunc], PrimFunc]
-
-LANE_BITS = 128
-"""Vectors of a target that does not know its own: every machine has these."""
 
 
 def passes(target: Target) -> list[tuple[str, Pass]]:

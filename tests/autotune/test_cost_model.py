@@ -13,9 +13,9 @@ from autotune.cost_model import make as make_module
 from autotune.cost_model.quality import pairwise_accuracy, spearman, top_score
 from autotune.features import FEATURES, extract
 from schedule import Schedule
-from tensorir import TensorIRError, te
+from tensorir import Target, TensorIRError, te
 
-CACHES = (32 << 10, 1 << 20, 32 << 20)
+MACHINE = Target(vector_bits=256, threads=2)
 LEARNED = ("xgboost", "sklearn")
 
 
@@ -42,7 +42,7 @@ def tiled(rows, columns, vectorize=True, parallel=True, unroll=True):
 
 
 def seconds_of(func):
-    return float(draft(extract(func, 256, 2, CACHES))[0])
+    return float(draft(extract(func, MACHINE))[0])
 
 
 def test_draft_orders_matmuls():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from math import log2
 
 import numpy as np
@@ -14,6 +15,7 @@ from schedule import Schedule
 from tensorir import (
     PrimFunc,
     Seq,
+    Target,
     TensorIRError,
     Var,
     parse,
@@ -21,6 +23,7 @@ from tensorir import (
 )
 
 CACHES = (32 << 10, 1 << 20, 32 << 20)
+MACHINE = Target(vector_bits=256, threads=2, l1d=CACHES[0], l2=CACHES[1], l3=CACHES[2])
 
 MATMUL = """
 @prim_func
@@ -39,8 +42,8 @@ def matmul(A: f32[1024, 1024], B: f32[1024, 1024], C: f32[1024, 1024]):
 """
 
 
-def features(func, vector_bits=256, cores=2, caches=CACHES):
-    row = extract(func, vector_bits, cores, caches)
+def features(func, **changes):
+    row = extract(func, replace(MACHINE, **changes))
     assert row.dtype == np.float32 and row.shape == (len(FEATURES),)
     assert np.isfinite(row).all()
     return {name: float(row[at]) for name, at in COLUMN.items()}
@@ -85,11 +88,11 @@ def test_cache_traffic_of_a_matmul():
 
 
 def test_parallel_tasks_and_the_last_round():
-    f = features(parse(MATMUL), cores=24)
+    f = features(parse(MATMUL), threads=24)
     assert f["tasks"] == pytest.approx(log2(64 / 24))
     assert f["imbalance"] == pytest.approx(log2(3 / (64 / 24)))
     assert f["regions"] == 0 and f["task_flops"] == 25
-    alone = features(elementwise(), cores=8)
+    alone = features(elementwise(), threads=8)
     assert alone["imbalance"] == 3
 
 
@@ -216,19 +219,19 @@ def test_forms_of_indices():
 def test_columns_are_named_and_documented_once():
     assert len(set(FEATURES)) == len(FEATURES) and 40 <= len(FEATURES) <= 60
     assert all(meaning for _, meaning in TABLE)
-    text = describe(extract(parse(MATMUL), 256, 2, CACHES), lambda name: name == "flops")
+    text = describe(extract(parse(MATMUL), MACHINE), lambda name: name == "flops")
     assert text.split()[:2] == ["flops", "31.000"]
 
 
 def test_extractor_takes_schedules():
     func = elementwise()
-    row = extractor(256, 2, CACHES)(Schedule(func))
-    assert np.array_equal(row, extract(func, 256, 2, CACHES))
+    row = extractor(MACHINE)(Schedule(func))
+    assert np.array_equal(row, extract(func, MACHINE))
 
 
 def test_extraction_is_fast():
     func = parse(MATMUL)
-    best = min(_timed(lambda: extract(func, 256, 2, CACHES)) for _ in range(20))
+    best = min(_timed(lambda: extract(func, MACHINE)) for _ in range(20))
     assert best < 5e-3, "the target is 2 ms; the rest is slack for a busy machine"
 
 
@@ -240,4 +243,4 @@ def _timed(call):
 
 def test_a_program_that_does_nothing_has_no_features():
     with pytest.raises(TensorIRError, match="'nothing' has no block that stores anything"):
-        extract(PrimFunc("nothing", (), (), Seq(())), 256, 2, CACHES)
+        extract(PrimFunc("nothing", (), (), Seq(())), MACHINE)

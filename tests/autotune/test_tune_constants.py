@@ -19,7 +19,7 @@ from autotune.records import Record, Workload
 from autotune.rules import default_candidate, machine_of, make_space
 from backends import build, resolve
 from schedule import Schedule
-from tensorir import TensorIRError, Var, parse, te
+from tensorir import Target, TensorIRError, Var, parse, te
 
 FAST = MeasureSettings(min_ms=0.2, repeats=2, prune_factor=1e6, build_jobs=1)
 ONE = "c -threads=1"
@@ -142,12 +142,12 @@ def test_what_runs_ahead_is_not_timed():
 
 
 def test_features_are_of_what_is_timed():
-    caches = (32 << 10, 1 << 20, 16 << 20)
-    row = extractor(256, 2, caches)(packed(linear()))
-    ahead = extractor(256, 2, caches, ("W",))(packed(linear()))
-    plain = extractor(256, 2, caches, ("W",))(Schedule(linear()))
+    machine = Target(vector_bits=256, threads=2)
+    row = extractor(machine)(packed(linear()))
+    ahead = extractor(machine, ("W",))(packed(linear()))
+    plain = extractor(machine, ("W",))(Schedule(linear()))
     assert not np.array_equal(row, ahead)
-    assert np.array_equal(extractor(256, 2, caches)(Schedule(linear())), plain)
+    assert np.array_equal(extractor(machine)(Schedule(linear())), plain)
 
 
 def test_a_size_of_the_other_arguments_may_be_symbolic():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorir.errors import TensorIRError
-from tensorir.target import VECTOR_BITS, Target
+from tensorir.target import VECTOR_BITS, Processor, Target
 
 WORDS = st.from_regex(r"[a-z0-9_][a-z0-9_.+\-]{0,8}", fullmatch=True)
 
@@ -19,6 +19,7 @@ WORDS = st.from_regex(r"[a-z0-9_][a-z0-9_.+\-]{0,8}", fullmatch=True)
         "c",
         "c -march=haswell",
         "c -threads=2 -vector_bits=256",
+        "c -l1d=49152 -l2=2097152 -l3=33554432",
         "c -march=armv8.2-a+fp16 -threads=1 -vector_bits=128 -features=avx,fma",
         "cuda",
         "cuda -arch=sm_90",
@@ -73,6 +74,9 @@ def test_features_are_a_sorted_set():
         ("c -march", "'-march' is not of the form -option=value"),
         ("c -march=", "-march='' is not a plain word"),
         ("c -threads=two", "-threads='two' is not an integer"),
+        ("c -l2=big", "-l2='big' is not an integer"),
+        ("c -l2=-1", "-l2=-1 is not a positive integer"),
+        ("cuda -l2=1", "target 'cuda' has no option -l2; it has -arch"),
         ("c -threads=0", "-threads=0 is not a positive integer"),
         ("c -vector_bits=100", "-vector_bits=100 is not one of 128, 256, 512"),
         ("c -threads=1 -threads=2", "-threads is given twice"),
@@ -93,3 +97,50 @@ def test_bad_fields_are_refused():
         Target("c", march="native -shared")
     with pytest.raises(TensorIRError, match="-threads=True is not a positive"):
         Target("c", threads=True)
+
+
+@pytest.mark.parametrize("name", ["threads", "l1d", "l2", "l3"])
+@pytest.mark.parametrize("value", [0, -1, True, 2.0])
+def test_counts_are_positive_integers(name, value):
+    with pytest.raises(TensorIRError, match=f"-{name}={value!r} is not a positive integer"):
+        Target("c", **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("bits", "dtype", "lanes"),
+    [(512, "float32", 16), (256, "float64", 4), (128, "int8", 16), (None, "float32", 4)],
+)
+def test_lanes(bits, dtype, lanes):
+    assert Target(vector_bits=bits).lanes(dtype) == lanes
+
+
+@pytest.mark.parametrize(
+    ("bits", "march", "features", "registers"),
+    [
+        (512, "native", ("avx512f",), 32),
+        (256, "native", ("avx512f", "avx512vl"), 32),  # the option -vector_bits=256
+        (256, "native", ("avx512f",), 16),  # only vectors of 512 bits reach the others
+        (256, "x86-64-v3", ("avx", "avx2"), 16),
+        (128, "x86-64", (), 16),
+        (128, "armv8-a", ("arm_neon",), 32),
+        (128, "armv7-a+neon", ("arm_neon",), 16),
+    ],
+)
+def test_vector_registers(bits, march, features, registers):
+    assert Target("c", march, vector_bits=bits, features=features).vector_registers == registers
+
+
+def test_what_is_asked_for_comes_before_what_is_found():
+    found = Target(l2=1 << 18, processor=Processor(threads=6, l1d=48 << 10, l2=1 << 21, l3=1 << 25))
+    assert (found.thread_count, found.l1d_bytes, found.l3_bytes) == (6, 48 << 10, 1 << 25)
+    assert found.l2_bytes == 1 << 18
+    assert dataclasses.replace(found, threads=2).thread_count == 2
+
+
+def test_what_is_found_is_no_part_of_the_text():
+    """Records of a tuning database are found by the text."""
+    found = Target(processor=Processor(threads=6))
+    assert str(found) == "c" and found == Target() and hash(found) == hash(Target())
+    assert pickle.loads(pickle.dumps(found)).thread_count == 6
+    with pytest.raises(TensorIRError, match="no option -processor"):
+        Target.parse("c -processor=6")

@@ -1,0 +1,56 @@
+"""The machine at hand: how many threads it runs, and the sizes of its caches."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from tensorir import Processor
+
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+"""Where Linux lists the caches of the first processor."""
+
+
+def host_processor() -> Processor:
+    """This machine; where it does not tell the size of a cache, the default of Processor."""
+    known = {name.lower(): size for name, size in host_caches().items()}
+    usual = Processor()
+    return Processor(
+        host_threads(),
+        known.get("l1d", usual.l1d),
+        known.get("l2", usual.l2),
+        known.get("l3", usual.l3),
+    )
+
+
+def host_threads() -> int:
+    """Logical processors that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@cache
+def host_caches() -> dict[str, int]:
+    """Bytes of the data and unified caches: "L1d", "L2", "L3", as far as they are known.
+
+    From sysfs. The C library asks the processor itself, which in a virtual machine may tell the
+    third level of the whole host: 384 MiB of which the guest has 32.
+    """
+    return cache_sizes(CACHES)
+
+
+def cache_sizes(folder: Path) -> dict[str, int]:
+    """The caches that a folder of sysfs lists; empty where there is none."""
+    sizes = {}
+    for index in sorted(folder.glob("index*")):
+        try:
+            kind = (index / "type").read_text().strip()
+            level = (index / "level").read_text().strip()
+            size = (index / "size").read_text().strip()
+        except OSError:
+            continue
+        if kind != "Instruction" and size[:-1].isdigit():
+            unit = {"K": 1024, "M": 1024**2}.get(size[-1], 1)
+            sizes[f"L{level}d" if kind == "Data" else f"L{level}"] = int(size[:-1]) * unit
+    return sizes
