@@ -31,11 +31,15 @@ REASSOCIATING: tuple[Rule, ...] = (rows_plans,)
 MAX_SKETCHES = 16
 
 
+FUSED = {"fma", "avx512f", "arm_neon"}
+"""Features with which a multiply-add is one instruction; else the product takes a register."""
+
+
 def machine_of(target: Target) -> Machine:
     """What the rules need to know; `target` must be resolved (backends.resolve)."""
     return Machine(
         lanes=target.lanes(),
-        registers=target.vector_registers,
+        registers=target.vector_registers - (0 if FUSED & set(target.features) else 1),
         threads=target.thread_count,
         l1_bytes=target.l1d_bytes,
         l2_bytes=target.l2_bytes,

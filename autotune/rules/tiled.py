@@ -21,6 +21,7 @@ from autotune.rules.group import (
 from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names, task_loops
 from autotune.rules.packing import pack_in_panels
 from autotune.rules.plan import Machine, Values
+from autotune.rules.register_tile import register_tile
 from schedule import LoopRef, Schedule
 
 SMALL_WORK = 200_000
@@ -43,9 +44,9 @@ class Axis:
 class TiledPlan:
     """Schedules one reduction. The vector axis is the last axis of the output.
 
-    `operands` can be packed; those in `far` move by a page or more with each reduction step.
+    `operands` can be packed; those in `far` move far with each reduction step.
     `gathered` are those whose neighbouring columns are apart in memory: they are read through a
-    transposed copy.
+    transposed copy. A vector has `lanes` outputs.
     """
 
     group: Group
@@ -56,6 +57,7 @@ class TiledPlan:
     far: frozenset[str]
     gathered: tuple[str, ...]
     choices: tuple[Choice, ...]
+    lanes: int
     name: str = "tiled"
 
     def key(self, what: str) -> str:
@@ -73,14 +75,17 @@ class TiledPlan:
     def default(self) -> dict[str, Any]:
         """Values that need no tuning.
 
-        The register tile takes about three quarters of the registers. A task is one panel of the
-        vector axis with as many rows as leave eight tasks for every thread. Operands whose rows lie
-        on different pages are packed if enough rows use the copy.
+        Sums, and what they are made of, stay in registers (`register_tile`). A task is one panel of
+        the vector axis with as many rows as leave eight tasks for every thread. Operands whose rows
+        lie far apart are packed if enough rows use the copy.
         """
-        lanes, vector_axis = self.machine.lanes, self.vector_axis
-        columns = min(4 if len(self.spatial) > 1 else 8, -(-vector_axis.extent // lanes))
-        vector = self._register_size(vector_axis, max(lanes, columns * lanes))
-        budget = max(1, 3 * self.machine.registers // 4 * lanes // max(lanes, vector))
+        lanes, vector_axis = self.lanes, self.vector_axis
+        vectors = max(1, -(-vector_axis.extent // lanes))
+        rows = prod(axis.extent for axis in self.spatial[:-1])
+        budget, columns = register_tile(rows, vectors, self.machine.registers)
+        if len(self.spatial) == 1:
+            budget, columns = 1, min(8, vectors)
+        vector = self._register_size(vector_axis, columns * lanes)
         values: dict[str, Any] = {self.key(vector_axis.name): (1, 1, vector)}
         for axis in reversed(self.spatial[:-1]):
             rows = self._register_size(axis, budget)
@@ -131,8 +136,8 @@ class TiledPlan:
     def feasible(self, values: Values) -> bool:
         """Accumulators in registers or at least in the first-level cache, bounded unrolling."""
         tiles = [self.tile(values, axis) for axis in self.spatial]
-        register_tile = prod(t[2] for t in tiles)
-        vectors = register_tile / self.machine.lanes
+        sums = prod(t[2] for t in tiles)
+        vectors = sums / self.lanes
         kept = prod(t[1] * t[2] for t in tiles) * 4
         return vectors <= 1.25 * self.machine.registers and kept <= self.machine.l1_bytes // 2
 

@@ -8,12 +8,15 @@ from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
 from autotune.rules.packing import panel_index
 from autotune.rules.plan import Machine
+from autotune.rules.register_tile import register_tile
 from autotune.rules.tiled import SMALL_WORK, Axis, TiledPlan
 from schedule import Schedule
 from tensorir import Block, IterKind, Load, Var, dtype
 
-FAR_BYTES = 3072
-"""Rows of an operand that are so far apart share few sets of the caches, and no page."""
+FAR_PANELS = 12
+"""Rows of an operand that are as far apart as so many rows of a panel side by side. With vectors of
+512 bits that is 3072 bytes: such rows share few sets of the caches, and no page. With shorter ones
+it is less, since each row brings less at a time."""
 
 TRANSPOSED_USES = 8
 """Uses of each element of an operand from which on a transposed copy of it pays."""
@@ -38,6 +41,9 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
     if spatial_iters[-1].var is not store.indices[-1] or spatial[-1].extent < 2:
         return []
     vector = spatial_iters[-1].var
+    lanes = machine.lanes * 32 // max(32, dtype.bits(store.buffer.dtype))
+    _, widest = register_tile(FAR_PANELS, FAR_PANELS, machine.registers)
+    far_bytes = 4 * FAR_PANELS * widest * machine.lanes
     operands, far, gathered = [], set(), []
     for load in body_loads(block):
         strided = stride_in(load, vector, block)
@@ -50,24 +56,26 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
         reused = uses >= 4
         if reused and strided == 1 and load.buffer.name not in operands:
             operands.append(load.buffer.name)
-            if _page_steps(load, block):
+            if _far_steps(load, block, far_bytes):
                 far.add(load.buffer.name)
     packable = tuple(o for o in operands if o not in _padded(sch, group))
     panels = {o for o in packable if panel_index(block, o) is not None}
-    choices = _choices(group, machine, spatial, reduce, packable, panels, store.buffer.dtype)
+    choices = _choices(group, lanes, spatial, reduce, packable, panels)
     transposed = tuple(dict.fromkeys(gathered))
     if set(transposed) & {*packable, *_padded(sch, group)}:
         return []  # read in two ways, or made by a stage of the group
     return [
-        TiledPlan(group, machine, spatial, reduce, packable, frozenset(far), transposed, choices)
+        TiledPlan(
+            group, machine, spatial, reduce, packable, frozenset(far), transposed, choices, lanes
+        )
     ]
 
 
-def _page_steps(load: Load, block: Block) -> bool:
-    """Whether some reduction step moves the load by about a page or more."""
+def _far_steps(load: Load, block: Block, far_bytes: int) -> bool:
+    """Whether some reduction step moves the load by `far_bytes` or more."""
     width = dtype.itemsize(load.buffer.dtype)
     steps = [stride_in(load, it.var, block) for it in block.iters if it.kind is IterKind.REDUCE]
-    return any(step is None or step * width >= FAR_BYTES for step in steps)
+    return any(step is None or step * width >= far_bytes for step in steps)
 
 
 def _padded(sch: Schedule, group: Group) -> set[str]:
@@ -78,14 +86,12 @@ def _padded(sch: Schedule, group: Group) -> set[str]:
 
 def _choices(
     group: Group,
-    machine: Machine,
+    lanes: int,
     spatial: tuple[Axis, ...],
     reduce: tuple[Axis, ...],
     operands: tuple[str, ...],
     panels: set[str],
-    kind: str,
 ) -> tuple[Choice, ...]:
-    lanes = machine.lanes * 32 // max(32, dtype.bits(kind))
     found: list[Choice] = []
     for axis in spatial:
         name = f"{group.block}.{axis.name}"
