@@ -1,6 +1,7 @@
 """Masked vectors: statements of which only the first lanes run (tensorir.passes.masked_tails).
 
-A mask is an integer with one bit for each lane, as AVX-512 has them. Loads give 0 in the lanes that
+A mask is an integer with one bit for each lane, as AVX-512 has them; for AVX2, the helpers make a
+vector of it. Loads give 0 in the lanes that
 do not run, and stores leave memory as it was; a vector that is a variable keeps its old lanes.
 """
 
@@ -8,11 +9,11 @@ from __future__ import annotations
 
 import re
 
+from backends.c.masked_moves import BitMasks, MaskedMoves, VectorMasks
 from backends.c.memory import MemoryEmitter, contiguous_base
-from backends.c.native import blended, masked_load, masked_store
 from backends.errors import BuildError
 from backends.expressions import ATOM, Text
-from tensorir import Buffer, If, Load, PrimFunc, Store, Target, mask_count
+from tensorir import Buffer, If, Load, PrimFunc, Store, Target, mask_count, masked_bits
 from tensorir import dtype as dt
 
 Mask = tuple[str, int]
@@ -25,6 +26,7 @@ class MaskedEmitter(MemoryEmitter):
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
         self.mask: Mask | None = None
+        self.moves: MaskedMoves = BitMasks() if 8 in masked_bits(target) else VectorMasks()
         self.whole = frozenset(func.attrs.get("whole", ()))
         self.loose = frozenset(func.attrs.get("loose", ()))
 
@@ -65,7 +67,7 @@ class MaskedEmitter(MemoryEmitter):
             kind = self.type_name(f"uint{max(8, lanes)}")
             loop = f"for (int i = 0; i < {lanes}; i++) if (m >> i & 1) r[i] = p[i];"
             usual = f"    {vector} r = {{0}};\n    {loop}\n    return r;"
-            body = self.native_or(masked_load(e.dtype, vector), "    return $;", usual)
+            body = self.native_or(self.moves.load(e.dtype, vector), "    return $;", usual)
             head = f"{self.inline} {vector} {name}({kind} m, const {element} *p)"
             self.declarations[name] = f"{head} {{\n{body}\n}}"
         return f"{name}({mask}, &{self.element(e.buffer, (base,))})", ATOM
@@ -99,8 +101,8 @@ class MaskedEmitter(MemoryEmitter):
         kind = self.type_name(f"uint{max(8, lanes)}")
         params = f"{kind} m, {vector} a, {vector} b"
         lane = "m >> i & 1 ? a[i] : b[i]"
-        native = blended(dtype, vector)
-        return self.lanes_helper(f"first_{vector}", vector, params, lane, lanes, native)
+        blended = self.moves.blend(dtype, vector)
+        return self.lanes_helper(f"first_{vector}", vector, params, lane, lanes, blended)
 
     def store_first(self, dtype: str) -> str:
         """The function that stores the lanes whose bit of the mask is set."""
@@ -108,7 +110,7 @@ class MaskedEmitter(MemoryEmitter):
         name, kind = f"store_first_{vector}", self.type_name(f"uint{max(8, lanes)}")
         if name not in self.declarations:
             usual = f"    for (int i = 0; i < {lanes}; i++) if (m >> i & 1) p[i] = v[i];"
-            body = self.native_or(masked_store(dtype), "    $;", usual)
+            body = self.native_or(self.moves.store(dtype), "    $;", usual)
             params = f"{kind} m, {self.type_name(dt.element(dtype))} *p, {vector} v"
             self.declarations[name] = f"{self.inline} void {name}({params}) {{\n{body}\n}}"
         return name

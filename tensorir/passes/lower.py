@@ -11,7 +11,7 @@ from tensorir.passes.fold_buffers import fold_buffers
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.lower_prefetch import lower_prefetch
-from tensorir.passes.masked_tails import has_masks
+from tensorir.passes.masked_tails import masked_bits
 from tensorir.passes.pad_rows import pad_rows
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
@@ -30,6 +30,7 @@ Pass = Callable[[PrimFunc], PrimFunc]
 def passes(target: Target) -> list[tuple[str, Pass]]:
     """The passes for `target` with their names, in order."""
     bits = target.vector_bits or LANE_BITS
+    masked = masked_bits(target)
     on_gpu = target.kind == "cuda"
     return [
         ("lower_init", lower_init),
@@ -39,11 +40,11 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
         ("double_buffers", double_buffers),
         ("fold_buffers", fold_buffers),
         ("partition_loops", partition_loops),
-        ("pad_rows", lambda f: pad_rows(f, bits) if has_masks(target) else f),
+        ("pad_rows", lambda f: pad_rows(f, bits, masked)),
         ("flatten_buffers", flatten_buffers),
         ("transpose_tiles", lambda f: f if on_gpu else transpose_tiles(f, bits)),
         ("unroll_registers", unroll_registers),
-        ("vectorize", lambda f: vectorize(f, bits, has_masks(target))),
+        ("vectorize", lambda f: vectorize(f, bits, masked)),
         ("unroll", unroll),
         ("strided_loads", lambda f: f if on_gpu else strided_loads(f)),
         ("vector_locals", vector_locals),

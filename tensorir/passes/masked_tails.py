@@ -17,18 +17,21 @@ from tensorir.stmt import For, If, Let, Seq, Stmt, Store
 from tensorir.target import Target
 from tensorir.visit import loads, stmt_exprs, walk, walk_exprs
 
-NEEDED = ("avx512bw", "avx512f", "avx512vl")
-"""What a target has whose loads and stores take masks for elements of every size.
-
-The masked stores of AVX2 are left alone: on AMD's processors they cost more than they save.
-"""
+NEEDED: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...] = (
+    (("avx512bw", "avx512f", "avx512vl"), (8, 16, 32, 64)),
+    (("avx2",), (32, 64)),
+)
+"""What a target has whose loads and stores take masks, and the bits of elements they are for."""
 
 REGISTERS = (128, 256, 512)
 
 
-def has_masks(target: Target) -> bool:
-    """Whether `target` loads and stores the first lanes of a vector in one instruction."""
-    return target.kind == "c" and set(NEEDED) <= set(target.features)
+def masked_bits(target: Target) -> tuple[int, ...]:
+    """The bits of the elements of which `target` loads and stores the first lanes of a vector."""
+    if target.kind != "c":
+        return ()
+    known = set(target.features)
+    return next((bits for needed, bits in NEEDED if known.issuperset(needed)), ())
 
 
 def first_lanes(count: Expr, lanes: int, body: Stmt) -> Stmt:
@@ -75,7 +78,8 @@ class Maskable:
     """Whether vector code may run for some lanes: all it touches is contiguous, and nothing traps.
 
     What is the same in all lanes may be loaded, for one of them does run, but not stored. `shared`
-    are the parameters, and `private` the buffers of one thread. `whole` collects those of them that
+    are the parameters, and `private` the buffers of one thread. `bits` are those of elements that
+    masks are for. `whole` collects those of them that
     are accessed in whole vectors, and `kept` those whose old lanes something else may read: others
     have rows that end with the lanes that run (`rows`, the attribute that pad_rows writes).
     """
@@ -84,12 +88,14 @@ class Maskable:
         self,
         lanes: int,
         count: Expr,
+        bits: Collection[int],
         shared: Collection[Buffer],
         private: Collection[Buffer],
         rows: Mapping[str, Sequence[int]],
         facts: Analyzer,
     ) -> None:
         self.lanes, self.count, self.rows, self.facts = lanes, count, rows, facts
+        self.bits = bits
         self.shared, self.private = shared, private
         self.whole: set[str] = set()
         self.kept: set[str] = set()
@@ -113,7 +119,8 @@ class Maskable:
         lanes = self.lanes
         if not isinstance(index, Ramp) or index.lanes != lanes or int_value(index.stride) != 1:
             return False
-        if dt.bits(buffer.dtype) * lanes not in REGISTERS or dt.is_bool(buffer.dtype):
+        bits = dt.bits(buffer.dtype)
+        if bits not in self.bits or bits * lanes not in REGISTERS or dt.is_bool(buffer.dtype):
             return False
         size = int_value(buffer.shape[0])
         if buffer in self.shared or size is None or size * dt.itemsize(buffer.dtype) > SMALL:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tensorir import dtype as dt
@@ -23,7 +23,9 @@ LARGEST = 2048
 ROWS = "rows"
 
 
-def pad_rows(func: PrimFunc, vector_bits: int) -> PrimFunc:
+def pad_rows(
+    func: PrimFunc, vector_bits: int, masked_bits: Collection[int] = (8, 16, 32, 64)
+) -> PrimFunc:
     """Align the rows of local buffers whose last vector is not full (the attribute "align").
 
     rewrite:  (512 bits, float32)
@@ -32,13 +34,16 @@ def pad_rows(func: PrimFunc, vector_bits: int) -> PrimFunc:
 
     "rows" has the elements of a row and its stride: nothing reads what lies between.
 
-    A narrow row that one power of two covers stays, and so do buffers that extern functions or
-    tensor intrinsics work on. Requires that flatten_buffers runs after it.
+    Only of elements of `masked_bits` bits, for which there are masks. A narrow row that one power
+    of two covers stays, and so do buffers that extern functions or tensor intrinsics work on.
+    Requires that flatten_buffers runs after it.
     """
     align = dict(func.attrs.get("align", {}))
     rows: dict[str, list[int]] = {}
     for s in walk(func.body):
         if not isinstance(s, Alloc) or not s.buffer.const_shape:
+            continue
+        if dt.bits(s.buffer.dtype) not in masked_bits:
             continue
         buffer, lanes = s.buffer, vector_bits // dt.bits(s.buffer.dtype)
         if buffer.name not in align and _wants_it(s, vector_bits):

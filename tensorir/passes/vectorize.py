@@ -27,7 +27,9 @@ MOST_MASKED = 4
 """A loop of symbolic extent that may need more masked vectors than this runs one by one."""
 
 
-def vectorize(func: PrimFunc, vector_bits: int = 128, masks: bool = False) -> PrimFunc:
+def vectorize(
+    func: PrimFunc, vector_bits: int = 128, masked_bits: Collection[int] = ()
+) -> PrimFunc:
     """Cut vectorized loops of constant extent into chunks of `vector_bits`, and their remainder.
 
     rewrite:  (128 bits, float32)
@@ -38,16 +40,17 @@ def vectorize(func: PrimFunc, vector_bits: int = 128, masks: bool = False) -> Pr
 
     Lanes are counted with the widest type in memory. Where only some lanes may load (padding),
     the others load an element that exists, and the vector is gathered. What cannot be a vector,
-    such as a sum over the loop itself, runs lane by lane. With `masks`, a remainder that would
-    take several narrower vectors is one masked vector (masked_tails), and so are loops of a
-    symbolic extent of which the most is known. Requires that flatten_buffers ran.
+    such as a sum over the loop itself, runs lane by lane. A remainder that would take several
+    narrower vectors is one masked vector where all elements have `masked_bits` bits (masked_tails),
+    and so are loops of a symbolic extent of which the most is known. Requires that flatten_buffers
+    ran.
     """
     loops = [s for s in walk(func.body) if isinstance(s, For) and s.kind is ForKind.VECTORIZED]
     if not loops:
         return func
     halved: set[str] = set()
     while True:
-        run = _Vectorize(func, vector_bits, masks, halved)
+        run = _Vectorize(func, vector_bits, masked_bits, halved)
         result = with_body(func, run.stmt(func.body))
         mixed = run.whole & mixed_widths(result.body)
         if not mixed:
@@ -61,11 +64,15 @@ def vectorize(func: PrimFunc, vector_bits: int = 128, masks: bool = False) -> Pr
 
 class _Vectorize:
     def __init__(
-        self, func: PrimFunc, vector_bits: int, masks: bool, halved: Collection[str]
+        self,
+        func: PrimFunc,
+        vector_bits: int,
+        masked_bits: Collection[int],
+        halved: Collection[str],
     ) -> None:
         self.analyzer = function_analyzer(func)
         self.vector_bits = vector_bits
-        self.masks = masks
+        self.masked_bits = masked_bits
         self.params = frozenset(func.params)
         self.halved = halved
         self.private: frozenset[Buffer] = frozenset()
@@ -115,7 +122,7 @@ class _Vectorize:
     ) -> list[Stmt]:
         """The iterations from `done` on, fewer than `lanes`: masked, or in ever shorter vectors."""
         count = extent - done
-        if self.masks and count & (count - 1):
+        if self.masked_bits and count & (count - 1):
             tail = self.masked(loop, done, loop.extent, lanes, conditions)
             if tail is not None:
                 return [tail]
@@ -132,7 +139,7 @@ class _Vectorize:
         """`loop` of a symbolic extent as masked vectors; None where they cannot be."""
         most = loop.annotations.get(MOST)
         lanes = max(2, self.vector_bits // _widest(loop.body))
-        if not self.masks or most is None or most > MOST_MASKED * lanes:
+        if not self.masked_bits or most is None or most > MOST_MASKED * lanes:
             return None
         conditions = [c for c in comparisons(loop.body, self.memo) if loop.var in variables(c)]
         pieces: list[Stmt] = []
@@ -172,7 +179,9 @@ class _Vectorize:
         except NotVectorizable:
             return None
         count = extent - done
-        maskable = Maskable(lanes, count, self.params, self.private, self.rows, self.analyzer)
+        maskable = Maskable(
+            lanes, count, self.masked_bits, self.params, self.private, self.rows, self.analyzer
+        )
         return (first_lanes(count, lanes, body), maskable) if maskable.stmt(body) else None
 
     def decided(self, loop: For, conditions: list[Expr], low: int, high: int) -> For:

@@ -8,9 +8,10 @@ import pytest
 from tensorir import Target, VerifyError, interpret, lower
 from tensorir.parser import parse
 from tensorir.passes import simplify, vector_locals, vectorize
-from tensorir.passes.masked_tails import has_masks
+from tensorir.passes.masked_tails import masked_bits
 from tensorir.passes.pad_rows import pad_rows
 
+ALL = (8, 16, 32, 64)
 WITH_MASKS = Target(vector_bits=512, features=("avx512bw", "avx512f", "avx512vl"))
 
 
@@ -22,7 +23,7 @@ def func_of(body: str, head: str = ""):
 
 
 def masked(body: str) -> str:
-    func = simplify(vectorize(func_of(body), 512, masks=True))
+    func = simplify(vectorize(func_of(body), 512, ALL))
     return "\n".join(line[4:] for line in str(func).splitlines()[2:])
 
 
@@ -96,7 +97,7 @@ for i in parallel(4):
         for j in vectorized(16):
             C[i * 16 + j] = T[j]
 """
-    func = vectorize(func_of(body), 512, masks=True)
+    func = vectorize(func_of(body), 512, ALL)
     assert func.attrs["whole"] == ["T"] and func.attrs["loose"] == []
     assert "T[0] = T[0] + A[ramp(i * 13, 1, 16)]" in str(vector_locals(simplify(func)))
 
@@ -163,7 +164,39 @@ def f(A: f32[5], C: f32[5]):
 
 
 def test_targets_with_masks() -> None:
-    assert has_masks(WITH_MASKS)
-    assert not has_masks(Target(vector_bits=512))
-    assert not has_masks(Target(vector_bits=256, features=("avx", "avx2")))
-    assert not has_masks(Target("cuda"))
+    assert masked_bits(WITH_MASKS) == ALL
+    assert masked_bits(Target(vector_bits=256, features=("avx", "avx2"))) == (32, 64)
+    for other in (Target(vector_bits=512), Target(vector_bits=256, features=("avx",))):
+        assert masked_bits(other) == ()
+    assert masked_bits(Target("cuda")) == ()
+
+
+AVX2 = Target(vector_bits=256, features=("avx2",))
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_masked"),
+    [
+        ("C[j] = A[j]", True),
+        ("D[j] = D[j] + D[j]", True),
+        ("I[j] = I[j] + 1", True),
+        ("H[j] = H[j]", False),  # no masks for bytes
+        ("C[j] = A[j] + f32(H[j])", False),
+    ],
+)
+def test_masks_are_for_elements_of_some_sizes(statement: str, is_masked: bool) -> None:
+    func = func_of(f"for j in vectorized(15):\n    {statement}")
+    text = str(simplify(vectorize(func, 256, masked_bits(AVX2))))
+    assert ("if ramp" in text) == is_masked
+
+
+def test_rows_of_elements_without_masks_are_not_padded() -> None:
+    body = """
+with alloc(T, {}[3, 13], scope="local"):
+    for i in unrolled(3):
+        for j in vectorized(13):
+            T[i, j] = {}
+"""
+    for kind, zero, rows in (("f32", "0.0", {"T": [13, 16]}), ("i16", "i16(0)", None)):
+        func = pad_rows(func_of(body.format(kind, zero)), 256, masked_bits(AVX2))
+        assert func.attrs.get("rows") == rows

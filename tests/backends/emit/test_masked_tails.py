@@ -13,15 +13,26 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule, examples
-from backends import build, resolve
+from backends import BuildError, build, resolve, why_not_here
 from schedule import Schedule
-from tensorir import Target, interpret, lower, te
-from tensorir.passes.masked_tails import has_masks
+from tensorir import interpret, lower, masked_bits, te
+
+
+def runs_here(march):
+    try:
+        return why_not_here(f"c -march={march}") is None
+    except BuildError:  # a processor of another kind
+        return False
+
+
+MARCHES = [march for march in ("x86-64-v4", "x86-64-v3", "x86-64") if runs_here(march)]
+"""Masks that are bits, masks that are vectors, and none: each must run on this machine too."""
 
 pytestmark = pytest.mark.skipif(
-    platform.system() != "Linux" or not has_masks(resolve(Target("c"))),
-    reason="needs masked loads and stores (AVX-512)",
+    platform.system() != "Linux" or "x86-64-v3" not in MARCHES,
+    reason="needs masked loads and stores (AVX2)",
 )
+needs_bits = pytest.mark.skipif("x86-64-v4" not in MARCHES, reason="needs masks of bits (AVX-512)")
 
 PAGE = mmap.PAGESIZE
 
@@ -54,32 +65,37 @@ def rows(columns, dtype, lanes=16):
     return sch
 
 
+@pytest.mark.parametrize("march", MARCHES[:-1])
 @pytest.mark.parametrize("columns", [1, 3, 7, 13, 31, 100])
 @pytest.mark.parametrize(
     "dtype, lanes",
     [("float32", 16), ("float64", 8), ("int8", 64), ("int16", 32), ("int32", 16), ("int64", 8)],
 )
-def test_no_page_behind_the_arrays_is_touched(columns, dtype, lanes):
+def test_no_page_behind_the_arrays_is_touched(columns, dtype, lanes, march):
     guarded = Guarded()
     a, b = (guarded.array((5, columns), dtype) for _ in "ab")
     a[:] = np.arange(a.size).reshape(a.shape) % 50
-    build(rows(columns, dtype, lanes), "c -threads=1")(a, b)
+    build(rows(columns, dtype, lanes), f"c -threads=1 -march={march}")(a, b)
     np.testing.assert_array_equal(b, a + a)
 
 
+@pytest.mark.parametrize("march", MARCHES)
 @pytest.mark.parametrize("columns", [3, 13, 30])
-def test_no_element_beside_the_output_is_changed(columns):
+def test_no_element_beside_the_output_is_changed(columns, march):
     buffer = np.full(5 * columns + 128, 7, "float32")
     out = buffer[64 : 64 + 5 * columns].reshape(5, columns)
     a = np.random.default_rng(0).normal(size=out.shape).astype("float32")
-    build(rows(columns, "float32"), "c -threads=1")(a, out)
+    build(rows(columns, "float32"), f"c -threads=1 -march={march}")(a, out)
     np.testing.assert_array_equal(out, a + a)
     assert (buffer[:64] == 7).all() and (buffer[64 + 5 * columns :] == 7).all()
 
 
-def test_symbolic_columns_have_no_loop_over_elements():
-    kernel = build(rows(te.size_var("n"), "float32"), "c -threads=1")
-    assert kernel.source.count("store_first_f32x16(first") == 1
+@pytest.mark.parametrize("march, lanes", [("x86-64-v4", 16), ("x86-64-v3", 8)])
+def test_symbolic_columns_have_no_loop_over_elements(march, lanes):
+    if march not in MARCHES:
+        pytest.skip("another processor")
+    kernel = build(rows(te.size_var("n"), "float32", lanes), f"c -threads=1 -march={march}")
+    assert kernel.source.count(f"store_first_f32x{lanes}(first") == 1
     guarded = Guarded()
     for n in (0, 1, 5, 16, 17, 47):
         a, b = (guarded.array((5, n), "float32") for _ in "ab")
@@ -102,16 +118,19 @@ def row_sums(columns):
     return sch
 
 
+@pytest.mark.parametrize("march", MARCHES)
 @pytest.mark.parametrize("columns", [17, 30, 314])
-def test_sums_in_lanes(columns):
+def test_sums_in_lanes(columns, march):
     guarded = Guarded()
     a, b = guarded.array((3, columns), "float32"), guarded.array((3,), "float32")
     a[:] = np.random.default_rng(0).integers(-9, 9, a.shape)
-    kernel = build(row_sums(columns), "c -threads=1")
+    target = resolve(f"c -threads=1 -march={march}")
+    kernel = build(row_sums(columns), target)
     kernel(a, b)
     np.testing.assert_array_equal(b, a.sum(1))
-    if columns % 16 & (columns % 16 - 1):
-        assert "first_f32x16(" in kernel.source, "the accumulators keep their other lanes"
+    lanes = target.lanes()
+    if masked_bits(target) and columns % lanes & (columns % lanes - 1):
+        assert f"first_f32x{lanes}(" in kernel.source, "the accumulators keep their other lanes"
 
 
 def matmul(columns):
@@ -133,22 +152,28 @@ def matmul(columns):
     return sch
 
 
+@pytest.mark.parametrize("march, lanes", [("x86-64-v4", 16), ("x86-64-v3", 8)])
 @pytest.mark.parametrize("columns", [30, 46, 63])
-def test_register_tiles(columns):
+def test_register_tiles(columns, march, lanes):
+    if march not in MARCHES:
+        pytest.skip("another processor")
     guarded = Guarded()
     shapes = ((7, 33), (33, columns), (7, columns))
     a, b, c = (guarded.array(shape, "float32") for shape in shapes)
     rng = np.random.default_rng(0)
     a[:], b[:] = rng.integers(-5, 5, a.shape), rng.integers(-5, 5, b.shape)
-    kernel = build(matmul(columns), "c -threads=1")
+    target = resolve(f"c -threads=1 -march={march}")
+    kernel = build(matmul(columns), target)
     kernel(a, b, c)
     np.testing.assert_array_equal(c, a @ b)
-    assert re.search(r"f32x16 C_local\w*\[", kernel.source), "the tile is made of whole vectors"
-    lowered = lower(matmul(columns).func, resolve(Target("c")))
+    whole = rf"f32x{lanes} C_local\w*\["
+    assert re.search(whole, kernel.source), "the tile is made of whole vectors"
+    lowered = lower(matmul(columns).func, target)
     (seen,) = interpret(lowered, a.ravel(), b.ravel())
     np.testing.assert_array_equal(seen, (a @ b).ravel())
 
 
+@needs_bits
 @pytest.mark.parametrize("columns", [127, 111, 47])
 def test_the_last_tile_of_a_row_needs_no_blend(columns):
     """It has the rows of the other tiles, and nothing reads what lies behind its own columns."""
@@ -164,6 +189,46 @@ def test_the_last_tile_of_a_row_needs_no_blend(columns):
     assert "store_first_f32x16(" in kernel.source and " first_f32x16(" not in kernel.source
 
 
+@pytest.mark.parametrize("columns", [13, 15, 63])
+@pytest.mark.parametrize("march", MARCHES)
+def test_special_values_of_a_tail(columns, march):
+    """NaN, inf and subnormals of the lanes that count, next to memory full of NaN that does not."""
+    a = te.placeholder((3, columns), name="A")
+    b = te.compute((3, columns), lambda i, j: te.max(te.exp(a[i, j]), 0.5), name="B")
+    sch = Schedule(te.create_prim_func([a, b], name="special"))
+    sch.split("j", [None, 16])
+    sch.vectorize("j_1")
+    filled = np.full(3 * columns + 64, np.nan, "float32")
+    x = filled[32 : 32 + 3 * columns].reshape(3, columns)
+    x[:] = np.resize(np.float32([np.nan, np.inf, -np.inf, 1e-40, -0.0, 88, -104, 1]), x.shape)
+    out = build(sch, f"c -threads=1 -march={march}")(x)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(out, np.maximum(np.exp(x), 0.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype, lanes", [("float64", 4), ("float32", 4), ("int64", 4)])
+def test_masked_moves_of_registers_of_both_sizes(dtype, lanes):
+    """AVX2 has them for 128 bits too: four float32 of a row beside float64 of another."""
+    guarded = Guarded()
+    a, b = (guarded.array((5, 7), dtype) for _ in "ab")
+    a[:] = np.arange(35).reshape(a.shape) - 9
+    kernel = build(rows(7, dtype, lanes), "c -threads=1 -march=x86-64-v3")
+    kernel(a, b)
+    np.testing.assert_array_equal(b, a + a)
+    assert f"x{lanes}(first" in kernel.source
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="reads gcc's assembly")
+def test_the_assembly_has_masks_that_are_vectors():
+    kernel = build(rows(13, "float32", 8), "c -threads=1 -march=x86-64-v3")
+    command = "gcc -O2 -std=gnu11 -Wall -Werror -Wno-psabi -march=x86-64-v3 -S -o - -x c -"
+    done = subprocess.run(command.split(), input=kernel.source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"vmaskmovps\s+\(?.*, %ymm\d+, %ymm\d+", done.stdout)
+    assert re.search(r"vmaskmovps\s+%ymm\d+, %ymm\d+, ", done.stdout)
+    assert not re.search(r"\sv?movss\s", done.stdout)
+
+
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="reads gcc's assembly")
 def test_the_assembly_has_masked_moves(tmp_path):
     kernel = build(rows(13, "float32"), "c -threads=1 -march=x86-64-v4")
@@ -175,10 +240,12 @@ def test_the_assembly_has_masked_moves(tmp_path):
     assert not re.search(r"\sv?movss\s", done.stdout)
 
 
-def test_nothing_warns(tmp_path):
-    command = "gcc -O2 -std=gnu11 -Wall -Werror -Wno-psabi -fno-math-errno -march=native -c -x c -"
+@pytest.mark.parametrize("march", MARCHES)
+def test_nothing_warns(march, tmp_path):
+    command = "gcc -O2 -std=gnu11 -Wall -Werror -Wno-psabi -fno-math-errno -c -x c -"
+    command += f" -march={march}"
     for sch in (matmul(30), row_sums(30)):
-        text = build(sch, "c -threads=1").source
+        text = build(sch, f"c -threads=1 -march={march}").source
         line = [*command.split(), "-o", str(tmp_path / "k.o")]
         done = subprocess.run(line, input=text, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
