@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from autotune.rules.generate import default_candidate, machine_of, make_space
+from autotune.rules.generate import machine_of, sketches
 from backends import resolve
 from schedule import Schedule
-from tensorir import PrimFunc, Target, check_constants
+from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, check_constants, check_numerics
 
 
 def default_schedule(
-    func: PrimFunc, target: Target | str = "c", constants: Collection[str] = ()
+    func: PrimFunc,
+    target: Target | str = "c",
+    constants: Collection[str] = (),
+    numerics: str = DEFAULT_NUMERICS,
 ) -> Schedule:
     """A schedule of `func` for `target` by rules alone, made in milliseconds.
 
@@ -21,10 +24,13 @@ def default_schedule(
 
     constants  names of the parameters that `build` will be given as constants: packing them then
                costs nothing in a call
+    numerics   what the schedule may change in results, as for `tune`; algorithms that are not
+               bitwise are not used in any case
 
     Raises BuildError where there is no compiler for `target`, and TensorIRError for a target that
-    is not understood or a name in `constants` that is no parameter.
+    is not understood, a name in `constants` that is no parameter, or an unknown `numerics`.
     """
     check_constants(func, constants)
-    space = make_space(func, machine_of(resolve(target)))
-    return space.build(default_candidate(space, constants))
+    check_numerics(numerics)
+    first = next(sketches(func, machine_of(resolve(target)), numerics))
+    return first.build(first.decisions(first.default(constants)))

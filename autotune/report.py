@@ -13,9 +13,10 @@ import numpy as np
 
 from autotune.cost_model import Quality, quality
 from autotune.records import Record
-from autotune.rules import default_candidate, machine_of, make_space
+from autotune.rules import machine_of, sketches
 from autotune.session import candidate_of
-from tensorir import PrimFunc, Target, TensorIRError
+from autotune.space import Candidate
+from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ def default_time(
 
     `target` must be resolved.
     """
-    default = default_candidate(make_space(func, machine_of(target)), constants)
+    first = next(sketches(func, machine_of(target), DEFAULT_NUMERICS))
+    default = Candidate(first.name, first.default(constants))
     found = [r for r in records if r.status == "ok" and candidate_of(r) == default]
     return max(found, key=lambda r: (r.is_final, r.time), default=None)
 

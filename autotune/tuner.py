@@ -23,7 +23,7 @@ from autotune.search import search_named
 from autotune.session import Session, candidate_of, start_session
 from autotune.space import Candidate
 from schedule import Schedule, Trace
-from tensorir import PrimFunc, Target, TensorIRError, allows
+from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, allows
 
 DEFAULT_DATABASE = "tuning_logs/tuning.db"
 BATCH = 8
@@ -42,7 +42,7 @@ def tune(
     seed: int = 0,
     database: str | Path | Database | None = DEFAULT_DATABASE,
     *,
-    numerics: str = "algebraic",
+    numerics: str = DEFAULT_NUMERICS,
     strategy: str = "evolutionary",
     cost_model: str = "auto",
     settings: MeasureSettings | None = None,

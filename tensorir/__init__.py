@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from tensorir.func import PrimFunc as PrimFunc
     from tensorir.interpret import interpret as interpret
     from tensorir.interpret import interpret_source as interpret_source
+    from tensorir.numerics import DEFAULT_NUMERICS as DEFAULT_NUMERICS
     from tensorir.numerics import NUMERICS as NUMERICS
     from tensorir.numerics import allows as allows
     from tensorir.numerics import check_numerics as check_numerics
@@ -167,7 +168,7 @@ __all__ = lazy_names(
         "tensorir.externs": "BUILT_IN_EXTERNS EXTERNS",
         "tensorir.func": "PrimFunc",
         "tensorir.interpret": "interpret interpret_source",
-        "tensorir.numerics": "NUMERICS allows check_numerics weakest",
+        "tensorir.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",
         "tensorir.parser": "parse parse_expr",
         "tensorir.parts": "part_axes touched",
         "tensorir.passes.lifetimes": "keeps_to_itself",

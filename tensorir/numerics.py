@@ -13,6 +13,13 @@ algebraic     another algorithm that is equal in exact arithmetic, such as Winog
               other places, by amounts that the bound of its own expression covers
 mixed         operations of less precision than the definition asks for"""
 
+DEFAULT_NUMERICS = "mixed"
+"""What searches and default schedules allow where nothing is said.
+
+Of the intrinsics that come along, only the products of bfloat16 are "mixed": they take subnormal
+numbers for zero. Whoever chose 8 bits of precision is served with what the processor has for them.
+"""
+
 
 def check_numerics(name: str) -> str:
     """`name` itself; TensorIRError where it is no class."""

@@ -37,7 +37,7 @@ class TensorIntrin:
               float. It may read and write what the meaning does, and nothing else.
     needs     the features of the target without which the loops are kept, such as "avx512vnni";
               several are separated by spaces, and alternatives by "|"
-    strides   by parameter: the strides that the implementation insists on
+    strides   by parameter: the strides that the implementation insists on, None for any
     numerics  what it does to a floating-point sum: "reassociated" where it adds the terms in
               another order, "mixed" where it also rounds otherwise than the meaning
     """
@@ -46,7 +46,7 @@ class TensorIntrin:
     meaning: str
     source: str
     needs: str = ""
-    strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    strides: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     numerics: str = "reassociated"
 
     def runs_on(self, features: Iterable[str]) -> bool:

@@ -121,8 +121,9 @@ class _Matcher:
             if dims:
                 strides[dims[0]] = step
         fixed = self.intrin.strides.get(param.name)
-        if fixed is not None and tuple(map(int_value, strides[:-1])) != tuple(fixed):
-            raise Mismatch(f"{shown} has strides {strides[:-1]}, not {list(fixed)}")
+        pairs = zip(strides, fixed or ())
+        if any(wanted is not None and int_value(step) != wanted for step, wanted in pairs):
+            raise Mismatch(f"{shown} has strides {strides[:-1]}, not {list(fixed or ())}")
         operand = Operand(buffer, base, tuple(strides[:-1]))
         known = self.found.setdefault(param, operand)
         same = known.buffer is buffer and known.base is base

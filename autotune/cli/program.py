@@ -21,7 +21,15 @@ from autotune.machine import this_machine
 from autotune.records import Record, Workload
 from autotune.tuner import DEFAULT_DATABASE
 from backends import resolve
-from tensorir import NUMERICS, PrimFunc, Target, TensorIRError, check_constants, te
+from tensorir import (
+    DEFAULT_NUMERICS,
+    NUMERICS,
+    PrimFunc,
+    Target,
+    TensorIRError,
+    check_constants,
+    te,
+)
 
 PROGRAM_HELP = (
     f"an example ({', '.join(EXAMPLES)}), or FILE.py or FILE.py:FUNCTION, a Python function that"
@@ -89,9 +97,11 @@ def add_database(parser: argparse.ArgumentParser) -> None:
 
 def add_numerics(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--numerics", default="algebraic", choices=NUMERICS,
-        help="bitwise: schedules that keep the order of every sum; reassociated: all but those with"
-        " another algorithm; mixed: also instructions of less precision (default algebraic)",
+        "--numerics", default=DEFAULT_NUMERICS, choices=NUMERICS,
+        help="bitwise: only schedules that keep the order of every sum; reassociated: those too"
+        " that add the same terms in another order; algebraic: other algorithms as well, such as"
+        " Winograd's; mixed: all, also intrinsics that round in another way, such as products of"
+        f" bfloat16 (default {DEFAULT_NUMERICS})",
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from autotune.result import TuneResult
 from autotune.roofline import Share, share_of_peak
 from autotune.search import STRATEGIES
 from autotune.tuner import tune
+from tensorir import DEFAULT_NUMERICS
 
 HELP = "search for the fastest schedule of a program, and remember every trial"
 EXAMPLES = """\
@@ -114,7 +115,7 @@ def show_result(
     else:
         made = f"{result.measured} measured now in {result.seconds:.1f} s"
         made += f", {stored} found stored" if stored else ""
-    options = ["--numerics", args.numerics] if args.numerics != "algebraic" else []
+    options = ["--numerics", args.numerics] if args.numerics != DEFAULT_NUMERICS else []
     show_pairs(
         [
             ("program", signature(program)),

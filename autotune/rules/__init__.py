@@ -5,7 +5,11 @@ from autotune.rules.generate import (
     default_candidates,
     machine_of,
     make_space,
+    sketches,
 )
 from autotune.rules.plan import Machine, Plan
 
-__all__ = ["Machine", "Plan", "default_candidate", "default_candidates", "machine_of", "make_space"]
+__all__ = [
+    "Machine", "Plan", "default_candidate", "default_candidates", "machine_of", "make_space",
+    "sketches",
+]  # fmt: skip

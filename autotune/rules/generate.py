@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from autotune.choices import Choice
-from autotune.rules.alternatives import Start, starts
+from autotune.rules.alternatives import starts
 from autotune.rules.chain import ChainPlan, chain_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
 from autotune.rules.library import library_schedule
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
 from autotune.rules.spatial import spatial_plans
+from autotune.rules.tensorized import tensorized_plans
 from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.space import Candidate, Sketch, Space
 from schedule import Schedule
-from tensorir import PrimFunc, Target, allows
+from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, allows
 
 Rule = Callable[[Schedule, Group, Machine], Sequence[Plan]]
 
-RULES: tuple[Rule, ...] = (tiled_plans, rows_plans, transposed_plans)
+RULES: tuple[Rule, ...] = (tensorized_plans, tiled_plans, rows_plans, transposed_plans)
 """Rules for kinds of blocks, preferred first; blocks that none of them takes get spatial_plans."""
 
 REASSOCIATING: tuple[Rule, ...] = (rows_plans,)
@@ -47,45 +48,47 @@ def machine_of(target: Target) -> Machine:
     )
 
 
-def make_space(func: PrimFunc, machine: Machine, numerics: str = "reassociated") -> Space:
+def make_space(func: PrimFunc, machine: Machine, numerics: str = DEFAULT_NUMERICS) -> Space:
     """The sketches of a function; the first is the one that the default schedule comes from.
 
     `numerics` is the last class of NUMERICS that schedules may have: "bitwise" leaves out the rules
     that cannot keep the order of sums, "algebraic" brings in other algorithms.
     """
-    return Space(
-        [s for start in starts(func, numerics) for s in _named_sketches(start, machine, numerics)]
-    )
+    return Space(list(sketches(func, machine, numerics)))
 
 
-def _named_sketches(start: Start, machine: Machine, numerics: str) -> list[PlannedSketch]:
-    """The sketches of one program; with another algorithm, rules only where the library is out."""
-    base = start.schedule
-    if not start.name:
-        return _sketches(base, machine, numerics)
-    found = _library(base, machine, numerics) or _sketches(base, machine, numerics)
-    return [replace(s, name=f"{start.name}:{s.name}", algorithm=start.name) for s in found]
+def sketches(func: PrimFunc, machine: Machine, numerics: str) -> Iterator[PlannedSketch]:
+    """Those of each algorithm, preferred first; each is made when it is asked for."""
+    for start in starts(func, numerics):
+        made = _sketches(start.schedule, machine, numerics, library_only=bool(start.name))
+        for sketch in made:
+            name = f"{start.name}:{sketch.name}" if start.name else sketch.name
+            yield replace(sketch, name=name, algorithm=start.name)
 
 
-def _sketches(start: Schedule, machine: Machine, numerics: str) -> list[PlannedSketch]:
-    """What the library and the rules make of a program, preferred first."""
+def _sketches(
+    start: Schedule, machine: Machine, numerics: str, library_only: bool
+) -> Iterator[PlannedSketch]:
+    """What the library and the rules make of a program.
+
+    With `library_only` rules are for programs that the library has no schedule for.
+    """
+    made = library_schedule(start, machine)
+    if made is not None and allows(numerics, made.numerics):
+        yield PlannedSketch("library", (), lambda values: made.copy())
+        if library_only:
+            return
     bitwise = numerics == "bitwise"
     rules = [rule for rule in RULES if not (bitwise and rule in REASSOCIATING)]
     base = start.copy()
     inline_stages(base)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
-        return [_sketch(base, ())]  # a stage has no elements: nothing to gain
+        yield _sketch(base, ())  # a stage has no elements: nothing to gain
+        return
     groups = find_groups(base)
     chains = [] if bitwise else chain_plans(base, groups, machine)
-    made = [_sketch(base, plans) for plans in _combined(base, groups, chains, rules, machine)]
-    return _library(start, machine, numerics) + made
-
-
-def _library(start: Schedule, machine: Machine, numerics: str) -> list[PlannedSketch]:
-    made = library_schedule(start, machine)
-    if made is None or not allows(numerics, made.numerics):
-        return []
-    return [PlannedSketch("library", (), lambda values: made.copy())]
+    for plans in _combined(base, groups, chains, rules, machine, numerics):
+        yield _sketch(base, plans)
 
 
 def _combined(
@@ -94,25 +97,29 @@ def _combined(
     chains: Sequence[ChainPlan],
     rules: Sequence[Rule],
     machine: Machine,
+    numerics: str,
 ) -> list[Sequence[Plan]]:
     """Which plans go together: each chain with plans for the other groups, then one by one."""
     found: list[Sequence[Plan]] = []
     for chain in (*chains, None):
         within = chain.chain.stages if chain else ()
         rest = [g for g in groups if g.block not in within]
-        options = [_plans(sch, group, rules, machine) for group in rest]
+        options = [_plans(sch, group, rules, machine, numerics) for group in rest]
         for plans in islice(product(*options), MAX_SKETCHES):
             found.append((*plans, chain) if chain else plans)
     return found[:MAX_SKETCHES]
 
 
-def _plans(sch: Schedule, group: Group, rules: Sequence[Rule], machine: Machine) -> Sequence[Plan]:
+def _plans(
+    sch: Schedule, group: Group, rules: Sequence[Rule], machine: Machine, numerics: str
+) -> Sequence[Plan]:
     """The plans that fit one group."""
     block = sch.state.block(group.block)
     if not in_scan(sch, block):  # steps stay in their order
         plans = [plan for rule in rules for plan in rule(sch, group, machine)]
-        if plans:
-            return plans
+        allowed = [p for p in plans if allows(numerics, getattr(p, "numerics", "bitwise"))]
+        if allowed:
+            return allowed
     return spatial_plans(sch, group, machine)
 
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedule.einsum import einsum_of
 from schedule.errors import Illegal, ScheduleError, require
-from tensorir import INTRINS, Expr, IterKind, TensorIntrin, Var, dtype, find_intrin, int_value
+from schedule.library.tensorized_pack import finish_packing, packed_copy, vectorize_padding
+from schedule.library.tensorized_roles import Roles, dot_product, roles_of
+from schedule.library.tensorized_tile import STRIP
+from schedule.state import BlockRef, LoopRef
 
 if TYPE_CHECKING:
-    from schedule.schedule import Schedule
-    from schedule.state import BlockRef, LoopRef
+    from collections.abc import Sequence
 
-STRIP = 16
-"""Columns that a packing intrinsic moves at once; tiles have whole strips."""
-ACCUMULATORS = 24
-"""Vectors of 512 bits in a tile, which leaves a few of 32 registers for the operands."""
-BLOCK_ROWS = (64, 144)
-"""Rows of the first matrix that are used with one panel of the second before the next one."""
+    from schedule.schedule import Schedule
+
+PACK = ("root", "panel", "block")
+"""Where the second matrix can be packed: ahead of the product, by the task that uses a panel, or by
+each register tile, as many terms at a time as stay in the first-level cache."""
+STRIP_BYTES = 4
+"""Bytes of the terms that a lane takes at once."""
+BLOCK_BYTES = 16 << 10
+"""Bytes of a panel that is packed by a register tile."""
 
 
 class TensorizedMatmul(NamedTuple):
@@ -25,26 +29,12 @@ class TensorizedMatmul(NamedTuple):
 
     packed  the block that packs the second matrix
     result  the block that writes the result, one register tile at a time
-    loop    the parallel loop over blocks of rows and panels of columns
+    loop    the loop over tasks: blocks of rows and panels of columns, parallel if asked for
     """
 
     packed: BlockRef
     result: BlockRef
     loop: LoopRef
-
-
-class _Roles(NamedTuple):
-    """The loops of a matrix product by role, and what the intrinsic does at once."""
-
-    i: str
-    j: str
-    k: str
-    order: tuple[str, ...]
-    rows: int | None
-    columns: int | None
-    weight: tuple[Expr, Expr]
-    lanes: int
-    group: int
 
 
 def tensorized_matmul(
@@ -53,6 +43,11 @@ def tensorized_matmul(
     intrinsic: str,
     rows: int | None = None,
     columns: int | None = None,
+    *,
+    tiles: int | None = None,
+    pack: str = "root",
+    epilogue: str | None = None,
+    parallel: bool = True,
 ) -> TensorizedMatmul:
     """Schedule C[i, j] = sum of A[i, k] * B[k, j], or of A[i, k] * B[j, k], for `intrinsic`.
 
@@ -62,19 +57,34 @@ def tensorized_matmul(
     without their blocking of k). Extents need not divide: j and k are padded with zeros, and the
     last rows have a shorter tile.
 
-    columns  of a tile, a multiple of 16; None is what needs the least padding, up to 64
-    rows     of a tile; None is 24 vectors of 16 lanes, and 6 rows for shorter vectors
+    A and C may have more rows, as in A[n, i, k], all operands those of a batch, and A and B more
+    terms, as in the sum of A[n, y + r, x + s, k] * B[r, s, k, j], a convolution; where A is not
+    read at plain variables, `group` has to divide k and `columns` j.
+
+    columns   of a tile, a multiple of 16; None is what takes the least steps
+    rows      of a tile; None is what takes the least steps, up to 24 vectors of 16 lanes in a tile
+    tiles     that make a block of rows, used with one panel before the next one; None is some 100
+              rows
+    pack      "root": B ahead of the product; "panel": each task its own panel, which is best where
+              one block of rows uses it and B is no constant; "block": each tile its own, for as
+              few rows as one tile has
+    epilogue  an elementwise block that alone reads C, to be computed tile by tile
+    parallel  whether tasks, packing and padding run in parallel
 
     Raises ScheduleError where the block is no such product or the intrinsic none of that kind.
     """
     call = f"tensorized_matmul({str(block)!r}, {intrinsic!r})"
     steps = len(sch.trace)
     try:
-        roles = _roles(sch, block, _dot_product(block, intrinsic))
-        high, wide = tile_size(roles.lanes, roles.columns, rows, columns)
+        roles = roles_of(sch, block, dot_product(block, intrinsic))
+        high, wide = roles.tile(columns, rows)
         fits = high > 0 and wide > 0 and wide % STRIP == 0 and wide % roles.lanes == 0
         require(fits, block, f"{high} rows and {wide} columns are no tile: columns come by {STRIP}")
-        return _apply(sch, block, intrinsic, roles, high, wide)
+        known = tiles is None or tiles > 0
+        require(known, block, f"{tiles} tiles are no block of rows; use 1 or more")
+        require(pack in PACK, block, f"pack={pack!r} is not one of {', '.join(PACK)}")
+        product = _Product(sch, block, intrinsic, roles, high, wide, parallel)
+        return product.schedule(tiles or roles.block(high), pack, epilogue)
     except (Illegal, ScheduleError) as refusal:
         sch.undo(len(sch.trace) - steps)
         if isinstance(refusal, ScheduleError):
@@ -83,147 +93,89 @@ def tensorized_matmul(
         raise ScheduleError(call, where, reason, hint, sch.state, sch.trace) from None
 
 
-def _dot_product(block: str, name: str) -> TensorIntrin:
-    """The intrinsic, which has to be a dot product."""
-    intrin = find_intrin(name)
-    dots = ", ".join(n for n in INTRINS if ".dot_" in n)
-    require(intrin is not None, block, f"intrinsic {name!r} is not known; dot products are {dots}")
-    assert intrin is not None
-    sizes = [loop.const_extent for loop in intrin.nest.loops]
-    shapes = [param.const_shape for param in intrin.func.params]
-    dot = len(sizes) == 2 and shapes == [(sizes[1],), tuple(sizes), (sizes[0],)]
-    require(dot, block, f"intrinsic {name!r} is no dot product; those are {dots}")
-    return intrin
+class _Product(NamedTuple):
+    """What is to be scheduled, and the sizes of its tiles."""
 
+    sch: Schedule
+    block: str
+    intrinsic: str
+    roles: Roles
+    rows: int
+    columns: int
+    parallel: bool
 
-def _roles(sch: Schedule, block: str, intrin: TensorIntrin) -> _Roles:
-    node = sch.state.block(block)
-    form = einsum_of(node)
-    spatial = [it for it in node.iters if it.kind is IterKind.SPATIAL]
-    reduced = [it for it in node.iters if it.kind is IterKind.REDUCE]
-    shape = form.op == "+" and len(spatial) == 2 and len(reduced) == 1 and len(form.loads) == 2
-    require(shape, block, f"block {block!r} is no product of two matrices")
-    i, j = form.store.indices
-    k = reduced[0].var
-    data = [load for load in form.loads if set(load.indices) == {i, k}]
-    weight = [load for load in form.loads if set(load.indices) == {j, k}]
-    require(bool(data and weight), block, f"block {block!r} is no product of two matrices")
-    require(
-        data[0].buffer is not weight[0].buffer,
-        block,
-        f"block {block!r} multiplies {data[0].buffer.name!r} with itself",
-        "compute a copy of it for one of the two",
-    )
-    mine = [load[0].buffer.dtype for load in (data, weight)] + [form.store.buffer.dtype]
-    wanted = [param.dtype for param in intrin.func.params]
-    require(
-        mine == wanted,
-        block,
-        f"intrinsic {intrin.name!r} multiplies {wanted[0]} and {wanted[1]} into {wanted[2]}, and "
-        f"block {block!r} {mine[0]} and {mine[1]} into {mine[2]}",
-    )
-    names = {it.var: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
-    require(
-        len(names) == len(node.iters),
-        block,
-        f"the loops of block {block!r} were changed before",
-        "tensorized_matmul comes first",
-    )
-    extents = {it.var: int_value(it.extent) for it in node.iters}
-    empty = next((names[var] for var, extent in extents.items() if extent == 0), None)
-    require(
-        empty is None, block, f"loop {empty!r} has no iterations", "leave the loops as they are"
-    )
-    lanes, group = (loop.const_extent or 0 for loop in intrin.nest.loops)
-    assert isinstance(i, Var) and isinstance(j, Var)
-    return _Roles(
-        i=names[i],
-        j=names[j],
-        k=names[k],
-        order=tuple(names[it.var] for it in node.iters),
-        rows=extents[i],
-        columns=extents[j],
-        weight=(weight[0].indices[0], weight[0].indices[1]),
-        lanes=lanes,
-        group=group,
-    )
+    def schedule(self, tiles: int, pack: str, epilogue: str | None) -> TensorizedMatmul:
+        sch, block, roles = self.sch, self.block, self.roles
+        result, pads = self._pad(epilogue)
+        packed = packed_copy(sch, block, roles, self.columns)
+        if pack == "root":
+            finish_packing(sch, packed, roles, self.parallel)
+        rows = min(self.rows, max(1, roles.rows or self.rows))
+        i0, i1, i2 = sch.split(roles.row, [None, tiles, rows])
+        j0, strip = sch.split(roles.column, [None, self.columns])
+        shared, alone = [*roles.batch, *roles.outer, i0, j0], []
+        if pack != "root":
+            shared, alone = [*roles.batch, j0], [*roles.outer, i0]
+        shared, rest = self._fusible(shared)
+        sch.reorder(*shared, *rest, *alone, i1, *roles.windows, roles.depth, i2, strip)
+        loop = sch.fuse(*shared) if len(shared) > 1 else LoopRef(shared[0])
+        sch.reverse_compute_at(result, i1)
+        j1, j2 = sch.split(strip, [None, roles.lanes])
+        *blocks, k0, k1 = sch.split(roles.depth, self._depths(pack))
+        sch.reorder(*blocks, k0, i2, j1, j2, k1)
+        if pack != "root":
+            place = LoopRef(blocks[0] if blocks else loop)
+            sch.compute_at(packed, place)
+            finish_packing(sch, packed, roles, False, inside=place)
+        init = sch.decompose_reduction(block, [*roles.windows, *blocks, k0][0])
+        sch.tensorize(j2, self.intrinsic)
+        for name in (init, result):
+            sch.vectorize(sch.get_loops(name)[-1])
+        sch.unroll(i2)
+        sch.unroll(j1)
+        for pad in pads:
+            vectorize_padding(sch, pad, self.parallel)
+        if self.parallel:
+            sch.parallel(loop)
+        return TensorizedMatmul(packed, result, loop)
 
+    def _pad(self, epilogue: str | None) -> tuple[BlockRef, list[BlockRef]]:
+        """Pad the extents to whole groups and panels.
 
-def tile_size(
-    lanes: int, total: int | None, rows: int | None = None, columns: int | None = None
-) -> tuple[int, int]:
-    """Rows and columns of a tile of a matrix with `total` columns, as far as they are not given."""
-    if columns is None:
-        strips = -(-(total or ACCUMULATORS * STRIP) // STRIP)
-        choices = range(4, 0, -1) if lanes == STRIP else (1,)
-        columns = STRIP * min(choices, key=lambda count: -(-strips // count) * count)
-    if rows is None:
-        rows = ACCUMULATORS * STRIP // max(1, columns) if lanes == STRIP else 6
-    return rows, columns
-
-
-def _apply(
-    sch: Schedule, block: str, intrinsic: str, roles: _Roles, rows: int, columns: int
-) -> TensorizedMatmul:
-    i, j, k, lanes, group = roles.i, roles.j, roles.k, roles.lanes, roles.group
-    by = {i: 1, j: columns, k: group}
-    made = sch.pad_einsum(block, [by[name] for name in roles.order])
-    cut = [name for name in made if sch.get_producers(name) == [block]]
-    for padded in (name for name in made if name not in cut):
-        around = sch.get_loops(padded)
-        sch.vectorize(around[-1])
-        if len(around) > 1:
-            sch.parallel(around[0])
-    packed = _pack(sch, block, roles, columns)
-    result = cut[0] if cut else sch.cache_write(block, 0)
-    if cut:
+        Returns the block that writes the result, and those that pad.
+        """
+        sch, block, roles = self.sch, self.block, self.roles
+        by = {roles.column: self.columns, roles.depth: roles.group}
+        made: Sequence[BlockRef] = ()
+        if roles.plain:
+            made = sch.pad_einsum(block, [by.get(name, 1) for name in roles.order])
+        else:
+            sizes = {roles.column: roles.columns, roles.depth: roles.terms}
+            odd = next((n for n in by if (sizes[n] or 1) % by[n]), None)
+            reason = f"loop {odd!r} has {sizes.get(odd or '')} iterations, no multiple of "
+            hint = "its operands are read at sums of variables and cannot be padded"
+            require(odd is None, block, f"{reason}{by.get(odd or '')}", hint)
+        cut = [name for name in made if sch.get_producers(name) == [block]]
+        pads = [name for name in made if name not in cut]
+        if not cut and epilogue is None:
+            return sch.cache_write(block, 0), pads
+        if cut and epilogue is not None:
+            sch.compute_inline(cut[0])
         sch.set_scope(block, 0, "local")
-    rows = min(rows, max(1, roles.rows or rows))
-    i0, i1, i2 = sch.split(i, [None, block_tiles(roles.rows, rows), rows])
-    j0, strip = sch.split(j, [None, columns])
-    sch.reorder(i0, j0, i1, k, i2, strip)
-    sch.reverse_compute_at(result, i1)
-    j1, j2 = sch.split(strip, [None, lanes])
-    k0, k1 = sch.split(k, [None, group])
-    sch.reorder(k0, i2, j1, j2, k1)
-    init = sch.decompose_reduction(block, k0)
-    sch.tensorize(j2, intrinsic)
-    for name in (init, result):
-        sch.vectorize(sch.get_loops(name)[-1])
-    loop = sch.fuse(i0, j0)
-    sch.parallel(loop)
-    return TensorizedMatmul(packed, result, loop)
+        return (cut[0] if epilogue is None else BlockRef(epilogue)), pads
 
+    def _depths(self, pack: str) -> list[int | None]:
+        """Factors of the loop over the terms."""
+        group, terms = self.roles.group, self.roles.terms
+        steps = BLOCK_BYTES // (self.columns * STRIP_BYTES)
+        if pack != "block" or terms is not None and terms <= steps * group:
+            return [None, group]
+        return [None, max(1, steps), group]
 
-def block_tiles(rows: int | None, tile: int) -> int:
-    """How many register tiles make a block of rows, so that the last one is not much smaller."""
-    low, high = (-(-size // tile) for size in BLOCK_ROWS)
-    if rows is None:
-        return high
-    tiles = -(-rows // tile)
-    if tiles <= high:
-        return max(1, tiles)
-    return min(range(low, high + 1), key=lambda count: (-tiles % count, -count))
+    def _fusible(self, loops: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The loops that may become one, in that order, and the others.
 
-
-def _pack(sch: Schedule, block: str, roles: _Roles, width: int) -> BlockRef:
-    """Copy the second matrix, padded or not, into panels of `width` columns."""
-    group, node = roles.group, sch.state.block(block)
-    source = next(load.buffer for load in einsum_of(node).loads if load.indices == roles.weight)
-    terms = {it.var for it in node.iters if it.kind is IterKind.REDUCE}
-    by_rows = roles.weight[0] in terms
-    packed = sch.cache_read(block, source.name, "global")
-    dims = "k, j" if by_rows else "j, k"
-    layout = f"{dims}: j // {width}, k // {group}, j % {width}, k % {group}"
-    sch.transform_layout(block, packed, layout)
-    loops = sch.get_loops(packed)
-    k, j = loops if by_rows else loops[::-1]
-    k0, k1 = sch.split(k, [None, group])
-    j0, j1, j2 = sch.split(j, [None, width // STRIP, STRIP])
-    sch.reorder(j0, k0, j1, j2, k1)
-    kind = dtype.SHORT[source.dtype]
-    shape = f"pack_{group}x{STRIP}" if by_rows else f"copy_{STRIP}x{group}"
-    if find_intrin(f"{kind}.{shape}") is not None:
-        sch.tensorize(j2, f"{kind}.{shape}")
-    sch.parallel(j0)
-    return packed
+        A loop of symbolic extent can only be fused outermost.
+        """
+        symbolic = [x for x in loops if self.sch.state.loop(x).const_extent is None]
+        return [*symbolic[:1], *(x for x in loops if x not in symbolic)], symbolic[1:]

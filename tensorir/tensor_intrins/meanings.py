@@ -51,6 +51,19 @@ def copy_{rows}x{columns}(A: {kind}[{rows}, {columns}], C: {kind}[{rows}, {colum
             C[vj, vk] = A[vj, vk]
 """
 
+_TRANSPOSE = """
+@prim_func
+def transpose_{rows}x{columns}x{group}(
+    A: {kind}[{rows}, {columns}, {group}], C: {kind}[{columns}, {rows}, {group}]
+):
+    for j, k, g in grid({rows}, {columns}, {group}):
+        with block("C"):
+            vj = spatial({rows}, j)
+            vk = spatial({columns}, k)
+            vg = spatial({group}, g)
+            C[vk, vj, vg] = A[vj, vk, vg]
+"""
+
 
 def axpy(kind: str, lanes: int) -> str:
     """C[j] += A * B[j]."""
@@ -76,3 +89,8 @@ def pack(kind: str, group: int, lanes: int) -> str:
 def copy(kind: str, rows: int, columns: int) -> str:
     """C[j, k] = A[j, k]: what `dot` wants of the columns of a matrix."""
     return _COPY.format(kind=kind, rows=rows, columns=columns)
+
+
+def transpose(kind: str, rows: int, columns: int, group: int) -> str:
+    """C[k, j, g] = A[j, k, g]: many groups of what `copy` copies one of."""
+    return _TRANSPOSE.format(kind=kind, rows=rows, columns=columns, group=group)

@@ -7,7 +7,7 @@ so in registers, also across the loop around (looked up in the assembly, gcc 12 
 from __future__ import annotations
 
 from tensorir.tensor_intrin import TensorIntrin
-from tensorir.tensor_intrins.meanings import axpy, dot, outer
+from tensorir.tensor_intrins.meanings import axpy, dot, outer, transpose
 
 VNNI_256 = "avx512vnni avx512vl | avxvnni"
 
@@ -65,6 +65,37 @@ static inline void $NAME(const bf16 *a, const bf16 *b, float *c, i64 b_step) {{
     *(unaligned *)c = z;
 }}"""
 
+_TRANSPOSE = """\
+static inline void $NAME(
+    const {kind} *a, {kind} *c, i64 a_step, i64 a_group, i64 c_step, i64 c_group
+) {{
+    typedef int lanes __attribute__((vector_size(64)));
+    typedef int unaligned __attribute__((vector_size(64), aligned(1), may_alias));
+    (void)a_group;
+    (void)c_group;
+#define LOW(x, y) __builtin_shufflevector(x, y, {first})
+#define HIGH(x, y) __builtin_shufflevector(x, y, {second})
+#define IN(i) const lanes r##i = *(const unaligned *)(a + 0x##i * a_step);
+#define OUT(i) *(unaligned *)(c + 0x##i * c_step) = r##i;
+#define ALL(z) z(0) z(1) z(2) z(3) z(4) z(5) z(6) z(7) z(8) z(9) z(a) z(b) z(c) z(d) z(e) z(f)
+#define PAIR(x, y, i, j) const lanes t##i = LOW(r##x, r##y), t##j = HIGH(r##x, r##y);
+    /* Four times the rows of both halves in turns, lane by lane: that is the transpose. */
+#define TURN PAIR(0, 8, 0, 1) PAIR(1, 9, 2, 3) PAIR(2, a, 4, 5) PAIR(3, b, 6, 7) \\
+    PAIR(4, c, 8, 9) PAIR(5, d, a, b) PAIR(6, e, c, d) PAIR(7, f, e, f)
+#define BACK(i) const lanes r##i = t##i;
+    ALL(IN) {{ TURN {{ ALL(BACK) {{ TURN {{ ALL(BACK) {{ TURN {{ ALL(BACK) {{ TURN {{ ALL(BACK)
+    ALL(OUT)
+    }} }} }} }} }} }} }} }}
+#undef LOW
+#undef HIGH
+#undef IN
+#undef OUT
+#undef ALL
+#undef PAIR
+#undef TURN
+#undef BACK
+}}"""
+
 
 def _fma(lanes: int, needs: str) -> TensorIntrin:
     source = _FMA.format(size=4 * lanes)
@@ -90,6 +121,14 @@ def _bf16(lanes: int, needs: str) -> TensorIntrin:
     return TensorIntrin(name, meaning, source, needs, {"B": (2,)}, numerics="mixed")
 
 
+def _transpose(kind: str, group: int) -> TensorIntrin:
+    """16 rows of 16 groups of four bytes change places in registers."""
+    turns = [", ".join(f"{n}, {n + 16}" for n in range(at, at + 8)) for at in (0, 8)]
+    source = _TRANSPOSE.format(kind=kind, first=turns[0], second=turns[1])
+    meaning, strides = transpose(kind, 16, 16, group), {"A": (None, group), "C": (None, group)}
+    return TensorIntrin(f"{kind}.transpose_16x16x{group}", meaning, source, "avx512f", strides)
+
+
 FMA_TILE = TensorIntrin("f32.fma_8x16", outer("f32", 8, 16, dense=False), _FMA_TILE, "avx512f")
 
 INTRINSICS = (
@@ -102,4 +141,5 @@ INTRINSICS = (
     _vnni("i8", 16, "avx512vnni"),
     _bf16(8, "avx512bf16 avx512vl"),
     _bf16(16, "avx512bf16"),
+    *(_transpose(kind, group) for kind, group in (("i8", 4), ("u8", 4), ("bf16", 2))),
 )

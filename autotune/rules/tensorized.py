@@ -1,0 +1,196 @@
+"""Products of small types by dot-product intrinsics: schedule.library.tensorized_matmul, open.
+
+The tile, the rows that are used with one panel, and where the second operand is packed are choices;
+everything else is decided by the library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from autotune.choices import Categorical, Choice
+from autotune.rules.group import SYMBOLIC_SIZE, Group, body_loads, instances, output_store
+from autotune.rules.nest import finish_nest, own_loop_names
+from autotune.rules.plan import Machine, Values
+from schedule import Schedule
+from tensorir import TensorIRError, dtype, find_intrin
+
+if TYPE_CHECKING:
+    from schedule import library
+
+SMALL_WORK = 500_000
+"""Products of two elements below which starting threads costs more than it saves."""
+
+STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Widths of register tiles, in strips of 16 columns."""
+
+TILES = (1, 2, 4, 8, 12, 16, 24, 32, 48)
+"""Register tiles that make a block of rows."""
+
+MANY_PANELS = 8
+"""Panels of each thread from which on an uneven share of them costs little."""
+
+
+@dataclass(frozen=True)
+class TensorizedPlan:
+    """Schedules one product by an intrinsic.
+
+    roles      the parts that the loops of the block play
+    weight     name of the operand that is packed
+    numerics   what the intrinsic does to the sums
+    work       products of two elements in all
+    batches    extents of the loops over a batch, multiplied
+    others     the same of the loops over rows, without the last one
+    """
+
+    group: Group
+    machine: Machine
+    intrinsic: str
+    roles: library.Roles
+    numerics: str
+    work: int
+    batches: int
+    others: int
+    choices: tuple[Choice, ...]
+    name: str = "tensorized"
+
+    def key(self, what: str) -> str:
+        return f"{self.group.block}.{what}"
+
+    @property
+    def pack(self) -> str:
+        return self.key(f"pack_{self.roles.weight.buffer.name}")
+
+    def default(self) -> dict[str, Any]:
+        """Values that need no tuning.
+
+        Each task packs its own panel if that gives tasks enough, and a single tile of rows no more
+        of it than it uses at once; otherwise panels are packed ahead.
+        """
+        threads = self.machine.threads if self.work >= SMALL_WORK else 1
+        high, wide = tile = self.roles.tile()
+        panels = self.batches * -(-_columns(self.roles) // wide)
+        even = panels % threads == 0 or panels >= MANY_PANELS * threads
+        pack = "root"
+        if even and self.others == 1:
+            single = _rows(self.roles) <= high and not self.roles.windows
+            pack = "block" if single else "panel"
+        values = {
+            self.key("tile"): tile,
+            self.key("tiles"): _even_tiles(self.roles, high, self.others * panels, threads),
+            self.pack: pack,
+            self.key("threads"): "parallel" if self.work >= SMALL_WORK else "serial",
+        }
+        return {choice.name: values[choice.name] for choice in self.choices}
+
+    def feasible(self, values: Values) -> bool:
+        """Sums in registers, and nothing packed again for every tile of rows."""
+        rows, columns = values[self.key("tile")]
+        if values[self.pack] == "block" and rows < _rows(self.roles) * self.others:
+            return False
+        return bool(rows * columns // self.roles.lanes <= self.machine.registers - 2)
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        from schedule import library
+
+        parallel = values[self.key("threads")] == "parallel"
+        rows, columns = values[self.key("tile")]
+        library.tensorized_matmul(
+            sch, self.group.block, self.intrinsic, rows, columns,
+            tiles=values[self.key("tiles")], pack=values[self.pack],
+            epilogue=self.group.epilogue, parallel=parallel,
+        )  # fmt: skip
+        for pad in self.group.padding:
+            loops = own_loop_names(sch, pad)
+            finish_nest(sch, pad, self.machine, unroll_rows=0)
+            if len(loops) > 1 and parallel:
+                sch.parallel(loops[0])
+
+
+def tensorized_plans(sch: Schedule, group: Group, machine: Machine) -> list[TensorizedPlan]:
+    """The plan for a product whose types and axes fit an intrinsic of the target."""
+    if machine.target is None or machine.target.kind != "c":
+        return []
+    if not _widens(sch, group.block):
+        return []
+    from schedule import library
+
+    found = library.find_dot_product(sch, group.block, machine.target.features)
+    if found is None:
+        return []
+    name, roles = found
+    intrin = find_intrin(name)
+    assert intrin is not None
+    exact = not dtype.is_float(intrin.func.params[-1].dtype)
+    plan = TensorizedPlan(
+        group=group,
+        machine=machine,
+        intrinsic=name,
+        roles=roles,
+        numerics="bitwise" if exact else intrin.numerics,
+        work=instances(sch.state.block(group.block)),
+        batches=_extents(sch, roles.batch),
+        others=_extents(sch, roles.outer),
+        choices=_choices(group.block, roles),
+    )
+    try:
+        plan.apply(sch.copy(), plan.default())
+    except TensorIRError:  # sizes that cannot be padded, or buffers that others use as well
+        return []
+    return [plan]
+
+
+def _widens(sch: Schedule, block: str) -> bool:
+    """Whether a reduction is of a wider type than all it reads."""
+    node = sch.state.block(block)
+    store, loads = output_store(node), body_loads(node)
+    if not node.is_reduction or store is None or not loads:
+        return False
+    bits = dtype.bits(store.buffer.dtype)
+    return all(dtype.bits(load.buffer.dtype) < bits for load in loads)
+
+
+def _choices(block: str, roles: library.Roles) -> tuple[Choice, ...]:
+    from schedule import library
+
+    tiles = [roles.tile()]
+    for strips in STRIPS:
+        wide = strips * library.STRIP
+        whole = roles.plain or _columns(roles) % wide == 0
+        if whole and wide < _columns(roles) + library.STRIP:
+            best, _ = roles.tile(wide)
+            tiles += [(high, wide) for high in (best, best - 1, best // 2) if high > 0]
+    most = -(-_rows(roles) // min(high for high, _ in tiles))
+    counts = {*(n for n in TILES if n <= most), roles.block(tiles[0][0])}
+    pack = f"{block}.pack_{roles.weight.buffer.name}"
+    return (
+        Categorical(f"{block}.tile", tuple(dict.fromkeys(tiles))),
+        Categorical(f"{block}.tiles", tuple(sorted(counts))),
+        Categorical(pack, ("root", "panel") if roles.windows else ("root", "panel", "block")),
+        Categorical(f"{block}.threads", ("parallel", "serial")),
+    )
+
+
+def _even_tiles(roles: library.Roles, high: int, tasks: int, threads: int) -> int:
+    """Register tiles in a block of rows, so that blocks are equal and threads have equal shares.
+
+    `tasks` is how many tasks there are for each block of rows.
+    """
+    most = roles.block(high)
+    count = -(-_rows(roles) // high)
+    options = sorted({most, *(n for n in TILES if n < most)}, reverse=True)
+    return min(options, key=lambda n: -(-(-(-count // n) * tasks) // threads) * (n + 1))
+
+
+def _rows(roles: library.Roles) -> int:
+    return SYMBOLIC_SIZE if roles.rows is None else roles.rows
+
+
+def _columns(roles: library.Roles) -> int:
+    return SYMBOLIC_SIZE if roles.columns is None else roles.columns
+
+
+def _extents(sch: Schedule, loops: tuple[str, ...]) -> int:
+    return prod(sch.state.loop(loop).const_extent or SYMBOLIC_SIZE for loop in loops)

@@ -1,0 +1,211 @@
+"""Which products a dot-product intrinsic computes, and what part each loop of them plays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedule.analysis import plain_store
+from schedule.errors import Illegal, require
+from schedule.library.tensorized_tile import block_tiles, dot_tile
+from tensorir import (
+    INTRINS,
+    BinOp,
+    Block,
+    Cast,
+    Const,
+    IterKind,
+    Load,
+    Store,
+    TensorIntrin,
+    Var,
+    find_intrin,
+    int_value,
+    variables,
+)
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+
+class Roles(NamedTuple):
+    """The loops of a product C[b, r, i, j] = sum of A[b, r, i, w, k] * B[b, w, k, j] by role.
+
+    batch    loops that index both operands and the result
+    outer    loops over rows, but for the last one, `row`
+    windows  loops of the sum but for `depth`, such as those over the taps of a convolution
+    order    all loops in the order of the block's variables
+    weight_order  those of the dimensions of B
+    rows     the extent of `row`, None where it is symbolic; likewise columns
+    lanes    columns that the intrinsic computes at once, from `group` terms each
+    by_rows  whether `depth` comes before `column` in B
+    plain    whether all operands are read at variables, so that they can be padded
+    """
+
+    batch: tuple[str, ...]
+    outer: tuple[str, ...]
+    row: str
+    column: str
+    windows: tuple[str, ...]
+    depth: str
+    order: tuple[str, ...]
+    rows: int | None
+    columns: int | None
+    terms: int | None
+    weight: Load
+    weight_order: tuple[str, ...]
+    lanes: int
+    group: int
+    by_rows: bool
+    plain: bool
+
+    def tile(self, columns: int | None = None, rows: int | None = None) -> tuple[int, int]:
+        """Rows and columns of a register tile, as far as they are not given."""
+        return dot_tile(self.lanes, self.columns, rows, columns, self.rows, not self.plain)
+
+    def block(self, high: int) -> int:
+        """Register tiles of `high` rows in a block of rows."""
+        return block_tiles(self.rows, high)
+
+
+def dot_product(where: str, name: str) -> TensorIntrin:
+    """The intrinsic of that name, which has to be a dot product; refuses others."""
+    intrin = find_intrin(name)
+    dots = ", ".join(n for n in INTRINS if ".dot_" in n)
+    require(intrin is not None, where, f"intrinsic {name!r} is not known; dot products are {dots}")
+    assert intrin is not None
+    require(_is_dot(intrin), where, f"intrinsic {name!r} is no dot product; those are {dots}")
+    return intrin
+
+
+def _is_dot(intrin: TensorIntrin) -> bool:
+    """Whether it means C[j] += sum of A[k] * B[j, k]."""
+    sizes = [loop.const_extent for loop in intrin.nest.loops]
+    shapes = [param.const_shape for param in intrin.func.params]
+    return len(sizes) == 2 and shapes == [(sizes[1],), tuple(sizes), (sizes[0],)]
+
+
+def find_dot_product(
+    sch: Schedule, block: str, features: Collection[str]
+) -> tuple[str, Roles] | None:
+    """The widest dot product that a target with `features` has for a block, and its roles.
+
+    None where there is none: the block is to multiply and add elements of the types that the
+    intrinsic takes, in an order of axes that `tensorized_matmul` schedules.
+    """
+    factors = factors_of(sch.state.block(block))
+    if factors is None:
+        return None
+    kinds = sorted(load.buffer.dtype for load in factors)
+    found: list[tuple[int, str, Roles]] = []
+    for name, intrin in INTRINS.items():
+        if ".dot_" not in name or sorted(p.dtype for p in intrin.func.params[:2]) != kinds:
+            continue
+        if not intrin.runs_on(features) or not _is_dot(intrin):
+            continue
+        try:
+            roles = roles_of(sch, block, intrin)
+        except Illegal:
+            continue
+        found.append((roles.lanes, name, roles))
+    return max(found)[1:] if found else None
+
+
+def roles_of(sch: Schedule, block: str, intrin: TensorIntrin) -> Roles:
+    """The parts that the loops of a block play; refuses a block that is no product of its kind."""
+    node = sch.state.block(block)
+    factors = factors_of(node)
+    none = f"block {block!r} is no product of two matrices"
+    require(factors is not None, block, none)
+    assert factors is not None
+    store = plain_store(node)
+    assert store is not None
+    column = store.indices[-1]
+    weights = [load for load in factors if column in load.indices]
+    data = [load for load in factors if not any(column in variables(i) for i in load.indices)]
+    require(len(weights) == len(data) == 1, block, none)
+    a, b = data[0], weights[0]
+    require(
+        a.buffer is not b.buffer,
+        block,
+        f"block {block!r} multiplies {a.buffer.name!r} with itself",
+        "compute a copy of it for one of the two",
+    )
+    _check_types(block, intrin, (a, b), store)
+    depth = a.indices[-1]
+    reduced = {it.var for it in node.iters if it.kind is IterKind.REDUCE}
+    once = sum(depth in variables(i) for i in a.indices) == 1
+    plain_b = all(isinstance(i, Var) for i in b.indices) and len(set(b.indices)) == len(b.indices)
+    require(depth in reduced and once and plain_b and depth in b.indices, block, none)
+    return _by_role(sch, node, intrin, a, b)
+
+
+def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load) -> Roles:
+    store, where = plain_store(node), node.name
+    assert store is not None
+    column, depth = store.indices[-1], a.indices[-1]
+    used = {v for i in a.indices for v in variables(i)}
+    batch = [v for v in store.indices if v in b.indices and v is not column]
+    rows = [v for v in store.indices if v not in b.indices]
+    rows.sort(key=lambda v: v in used)  # those of extent 1 index neither operand
+    none = f"block {where!r} is no product of two matrices"
+    require(bool(rows) and rows[-1] in used, where, none)
+    names = {it.var: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
+    changed = f"the loops of block {where!r} were changed before"
+    require(len(names) == len(node.iters), where, changed, "tensorized_matmul comes first")
+    extents = {it.var: int_value(it.extent) for it in node.iters}
+    empty = next((names[var] for var, extent in extents.items() if extent == 0), None)
+    idle = f"loop {empty!r} has no iterations"
+    require(empty is None, where, idle, "leave the loops as they are")
+    lanes, group = (loop.const_extent or 0 for loop in intrin.nest.loops)
+    windows = [it.var for it in node.iters if it.kind is IterKind.REDUCE and it.var is not depth]
+    assert isinstance(column, Var) and isinstance(depth, Var)
+    last = rows[-1]
+    assert isinstance(last, Var)
+    return Roles(
+        batch=tuple(names[v] for v in batch if isinstance(v, Var)),
+        outer=tuple(names[v] for v in rows[:-1] if isinstance(v, Var)),
+        row=names[last],
+        column=names[column],
+        windows=tuple(names[v] for v in windows),
+        depth=names[depth],
+        order=tuple(names[it.var] for it in node.iters),
+        rows=extents[last],
+        columns=extents[column],
+        terms=extents[depth],
+        weight=b,
+        weight_order=tuple(names[v] for v in b.indices if isinstance(v, Var)),
+        lanes=lanes,
+        group=group,
+        by_rows=b.indices.index(depth) < b.indices.index(column),
+        plain=all(isinstance(i, Var) for i in a.indices),
+    )
+
+
+def _check_types(block: str, intrin: TensorIntrin, loads: tuple[Load, Load], store: Store) -> None:
+    mine = [load.buffer.dtype for load in loads] + [store.buffer.dtype]
+    wanted = [param.dtype for param in intrin.func.params]
+    require(
+        mine == wanted,
+        block,
+        f"intrinsic {intrin.name!r} multiplies {wanted[0]} and {wanted[1]} into {wanted[2]}, and "
+        f"block {block!r} {mine[0]} and {mine[1]} into {mine[2]}",
+    )
+
+
+def factors_of(node: Block) -> tuple[Load, Load] | None:
+    """The two elements that a block multiplies and adds up from 0 on; None for other blocks."""
+    store, init = plain_store(node), node.init
+    if store is None or not isinstance(init, Store) or not isinstance(store.value, BinOp):
+        return None
+    spatial = {it.var for it in node.iters if it.kind is IterKind.SPATIAL}
+    zero = isinstance(init.value, Const) and init.value.value == 0
+    if store.value.op != "+" or not zero or not store.indices or spatial != set(store.indices):
+        return None
+    own = Load(store.buffer, store.indices)
+    terms = [part for part in (store.value.a, store.value.b) if part is not own]
+    if len(terms) != 1 or not isinstance(terms[0], BinOp) or terms[0].op != "*":
+        return None
+    sides = [side.a if isinstance(side, Cast) else side for side in (terms[0].a, terms[0].b)]
+    a, b = sides
+    return (a, b) if isinstance(a, Load) and isinstance(b, Load) else None
