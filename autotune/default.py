@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from autotune.rules.generate import machine_of, sketches
+from autotune.rules.generate import default_sketch, machine_of, sketches
 from backends import resolve
 from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, check_constants, check_numerics
@@ -32,5 +32,5 @@ def default_schedule(
     """
     check_constants(func, constants)
     check_numerics(numerics)
-    first = next(sketches(func, machine_of(resolve(target)), numerics))
+    first = default_sketch(sketches(func, machine_of(resolve(target)), numerics), constants)
     return first.build(first.decisions(first.default(constants)))

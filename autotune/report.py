@@ -13,7 +13,7 @@ import numpy as np
 
 from autotune.cost_model import Quality, quality
 from autotune.records import Record
-from autotune.rules import machine_of, sketches
+from autotune.rules import default_sketch, machine_of, sketches
 from autotune.session import candidate_of
 from autotune.space import Candidate
 from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError
@@ -79,7 +79,7 @@ def default_time(
 
     `target` must be resolved.
     """
-    first = next(sketches(func, machine_of(target), DEFAULT_NUMERICS))
+    first = default_sketch(sketches(func, machine_of(target), DEFAULT_NUMERICS), constants)
     default = Candidate(first.name, first.default(constants))
     found = [r for r in records if r.status == "ok" and candidate_of(r) == default]
     return max(found, key=lambda r: (r.is_final, r.time), default=None)

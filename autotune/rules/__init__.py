@@ -3,6 +3,7 @@
 from autotune.rules.generate import (
     default_candidate,
     default_candidates,
+    default_sketch,
     machine_of,
     make_space,
     sketches,
@@ -10,6 +11,6 @@ from autotune.rules.generate import (
 from autotune.rules.plan import Machine, Plan
 
 __all__ = [
-    "Machine", "Plan", "default_candidate", "default_candidates", "machine_of", "make_space",
-    "sketches",
+    "Machine", "Plan", "default_candidate", "default_candidates", "default_sketch",
+    "machine_of", "make_space", "sketches",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
@@ -14,7 +14,7 @@ from autotune.rules.library import library_schedule
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
 from autotune.rules.spatial import spatial_plans
-from autotune.rules.tensorized import tensorized_plans
+from autotune.rules.tensorized import TensorizedPlan, tensorized_plans
 from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.space import Candidate, Sketch, Space
@@ -160,18 +160,35 @@ class PlannedSketch(Sketch):
         return tuple(values[choice.name] for choice in self.choices)
 
 
-def default_candidates(space: Space, constants: Collection[str] = ()) -> list[Candidate]:
-    """Of each algorithm the candidate that needs no tuning, that of the definition first.
+    def suits(self, constants: Collection[str]) -> bool:
+        """Whether no plan wants operands to be constants that are none."""
+        return all(plan.suits(constants) for plan in self.plans if isinstance(plan, TensorizedPlan))
+
+
+def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -> PlannedSketch:
+    """The first sketch that suits, or else the first; later ones are not asked for.
 
     `constants` are the parameters that are known when a kernel is built.
     """
-    first: dict[str, PlannedSketch] = {}
+    first = None
+    for sketch in found:
+        if sketch.suits(constants):
+            return sketch
+        first = first or sketch
+    assert first is not None
+    return first
+
+
+def default_candidates(space: Space, constants: Collection[str] = ()) -> list[Candidate]:
+    """Of each algorithm the candidate that needs no tuning, the one of default schedules first."""
+    groups: dict[str, list[PlannedSketch]] = {}
     for sketch in space.sketches.values():
         assert isinstance(sketch, PlannedSketch)
-        first.setdefault(sketch.algorithm, sketch)
-    return [Candidate(sketch.name, sketch.default(constants)) for sketch in first.values()]
+        groups.setdefault(sketch.algorithm, []).append(sketch)
+    defaults = [default_sketch(group, constants) for group in groups.values()]
+    return [Candidate(sketch.name, sketch.default(constants)) for sketch in defaults]
 
 
 def default_candidate(space: Space, constants: Collection[str] = ()) -> Candidate:
-    """The candidate that needs no tuning: the first sketch with its default values."""
+    """The candidate that needs no tuning: the default values of the default sketch."""
     return default_candidates(space, constants)[0]

@@ -6,6 +6,7 @@ everything else is decided by the library.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,15 @@ SMALL_WORK = 500_000
 
 STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Widths of register tiles, in strips of 16 columns."""
+
+NARROWER = (128, 64)
+"""Columns of the tiles that take the place of a wider one that gives threads uneven shares."""
+
+FEW_ROWS = 7
+"""Rows of a bfloat16 product from which on packing the second operand in a call pays."""
+
+FEW_ROWS_PADDED = 12
+"""The same where that operand has to be padded, too."""
 
 TILES = (1, 2, 4, 8, 12, 16, 24, 32, 48)
 """Register tiles that make a block of rows."""
@@ -70,9 +80,10 @@ class TensorizedPlan:
         of it than it uses at once; otherwise panels are packed ahead.
         """
         threads = self.machine.threads if self.work >= SMALL_WORK else 1
-        high, wide = tile = self.roles.tile()
+        tiles = self._tiles()
+        high, wide = tile = next((each for each in tiles if self._even(each[1], threads)), tiles[0])
         panels = self.batches * -(-_columns(self.roles) // wide)
-        even = panels % threads == 0 or panels >= MANY_PANELS * threads
+        even = self._even(wide, threads)
         pack = "root"
         if even and self.others == 1:
             single = _rows(self.roles) <= high and not self.roles.windows
@@ -84,6 +95,30 @@ class TensorizedPlan:
             self.key("threads"): "parallel" if self.work >= SMALL_WORK else "serial",
         }
         return {choice.name: values[choice.name] for choice in self.choices}
+
+    def suits(self, constants: Collection[str]) -> bool:
+        """Whether packing pays, where the operand is no constant: for bfloat16 and few rows,
+        ordinary loops convert as fast as others pack."""
+        roles = self.roles
+        if self.numerics == "bitwise" or roles.weight.buffer.name in constants:
+            return True
+        rows = _rows(roles) * self.others
+        padded = bool(_columns(roles) % roles.lanes or (roles.terms or 0) % roles.group)
+        if roles.by_rows:
+            return rows >= (FEW_ROWS_PADDED if padded else FEW_ROWS)
+        return rows > 1 or not padded
+
+    def _tiles(self) -> list[tuple[int, int]]:
+        """Tiles that are good without tuning, the best one first; narrower ones give more tasks."""
+        (choice, *_) = self.choices
+        assert isinstance(choice, Categorical)
+        best = self.roles.tile()
+        return [best, *(t for t in choice.options if t[1] in NARROWER and t[1] < best[1])]
+
+    def _even(self, wide: int, threads: int) -> bool:
+        """Whether panels of `wide` columns give each thread about as much to do."""
+        panels = self.batches * -(-_columns(self.roles) // wide)
+        return panels % threads == 0 or panels >= MANY_PANELS * threads
 
     def feasible(self, values: Values) -> bool:
         """Sums in registers, and nothing packed again for every tile of rows."""

@@ -20,8 +20,10 @@ PACK = ("root", "panel", "block")
 each register tile, as many terms at a time as stay in the first-level cache."""
 STRIP_BYTES = 4
 """Bytes of the terms that a lane takes at once."""
-BLOCK_BYTES = 16 << 10
-"""Bytes of a panel that is packed by a register tile."""
+BLOCK_BYTES = 12 << 10
+"""Bytes of a panel that a register tile packs at a time."""
+LEAST_STEPS = 8
+"""The same in steps of the loop over the terms, below which whole panels are better."""
 
 
 class TensorizedMatmul(NamedTuple):
@@ -165,12 +167,15 @@ class _Product(NamedTuple):
         return (cut[0] if epilogue is None else BlockRef(epilogue)), pads
 
     def _depths(self, pack: str) -> list[int | None]:
-        """Factors of the loop over the terms."""
-        group, terms = self.roles.group, self.roles.terms
-        steps = BLOCK_BYTES // (self.columns * STRIP_BYTES)
-        if pack != "block" or terms is not None and terms <= steps * group:
+        """Factors of the loop over the terms: blocks that divide it, of whole transposes if any."""
+        group = self.roles.group
+        steps = (self.roles.terms or 0) // group + ((self.roles.terms or 0) % group > 0)
+        whole = LEAST_STEPS if self.roles.by_rows else STRIP  # terms that are moved together
+        most = max(whole, BLOCK_BYTES // (self.columns * STRIP_BYTES))
+        fits = [n for n in range(LEAST_STEPS, most + 1) if steps % n == 0]
+        if pack != "block" or steps <= most or not fits:
             return [None, group]
-        return [None, max(1, steps), group]
+        return [None, max(fits, key=lambda n: (n % whole == 0, n)), group]
 
     def _fusible(self, loops: Sequence[str]) -> tuple[list[str], list[str]]:
         """The loops that may become one, in that order, and the others.
