@@ -33,6 +33,7 @@ from tensorir import (
     child_stmts,
     children,
     dtype,
+    find_intrin,
     int_value,
     part_axes,
     stmt_exprs,
@@ -138,7 +139,7 @@ def _visit(
         extent = int_value(stmt.extent)
         extent = SYMBOLIC if extent is None else max(extent, 1)
         env = {**env, stmt.var: Form({len(loops): (1, extent - 1)} if extent > 1 else {})}
-        loops = (*loops, Loop(stmt.name, extent, stmt.kind, stmt.thread))
+        loops = (*loops, Loop(stmt.name, extent, _kind(stmt), stmt.thread))
         if block is not None and not block.accesses:
             block.loops = loops
     elif isinstance(stmt, Block):
@@ -158,6 +159,18 @@ def _visit(
             _record(stmt, env, block)
     for child in child_stmts(stmt):
         _visit(child, loops, env, block, found)
+
+
+def _kind(loop: For) -> ForKind:
+    """How a loop runs: one that a tensor intrinsic takes the place of is written out, and its
+    longest loop is the one of the lanes."""
+    notes = loop.annotations
+    name = notes.get("tensorize", notes.get("tensorized_by"))
+    intrin = None if name is None else find_intrin(str(name))
+    if intrin is None:
+        return loop.kind
+    lanes = max(inner.const_extent or 0 for inner in intrin.nest.loops)
+    return ForKind.VECTORIZED if loop.const_extent == lanes else ForKind.UNROLLED
 
 
 def _open_block(

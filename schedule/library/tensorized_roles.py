@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedule.analysis import plain_store
 from schedule.errors import Illegal, require
-from schedule.library.tensorized_tile import block_tiles, dot_tile
+from schedule.library.tensorized_tile import FEW_ROWS, block_tiles, dot_tile
 from tensorir import (
     INTRINS,
     BinOp,
@@ -147,14 +147,15 @@ def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load)
     used = {v for i in a.indices for v in variables(i)}
     batch = [v for v in store.indices if v in b.indices and v is not column]
     rows = [v for v in store.indices if v not in b.indices]
-    rows.sort(key=lambda v: v in used)  # those of extent 1 index neither operand
+    sizes = {it.var: int_value(it.extent) for it in node.iters}
+    # Those of extent 1 index neither operand; a tile wants the last axis, unless it is short.
+    rows.sort(key=lambda v: (v in used, min(FEW_ROWS + 1, sizes[v] or FEW_ROWS + 1)))
     none = f"block {where!r} is no product of two matrices"
     require(bool(rows) and rows[-1] in used, where, none)
     names = {it.var: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
     changed = f"the loops of block {where!r} were changed before"
     require(len(names) == len(node.iters), where, changed, "tensorized_matmul comes first")
-    extents = {it.var: int_value(it.extent) for it in node.iters}
-    empty = next((names[var] for var, extent in extents.items() if extent == 0), None)
+    empty = next((names[var] for var, extent in sizes.items() if extent == 0), None)
     idle = f"loop {empty!r} has no iterations"
     require(empty is None, where, idle, "leave the loops as they are")
     lanes, group = (loop.const_extent or 0 for loop in intrin.nest.loops)
@@ -170,9 +171,9 @@ def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load)
         windows=tuple(names[v] for v in windows),
         depth=names[depth],
         order=tuple(names[it.var] for it in node.iters),
-        rows=extents[last],
-        columns=extents[column],
-        terms=extents[depth],
+        rows=sizes[last],
+        columns=sizes[column],
+        terms=sizes[depth],
         weight=b,
         weight_order=tuple(names[v] for v in b.indices if isinstance(v, Var)),
         lanes=lanes,
