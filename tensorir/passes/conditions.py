@@ -66,6 +66,36 @@ def guards(stmt: Stmt) -> dict[Expr, None]:
     return {}
 
 
+def reached(stmt: Stmt, solved: Solved, extent: int) -> tuple[int, int]:
+    """The part of [0, extent) outside of which a loop with the body `stmt` does nothing.
+
+    Every statement may stand under conditions of its own, which `solved` knows.
+    """
+    if isinstance(stmt, If):
+        low, high = reached(stmt.then, solved, extent)
+        if stmt.orelse is not None:
+            return _hull((low, high), reached(stmt.orelse, solved, extent))
+        for condition in conjuncts(stmt.cond):
+            possible = solved[condition][1].const(extent) if condition in solved else None
+            if possible is not None:
+                low, high = max(low, possible[0]), min(high, possible[1])
+        return low, max(low, high)
+    if isinstance(stmt, Seq) and stmt.stmts:
+        first, *others = [reached(s, solved, extent) for s in stmt.stmts]
+        for other in others:
+            first = _hull(first, other)
+        return first
+    if isinstance(stmt, (For, Alloc, Let)):
+        return reached(stmt.body, solved, extent)
+    return 0, extent
+
+
+def _hull(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    """The smallest range with both; empty ones do not count."""
+    full = [r for r in (a, b) if r[0] < r[1]]
+    return (min(r[0] for r in full), max(r[1] for r in full)) if full else (0, 0)
+
+
 def decided(loop: For, solved: Solved) -> dict[Expr, Expr]:
     """The conditions that hold in all iterations of `loop`, or in none."""
     known: dict[Expr, Expr] = {}

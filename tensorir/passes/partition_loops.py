@@ -18,6 +18,7 @@ from tensorir.passes.conditions import (
     guards,
     in_expr,
     largest,
+    reached,
 )
 from tensorir.passes.inequality import Limit, Range, solve
 from tensorir.passes.ranges import Scope
@@ -90,6 +91,9 @@ class _Partition:
         if known:
             loop = replace(loop, body=replace_exprs(loop.body, known))
             solved = {c: ranges for c, ranges in solved.items() if c not in known}
+        shorter = self.shortened(loop, solved)
+        if shorter is not None:
+            return self.again(shorter, loop, outer, copies)
         if solved and loop.kind is ForKind.UNROLLED and code_size(loop) <= LIMIT:
             expanded = expand(loop)  # each copy can decide for itself
             if expanded is not loop:
@@ -147,6 +151,17 @@ class _Partition:
         low, high = self.analyzer.simplify(low), self.analyzer.simplify(high)
         extent = self.analyzer.simplify(high - low)
         return self.segment(replace(loop, body=replace_exprs(loop.body, known)), low, extent)
+
+    def shortened(self, loop: For, solved: Solved) -> Stmt | None:
+        """`loop` without the iterations at its ends that do nothing; None where there are none."""
+        extent = loop.const_extent
+        if not solved or extent is None or loop.kind in (ForKind.VECTORIZED, ForKind.THREAD):
+            return None
+        mine = {c: ranges for c, ranges in solved.items() if ranges[1].term is loop.var}
+        low, high = reached(loop.body, mine, extent)
+        if (low, high) == (0, extent):
+            return None
+        return self.segment(loop, Const(low, loop.var.dtype), Const(high - low, loop.var.dtype))
 
     def segment(self, loop: For, start: Expr, extent: Expr) -> Stmt:
         """The iterations [start, start + extent) of `loop`."""

@@ -324,3 +324,64 @@ for i in range(4):
     )
     assert [repr(c) for c in guards(func.body)] == ["i < 2"]
     assert {repr(c) for c in comparisons(func.body)} == {"i < 2", "0 < i"}
+
+
+def test_iterations_at_the_end_that_do_nothing_are_gone() -> None:
+    # Each statement has a condition of its own; none holds for the last iterations of t.
+    check(
+        """
+for i in range(2):
+    for t in range(8):
+        for j in unrolled(4):
+            if i * 32 + t * 4 + j < 50:
+                B[i * 32 + t * 4 + j] = 0.0
+        for k in unrolled(4):
+            if i * 32 + t * 4 + k < 50:
+                C[i * 32 + t * 4 + k] = 0.0
+""",
+        """
+for t in range(8):
+    for j in unrolled(4):
+        B[t * 4 + j] = 0.0
+    for k in unrolled(4):
+        C[t * 4 + k] = 0.0
+for t in range(4):
+    for j in unrolled(4):
+        B[32 + t * 4 + j] = 0.0
+    for k in unrolled(4):
+        C[32 + t * 4 + k] = 0.0
+for j in unrolled(2):
+    B[48 + j] = 0.0
+for k in unrolled(2):
+    C[48 + k] = 0.0
+""",
+    )
+
+
+def test_iterations_that_do_something_else_stay() -> None:
+    text = partition(
+        """
+for t in range(8):
+    if t < 3:
+        B[t] = 0.0
+    if t < 5:
+        C[t] = 0.0
+    A[t] = 1.0
+"""
+    )
+    assert "A[t + 5] = 1.0" in text or "A[5 + t] = 1.0" in text
+
+
+def test_what_the_other_side_of_a_condition_does_counts() -> None:
+    text = partition(
+        """
+for t in range(8):
+    for j in range(3):
+        if t * 2 + j < 5:
+            B[t] = 0.0
+        else:
+            if t * 3 + j < 14:
+                C[t] = 0.0
+"""
+    )
+    assert text.endswith("for j in range(2):\n    C[4] = 0.0")
