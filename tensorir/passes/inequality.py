@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tensorir import dtype as dt
 from tensorir.arith.linear import Linear, of_atom, to_expr
-from tensorir.expr import BinOp, Const, Expr, Not, Var, int_value
+from tensorir.expr import BinOp, Const, Expr, Not, Var, convert, int_value
 from tensorir.visit import variables
 
 Limit = Expr | int | None
@@ -133,3 +133,25 @@ def _range(term: Expr, coef: int, rest: Linear) -> Range:
     if coef < 0:
         return Range(term, None, limit + 1)
     return Range(term, -limit, None)
+
+
+def split_at(
+    sure: Range, low: Limit, high: Limit
+) -> tuple[Expr, tuple[Limit, Limit], tuple[Limit, Limit]] | None:
+    """A test that puts a term of [low, high) in `sure`, as far as one of its ends goes.
+
+    With what is known where it holds, and where it does not. None where it holds always, or too
+    seldom to be worth a body of its own.
+    """
+    if sure.high is not None and _worth(low, sure.high, high):
+        return sure.term < sure.high, (low, sure.high), (sure.high, high)
+    if sure.low is not None and _worth(high, sure.low, low):
+        return convert(sure.low) <= sure.term, (sure.low, high), (low, sure.low)
+    return None
+
+
+def _worth(start: Limit, mark: Limit, end: Limit) -> bool:
+    """Whether the part from `start` to `mark` is most of what lies between `start` and `end`."""
+    if isinstance(start, int) and isinstance(mark, int) and isinstance(end, int):
+        return abs(end - start) <= 2 * abs(mark - start) < 2 * abs(end - start)
+    return mark is not end and mark is not start

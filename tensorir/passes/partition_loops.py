@@ -20,7 +20,7 @@ from tensorir.passes.conditions import (
     largest,
     reached,
 )
-from tensorir.passes.inequality import Limit, Range, solve
+from tensorir.passes.inequality import Limit, solve, split_at
 from tensorir.passes.ranges import Scope
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
 from tensorir.passes.unroll import LIMIT, code_size, expand
@@ -62,6 +62,14 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
     return with_body(func, partition.visit(func.body, {}, None))
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Some iterations of a loop, and how many copies may be made of them at least."""
+
+    stmt: Stmt
+    share: int
+
+
 @dataclass
 class _Partition:
     """`analyzer` knows the loops around the current one; or, where all are constant, every loop of
@@ -101,9 +109,20 @@ class _Partition:
         if solved and loop.kind in (ForKind.SERIAL, ForKind.VECTORIZED):
             pieces = self.cut(loop, solved, copies)
             if pieces is not None:
-                return seq(*[self.again(piece, loop, outer, share) for piece, share in pieces])
+                return self.consecutive(pieces, loop, outer, copies)
         body = self.choose(loop, loop.body, outer, copies)
         return loop if body is loop.body else replace(loop, body=body)
+
+    def consecutive(self, pieces: list[Piece], loop: For, outer: Loops, copies: int) -> Stmt:
+        """All of the pieces; the main one first takes what copies it needs."""
+        done: dict[int, Stmt] = {}
+        left = copies
+        for n, piece in sorted(enumerate(pieces), key=lambda item: -item[1].share):
+            others = len(pieces) - len(done) - 1
+            share = piece.share if not done else max(piece.share, left - others)
+            done[n] = self.again(piece.stmt, loop, outer, share)
+            left -= _copies(done[n], loop.body)
+        return seq(*[done[n] for n in range(len(pieces))])
 
     def again(self, piece: Stmt, loop: For, outer: Loops, copies: int) -> Stmt:
         if isinstance(piece, For) and piece.var is loop.var:
@@ -179,8 +198,8 @@ class _Partition:
             return piece
         return replace(piece, annotations={**loop.annotations, MOST: most})
 
-    def cut(self, loop: For, solved: Solved, copies: int) -> list[tuple[Stmt, int]] | None:
-        """`loop` in consecutive pieces, and the copies that may be made of each.
+    def cut(self, loop: For, solved: Solved, copies: int) -> list[Piece] | None:
+        """`loop` in consecutive pieces.
 
         Conditions are gone in the piece that is run most.
         """
@@ -216,7 +235,8 @@ class _Partition:
             body = replace_exprs(loop.body, dict.fromkeys(true, TRUE)) if n == 1 else loop.body
             length = self.analyzer.simplify(marks[n + 1] - marks[n])
             piece = self.segment(replace(loop, body=body), marks[n], length)
-            pieces.append((piece, max(1, copies - least * (len(parts) - 1)) if n == 1 else least))
+            share = max(1, copies - least * (len(parts) - 1)) if n == 1 else least
+            pieces.append(Piece(piece, share))
         return pieces
 
     def choose(
@@ -238,13 +258,14 @@ class _Partition:
         for sure, _ in self.solved(loop, body, outer).values():
             if not (stays or sure.term is not loop.var) or not sure.free <= self.sizes:
                 continue
-            split = _split(sure, *(limits.get(sure.term) or self.whole(sure.term, loop)))
+            split = split_at(sure, *(limits.get(sure.term) or self.whole(sure.term, loop)))
             if split is None or isinstance(body, If) and body.cond is split[0]:
                 continue
             test, here, there = split
             least = max(1, copies // 4)
             main = self.narrowed(loop, body, outer, copies - least, {**limits, sure.term: here})
-            tail = self.narrowed(loop, body, outer, least, {**limits, sure.term: there})
+            left = max(least, copies - _copies(main, body))
+            tail = self.narrowed(loop, body, outer, left, {**limits, sure.term: there})
             return If(test, main, None if is_nothing(tail) else tail)
         return self.inside(loop, body, within, copies)
 
@@ -287,30 +308,13 @@ class _Partition:
         return self.choose(loop, replace_exprs(body, known), outer, copies, limits)
 
 
+def _copies(made: Stmt, body: Stmt) -> int:
+    """How many copies of `body` were made, by the statements they have."""
+    return -(-code_size(made) // max(1, code_size(body)))
+
+
 def _bounds(e: Expr, inner: Loops, analyzer: Analyzer) -> tuple[int | None, int | None]:
     extent = inner.get(e) if isinstance(e, Var) else None
     if isinstance(extent, Const):
         return 0, max(0, int(extent.value) - 1)
     return analyzer.bounds(e)
-
-
-def _split(
-    sure: Range, low: Limit, high: Limit
-) -> tuple[Expr, tuple[Limit, Limit], tuple[Limit, Limit]] | None:
-    """A test that puts a term of [low, high) in `sure`, as far as one of its ends goes.
-
-    With what is known where it holds, and where it does not. None where it holds always, or too
-    seldom to be worth a body of its own.
-    """
-    if sure.high is not None and _worth(low, sure.high, high):
-        return sure.term < sure.high, (low, sure.high), (sure.high, high)
-    if sure.low is not None and _worth(high, sure.low, low):
-        return convert(sure.low) <= sure.term, (sure.low, high), (low, sure.low)
-    return None
-
-
-def _worth(start: Limit, mark: Limit, end: Limit) -> bool:
-    """Whether the part from `start` to `mark` is most of what lies between `start` and `end`."""
-    if isinstance(start, int) and isinstance(mark, int) and isinstance(end, int):
-        return abs(end - start) <= 2 * abs(mark - start) < 2 * abs(end - start)
-    return mark is not end and mark is not start
