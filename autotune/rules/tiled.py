@@ -22,11 +22,15 @@ from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names, 
 from autotune.rules.packing import pack_in_panels
 from autotune.rules.plan import Machine, Values
 from autotune.rules.register_tile import register_tile
+from autotune.rules.tile_model import TileModel, best_tile
 from schedule import LoopRef, Schedule
 
 SMALL_WORK = 200_000
 """Operations below which starting threads may cost more than it saves."""
 
+
+FEW_ROWS = 6
+"""Rows of the last axis but one, below which a register tile has rows of other axes too."""
 
 MANY_STEPS = 8
 """Register tiles that use a packed operand, from which on packing it pays."""
@@ -75,27 +79,12 @@ class TiledPlan:
     def default(self) -> dict[str, Any]:
         """Values that need no tuning.
 
-        Sums, and what they are made of, stay in registers (`register_tile`). A task is one panel of
-        the vector axis with as many rows as leave eight tasks for every thread. Operands whose rows
-        lie far apart are packed if enough rows use the copy.
+        Register tiles and tasks are those of the least estimated time (tile_model); else sums, and
+        what they are made of, stay in registers (register_tile), and there are eight tasks for
+        every thread. Operands whose rows lie far apart are packed if enough rows use the copy.
         """
-        lanes, vector_axis = self.lanes, self.vector_axis
-        vectors = max(1, -(-vector_axis.extent // lanes))
-        rows = prod(axis.extent for axis in self.spatial[:-1])
-        budget, columns = register_tile(rows, vectors, self.machine.registers)
-        if len(self.spatial) == 1:
-            budget, columns = 1, min(8, vectors)
-        vector = self._register_size(vector_axis, columns * lanes)
-        values: dict[str, Any] = {self.key(vector_axis.name): (1, 1, vector)}
-        for axis in reversed(self.spatial[:-1]):
-            rows = self._register_size(axis, budget)
-            budget = max(1, budget // rows)
-            values[self.key(axis.name)] = (1, 1, rows)
-        steps = 1
-        if len(self.spatial) > 1:
-            axis = self.spatial[-2]
-            steps = self._task_steps(axis, values)
-            values[self.key(axis.name)] = (steps, 1, values[self.key(axis.name)][2])
+        values = self._default_tiles()
+        steps = 1 if len(self.spatial) < 2 else values[self.key(self.spatial[-2].name)][0]
         for axis in self.reduce:
             values[self.key(axis.name)] = (max(1, axis.extent),)
         values[self.key("order")] = "vector_outer"
@@ -106,6 +95,54 @@ class TiledPlan:
             values[self.key(f"pad_{pad}")] = "root"
         values[self.key("threads")] = "parallel" if self._large() else "serial"
         return {choice.name: values[choice.name] for choice in self.choices}
+
+    def _default_tiles(self) -> dict[str, Any]:
+        lanes, vector_axis = self.lanes, self.vector_axis
+        vectors = max(1, -(-vector_axis.extent // lanes))
+        above = prod(axis.extent for axis in self.spatial[:-1])
+        budget, columns = register_tile(above, vectors, self.machine.registers)
+        if len(self.spatial) == 1:
+            budget, columns = 1, min(8, vectors)
+        vector = self._register_size(vector_axis, columns * lanes)
+        modelled = self._modelled()
+        if modelled is not None:
+            steps, rows, vector = modelled
+            budget = max(1, 3 * self.machine.registers // 4 * lanes // max(lanes, vector))
+        values: dict[str, Any] = {self.key(vector_axis.name): (1, 1, vector)}
+        for axis in reversed(self.spatial[:-1]):
+            known = modelled is not None and axis is self.spatial[-2]
+            size = rows if known else self._register_size(axis, budget)
+            budget = max(1, budget // size)
+            values[self.key(axis.name)] = (steps if known else 1, 1, size)
+        if modelled is None and len(self.spatial) > 1:
+            axis = self.spatial[-2]
+            steps = self._task_steps(axis, values)
+            values[self.key(axis.name)] = (steps, 1, values[self.key(axis.name)][2])
+        return values
+
+    def _modelled(self) -> tuple[int, int, int] | None:
+        """(steps, rows, columns) of the last two axes by the model of the time.
+
+        None where there are no two, or where a tile is to have rows of other axes as well.
+        """
+        if len(self.spatial) < 2 or (len(self.spatial) > 2 and self.spatial[-2].extent < FEW_ROWS):
+            return None
+        row_axis, vector_axis = self.spatial[-2:]
+        machine = self.machine
+        model = TileModel(
+            rows=row_axis.extent,
+            columns=vector_axis.extent,
+            terms=prod(a.extent for a in self.reduce),
+            repeats=prod(a.extent for a in self.spatial[:-2]),
+            lanes=self.lanes,
+            registers=machine.registers,
+            threads=machine.threads,
+            l2_bytes=machine.l2_bytes,
+            item_bytes=4 * machine.lanes // self.lanes,
+            packed=bool(self.far),
+        )
+        rows = self._tile_choice(row_axis).inner or (1,)
+        return best_tile(model, rows, self._tile_choice(vector_axis).inner or (self.lanes,))
 
     def _register_size(self, axis: Axis, budget: int) -> int:
         """The largest register tile of an axis within the budget, else the smallest there is."""

@@ -9,6 +9,7 @@ from autotune.rules.group import Group, body_loads, instances, output_store, siz
 from autotune.rules.packing import panel_index
 from autotune.rules.plan import Machine
 from autotune.rules.register_tile import register_tile
+from autotune.rules.tile_model import splits
 from autotune.rules.tiled import SMALL_WORK, Axis, TiledPlan
 from schedule import Schedule
 from tensorir import Block, IterKind, Load, Var, dtype
@@ -23,6 +24,10 @@ TRANSPOSED_USES = 8
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 """Register tile sizes of the axes that are not vectorized."""
+
+
+OVERHANG = 0.5
+"""How far tiles may reach beyond an axis, as a share of it: the last ones are made smaller."""
 
 
 def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan]:
@@ -60,7 +65,7 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
                 far.add(load.buffer.name)
     packable = tuple(o for o in operands if o not in _padded(sch, group))
     panels = {o for o in packable if panel_index(block, o) is not None}
-    choices = _choices(group, lanes, spatial, reduce, packable, panels)
+    choices = _choices(group, machine, spatial, reduce, packable, panels, lanes)
     transposed = tuple(dict.fromkeys(gathered))
     if set(transposed) & {*packable, *_padded(sch, group)}:
         return []  # read in two ways, or made by a stage of the group
@@ -86,11 +91,12 @@ def _padded(sch: Schedule, group: Group) -> set[str]:
 
 def _choices(
     group: Group,
-    lanes: int,
+    machine: Machine,
     spatial: tuple[Axis, ...],
     reduce: tuple[Axis, ...],
     operands: tuple[str, ...],
     panels: set[str],
+    lanes: int,
 ) -> tuple[Choice, ...]:
     found: list[Choice] = []
     for axis in spatial:
@@ -100,9 +106,10 @@ def _choices(
             inner = widths if axis.extent > lanes else (axis.extent,)
         else:
             inner = tuple(r for r in ROWS if r <= axis.extent)
-        whole = {-(-axis.extent // size) for size in inner}  # one task takes the whole axis
-        steps = tuple(sorted({*TILE_STEPS, *whole}))
-        found.append(ImperfectTile(name, axis.extent, 4, inner, steps))
+        tiles = {-(-axis.extent // size) for size in inner}
+        even = {n for count in tiles for n in splits(count, machine.threads)}
+        steps = tuple(sorted({*TILE_STEPS, *even}))
+        found.append(ImperfectTile(name, axis.extent, 4, inner, steps, OVERHANG))
     for axis in reduce:
         sizes = [axis.extent, *(s for s in (1024, 512, 256, 128, 64, 32, 16) if s < axis.extent)]
         options = tuple((s,) for s in sizes)

@@ -1,0 +1,140 @@
+"""The time of a tiled product, estimated: which register tile, and how many of them make a task.
+
+A register tile of r rows and c vectors takes, in each step of the sum, r * c multiply-adds and
+r + c loads, two of each in a cycle; and no less than the latency of one. Tiles at the edges are
+smaller, and what counts is the thread that has the most to do. Beyond the arithmetic, rows that do
+not stay in the second-level cache are fetched once more for each panel of columns.
+
+Source: Low et al., "Analytical modeling is enough for high-performance BLIS", TOMS 2016, with the
+balance of the threads added. The constants were measured on Zen 5; only their ratios matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+PER_CYCLE = 2
+"""Multiply-adds that start in a cycle, and loads."""
+
+LATENCY = 4
+"""Cycles from a multiply-add to the next one on the same sum."""
+
+TILE_START = 24
+"""Cycles that a tile takes besides its steps and the stores of its sums."""
+
+LINE_BYTES = 64
+LINE_CYCLES = 1.0
+"""What a line from beyond the second-level cache costs, as far as arithmetic does not hide it."""
+
+COPY_CYCLES = 2.0
+"""Cycles for each vector that a task copies before it reads it."""
+
+MOST_VECTORS = 4
+"""Vectors of a row of a tile: with more of them, gcc 12 loads each again for every row."""
+
+NEAR = 1.01
+"""Estimates closer than this are equal."""
+
+
+@dataclass(frozen=True)
+class TileModel:
+    """A product of `rows` x `columns` sums of `terms` terms, `repeats` times.
+
+    lanes     elements of a vector
+    row_bytes of an element, both of rows and of columns
+    packed    whether a task copies its columns before it reads them
+    """
+
+    rows: int
+    columns: int
+    terms: int
+    repeats: int
+    lanes: int
+    registers: int
+    threads: int
+    l2_bytes: int
+    item_bytes: int = 4
+    packed: bool = False
+
+    def fits(self, r: int, c: int) -> bool:
+        """Whether the sums, the vectors of one step and a broadcast element stay in registers."""
+        return r * c + c + 1 <= self.registers
+
+    def tile_cycles(self, r: int, c: int, resident: bool) -> float:
+        """One register tile; `resident` says that its rows are in the second-level cache."""
+        step = max(r * c / PER_CYCLE, (r + c) / PER_CYCLE, LATENCY)
+        lines = 0 if resident else r * self.terms * self.item_bytes / LINE_BYTES
+        return self.terms * step + TILE_START + r * c + LINE_CYCLES * lines
+
+    def cycles(self, steps: int, r: int, width: int) -> float:
+        """The time of the busiest thread, for tasks of `steps` tiles of r x `width` elements.
+
+        Tasks lie in memory order, rows outermost, and threads take equal numbers of them.
+        """
+        tiles, panels = -(-self.rows // r), -(-self.columns // width)
+        blocks = -(-tiles // steps)
+        # A grid of tasks has four kinds: whole or last, in both directions.
+        last_rows, last_columns = self.rows - (tiles - 1) * r, self.columns - (panels - 1) * width
+        last_steps = tiles - (blocks - 1) * steps
+        vectors, last_vectors = -(-width // self.lanes), -(-last_columns // self.lanes)
+        whole = self._task(steps, r, r, vectors), self._task(steps, r, r, last_vectors)
+        last = (
+            self._task(last_steps, r, last_rows, vectors),
+            self._task(last_steps, r, last_rows, last_vectors),
+        )
+
+        def until(task: int) -> float:
+            """The time of all tasks before this one."""
+            copies, rest = divmod(task, blocks * panels)
+            block, panel = divmod(rest, panels)
+            row = (panels - 1) * whole[0] + whole[1]
+            every = (blocks - 1) * row + (panels - 1) * last[0] + last[1]
+            kind = last if block == blocks - 1 else whole
+            return copies * every + block * row + panel * kind[0]
+
+        count, threads = self.repeats * blocks * panels, self.threads
+        share, more = divmod(count, threads)
+        marks = [n * share + min(n, more) for n in range(threads + 1)]
+        return max(until(b) - until(a) for a, b in zip(marks, marks[1:]))
+
+    def _task(self, steps: int, r: int, last_rows: int, c: int) -> float:
+        """`steps` tiles below each other, of which the last has `last_rows` rows."""
+        resident = steps * r * self.terms * self.item_bytes <= self.l2_bytes // 2
+        tiles = (steps - 1) * self.tile_cycles(r, c, resident)
+        tiles += self.tile_cycles(last_rows, c, resident)
+        lines = c * self.lanes * self.terms * self.item_bytes / LINE_BYTES
+        return tiles + LINE_CYCLES * lines + (COPY_CYCLES * c * self.terms if self.packed else 0)
+
+
+def splits(tiles: int, threads: int) -> Iterator[int]:
+    """How many tiles make a task, so that one, all or a few times all threads share them evenly."""
+    for parts in (1, threads, 2 * threads, 4 * threads):
+        yield -(-tiles // parts)
+
+
+@lru_cache(maxsize=1024)
+def best_tile(
+    model: TileModel, rows: tuple[int, ...], widths: tuple[int, ...]
+) -> tuple[int, int, int]:
+    """(steps, r, width) of the least time; of those that come close, the one with fewest loads."""
+    found: list[tuple[float, tuple[int, int, int]]] = []
+    for width in widths:
+        vectors = -(-width // model.lanes)
+        for r in rows:
+            fits = vectors <= MOST_VECTORS and model.fits(r, vectors)
+            if not fits and (r, width) != (min(rows), min(widths)):
+                continue
+            tiles = -(-model.rows // r)
+            for steps in sorted(set(splits(tiles, model.threads))):
+                found.append((model.cycles(steps, r, width), (steps, r, width)))
+    least = min(cycles for cycles, _ in found)
+    near = [value for cycles, value in found if cycles <= NEAR * least]
+    return min(near, key=lambda value: _loads(*value, model.lanes))
+
+
+def _loads(steps: int, r: int, width: int, lanes: int) -> tuple[float, int, int]:
+    """Loads for each multiply-add; of equal ones, tiles with more rows and then larger tasks."""
+    vectors = -(-width // lanes)
+    return (r + vectors) / (r * vectors), -r, -steps
