@@ -8,9 +8,9 @@ tail get the bits that they would get in a vector.
 An expression adds one product, so that contraction (one rounding for a * b + c where the machine
 has such an instruction) leaves the compiler no choice; log10 adds two, of which either will do.
 
-exp and tanh have polynomials of Cephes (S. Moshier, expf.c, tanhf.c), and exp its range reduction;
-the others were fitted by iteratively reweighted least squares (Lawson 1961), relative to the
-result. docs/accuracy.md has the errors.
+exp has the range reduction of Cephes and tanh its polynomial (S. Moshier, expf.c, tanhf.c); the
+others were fitted by iteratively reweighted least squares (Lawson 1961), relative to the result.
+docs/accuracy.md has the errors.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ _NEAREST = "12582912.0f"  # 1.5 * 2^23: what is added to it is rounded to an int
 _EXP_REST = """($V c, $V n) {
     $V r = c - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
-    $V p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    return p * (r * r) + r;
+    $V z = r * r, p = r * 8.368674e-3f + 4.1668262e-2f; /* in pairs: a shorter chain than Horner's */
+    p = z * 1.3821035e-3f + p;
+    p = p * z + (r * 1.6666521e-1f + 4.9999994e-1f);
+    return p * z + r;
 }"""
 
 _EXP = f"""($V x) {{

@@ -178,7 +178,7 @@ whether an element lies in a vector or in a tail (a test compares them). The sou
 without fused multiply-add, hold for subnormal arguments and results too; infinities, NaN and signed
 zeros are exact. The tests assert the limits on fewer arguments.
 
-* The range reduction of exp and the polynomials of exp and tanh are those of Cephes (S. Moshier).
+* The range reduction of exp and the polynomial of tanh are those of Cephes (S. Moshier).
   The reduction of sin, cos and tan is in four steps (Cody and Waite 1980). The other polynomials
   were fitted by iteratively reweighted least squares.
 * Arguments of sin, cos and tan beyond 6000 go to the C library, lane by lane, behind a branch: a

@@ -25,12 +25,10 @@ static inline float scale_f32(float p, float n) {
 static inline float exp_rest_f32(float c, float n) {
     float r = c - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
-    float p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    return p * (r * r) + r;
+    float z = r * r, p = r * 8.368674e-3f + 4.1668262e-2f; /* in pairs: a shorter chain than Horner's */
+    p = z * 1.3821035e-3f + p;
+    p = p * z + (r * 1.6666521e-1f + 4.9999994e-1f);
+    return p * z + r;
 }
 
 static inline float exp_f32(float x) {
