@@ -21,7 +21,7 @@ _NEAREST = "12582912.0f"  # 1.5 * 2^23: what is added to it is rounded to an int
 _EXP_REST = """($V c, $V n) {
     $V r = c - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
-    $V z = r * r, p = r * 8.368674e-3f + 4.1668262e-2f; /* in pairs: a shorter chain than Horner's */
+    $V z = r * r, p = r * 8.368674e-3f + 4.1668262e-2f; /* in pairs: a shorter chain */
     p = z * 1.3821035e-3f + p;
     p = p * z + (r * 1.6666521e-1f + 4.9999994e-1f);
     return p * z + r;

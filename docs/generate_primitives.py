@@ -116,6 +116,9 @@ def examples() -> dict[str, Example]:
         ),
         "set_scope": (chain(), 'sch.compute_at("B", "i_C")', 'sch.set_scope("B", "B", "local")'),
         "split": (copy(), "", 'sch.split("i", [None, 4])'),
+        "spread_prefetch": (
+            chain(), 'sch.compute_at("B", "i_C")', 'sch.spread_prefetch("C", "C", "i_C", "j")'
+        ),
         "storage_align": (chain(), "", 'sch.storage_align("B", "B", 0, 16, 4)'),
         "stream": (copy(64), 'sch.vectorize("i")', 'sch.stream("B", "B")'),
         "tensorize": (

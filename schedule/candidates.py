@@ -13,10 +13,10 @@ from itertools import product
 from typing import Any
 
 from schedule import layout_candidates as layout
-from schedule.analysis import consumers, producers, read_by_others, written
+from schedule.analysis import consumers, producers, read, read_by_others, written
 from schedule.placement import child_of
 from schedule.primitive import REGISTRY
-from schedule.state import State
+from schedule.state import State, loops_below
 from tensorir import Buffer, For
 
 Args = tuple[Any, ...]
@@ -151,6 +151,15 @@ def _prefetch(state: State) -> Iterator[Args]:
                 yield block, buffer.name, loop
 
 
+def _spread_prefetch(state: State) -> Iterator[Args]:
+    for block, loop in _around(state):
+        node = state.block(block)
+        for buffer in dict.fromkeys((*read(node), *written(node))):
+            if buffer in state.func.params:
+                for inner in loops_below(state.loop(loop)):
+                    yield block, buffer.name, loop, inner.name
+
+
 def _set_scope(state: State) -> Iterator[Args]:
     for block in state.block_names():
         for buffer in written(state.block(block)):
@@ -188,6 +197,7 @@ CANDIDATES: dict[str, Candidates] = {
     "cache_write": _buffers(written),
     "stream": _buffers(written),
     "prefetch": _prefetch,
+    "spread_prefetch": _spread_prefetch,
     "set_scope": _set_scope,
     "fuse_reduction_epilogue": _epilogue,
     "unannotate": _unannotate,

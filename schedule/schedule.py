@@ -74,6 +74,7 @@ class Schedule:
     sample_compute_location = method(p.sample_compute_location)
     stream = method(p.stream)
     prefetch = method(p.prefetch)
+    spread_prefetch = method(p.spread_prefetch)
     rolling_buffer = method(p.rolling_buffer)
     pipeline = method(p.pipeline)
     double_buffer = method(p.double_buffer)

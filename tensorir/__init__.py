@@ -88,6 +88,8 @@ if TYPE_CHECKING:
     from tensorir.passes.split_constants import SplitFunc as SplitFunc
     from tensorir.passes.split_constants import check_constants as check_constants
     from tensorir.passes.split_constants import split_constants as split_constants
+    from tensorir.passes.spread_prefetch import dense_part as dense_part
+    from tensorir.passes.spread_prefetch import requests as requests
     from tensorir.printer import format_func as format_func
     from tensorir.printer import format_stmt as format_stmt
     from tensorir.printer_expr import format_expr as format_expr
@@ -177,6 +179,7 @@ __all__ = lazy_names(
         "tensorir.passes.masked_tails": "mask_count masked_bits",
         "tensorir.passes.specialize": "specialize",
         "tensorir.passes.split_constants": "SplitFunc check_constants split_constants",
+        "tensorir.passes.spread_prefetch": "dense_part requests",
         "tensorir.printer": "format_func format_stmt",
         "tensorir.printer_expr": "format_expr",
         "tensorir.reduction": "split_init",

@@ -10,19 +10,22 @@ block of scores fits the second-level cache of a CPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
-from autotune.rules.lanes import into_lanes, lanes_inside, reduces_by_one
-from autotune.rules.nest import finish_nest
-from autotune.rules.packing import pack_in_panels, panel_index
+from autotune.rules.ahead import ask_ahead
+from autotune.rules.find_chain import Chain, find_chain, last_reduce, spatial_sizes
+from autotune.rules.group import Group, instances, size
+from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
+from autotune.rules.nest import finish_nest, own_loops
+from autotune.rules.packing import pack_in_panels
 from autotune.rules.plan import Machine, Values, at_most
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, IterKind, dtype, int_value, variables
+from tensorir import IterKind
 
 SMALL_CHAIN = 16_384
 """Instances of all stages below which a chain stays on one thread by default."""
@@ -30,37 +33,25 @@ SMALL_CHAIN = 16_384
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 """Rows of a register tile, where a chain has products."""
 
-
-@dataclass(frozen=True)
-class Chain:
-    """The stages of a chain in program order. All share the first `depth` loops of the last.
-
-    statistics  reductions along contiguous memory
-    products    reductions with columns of their own: by register tiles
-    epilogues   of a product, the stage that alone reads it, element by element
-    packed      (product, operand) whose neighbouring columns are far apart in memory
-    """
-
-    stages: tuple[str, ...]
-    depth: int
-    statistics: tuple[str, ...]
-    products: tuple[str, ...]
-    epilogues: Mapping[str, str]
-    packed: tuple[tuple[str, str], ...]
-
-    @property
-    def last(self) -> str:
-        return self.stages[-1]
+TOGETHER = (1, 2, 4, 8)
+"""Rows computed together where a chain has none: the last steps of a row's reductions wait for each
+other, and those of another row fill the gaps."""
 
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """Threads share the rows of the last stage; what a few rows need is computed with them."""
+    """Threads share the rows of the last stage; what a few rows need is computed with them.
+
+    `rows` are those that are good without tuning. With `rows_fit` the second-level cache has room
+    for the next ones too.
+    """
 
     group: Group
     machine: Machine
     chain: Chain
     choices: tuple[Choice, ...]
+    rows: int
+    rows_fit: bool
     large: bool
     name: str = "chain"
 
@@ -68,17 +59,21 @@ class ChainPlan:
         return f"{self.chain.last}.{what}"
 
     def default(self) -> dict[str, Any]:
+        sums = max(1, min(4, 3 * self.machine.registers // (4 * self.rows)))
         wanted: dict[str, Any] = {
-            self.key("width"): 4 * self.machine.lanes,
-            self.key("rows"): 6,
+            self.key("width"): sums * self.machine.lanes,
+            self.key("rows"): self.rows,
             self.key("vector"): 4 * self.machine.lanes,
+            self.key("ahead"): "rows" if self.rows_fit else "results",
             self.key("threads"): "parallel" if self.large else "serial",
         }
         return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
 
     def feasible(self, values: Values) -> bool:
-        tile = values.get(self.key("rows"), 1) * values.get(self.key("vector"), 0)
-        return bool(tile / self.machine.lanes <= 1.25 * self.machine.registers)
+        rows, lanes = values.get(self.key("rows"), 1), self.machine.lanes
+        tile = rows * values.get(self.key("vector"), 0) / lanes
+        sums = rows * values.get(self.key("width"), 0) / lanes if not self.chain.products else 0
+        return bool(max(tile, sums) <= 1.25 * self.machine.registers)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         stages = list(self.chain.stages)
@@ -103,10 +98,37 @@ class ChainPlan:
             if block in partial:
                 lanes_inside(sch, block, outside=1)
             elif block not in writers:
-                rows = 16 if block in writers.values() else 0
-                finish_nest(sch, block, self.machine, unroll_rows=rows)
+                self._finish(sch, block, values, copies=block in writers.values())
+        self._merge_passes(sch, [b for b in stages if self._is_long(sch, b, values)])
+        ahead = values.get(self.key("ahead"), "none")
+        if ahead != "none":
+            ask_ahead(sch, stages, task, rows=ahead == "rows")
         if parallel:
             sch.parallel(task)
+
+    def _finish(self, sch: Schedule, block: str, values: Values, copies: bool) -> None:
+        """The loops of a stage that is neither a product nor a partial result."""
+        if block in self.chain.statistics:
+            unroll_short(sch, sch.get_loops(block)[1:])
+            return
+        long = self._is_long(sch, block, values)
+        step = values[self.key("width")] if long else None
+        finish_nest(sch, block, self.machine, unroll_rows=16 if copies else 0, step=step)
+
+    def _is_long(self, sch: Schedule, block: str, values: Values) -> bool:
+        """Whether a stage has rows that hardly stay in the first-level cache."""
+        alone = values.get(self.key("rows"), 1) == 1
+        row = prod(size(f.extent) for f in sch.state.loops_around(block)[1:])
+        return alone and 16 * row >= self.machine.l1_bytes
+
+    def _merge_passes(self, sch: Schedule, stages: list[str]) -> None:
+        """Sum a stage up in the loop that makes it, where its row is too long for the first-level
+        cache. The loops have to take steps of one size."""
+        for maker, user in zip(stages, stages[1:]):
+            first, second = own_loops(sch, maker), own_loops(sch, user)
+            if maker in sch.get_producers(user) and first and second:
+                with suppress(ScheduleError):
+                    sch.merge(first[0].name, second[0].name)
 
     def _writers(self, sch: Schedule, stages: list[str]) -> dict[str, str]:
         """For each product the stage that takes its tiles: its epilogue, or a copy."""
@@ -122,7 +144,7 @@ class ChainPlan:
     def _rows(self, sch: Schedule, last: str, values: Values) -> LoopRef:
         """The loop over blocks of rows around the last stage."""
         rows = sch.get_loops(last)[: self.chain.depth]
-        if self.key("rows") in values:
+        if values.get(self.key("rows"), 1) > 1 or self.chain.products:
             outer, _ = sch.split(rows[-1], [None, values[self.key("rows")]])
             rows = [*rows[:-1], outer]
         return sch.fuse(*rows) if len(rows) > 1 else rows[0]
@@ -142,152 +164,41 @@ def chain_plans(sch: Schedule, groups: Sequence[Group], machine: Machine) -> lis
     chain = find_chain(sch, last, groups, machine)
     if chain is None:
         return []
-    lanes, extents = machine.lanes, _spatial_sizes(sch.state.block(last))
+    lanes, extents = machine.lanes, spatial_sizes(sch.state.block(last))
     choices: list[Choice] = []
     if chain.statistics:
-        shortest = min(_last_reduce(sch.state.block(b)) for b in chain.statistics)
+        shortest = min(last_reduce(sch.state.block(b)) for b in chain.statistics)
         widths = tuple(w for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes) if w < shortest)
         choices.append(Categorical(f"{last}.width", widths))
     if chain.products:
-        columns = min(_spatial_sizes(sch.state.block(b))[-1] for b in chain.products)
-        rows = tuple(r for r in ROWS if r <= extents[chain.depth - 1])
+        columns = min(spatial_sizes(sch.state.block(b))[-1] for b in chain.products)
         vectors = tuple(n * lanes for n in (1, 2, 3, 4, 6) if n * lanes < columns + lanes)
-        choices.append(Categorical(f"{last}.rows", rows))
         choices.append(Categorical(f"{last}.vector", vectors))
+    options = ROWS if chain.products else TOGETHER
+    rows = tuple(r for r in options if r <= extents[chain.depth - 1])
+    choices.append(Categorical(f"{last}.rows", rows))
+    if not chain.products:
+        choices.append(Categorical(f"{last}.ahead", ("rows", "results", "none")))
     choices.append(Categorical(f"{last}.threads", ("parallel", "serial")))
     work = sum(instances(sch.state.block(b)) for b in chain.stages)
-    return [ChainPlan(Group(last), machine, chain, tuple(choices), work >= SMALL_CHAIN)]
+    usual = 6 if chain.products else _together(sch, chain, machine)
+    rows_fit = 4 * usual * _elements_of_row(sch, chain) <= machine.l2_bytes // 2
+    large = work >= SMALL_CHAIN
+    return [ChainPlan(Group(last), machine, chain, tuple(choices), usual, rows_fit, large)]
 
 
-def find_chain(sch: Schedule, last: str, groups: Sequence[Group], machine: Machine) -> Chain | None:
-    """The largest chain that ends in `last`; None where there is none that pays."""
-    node = sch.state.block(last)
-    store = output_store(node)
-    if store is None or any(it.kind is IterKind.OPAQUE for it in node.iters):
-        return None
-    best: tuple[str, ...] = ()
-    depth = 0
-    for deep in range(len(_spatial_sizes(node)), 0, -1):
-        found = _movable(sch, last, deep)
-        if len(found) > len(best):
-            best, depth = found, deep
-    chain = _classified(sch, best, depth, groups, machine)
-    return chain if chain is not None and _pays(sch, chain, machine) else None
+def _elements_of_row(sch: Schedule, chain: Chain) -> int:
+    """What is in use at once of a row: what is kept, the result, and two rows of what is read."""
+    rows = prod(spatial_sizes(sch.state.block(chain.last))[: chain.depth])
+    made = [instances(sch.state.block(b), IterKind.SPATIAL) // rows for b in chain.stages]
+    return sum(made) + 2 * made[-1]
 
 
-def _movable(sch: Schedule, last: str, depth: int) -> tuple[str, ...]:
-    """The producers, direct and indirect, that move to loop `depth` of `last` without any
-    recomputation; and `last`."""
-    trial = sch.copy()
-    loop = trial.get_loops(last)[depth - 1]
-    order = [str(b) for b in trial.get_blocks()]
-    found = [last]
-    for block in reversed(order[: order.index(last)]):
-        if not set(map(str, trial.get_consumers(block))) & set(found):
-            continue
-        try:
-            trial.compute_at(block, loop)
-        except ScheduleError:
-            continue
-        runs = prod(size(f.extent) for f in trial.state.loops_around(block))
-        if runs > instances(sch.state.block(block)):
-            trial.undo()
-        else:
-            found.append(block)
-    return tuple(reversed(found))
-
-
-def _classified(
-    sch: Schedule,
-    stages: tuple[str, ...],
-    depth: int,
-    groups: Sequence[Group],
-    machine: Machine,
-) -> Chain | None:
-    """The chain of `stages`, cut after the last reduction that does not go row by row."""
-    statistics: list[str] = []
-    products: list[str] = []
-    packed: list[tuple[str, str]] = []
-    first = 0
-    for at, name in enumerate(stages):
-        block = sch.state.block(name)
-        if not block.is_reduction:
-            continue
-        operands = _gathered(block, depth, machine) if _has_columns(block, depth) else None
-        if operands is not None:
-            products.append(name)
-            packed.extend((name, operand) for operand in operands)
-        elif not _has_columns(block, depth) and _along_memory(block, machine):
-            statistics.append(name)
-        else:
-            first, statistics, products, packed = at + 1, [], [], []
-    kept = stages[first:]
-    epilogues = {g.block: g.epilogue for g in groups if g.block in products and g.epilogue in kept}
-    return (
-        Chain(kept, depth, tuple(statistics), tuple(products), epilogues, tuple(packed))
-        if kept
-        else None
-    )
-
-
-def _pays(sch: Schedule, chain: Chain, machine: Machine) -> bool:
-    """Whether a statistic goes back to the elements of its row, and rows and caches suffice."""
-    order = list(chain.stages)
-    back = any(
-        instances(sch.state.block(stage)) > instances(sch.state.block(s), IterKind.SPATIAL)
-        for s in chain.statistics
-        for stage in order[order.index(s) + 1 :]
-    )
-    rows = prod(_spatial_sizes(sch.state.block(chain.last))[: chain.depth])
-    kept = sum(instances(sch.state.block(stage), IterKind.SPATIAL) // rows for stage in order[:-1])
-    fits = 4 * kept * (6 if chain.products else 1) <= machine.l2_bytes
-    return back and rows >= machine.threads and fits
-
-
-def _spatial_sizes(block: Block) -> list[int]:
-    return [size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL]
-
-
-def _last_reduce(block: Block) -> int:
-    return [size(it.extent) for it in block.iters if it.kind is IterKind.REDUCE][-1]
-
-
-def _has_columns(block: Block, depth: int) -> bool:
-    return prod(_spatial_sizes(block)[depth:]) > 1
-
-
-def _along_memory(block: Block, machine: Machine) -> bool:
-    """Whether rfactor can put the last reduction loop, of contiguous elements, into lanes."""
-    last = [it for it in block.iters if it.kind is IterKind.REDUCE][-1]
-    steps = [stride_in(load, last.var, block) for load in body_loads(block)]
-    contiguous = 1 in steps and all(step in (0, 1) for step in steps)
-    terms = int_value(last.extent)
-    enough = terms is not None and terms >= 2 * machine.lanes
-    return reduces_by_one(block) and contiguous and enough
-
-
-def _gathered(block: Block, depth: int, machine: Machine) -> list[str] | None:
-    """The operands of a product whose neighbouring columns are apart in memory.
-
-    None where the block is no product for a chain: its columns are no axis of what it stores, or
-    the part of an operand that all rows share does not fit the second-level cache.
-    """
-    store = output_store(block)
-    spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
-    if store is None or len(spatial) != depth + 1 or store.indices[-1] is not spatial[-1]:
-        return None
-    rows, found = set(spatial[:depth]), []
-    for load in body_loads(block):
-        shared = [
-            size(extent)
-            for index, extent in zip(load.indices, load.buffer.shape)
-            if not variables(index) & rows
-        ]
-        if prod(shared) * dtype.itemsize(load.buffer.dtype) > machine.l2_bytes // 2:
-            return None
-        step = stride_in(load, spatial[-1], block)
-        if step not in (0, 1):
-            if panel_index(block, load.buffer.name) is None:
-                return None
-            found.append(load.buffer.name)
-    return found
+def _together(sch: Schedule, chain: Chain, machine: Machine) -> int:
+    """How many rows are computed together: as long as they leave room in the first-level cache,
+    each thread has several tasks, and the code does not become long."""
+    count = prod(spatial_sizes(sch.state.block(chain.last))[: chain.depth])
+    longest = max(last_reduce(sch.state.block(block)) for block in chain.statistics)
+    most = TOGETHER[-1] if longest <= 4 * machine.lanes else TOGETHER[-1] // 2
+    fitting = min(most, count // (4 * machine.threads), machine.l1_bytes // (16 * longest))
+    return max((rows for rows in TOGETHER if rows <= fitting), default=1)

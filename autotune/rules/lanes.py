@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autotune.rules.group import output_store
-from schedule import Schedule
+from schedule import LoopRef, Schedule
 from tensorir import BinOp, Block, IterKind, Load, Store, dtype, variables
+
+FEW = 4
+"""Terms that are added one after the other, without partial results."""
 
 
 def single_reducer(store: Store) -> bool:
@@ -33,16 +38,18 @@ def is_reduce_loop(block: Block, loop: str) -> bool:
 
 
 def into_lanes(sch: Schedule, block: str, loop: str, width: int, lanes: int) -> list[str]:
-    """Factor a reduction over `loop` into `width` partial results, and those into one vector.
+    """Factor a reduction over `loop` into `width` partial results, those into one vector, and that
+    into a quarter of one.
 
-    Returns the new blocks in program order; `block` keeps the sum over the last vector. The serial
-    chain at the end is then one vector long.
+    Returns the new blocks in program order; `block` keeps the sum over the last few lanes. The
+    serial chains at the end are then a few terms long each.
     """
-    _, lane = sch.split(loop, [None, width])
-    found = [str(sch.rfactor(block, lane))]
-    if width > lanes:
-        _, lane = sch.split(sch.get_loops(block)[-1], [None, lanes])
+    found: list[str] = []
+    parts = {width, min(width, lanes), min(width, max(FEW, lanes // FEW))}
+    for part in sorted(parts, reverse=True):
+        _, lane = sch.split(loop, [None, part])
         found.append(str(sch.rfactor(block, lane)))
+        loop = str(sch.get_loops(block)[-1])
     return found
 
 
@@ -59,3 +66,11 @@ def lanes_inside(sch: Schedule, block: str, outside: int) -> None:
     sch.vectorize(others[-1])
     for loop in others[:-1]:
         sch.unroll(loop)
+    unroll_short(sch, reducing)
+
+
+def unroll_short(sch: Schedule, loops: Sequence[LoopRef]) -> None:
+    """Write the loops of a few terms out: what they index can then be kept in registers."""
+    for loop in loops:
+        if (sch.state.loop(loop).const_extent or FEW + 1) <= FEW:
+            sch.unroll(loop)

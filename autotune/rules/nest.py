@@ -41,17 +41,20 @@ def own_loops(sch: Schedule, block: str) -> list[For]:
     return found
 
 
-def finish_nest(sch: Schedule, block: str, machine: Machine, unroll_rows: int) -> None:
+def finish_nest(
+    sch: Schedule, block: str, machine: Machine, unroll_rows: int, step: int | None = None
+) -> None:
     """Vectorize the innermost loop of a block that copies or finishes, unroll a few rows around.
 
     The innermost loop is vectorized where the stored elements are contiguous along it, cut to a
-    multiple of the vector width first. Rows are unrolled if there are at most `unroll_rows`.
+    multiple of the vector width first, or to `step`. Rows are unrolled if there are at most
+    `unroll_rows`.
     """
     loops = [f for f in own_loops(sch, block) if f.kind is ForKind.SERIAL]
     if not loops or not _contiguous(sch.state.block(block), loops[-1]):
         return
     inner, rows = loops[-1], loops[:-1]
-    chunk = _chunk(inner.const_extent, machine.lanes)
+    chunk = _chunk(inner.const_extent, machine.lanes) if step is None else step
     last = LoopRef(inner.name) if chunk is None else sch.split(inner.name, [None, chunk])[-1]
     sch.vectorize(last)
     if rows and prod(size(f.extent) for f in rows) <= unroll_rows:

@@ -45,6 +45,11 @@ _PREFETCH = """\
 #define PREFETCH(p, i) __builtin_prefetch((const void *)( \\
     (__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(i) * sizeof *(p)))"""
 
+_PREFETCH_WRITE = """\
+/* The same for an array that is about to be written. */
+#define PREFETCH_WRITE(p, i) __builtin_prefetch((const void *)( \\
+    (__UINTPTR_TYPE__)(p) + (__UINTPTR_TYPE__)(i) * sizeof *(p)), 1)"""
+
 
 _UNROLL = """\
 #define PRAGMA(text) _Pragma(#text)
@@ -164,8 +169,10 @@ class CEmitter(ParallelEmitter):
     # Buffers
 
     def stmt_prefetch(self, s: Prefetch) -> None:
-        self.declarations.setdefault("PREFETCH", _PREFETCH)
-        self.line(f"PREFETCH({self.names.of(s.buffer)}, {self.expr(s.indices[0])});")
+        written = s.buffer in self.func.outputs
+        name, text = ("PREFETCH_WRITE", _PREFETCH_WRITE) if written else ("PREFETCH", _PREFETCH)
+        self.declarations.setdefault(name, text)
+        self.line(f"{name}({self.names.of(s.buffer)}, {self.expr(s.indices[0])});")
 
     def stmt_alloc(self, s: Alloc) -> None:
         (size,) = s.buffer.const_shape or (None,)

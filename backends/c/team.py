@@ -93,7 +93,13 @@ def _rounds(s: Stmt) -> int:
 
 
 def _strip(s: Stmt, known: frozenset[Var], on_stack: OnStack, buffers: dict[Buffer, None]) -> Stmt:
-    """`s` without the allocations that are not inside of one thread's part; `buffers` has them."""
+    """`s` without the allocations that are not inside of one thread's part; `buffers` has them.
+
+    Small ones of serial statements stay: the tail of a loop has buffers of the loop once more.
+    """
+    serial = not is_shared(s)
+    if serial and all(on_stack(node.buffer) for node in walk(s) if isinstance(node, Alloc)):
+        return s
     if isinstance(s, Alloc):
         if any(not variables(dim) <= known for dim in s.buffer.shape):
             raise _Unfit
@@ -105,7 +111,7 @@ def _strip(s: Stmt, known: frozenset[Var], on_stack: OnStack, buffers: dict[Buff
             part = _strip(child, known, on_stack, buffers)
             parts += part.stmts if isinstance(part, Seq) else [part]
         return Seq(tuple(parts))
-    if not is_shared(s) or isinstance(s, For) and s.kind is ForKind.PARALLEL:
+    if serial or isinstance(s, For) and s.kind is ForKind.PARALLEL:
         if any(isinstance(node, Alloc) and not on_stack(node.buffer) for node in walk(s)):
             raise _Unfit
         return s

@@ -30,6 +30,7 @@ from schedule.primitives.sample_compute_location import sample_compute_location
 from schedule.primitives.sample_perfect_tile import sample_perfect_tile
 from schedule.primitives.set_scope import set_scope
 from schedule.primitives.split import split
+from schedule.primitives.spread_prefetch import spread_prefetch
 from schedule.primitives.storage_align import storage_align
 from schedule.primitives.stream import stream
 from schedule.primitives.tensorize import tensorize
@@ -70,6 +71,7 @@ __all__ = [
     "sample_perfect_tile",
     "set_scope",
     "split",
+    "spread_prefetch",
     "storage_align",
     "stream",
     "tensorize",

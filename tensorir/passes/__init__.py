@@ -13,6 +13,7 @@ from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
 from tensorir.passes.specialize import specialize
 from tensorir.passes.split_constants import SplitFunc, check_constants, split_constants
+from tensorir.passes.spread_prefetch import dense_part, requests, spread_prefetch
 from tensorir.passes.unroll import unroll
 from tensorir.passes.unroll_registers import unroll_registers
 from tensorir.passes.vector_locals import vector_locals
@@ -21,6 +22,7 @@ from tensorir.passes.vectorize import vectorize
 __all__ = [
     "SplitFunc",
     "check_constants",
+    "dense_part",
     "double_buffers",
     "flatten_buffers",
     "fold_buffers",
@@ -32,9 +34,11 @@ __all__ = [
     "partition_loops",
     "place_buffers",
     "prefetch_region",
+    "requests",
     "simplify",
     "specialize",
     "split_constants",
+    "spread_prefetch",
     "unroll",
     "unroll_registers",
     "vector_locals",

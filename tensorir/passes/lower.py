@@ -16,6 +16,7 @@ from tensorir.passes.pad_rows import pad_rows
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
+from tensorir.passes.spread_prefetch import spread_prefetch
 from tensorir.passes.strided_loads import strided_loads
 from tensorir.passes.transpose_tiles import transpose_tiles
 from tensorir.passes.unroll import unroll
@@ -35,6 +36,7 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
     return [
         ("lower_init", lower_init),
         ("lower_prefetch", lower_prefetch),
+        ("spread_prefetch", spread_prefetch),
         ("lower_blocks", lower_blocks),
         ("place_buffers", lambda f: place_buffers(f, whole_globals=on_gpu)),
         ("double_buffers", double_buffers),

@@ -9,7 +9,7 @@ import pytest
 
 from autotune.rules import Machine, default_candidate, make_space
 from backends import build
-from tensorir import Const, PrimFunc, interpret, reference, te, verify
+from tensorir import Const, For, PrimFunc, interpret, reference, te, verify, walk
 
 SMALL = Machine(lanes=4, registers=16, threads=2, l1_bytes=32 << 10, l2_bytes=1 << 20)
 
@@ -169,6 +169,10 @@ CASES = {
     "conv_1_1_1_8": conv(1, 1, 1, 8),
     "softmax_5_17": softmax(5, 17),
     "softmax_1_40": softmax(1, 40),
+    "softmax_37_33": softmax(37, 33),
+    "softmax_65_16": softmax(65, 16),
+    "softmax_8_2100": softmax(8, 2100),
+    "layer_norm_33_37": layer_norm(33, 37),
     "layer_norm_5_19": layer_norm(5, 19),
     "layer_norm_3_7": layer_norm(3, 7),
     "heads_2_7_13_5": heads(2, 7, 13, 5),
@@ -285,6 +289,45 @@ def test_a_chain_keeps_one_row_of_each_stage():
     schedule = space.build(default_candidate(space))
     row = schedule.get_loops("softmax")[0]
     assert all(schedule.get_loops(block)[0] == row for block in schedule.get_blocks())
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"), [("softmax_37_33", 4), ("softmax_65_16", 8), ("softmax_8_2100", 1)]
+)
+def test_rows_of_a_chain_go_together(name, rows):
+    """Short rows, where each thread has several tasks; they ask for the rows after them."""
+    space = make_space(CASES[name], SMALL)
+    candidate = default_candidate(space)
+    assert space.decisions(candidate)["softmax.rows"] == rows
+    asked = [
+        request
+        for loop in walk(space.build(candidate).func.body)
+        if isinstance(loop, For)
+        for request in loop.annotations.get("spread_prefetch", ())
+    ]
+    assert [request[1:2] + request[3:] for request in asked] == [["A", 1], ["softmax", 0]]
+
+
+def test_a_long_row_is_summed_where_it_is_made():
+    schedule = make_space(CASES["softmax_8_2100"], SMALL)
+    built = schedule.build(default_candidate(schedule))
+    loops = [set(built.get_loops(b)[1:]) for b in ("e", "total_rf")]
+    assert loops[0] & loops[1]
+
+
+@pytest.mark.parametrize("shape", [(37, 33), (65, 16), (9, 100)])
+def test_lost_rows_do_not_disturb_their_neighbours(shape):
+    x = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    x[1, 3], x[2, -1], x[4] = np.nan, np.inf, -np.inf
+    x[5, ::2] = -np.inf
+    func = softmax(*shape)
+    space = make_space(func, SMALL)
+    with np.errstate(all="ignore"):
+        wide = np.exp(x.astype("float64") - x.max(axis=1, keepdims=True))
+        expected = wide / wide.sum(axis=1, keepdims=True)
+    found = build(space.build(default_candidate(space)))(x)
+    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-12)
+    assert np.isnan(expected).any(axis=1).sum() == 3
 
 
 @pytest.mark.parametrize("name", ["softmax_5_17", "linear_1_5_40", "heads_2_7_13_5"])

@@ -250,6 +250,16 @@ class Stress:
         loops = sch.get_loops(block)
         return (block, 0, self.pick(loops), self.pick([1, 2])) if loops else None
 
+    def spread_prefetch(self, sch: Schedule) -> tuple[Any, ...] | None:
+        block = self.block(sch)
+        loops = sch.get_loops(block)
+        if not loops:
+            return None
+        loop = self.pick(loops)
+        names, state = sch.state.loop_names(), sch.state
+        inside = [n for n in names if any(f.name == loop for f in state.loops_outside(n))]
+        return (block, 0, loop, self.pick(inside or names), self.pick([0, 1]))
+
 
 REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "split": Stress.split,
@@ -276,6 +286,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "storage_align": layout_requests.storage_align,
     "transform_layout": layout_requests.transform_layout,
     "prefetch": Stress.prefetch,
+    "spread_prefetch": Stress.spread_prefetch,
     "add_unit_loop": loop_requests.add_unit_loop,
     "partition": loop_requests.partition,
     "merge": loop_requests.merge,

@@ -1,0 +1,74 @@
+"""What a chain asks for ahead: rows of its arguments, while the processor computes other rows.
+
+A chain reads a row, computes on it in cache for a long time, and writes it. Memory would rest
+meanwhile: so the pass with most arithmetic asks for the next rows, and for the memory of the
+results of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from autotune.rules.group import instances, size
+from schedule import LoopRef, Schedule, ScheduleError
+from tensorir import Block, Call, ForKind, Load, Store, loads, stmt_exprs, walk, walk_exprs
+
+CALL_COST = 10
+"""Operations of a math function, about."""
+
+
+def ask_ahead(sch: Schedule, stages: Sequence[str], task: LoopRef, rows: bool) -> None:
+    """Spread requests over the costliest stage of a task: for what the last stage writes in this
+    task, and with `rows` for what the first stage that reads an argument reads in the next task.
+
+    Nothing happens where the rows have no constant size or are not whole.
+    """
+    loop = _busiest_loop(sch, stages)
+    if loop is None:
+        return
+    last = stages[-1]
+    asked: set[str] = set()
+    for block in stages if rows else ():
+        for load in _argument_loads(sch, block):
+            if load.buffer.name not in asked and _is_large(sch, block, load):
+                asked.add(load.buffer.name)
+                _try(sch, block, load.buffer.name, task, loop, 1)
+    store = sch.state.block(last).body
+    if isinstance(store, Store) and store.buffer in sch.func.params:
+        _try(sch, last, store.buffer.name, task, loop, 0)
+
+
+def _try(sch: Schedule, block: str, buffer: str, task: str, loop: str, distance: int) -> None:
+    try:
+        sch.spread_prefetch(block, buffer, task, loop, distance)
+    except ScheduleError:
+        pass  # no constant size, or not one piece: a hint less
+
+
+def _argument_loads(sch: Schedule, block: str) -> list[Load]:
+    node = sch.state.block(block)
+    found = (n for stmt in walk(node.body) for e in stmt_exprs(stmt) for n in loads(e))
+    return [n for n in found if n.buffer in sch.func.params]
+
+
+def _is_large(sch: Schedule, block: str, load: Load) -> bool:
+    """Whether the block reads each element about once: others stay in cache."""
+    return instances(sch.state.block(block)) <= 2 * prod(size(n) for n in load.buffer.shape)
+
+
+def _busiest_loop(sch: Schedule, stages: Sequence[str]) -> str | None:
+    """The innermost serial loop of the stage before the last with the most arithmetic."""
+    best: tuple[int, str] | None = None
+    for block in stages[:-1]:
+        node = sch.state.block(block)
+        serial = [f for f in sch.state.loops_around(block)[1:] if f.kind is ForKind.SERIAL]
+        work = instances(node) * _cost(node)
+        if serial and (best is None or work >= best[0]):
+            best = work, serial[-1].name
+    return best[1] if best else None
+
+
+def _cost(block: Block) -> int:
+    nodes = [n for stmt in walk(block.body) for e in stmt_exprs(stmt) for n in walk_exprs(e)]
+    return len(nodes) + CALL_COST * sum(isinstance(n, Call) for n in nodes)

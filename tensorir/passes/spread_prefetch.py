@@ -1,0 +1,138 @@
+"""spread_prefetch: ask for what a later iteration of an outer loop needs, little by little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from tensorir import dtype as dt
+from tensorir.arith import Analyzer
+from tensorir.arith.region import Interval, relax, union
+from tensorir.buffer import Buffer
+from tensorir.expr import Const, Expr, Var, int_value
+from tensorir.func import PrimFunc
+from tensorir.passes.lower_prefetch import LINE
+from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.rewriting import fresh_names, with_body
+from tensorir.stmt import Block, For, ForKind, Prefetch, Stmt, Store, replace, seq
+from tensorir.visit import blocks, loads, map_children, stmt_exprs, substitute, walk
+
+MOST_AT_ONCE = 16
+"""Requests of one iteration, beyond which they no longer are spread over anything."""
+
+KEY = "spread_prefetch"
+
+
+def spread_prefetch(func: PrimFunc) -> PrimFunc:
+    """Put the prefetches that a loop's annotation names at the start of its body.
+
+    rewrite:
+        for i in range(8):                            for i in range(8):
+            for j in range(4, annotations={               for j in range(4):
+                "spread_prefetch": [                          prefetch(A[i + 1, j * 16])
+                    ["C", "A", "i", 1]]}):       ->           with block("B"):
+                with block("B"): ...                              ...
+            for k in range(64):                           for k in range(64):
+                with block("C"):                              with block("C"):
+                    ...  # reads A[i, k]                          ...
+
+    The cache lines of what the block touches in an iteration of the outer loop are shared out to
+    the iterations of the inner one. Rows that the outer loop does not reach are asked for too: a
+    prefetch has no effect that a program could see. Requires that blocks are there.
+    """
+    if not any(KEY in s.annotations for s in walk(func.body) if isinstance(s, For)):
+        return func
+    analyzer, fresh = function_analyzer(func), fresh_names(func.body)
+    params = {p.name: p for p in func.params}
+
+    def visit(stmt: Stmt, around: tuple[For, ...]) -> Stmt:
+        inside = (*around, stmt) if isinstance(stmt, For) else around
+        result = map_children(stmt, lambda child: visit(child, inside))
+        if not isinstance(stmt, For) or not isinstance(result, For):
+            return result
+        made: list[Stmt] = []
+        for block, buffer, loop, distance in stmt.annotations.get(KEY, ()):
+            at = next((n for n, f in enumerate(around) if f.name == loop), None)
+            if at is None or buffer not in params:
+                continue
+            part = dense_part(around[at], block, params[buffer], analyzer)
+            count = requests(part, params[buffer], inside[at + 1 :]) if part else None
+            if part and count is not None:
+                ahead = {around[at].var: around[at].var + distance}
+                first = [substitute(index, ahead) for index in part[0]]
+                made.append(_ask(params[buffer], first, inside[at + 1 :], count, fresh))
+        return replace(result, body=seq(*made, result.body)) if made else result
+
+    return with_body(func, visit(func.body, ()))
+
+
+def dense_part(
+    loop: For, block: str, buffer: Buffer, analyzer: Analyzer
+) -> tuple[list[Expr], int] | None:
+    """Where the part of `buffer` begins that `block` touches in one iteration of `loop`, and how
+    many elements it has; None where they are not known to follow each other in memory."""
+    node = next((b for b in blocks(loop) if b.name == block), None)
+    inner = {s.var: s.extent for s in walk(loop.body) if isinstance(s, For)}
+    region: list[Interval] = []
+    for indices in _accesses(node, buffer) if node is not None else ():
+        found = [relax(index, inner, analyzer) for index in indices]
+        mine = [f for f in found if f is not None]
+        if len(mine) < len(found) or any(next(loads(i), None) is not None for i in indices):
+            return None
+        joined = [union(a, b, analyzer) for a, b in zip(region or mine, mine)]
+        region = [j for j in joined if j is not None]
+        if len(region) < len(joined):
+            return None
+    sizes = [_clipped(part, size) for part, size in zip(region, buffer.shape)]
+    known = [size for size in sizes if size is not None]
+    if not region or len(known) < len(sizes):
+        return None
+    above = next((n for n, size in enumerate(known) if size > 1), len(known))
+    below = zip(known[above + 1 :], buffer.shape[above + 1 :])
+    whole = all(size == int_value(full) for size, full in below)
+    return ([part.low for part in region], prod(known)) if whole else None
+
+
+def requests(part: tuple[list[Expr], int], buffer: Buffer, over: tuple[For, ...]) -> int | None:
+    """How many cache lines each iteration of the loops asks for; None where that is not known, or
+    too many to be of use."""
+    lines = -(-part[1] * dt.itemsize(buffer.dtype) // LINE)
+    extents = [f.const_extent for f in over]
+    steps = prod(e for e in extents if e is not None)
+    if None in extents or not steps or -(-lines // steps) > MOST_AT_ONCE:
+        return None
+    return -(-lines // steps)
+
+
+def _clipped(part: Interval, size: Expr) -> int | None:
+    """The extent of a part, at most that of the dimension: a tail may be counted in full."""
+    extent, whole = int_value(part.extent), int_value(size)
+    return extent if extent is None or whole is None else min(extent, whole)
+
+
+def _accesses(block: Block, buffer: Buffer) -> list[tuple[Expr, ...]]:
+    """The indices of the loads and stores of `buffer`, in terms of the loops around the block."""
+    bound = {it.var: it.binding for it in block.iters}
+    found: dict[tuple[Expr, ...], None] = {}
+    for stmt in walk(block.body):
+        if isinstance(stmt, Store) and stmt.buffer is buffer:
+            found[stmt.indices] = None
+        for e in stmt_exprs(stmt):
+            found.update((n.indices, None) for n in loads(e) if n.buffer is buffer)
+    return [tuple([substitute(index, bound) for index in indices]) for indices in found]
+
+
+def _ask(
+    buffer: Buffer,
+    first: list[Expr],
+    over: tuple[For, ...],
+    count: int,
+    fresh: Callable[[str], str],
+) -> Stmt:
+    step: Expr = Const(0, dt.INDEX)
+    for loop in over:
+        step = step * loop.extent + loop.var
+    one = For(Var(fresh("line")), Const(count, dt.INDEX), seq(), ForKind.UNROLLED)
+    line = step * count + one.var
+    at = first[-1] + line * max(1, LINE // dt.itemsize(buffer.dtype))
+    return replace(one, body=Prefetch(buffer, (*first[:-1], at)))
