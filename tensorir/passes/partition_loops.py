@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 
 from tensorir.arith import Analyzer
 from tensorir.expr import FALSE, TRUE, Const, Expr, Var, convert, maximum, minimum
@@ -51,8 +50,8 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
                                                    S(1020 + i_1)
 
     A loop whose body wholly stands under a condition is shortened. A serial loop is cut in up to
-    three consecutive ones; a parallel loop keeps its iterations, and chooses between two forms of
-    each of its statements that has a condition; an unrolled loop is expanded.
+    three consecutive ones; a parallel loop keeps its iterations, and chooses between two bodies;
+    an unrolled loop is expanded.
     Requires that lower_blocks ran, and that loop names are unique.
     """
     if not comparisons(func.body):
@@ -242,18 +241,18 @@ class _Partition:
     def choose(
         self, loop: For, body: Stmt, outer: Loops, copies: int, limits: Limits | None = None
     ) -> Stmt:
-        """`body` of `loop`, as two bodies under an If where that frees one of conditions."""
+        """`body` of `loop`, as two bodies under an If where that frees one of conditions.
+
+        Only of the statements that have such conditions, where others stand beside them.
+        """
+        if limits is None and self.beside(loop, body, outer):
+            parts = map_children(body, lambda s: self.choose(loop, s, outer, copies))
+            return seq(*parts.stmts) if isinstance(parts, Seq) and parts is not body else parts
         limits = limits or {}
         within = {**outer, loop.var: loop.extent}
         threads = loop.kind is ForKind.THREAD and not (loop.thread or "").startswith("blockIdx")
         if threads or copies < 2:
             return self.inside(loop, body, within, copies)
-        parts = self.parts(loop, body, outer)
-        if parts:  # only what has a condition gets two forms
-            chosen = [self.choose(loop, part, outer, copies, limits) for part in parts]
-            if chosen == parts:
-                return body
-            return replace(body, body=chosen[0]) if isinstance(body, Alloc) else seq(*chosen)
         stays = loop.kind in (ForKind.PARALLEL, ForKind.THREAD)
         for sure, _ in self.solved(loop, body, outer).values():
             if not (stays or sure.term is not loop.var) or not sure.free <= self.sizes:
@@ -269,15 +268,16 @@ class _Partition:
             return If(test, main, None if is_nothing(tail) else tail)
         return self.inside(loop, body, within, copies)
 
-    def parts(self, loop: For, body: Stmt, outer: Loops) -> list[Stmt]:
-        """`body` cut where statements with conditions of `loop` meet others; or nothing."""
-        if isinstance(body, Alloc) and body.buffer.scope != "local":  # those may be registers
-            return [body.body]
+    def beside(self, loop: For, body: Stmt, outer: Loops) -> bool:
+        """Whether some statements of a sequence have conditions of `loop`, and some have none.
+
+        Memory around them is no reason to keep them together, unless it may be registers.
+        """
+        if isinstance(body, Alloc) and body.buffer.scope != "local":
+            return self.beside(loop, body.body, outer)
         if not isinstance(body, Seq):
-            return []
-        runs = groupby(body.stmts, key=lambda stmt: bool(self.solved(loop, stmt, outer)))
-        parts = [seq(*stmts) for _, stmts in runs]
-        return parts if len(parts) > 1 else []
+            return False
+        return len({bool(self.solved(loop, child, outer)) for child in body.stmts}) > 1
 
     def inside(self, loop: For, body: Stmt, within: Loops, copies: int) -> Stmt:
         """`visit` of what stands in a loop."""

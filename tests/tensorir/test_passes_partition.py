@@ -84,49 +84,6 @@ for i in parallel(3):
     )
 
 
-def test_parallel_loop_has_two_forms_of_conditional_statements_only() -> None:
-    check(
-        """
-for i in parallel(9):
-    with alloc(t, f32[4]):
-        for j in range(4):
-            t[j] = select(1 <= i and i < 8, B[i * 4 + j - 1], 0.0)
-        C[i * 4] = 0.0
-        for j_1 in range(4):
-            C[i * 4 + j_1] = t[j_1]
-""",
-        """
-for i in parallel(9):
-    with alloc(t, f32[4]):
-        if 1 <= i:
-            if i < 8:
-                for j in range(4):
-                    t[j] = B[i * 4 + j - 1]
-            else:
-                for j in range(4):
-                    t[j] = 0.0
-        else:
-            for j in range(4):
-                t[j] = 0.0
-        C[i * 4] = 0.0
-        for j_1 in range(4):
-            C[i * 4 + j_1] = t[j_1]
-""",
-    )
-
-
-def test_parallel_loop_without_worthwhile_conditions_is_the_same_object() -> None:
-    func = func_of(
-        """
-for i in parallel(9):
-    if i < 2:
-        B[i] = 0.0
-    C[i] = 0.0
-"""
-    )
-    assert partition_loops(func) is func
-
-
 def test_both_dimensions_of_a_fused_parallel_loop() -> None:
     text = partition(
         """
@@ -140,6 +97,47 @@ for f in parallel(6):
     assert text.count("if") == 3 and "and" not in text
     assert "if f // 2 < 2:" in text and "if f % 2 < 1:" in text
     assert "for j in vectorized(8):" in text and "grid(4, 8)" not in text
+
+
+def test_what_stands_beside_a_condition_is_not_copied() -> None:
+    check(
+        """
+for f in parallel(4):
+    with alloc(P, f32[8]):
+        for i in range(8):
+            if f * 8 + i < 30:
+                P[i] = A[f * 8 + i]
+        for i in range(8):
+            C[f * 8 + i] = P[7 - i]
+""",
+        """
+for f in parallel(4):
+    with alloc(P, f32[8]):
+        if f < 3:
+            for i in range(8):
+                P[i] = A[f * 8 + i]
+        else:
+            for i in range(6):
+                P[i] = A[24 + i]
+        for i in range(8):
+            C[f * 8 + i] = P[7 - i]
+""",
+    )
+
+
+def test_register_tiles_stay_with_their_statements() -> None:
+    text = partition(
+        """
+for f in parallel(4):
+    with alloc(T, f32[8], scope="local"):
+        for i in range(8):
+            T[i] = 0.0
+        for i in range(8):
+            if f * 8 + i < 30:
+                C[f * 8 + i] = T[i]
+"""
+    )
+    assert text.count("T[i] = 0.0") == 2
 
 
 def test_padding_is_cut_at_both_ends() -> None:
@@ -260,9 +258,7 @@ def test_condition_on_memory_stays() -> None:
 
 
 def test_thread_loops_keep_their_extent() -> None:
-    func = func_of(
-        'for t in thread("threadIdx.x", 8):\n    if t < 6:\n        C[t] = 0.0\n'
-    )
+    func = func_of('for t in thread("threadIdx.x", 8):\n    if t < 6:\n        C[t] = 0.0\n')
     assert partition_loops(func) is func
 
 
