@@ -131,10 +131,11 @@ def best_tile(
                 found.append((model.cycles(steps, r, width), (steps, r, width)))
     least = min(cycles for cycles, _ in found)
     near = [value for cycles, value in found if cycles <= NEAR * least]
-    return min(near, key=lambda value: _loads(*value, model.lanes))
+    return min(near, key=lambda value: _loads(value, model.lanes))
 
 
-def _loads(steps: int, r: int, width: int, lanes: int) -> tuple[float, int, int]:
+def _loads(tile: tuple[int, int, int], lanes: int) -> tuple[float, int, int]:
     """Loads for each multiply-add; of equal ones, tiles with more rows and then larger tasks."""
+    steps, r, width = tile
     vectors = -(-width // lanes)
     return (r + vectors) / (r * vectors), -r, -steps

@@ -145,8 +145,9 @@ def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load)
     assert store is not None
     column, depth = store.indices[-1], a.indices[-1]
     used = {v for i in a.indices for v in variables(i)}
-    batch = [v for v in store.indices if v in b.indices and v is not column]
-    rows = [v for v in store.indices if v not in b.indices]
+    own = [v for v in store.indices if isinstance(v, Var)]
+    batch = [v for v in own if v in b.indices and v is not column]
+    rows = [v for v in own if v not in b.indices]
     sizes = {it.var: int_value(it.extent) for it in node.iters}
     # Those of extent 1 index neither operand; a tile wants the last axis, unless it is short.
     rows.sort(key=lambda v: (v in used, min(FEW_ROWS + 1, sizes[v] or FEW_ROWS + 1)))

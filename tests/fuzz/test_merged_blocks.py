@@ -69,7 +69,7 @@ def shapes(stress: Stress, options: list[int]) -> list[int]:
 def test_merged_consumers():
     stress = Stress(random.Random(0).choice)
     for seed in range(100):
-        make = stress.pick([added_bias] * 4 + WORKLOADS)
+        make = stress.pick([added_bias] * 6 + WORKLOADS)
         sch = Schedule(make(*shapes(stress, EXTENTS)))
         request(stress, sch, [*MOVES, *MERGES, *MERGES], stress.pick([3, 6, 9]))
         keeps_the_meaning(sch, compiled=seed % 10 == 0)

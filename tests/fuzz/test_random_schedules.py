@@ -24,7 +24,7 @@ LEAST_ACCEPTED = {
     "reverse_compute_inline": 0.08, "fuse_reduction_epilogue": 0.1, "tensorize": 0.1,
     "blockize": 0.15, "compute_inline": 0.08, "compute_at": 0.25, "reverse_compute_at": 0.1,
     "cache_read": 0.4, "cache_write": 0.35, "decompose_reduction": 0.15, "rfactor": 0.06,
-    "stream": 0.12, "prefetch": 0.12, "spread_prefetch": 0.03, "rolling_buffer": 0.05,
+    "stream": 0.12, "prefetch": 0.12, "spread_prefetch": 0.03, "rolling_buffer": 0.02,
     "pipeline": 0.1,
     "double_buffer": 0.15, "transform_layout": 0.2, "storage_align": 0.15, "pad_einsum": 0.05,
     "decompose_padding": 0.12, "reindex": 0.3, "add_unit_loop": 0.9, "partition": 0.2,
