@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tensorir import Buffer, known_algorithms
+from tensorir import Buffer, Let, known_algorithms
 
 if TYPE_CHECKING:
     from random_schedules import Stress
@@ -68,8 +68,15 @@ def pad_einsum(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
 
 
 def use_algorithm(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
-    reductions = [b for b in sch.get_blocks() if sch.state.block(b).is_reduction]
-    return stress.pick(reductions or sch.get_blocks()), stress.pick(sorted(known_algorithms()))
+    """Mostly of a sum over images or a reduction of tuples: there are algorithms for those."""
+    blocks = [sch.state.block(name) for name in sch.get_blocks()]
+    likely = [b.name for b in blocks if len(b.iters) == 7 or isinstance(b.body, Let)]
+    if not likely and stress.pick([True] * 9 + [False]):
+        return None
+    block = stress.pick(likely or sch.get_blocks())
+    of_images = len(sch.state.block(block).iters) == 7
+    names = [n for n in sorted(known_algorithms()) if n.startswith("winograd") == of_images]
+    return block, stress.pick(names)
 
 
 def decompose_padding(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:

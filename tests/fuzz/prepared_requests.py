@@ -10,17 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tensorir import (
-    BinOp,
-    For,
-    ForKind,
-    IterKind,
-    Seq,
-    Store,
-    child_stmts,
-    known_algorithms,
-    variables,
-)
+import layout_requests
+
+from tensorir import BinOp, For, ForKind, IterKind, Seq, Store, child_stmts, variables
 
 if TYPE_CHECKING:
     from random_schedules import Stress
@@ -244,17 +236,6 @@ def merge(stress: Stress, sch: Schedule) -> Arguments:
     return stress.pick(pairs) if pairs else None  # type: ignore[no-any-return]
 
 
-def use_algorithm(stress: Stress, sch: Schedule) -> Arguments:
-    """Of a sum that looks like a convolution of images, if there is one."""
-    found = [
-        block
-        for block in sch.get_blocks()
-        if sch.state.block(block).is_reduction and len(sch.state.block(block).iters) == 7
-    ]
-    algorithms = sorted(known_algorithms())
-    return (stress.pick(found), stress.pick(algorithms)) if found and algorithms else None
-
-
 PREPARED: dict[str, Callable[[Stress, Schedule], Arguments]] = {
     "rolling_buffer": rolling_buffer,
     "double_buffer": double_buffer,
@@ -268,5 +249,5 @@ PREPARED: dict[str, Callable[[Stress, Schedule], Arguments]] = {
     "reverse_compute_inline": reverse_compute_inline,
     "decompose_padding": decompose_padding,
     "merge": merge,
-    "use_algorithm": use_algorithm,
+    "use_algorithm": layout_requests.use_algorithm,
 }
