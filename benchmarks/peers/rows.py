@@ -33,12 +33,17 @@ def matmul(m: int, k: int | None = None, n: int | None = None) -> Row:
     return Row(f"matmul {m}x{k}x{n}", "matmul", {"m": m, "k": k, "n": n})
 
 
-def int8(n: int) -> Row:
-    return Row(f"int8 matmul {n}", "int8_matmul", {"m": n, "k": n, "n": n})
+def int8(m: int, k: int | None = None, n: int | None = None) -> Row:
+    return _low("int8", m, k, n)
 
 
-def bf16(n: int) -> Row:
-    return Row(f"bf16 matmul {n}", "bf16_matmul", {"m": n, "k": n, "n": n})
+def bf16(m: int, k: int | None = None, n: int | None = None) -> Row:
+    return _low("bf16", m, k, n)
+
+
+def _low(what: str, m: int, k: int | None, n: int | None) -> Row:
+    row = matmul(m, k, n)
+    return Row(f"{what} {row.name}", f"{what}_matmul", row.sizes)
 
 
 def linear(m: int, k: int, n: int, activation: str, by_output: bool = False) -> Row:
@@ -109,6 +114,7 @@ OTHER = (
     rows_of("layer_norm", 2048, 768), rows_of("layer_norm", 300, 5000),
     rows_of("row_sum", 10000, 333), elementwise(1 << 20), rows_of("transpose", 1000, 3001),
     attention(16, 197, 64), int8(768), bf16(640),
+    int8(512, 768, 3072), int8(1, 4096, 4096), bf16(128, 3072, 768),
 )  # fmt: skip
 """The same operators in other sizes: schedules are not only judged by those they were made on."""
 
@@ -119,7 +125,7 @@ QUICK = (
     depthwise(8, 3, 8, 2), depthwise(8, 3, 7),
     rows_of("softmax", 16, 40), rows_of("layer_norm", 16, 40), rows_of("row_sum", 16, 33),
     elementwise(1000), rows_of("transpose", 24, 17), attention(2, 16, 8),
-    int8(32), bf16(32),
+    int8(32), bf16(32), int8(1, 40, 24),
 )  # fmt: skip
 """Tiny sizes of every operator, to see that everything runs."""
 

@@ -84,6 +84,8 @@ def tensorized_matmul(
         require(fits, block, f"{high} rows and {wide} columns are no tile: columns come by {STRIP}")
         known = tiles is None or tiles > 0
         require(known, block, f"{tiles} tiles are no block of rows; use 1 or more")
+        alone = epilogue is None or [str(name) for name in sch.get_consumers(block)] == [epilogue]
+        require(alone, block, f"epilogue {epilogue!r} is not what alone reads block {block!r}")
         require(pack in PACK, block, f"pack={pack!r} is not one of {', '.join(PACK)}")
         product = _Product(sch, block, intrinsic, roles, high, wide, parallel)
         return product.schedule(tiles or roles.block(high), pack, epilogue)

@@ -10,7 +10,7 @@ import pytest
 from backends import build, resolve
 from schedule import Schedule, ScheduleError, Trace, tensorized_matmul
 from schedule.library.tensorized_tile import block_tiles, dot_tile
-from tensorir import find_intrin, interpret, reference, te
+from tensorir import find_intrin, interpret, ops, reference, te
 
 KINDS = {
     "u8i8.dot_16x4": ("uint8", "int8", "int32"),
@@ -124,6 +124,10 @@ def test_tiles():
     assert dot_tile(16, None) == (6, 64)
     assert dot_tile(4, 1024) == (6, 16)
     assert dot_tile(16, 1024, rows=4, columns=96) == (4, 96)
+    assert dot_tile(16, 1024, height=1) == (1, 256), "more columns for few rows"
+    assert dot_tile(16, 1024, height=49)[0] == 5, "ten tiles of five rows, the last of four"
+    assert dot_tile(16, 96, divide=True)[1] in (16, 32, 48), "no tile of 64"
+    assert dot_tile(8, 1024, height=2) == (2, 32)
     assert block_tiles(1024, 6) == 19, "171 tiles in 9 equal blocks"
     assert block_tiles(5, 6) == 1
     assert block_tiles(None, 6) == 24
@@ -139,6 +143,9 @@ REFUSED = [
     ("C", "u8i8.dot_16x4", {"columns": 24}, "6 rows and 24 columns are no tile"),
     ("C", "u8i8.dot_16x4", {"columns": 0}, "6 rows and 0 columns are no tile"),
     ("C", "u8i8.dot_16x4", {"rows": 0}, "0 rows and 64 columns are no tile"),
+    ("C", "u8i8.dot_16x4", {"tiles": -1}, "-1 tiles are no block of rows; use 1 or more"),
+    ("C", "u8i8.dot_16x4", {"pack": "there"}, "pack='there' is not one of root, panel, block"),
+    ("C", "u8i8.dot_16x4", {"epilogue": "E"}, "epilogue 'E' is not what alone reads block 'C'"),
     (
         "C",
         "bf16.dot_16x2",
@@ -227,3 +234,57 @@ def test_an_epilogue_follows():
     assert made.result in sch.get_blocks() or "D" in sch.get_blocks()
     inputs = operands(sch.definition)
     np.testing.assert_array_equal(build(sch)(*inputs), reference(sch.definition, *inputs)[0])
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+@pytest.mark.parametrize("pack", ["root", "panel", "block"])
+@pytest.mark.parametrize("sizes", [(5, 48, 64), (3, 16, 1300), (13, 130, 67)])
+def test_every_place_to_pack(pack, sizes, by_columns):
+    """Terms that are contiguous are transposed 16 groups at a time, and those left over apart."""
+    sch = Schedule(product(*sizes, KINDS["u8i8.dot_16x4"], by_columns))
+    made = tensorized_matmul(sch, "C", "u8i8.dot_16x4", pack=pack, tiles=1, columns=16)
+    at_root = sch.get_loops(made.packed)[0] != made.loop
+    assert at_root == (pack == "root")
+    assert ("i8.transpose_16x16x4" in str(sch.func)) == by_columns
+    inputs = operands(sch.definition)
+    kernel = build(sch, "c -threads=2")
+    assert "no longer" not in kernel.source
+    np.testing.assert_array_equal(kernel(*inputs), reference(sch.definition, *inputs)[0])
+
+
+def test_serial():
+    sch = Schedule(product(70, 96, 64, KINDS["u8i8.dot_16x4"]))
+    tensorized_matmul(sch, "C", "u8i8.dot_16x4", parallel=False)
+    assert "parallel" not in str(sch.func)
+
+
+def scaled(rows, columns):
+    a, b = te.placeholder((rows, 20), "uint8", name="A"), te.placeholder((20, columns), "int8", "B")
+    r = te.reduce_axis(20, name="k")
+    c = te.compute(
+        (rows, columns),
+        lambda i, j: te.sum(a[i, r].astype("int32") * b[r, j].astype("int32"), axis=r),
+        name="C",
+    )
+    d = te.compute((rows, columns), lambda i, j: c[i, j].astype("float32") * 0.25, name="D")
+    return te.create_prim_func([a, b, d], name="scaled")
+
+
+@pytest.mark.parametrize("columns", [64, 33])
+def test_epilogue_by_tiles(columns):
+    sch = Schedule(scaled(13, columns))
+    made = tensorized_matmul(sch, "C", "u8i8.dot_16x4", epilogue="D")
+    assert made.result == "D" and sch.get_loops("D")[0] == made.loop
+    inputs = operands(sch.definition)
+    np.testing.assert_array_equal(build(sch)(*inputs), reference(sch.definition, *inputs)[0])
+
+
+def test_what_cannot_be_padded():
+    """A convolution reads at sums of variables: its channels have to divide."""
+    x = te.placeholder((1, 6, 6, 6), "uint8", name="X")
+    w = te.placeholder((3, 3, 6, 16), "int8", name="W")
+    out = ops.conv2d(x, w, layout="NHWC", name="C")
+    sch = Schedule(te.create_prim_func([x, w, out], name="conv"))
+    with pytest.raises(ScheduleError, match="loop '.*' has 6 iterations, no multiple of 4"):
+        tensorized_matmul(sch, "C", "u8i8.dot_16x4")
+    assert len(sch.trace) == 0
