@@ -14,6 +14,7 @@ from tensorir import (
     Block,
     Cast,
     Const,
+    Expr,
     IterKind,
     Load,
     Store,
