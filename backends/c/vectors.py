@@ -230,6 +230,8 @@ class VectorEmitter(CStyleEmitter):
         mask = self.mask_type(bits, lanes)
         vector = mask if boolean else self.vector_type(e.dtype)
         params, lane = f"{mask} m, {vector} a, {vector} b", "m[i] ? a[i] : b[i]"
+        if lanes == 2 and not dt.is_float(e.dtype):  # gcc 12 makes the mask of m ? 1 : 0
+            lane = "(m[i] & a[i]) | (~m[i] & b[i])"
         name = self.lanes_helper(f"select_{vector}", vector, params, lane, lanes)
         return f"{name}({self.masked(e.cond, bits)}, {a}, {b})", ATOM
 
