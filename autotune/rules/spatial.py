@@ -11,7 +11,7 @@ from autotune.rules.nest import loops_by_variable
 from autotune.rules.plan import Machine, Values
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, IterKind, Var
+from tensorir import Block, IterKind
 
 SMALL_STAGE = 32_768
 """Elements below which a stage stays on one thread by default."""
@@ -69,8 +69,8 @@ def _vectorizable(block: Block) -> bool:
     store = output_store(block)
     if store is None or not store.indices:
         return False
-    last = [it for it in block.iters if it.kind is IterKind.SPATIAL][-1]
-    return isinstance(store.indices[-1], Var) and store.indices[-1] is last.var
+    spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
+    return bool(spatial) and store.indices[-1] is spatial[-1]
 
 
 def spatial_plans(sch: Schedule, group: Group, machine: Machine) -> list[SpatialPlan]:

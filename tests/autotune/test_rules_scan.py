@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autotune.rules.generate import machine_of, make_space
-from tensorir import Target, interpret, reference, te
+from tensorir import Target, interpret, ops, reference, te
 
 
 def running_sum(m=5, n=6):
@@ -28,7 +28,13 @@ def recurrent_net(m=4, n=5):
     return te.create_prim_func([x, w, te.scan(first, step, h, name="hs")], name="net")
 
 
-@pytest.mark.parametrize("make", [running_sum, recurrent_net])
+def running_sum_of_a_vector():
+    """Its steps have no axis but the time."""
+    x = te.placeholder((7,), name="x")
+    return te.create_prim_func([x, ops.cumsum(x)], name="cumsum")
+
+
+@pytest.mark.parametrize("make", [running_sum, recurrent_net, running_sum_of_a_vector])
 def test_candidates_keep_the_meaning(make):
     func = make()
     rng = np.random.default_rng(0)
