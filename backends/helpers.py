@@ -122,6 +122,7 @@ FLOAT32 = {
 FLOAT64 = {
     **FLOAT,
     **_functions(math_f64.LANES, Form.LANES),
+    **_functions({f"{name}_far": text for name, text in math_f64.FAR.items()}, Form.FAR),
     **_functions(math_f64.TEXTS, Form.SAME),
 }
 

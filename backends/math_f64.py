@@ -1,8 +1,8 @@
 """Double-precision functions for scalars and vectors: what backends.math_f32 is for float32.
 
-The two parts of log 2 are those of fdlibm (Sun Microsystems 1993), and so is the form of log,
-f - (f^2 / 2 - s (f^2 / 2 + R)) with s = f / (2 + f). The polynomials were interpolated at Chebyshev
-nodes with 60 digits.
+The two parts of log 2 are those of fdlibm (Sun Microsystems 1993), and so are the polynomials of
+sin and cos and the form of log, f - (f^2 / 2 - s (f^2 / 2 + R)) with s = f / (2 + f). The other
+polynomials were interpolated at Chebyshev nodes with 60 digits.
 """
 
 from __future__ import annotations
@@ -60,10 +60,69 @@ _LOG = """($V x) {
     return n * 6.93147180369123816490e-01 + r;
 }"""
 
+# x - n pi/2 in four steps, of which the first three are exact up to |n| = 2^20.
+_TURNS = f"""($V x) {{ return x * 0.6366197723675814 + {_NEAREST}; }}"""
+
+_TURN_REST = f"""($V x, $V turns) {{
+    $V n = turns - {_NEAREST};
+    $V r = x - n * 1.5707963267341256;
+    return r - n * 6.077094383272197e-11;
+}}"""
+
+_TURN_LOW = f"""($V rest, $V r, $V turns) {{
+    $V n = turns - {_NEAREST};
+    $V low = (rest - r) - n * 6.12323399538461e-17;
+    return low - n * 3.5215598651832e-27;
+}}"""
+
+# sin(r + low), where low is what r lacks.
+_SIN_NEAR = """($V r, $V low) {
+    $V z = r * r, p = z * 1.58969099521155010221e-10 - 2.50507602534068634195e-08;
+    p = p * z + 2.75573137070700676789e-06;
+    p = p * z - 1.98412698298579493134e-04;
+    p = p * z + 8.33333333332248946124e-03;
+    p = p * z - 1.66666666666666324348e-01;
+    return (p * (z * r) + low) + r;
+}"""
+
+_COS_NEAR = """($V r, $V low) {
+    $V z = r * r, p = z * -1.13596475577881948265e-11 + 2.08757232129817482790e-09;
+    p = p * z - 2.75573143513906633035e-07;
+    p = p * z + 2.48015872894767294178e-05;
+    p = p * z - 1.38888888888741095749e-03;
+    p = p * z + 4.16666666666666019037e-02;
+    $V half = z * 0.5, one = 1.0 - half, rest = (1.0 - one) - half; /* half is exact */
+    rest = rest - r * low;
+    return one + (p * (z * z) + rest);
+}"""
+
+_SIN = f"""($V x) {{
+    $V turns = turns_$N(x), rest = turn_rest_$N(x, turns);
+    $V r = rest - (turns - {_NEAREST}) * 6.12323399538461e-17;
+    $V low = turn_low_$N(rest, r, turns);
+    $V near = turned_$N(turns, sin_near_$N(r, low), cos_near_$N(r, low));
+    near = pick_$N(fabs_$N(x), ($V){{0}} + 1e-8, x, near); /* -0 stays -0 */
+    return sin_far_$N(x, near);
+}}"""
+
+_COS = f"""($V x) {{
+    $V turns = turns_$N(x), rest = turn_rest_$N(x, turns);
+    $V r = rest - (turns - {_NEAREST}) * 6.12323399538461e-17;
+    $V low = turn_low_$N(rest, r, turns);
+    return cos_far_$N(x, turned_$N(turns + 1.0, sin_near_$N(r, low), cos_near_$N(r, low)));
+}}"""
+
 TEXTS = {
     "exp_rest": _EXP_REST,
+    "turns": _TURNS,
+    "turn_rest": _TURN_REST,
+    "turn_low": _TURN_LOW,
+    "sin_near": _SIN_NEAR,
+    "cos_near": _COS_NEAR,
     "exp": _EXP,
     "log": _LOG,
+    "sin": _SIN,
+    "cos": _COS,
     "tanh": _TANH,
     "sigmoid": _SIGMOID,
 }
@@ -82,6 +141,11 @@ LANES = {
     return p * a.f * b.f;
 }}""",
     # As in backends.lanes_f32.
+    "turned": """($V turns, $V a, $V b) {
+    union { double f; i64 i; } v = {turns}, w = {v.i & 1 ? b : a};
+    w.i ^= (i64)((u64)(v.i & 2) << 62);
+    return w.f;
+}""",
     "mant": """($V x) {
     union { double f; i64 i; } v = {x < 2.2250738585072014e-308 ? x * 18014398509481984.0 : x};
     v.i -= (v.i - 0x3fe8000000000000) & -0x10000000000000;
@@ -97,3 +161,10 @@ LANES = {
 }""",
 }
 """Functions of single lanes; for vectors, loops over them or builtins."""
+
+_FAR = """($V x, $V near) {{
+    return __builtin_fabs(x) <= 1e6 ? near : __builtin_{name}(x); /* NaN and inf too */
+}}"""
+
+FAR = {name: _FAR.format(name=name) for name in ("sin", "cos")}
+"""As in backends.lanes_f32."""

@@ -79,6 +79,8 @@ FUNCTIONS = {
 DOUBLES = {
     "exp": Function(1.5, 1.5, -750, 715, _REDUCED),
     "log": Function(1.4, 1.4, 0, 4, "x = m 2^n with m in [3/4, 3/2), s = f / (2 + f), polynomial"),
+    "sin": Function(0.9, 1.0, -1e6, 1e6, _TURNS),
+    "cos": Function(0.9, 1.0, -1e6, 1e6, _TURNS),
     "tanh": Function(3.5, 3.6, -20, 20, "expm1(2 x) / (expm1(2 x) + 2)"),
     "sigmoid": Function(2.1, 2.1, -750, 40, "exp, with the rounding of 1 + exp", _sigmoid),
 }
@@ -96,7 +98,8 @@ def arguments(name: str, count: int, dtype: str = "float32", seed: int = 7) -> l
     x[: 2 * quarter] = rng.uniform(f.low, f.high, 2 * quarter)
     x[2 * quarter : 3 * quarter] = rng.normal(size=quarter) * 2
     if name in ("sin", "cos", "tan"):  # the floats that are nearest to multiples of pi / 2
-        x[:quarter] = rng.integers(-3800, 3800, quarter) * (np.pi / 2)
+        turns = int(f.high / (np.pi / 2))
+        x[:quarter] = rng.integers(-turns, turns, quarter) * (np.pi / 2)
     x[: len(SPECIAL)] = SPECIAL
     if name != "pow":
         return [x]
@@ -181,8 +184,8 @@ zeros are exact. The tests assert the limits on fewer arguments.
 * The range reduction of exp and the polynomial of tanh are those of Cephes (S. Moshier).
   The reduction of sin, cos and tan is in four steps (Cody and Waite 1980). The other polynomials
   were fitted by iteratively reweighted least squares.
-* Arguments of sin, cos and tan beyond 6000 go to the C library, lane by lane, behind a branch: a
-  kernel that has none of them pays one comparison for it.
+* Arguments of sin, cos and tan beyond 6000 (10^6 in float64) go to the C library, lane by lane,
+  behind a branch: a kernel that has none of them pays one comparison for it.
 * asin, acos, atan, atan2 and fmod are calls of the C library for each lane. sqrt, floor, ceil,
   trunc, round and fabs are instructions, correctly rounded.
 
@@ -193,8 +196,9 @@ zeros are exact. The tests assert the limits on fewer arguments.
 {doubles}
 
 All that holds for float32 holds here; the exact result is NumPy's in long double (64 bits of
-precision on x86). The source is `backends/math_f64.py`. rsqrt is 1 / sqrt(x). The other functions,
-erf among them, are calls of the C library for each lane, with its errors (below 1 ulp for glibc).
+precision on x86). The source is `backends/math_f64.py`; the polynomials of sin and cos are those of
+fdlibm. rsqrt is 1 / sqrt(x). The other functions, erf among them, are calls of the C library for
+each lane, with its errors (below 1 ulp for glibc).
 """
 
 

@@ -74,7 +74,11 @@ def lane_function(name: str, dtype: str) -> Native | None:
 
 
 def any_far(dtype: str) -> Native | None:
-    """Whether a lane of x is beyond 6000, or NaN."""
+    """Whether a lane of x is beyond what is near, 6000 or (float64) 10^6, or NaN."""
+    if dtype == "float64x8":
+        whole = "(f64x8)((__attribute__((vector_size(64))) long long)x & 0x7fffffffffffffff)"
+        mask = f"__builtin_ia32_cmppd512_mask({whole}, (f64x8){{0}} + 1e6, 6, -1, 4)"
+        return Native("__AVX512F__", f"{mask} != 0")
     if dtype != "float32x16":
         return None
     large = "(f32x16)((__attribute__((vector_size(64))) int)x & 0x7fffffff)"

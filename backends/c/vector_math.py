@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _FAR = Template("""\
     int far = 0;
-    for (int i = 0; i < $L; i++) far |= !(__builtin_fabsf(x[i]) <= 6000.0f);""")
+    for (int i = 0; i < $L; i++) far |= !(__builtin_fabs$F(x[i]) <= $most);""")
+_MOST = {"float32": "6000.0f", "float64": "1e6"}
 
 
 def vector_helper(emitter: VectorEmitter, name: str, dtype: str) -> str:
@@ -77,7 +78,9 @@ def far_loop(emitter: VectorEmitter, name: str, dtype: str) -> str:
     vector, scalar = emitter.vector_type(dtype), emitter.helper(name, dt.element(dtype))
     full, lanes = helper_name(name, dtype), dt.lanes(dtype)
     native = any_far(dtype)
-    test = emitter.native_or(native, "    int far = $;", _FAR.substitute(L=lanes))
+    element = dt.element(dtype)
+    words = {"L": lanes, "F": "f" if element == "float32" else "", "most": _MOST[element]}
+    test = emitter.native_or(native, "    int far = $;", _FAR.substitute(words))
     emitter.declarations[full] = f"""\
 {emitter.inline} {vector} {full}({vector} x, {vector} near) {{
 {test}
