@@ -12,10 +12,17 @@ from typing import ClassVar
 
 from backends.errors import BuildError
 from backends.expressions import ADD, ExpressionEmitter
-from backends.sharing import SharedLoad, shared_loads, shared_values
+from backends.sharing import (
+    SharedLoad,
+    is_near,
+    shared_loads,
+    shared_places,
+    shared_values,
+)
 from tensorir import (
     Alloc,
     BinOp,
+    Buffer,
     Expr,
     Extern,
     For,
@@ -36,9 +43,12 @@ class CStyleEmitter(ExpressionEmitter):
     """Prints the statements of one lowered PrimFunc into `lines`."""
 
     indent = "    "
+    address_names: ClassVar[bool] = False
+    """Whether addresses that several accesses are near get names."""
 
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
+        self.constant = frozenset(func.inputs)
         self.lines: list[str] = []
         self.depth = 1
 
@@ -79,15 +89,28 @@ class CStyleEmitter(ExpressionEmitter):
     def stmt_run(self, run: Sequence[Store]) -> None:
         """Consecutive stores: what they load several times gets a name where first used."""
         pending = shared_loads(run)
+        places = shared_places(run) if self.address_names else {}
         for position, store in enumerate(run):
+            for place in places.get(position, ()):
+                self.name_place(*place)
             while pending and pending[0].first == position:
                 self.name_load(pending.pop(0))
-            added = self.name_values((*store.indices, store.value))
+            near = is_near(self.places, store.buffer, store.indices)
+            added = self.name_values((*(() if near else store.indices), store.value))
             self.stored = store.buffer
             self.store(store)
             for value in added:
                 del self.named[value]
         self.named = {e: n for e, n in self.named.items() if not isinstance(e, Load)}
+        self.places = {}
+
+    def name_place(self, buffer: Buffer, index: Expr) -> None:
+        """A pointer to the element at `index`: accesses near it have constant indices."""
+        name = self.names.fresh(f"{self.names.of(buffer)}_at")
+        const = "const " if buffer in self.constant else ""
+        address = f"&{self.names.of(buffer)}[{self.expr(index)}]"
+        self.line(f"{const}{self.type_name(buffer.dtype)} *{name} = {address};")
+        self.places[buffer, index] = name
 
     def name_load(self, shared: SharedLoad) -> str:
         name = self.names.fresh(f"{self.names.of(shared.load.buffer)}_v")
@@ -98,7 +121,7 @@ class CStyleEmitter(ExpressionEmitter):
     def name_values(self, roots: Sequence[Expr]) -> list[Expr]:
         """Name the compound values that `roots` use several times; returns those."""
         added = []
-        for value in shared_values(roots):
+        for value in shared_values(roots, self.places):
             if value not in self.named:
                 text = self.expr(value)
                 name = self.names.fresh("t")

@@ -15,6 +15,7 @@ from backends.errors import BuildError
 from backends.helpers import find_helper, helper_name, substitutions
 from backends.literals import literal
 from backends.names import Names
+from backends.sharing import Place, place_of
 from tensorir import (
     BinOp,
     Broadcast,
@@ -84,6 +85,7 @@ class ExpressionEmitter:
         self.bounds = Bounds(func.size_vars)
         self.declarations: dict[str, str] = {}
         self.named: dict[Expr, str] = {}
+        self.places: dict[Place, str] = {}
         self.stored: Buffer | None = None
 
     # What a text brings along
@@ -151,6 +153,9 @@ class ExpressionEmitter:
                 f"{self.func.name}: buffer {buffer.name!r} has {len(indices)} indices; "
                 "lower the program first"
             )
+        place, distance = place_of(buffer, indices[0])
+        if place in self.places:
+            return f"{self.places[place]}[{distance}]"
         return f"{self.names.of(buffer)}[{self.expr(indices[0])}]"
 
     def expr_binop(self, e: BinOp) -> Text:

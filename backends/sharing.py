@@ -7,7 +7,7 @@ tree it would be written twice, and chains of such values would grow exponential
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from tensorir import (
@@ -24,6 +24,7 @@ from tensorir import (
     Store,
     Var,
     children,
+    int_value,
     walk_exprs,
 )
 from tensorir import dtype as dt
@@ -31,13 +32,20 @@ from tensorir import dtype as dt
 INDEX_SIZE = 8
 """Integer expressions with fewer nodes than this read better where they stand."""
 
+PLACES = 3
+"""Elements at fixed distances from one place that are worth a name for its address."""
+
+Place = tuple[Buffer, Expr]
+"""The element of a buffer, which has one dimension, at the varying part of an index."""
+
 _NEVER = (Const, Var, Load, Ramp, Broadcast)
 
 
-def uses(roots: Iterable[Expr]) -> Counter[Expr]:
+def uses(roots: Iterable[Expr], places: Container[Place] = ()) -> Counter[Expr]:
     """How many users each node has, among those that are evaluated whatever the conditions are.
 
     Nodes that can neither fault nor read memory count even where they stand behind a condition.
+    The indices of loads near one of `places` are not evaluated.
     """
     roots = tuple(roots)
     total: Counter[Expr] = Counter(roots)
@@ -46,6 +54,8 @@ def uses(roots: Iterable[Expr]) -> Counter[Expr]:
     harmless: dict[Expr, bool] = {}
     while pending:
         node = pending.pop()
+        if isinstance(node, Load) and is_near(places, node.buffer, node.indices):
+            continue
         for position, child in enumerate(children(node)):
             if _guards(node, position) and not _harmless(child, harmless):
                 continue
@@ -71,9 +81,12 @@ def _harmless(node: Expr, memo: dict[Expr, bool]) -> bool:
     return known
 
 
-def shared_values(roots: Iterable[Expr]) -> list[Expr]:
-    """The compound values with several users, each after those it is made of."""
-    counts = uses(roots)
+def shared_values(roots: Iterable[Expr], places: Container[Place] = ()) -> list[Expr]:
+    """The compound values with several users, each after those it is made of.
+
+    Accesses near `places` need no index.
+    """
+    counts = uses(roots, places)
     found = [node for node, count in counts.items() if count > 1 and _worth_naming(node)]
     return sorted(found, key=_size) if len(found) > 1 else found
 
@@ -117,6 +130,54 @@ def shared_loads(run: Sequence[Store]) -> list[SharedLoad]:
                 users.setdefault(node, []).append(position)
     found = [SharedLoad(n, at[0], len(at)) for n, at in users.items() if total[n] > 1]
     return sorted(found, key=lambda s: (s.first, _size(s.load)))
+
+
+def place_of(buffer: Buffer, index: Expr) -> tuple[Place, int]:
+    """The place that an access is near, and how many elements behind it."""
+    first = index.base if isinstance(index, Ramp) else index
+    if isinstance(first, BinOp) and first.op in ("+", "-"):
+        distance = int_value(first.b)
+        if distance is not None:
+            return (buffer, first.a), distance if first.op == "+" else -distance
+    return (buffer, first), 0
+
+
+def is_near(places: Container[Place], buffer: Buffer, indices: Sequence[Expr]) -> bool:
+    """Whether an access is near one of `places`."""
+    return len(indices) == 1 and place_of(buffer, indices[0])[0] in places
+
+
+def shared_places(run: Sequence[Store]) -> dict[int, list[Place]]:
+    """The places near which `run` accesses several elements, by the first store that needs them.
+
+    `run` holds consecutive stores. Only accesses count that happen whatever the conditions are, and
+    only memory does, not what may be registers.
+    """
+    near: dict[Place, set[int]] = {}
+    first: dict[Place, int] = {}
+    for position, store in enumerate(run):
+        nodes = uses((*store.indices, store.value))
+        for node in (Load(store.buffer, store.indices), *nodes):
+            if not isinstance(node, Load) or not _in_memory(node.buffer) or len(node.indices) > 1:
+                continue
+            place, distance = place_of(node.buffer, node.indices[0])
+            if _is_compound(place[1]):
+                near.setdefault(place, set()).add(distance)
+                first.setdefault(place, position)
+    found: dict[int, list[Place]] = {}
+    for place, position in first.items():
+        if len(near[place]) >= PLACES:
+            found.setdefault(position, []).append(place)
+    return found
+
+
+def _in_memory(buffer: Buffer) -> bool:
+    return buffer.scope == "global" and dt.lanes(buffer.dtype) == 1
+
+
+def _is_compound(index: Expr) -> bool:
+    """Whether an index is computed, without reading memory."""
+    return isinstance(index, BinOp) and dt.lanes(index.dtype) == 1 and not index.has_loads
 
 
 def _reads(load: Load, written: set[Buffer]) -> bool:

@@ -194,6 +194,7 @@ class ParallelEmitter(MaskedEmitter):
         self.globals.append(function)
         outer = self.lines, self.depth, self.taken, self.named, self.slots
         self.lines, self.depth, self.taken, self.named = [], 1, [], {}
+        constant, self.constant = self.constant, frozenset(buffers) - frozenset(written)
         self.in_parallel = True
         if loop is None:
             self.stmt(s)
@@ -206,6 +207,7 @@ class ParallelEmitter(MaskedEmitter):
         ending = [f"{self.indent}return 0;"] if may_fail else []
         self.functions.append("\n".join([head, *self.lines, *ending, "}"]))
         self.lines, self.depth, self.taken, self.named, _ = outer
+        self.constant = constant
         return function, self.arguments(buffers, variables), may_fail
 
     def arguments(self, buffers: list[Buffer], variables: list[Var]) -> list[str]:

@@ -14,7 +14,6 @@ from tensorir import (
     Block,
     Cast,
     Const,
-    Expr,
     IterKind,
     Load,
     Store,

@@ -82,10 +82,11 @@ static void matmul_i(
         acc[2] += A_v_1 * B_v;
         acc[3] += A_v_1 * B_v_1;
     }
-    STORE(f32x16, &C[i * 64], maxc_f32x16((f32x16){0}, acc[0]));
-    STORE(f32x16, &C[i * 64 + 16], maxc_f32x16((f32x16){0}, acc[1]));
-    STORE(f32x16, &C[i * 64 + 32], maxc_f32x16((f32x16){0}, acc[2]));
-    STORE(f32x16, &C[i * 64 + 48], maxc_f32x16((f32x16){0}, acc[3]));
+    float *C_at = &C[i * 64];
+    STORE(f32x16, &C_at[0], maxc_f32x16((f32x16){0}, acc[0]));
+    STORE(f32x16, &C_at[16], maxc_f32x16((f32x16){0}, acc[1]));
+    STORE(f32x16, &C_at[32], maxc_f32x16((f32x16){0}, acc[2]));
+    STORE(f32x16, &C_at[48], maxc_f32x16((f32x16){0}, acc[3]));
 }
 
 int matmul(const float *restrict A, const float *restrict B, float *restrict C) {
