@@ -122,7 +122,7 @@ def test_the_default_is_tensorized_and_right(name):
     sch = space.build(candidate)
     assert sch.numerics == ("mixed" if "bf16" in name else "bitwise")
     check(func, sch)
-    assert np.isfinite(extract(sch.func, 512, 2, (32 << 10, 1 << 20, 32 << 20))).all()
+    assert np.isfinite(extract(sch.func, MACHINE.target)).all()
 
 
 @pytest.mark.parametrize("name", ["prime", "long rows", "batch", "requantize", "conv 3x3", "bf16"])
@@ -199,7 +199,7 @@ def test_numerics_decide():
         exact = make_space(CASES["matmul"], MACHINE, numerics).sketches
         assert any("tensorized" in s for s in exact), "integers are the same in any order"
     assert default_schedule(func, numerics="bitwise").numerics == "bitwise"
-    with pytest.raises(TensorIRError, match="numerics 'exact' is none of 'bitwise', 'reass"):
+    with pytest.raises(TensorIRError, match="unknown numerics 'exact'; known are bitwise"):
         default_schedule(func, numerics="exact")
 
 
