@@ -7,7 +7,9 @@ import pytest
 
 from autotune import default_schedule
 from autotune.rules import default_candidate, machine_of, make_space
+from autotune.rules.group import inline_stages
 from backends import build, resolve
+from schedule import Schedule
 from tensorir import ops, reference, te
 
 TARGET = "c -vector_bits=128 -threads=2"
@@ -41,6 +43,23 @@ def test_convolutions_have_a_schedule_of_the_library(name):
     inputs = [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in func.inputs]
     got = build(default_schedule(func, TARGET), TARGET)(*inputs)
     np.testing.assert_array_equal(got, reference(func, *inputs)[0])
+
+
+def winograd(batch):
+    x, w = te.placeholder((batch, 4, 6, 6), name="x"), te.placeholder((4, 4, 3, 3), name="w")
+    out = ops.conv2d_winograd(x, w, name="out")
+    return te.create_prim_func([x, w, out], name="winograd")
+
+
+def test_winograd_has_the_schedule_of_the_library():
+    space = make_space(winograd(1), machine_of(resolve(TARGET)))
+    assert default_candidate(space).sketch == "library"
+
+
+def test_transforms_that_read_many_elements_are_not_written_into_each_other():
+    sch = Schedule(winograd(te.var("n")))
+    inline_stages(sch)
+    assert {"out_columns", "out_input", "out_products", "out_rows"} <= set(sch.get_blocks())
 
 
 def test_other_programs_have_none():
