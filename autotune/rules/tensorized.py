@@ -112,7 +112,7 @@ class TensorizedPlan:
         """Tiles that are good without tuning, the best one first; narrower ones give more tasks."""
         (choice, *_) = self.choices
         assert isinstance(choice, Categorical)
-        best = self.roles.tile()
+        best = choice.options[0]
         return [best, *(t for t in choice.options if t[1] in NARROWER and t[1] < best[1])]
 
     def _even(self, wide: int, threads: int) -> bool:
@@ -168,7 +168,7 @@ def tensorized_plans(sch: Schedule, group: Group, machine: Machine) -> list[Tens
         work=instances(sch.state.block(group.block)),
         batches=_extents(sch, roles.batch),
         others=_extents(sch, roles.outer),
-        choices=_choices(group.block, roles),
+        choices=_choices(group, roles),
     )
     try:
         plan.apply(sch.copy(), plan.default())
@@ -187,15 +187,16 @@ def _widens(sch: Schedule, block: str) -> bool:
     return all(dtype.bits(load.buffer.dtype) < bits for load in loads)
 
 
-def _choices(block: str, roles: library.Roles) -> tuple[Choice, ...]:
+def _choices(group: Group, roles: library.Roles) -> tuple[Choice, ...]:
     from schedule import library
 
-    tiles = [roles.tile()]
+    block, follows = group.block, group.epilogue is not None
+    tiles = [roles.tile(epilogue=follows)]
     for strips in STRIPS:
         wide = strips * library.STRIP
         whole = roles.plain or _columns(roles) % wide == 0
         if whole and wide < _columns(roles) + library.STRIP:
-            best, _ = roles.tile(wide)
+            best, _ = roles.tile(wide, epilogue=follows)
             tiles += [(high, wide) for high in (best, best - 1, best // 2) if high > 0]
     most = -(-_rows(roles) // min(high for high, _ in tiles))
     counts = {*(n for n in TILES if n <= most), roles.block(tiles[0][0])}

@@ -79,7 +79,7 @@ def tensorized_matmul(
     steps = len(sch.trace)
     try:
         roles = roles_of(sch, block, dot_product(block, intrinsic))
-        high, wide = roles.tile(columns, rows)
+        high, wide = roles.tile(columns, rows, epilogue is not None)
         fits = high > 0 and wide > 0 and wide % STRIP == 0 and wide % roles.lanes == 0
         require(fits, block, f"{high} rows and {wide} columns are no tile: columns come by {STRIP}")
         known = tiles is None or tiles > 0

@@ -59,9 +59,12 @@ class Roles(NamedTuple):
     by_rows: bool
     plain: bool
 
-    def tile(self, columns: int | None = None, rows: int | None = None) -> tuple[int, int]:
+    def tile(
+        self, columns: int | None = None, rows: int | None = None, epilogue: bool = False
+    ) -> tuple[int, int]:
         """Rows and columns of a register tile, as far as they are not given."""
-        return dot_tile(self.lanes, self.columns, rows, columns, self.rows, not self.plain)
+        exact = not self.plain
+        return dot_tile(self.lanes, self.columns, rows, columns, self.rows, exact, epilogue)
 
     def block(self, high: int) -> int:
         """Register tiles of `high` rows in a block of rows."""

@@ -7,6 +7,9 @@ STRIP = 16
 AREA = 24
 """Rows times strips of a tile where a strip is one vector of 512 bits: of 32 registers, that leaves
 a few for the operands."""
+REGISTERS = 32
+CONSTANTS = 4
+"""Registers that what follows a product should have."""
 SMALL_AREA = 6
 """The same for shorter vectors, of which a strip needs several."""
 LATENCY = 8
@@ -30,11 +33,13 @@ def dot_tile(
     columns: int | None = None,
     height: int | None = None,
     divide: bool = False,
+    epilogue: bool = False,
 ) -> tuple[int, int]:
     """Rows and columns of a tile of a matrix with `total` columns, as far as they are not given.
 
     height  rows of the matrix, None for many
     divide  whether columns have to divide `total`
+    epilogue  whether more is done with the sums, which takes registers for its constants
 
     Chosen is what takes the least steps, a step being one vector of one row: the columns are padded
     to whole tiles, and rows that are left over have a tile of their own.
@@ -51,6 +56,8 @@ def dot_tile(
         if divide and total is not None and total % (wide * STRIP):
             continue
         most = min(tall, max(1, area // max(1, wide)))
+        if epilogue and lanes == STRIP:  # gcc 12 keeps constants of the epilogue through the loop
+            most = min(most, max(1, (REGISTERS - CONSTANTS - 1 - wide) // max(1, wide)))
         for high in [rows] if rows is not None else range(1, most + 1):
             best = min(best, (_steps(tall, strips, high, wide, area), -wide, high, wide))
     return best[2], (columns if columns is not None else best[3] * STRIP)
