@@ -159,7 +159,7 @@ def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load)
     names = {it.var: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
     changed = f"the loops of block {where!r} were changed before"
     require(len(names) == len(node.iters), where, changed, "tensorized_matmul comes first")
-    empty = next((names[var] for var, extent in sizes.items() if extent == 0), None)
+    empty = next((names[var] for var in names if sizes[var] == 0), None)
     idle = f"loop {empty!r} has no iterations"
     require(empty is None, where, idle, "leave the loops as they are")
     lanes, group = (loop.const_extent or 0 for loop in intrin.nest.loops)
