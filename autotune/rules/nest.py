@@ -7,7 +7,7 @@ from math import prod
 
 from autotune.rules.group import size
 from autotune.rules.plan import Machine
-from schedule import LoopRef, Schedule
+from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import Block, For, ForKind, Store, Var, variables, walk
 
 
@@ -26,6 +26,16 @@ def task_loops(sch: Schedule, loops: Sequence[LoopRef]) -> tuple[list[LoopRef], 
     known = [loop for loop in loops if sch.state.loop(loop).const_extent is not None]
     symbolic = [loop for loop in loops if loop not in known]
     return [*symbolic[:1], *known], symbolic[1:]
+
+
+def fuse_outer(sch: Schedule, loops: Sequence[LoopRef]) -> LoopRef:
+    """Nested loops as one; of those of symbolic extent the first ones only that may be fused."""
+    for count in range(len(loops), 1, -1):
+        try:
+            return sch.fuse(*loops[:count])
+        except ScheduleError:  # what it touches cannot be told from quotients by symbols
+            continue
+    return loops[0]
 
 
 def own_loop_names(sch: Schedule, block: str) -> list[LoopRef]:

@@ -9,6 +9,7 @@ Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplicatio
 from __future__ import annotations
 
 from autotune.rules.group import body_loads, output_store
+from autotune.rules.nest import fuse_outer
 from schedule import Schedule
 from tensorir import Block, IterKind, int_value, variables
 
@@ -63,4 +64,4 @@ def _finish(sch: Schedule, copier: str, contiguous: bool, parallel: bool) -> Non
         row, lane = block, inner
     sch.vectorize(lane)
     if parallel and outer:
-        sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
+        sch.parallel(fuse_outer(sch, outer))

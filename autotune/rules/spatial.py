@@ -7,7 +7,7 @@ from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, elements, output_store
-from autotune.rules.nest import loops_by_variable
+from autotune.rules.nest import fuse_outer, loops_by_variable
 from autotune.rules.plan import Machine, Values
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
@@ -61,7 +61,7 @@ class SpatialPlan:
         else:
             outer = spatial
         if values[self.key("threads")] == "parallel":
-            sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
+            sch.parallel(fuse_outer(sch, outer))
 
 
 def _vectorizable(block: Block) -> bool:

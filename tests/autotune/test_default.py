@@ -7,7 +7,10 @@ import pytest
 
 from autotune import default_schedule
 from backends import BuildError, build
-from tensorir import TensorIRError, ops, te
+from tensorir import Target, TensorIRError, lower, ops, te
+from tensorir.ops.registry import known_operators, prim_func
+
+TARGET = Target(vector_bits=512, threads=2, features=("avx512f", "fma"))
 
 
 def matmul(m: int, n: int, r: int):
@@ -49,3 +52,11 @@ def test_what_is_refused():
         default_schedule(func, constants="B")
     with pytest.raises(BuildError, match="target kind 'cuda' has no backend here"):
         default_schedule(func, "cuda")
+
+
+@pytest.mark.parametrize("name", sorted(known_operators()))
+def test_every_operator_has_one(name):
+    """Of all examples: symbolic sizes, no elements, one, several outputs."""
+    for number, _ in enumerate(known_operators()[name].examples):
+        schedule = default_schedule(prim_func(name, number), TARGET)
+        lower(schedule.func, TARGET)
