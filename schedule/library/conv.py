@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Union
 
 from schedule.library.conv_depthwise import DepthwisePlan, conv2d_depthwise
-from schedule.library.conv_direct import DirectPlan, conv2d_direct
+from schedule.library.conv_direct import DirectPlan, choose_direct, conv2d_direct
+from schedule.library.conv_find import find_conv
+from schedule.library.conv_pixels import PixelsPlan, choose_pixels, conv2d_pixels
 from schedule.library.conv_winograd import conv2d_winograd
 from schedule.library.lanes import read_by
 from schedule.library.winograd_plan import WinogradPlan
@@ -14,14 +16,14 @@ from tensorir import IterKind, Target, TensorIRError, variables
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
 
-ConvPlan = Union[WinogradPlan, DirectPlan, DepthwisePlan]
+ConvPlan = Union[WinogradPlan, DirectPlan, PixelsPlan, DepthwisePlan]
 
 
 def conv2d(sch: Schedule, target: Target) -> ConvPlan:
     """Schedule the convolution of ops.conv2d, conv2d_winograd or depthwise_conv2d in layout NCHW.
 
-    Returns what was chosen. `target` must be resolved (backends.resolve), and all sizes constant.
-    Raises TensorIRError where the program has no such convolution, or several.
+    Returns what was chosen. `target` must be resolved (backends.resolve), and all sizes constant
+    but the batch, which may be symbolic except for Winograd. Raises TensorIRError where the program has no such convolution, or several.
     """
     blocks = [str(block) for block in sch.get_blocks()]
     products = [name for name in blocks if name.endswith("_products")]
@@ -37,6 +39,10 @@ def conv2d(sch: Schedule, target: Target) -> ConvPlan:
     taps = [it for it in block.iters if it.kind is IterKind.REDUCE]
     if len(taps) == 2 and _reads_own_channel(sch, sums[0]):
         return conv2d_depthwise(sch, target, sums[0])
+    conv = find_conv(sch, sums[0])
+    pixels, plan = choose_pixels(conv, target)
+    if conv.groups > 1 or pixels < choose_direct(conv, target)[0]:
+        return conv2d_pixels(sch, target, sums[0], plan)
     return conv2d_direct(sch, target, sums[0])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedule.library.conv_direct import elementwise_user, padding_of, stride_of
+from schedule.library.conv_find import elementwise_user, padding_of, stride_of
 from schedule.library.copies import copy_rows, unroll_all
 from schedule.library.lanes import (
     constant_size,
@@ -61,8 +61,8 @@ def conv2d_depthwise(
     """Schedule a convolution of ops.depthwise_conv2d in layout NCHW; returns what was chosen.
 
     `block` has the sums; the stage that pads before it, if any, and the elementwise stage after it
-    go with it. Threads share the channels. Any sizes, strides and dilations will do, but they must
-    be constants. Raises TensorIRError where `block` is no such convolution.
+    go with it. Threads share the channels. Any sizes, strides and dilations will do; all but the
+    batch must be constants. Raises TensorIRError where `block` is no such convolution.
     """
     conv = _find(sch, block)
     chosen = plan or _choose(conv, target)
@@ -98,7 +98,7 @@ def _find(sch: Schedule, block: str) -> _Depthwise:
     node = sch.state.block(block)
     spatial = [it for it in node.iters if it.kind is IterKind.SPATIAL]
     taps = [it for it in node.iters if it.kind is IterKind.REDUCE]
-    sizes = [constant_size(it, block) for it in (*spatial, *taps)]
+    sizes = [constant_size(it, block) for it in (*spatial[1:], *taps)]
     names = [it.var.name for it in node.iters]
     images = [load for load in read_by(sch, block) if load.buffer.ndim == 4]
     out = spatial[1].var if len(spatial) > 1 else None
@@ -111,13 +111,13 @@ def _find(sch: Schedule, block: str) -> _Depthwise:
             "weight[channel, 0, row, column]; make it with ops.depthwise_conv2d in layout NCHW, "
             "and schedule it before all else"
         )
-    if not all(sizes):
+    if not all(sizes) or int_value(spatial[0].extent) == 0:
         raise TensorIRError(f"block {block!r} is empty; there is nothing to schedule")
     image = images[0]
     step = stride_of(sch, image.indices[2], spatial[2])
     return _Depthwise(
-        block, elementwise_user(sch, block), padding_of(sch, block, image), image, sizes[2],
-        sizes[3], (sizes[4], sizes[5]), step,
+        block, elementwise_user(sch, block), padding_of(sch, block, image), image, sizes[1],
+        sizes[2], (sizes[3], sizes[4]), step,
     )  # fmt: skip
 
 

@@ -6,35 +6,28 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from schedule.library.conv_find import Conv, find_conv
 from schedule.library.copies import copy_rows, transpose_pixels, unroll_all
 from schedule.library.lanes import (
-    constant_size,
     loop_of,
     own_loops,
     put_in_lanes,
-    read_by,
     register_tile,
     split_at_most,
-    stored_buffer,
     whole_vectors,
 )
-from tensorir import (
-    Block,
-    Expr,
-    IterKind,
-    IterVar,
-    Load,
-    Store,
-    Target,
-    TensorIRError,
-    const,
-    slope,
-    variables,
-)
+from tensorir import Target, TensorIRError
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
     from schedule.state import LoopRef
+
+
+TURN = 11
+"""Turning a vector of results, from channels to pixels, takes as long as so many multiply-adds."""
+
+MEASURED = 0.9
+"""Register tiles of this schedule take less than `register_tile` has it, on AVX-512."""
 
 
 @dataclass(frozen=True)
@@ -53,24 +46,6 @@ class DirectPlan:
     flat: bool = False
 
 
-@dataclass(frozen=True)
-class _Conv:
-    """The blocks of a convolution, and its sizes. `last` follows the sums, if it is not they."""
-
-    sums: str
-    last: str
-    pad: str | None
-    image: Load
-    weight: Load
-    samples: int
-    filters: int
-    height: int
-    width: int
-    channels: int
-    taps: tuple[int, ...]
-    step: tuple[int, int]
-
-
 def conv2d_direct(
     sch: Schedule, target: Target, block: str = "conv", plan: DirectPlan | None = None
 ) -> DirectPlan:
@@ -79,97 +54,37 @@ def conv2d_direct(
     `block` has the sums; the stage that pads before it, if any, and the elementwise stage after it
     go with it. Weights are packed into panels of output channels in a nest of its own, before all
     else. What a task reads of the image lies in a copy, and its result is transposed in registers
-    on the way out. Any sizes, strides and dilations will do, but they must be constants.
+    on the way out. Any sizes, strides and dilations will do; all but the batch must be constants.
     Raises TensorIRError where `block` is no such convolution.
     """
-    conv = _find(sch, block)
-    scheduler = _Direct(sch, conv, plan or _choose(conv, target))
+    conv = find_conv(sch, block)
+    if conv.groups > 1:
+        raise TensorIRError(
+            f"block {block!r} has {conv.groups} groups of channels; conv2d_pixels takes these"
+        )
+    scheduler = _Direct(sch, conv, plan or choose_direct(conv, target)[1])
     scheduler.run()
     return scheduler.plan
 
 
 def plan_direct(sch: Schedule, target: Target, block: str = "conv") -> DirectPlan:
     """The register tile and the split of the work that suit the sizes, by a model of the cost."""
-    return _choose(_find(sch, block), target)
+    return choose_direct(find_conv(sch, block), target)[1]
 
 
-def _find(sch: Schedule, block: str) -> _Conv:
-    node = sch.state.block(block)
-    spatial = [it for it in node.iters if it.kind is IterKind.SPATIAL]
-    reduced = [it for it in node.iters if it.kind is IterKind.REDUCE]
-    sizes = [constant_size(it, block) for it in (*spatial, *reduced)]
-    loads = read_by(sch, block)
-    _require(node, len(spatial) == 4 and len(reduced) in (2, 3) and len(loads) == 2)
-    out = spatial[1].var
-    weights = [load for load in loads if load.indices[0] is out]
-    images = [load for load in loads if load not in weights and load.buffer.ndim == 4]
-    _require(node, len(weights) == len(images) == 1)
-    channel = reduced[0].var if len(reduced) == 3 else const(0)
-    wanted = (out, channel, *(it.var for it in reduced[-2:]))
-    _require(node, all(a is b for a, b in zip(weights[0].indices, wanted)))
-    image = images[0]
-    _require(node, image.indices[0] is spatial[0].var and image.indices[1] is channel)
-    _require(node, all(it.var in variables(i) for it, i in zip(spatial[2:], image.indices[2:])))
-    if not all(sizes):
-        raise TensorIRError(f"block {block!r} is empty; there is nothing to schedule")
-    step = tuple(stride_of(sch, i, it) for i, it in zip(image.indices[2:], spatial[2:]))
-    last = elementwise_user(sch, block) or block
-    pad = padding_of(sch, block, image)
-    samples, filters, height, width = sizes[:4]
-    return _Conv(
-        block, last, pad, image, weights[0], samples, filters, height, width,
-        prod(sizes[4:-2]), tuple(sizes[-2:]), (step[0], step[1]),
-    )  # fmt: skip
-
-
-def _require(node: Block, condition: bool) -> None:
-    if not condition:
-        raise TensorIRError(
-            f"block {node.name!r} is no sum over (channel, row, column) of image[n, channel, ..] "
-            "times weight[o, channel, row, column]; make it with ops.conv2d in layout NCHW and one "
-            "group, and schedule it before all else"
-        )
-
-
-def elementwise_user(sch: Schedule, block: str) -> str | None:
-    """The one stage that uses what `block` makes, if it reads each element once, at its own."""
-    made = sch.state.block(block).body
-    users = sch.get_consumers(block)
-    if len(users) != 1 or not isinstance(made, Store) or made.buffer in sch.func.params:
-        return None
-    user = sch.state.block(users[0])
-    if user.is_reduction or not isinstance(user.body, Store):
-        return None
-    own = [it.var for it in user.iters]
-    found = [load for load in read_by(sch, user.name) if load.buffer is made.buffer]
-    same = [list(load.indices) == own == list(user.body.indices) for load in found]
-    return user.name if same == [True] else None
-
-
-def stride_of(sch: Schedule, index: Expr, it: IterVar) -> int:
-    """How far apart the windows of neighbouring outputs are; 1 for an index that is not linear."""
-    return slope(index, it.var, sch.state.analyzer()) or 1
-
-
-def padding_of(sch: Schedule, block: str, image: Load) -> str | None:
-    """The stage that makes the image of a convolution, for it alone."""
-    makers = [str(maker) for maker in sch.get_producers(block)]
-    pads = [maker for maker in makers if stored_buffer(sch, maker) == image.buffer.name]
-    return pads[0] if pads and sch.get_consumers(pads[0]) == [block] else None
-
-
-def _choose(conv: _Conv, target: Target) -> DirectPlan:
+def choose_direct(conv: Conv, target: Target) -> tuple[float, DirectPlan]:
+    """The plan, and its cost: multiply-adds of vectors for each step of one sample's sums."""
     lanes, threads = target.lanes(), target.thread_count
     vectors = -(-conv.filters // lanes)
-    depth = conv.channels * prod(conv.taps)
-    streamed = 4 * depth * conv.filters > target.l2_bytes
+    steps = conv.depth * prod(conv.taps)
+    streamed = 4 * steps * conv.filters > target.l2_bytes
     flat = conv.pad is None and prod(conv.taps) == 1 and conv.step == (1, 1)
-    best: list[tuple[float, DirectPlan]] = []
+    best: list[tuple[float, float, DirectPlan]] = []
     for rows in [r for r in range(conv.height + 1) if not r or conv.height % r == 0]:
         row = conv.width * (rows or conv.height) if flat else conv.width
         tile, width, cost = register_tile(row, vectors, target.vector_registers, streamed)
         panels = -(-vectors // width)
-        tasks = conv.samples * (conv.height // rows if rows else panels)
+        tasks = (conv.samples or 1) * (conv.height // rows if rows else panels)
         idle = -(-tasks // threads) * threads / tasks
         reach = (rows or conv.height) * conv.step[0] + conv.taps[0] - conv.step[0]
         # Rows of the image that two tasks copy; without tasks, all of it is copied beforehand.
@@ -178,21 +93,23 @@ def _choose(conv: _Conv, target: Target) -> DirectPlan:
         fresh = 0.005 * streamed * (conv.height // rows if rows else 1)
         # The image, the weights and the results that belong to a panel are read over and over.
         panel = min(width * lanes, conv.filters)
-        held = conv.channels * reach * conv.width * conv.step[1] + depth * panel
+        held = conv.depth * reach * conv.width * conv.step[1] + steps * panel
         held += (rows or conv.height) * conv.width * panel
         crowded = min(0.6, 2 * max(0.0, 4 * held / (target.l2_bytes // 2) - 1))
         # Code for tasks at the edges is apart, and the compiler does worse with some of it.
         edges = 0.1 * min(1.0, 2 * rows / conv.height)
-        more = copies + fresh + crowded + (edges if rows else 0.04)
-        total = cost / row * idle * (1 + more)
-        best.append((total, DirectPlan(lanes, tile, width, rows, flat)))
-    return min(best, key=lambda found: found[0])[1]
+        more = fresh + crowded + (edges if rows else 0.04)
+        total = cost / row * idle * (1 + copies + more)
+        whole = total * (1 + copies / 2 + more + TURN / steps) / (1 + copies + more)
+        whole *= MEASURED * vectors * conv.height * conv.width
+        best.append((total, whole, DirectPlan(lanes, tile, width, rows, flat)))
+    return min(best, key=lambda found: found[0])[1:]
 
 
 class _Direct:
     """The steps, in order."""
 
-    def __init__(self, sch: Schedule, conv: _Conv, plan: DirectPlan) -> None:
+    def __init__(self, sch: Schedule, conv: Conv, plan: DirectPlan) -> None:
         self.sch, self.conv, self.plan = sch, conv, plan
         self.panel = min(plan.vectors * plan.lanes, conv.filters)
 

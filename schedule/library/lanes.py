@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from tensorir import (
@@ -79,8 +80,14 @@ def put_in_lanes(
     else:
         place = parts.index(channel) if at < 0 else at
         new = [*rest[:place], f"{channel} // {lanes}", *rest[place:], f"{channel} % {lanes}"]
-    text = f"{names}: {', '.join(new)}"
-    sch.transform_layout(block, stored_buffer(sch, block), text, 0.0 if pad else None)
+    relayout(sch, block, f"{names}: {', '.join(new)}", 0.0 if pad else None)
+
+
+def relayout(sch: Schedule, block: str, indices: str, pad_value: float | None = None) -> None:
+    """transform_layout of what `block` stores; `indices` may have the names of symbolic sizes."""
+    taken = {var.name for var in sch.func.size_vars}
+    text = re.sub(r"[a-z]\w*", lambda found: found[0] + "_at" * (found[0] in taken), indices)
+    sch.transform_layout(block, stored_buffer(sch, block), text, pad_value)
 
 
 def whole_vectors(sch: Schedule, block: str, lanes: int) -> None:
@@ -133,25 +140,33 @@ def split_at_most(sch: Schedule, loop: LoopRef, factor: int) -> tuple[LoopRef, L
     return outer, inner
 
 
+def tile_cost(rows: int, vectors: int, registers: int, fetch: float = 0.5) -> float:
+    """Multiply-adds of one vector that a step of a register tile takes as long as.
+
+    Those of the tile, half of one for the operand of each row, and `fetch` for that of each vector.
+    Beside the sums, registers hold the operand of each column and one of a row; a sum for which
+    none is left is loaded and stored in each step, which makes a chain of these as slow as four
+    multiply-adds.
+    """
+    if not rows or not vectors:
+        return 0.0
+    spilled = 4 * max(0, (rows + 1) * vectors + 1 - registers)
+    return max(rows * vectors, 8) + rows / 2 + vectors * fetch + spilled
+
+
 def register_tile(
     rows: int, vectors: int, registers: int, streamed: bool = False
 ) -> tuple[int, int, float]:
     """Rows and vectors of the register tile for `rows` x `vectors` outputs, and its cost.
 
-    The cost is in multiply-adds of one vector for each reduction step and vector of outputs: those
-    of the tile, half of one for each operand that is loaded, and more for vectors that are
-    `streamed` from beyond the second-level cache. Remainders count as they are run. Beside the
-    sums, registers hold the operand of each column and one of a row; a sum for which none is left
-    is loaded and stored in each step, which makes a chain of these as slow as four multiply-adds.
+    The cost is in multiply-adds of one vector for each reduction step and vector of outputs, as
+    `tile_cost` has it, with more for vectors that are `streamed` from beyond the second-level
+    cache. Remainders count as they are run.
     """
     best: tuple[float, int, int] | None = None
-    fetch = 1.5 if streamed else 0.5
 
     def cost(height: int, width: int) -> float:
-        if not height or not width:
-            return 0.0
-        spilled = 4 * max(0, (height + 1) * width + 1 - registers)
-        return max(height * width, 8) + height / 2 + width * fetch + spilled
+        return tile_cost(height, width, registers, 1.5 if streamed else 0.5)
 
     for width in range(1, min(COLUMNS, vectors) + 1):
         most = registers if registers >= 32 else registers - 1 - width

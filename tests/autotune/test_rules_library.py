@@ -29,6 +29,7 @@ CASES = {
     "3x3": conv(5, 7, 9, 3, padding=1),
     "3x3 s2 relu": conv(4, 6, 8, 3, stride=2, activation="relu"),
     "1x1": conv(6, 5, 7, 1),
+    "groups": conv(6, 9, 7, 3, groups=3, padding=1),
     "depthwise": conv(6, 6, 7, 3, groups=6, padding=1),
 }
 
@@ -69,11 +70,18 @@ def test_other_programs_have_none():
     assert "library" not in make_space(func, machine_of(resolve(TARGET))).sketches
 
 
-def test_symbolic_batches_have_none():
+def test_a_symbolic_batch():
     x = te.placeholder((te.var("n"), 5, 9, 9), name="x")
     w = te.placeholder((7, 5, 3, 3), name="w")
     func = te.create_prim_func([x, w, ops.conv2d(x, w, name="out")], name="conv")
-    assert "library" not in make_space(func, machine_of(resolve(TARGET))).sketches
+    space = make_space(func, machine_of(resolve(TARGET)))
+    assert default_candidate(space).sketch == "library"
+    rng = np.random.default_rng(0)
+    inputs = [
+        rng.integers(-3, 4, shape).astype("float32") for shape in ((3, 5, 9, 9), (7, 5, 3, 3))
+    ]
+    got = build(default_schedule(func, TARGET), TARGET)(*inputs)
+    np.testing.assert_array_equal(got, reference(func, *inputs)[0])
 
 
 @pytest.mark.parametrize("name", CASES)
