@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from tensorir.passes.lower_prefetch import prefetch_region as prefetch_region
     from tensorir.passes.masked_tails import mask_count as mask_count
     from tensorir.passes.masked_tails import masked_bits as masked_bits
+    from tensorir.passes.masked_tails import masked_load as masked_load
     from tensorir.passes.specialize import specialize as specialize
     from tensorir.passes.split_constants import SplitFunc as SplitFunc
     from tensorir.passes.split_constants import check_constants as check_constants
@@ -176,7 +177,7 @@ __all__ = lazy_names(
         "tensorir.passes.lifetimes": "keeps_to_itself",
         "tensorir.passes.lower": "lower",
         "tensorir.passes.lower_prefetch": "prefetch_region",
-        "tensorir.passes.masked_tails": "mask_count masked_bits",
+        "tensorir.passes.masked_tails": "mask_count masked_bits masked_load",
         "tensorir.passes.specialize": "specialize",
         "tensorir.passes.split_constants": "SplitFunc check_constants split_constants",
         "tensorir.passes.spread_prefetch": "dense_part requests",

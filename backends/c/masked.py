@@ -13,7 +13,18 @@ from backends.c.masked_moves import BitMasks, MaskedMoves, VectorMasks
 from backends.c.memory import MemoryEmitter, contiguous_base
 from backends.errors import BuildError
 from backends.expressions import ATOM, Text
-from tensorir import Buffer, If, Load, PrimFunc, Store, Target, mask_count, masked_bits
+from tensorir import (
+    Buffer,
+    If,
+    Load,
+    PrimFunc,
+    Select,
+    Store,
+    Target,
+    mask_count,
+    masked_bits,
+    masked_load,
+)
 from tensorir import dtype as dt
 
 Mask = tuple[str, int]
@@ -58,9 +69,22 @@ class MaskedEmitter(MemoryEmitter):
     def expr_load(self, e: Load) -> Text:
         if self.mask is None or dt.lanes(e.dtype) == 1 or self.is_whole(e.buffer):
             return super().expr_load(e)
-        mask, lanes = self.mask
-        base = contiguous_base(e.indices[0])
-        assert base is not None and dt.lanes(e.dtype) == lanes
+        return self.load_lanes(e, self.mask[0]), ATOM
+
+    def vector_select(self, e: Select) -> Text:
+        found = masked_load(e)
+        if found is None or contiguous_base(found[0].indices[0]) is None:
+            return super().vector_select(e)
+        load, low, high = found
+        mask = hex((1 << high) - (1 << low))
+        if self.mask is not None:
+            mask = f"{self.mask[0]} & {mask}"
+        return self.load_lanes(load, mask), ATOM
+
+    def load_lanes(self, e: Load, mask: str) -> str:
+        """The lanes of a vector whose bit of the mask is set, 0 in others."""
+        lanes, base = dt.lanes(e.dtype), contiguous_base(e.indices[0])
+        assert base is not None
         vector, element = self.vector_type(e.dtype), self.type_name(dt.element(e.dtype))
         name = f"load_first_{vector}"
         if name not in self.declarations:
@@ -70,7 +94,7 @@ class MaskedEmitter(MemoryEmitter):
             body = self.native_or(self.moves.load(e.dtype, vector), "    return $;", usual)
             head = f"{self.inline} {vector} {name}({kind} m, const {element} *p)"
             self.declarations[name] = f"{head} {{\n{body}\n}}"
-        return f"{name}({mask}, &{self.element(e.buffer, (base,))})", ATOM
+        return f"{name}({mask}, &{self.element(e.buffer, (base,))})"
 
     def store(self, s: Store) -> None:
         if self.mask is None:

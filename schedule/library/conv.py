@@ -23,7 +23,8 @@ def conv2d(sch: Schedule, target: Target) -> ConvPlan:
     """Schedule the convolution of ops.conv2d, conv2d_winograd or depthwise_conv2d in layout NCHW.
 
     Returns what was chosen. `target` must be resolved (backends.resolve), and all sizes constant
-    but the batch, which may be symbolic except for Winograd. Raises TensorIRError where the program has no such convolution, or several.
+    but the batch, which may be symbolic except for Winograd. Raises
+    TensorIRError where the program has no such convolution, or several.
     """
     blocks = [str(block) for block in sch.get_blocks()]
     products = [name for name in blocks if name.endswith("_products")]

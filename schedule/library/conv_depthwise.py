@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from schedule.library.conv_find import elementwise_user, padding_of, stride_of
@@ -15,7 +15,7 @@ from schedule.library.lanes import (
     split_at_most,
     whole_vectors,
 )
-from tensorir import IterKind, Load, Target, TensorIRError, int_value, variables
+from tensorir import IterKind, Load, Target, TensorIRError, int_value, masked_bits, variables
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -26,6 +26,9 @@ STRIP_BYTES = 12 << 10
 ROWS = 4
 """Rows of sums in registers: rows of the image are loaded once for all of these."""
 
+MOST_ROWS = 14
+"""Rows of sums where a row is one vector, and the image is read where it is."""
+
 MOST_TAPS = 25
 """Kernels with more elements than this stay loops."""
 
@@ -35,7 +38,7 @@ class DepthwisePlan:
     """What is chosen from the sizes.
 
     Vectors have `lanes` pixels of a row; sums of `rows` rows are in registers at a time. The image
-    is padded `strip` output rows at a time.
+    is padded `strip` output rows at a time; where that is 0, it is read where it is, with masks.
     """
 
     lanes: int
@@ -66,11 +69,14 @@ def conv2d_depthwise(
     """
     conv = _find(sch, block)
     chosen = plan or _choose(conv, target)
+    if conv.pad is not None and not chosen.strip:
+        sch.compute_inline(conv.pad)
+        conv = replace(conv, pad=None)
     writer = conv.last or str(sch.cache_write(conv.sums, 0, "local"))
     whole_vectors(sch, conv.sums, chosen.lanes)
     own = own_loops(sch, conv.sums)
     n, o, h, w, r, s = (loop_of(sch, conv.sums, own, name) for name in "nohwrs")
-    strip, h = split_at_most(sch, h, chosen.strip)
+    strip, h = split_at_most(sch, h, chosen.strip or conv.height)
     h, row = split_at_most(sch, h, chosen.rows)
     w, pixel = split_at_most(sch, w, chosen.lanes)
     sch.reorder(n, o, strip, w, h, s, row, r, pixel)
@@ -122,6 +128,19 @@ def _find(sch: Schedule, block: str) -> _Depthwise:
 
 
 def _choose(conv: _Depthwise, target: Target) -> DepthwisePlan:
+    lanes = target.lanes()
+    few = conv.taps[0] * conv.taps[1] <= MOST_TAPS and conv.step <= 2
+    if conv.pad is None or (few and 32 in masked_bits(target)):
+        narrow = conv.width <= lanes
+        most = (MOST_ROWS if narrow else 8) if conv.step == 1 else (8 if narrow else 2)
+        if target.vector_registers < 32:
+            most = min(most, ROWS)
+        rows = -(-conv.height // -(-conv.height // most))
+        return DepthwisePlan(lanes, rows, 0)
+    return _copied(conv, lanes)
+
+
+def _copied(conv: _Depthwise, lanes: int) -> DepthwisePlan:
     """Strips just so high that few rows are padded twice: what they hold should stay in cache."""
     rows = min(ROWS, conv.height)
     width = int_value(conv.image.buffer.shape[3]) or 1
@@ -131,7 +150,6 @@ def _choose(conv: _Depthwise, target: Target) -> DepthwisePlan:
     if 3 * strip > 2 * conv.height:
         strip = conv.height
     strip = min(strip, fits)
-    lanes = target.lanes()
     most = 2 * ROWS - 1 if conv.width < lanes else ROWS
     rows = max(n for n in range(1, most + 1) if strip % n == 0)
     return DepthwisePlan(lanes, rows, strip)

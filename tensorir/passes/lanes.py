@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.expr import (
+    TRUE,
     BinOp,
     Broadcast,
     Call,
@@ -19,12 +21,17 @@ from tensorir.expr import (
     Ramp,
     Select,
     Var,
+    all_of,
     binary,
+    conjuncts,
     int_value,
     maximum,
     minimum,
 )
-from tensorir.visit import children, rebuild, transform
+from tensorir.passes.inequality import solve
+from tensorir.passes.masked_tails import REGISTERS
+from tensorir.passes.strided_loads import LEAST, some_lanes
+from tensorir.visit import children, rebuild, transform, variables
 
 
 class NotVectorizable(Exception):
@@ -36,13 +43,15 @@ class Lanes:
     """Lane n stands for the iteration `var` = base + n, for n in [0, count).
 
     `vectors` are the let variables that hold vectors. Expressions that are the same in all lanes
-    stay scalar.
+    stay scalar. Of elements of `masked_bits` bits, the target loads any
+    lanes of a vector.
     """
 
     var: Var
     base: Expr
     count: int
     analyzer: Analyzer
+    masked_bits: frozenset[int] = frozenset()
     vectors: dict[Var, Var] = field(default_factory=dict)
     memo: dict[Expr, Expr] = field(default_factory=dict)
 
@@ -102,10 +111,57 @@ class Lanes:
         raise NotVectorizable
 
     def _select(self, e: Select, cond: Expr, a: Expr, b: Expr) -> Expr:
+        masked = self._masked(e, a) if dt.lanes(cond.dtype) > 1 else None
+        if masked is not None:
+            return masked
         if dt.lanes(cond.dtype) > 1:  # both sides are evaluated in all lanes
             memo: dict[Expr, Expr] = {}
             a, b = (self.expr(transform(side, self._harmless, memo)) for side in (e.a, e.b))
         return Select(cond, self.widened(a), self.widened(b))
+
+    def _masked(self, e: Select, a: Expr) -> Expr | None:
+        """`e` as a load of the lanes that hold it, 0 in others; None where it is something else."""
+        zero = isinstance(e.b, Const) and not e.b.value and math.copysign(1, e.b.value) > 0
+        known = dt.bits(e.dtype) in self.masked_bits and not dt.is_bool(e.dtype)
+        if not zero or not known or not isinstance(a, Load):
+            return None
+        index = a.indices[0]
+        stride = int_value(index.stride) if isinstance(index, Ramp) else None
+        strides = (1, 2) if self.count >= LEAST else (1,)
+        if stride not in strides or dt.bits(e.dtype) * self.count not in REGISTERS:
+            return None
+        low, high = 0, self.count
+        outer: Expr = TRUE
+        for condition in conjuncts(e.cond):
+            if self.expr(condition) is condition:
+                outer = all_of(outer, condition)
+                continue
+            found = self._range(condition)
+            if found is None:
+                return None
+            low, high = max(low, found[0]), min(high, found[1])
+        none = Broadcast(e.b, self.count)
+        if low >= high:
+            return none
+        if (low, high) == (0, self.count):
+            return a if outer is TRUE else Select(outer, a, none)
+        some = some_lanes(a, low, high, none)
+        return some if outer is TRUE else Select(outer, some, none)
+
+    def _range(self, condition: Expr) -> tuple[int, int] | None:
+        """The lanes in which `condition` holds, where these are neighbours and known."""
+        if condition.has_loads or not variables(condition).isdisjoint(self.vectors):
+            return None
+        ranges = solve(condition, self.var, {}, self.analyzer.bounds)
+        if ranges is None or ranges[0].term is not self.var or not ranges[0].same(ranges[1]):
+            return None
+        ends: list[int] = []
+        for limit, lane in ((ranges[0].low, 0), (ranges[0].high, self.count)):
+            at = lane if limit is None else int_value(self.analyzer.simplify(limit - self.base))
+            if at is None:
+                return None
+            ends.append(min(max(at, 0), self.count))
+        return ends[0], ends[1]
 
     def _harmless(self, e: Expr) -> Expr | None:
         """`e` where its value is not wanted: a load from some element that exists."""

@@ -12,7 +12,17 @@ from collections.abc import Collection, Mapping, Sequence
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Broadcast, Const, Expr, Load, Ramp, Shuffle, int_value
+from tensorir.expr import (
+    BinOp,
+    Broadcast,
+    Const,
+    Expr,
+    Load,
+    Ramp,
+    Select,
+    Shuffle,
+    int_value,
+)
 from tensorir.stmt import For, If, Let, Seq, Stmt, Store
 from tensorir.target import Target
 from tensorir.visit import loads, stmt_exprs, walk, walk_exprs
@@ -46,6 +56,29 @@ def mask_count(cond: Expr) -> Expr | None:
         return None
     starts = int_value(cond.a.base) == 0 and int_value(cond.a.stride) == 1
     return cond.b.a if starts and isinstance(cond.b, Broadcast) else None
+
+
+def lanes_between(low: int, high: int, lanes: int) -> Expr:
+    """The condition of lanes [low, high); as that of a Select, of a load that only these make."""
+    ramp = Ramp(Const(0, dt.INDEX), Const(1, dt.INDEX), lanes)
+    first, last = (Broadcast(Const(n, dt.INDEX), lanes) for n in (low, high))
+    return BinOp("and", BinOp("<=", first, ramp), BinOp("<", ramp, last))
+
+
+def masked_load(e: Expr) -> tuple[Load, int, int] | None:
+    """The load of a Select made with `lanes_between`, and its lanes [low, high); or None."""
+    if not isinstance(e, Select) or not isinstance(e.a, Load) or not isinstance(e.cond, BinOp):
+        return None
+    low, high = e.cond.a, e.cond.b
+    if e.cond.op != "and" or not isinstance(low, BinOp) or not isinstance(high, BinOp):
+        return None
+    first = int_value(low.a.a) if isinstance(low.a, Broadcast) else None
+    last = mask_count(high)
+    if low.op != "<=" or low.b is not high.a or first is None or last is None:
+        return None
+    end = int_value(last)
+    zero = isinstance(e.b, Broadcast) and isinstance(e.b.a, Const) and e.b.a.value == 0
+    return (e.a, first, end) if end is not None and zero else None
 
 
 def mixed_widths(stmt: Stmt) -> set[str]:

@@ -8,6 +8,7 @@ from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.expr import BinOp, Const, Expr, Load, Ramp, Select, Shuffle, int_value
 from tensorir.func import PrimFunc
+from tensorir.passes.masked_tails import lanes_between
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Seq, Stmt, Store, seq
 from tensorir.visit import (
@@ -90,6 +91,21 @@ def _one(load: Load) -> Expr:
     count = dt.lanes(load.dtype)
     lanes = [*range(0, count, 2), *range(count + 1, 2 * count, 2)]
     return Shuffle(_vector(load, 0), _vector(load, count - 1), tuple(lanes))
+
+
+def some_lanes(load: Load, low: int, high: int, none: Expr) -> Expr:
+    """The lanes [low, high) of a load of neighbours or of every other element, else `none`."""
+    count, index = dt.lanes(load.dtype), load.indices[0]
+    assert isinstance(index, Ramp)
+    if int_value(index.stride) == 1:
+        return Select(lanes_between(low, high, count), load, none)
+    parts: list[Expr] = []
+    for start in (0, count):
+        first, end = max(0, 2 * low - start), min(count, 2 * high - 1 - start)
+        vector = _vector(load, start)
+        some = Select(lanes_between(first, end, count), vector, none) if first < end else none
+        parts.append(vector if (first, end) == (0, count) else some)
+    return Shuffle(parts[0], parts[1], tuple(range(0, 2 * count, 2)))
 
 
 def _half(first: Load, odd: bool) -> Expr:

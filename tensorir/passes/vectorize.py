@@ -205,7 +205,8 @@ class _Vectorize:
         """The iterations [base, base + lanes) of `loop` at once."""
         if lanes == 1:
             return replace_exprs(loop.body, {loop.var: base})
-        return self.vector(loop.body, Lanes(loop.var, base, lanes, self.analyzer))
+        bits = frozenset(self.masked_bits)
+        return self.vector(loop.body, Lanes(loop.var, base, lanes, self.analyzer, bits))
 
     def vector(self, stmt: Stmt, lanes: Lanes) -> Stmt:
         if isinstance(stmt, Seq):
