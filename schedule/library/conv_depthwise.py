@@ -29,7 +29,7 @@ ROWS = 4
 MOST_ROWS = 14
 """Rows of sums where a row is one vector, and the image is read where it is."""
 
-MOST_TAPS = 25
+MOST_TAPS = 49
 """Kernels with more elements than this stay loops."""
 
 
