@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import platform
 import re
 import shutil
@@ -11,6 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from guarded import Guarded
 
 from autotune import default_schedule, examples
 from backends import BuildError, build, resolve, why_not_here
@@ -33,27 +32,6 @@ pytestmark = pytest.mark.skipif(
     reason="needs masked loads and stores (AVX2)",
 )
 needs_bits = pytest.mark.skipif("x86-64-v4" not in MARCHES, reason="needs masks of bits (AVX-512)")
-
-PAGE = mmap.PAGESIZE
-
-
-class Guarded:
-    """Arrays that end where memory ends: the page behind each may not be touched."""
-
-    def __init__(self) -> None:
-        self.kept: list[mmap.mmap] = []
-
-    def array(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        whole = -(-max(size, 1) // PAGE) * PAGE
-        memory = mmap.mmap(-1, whole + PAGE)
-        self.kept.append(memory)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        protect = ctypes.CDLL(None, use_errno=True).mprotect
-        behind = ctypes.c_void_p(start + whole)
-        assert protect(behind, ctypes.c_size_t(PAGE), 0) == 0
-        array = np.frombuffer(memory, dtype, int(np.prod(shape)), whole - size).reshape(shape)
-        return array
 
 
 def rows(columns, dtype, lanes=16):

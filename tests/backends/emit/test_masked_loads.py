@@ -1,0 +1,86 @@
+"""Vectors of which some lanes are loaded: padding that is nowhere in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from guarded import Guarded
+
+from backends import build, resolve
+from schedule import Schedule
+from tensorir import Target, has_masks, ops, te
+from tensorir.parser import parse
+from tensorir.passes import simplify, vectorize
+
+HEAD = "@prim_func\ndef f(A: f32[1000], C: f32[1000], N: f32[n]):\n    "
+
+
+def vectors(body: str, masks: bool = True) -> str:
+    lines = body.strip("\n").replace("\n", "\n    ")
+    return str(simplify(vectorize(parse(HEAD + lines), 512, masks)))
+
+
+def padded(index: str, extent: int = 16) -> str:
+    inside = f"0 <= {index} and {index} < 14"
+    return f"for j in vectorized({extent}):\n    C[j] = select({inside}, A[{index}], 0.0)"
+
+
+def test_padding_is_a_load_of_some_lanes() -> None:
+    text = vectors(padded("j - 1"))
+    assert "A[ramp(-1, 1, 16)]" in text
+    assert "broadcast(1, 16) <= ramp(0, 1, 16) and ramp(0, 1, 16) < broadcast(15, 16)" in text
+    assert "max" in vectors(padded("j - 1"), masks=False)  # gathered from elements that exist
+
+
+def test_all_lanes_or_none_need_no_mask() -> None:
+    assert "C[ramp(0, 1, 8)] = A[ramp(0, 1, 8)]" in vectors(padded("j", 8))
+    assert "C[ramp(0, 1, 16)] = broadcast(0.0, 16)" in vectors(padded("j + 20"))
+
+
+def test_every_other_element_is_two_vectors() -> None:
+    text = vectors(padded("j * 2 - 1"))
+    assert "shuffle(" in text and "A[ramp(-1, 1, 16)]" in text and "A[ramp(15, 1, 16)]" not in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        padded("j - n"),  # the lanes are not known
+        padded("j - 1").replace("0.0)", "1.0)"),
+        padded("j - 1").replace("0.0)", "-0.0)"),
+        padded("j * 3 - 1"),
+        padded("j - 1").replace("A[j - 1]", "A[j - 1] + 1.0"),
+    ],
+)
+def test_other_choices_are_left(body: str) -> None:
+    assert "max(" in vectors(body) or "select" in vectors(body)
+    assert "ramp(0, 1, 16) < broadcast(15, 16)" not in vectors(body)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("width", [1, 7, 14, 16, 17, 40])
+def test_nothing_outside_of_the_image_is_touched(width, stride, dtype, cache) -> None:
+    """The image ends where memory ends; NaN and infinity stay with the windows that read them."""
+    from schedule import library
+
+    guarded = Guarded()
+    x, w = guarded.array((1, 2, 5, width), dtype), np.ones((2, 1, 3, 3), dtype)
+    x[:] = np.arange(x.size).reshape(x.shape)
+    x[0, 0, 0, 0], x[0, 1, 4, width - 1] = np.nan, np.inf
+    image, filters = te.placeholder(x.shape, dtype, name="x"), te.placeholder(w.shape, dtype)
+    out = ops.depthwise_conv2d(image, filters, padding=1, stride=stride)
+    sch = Schedule(te.create_prim_func([image, filters, out], name="conv"))
+    target = resolve("c -threads=1 -vector_bits=512")
+    assert (library.conv2d(sch, target).strip == 0) == has_masks(target)
+    want = ops.OPERATORS["depthwise_conv2d"].reference(x, w, padding=1, stride=stride)
+    np.testing.assert_array_equal(build(sch, target, cache=cache)(x, w), want)
+
+
+def test_a_target_without_masks_copies_the_image() -> None:
+    from schedule import library
+
+    image, filters = te.placeholder((1, 2, 5, 9), name="x"), te.placeholder((2, 1, 3, 3), name="w")
+    out = ops.depthwise_conv2d(image, filters, padding=1)
+    sch = Schedule(te.create_prim_func([image, filters, out], name="conv"))
+    assert library.conv2d(sch, Target("c", vector_bits=256, threads=1)).strip > 0
