@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from autotune.rules.group import instances, size
+from autotune.rules.group import body_loads, instances, size
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Call, ForKind, Load, Store, loads, stmt_exprs, walk, walk_exprs
+from tensorir import Block, Call, ForKind, Load, Store, stmt_exprs, walk, walk_exprs
 
 CALL_COST = 10
 """Operations of a math function, about."""
@@ -30,8 +30,8 @@ def ask_ahead(sch: Schedule, stages: Sequence[str], task: LoopRef, rows: bool) -
     last = stages[-1]
     asked: set[str] = set()
     for block in stages if rows else ():
-        for load in _argument_loads(sch, block):
-            if load.buffer.name not in asked and _is_large(sch, block, load):
+        for load in arguments_read_once(sch, block):
+            if load.buffer.name not in asked:
                 asked.add(load.buffer.name)
                 _try(sch, block, load.buffer.name, task, loop, 1)
     store = sch.state.block(last).body
@@ -46,15 +46,16 @@ def _try(sch: Schedule, block: str, buffer: str, task: str, loop: str, distance:
         pass  # no constant size, or not one piece: a hint less
 
 
-def _argument_loads(sch: Schedule, block: str) -> list[Load]:
+def arguments_read_once(sch: Schedule, block: str) -> list[Load]:
+    """The loads of arguments of which a block reads each element about once: others stay in
+    cache."""
     node = sch.state.block(block)
-    found = (n for stmt in walk(node.body) for e in stmt_exprs(stmt) for n in loads(e))
-    return [n for n in found if n.buffer in sch.func.params]
-
-
-def _is_large(sch: Schedule, block: str, load: Load) -> bool:
-    """Whether the block reads each element about once: others stay in cache."""
-    return instances(sch.state.block(block)) <= 2 * prod(size(n) for n in load.buffer.shape)
+    return [
+        load
+        for load in body_loads(node)
+        if load.buffer in sch.func.params
+        and instances(node) <= 2 * prod(size(n) for n in load.buffer.shape)
+    ]
 
 
 def _busiest_loop(sch: Schedule, stages: Sequence[str]) -> str | None:

@@ -1,29 +1,46 @@
-"""Reductions along contiguous memory: partial sums in vector lanes (rfactor), several rows at once.
+"""Reductions along contiguous memory: partial sums in vector lanes (rfactor), short rows together.
 
 For matrix-vector products, row sums, norms and products with a transposed operand. The reduction
-is split into lanes by rfactor, so results are reassociated; rows share the loads of what they all
-read, and give the adders independent work.
+is split into lanes by rfactor, so results are reassociated. A long row is one stream, asked for
+ahead; short rows share the loads of what they all read, and fill each other's gaps.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
+from autotune.rules.ahead import arguments_read_once
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
-from autotune.rules.lanes import lanes_inside, single_reducer
+from autotune.rules.lanes import (
+    into_lanes,
+    is_reduce_loop,
+    lanes_inside,
+    single_reducer,
+    unroll_short,
+)
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.plan import Machine, Values, at_most
-from schedule import Schedule
-from tensorir import IterKind, int_value
+from schedule import Schedule, ScheduleError
+from tensorir import IterKind, dtype, int_value
 
 SMALL_WORK = 100_000
 ROWS = (1, 2, 3, 4, 5, 6, 8)
 
-WIDE_LANES = 16
-"""Lanes of float32 in vectors as wide as a cache line."""
+WIDE = 4
+"""Vectors that a long row is summed in: the adders have that much independent work."""
+
+MANY = 5
+"""Steps of such a sum from which on a row is long."""
+
+TOGETHER = 4
+"""How many short rows go together."""
+
+PAGE = 4096
+"""How many bytes ahead memory is asked for: the processor's own prefetching ends with the page."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,7 @@ class RowsPlan:
     group: Group
     machine: Machine
     reduce: tuple[str, ...]
+    length: int
     choices: tuple[Choice, ...]
     large: bool
     name: str = "rows"
@@ -41,12 +59,14 @@ class RowsPlan:
         return f"{self.group.block}.{what}"
 
     def default(self) -> dict[str, Any]:
-        # Half a 512-bit vector: arrays are seldom aligned to 64 bytes, and a full vector then
-        # straddles two cache lines with every load.
+        """One row at a time is one stream for the memory; but the last steps of a short row take
+        longer than its sum, so that several go together."""
         lanes = self.machine.lanes
+        long = self.length >= MANY * WIDE * lanes
         wanted = {
-            self.key("rows"): 5,
-            self.key("width"): lanes // 2 if lanes >= WIDE_LANES else 2 * lanes,
+            self.key("rows"): 1 if long else TOGETHER,
+            self.key("width"): WIDE * lanes if long else lanes,
+            self.key("ahead"): PAGE,
             self.key("threads"): "parallel" if self.large else "serial",
         }
         return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
@@ -59,23 +79,40 @@ class RowsPlan:
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
         names = loops_by_variable(sch, block)
-        _, lane = sch.split(names[self.reduce[-1]], [None, values[self.key("width")]])
-        partial = sch.rfactor(block, lane)
+        loop, width = names[self.reduce[-1]], values[self.key("width")]
+        parts = into_lanes(sch, block, loop, width, self.machine.lanes)
         if self.key("rows") not in values:
-            sch.vectorize(sch.get_loops(partial)[-1])
+            for part in parts:
+                sch.vectorize(sch.get_loops(part)[-1])
+            self._prefetch(sch, parts[0], values)
             return
         writer = self.group.epilogue or sch.cache_write(block, 0, "local")
         *outer, row, lanes = sch.get_loops(block)
         first, inner = sch.split(row, [None, values[self.key("rows")]])
         task = sch.fuse(*outer, first)
         sch.reorder(lanes, inner)
-        sch.compute_at(partial, task)
-        lanes_inside(sch, partial, sch.get_loops(partial).index(task) + 1)
+        for part in reversed(parts):
+            sch.compute_at(part, task)
+        for part in parts:
+            lanes_inside(sch, part, sch.get_loops(part).index(task) + 1)
+        self._prefetch(sch, parts[0], values)
+        unroll_short(sch, [lanes])
         sch.unroll(inner)
         sch.reverse_compute_at(writer, task)
         finish_nest(sch, writer, self.machine, unroll_rows=16)
         if values[self.key("threads")] == "parallel":
             sch.parallel(task)
+
+    def _prefetch(self, sch: Schedule, partial: str, values: Values) -> None:
+        """Ask for what is read once, so many bytes ahead as was chosen: also for the next rows."""
+        node, ahead = sch.state.block(partial), values.get(self.key("ahead"))
+        steps = [loop for loop in sch.get_loops(partial) if is_reduce_loop(node, loop)]
+        if not ahead or not steps:
+            return
+        for load in arguments_read_once(sch, partial):
+            step = values[self.key("width")] * dtype.itemsize(load.buffer.dtype)
+            with suppress(ScheduleError):  # an unrolled loop, or an unknown size: a hint less
+                sch.prefetch(partial, load.buffer.name, steps[-1], max(1, ahead // step))
 
 
 def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
@@ -100,6 +137,7 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
         options = tuple(r for r in ROWS if r <= spatial[-1])
         choices.append(Categorical(f"{group.block}.rows", options))
         choices.append(Categorical(f"{group.block}.threads", ("parallel", "serial")))
+    choices.append(Categorical(f"{group.block}.ahead", (0, PAGE // 2, PAGE)))
     large = instances(block) >= SMALL_WORK
     axes = tuple(it.var.name for it in reduce)
-    return [RowsPlan(group, machine, axes, tuple(choices), large)]
+    return [RowsPlan(group, machine, axes, extent, tuple(choices), large)]
