@@ -19,13 +19,14 @@ from typing import Any
 from autotune.choices import Categorical, Choice
 from autotune.rules.ahead import ask_ahead
 from autotune.rules.find_chain import Chain, find_chain, last_reduce, spatial_sizes
-from autotune.rules.group import Group, instances, size
+from autotune.rules.group import Group, instances, output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest, own_loops
 from autotune.rules.packing import pack_in_panels
 from autotune.rules.plan import Machine, Values, at_most
+from autotune.rules.tile_model import TileModel, best_shared_tile
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import IterKind
+from tensorir import Block, IterKind, int_value
 
 SMALL_CHAIN = 16_384
 """Instances of all stages below which a chain stays on one thread by default."""
@@ -53,6 +54,7 @@ class ChainPlan:
     rows: int
     rows_fit: bool
     large: bool
+    products: tuple[TileModel, ...] = ()
     name: str = "chain"
 
     def key(self, what: str) -> str:
@@ -67,6 +69,12 @@ class ChainPlan:
             self.key("ahead"): "rows" if self.rows_fit else "results",
             self.key("threads"): "parallel" if self.large else "serial",
         }
+        if self.products:
+            by_name = {c.name: c for c in self.choices if isinstance(c, Categorical)}
+            rows, vector = self.key("rows"), self.key("vector")
+            wanted[rows], wanted[vector] = best_shared_tile(
+                self.products, by_name[rows].options, by_name[vector].options
+            )
         return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
 
     def feasible(self, values: Values) -> bool:
@@ -99,6 +107,8 @@ class ChainPlan:
                 lanes_inside(sch, block, outside=1)
             elif block not in writers:
                 self._finish(sch, block, values, copies=block in writers.values())
+        if writers:
+            _align_rows(sch, stages, self.machine.lanes)
         self._merge_passes(sch, [b for b in stages if self._is_long(sch, b, values)])
         ahead = values.get(self.key("ahead"), "none")
         if ahead != "none":
@@ -184,7 +194,37 @@ def chain_plans(sch: Schedule, groups: Sequence[Group], machine: Machine) -> lis
     usual = 6 if chain.products else _together(sch, chain, machine)
     rows_fit = 4 * usual * _elements_of_row(sch, chain) <= machine.l2_bytes // 2
     large = work >= SMALL_CHAIN
-    return [ChainPlan(Group(last), machine, chain, tuple(choices), usual, rows_fit, large)]
+    models = tuple(_model(sch.state.block(b), chain.depth, machine) for b in chain.products)
+    return [
+        ChainPlan(Group(last), machine, chain, tuple(choices), usual, rows_fit, large, models)
+    ]
+
+
+def _model(product: Block, depth: int, machine: Machine) -> TileModel:
+    """What a product of a chain takes; its columns are read again for every few rows."""
+    *outer, columns = spatial_sizes(product)
+    return TileModel(
+        rows=outer[depth - 1],
+        columns=columns,
+        terms=instances(product, IterKind.REDUCE),
+        repeats=prod(outer[: depth - 1]),
+        lanes=machine.lanes,
+        registers=machine.registers,
+        threads=machine.threads,
+        l2_bytes=machine.l2_bytes,
+        near=True,
+    )
+
+
+def _align_rows(sch: Schedule, stages: Sequence[str], lanes: int) -> None:
+    """Let rows of stages begin at whole vectors: tails then are vectors with masks."""
+    for stage in stages:
+        store = output_store(sch.state.block(stage))
+        if store is None or store.buffer not in sch.func.buffers or store.buffer.ndim < 2:
+            continue
+        columns = int_value(store.buffer.shape[-1])
+        if columns is not None and columns > lanes and columns % lanes:
+            sch.storage_align(stage, store.buffer.name, -2, lanes, 0)
 
 
 def _elements_of_row(sch: Schedule, chain: Chain) -> int:

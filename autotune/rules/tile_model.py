@@ -43,8 +43,8 @@ class TileModel:
     """A product of `rows` x `columns` sums of `terms` terms, `repeats` times.
 
     lanes     elements of a vector
-    row_bytes of an element, both of rows and of columns
     packed    whether a task copies its columns before it reads them
+    near      whether columns stay in the second-level cache from one task to the next
     """
 
     rows: int
@@ -57,6 +57,7 @@ class TileModel:
     l2_bytes: int
     item_bytes: int = 4
     packed: bool = False
+    near: bool = False
 
     def fits(self, r: int, c: int) -> bool:
         """Whether the sums, the vectors of one step and a broadcast element stay in registers."""
@@ -104,7 +105,7 @@ class TileModel:
         resident = steps * r * self.terms * self.item_bytes <= self.l2_bytes // 2
         tiles = (steps - 1) * self.tile_cycles(r, c, resident)
         tiles += self.tile_cycles(last_rows, c, resident)
-        lines = c * self.lanes * self.terms * self.item_bytes / LINE_BYTES
+        lines = 0 if self.near else c * self.lanes * self.terms * self.item_bytes / LINE_BYTES
         return tiles + LINE_CYCLES * lines + (COPY_CYCLES * c * self.terms if self.packed else 0)
 
 
@@ -129,9 +130,30 @@ def best_tile(
             tiles = -(-model.rows // r)
             for steps in sorted(set(splits(tiles, model.threads))):
                 found.append((model.cycles(steps, r, width), (steps, r, width)))
+    return _best(found, model.lanes)
+
+
+@lru_cache(maxsize=1024)
+def best_shared_tile(
+    models: tuple[TileModel, ...], rows: tuple[int, ...], widths: tuple[int, ...]
+) -> tuple[int, int]:
+    """(r, width) of the least time for several products whose tasks are one row of tiles each."""
+    lanes = models[0].lanes
+    found: list[tuple[float, tuple[int, int, int]]] = []
+    for width in widths:
+        vectors = -(-width // lanes)
+        for r in rows:
+            if vectors <= MOST_VECTORS and models[0].fits(r, vectors):
+                found.append((sum(m.cycles(1, r, width) for m in models), (1, r, width)))
+    if not found:
+        return min(rows), min(widths)
+    return _best(found, lanes)[1:]
+
+
+def _best(found: list[tuple[float, tuple[int, int, int]]], lanes: int) -> tuple[int, int, int]:
     least = min(cycles for cycles, _ in found)
     near = [value for cycles, value in found if cycles <= NEAR * least]
-    return min(near, key=lambda value: _loads(value, model.lanes))
+    return min(near, key=lambda value: _loads(value, lanes))
 
 
 def _loads(tile: tuple[int, int, int], lanes: int) -> tuple[float, int, int]:

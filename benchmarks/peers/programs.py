@@ -150,28 +150,9 @@ def _transpose(s: Sizes) -> PrimFunc:
 
 
 def _attention(s: Sizes) -> PrimFunc:
-    h, t, d = s["heads"], s["length"], s["depth"]
-    q, k, v = (te.placeholder((1, h, t, d), name=name) for name in "qkv")
-    e, r = te.reduce_axis(d, name="e"), te.reduce_axis(t, name="r")
-    u, w = te.reduce_axis(t, name="u"), te.reduce_axis(t, name="w")
-    rows, square = (1, h, t), (1, h, t, t)
-    dot = te.compute(
-        square, lambda b, c, i, j: te.sum(q[b, c, i, e] * k[b, c, j, e], axis=e), name="dot"
-    )
-    score = te.compute(square, lambda b, c, i, j: dot[b, c, i, j] * d**-0.5, name="score")
-    top = te.compute(rows, lambda b, c, i: te.max(score[b, c, i, r], axis=r), name="top")
-    power = te.compute(
-        square, lambda b, c, i, j: te.exp(score[b, c, i, j] - top[b, c, i]), name="power"
-    )
-    total = te.compute(rows, lambda b, c, i: te.sum(power[b, c, i, u], axis=u), name="total")
-    weight = te.compute(
-        square, lambda b, c, i, j: power[b, c, i, j] / total[b, c, i], name="weight"
-    )
-    out = te.compute(
-        (1, h, t, d), lambda b, c, i, j: te.sum(weight[b, c, i, w] * v[b, c, w, j], axis=w),
-        name="out",
-    )  # fmt: skip
-    return te.create_prim_func([q, k, v, out], name="attention")
+    shape = (1, s["heads"], s["length"], s["depth"])
+    q, k, v = (te.placeholder(shape, name=name) for name in "qkv")
+    return te.create_prim_func([q, k, v, ops.attention(q, k, v, name="out")], name="attention")
 
 
 PROGRAMS: Mapping[str, Callable[[Mapping[str, Any]], PrimFunc]] = {
