@@ -14,6 +14,7 @@ from autotune.rules.library import library_schedule
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
 from autotune.rules.spatial import spatial_plans
+from autotune.rules.split_k import needed_split_k, possible_split_k
 from autotune.rules.tensorized import TensorizedPlan, tensorized_plans
 from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
@@ -23,10 +24,17 @@ from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, allows
 
 Rule = Callable[[Schedule, Group, Machine], Sequence[Plan]]
 
-RULES: tuple[Rule, ...] = (tensorized_plans, tiled_plans, rows_plans, transposed_plans)
+RULES: tuple[Rule, ...] = (
+    tensorized_plans,
+    needed_split_k,
+    tiled_plans,
+    rows_plans,
+    transposed_plans,
+    possible_split_k,
+)
 """Rules for kinds of blocks, preferred first; blocks that none of them takes get spatial_plans."""
 
-REASSOCIATING: tuple[Rule, ...] = (rows_plans,)
+REASSOCIATING: tuple[Rule, ...] = (needed_split_k, rows_plans, possible_split_k)
 """Those that change the order of a sum whatever their choices."""
 
 MAX_SKETCHES = 16

@@ -213,6 +213,8 @@ class TiledPlan:
         names = loops_by_variable(sch, self.group.block)
         levels: list[list[tuple[int, LoopRef]]] = [[], [], [], [], [], []]
         for place, axis in enumerate(self.spatial):
+            if axis.name not in names:  # of one element, and no loop
+                continue
             s1, s2, s3 = self.tile(values, axis)
             last = axis is self.vector_axis
             wanted = [(0, None), (1, s1), (3, s2), (5, s3)]
