@@ -72,6 +72,10 @@ def is_shared(s: Stmt) -> bool:
     return any(isinstance(node, For) and node.kind is ForKind.PARALLEL for node in walk(s))
 
 
+def _allocated(s: Stmt) -> list[Buffer]:
+    return [node.buffer for node in walk(s) if isinstance(node, Alloc)]
+
+
 def is_uniform(e: Expr) -> bool:
     """Whether all threads find the same value: memory may have changed in between."""
     return not any(isinstance(node, Load) for node in walk_exprs(e))
@@ -93,13 +97,9 @@ def _rounds(s: Stmt) -> int:
 
 
 def _strip(s: Stmt, known: frozenset[Var], on_stack: OnStack, buffers: dict[Buffer, None]) -> Stmt:
-    """`s` without the allocations that are not inside of one thread's part; `buffers` has them.
-
-    Small ones of serial statements stay: the tail of a loop has buffers of the loop once more.
-    """
-    serial = not is_shared(s)
-    if serial and all(on_stack(node.buffer) for node in walk(s) if isinstance(node, Alloc)):
-        return s
+    """`s` without the allocations that are not inside of one thread's part; `buffers` has them."""
+    if not is_shared(s) and all(map(on_stack, _allocated(s))):
+        return s  # a copy of it, from a loop that was cut, may use the same names
     if isinstance(s, Alloc):
         if any(not variables(dim) <= known for dim in s.buffer.shape):
             raise _Unfit
@@ -111,8 +111,8 @@ def _strip(s: Stmt, known: frozenset[Var], on_stack: OnStack, buffers: dict[Buff
             part = _strip(child, known, on_stack, buffers)
             parts += part.stmts if isinstance(part, Seq) else [part]
         return Seq(tuple(parts))
-    if serial or isinstance(s, For) and s.kind is ForKind.PARALLEL:
-        if any(isinstance(node, Alloc) and not on_stack(node.buffer) for node in walk(s)):
+    if not is_shared(s) or isinstance(s, For) and s.kind is ForKind.PARALLEL:
+        if not all(map(on_stack, _allocated(s))):
             raise _Unfit
         return s
     if isinstance(s, For) and s.kind is ForKind.SERIAL and is_uniform(s.extent):

@@ -179,6 +179,7 @@ CASES = {
     "linear_70_9_5": linear(70, 9, 5),
     "argmax_3_8": argmax(3, 8),
     "attention_5_12_8": attention(5, 12, 8),
+    "attention_7_13_9": attention(7, 13, 9),
     "chain_9_11": chain(9, 11),
     "chain_520_513": chain(520, 513),
     "transposed_2_9_13": transposed(2, 9, 13),
@@ -328,6 +329,14 @@ def test_lost_rows_do_not_disturb_their_neighbours(shape):
     found = build(space.build(default_candidate(space)))(x)
     np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-12)
     assert np.isnan(expected).any(axis=1).sum() == 3
+
+
+def test_rows_of_scores_begin_at_whole_vectors():
+    """Tails are then vectors with masks; rows that are whole vectors already need nothing."""
+    odd, even = (make_space(CASES[f"attention_{n}"], SMALL) for n in ("7_13_9", "5_12_8"))
+    aligned = odd.build(default_candidate(odd)).func.attrs["align"]
+    assert aligned["score"] == [0, 4, 0]
+    assert "align" not in even.build(default_candidate(even)).func.attrs
 
 
 @pytest.mark.parametrize("name", ["softmax_5_17", "linear_1_5_40", "heads_2_7_13_5"])

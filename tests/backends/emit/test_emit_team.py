@@ -201,3 +201,30 @@ def test_work_is_counted_in_operations():
         "            B[j] = 1.0\n"
     )
     assert work_of(triangle.body, ()) is None, "it depends on a loop"
+
+
+COPIES = """
+@prim_func
+def f(A: f32[7], B: f32[7], C: f32[7]):
+    for i in parallel(7):
+        B[i] = A[i] + 1.0
+    for j in range(3):
+        with alloc(T, f32[2]):
+            T[0] = B[j * 2]
+            T[1] = B[j * 2 + 1]
+            C[j * 2] = T[1]
+            C[j * 2 + 1] = T[0]
+    with alloc(T, f32[2]):
+        T[0] = B[6]
+        C[6] = T[0]
+    for k in parallel(7):
+        C[k] = C[k] * 2.0
+"""
+
+
+def test_a_loop_and_its_tail_have_a_buffer_each(run):
+    """partition_loops copies what is in a loop, allocations as well."""
+    a = np.arange(7, dtype=np.float32)
+    b, c = np.zeros_like(a), np.zeros_like(a)
+    assert run(COPIES, a, b, c, target=TWO) == 0
+    np.testing.assert_array_equal(c, 2 * (a + 1)[[1, 0, 3, 2, 5, 4, 6]])
