@@ -82,7 +82,9 @@ def choose_direct(conv: Conv, target: Target) -> tuple[float, DirectPlan]:
     best: list[tuple[float, float, DirectPlan]] = []
     for rows in [r for r in range(conv.height + 1) if not r or conv.height % r == 0]:
         row = conv.width * (rows or conv.height) if flat else conv.width
-        tile, width, cost = register_tile(row, vectors, target.vector_registers, streamed)
+        nested = prod(conv.taps) > 1
+        registers = target.vector_registers
+        tile, width, cost = register_tile(row, vectors, registers, streamed, nested)
         panels = -(-vectors // width)
         tasks = (conv.samples or 1) * (conv.height // rows if rows else panels)
         idle = -(-tasks // threads) * threads / tasks

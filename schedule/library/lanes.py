@@ -27,6 +27,13 @@ COLUMNS = 2
 bias) in registers, and then has too few for the sums: 14 x 2 is faster than 7 x 4 for that."""
 
 
+SHY = (range(19, 28), 1.35)
+"""Sums of tiles that often spill, of 32 registers, and what that costs: rows of 20, 32, 36 or 64
+pixels take 1.35 to 1.5 times as long in tiles of 10 to 13 as in 7 to 9. Tiles of 14 x 2 do not: gcc
+allocates registers for a loop by itself (-fira-region=mixed) only where it needs nearly all. Nor do
+tiles that are alone in a row."""
+
+
 def constant_size(it: IterVar, block: str) -> int:
     """The extent of a block variable; TensorIRError where it is symbolic."""
     size = int_value(it.extent)
@@ -155,13 +162,14 @@ def tile_cost(rows: int, vectors: int, registers: int, fetch: float = 0.5) -> fl
 
 
 def register_tile(
-    rows: int, vectors: int, registers: int, streamed: bool = False
+    rows: int, vectors: int, registers: int, streamed: bool = False, nested: bool = False
 ) -> tuple[int, int, float]:
     """Rows and vectors of the register tile for `rows` x `vectors` outputs, and its cost.
 
     The cost is in multiply-adds of one vector for each reduction step and vector of outputs, as
     `tile_cost` has it, with more for vectors that are `streamed` from beyond the second-level
-    cache. Remainders count as they are run.
+    cache. Remainders count as they are run. With `nested`, the sums run over several loops: gcc 12
+    often spills sums of such tiles that fill most of the registers, but not all (SHY).
     """
     best: tuple[float, int, int] | None = None
 
@@ -171,10 +179,12 @@ def register_tile(
     for width in range(1, min(COLUMNS, vectors) + 1):
         most = registers if registers >= 32 else registers - 1 - width
         panels, last = divmod(vectors, width)
-        for height in range(1, most // width + 1):
+        for height in range(1, min(rows, most // width) + 1):
             whole, rest = divmod(rows, height)
             total = panels * (whole * cost(height, width) + cost(rest, width))
             total += whole * cost(height, last) + cost(rest, last)
+            if nested and rows > height and height * width in SHY[0] and registers >= 32:
+                total *= SHY[1]
             total *= 1.03 if last else 1.0  # panels of two sizes are two pieces of code
             if best is None or total < best[0]:
                 best = (total, height, width)
