@@ -104,7 +104,7 @@ def test_one_thread_splits_only_for_the_cache() -> None:
 
 def test_bitwise_spaces_do_not_split() -> None:
     func = product(16, 16, 4 * LONG)
-    assert not any(map(is_split, make_space(func, MACHINE, bitwise=True).sketches))
+    assert not any(map(is_split, make_space(func, MACHINE, "bitwise").sketches))
     _, schedule = default(func)
     assert schedule.numerics == "reassociated"
 
