@@ -11,10 +11,11 @@ ALGORITHMS: dict[str, Algorithm] = {}
 def known_algorithms() -> dict[str, Algorithm]:
     """ALGORITHMS with those that come along."""
     from tensorir.algorithms.extremes import EXTREMES
+    from tensorir.algorithms.im2col import IM2COL
     from tensorir.algorithms.statistics import STATISTICS
     from tensorir.algorithms.winograd import WINOGRAD
 
-    for algorithm in (*EXTREMES, *STATISTICS, *WINOGRAD):
+    for algorithm in (*EXTREMES, *STATISTICS, IM2COL, *WINOGRAD):
         ALGORITHMS.setdefault(algorithm.name, algorithm)
     return ALGORITHMS
 

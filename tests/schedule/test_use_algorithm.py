@@ -154,8 +154,9 @@ class TestWinograd:
 
     def test_legal_moves_offer_it(self):
         moves = Schedule(conv()).legal_moves("conv", "use_algorithm")
-        assert [move.args for move in moves] == [("conv", name) for name in WINOGRAD]
-        assert not Schedule(conv(stride=2)).legal_moves("conv", "use_algorithm")
+        assert [move.args for move in moves] == [("conv", name) for name in ["im2col", *WINOGRAD]]
+        moves = Schedule(conv(stride=2)).legal_moves("conv", "use_algorithm")
+        assert [move.args for move in moves] == [("conv", "im2col")]
 
 
 def extreme(name="argmax", shape=(3, 11), kind="float32", axis=1):
@@ -247,6 +248,56 @@ class TestTwoPasses:
         outputs = te.compute((3,), triple, name="m")
         sch = Schedule(te.create_prim_func([x, *outputs]))
         refused(sch.use_algorithm, "m", "two_pass_moments", match="counts of block 'm' are used")
+
+
+def windows(op, shape, filters, **options):
+    x = te.placeholder(shape, name="x")
+    w = te.placeholder(filters, name="w")
+    return te.create_prim_func([x, w, getattr(ops, op)(x, w, name="y", **options)], name=op)
+
+
+class TestIm2col:
+    @pytest.mark.parametrize(
+        "func",
+        [
+            windows("conv1d", (2, 3, 9), (4, 3, 3), stride=2),
+            windows("conv2d", (2, 3, 5, 7), (4, 3, 3, 2), padding=1, dilation=2),
+            windows("conv2d", (1, 1, 5, 5), (1, 1, 3, 3)),
+            windows("conv3d", (1, 2, 4, 3, 5), (3, 2, 2, 1, 3)),
+        ],
+        ids=["1d", "2d", "one channel", "3d"],
+    )
+    def test_values(self, func):
+        sch = Schedule(func)
+        sch.use_algorithm("y", "im2col")
+        assert sch.get_blocks()[-4:] == ["y_columns", "y_weights", "y_product", "y"]
+        assert len(sch.state.block("y_product").iters) == 4
+        close(sch)
+
+    def test_symbolic_batch(self):
+        n = te.var("n")
+        sch = Schedule(windows("conv2d", (n, 2, 5, 5), (3, 2, 3, 3)))
+        sch.use_algorithm("y", "im2col")
+        close(sch, sizes={"n": 2})
+
+    @pytest.mark.parametrize(
+        "func",
+        [
+            windows("conv2d", (1, 4, 5, 5), (4, 2, 3, 3), groups=2),
+            windows("depthwise_conv2d", (1, 4, 5, 5), (4, 1, 3, 3)),
+            windows("conv2d", (1, 5, 5, 4), (3, 3, 4, 2), layout="NHWC"),
+        ],
+        ids=["groups", "depthwise", "NHWC"],
+    )
+    def test_other_convolutions(self, func):
+        sch = Schedule(func)
+        refused(sch.use_algorithm, "y", "im2col", match="is no convolution whose channels")
+
+    def test_a_product_is_one_already(self):
+        func = windows("conv2d", (1, 4, 5, 5), (3, 4, 1, 1))
+        sch = Schedule(func)
+        sch.use_algorithm("y", "im2col")  # taps of extent 1 are axes like others
+        close(sch)
 
 
 TWICE = """
