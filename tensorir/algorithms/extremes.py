@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorir import dtype as dt
 from tensorir.algorithms.algorithm import Algorithm, Alternative
-from tensorir.algorithms.recognise import is_read, require
+from tensorir.algorithms.recognise import is_used, require
 from tensorir.algorithms.tuples import RowTerms, TupleUpdate, tuple_update
 from tensorir.arith import Analyzer
 from tensorir.expr import BinOp, Call, Expr, Select, Var, any_of, cast, int_value
@@ -28,7 +28,7 @@ def _algorithm(reducer: Reducer, extreme: str) -> Algorithm:
     def recognise(func: PrimFunc, block: Block) -> Alternative:
         update = _selection(block, reducer)
         place, value = (store.buffer for store in update.stores)
-        used = is_read(func, value, block)
+        used = is_used(func, value, block)
         require(not used, f"the values that block {block.name!r} selects are used")
         position, source = (s.value.b for s in update.stores if isinstance(s.value, Select))
         terms = update.row.over(position, source)

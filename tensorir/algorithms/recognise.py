@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, BinOp, Const, Expr, Load, Select, Var, all_of, conjuncts, int_value
 from tensorir.func import PrimFunc
-from tensorir.stmt import Block, IterKind, Store
+from tensorir.parts import touched
+from tensorir.stmt import Block, IterKind, Stmt, Store
 from tensorir.tensor_match import Mismatch
 from tensorir.visit import blocks, loads, stmt_exprs, walk
-
-if TYPE_CHECKING:
-    pass
-
 
 def require(condition: bool, reason: str) -> None:
     """Raise Mismatch with `reason` unless `condition` holds."""
@@ -44,16 +39,19 @@ def product_of_sum(block: Block) -> tuple[Store, Load, Load]:
     return store, a, b
 
 
-def is_read(func: PrimFunc, buffer: Buffer, maker: Block) -> bool:
-    """Whether a parameter, or read by another block than `maker`."""
-    return buffer in func.params or any(
-        load.buffer is buffer
-        for block in blocks(func.body)
-        if block.name != maker.name
-        for stmt in walk(block)
-        for e in stmt_exprs(stmt)
-        for load in loads(e)
-    )
+def readers(func: PrimFunc, buffer: Buffer) -> list[str]:
+    """The blocks that load from `buffer`, or lend it to an extern function."""
+
+    def reads(stmt: Stmt) -> bool:
+        lent = any(each is buffer and not write for each, _, write in touched(stmt))
+        return lent or any(n.buffer is buffer for e in stmt_exprs(stmt) for n in loads(e))
+
+    return [b.name for b in blocks(func.body) if any(map(reads, walk(b)))]
+
+
+def is_used(func: PrimFunc, buffer: Buffer, maker: Block) -> bool:
+    """Whether `buffer` is a parameter, or another block than `maker` reads it."""
+    return buffer in func.params or set(readers(func, buffer)) > {maker.name}
 
 
 def variables_of(block: Block, kind: IterKind) -> dict[Var, Expr]:
@@ -68,11 +66,7 @@ def same_index(a: Expr, b: Expr) -> bool:
 
 def only_user(func: PrimFunc, buffer: Buffer, user: Block) -> bool:
     """Whether nothing but `user` reads an intermediate buffer."""
-    readers = [
-        b for b in blocks(func.body)
-        if any(n.buffer is buffer for s in walk(b) for e in stmt_exprs(s) for n in loads(e))
-    ]  # fmt: skip
-    return buffer in func.buffers and all(b.name == user.name for b in readers)
+    return buffer in func.buffers and set(readers(func, buffer)) == {user.name}
 
 
 def writers(func: PrimFunc, buffer: Buffer) -> list[Block]:

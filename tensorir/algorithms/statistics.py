@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorir.algorithms.algorithm import Algorithm, Alternative
-from tensorir.algorithms.recognise import is_read, require
+from tensorir.algorithms.recognise import is_used, require
 from tensorir.algorithms.tuples import RowTerms, TupleUpdate, tuple_update
 from tensorir.expr import BinOp, Expr, cast, const, int_value
 from tensorir.func import PrimFunc
@@ -32,7 +32,7 @@ def _moments(func: PrimFunc, block: Block) -> Alternative:
     one, zero = const(1, x.dtype), const(0, x.dtype)
     require(update.is_of(reducer, (one, x, zero)), what)
     counts, means, squares = (store.buffer for store in update.stores)
-    require(not is_read(func, counts, block), f"the counts of block {block.name!r} are used")
+    require(not is_used(func, counts, block), f"the counts of block {block.name!r} are used")
     filled = all(int_value(size) for size in update.row.reduced.values())
     require(filled, f"rows of block {block.name!r} may be empty")
     terms = update.row.over(x)
