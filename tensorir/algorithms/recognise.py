@@ -11,6 +11,7 @@ from tensorir.stmt import Block, IterKind, Stmt, Store
 from tensorir.tensor_match import Mismatch
 from tensorir.visit import blocks, loads, stmt_exprs, walk
 
+
 def require(condition: bool, reason: str) -> None:
     """Raise Mismatch with `reason` unless `condition` holds."""
     if not condition:
