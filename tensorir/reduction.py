@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Union
 
 from tensorir.errors import TensorIRError
-from tensorir.expr import Const, Expr, Var, all_of, binary, conjuncts
+from tensorir.expr import BinOp, Const, Expr, Var, all_of, binary, conjuncts, int_value
 from tensorir.stmt import Block, For, IterKind, Stmt, replace
-from tensorir.visit import child_stmts, map_children, substitute, variables
+from tensorir.visit import child_stmts, map_children, substitute, transform, variables
 
 
 def split_init(
@@ -108,8 +108,13 @@ def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
                 conditions += [binary("<=", 0, it.binding), it.binding < it.extent]
             continue
         first = substitute(it.binding, {loop.var: Const(0, loop.var.dtype) for loop in path})
-        conditions.append(binary("==", first, 0))
+        conditions.append(binary("==", transform(first, _parts_of_zero), 0))
     return all_of(*dict.fromkeys(conditions))
+
+
+def _parts_of_zero(e: Expr) -> Expr | None:
+    """0 // n and 0 % n are 0, also where n is 0 and the reduction has no term."""
+    return e.a if isinstance(e, BinOp) and e.op in ("//", "%") and int_value(e.a) == 0 else None
 
 
 def _replace_block(stmt: Stmt, old: Block, new: Block) -> Stmt:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tensorir.algorithms.algorithm import Algorithm, Alternative
 from tensorir.errors import TensorIRError
 from tensorir.func import PrimFunc
+from tensorir.names import Names
 from tensorir.parts import touched
 from tensorir.stmt import Block, For, Seq, Stmt, seq
 from tensorir.tensor_match import Mismatch
@@ -43,7 +44,7 @@ def _replaced(func: PrimFunc, block: Block, other: Alternative, name: str) -> Ap
     nests = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
     gone = {*other.replaced, block.name}
     kept = [stmt for stmt in nests if not gone & set(_block_names(stmt))]
-    made, last = _program(func, kept, other)
+    made, last = _program(func, block, kept, other)
     for result, output in zip(made.params[len(other.inputs) :], other.outputs, strict=True):
         same = len(result.shape) == len(output.shape) and result.dtype == output.dtype
         if not same or any(a is not b for a, b in zip(result.shape, output.shape)):
@@ -64,18 +65,28 @@ def _replaced(func: PrimFunc, block: Block, other: Alternative, name: str) -> Ap
     return Applied(whole, last, other)
 
 
-def _program(func: PrimFunc, kept: list[Stmt], other: Alternative) -> tuple[PrimFunc, str]:
+def _program(
+    func: PrimFunc, block: Block, kept: list[Stmt], other: Alternative
+) -> tuple[PrimFunc, str]:
     """The alternative as a program of its own, with names that the kept part does not have, and
-    the name of its last block."""
+    the name of its last block.
+
+    A block that makes one result keeps its name. Buffers of what it shares with the kept part are
+    exchanged afterwards, so their names here do not matter.
+    """
     from tensorir import te
     from tensorir.te.create import create_named_blocks
     from tensorir.te.tensor import ComputeOp
 
     given = [te.placeholder(b.shape, b.dtype, name=b.name) for b in other.inputs]
-    names = [b.name for b in other.outputs]
+    there = {name for stmt in kept for name in _block_names(stmt)}
+    free = Names(there)
+    names = [free.unique(b.name) for b in other.outputs]
+    if len(names) == 1:
+        names = [block.name]
     results = other.compute(given, names)
-    shared = {*names, *(b.name for b in other.inputs)}
-    made, blocks = create_named_blocks([*given, *results], func.name, _taken(func, kept) - shared)
+    taken = _taken(func, kept) - {*names, *(b.name for b in other.inputs)}
+    made, blocks = create_named_blocks([*given, *results], func.name, taken)
     last = results[-1].op
     assert isinstance(last, ComputeOp)
     return made, blocks[last]

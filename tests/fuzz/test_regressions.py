@@ -137,6 +137,18 @@ def test_fused_loops_without_iterations():
     holds(sch)
 
 
+def test_fused_loops_of_sizes_without_iterations():
+    """The init of a sum over sizes of 0 was guarded by 0 // 0 == 0."""
+    m, r = te.var("m"), te.var("r")
+    a = te.placeholder((2, m, r), name="A")
+    q, k = te.reduce_axis(r, name="q"), te.reduce_axis(m, name="k")
+    c = te.compute((2,), lambda i: te.sum(a[i, k, q], axis=[q, k]), name="C")
+    sch = Schedule(te.create_prim_func([a, c]))
+    sch.fuse("q", "k")
+    for sizes in ({"m": 0, "r": 1}, {"m": 1, "r": 0}, {"m": 0, "r": 0}, {"m": 3, "r": 2}):
+        holds(sch, **sizes)
+
+
 @pytest.mark.parametrize("loops", [("i", "j")])
 def test_loops_without_iterations_are_well_formed(loops):
     """Bindings inside of a loop that never runs were taken to be out of range."""

@@ -135,6 +135,14 @@ class TestWinograd:
         assert list(sch.func.attrs["algorithms"].values()) == ["winograd_4x4"] * 2
         close(sch)
 
+    def test_a_copy_of_the_same_name(self):
+        """cache_write calls the copy as it calls the buffer that the block writes then."""
+        sch = Schedule(windows("conv2d", (1, 4, 5, 5), (2, 4, 3, 3)))
+        copy = sch.cache_write("y", 0, "global")
+        assert sch.use_algorithm("y", "winograd_2x2") == "y"
+        assert len(set(sch.get_blocks())) == len(sch.get_blocks()) and copy in sch.get_blocks()
+        close(sch)
+
     def test_symbolic_batch(self):
         n = te.var("n")
         sch = Schedule(conv(n=n))
