@@ -16,6 +16,7 @@ from tensorir import (
     Stmt,
     Store,
     Var,
+    is_dense,
     relax,
     seq,
 )
@@ -42,6 +43,13 @@ def require_whole(state: State, buffer: Buffer, where: str) -> None:
         block = state.block(name)
         loops = state.loops_around(name)
         analyzer = state.analyzer(loops)
+        shifted = [it.binding for it in block.iters if not isinstance(it.binding, Var)]
+        require(
+            not shifted or is_dense(shifted, extents(loops), analyzer),
+            where,
+            f"block {name!r} computes only the part of {buffer.name!r} that is needed",
+            "cache before compute_at",
+        )
         for it in block.iters:
             part = relax(it.binding, extents(loops), analyzer)
             whole = (

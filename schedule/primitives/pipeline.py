@@ -150,16 +150,19 @@ def _apart(
     ranges = extents(inner)
     made = [relax(a.in_loops()[dim], ranges, analyzer) for a in writes]
     used = [relax(a.in_loops()[dim], ranges, analyzer) for a in reads]
-    if None in made or None in used or any(m is not made[0] and m != made[0] for m in made):
-        return False
     part = made[0]
-    assert part is not None
+    if part is None or None in used or not all(_same(m, part) for m in made):
+        return False
     extent, step = int_value(part.extent), slope(part.low, node.var, analyzer)
     if extent is None or step is None or abs(step) < extent:
         return False
     size = writes[0].buffer.shape[dim]
     clipped = [intersect_with(u, size, analyzer) for u in used if u is not None]
     return all(_inside(u, part, analyzer) for u in clipped)
+
+
+def _same(a: Interval | None, b: Interval) -> bool:
+    return a is not None and a.low is b.low and a.extent is b.extent
 
 
 def _inside(a: Interval, b: Interval, analyzer: Analyzer) -> bool:

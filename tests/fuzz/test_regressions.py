@@ -389,3 +389,32 @@ def test_smallest_of_a_row_with_nan():
     apply(sch, [("decompose_reduction", "out", "i"), ("unroll", "k"), ("unroll", "i")])
     rows = np.array([[1.5, np.nan], [np.nan, 1.0], [2.0, 1.0]], np.float32)
     np.testing.assert_array_equal(build(sch)(rows), [1, 0, 1])
+
+
+def test_a_pipeline_of_two_writers():
+    """Their parts were compared by ==, which makes an expression of expressions."""
+    a = te.placeholder((2, 6, 4), name="A")
+    b = te.compute((2, 6, 4), lambda h, j, i: a[h, j, i] + 1.0, name="B")
+    c = te.compute((4, 2, 6), lambda i, h, j: b[h, j, i] * 2.0, name="C")
+    sch = Schedule(te.create_prim_func([a, c]))
+    row = sch.get_loops("C")[0]
+    sch.compute_at("B", row)
+    _, own = [name for name in sch.get_loops("B") if name not in sch.get_loops("C")]
+    sch.partition(own, [4, None])
+    sch.pipeline(row, [0, 1])
+    holds(sch)
+
+
+def test_copy_of_a_buffer_of_which_every_other_element_is_computed():
+    """Rows from the first to the last were taken for all rows."""
+    a = te.placeholder((5, 1), name="A")
+    pad = te.compute((5, 1), lambda i, c: a[i, c] + 1.0, name="pad")
+    k = te.reduce_axis(2, name="k")
+    b = te.compute((2,), lambda i: te.sum(pad[i * 2 + k * 2, 0], axis=k), name="B")
+    c = te.compute((2,), lambda i: te.max(b[i], 0.0), name="C")
+    sch = Schedule(te.create_prim_func([a, c]))
+    sch.compute_at("pad", "k")
+    sch.compute_at("B", sch.get_loops("C")[0])
+    with pytest.raises(ScheduleError, match="computes only the part of 'pad' that is needed"):
+        sch.cache_write("pad", 0, "local")
+    holds(sch)
