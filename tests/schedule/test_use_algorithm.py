@@ -308,11 +308,7 @@ class TestIm2col:
         close(sch)
 
 
-TWICE = """
-@prim_func
-def twice(x: f32[1, 4, 5, 5], weight: f32[2, 4, 3, 3], out: f32[1, 2, 3, 3]):
-    y = alloc(f32[1, 2, 3, 3])
-    for n, o, h, w, c, r, s in grid(1, 2, 3, 3, 4, 3, 3):
+CONVOLUTION = """    for n, o, h, w, c, r, s in grid(1, 2, 3, 3, 4, 3, 3):
         with block("y"):
             vn = spatial(1, n)
             vo = spatial(2, o)
@@ -323,62 +319,47 @@ def twice(x: f32[1, 4, 5, 5], weight: f32[2, 4, 3, 3], out: f32[1, 2, 3, 3]):
             vs = reduce(3, s)
             with init():
                 y[vn, vo, vh, vw] = 0.0
-            y[vn, vo, vh, vw] = y[vn, vo, vh, vw] + x[vn, vc, vh + vr, vw + vs] * weight[vo, vc, vr, vs]
-    for a, b, d, e in grid(1, 2, 3, 3):
-        with block("again"):
-            va = spatial(1, a)
-            vb = spatial(2, b)
-            vd = spatial(3, d)
-            ve = spatial(3, e)
-            y[va, vb, vd, ve] = y[va, vb, vd, ve] * 2.0
-    for i, j, k, l in grid(1, 2, 3, 3):
-        with block("out"):
-            vi = spatial(1, i)
-            vj = spatial(2, j)
-            vk = spatial(3, k)
-            vl = spatial(3, l)
-            out[vi, vj, vk, vl] = y[vi, vj, vk, vl]
+            y[vn, vo, vh, vw] = y[vn, vo, vh, vw] + IMAGE[vn, vc, vh + vr, vw + vs] * weight[vo, vc, vr, vs]
 """  # noqa: E501
 
-CHANGED = """
-@prim_func
+
+def stage(name, source, shape, value):
+    """A block that computes `name` element by element from `source`."""
+    loops = [f"{axis}_{name}" for axis in "ijkl"]
+    at = ", ".join(f"v{axis}" for axis in "ijkl")
+    lines = [f"    for {', '.join(loops)} in grid{shape}:", f'        with block("{name}"):']
+    lines += [
+        f"            v{axis} = spatial({size}, {loop})"
+        for axis, size, loop in zip("ijkl", shape, loops)
+    ]
+    target = "z" if name == "late" else "y" if name == "again" else name
+    lines.append(f"            {target}[{at}] = " + value.replace("AT", at).replace("IN", source))
+    return "\n".join(lines) + "\n"
+
+
+TWICE = (
+    """@prim_func
+def twice(x: f32[1, 4, 5, 5], weight: f32[2, 4, 3, 3], out: f32[1, 2, 3, 3]):
+    y = alloc(f32[1, 2, 3, 3])
+"""
+    + CONVOLUTION.replace("IMAGE", "x")
+    + stage("again", "y", (1, 2, 3, 3), "IN[AT] * 2.0")
+    + stage("out", "y", (1, 2, 3, 3), "IN[AT]")
+)
+
+INSIDE = "select(1 <= vk and vk < 4 and 1 <= vl and vl < 4, IN[vi, vj, vk - 1, vl - 1], 0.0)"
+
+CHANGED = (
+    """@prim_func
 def changed(x: f32[1, 4, 3, 3], weight: f32[2, 4, 3, 3], y: f32[1, 2, 3, 3]):
     z = alloc(f32[1, 4, 3, 3])
     pad = alloc(f32[1, 4, 5, 5])
-    for i, j, k, l in grid(1, 4, 3, 3):
-        with block("z"):
-            vi = spatial(1, i)
-            vj = spatial(4, j)
-            vk = spatial(3, k)
-            vl = spatial(3, l)
-            z[vi, vj, vk, vl] = x[vi, vj, vk, vl]
-    for a, b, d, e in grid(1, 4, 5, 5):
-        with block("pad"):
-            va = spatial(1, a)
-            vb = spatial(4, b)
-            vd = spatial(5, d)
-            ve = spatial(5, e)
-            pad[va, vb, vd, ve] = select(1 <= vd and vd < 4 and 1 <= ve and ve < 4, z[va, vb, vd - 1, ve - 1], 0.0)
-    for p, q, t, u in grid(1, 4, 3, 3):
-        with block("late"):
-            vp = spatial(1, p)
-            vq = spatial(4, q)
-            vt = spatial(3, t)
-            vu = spatial(3, u)
-            z[vp, vq, vt, vu] = z[vp, vq, vt, vu] * 2.0
-    for n, o, h, w, c, r, s in grid(1, 2, 3, 3, 4, 3, 3):
-        with block("y"):
-            vn = spatial(1, n)
-            vo = spatial(2, o)
-            vh = spatial(3, h)
-            vw = spatial(3, w)
-            vc = reduce(4, c)
-            vr = reduce(3, r)
-            vs = reduce(3, s)
-            with init():
-                y[vn, vo, vh, vw] = 0.0
-            y[vn, vo, vh, vw] = y[vn, vo, vh, vw] + pad[vn, vc, vh + vr, vw + vs] * weight[vo, vc, vr, vs]
-"""  # noqa: E501
+"""
+    + stage("z", "x", (1, 4, 3, 3), "IN[AT]")
+    + stage("pad", "z", (1, 4, 5, 5), INSIDE)
+    + stage("late", "z", (1, 4, 3, 3), "IN[AT] * 2.0")
+    + CONVOLUTION.replace("IMAGE", "pad")
+)
 
 
 class TestRefusals:
