@@ -40,29 +40,27 @@ def pick(found: tuple[Buffer, ...], wanted: str | int, where: str, verb: str) ->
 def require_whole(state: State, buffer: Buffer, where: str) -> None:
     """Refuse a copy of all of a buffer that is computed only in part, where it is needed."""
     for name in writers(state, buffer):
-        block = state.block(name)
-        loops = state.loops_around(name)
-        analyzer = state.analyzer(loops)
-        shifted = [it.binding for it in block.iters if not isinstance(it.binding, Var)]
         require(
-            not shifted or is_dense(shifted, extents(loops), analyzer),
+            _runs_for_all(state, name),
             where,
             f"block {name!r} computes only the part of {buffer.name!r} that is needed",
             "cache before compute_at",
         )
-        for it in block.iters:
-            part = relax(it.binding, extents(loops), analyzer)
-            whole = (
-                part is not None
-                and analyzer.prove(part.low <= 0)
-                and analyzer.prove(it.extent <= part.low + part.extent)
-            )
-            require(
-                whole,
-                where,
-                f"block {name!r} computes only the part of {buffer.name!r} that is needed",
-                "cache before compute_at",
-            )
+
+
+def _runs_for_all(state: State, name: str) -> bool:
+    """Whether a block runs for all values of its variables: from the first to the last of each,
+    and without gaps."""
+    block, loops = state.block(name), state.loops_around(name)
+    ranges, analyzer = extents(loops), state.analyzer(loops)
+    for it in block.iters:
+        part = relax(it.binding, ranges, analyzer)
+        if part is None or not analyzer.prove(part.low <= 0):
+            return False
+        if not analyzer.prove(it.extent <= part.low + part.extent):
+            return False
+    shifted = [it.binding for it in block.iters if not isinstance(it.binding, Var)]
+    return not shifted or is_dense(shifted, ranges, analyzer)
 
 
 def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:

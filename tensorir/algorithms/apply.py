@@ -79,11 +79,9 @@ def _program(
     from tensorir.te.tensor import ComputeOp
 
     given = [te.placeholder(b.shape, b.dtype, name=b.name) for b in other.inputs]
-    there = {name for stmt in kept for name in _block_names(stmt)}
-    free = Names(there)
-    names = [free.unique(b.name) for b in other.outputs]
-    if len(names) == 1:
-        names = [block.name]
+    free = Names(name for stmt in kept for name in _block_names(stmt))
+    wanted = [b.name for b in other.outputs] if len(other.outputs) > 1 else [block.name]
+    names = [free.unique(name) for name in wanted]
     results = other.compute(given, names)
     taken = _taken(func, kept) - {*names, *(b.name for b in other.inputs)}
     made, blocks = create_named_blocks([*given, *results], func.name, taken)

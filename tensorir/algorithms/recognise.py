@@ -71,11 +71,12 @@ def only_user(func: PrimFunc, buffer: Buffer, user: Block) -> bool:
 
 
 def writers(func: PrimFunc, buffer: Buffer) -> list[Block]:
-    """The blocks that store to `buffer`."""
-    return [
-        b for b in blocks(func.body)
-        if any(isinstance(s, Store) and s.buffer is buffer for s in walk(b))
-    ]  # fmt: skip
+    """The blocks that store to `buffer`, or let an extern function do so."""
+
+    def writes(stmt: Stmt) -> bool:
+        return any(each is buffer and write for each, _, write in touched(stmt))
+
+    return [b for b in blocks(func.body) if any(map(writes, walk(b)))]
 
 
 def zero_padding(block: Block) -> tuple[Buffer, tuple[int, ...]] | None:
