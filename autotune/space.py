@@ -92,6 +92,24 @@ class Sketch:
         """The values by the names of their choices."""
         return {choice.name: value for choice, value in zip(self.choices, values)}
 
+    def sample(self, rng: random.Random) -> Candidate:
+        """A random feasible candidate. Raises Infeasible if many draws find none."""
+        reasons: Counter[str] = Counter()
+        for _ in range(DRAWS if self.choices else 1):
+            values = self.draw(rng)
+            reason = self.refusal(values)
+            if reason is None:
+                return Candidate(self.name, values)
+            reasons[reason] += 1
+        raise Infeasible(
+            f"sketch {self.name!r} has nothing feasible in {sum(reasons.values())} draws "
+            f"({histogram(reasons)}); loosen its choices or drop it"
+        )
+
+    def draw(self, rng: random.Random) -> tuple[Any, ...]:
+        """A random value of each choice, feasible or not."""
+        return tuple([choice.sample(rng) for choice in self.choices])
+
     def refusal(self, values: Sequence[Any]) -> str | None:
         """Why these values are not feasible; None if they are."""
         try:
@@ -147,23 +165,11 @@ class Space:
         while names:
             name = names.pop(rng.randrange(len(names)))
             try:
-                return self._sample(self._find(name), rng)
+                return self._find(name).sample(rng)
             except Infeasible as error:
                 refusals.append(str(error))
         raise Infeasible("\n".join(refusals))
 
-    def _sample(self, sketch: Sketch, rng: random.Random) -> Candidate:
-        reasons: Counter[str] = Counter()
-        for _ in range(DRAWS if sketch.choices else 1):
-            values = tuple([choice.sample(rng) for choice in sketch.choices])
-            reason = sketch.refusal(values)
-            if reason is None:
-                return Candidate(sketch.name, values)
-            reasons[reason] += 1
-        raise Infeasible(
-            f"sketch {sketch.name!r} has nothing feasible in {sum(reasons.values())} draws "
-            f"({histogram(reasons)}); loosen its choices or drop it"
-        )
 
     def mutate(self, candidate: Candidate, rng: random.Random) -> Candidate:
         """A feasible candidate of the same sketch that differs in one or two choices.

@@ -247,6 +247,8 @@ class ExpressionEmitter:
             return self.render(e.a)
         if source in dt.STORAGE_ONLY:
             single = self.call_helper("to_f32", source, e.a)
+            if goal in dt.STORAGE_ONLY:
+                return f"{self.helper('from_f32', goal)}({single[0]})", ATOM
             return single if goal == "float32" else (f"({self.type_name(goal)}){single[0]}", UNARY)
         if goal == "bfloat16":
             return f"{self.helper('from_f32', goal)}({self.expr(e.a)})", ATOM

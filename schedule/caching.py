@@ -67,11 +67,13 @@ def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:
     """Loops around a block `name` that copies all of `source` to `target`."""
     loops: list[For] = []
     iters: list[IterVar] = []
+    taken = state.taken()
     for dim, extent in enumerate(source.shape):
-        taken = {*state.loop_names(), *(loop.name for loop in loops)}
         loop = For(Var(fresh(taken, (f"ax{dim}", f"ax{dim}_{name}"))), extent, Seq(()))
+        var = Var(fresh(taken, (f"vax{dim}",)))
+        taken |= {loop.name, var.name}
         loops.append(loop)
-        iters.append(IterVar(Var(f"vax{dim}"), extent, IterKind.SPATIAL, loop.var))
+        iters.append(IterVar(var, extent, IterKind.SPATIAL, loop.var))
     indices = tuple(it.var for it in iters)
     block = Block(name, tuple(iters), Store(target, indices, source[indices]))
     return nest(loops, block)

@@ -105,6 +105,7 @@ def own_loops(
     A variable in `ranges` runs over that interval, any other over its whole extent. Variables
     that can leave their extent get a predicate, and so do `conditions` on the variables.
     """
+    taken = state.taken()
     loops: list[For] = []
     iters: list[IterVar] = []
     predicate: Expr = TRUE
@@ -115,9 +116,8 @@ def own_loops(
         else:
             base = it.var.name.removeprefix("v")
             hints = (base, f"{base}_{block.name}")
-            buffers = [b.name for b in (*state.func.params, *state.func.buffers)]
-            taken = {*state.loop_names(), *buffers, *(made.name for made in loops)}
             loop = For(Var(fresh(taken, hints)), part.extent, Seq(()))
+            taken.add(loop.name)
             loops.append(loop)
             analyzer.bind(loop.var, loop.extent)
             binding = analyzer.simplify(part.low + loop.var)

@@ -138,11 +138,15 @@ class State:
         body = Seq(()) if node is None else node
         return State(replace_func(self.func, body=body))
 
-    def fresh_loop(self, *hints: str) -> str:
-        """A name for a loop, which may not be that of a buffer or a size either."""
+    def taken(self) -> set[str]:
+        """Names that new loops and block variables may not have: of loops, sizes and buffers."""
         func = self.func
-        others = {v.name for v in func.size_vars} | {b.name for b in (*func.params, *func.buffers)}
-        return fresh(self._loops.keys() | others, hints)
+        sizes = {v.name for v in func.size_vars}
+        return {*self._loops, *sizes, *(b.name for b in (*func.params, *func.buffers))}
+
+    def fresh_loop(self, *hints: str) -> str:
+        """A name for a loop."""
+        return fresh(self.taken(), hints)
 
     def fresh_block(self, *hints: str) -> str:
         return fresh(self._blocks, hints)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
@@ -18,7 +19,7 @@ from autotune.rules.split_k import needed_split_k, possible_split_k
 from autotune.rules.tensorized import TensorizedPlan, tensorized_plans
 from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
-from autotune.space import Candidate, Sketch, Space
+from autotune.space import DRAWS, Candidate, Sketch, Space
 from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, allows
 
@@ -168,9 +169,24 @@ class PlannedSketch(Sketch):
         return tuple(values[choice.name] for choice in self.choices)
 
 
+    def draw(self, rng: random.Random) -> tuple[object, ...]:
+        """Random values, feasible for each plan: of many plans hardly any are so all at once."""
+        if not self.plans:
+            return super().draw(rng)
+        return tuple(value for plan in self.plans for value in _drawn(plan, rng))
+
     def suits(self, constants: Collection[str]) -> bool:
         """Whether no plan wants operands to be constants that are none."""
         return all(plan.suits(constants) for plan in self.plans if isinstance(plan, TensorizedPlan))
+
+
+def _drawn(plan: Plan, rng: random.Random) -> list[object]:
+    """Values of a plan's choices, feasible if some of many draws are."""
+    for _ in range(DRAWS):
+        values = {choice.name: choice.sample(rng) for choice in plan.choices}
+        if plan.feasible(values):
+            break
+    return list(values.values())
 
 
 def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -> PlannedSketch:

@@ -112,7 +112,7 @@ def inline_stages(sch: Schedule) -> None:
     """
     for name in sch.get_blocks():
         block = sch.state.block(name)
-        if block.is_reduction or output_store(block) is None or is_padding(block):
+        if block.is_reduction or not _stores_at_variables(block) or is_padding(block):
             continue
         if in_scan(sch, block):
             continue
@@ -127,6 +127,12 @@ def inline_stages(sch: Schedule) -> None:
         if single and all(instances(u) <= 2 * instances(block) for u in users):
             if not (any(u.is_reduction for u in users) and _reads_reduction(sch, name)):
                 sch.compute_inline(name)
+
+
+def _stores_at_variables(block: Block) -> bool:
+    """Whether a block has one store, whose indices are its variables."""
+    store = output_store(block)
+    return store is not None and all(isinstance(index, Var) for index in store.indices)
 
 
 def operations(block: Block) -> int:

@@ -55,13 +55,14 @@ def pack_in_panels(sch: Schedule, block: str, operand: str, width: int, parallel
 
 def _finish(sch: Schedule, copier: str, contiguous: bool, parallel: bool) -> None:
     """The loops of the copy: whole vectors, or blocks of a few rows where it transposes."""
-    *outer, row, lane = sch.get_loops(copier)
-    if not contiguous:
+    *outer, lane = sch.get_loops(copier)
+    row = outer.pop() if outer else None  # dimensions of one element have no loops
+    if row is not None and not contiguous:
         block, inner_row = sch.split(row, [None, BLOCK])
         lanes, inner = sch.split(lane, [None, BLOCK])
         sch.reorder(lanes, block, inner_row, inner)
         sch.unroll(inner_row)
-        row, lane = block, inner
+        lane = inner
     sch.vectorize(lane)
     if parallel and outer:
         sch.parallel(fuse_outer(sch, outer))

@@ -126,9 +126,10 @@ class CEmitter(ParallelEmitter):
     def follow(self, first: CEmitter) -> None:
         """Go on with the helpers and the allocation sites of an emitter that has printed."""
         self.declarations, self.intrinsics = first.declarations, first.intrinsics
-        self.externs = first.externs
+        self.externs, self.shuffles = first.externs, first.shuffles
         self.slots = first.slots
-        for name in (*first.globals, *first.intrinsics.values(), *first.externs.values()):
+        helpers = (first.intrinsics, first.externs, first.shuffles)
+        for name in (*first.globals, *(name for table in helpers for name in table.values())):
             self.names.fresh(name)
 
     def header(self) -> str:

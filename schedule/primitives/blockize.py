@@ -108,10 +108,8 @@ def _note(stmt: Stmt, found: list[Block]) -> Stmt:
 def _divide(state: State, block: Block, chain: list[For], outer: list[For]) -> _Division:
     """Split each binding into outer_part * size + inner_part, inner_part in [0, size)."""
     around, within = state.analyzer([*outer, *chain]), state.analyzer(chain)
-    func = state.func
-    taken = {*state.loop_names()}
+    taken = state.taken()
     taken |= {it.var.name for name in state.block_names() for it in state.block(name).iters}
-    taken |= {b.name for b in (*func.params, *func.buffers)} | {v.name for v in func.size_vars}
     division = _Division([], [], within, around)
     for it in block.iters:
         base, size = _base(it, chain, outer, around)

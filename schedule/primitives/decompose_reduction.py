@@ -60,7 +60,7 @@ def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, Blo
             "added to one init",
         )
     require_input_before(node, target)
-    taken = {*state.loop_names(), *state.block_names()}
+    taken = {*state.taken(), *state.block_names()}
 
     def fresh_name(hint: str) -> str:
         name = fresh(taken, (hint,))

@@ -112,9 +112,7 @@ class _Names:
     """Names for the copies, none of them taken twice."""
 
     def __init__(self, state: State) -> None:
-        func = state.func
-        self.loops = {*state.loop_names(), *(v.name for v in func.size_vars)}
-        self.loops |= {buffer.name for buffer in (*func.params, *func.buffers)}
+        self.loops = state.taken()
         self.blocks = set(state.block_names())
 
     def loop(self, hint: str) -> str:

@@ -78,9 +78,9 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     shape = (*store.buffer.shape[:axis], target.extent, *store.buffer.shape[axis:])
     name = state.fresh_buffer(f"{store.buffer.name}_rf")
     partial = Buffer(name, shape, store.buffer.dtype)
-    plan = _Plan(node, store, op, target, partial, axis)
+    plan = _Plan(node, store, op, target, partial, axis, frozenset(state.taken()))
     factored = _factored(state.fresh_block(f"{block}_rf"), plan, reducing)
-    final = _final(state, plan)
+    final = _final(plan)
     changed = state.replace(state.block_path(block), factored)
     changed = State(add_buffers(changed.func, partial))
     placed = place_beside(changed, top_statement(changed, factored.name), final, before=False)
@@ -95,11 +95,13 @@ class _Plan:
     loop: For
     partial: Buffer
     axis: int
+    taken: frozenset[str]
 
     @property
     def variable(self) -> Var:
         """The block variable of the new axis, named after the loop."""
-        return Var(fresh({it.var.name for it in self.block.iters}, (f"v{self.loop.name}",)))
+        own = {it.var.name for it in self.block.iters}
+        return Var(fresh(own | self.taken, (f"v{self.loop.name}",)))
 
     def indices(self) -> tuple[Expr, ...]:
         """Where the partial result lies, in the variables of the block."""
@@ -126,7 +128,7 @@ def _every_iteration(state: State, node: Block, target: For, around: list[For]) 
 def _factored(name: str, plan: _Plan, reducing: list[For]) -> Block:
     """The block of partial reductions: the loop becomes a spatial variable."""
     spatial = [it for it in plan.block.iters if it.kind is not IterKind.REDUCE]
-    taken = {it.var.name for it in spatial} | {plan.variable.name}
+    taken = {*plan.taken, *(it.var.name for it in spatial), plan.variable.name}
     iters = [*spatial, IterVar(plan.variable, plan.loop.extent, IterKind.SPATIAL, plan.loop.var)]
     values: dict[Var, Expr] = {plan.loop.var: plan.variable}
     for loop in reducing:
@@ -161,11 +163,11 @@ def _to_partial(stmt: Stmt, plan: _Plan, old: dict[Var, Expr]) -> Stmt:
     return Store(plan.partial, indices, moved.value)
 
 
-def _final(state: State, plan: _Plan) -> Stmt:
+def _final(plan: _Plan) -> Stmt:
     """A nest of fresh loops that reduces the new axis into the original buffer."""
     loops: list[For] = []
     iters: list[IterVar] = []
-    taken = set(state.loop_names())
+    taken = set(plan.taken)
     spatial = [it for it in plan.block.iters if it.kind is not IterKind.REDUCE]
     reduced = IterVar(plan.variable, plan.loop.extent, IterKind.REDUCE, plan.loop.var)
     for it in (*spatial, reduced):

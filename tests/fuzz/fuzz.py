@@ -3,8 +3,11 @@
 Each seed is one workload and one random trace. Printing, parsing, replay and the interpreter are
 checked for every seed, races for every fourth, compiled C for every N-th, and there also that
 schedules that claim "bitwise" give equal bits. `--sanitize` compiles with gcc's address and
-undefined behaviour sanitizers. Seeds run in worker processes: one that crashes or hangs is a
-finding, and the others go on. The exit status is 1 if there is any finding.
+undefined behaviour sanitizers. With `--networks` a seed is a random network of operators, and what
+is checked are the schedules that rules, the library and the search make of it: all of them
+compiled, for several targets, against the oracle of the tuner. Seeds run in worker processes: one
+that crashes or hangs is a finding, and the others go on. The exit status is 1 if there is any
+finding.
 """
 
 from __future__ import annotations
@@ -80,6 +83,10 @@ class Totals:
 
 def check_seed(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """Everything about one seed, as a row for the parent."""
+    if options.networks:
+        import network_checks
+
+        return network_checks.check_seed(seed)
     import checks
 
     case = checks.make_case(seed)
@@ -138,6 +145,7 @@ def run_worker(
         command += ["--seed", str(first + done), "--count", str(count - done)]
         command += ["--compile-every", str(options.compile_every)]
         command += ["--sanitize"] if options.sanitize else []
+        command += ["--networks"] if options.networks else []
         environment = {**os.environ, "TENSORIR_CACHE": str(folder / "cache")}
         if options.sanitize:
             import checks
@@ -152,7 +160,7 @@ def run_worker(
             if stop.is_set() or seed is None:
                 return
             errors.seek(0)
-            yield _died(seed, process.returncode, errors.read())
+            yield _died(seed, process.returncode, errors.read(), options.networks)
             done += 1
 
 
@@ -187,21 +195,31 @@ def _listen(
     return seed, rows
 
 
-def _died(seed: int, status: int, errors: str) -> dict[str, Any]:
+def _died(seed: int, status: int, errors: str, networks: bool = False) -> dict[str, Any]:
     """The row of a seed whose process ended before it was done."""
+    lines = errors.strip().splitlines()
+    told = [line for line in lines if "ERROR" in line or "runtime error" in line] or lines[-3:]
+    error = f"the process ended with status {status}: {' / '.join(told)}"
+    finding = {"seed": seed, "stage": "process", "error": error}
+    if networks:
+        finding["program"] = f"tests/fuzz/network_checks.py: Case({seed})\n"
+        name = "network"
+    else:
+        name, finding["program"] = _requested(seed)
+    return {
+        "seed": seed, "workload": name, "compiled": 1, "bitwise": 0,
+        "asked": {}, "accepted": {}, "finding": finding,
+    }  # fmt: skip
+
+
+def _requested(seed: int) -> tuple[str, str]:
+    """The workload of a seed, and the program that its requests make."""
     import checks
 
     case = checks.make_case(seed)
     checks.apply_requests(case)
-    lines = errors.strip().splitlines()
-    told = [line for line in lines if "ERROR" in line or "runtime error" in line] or lines[-3:]
-    program = checks.as_program(case.work.func, case.sch.trace, case.work.sizes)
-    error = f"the process ended with status {status}: {' / '.join(told)}"
-    finding = {"seed": seed, "stage": "process", "error": error, "program": program}
-    return {
-        "seed": seed, "workload": case.work.func.name, "compiled": 1, "bitwise": 0,
-        "asked": {}, "accepted": {}, "finding": finding,
-    }  # fmt: skip
+    work = case.work
+    return work.func.name, checks.as_program(work.func, case.sch.trace, work.sizes)
 
 
 def fuzz(options: argparse.Namespace) -> Totals:
@@ -261,6 +279,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
     parser.add_argument("--compile-every", type=int, default=20, metavar="N", help="0: never")
     parser.add_argument("--sanitize", action="store_true", help="gcc's address and UB sanitizers")
+    parser.add_argument("--networks", action="store_true", help="rules on random networks")
     parser.add_argument("--report", type=float, default=15, help="seconds between progress lines")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(words)

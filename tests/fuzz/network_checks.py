@@ -1,0 +1,95 @@
+"""What a default schedule, or any candidate of a search, makes of a random network."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from autotune import default_schedule
+from autotune.measure.oracle import make_oracle
+from autotune.rules import make_space
+from autotune.rules.generate import machine_of
+from backends import build, resolve
+from schedule import Schedule
+from tensorir import TensorIRError
+
+sys.path.insert(0, str(Path(__file__).parent))
+from checks import Mismatch, as_program, check_text  # noqa: E402
+from networks import draw  # noqa: E402
+from workloads import Workload  # noqa: E402
+
+TARGETS = ["c", "c", "c", "c -march=haswell", "c -march=x86-64", "c -threads=1"]
+NUMERICS = ["mixed", "mixed", "reassociated", "bitwise"]
+ATTEMPTS = 8
+"""Candidates of a space that may be refused by a primitive before that is a finding."""
+
+
+class Case:
+    """One seed: a network, and how it is scheduled and built."""
+
+    def __init__(self, seed: int) -> None:
+        pick = random.Random(seed).choice
+        self.seed = seed
+        self.work: Workload = draw(pick)
+        self.target: str = pick(TARGETS)
+        self.numerics: str = pick(NUMERICS)
+        self.sampled: bool = pick([False, True])
+        inputs = [p.name for p in self.work.func.inputs]
+        self.constants = [name for name in inputs[1:] if pick([False, False, True])]
+
+    def schedule(self) -> Schedule:
+        func = self.work.func
+        if not self.sampled:
+            return default_schedule(func, self.target, self.constants, self.numerics)
+        space = make_space(func, machine_of(resolve(self.target)), self.numerics)
+        rng, refused = random.Random(self.seed), ""
+        for _ in range(ATTEMPTS):
+            try:
+                return space.build(space.sample(rng))
+            except TensorIRError as error:  # a search counts those and goes on
+                refused = str(error)
+        raise Mismatch(f"{ATTEMPTS} candidates were refused, the last one by {refused}")
+
+    def check_compiled(self, sch: Schedule) -> None:
+        """The kernel's results are within the bounds of the oracle."""
+        func = self.work.func
+        truth = make_oracle(func, self.seed, self.work.sizes)
+        constants = {name: truth.inputs[name] for name in self.constants}
+        kernel = build(sch, self.target, constants=constants or None)
+        found = kernel(*(truth.inputs[p.name] for p in func.inputs if p.name not in constants))
+        results = found if isinstance(found, tuple) else (found,)
+        for param, result in zip(func.outputs, results, strict=True):
+            error, bound, place = truth.error(param.name, result)
+            if place is not None:
+                raise Mismatch(f"{param.name} is off by {error:g} at {place}, more than {bound:g}")
+
+
+def check_seed(seed: int) -> dict[str, Any]:
+    """Everything about one seed, as a row for the fuzzer."""
+    case = Case(seed)
+    row: dict[str, Any] = {"seed": seed, "compiled": 0, "bitwise": 0, "finding": None}
+    row["workload"] = "sampled" if case.sampled else "default"
+    sch, stage, steps = Schedule(case.work.func), "schedule", Counter[str]()
+    try:
+        sch = case.schedule()
+        steps.update(step.name for step in sch.trace.instructions)
+        stage = "text"
+        check_text(sch, case.work)
+        stage = "compiled"
+        case.check_compiled(sch)
+        row["compiled"] = 1
+    except Exception as error:
+        row["finding"] = describe(case, sch, stage, f"{type(error).__name__}: {error}")
+    row["asked"] = row["accepted"] = dict(steps)
+    return row
+
+
+def describe(case: Case, sch: Schedule, stage: str, error: str) -> dict[str, Any]:
+    """A finding: what went wrong, and a program that shows it."""
+    how = f"# target {case.target!r}, numerics {case.numerics!r}, constants {case.constants}\n"
+    program = how + as_program(case.work.func, sch.trace, case.work.sizes)
+    text = error.splitlines()[0] if error else ""
+    return {"seed": case.seed, "stage": stage, "error": text, "program": program}
