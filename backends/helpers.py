@@ -13,9 +13,17 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from backends import math_f64
-from backends.lanes_f32 import FAR, LANES
-from backends.math_f32 import LANE_TEXTS, TEXTS
+from backends import (
+    inverse_trig,
+    lanes,
+    lanes_f32,
+    lanes_f64,
+    math_f32,
+    math_f64,
+    power,
+    trig_f32,
+    trig_f64,
+)
 from tensorir import dtype as dt
 
 
@@ -101,6 +109,9 @@ FLOAT = {
 }
 
 
+_Table = dict[str, Helper]
+
+
 def _math(text: str, form: Form) -> Helper:
     called = dict.fromkeys(re.findall(r"(\w+)_\$N\(", text))
     words = (("int32", "i32"), ("int64", "i64"), ("uint64", "u64"))
@@ -108,23 +119,20 @@ def _math(text: str, form: Form) -> Helper:
     return Helper(text, "$V", tuple((c, "") for c in called), types, form)
 
 
-def _functions(texts: dict[str, str], form: Form) -> dict[str, Helper]:
+def _functions(texts: dict[str, str], form: Form) -> _Table:
     return {name: _math(text, form) for name, text in texts.items()}
 
 
-FLOAT32 = {
-    **FLOAT,
-    **_functions(LANES | LANE_TEXTS, Form.LANES),
-    **_functions({f"{name}_far": text for name, text in FAR.items()}, Form.FAR),
-    **_functions(TEXTS, Form.SAME),
-}
+def _floats(dtype: str, lane: dict[str, str], far: dict[str, str], *own: dict[str, str]) -> _Table:
+    helpers = FLOAT | _functions(lanes.LANES | lane, Form.LANES)
+    helpers |= _functions({f"{name}_far": text for name, text in far.items()}, Form.FAR)
+    for texts in (*own, inverse_trig.TEXTS[dtype], power.TEXTS[dtype]):
+        helpers |= _functions(texts, Form.SAME)
+    return helpers
 
-FLOAT64 = {
-    **FLOAT,
-    **_functions(math_f64.LANES, Form.LANES),
-    **_functions({f"{name}_far": text for name, text in math_f64.FAR.items()}, Form.FAR),
-    **_functions(math_f64.TEXTS, Form.SAME),
-}
+
+FLOAT32 = _floats("float32", lanes_f32.LANES, lanes_f32.FAR, math_f32.TEXTS, trig_f32.TEXTS)
+FLOAT64 = _floats("float64", lanes_f64.LANES, lanes_f64.FAR, math_f64.TEXTS, trig_f64.TEXTS)
 
 # Conversions of storage types go by the bits. _Float16 is used where the compiler has it.
 F16 = {

@@ -6,14 +6,13 @@ x86 (backends.c.native).
 
 from __future__ import annotations
 
+from backends.lanes import HAS_FMA
+
 _FAR = """($V x, $V near) {{
     return __builtin_fabsf(x) <= 6000.0f ? near : __builtin_{name}f(x); /* NaN and inf too */
 }}"""
 
 LANES = {
-    "pick": "($V x, $V y, $V a, $V b) { return x < y ? a : b; }",
-    "fabs": "($V x) { return __builtin_fabsf(x); }",
-    "copysign": "($V x, $V sign) { return __builtin_copysignf(x, sign); }",
     # p * 2^n for whole n from -252 to 254, rounded once if |p| is at least 2^-20.
     "scale": """($V p, $V n) {
     i32 k = (i32)n, half = k >> 1;
@@ -35,6 +34,18 @@ LANES = {
     n = x < 0 ? __builtin_nanf("") : n;
     return x < __builtin_inff() ? n : x;
 }""",
+    # a * b - p, where p is near a * b: exact (Dekker 1971).
+    "residue": f"""($V a, $V b, $V p) {{
+#if {HAS_FMA}
+    return __builtin_fmaf(a, b, -p);
+#else
+    union {{ float f; i32 i; }} u = {{a}}, v = {{b}};
+    u.i &= -0x1000;
+    v.i &= -0x1000;
+    float dv = b - v.f;
+    return ((u.f * v.f - p) + u.f * dv) + (a - u.f) * b;
+#endif
+}}""",
     # Where the last bits of `turns` are the number of quarter turns (backends.math_f32).
     "odd": """($V turns, $V a, $V b) {
     union { float f; i32 i; } v = {turns};

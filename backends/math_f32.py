@@ -17,14 +17,18 @@ from __future__ import annotations
 
 _NEAREST = "12582912.0f"  # 1.5 * 2^23: what is added to it is rounded to an integer
 
+# (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2.
+_EXP_NEAR = """($V r) {
+    $V z = r * r, p = r * 8.368674e-3f + 4.1668262e-2f; /* in pairs: a shorter chain */
+    p = z * 1.3821035e-3f + p;
+    return p * z + (r * 1.6666521e-1f + 4.9999994e-1f);
+}"""
+
 # exp(c) - 1 without its factor 2^n: c = r + n log 2, and n = rint(c / log 2).
 _EXP_REST = """($V c, $V n) {
     $V r = c - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
-    $V z = r * r, p = r * 8.368674e-3f + 4.1668262e-2f; /* in pairs: a shorter chain */
-    p = z * 1.3821035e-3f + p;
-    p = p * z + (r * 1.6666521e-1f + 4.9999994e-1f);
-    return p * z + r;
+    return exp_near_$N(r) * (r * r) + r;
 }"""
 
 _EXP = f"""($V x) {{
@@ -33,23 +37,31 @@ _EXP = f"""($V x) {{
     return scale_$N(exp_rest_$N(c, n) + 1.0f, n);
 }}"""
 
-_EXP2 = f"""($V x) {{
-    $V c = minc_$N(($V){{0}} + 129.0f, maxc_$N(($V){{0}} - 151.0f, x));
-    $V n = (c + {_NEAREST}) - {_NEAREST}, r = c - n;
+# (2^r - 1) / r for r in [-1/2, 1/2].
+_EXP2_NEAR = """($V r) {
     $V p = r * 1.535336e-4f + 1.3398875e-3f;
     p = p * r + 9.618437e-3f;
     p = p * r + 5.5503324e-2f;
     p = p * r + 2.4022648e-1f;
-    p = p * r + 6.931472e-1f;
-    return scale_$N(p * r + 1.0f, n);
+    return p * r + 6.931472e-1f;
+}"""
+
+_EXP2 = f"""($V x) {{
+    $V c = minc_$N(($V){{0}} + 129.0f, maxc_$N(($V){{0}} - 151.0f, x));
+    $V n = (c + {_NEAREST}) - {_NEAREST}, r = c - n;
+    return scale_$N(exp2_near_$N(r) * r + 1.0f, n);
 }}"""
 
+# Half of exp(x) - 1 is r 2^(n - 1) + (2^(n - 1) - 1/2), what that sum loses, and a small part.
 _EXPM1 = f"""($V x) {{
     $V c = minc_$N(($V){{0}} + 89.0f, maxc_$N(($V){{0}} - 104.0f, x));
     $V n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
-    $V half = scale_$N(($V){{0}} + 0.5f, n); /* 2^n itself may overflow */
-    $V r = exp_rest_$N(c, n) * half + (half - 0.5f);
-    return copysign_$N(r + r, x);
+    $V rest = c - n * 0.693359375f, r = rest - n * -2.12194440e-4f;
+    $V low = (rest - r) - n * -2.12194440e-4f;
+    $V half = scale_$N(($V){{0}} + 0.5f, n), top = half - 0.5f; /* 2^n itself may overflow */
+    $V sum = r * half + top, lost = r * half - (sum - top);
+    sum = sum + ((exp_near_$N(r) * (r * r) + low) * half + lost);
+    return copysign_$N(sum + sum, x);
 }}"""
 
 # exp(a) / 2 for a >= 0: finite wherever sinh and cosh are.
@@ -170,117 +182,12 @@ _LOG10 = """($V x) {
     return ((n * 1.2041015625f + (f + f)) + small) * 0.25f;
 }"""
 
-# x - n pi/2 in four steps, of which the first three are exact up to |n| = 4096.
-_TURNS = f"""($V x) {{ return x * 6.3661977e-1f + {_NEAREST}; }}"""
-
-_TURN_REST = f"""($V x, $V turns) {{
-    $V n = turns - {_NEAREST};
-    $V r = x - n * 1.5703125f;
-    return r - n * 4.837512969970703e-4f;
-}}"""
-
-_TURN_LOW = f"""($V rest, $V r, $V turns) {{
-    $V n = turns - {_NEAREST};
-    $V low = (rest - r) - n * 7.549533620476723e-8f;
-    return low - n * 2.5633441e-12f;
-}}"""
-
-# sin(r + low), where low is what r lacks.
-_SIN_NEAR = """($V r, $V low) {
-    $V z = r * r, p = z * -1.9515217e-4f + 8.33216e-3f;
-    p = p * z - 1.6666655e-1f;
-    return (p * (z * r) + low) + r;
-}"""
-
-_COS_NEAR = """($V r) {
-    $V z = r * r, p = z * 2.4383482e-5f - 1.3886681e-3f;
-    p = p * z + 4.166662e-2f;
-    p = p * z - 0.5f;
-    return p * z + 1.0f;
-}"""
-
-_SIN = f"""($V x) {{
-    $V turns = turns_$N(x), rest = turn_rest_$N(x, turns);
-    $V r = rest - (turns - {_NEAREST}) * 7.549533620476723e-8f;
-    $V near = sin_near_$N(r, turn_low_$N(rest, r, turns));
-    near = turned_$N(turns, near, cos_near_$N(r));
-    near = pick_$N(fabs_$N(x), ($V){{0}} + 1e-4f, x, near); /* -0 stays -0 */
-    return sin_far_$N(x, near);
-}}"""
-
-_COS = f"""($V x) {{
-    $V turns = turns_$N(x), rest = turn_rest_$N(x, turns);
-    $V r = rest - (turns - {_NEAREST}) * 7.549533620476723e-8f;
-    $V near = sin_near_$N(r, turn_low_$N(rest, r, turns));
-    return cos_far_$N(x, turned_$N(turns + 1.0f, near, cos_near_$N(r)));
-}}"""
-
-_TAN = f"""($V x) {{
-    $V turns = turns_$N(x), rest = turn_rest_$N(x, turns);
-    $V r = rest - (turns - {_NEAREST}) * 7.549533620476723e-8f, z = r * r;
-    $V p = z * 4.3773656e-3f + 8.737348e-5f;
-    p = p * z + 1.08374795e-2f;
-    p = p * z + 2.128156e-2f;
-    p = p * z + 5.4060034e-2f;
-    p = p * z + 1.3332662e-1f;
-    p = p * z + 3.3333335e-1f;
-    $V low = turn_low_$N(rest, r, turns), q = p * (z * r) + (z * low + low);
-    $V t = q + r, u = -1.0f / t;
-    u = u * (q - (t - r)) * u + u; /* what t lacks counts twice in 1 / t */
-    $V near = odd_$N(turns, t, u);
-    return tan_far_$N(x, pick_$N(fabs_$N(x), ($V){{0}} + 1e-4f, x, near));
-}}"""
-
-_POW = """(float x, float y) {
-    union { double f; i64 i; } m = {__builtin_fabs((double)x)}, e;
-    i64 k = (m.i - 0x3fe8000000000000) >> 52; /* |x| = m 2^k, and m is in [3/4, 3/2) */
-    m.i -= k << 52;
-    double f = m.f - 1;
-    double p = f * 0.037989639462423702 - 0.10204068496132279;
-    p = p * f + 0.1387930457030396;
-    p = p * f - 0.14920811893271924;
-    p = p * f + 0.1605030802661864;
-    p = p * f - 0.18000364916818865;
-    p = p * f + 0.20605685756408332;
-    p = p * f - 0.24045841750035332;
-    p = p * f + 0.28854042803019558;
-    p = p * f - 0.36067365346840752;
-    p = p * f + 0.4808983326412003;
-    p = p * f - 0.72134752083155007;
-    p = p * f + 1.4426950409106449;
-    double l = p * f + (double)k;
-    l = x == 0 ? -__builtin_inf() : l;
-    l = x != x ? (double)x : l;
-    l = __builtin_fabsf(x) > 3.402823466e38f ? __builtin_inf() : l;
-    l *= (double)y;
-    l = l > 160 ? 160 : l;
-    l = l < -160 ? -160 : l;
-    l = __builtin_fabsf(x) == 1 && y == y ? 0 : l; /* where y is infinite */
-    double n = (l + 6755399441055744.0) - 6755399441055744.0, r = l - n;
-    double q = r * 1.5201919708468514e-5 + 1.546929112710838e-4;
-    q = q * r + 1.3333922573180116e-3;
-    q = q * r + 9.618027253787749e-3;
-    q = q * r + 5.55041035343416e-2;
-    q = q * r + 2.4022651198163014e-1;
-    q = q * r + 6.931471807284517e-1;
-    q = q * r + 1;
-    e.i = ((i64)n + 1023) << 52;
-    float w = (float)(q * e.f), half = y * 0.5f;
-    _Bool whole = __builtin_rintf(y) == y, odd = whole & (__builtin_rintf(half) != half);
-    w = odd ? __builtin_copysignf(w, x) : w;
-    w = x < 0 && x > -__builtin_inff() && !whole ? __builtin_nanf("") : w;
-    return x == 1 || y == 0 ? 1 : w;
-}"""
-
 TEXTS = {
+    "exp_near": _EXP_NEAR,
     "exp_rest": _EXP_REST,
     "half_exp": _HALF_EXP,
+    "exp2_near": _EXP2_NEAR,
     "log_near": _LOG_NEAR,
-    "turns": _TURNS,
-    "turn_rest": _TURN_REST,
-    "turn_low": _TURN_LOW,
-    "sin_near": _SIN_NEAR,
-    "cos_near": _COS_NEAR,
     "exp": _EXP,
     "exp2": _EXP2,
     "expm1": _EXPM1,
@@ -288,9 +195,6 @@ TEXTS = {
     "log2": _LOG2,
     "log10": _LOG10,
     "log1p": _LOG1P,
-    "sin": _SIN,
-    "cos": _COS,
-    "tan": _TAN,
     "sinh": _SINH,
     "cosh": _COSH,
     "tanh": _TANH,
@@ -298,6 +202,3 @@ TEXTS = {
     "erf": _ERF,
 }
 """Parameter list and body of each function for $V; the name ends in $N."""
-
-LANE_TEXTS = {"pow": _POW}
-"""The same for single lanes, in double precision; vectors are loops over the lanes."""

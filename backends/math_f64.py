@@ -1,28 +1,33 @@
 """Double-precision functions for scalars and vectors: what backends.math_f32 is for float32.
 
-The two parts of log 2 are those of fdlibm (Sun Microsystems 1993), and so are the polynomials of
-sin and cos and the form of log, f - (f^2 / 2 - s (f^2 / 2 + R)) with s = f / (2 + f). The other
-polynomials were interpolated at Chebyshev nodes with 60 digits.
+Those of angles are in backends.trig_f64, pow is in backends.pow_f64. The two parts of log 2 are
+those of fdlibm (Sun Microsystems 1993), and so is the form of log, f - (f^2 / 2 - s (f^2 / 2 + R))
+with s = f / (2 + f). The polynomial of log was interpolated at Chebyshev nodes with 60 digits; the
+others are minimax (Remez 1934, with 50 digits), relative to the result.
 """
 
 from __future__ import annotations
 
 _NEAREST = "6755399441055744.0"  # 1.5 * 2^52: what is added to it is rounded to an integer
 
+# (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2.
+_EXP_NEAR = """($V r) {
+    $V p = r * 2.511451335554139e-08 + 2.7625074874670795e-07;
+    p = p * r + 2.7557228041673545e-06;
+    p = p * r + 2.480150901702623e-05;
+    p = p * r + 0.00019841269902552239;
+    p = p * r + 0.0013888888926471734;
+    p = p * r + 0.008333333333315103;
+    p = p * r + 0.04166666666660497;
+    p = p * r + 0.16666666666666685;
+    return p * r + 0.5;
+}"""
+
 # exp(c) - 1 without its factor 2^n: c = r + n log 2, and n = rint(c / log 2).
 _EXP_REST = """($V c, $V n) {
     $V r = c - n * 6.93147180369123816490e-01;
     r = r - n * 1.90821492927058770002e-10;
-    $V p = r * 2.510038549551032e-08 + 2.7620088445409746e-07;
-    p = p * r + 2.7557268459997064e-06;
-    p = p * r + 2.4801521595954376e-05;
-    p = p * r + 0.00019841269863053618;
-    p = p * r + 0.0013888888917213717;
-    p = p * r + 0.008333333333330062;
-    p = p * r + 0.04166666666662413;
-    p = p * r + 0.16666666666666669;
-    p = p * r + 0.5;
-    return p * (r * r) + r;
+    return exp_near_$N(r) * (r * r) + r;
 }"""
 
 _EXP = f"""($V x) {{
@@ -30,6 +35,63 @@ _EXP = f"""($V x) {{
     $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
     return scale_$N(exp_rest_$N(c, n) + 1.0, n);
 }}"""
+
+# (2^r - 1) / r for r in [-1/2, 1/2].
+_EXP2_NEAR = """($V r) {
+    $V p = r * 4.4573114109111087e-10 + 7.0738116300642744e-09;
+    p = p * r + 1.0178047079756508e-07;
+    p = p * r + 1.321543514077833e-06;
+    p = p * r + 1.5252733865716789e-05;
+    p = p * r + 0.00015403530457321318;
+    p = p * r + 0.001333355814638134;
+    p = p * r + 0.009618129107594053;
+    p = p * r + 0.05550410866482173;
+    p = p * r + 0.2402265069591013;
+    p = p * r + 0.6931471805599453;
+    return p;
+}"""
+
+_EXP2 = f"""($V x) {{
+    $V c = minc_$N(($V){{0}} + 1025.0, maxc_$N(($V){{0}} - 1077.0, x));
+    $V n = (c + {_NEAREST}) - {_NEAREST}, r = c - n;
+    return scale_$N(exp2_near_$N(r) * r + 1.0, n);
+}}"""
+
+# Half of exp(x) - 1 is r 2^(n - 1) + (2^(n - 1) - 1/2), what that sum loses, and a small part.
+_EXPM1 = f"""($V x) {{
+    $V c = minc_$N(($V){{0}} + 710.0, maxc_$N(($V){{0}} - 746.0, x));
+    $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
+    $V rest = c - n * 6.93147180369123816490e-01, r = rest - n * 1.90821492927058770002e-10;
+    $V low = (rest - r) - n * 1.90821492927058770002e-10;
+    $V half = scale_$N(($V){{0}} + 0.5, n), top = half - 0.5; /* 2^n itself may overflow */
+    $V sum = r * half + top, lost = r * half - (sum - top);
+    sum = sum + ((exp_near_$N(r) * (r * r) + low) * half + lost);
+    return copysign_$N(sum + sum, x);
+}}"""
+
+# exp(a) / 2 for a >= 0: finite wherever sinh and cosh are.
+_HALF_EXP = f"""($V a) {{
+    $V c = minc_$N(($V){{0}} + 711.0, a);
+    $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
+    return scale_$N(exp_rest_$N(c, n) + 1.0, n - 1.0);
+}}"""
+
+_SINH = """($V x) {
+    $V a = fabs_$N(x), z = a * a, h = half_exp_$N(a);
+    $V p = z * 7.760411617748744e-13 + 1.605721707647953e-10;
+    p = p * z + 2.5052123477359666e-08;
+    p = p * z + 2.7557319156695965e-06;
+    p = p * z + 0.00019841269841425354;
+    p = p * z + 0.008333333333333174;
+    p = p * z + 0.16666666666666669;
+    $V small = p * z * a + a;
+    return copysign_$N(pick_$N(a, ($V){0} + 1.0, small, h - 0.25 / h), x);
+}"""
+
+_COSH = """($V x) {
+    $V h = half_exp_$N(fabs_$N(x));
+    return h + 0.25 / h;
+}"""
 
 _SIGMOID = f"""($V x) {{
     $V c = maxc_$N(($V){{0}} - 746.0, -fabs_$N(x)); /* so that exp never overflows */
@@ -39,15 +101,66 @@ _SIGMOID = f"""($V x) {{
     return pick_$N(x, ($V){{0}}, less, ($V){{0}} + 1.0) / s;
 }}"""
 
+# a + a^3 P / Q near 0, and 1 - 2 / (exp(2 a) + 1) beyond, with one division for both.
 _TANH = f"""($V x) {{
-    $V a = fabs_$N(x), c = minc_$N(($V){{0}} + 40.0, a + a);
+    $V a = fabs_$N(x), z = a * a, c = minc_$N(($V){{0}} + 40.0, a + a);
     $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
-    $V t = scale_$N(($V){{0}} + 1.0, n), e = exp_rest_$N(c, n) * t + (t - 1.0);
-    return copysign_$N(e / (e + 2.0), x);
+    $V more = scale_$N(exp_rest_$N(c, n) + 1.0, n) + 1.0;
+    $V p = z * -1.991780435861275e-4 - 2.0498799708498872e-2;
+    p = p * z - 0.3333333333333333;
+    $V q = z * 2.0653373748750246e-4 + 2.3291331876298858e-2;
+    q = q * z + 0.4614963991254931;
+    q = q * z + 1.0;
+    $V edge = ($V){{0}} + 0.625, over = pick_$N(a, edge, p * z * a, ($V){{0}} - 2.0);
+    $V under = pick_$N(a, edge, q, more), most = pick_$N(a, edge, a, ($V){{0}} + 1.0);
+    return copysign_$N(most + over / under, x);
 }}"""
 
-_LOG = """($V x) {
-    $V n = expo_$N(x), f = mant_$N(x) - 1.0, s = f / (2.0 + f), z = s * s;
+# erf is x + x P(x^2) near 0, and 1 - exp(-t - t Q(t)) beyond, which needs no division.
+_ERF = f"""($V x) {{
+    $V a = fabs_$N(x), z = x * x, t = minc_$N(($V){{0}} + 6.0, a);
+    $V p = z * -7.779462971758002e-10 + 1.3710988704188445e-08;
+    p = p * z - 1.6206318752968687e-07;
+    p = p * z + 1.6447132699786545e-06;
+    p = p * z - 1.4924712439534808e-05;
+    p = p * z + 0.0001205529358693695;
+    p = p * z - 0.0008548325929766244;
+    p = p * z + 0.005223977606130842;
+    p = p * z - 0.026866170643113415;
+    p = p * z + 0.112837916709442;
+    p = p * z - 0.3761263890318352;
+    p = p * z + 0.12837916709551256;
+    $V small = p * a + a;
+    $V q = t * -4.649662954712809e-16 + 2.7218159595651032e-14;
+    q = q * t - 7.509709017105999e-13;
+    q = q * t + 1.2972154856506475e-11;
+    q = q * t - 1.5704608820441668e-10;
+    q = q * t + 1.4116320044019982e-09;
+    q = q * t - 9.714606080671967e-09;
+    q = q * t + 5.179441548515283e-08;
+    q = q * t - 2.1200794730799407e-07;
+    q = q * t + 6.338673579535785e-07;
+    q = q * t - 1.1310035099305457e-06;
+    q = q * t - 5.148745069440702e-07;
+    q = q * t + 1.1959320810218494e-05;
+    q = q * t - 4.517713067948121e-05;
+    q = q * t + 8.600488574765666e-05;
+    q = q * t + 2.189998088025293e-06;
+    q = q * t - 0.000569397300156979;
+    q = q * t + 0.0016819091480639147;
+    q = q * t - 0.0002015731007458123;
+    q = q * t - 0.019131480034970692;
+    q = q * t + 0.10277345199812632;
+    q = q * t + 0.6366196233810658;
+    q = q * t + 0.1283791794398622;
+    $V c = -(q * t + t), n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
+    $V large = 1.0 - scale_$N(exp_rest_$N(c, n) + 1.0, n);
+    return copysign_$N(pick_$N(a, ($V){{0}} + 1.0, small, large), x);
+}}"""
+
+# f - log(1 + f) for f in [-1/4, 1/2).
+_LOG_LACK = """($V f) {
+    $V s = f / (2.0 + f), z = s * s;
     $V p = z * 0.13609030262907734 + 0.13209708242052065;
     p = p * z + 0.15388867805614162;
     p = p * z + 0.18181737626302924;
@@ -55,116 +168,57 @@ _LOG = """($V x) {
     p = p * z + 0.28571428567275936;
     p = p * z + 0.4000000000000794;
     p = p * z + 0.6666666666666666;
-    $V half = f * f * 0.5, r = f - (half - s * (p * z + half));
+    $V half = f * f * 0.5;
+    return half - s * (p * z + half);
+}"""
+
+_LOG = """($V x) {
+    $V n = expo_$N(x), f = mant_$N(x) - 1.0, r = f - log_lack_$N(f);
     r = n * 1.90821492927058770002e-10 + r;
     return n * 6.93147180369123816490e-01 + r;
 }"""
 
-# x - n pi/2 in four steps, of which the first three are exact up to |n| = 2^20.
-_TURNS = f"""($V x) {{ return x * 0.6366197723675814 + {_NEAREST}; }}"""
-
-_TURN_REST = f"""($V x, $V turns) {{
-    $V n = turns - {_NEAREST};
-    $V r = x - n * 1.5707963267341256;
-    return r - n * 6.077094383272197e-11;
-}}"""
-
-_TURN_LOW = f"""($V rest, $V r, $V turns) {{
-    $V n = turns - {_NEAREST};
-    $V low = (rest - r) - n * 6.12323399538461e-17;
-    return low - n * 3.5215598651832e-27;
-}}"""
-
-# sin(r + low), where low is what r lacks.
-_SIN_NEAR = """($V r, $V low) {
-    $V z = r * r, p = z * 1.58969099521155010221e-10 - 2.50507602534068634195e-08;
-    p = p * z + 2.75573137070700676789e-06;
-    p = p * z - 1.98412698298579493134e-04;
-    p = p * z + 8.33333333332248946124e-03;
-    p = p * z - 1.66666666666666324348e-01;
-    return (p * (z * r) + low) + r;
+_LOG1P = """($V x) {
+    $V n = expo_$N(1.0 + x), s = scale_$N(($V){0} + 1.0, -n);
+    $V f = x * s + (s - 1.0); /* 1 + x = (1 + f) 2^n, without rounding 1 + x */
+    $V r = n * 1.90821492927058770002e-10 + (f - log_lack_$N(f));
+    r = copysign_$N(n * 6.93147180369123816490e-01 + r, x);
+    r = pick_$N(($V){0} - 1.0, x, r, n);
+    return pick_$N(x, ($V){0} + __builtin_inf(), r, n);
 }"""
 
-_COS_NEAR = """($V r, $V low) {
-    $V z = r * r, p = z * -1.13596475577881948265e-11 + 2.08757232129817482790e-09;
-    p = p * z - 2.75573143513906633035e-07;
-    p = p * z + 2.48015872894767294178e-05;
-    p = p * z - 1.38888888888741095749e-03;
-    p = p * z + 4.16666666666666019037e-02;
-    $V half = z * 0.5, one = 1.0 - half, rest = (1.0 - one) - half; /* half is exact */
-    rest = rest - r * low;
-    return one + (p * (z * z) + rest);
+_LOG2 = """($V x) {
+    $V n = expo_$N(x), f = mant_$N(x) - 1.0, lack = log_lack_$N(f) * 1.4426950408889634;
+    $V sum = n + f, lost = f - (sum - n); /* log2(1 + f) = f + 0.44 f - 1.44 lack */
+    $V small = f * 0.4426950408889634 + (lost - lack);
+    return pick_$N(fabs_$N(n), ($V){0} + 4096.0, sum + small, n);
 }"""
 
-_SIN = f"""($V x) {{
-    $V turns = turns_$N(x), rest = turn_rest_$N(x, turns);
-    $V r = rest - (turns - {_NEAREST}) * 6.12323399538461e-17;
-    $V low = turn_low_$N(rest, r, turns);
-    $V near = turned_$N(turns, sin_near_$N(r, low), cos_near_$N(r, low));
-    near = pick_$N(fabs_$N(x), ($V){{0}} + 1e-8, x, near); /* -0 stays -0 */
-    return sin_far_$N(x, near);
-}}"""
-
-_COS = f"""($V x) {{
-    $V turns = turns_$N(x), rest = turn_rest_$N(x, turns);
-    $V r = rest - (turns - {_NEAREST}) * 6.12323399538461e-17;
-    $V low = turn_low_$N(rest, r, turns);
-    return cos_far_$N(x, turned_$N(turns + 1.0, sin_near_$N(r, low), cos_near_$N(r, low)));
-}}"""
+_LOG10 = """($V x) {
+    $V n = expo_$N(x), f = mant_$N(x) - 1.0, lack = log_lack_$N(f) * 1.7371779276130073;
+    $V top = n * 1.2041199826553566, sum = top + (f + f), lost = (f + f) - (sum - top);
+    $V small = f * -0.2628220723869927 + (lost - lack); /* four times the result, in three parts */
+    small = n * 5.68200929090644e-13 + small;
+    return pick_$N(fabs_$N(n), ($V){0} + 4096.0, (sum + small) * 0.25, n);
+}"""
 
 TEXTS = {
+    "exp_near": _EXP_NEAR,
     "exp_rest": _EXP_REST,
-    "turns": _TURNS,
-    "turn_rest": _TURN_REST,
-    "turn_low": _TURN_LOW,
-    "sin_near": _SIN_NEAR,
-    "cos_near": _COS_NEAR,
+    "half_exp": _HALF_EXP,
+    "exp2_near": _EXP2_NEAR,
+    "log_lack": _LOG_LACK,
     "exp": _EXP,
+    "exp2": _EXP2,
+    "expm1": _EXPM1,
     "log": _LOG,
-    "sin": _SIN,
-    "cos": _COS,
+    "log2": _LOG2,
+    "log10": _LOG10,
+    "log1p": _LOG1P,
+    "sinh": _SINH,
+    "cosh": _COSH,
     "tanh": _TANH,
     "sigmoid": _SIGMOID,
+    "erf": _ERF,
 }
 """Parameter list and body of each function for $V; the name ends in $N."""
-
-LANES = {
-    "pick": "($V x, $V y, $V a, $V b) { return x < y ? a : b; }",
-    "fabs": "($V x) { return __builtin_fabs(x); }",
-    "copysign": "($V x, $V sign) { return __builtin_copysign(x, sign); }",
-    # p * 2^n for whole n from -2000 to 2000, rounded once if |p| is at least 2^-40.
-    "scale": f"""($V p, $V n) {{
-    union {{ double f; i64 i; }} v = {{n + {_NEAREST}}}, a, b;
-    i64 k = v.i - 0x4338000000000000, half = (i64)((u64)(k + 4096) >> 1) - 2048;
-    a.i = (half + 1023) << 52;
-    b.i = (k - half + 1023) << 52;
-    return p * a.f * b.f;
-}}""",
-    # As in backends.lanes_f32.
-    "turned": """($V turns, $V a, $V b) {
-    union { double f; i64 i; } v = {turns}, w = {v.i & 1 ? b : a};
-    w.i ^= (i64)((u64)(v.i & 2) << 62);
-    return w.f;
-}""",
-    "mant": """($V x) {
-    union { double f; i64 i; } v = {x < 2.2250738585072014e-308 ? x * 18014398509481984.0 : x};
-    v.i -= (v.i - 0x3fe8000000000000) & -0x10000000000000;
-    return x < 0 ? __builtin_nan("") : v.f;
-}""",
-    "expo": """($V x) {
-    int tiny = x < 2.2250738585072014e-308;
-    union { double f; i64 i; } v = {tiny ? x * 18014398509481984.0 : x};
-    double n = (double)(((v.i - 0x3fe8000000000000) >> 52) - (tiny ? 54 : 0));
-    n = x == 0 ? -__builtin_inf() : n;
-    n = x < 0 ? __builtin_nan("") : n;
-    return x < __builtin_inf() ? n : x;
-}""",
-}
-"""Functions of single lanes; for vectors, loops over them or builtins."""
-
-_FAR = """($V x, $V near) {{
-    return __builtin_fabs(x) <= 1e6 ? near : __builtin_{name}(x); /* NaN and inf too */
-}}"""
-
-FAR = {name: _FAR.format(name=name) for name in ("sin", "cos")}
-"""As in backends.lanes_f32."""

@@ -41,6 +41,7 @@ class Function:
     high: float
     way: str
     exact: Callable[..., Any] | None = None  # None: NumPy's function of that name
+    second: tuple[float, float] | None = None  # the range of a second argument
 
 
 def _sigmoid(x: Any) -> Any:
@@ -49,40 +50,67 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _erf(x: Any) -> Any:
-    from scipy.special import erf
-
-    return erf(x)
+    """In the precision of x: a series of positive terms (Abramowitz and Stegun 1964, 7.1.6)."""
+    a = np.minimum(np.abs(x), 7)
+    term = total = a * np.exp(-a * a) * 2 / np.sqrt(np.arctan(x.dtype.type(1)) * 4)
+    for n in range(1, 220):
+        term = term * (2 * a * a / (2 * n + 1))
+        total = total + term
+    return np.copysign(total, x)
 
 
 _REDUCED = "n = round(x / log 2), polynomial"
 _EXPONENT = "x = m 2^n with m in [3/4, 3/2), polynomial"
 _TURNS = "n = round(x / (pi / 2)), polynomials"
+_HALVES = "polynomial below 1/2, that of sqrt((1 - x) / 2) beyond"
+_ARC = "polynomial of x or 1 / x"
+_POWER = "exp2(y log2 x), with log2 x in two parts"
+_NEAR = "f - (f^2 / 2 - s (f^2 / 2 + R(s^2))), s = f / (2 + f), x = (1 + f) 2^n"
 FUNCTIONS = {
     "exp": Function(1.1, 1.1, -105, 90, _REDUCED),
     "exp2": Function(1.1, 1.3, -152, 129, _REDUCED),
-    "expm1": Function(1.5, 1.6, -20, 90, _REDUCED),
+    "expm1": Function(1.2, 1.2, -20, 90, _REDUCED),
     "log": Function(1.0, 1.1, 0, 4, _EXPONENT),
     "log2": Function(1.2, 1.5, 0, 4, _EXPONENT),
     "log10": Function(1.7, 1.7, 0, 4, _EXPONENT),
     "log1p": Function(1.1, 1.1, -1, 3, _EXPONENT),
     "sin": Function(1.4, 1.6, -6000, 6000, _TURNS),
     "cos": Function(1.4, 1.6, -6000, 6000, _TURNS),
-    "tan": Function(2.6, 2.7, -6000, 6000, _TURNS),
+    "tan": Function(1.3, 1.3, -6000, 6000, _TURNS),
+    "asin": Function(1.3, 1.3, -1, 1, _HALVES),
+    "acos": Function(1.3, 1.3, -1, 1, _HALVES),
+    "atan": Function(1.3, 1.3, -8, 8, _ARC),
     "sinh": Function(1.7, 1.7, -90, 90, "polynomial below 1, exp"),
     "cosh": Function(1.6, 1.6, -90, 90, "exp"),
     "tanh": Function(1.4, 1.4, -10, 10, "polynomial below 0.625, exp"),
     "sigmoid": Function(1.8, 1.8, -105, 20, "exp, with the rounding of 1 + exp", _sigmoid),
     "erf": Function(1.3, 1.5, -5, 5, "polynomial below 0.93, 1 - exp of one beyond", _erf),
     "rsqrt": Function(1.5, 1.5, 0, 10, "1 / sqrt", lambda x: 1 / np.sqrt(x)),
-    "pow": Function(0.55, 0.55, 0, 10, "exp2(y log2 x) in double precision", np.power),
+    "pow": Function(1.1, 1.4, 0, 10, _POWER, np.power, (-40, 40)),
+    "atan2": Function(1.6, 1.6, -8, 8, "polynomial of the quotient", np.arctan2, (-8, 8)),
 }
 DOUBLES = {
-    "exp": Function(1.5, 1.5, -750, 715, _REDUCED),
-    "log": Function(1.4, 1.4, 0, 4, "x = m 2^n with m in [3/4, 3/2), s = f / (2 + f), polynomial"),
+    "exp": Function(1.1, 1.1, -750, 715, _REDUCED),
+    "exp2": Function(1.0, 1.3, -1080, 1030, _REDUCED),
+    "expm1": Function(1.3, 1.3, -40, 715, _REDUCED),
+    "log": Function(1.4, 1.4, 0, 4, _NEAR),
+    "log2": Function(1.3, 1.5, 0, 4, _NEAR),
+    "log10": Function(1.2, 1.2, 0, 4, _NEAR),
+    "log1p": Function(1.3, 1.3, -1, 3, _NEAR),
     "sin": Function(0.9, 1.0, -1e6, 1e6, _TURNS),
     "cos": Function(0.9, 1.0, -1e6, 1e6, _TURNS),
-    "tanh": Function(3.5, 3.6, -20, 20, "expm1(2 x) / (expm1(2 x) + 2)"),
-    "sigmoid": Function(2.1, 2.1, -750, 40, "exp, with the rounding of 1 + exp", _sigmoid),
+    "tan": Function(1.2, 1.3, -1e6, 1e6, _TURNS),
+    "asin": Function(1.2, 1.2, -1, 1, _HALVES),
+    "acos": Function(1.2, 1.2, -1, 1, _HALVES),
+    "atan": Function(1.5, 1.6, -8, 8, _ARC),
+    "sinh": Function(1.7, 1.7, -715, 715, "polynomial below 1, exp"),
+    "cosh": Function(1.6, 1.6, -715, 715, "exp"),
+    "tanh": Function(1.4, 1.4, -20, 20, "quotient of polynomials below 0.625, exp"),
+    "sigmoid": Function(1.7, 1.7, -750, 40, "exp, with the rounding of 1 + exp", _sigmoid),
+    "erf": Function(1.1, 1.5, -6, 6, "polynomial below 1, 1 - exp of one beyond", _erf),
+    "rsqrt": Function(1.5, 1.5, 0, 10, "1 / sqrt", lambda x: 1 / np.sqrt(x)),
+    "pow": Function(1.1, 1.3, 0, 10, _POWER, np.power, (-40, 40)),
+    "atan2": Function(1.6, 1.8, -8, 8, "polynomial of the quotient", np.arctan2, (-8, 8)),
 }
 TABLES = {"float32": FUNCTIONS, "float64": DOUBLES}
 WIDER = {"float32": "float64", "float64": "longdouble"}
@@ -101,10 +129,10 @@ def arguments(name: str, count: int, dtype: str = "float32", seed: int = 7) -> l
         turns = int(f.high / (np.pi / 2))
         x[:quarter] = rng.integers(-turns, turns, quarter) * (np.pi / 2)
     x[: len(SPECIAL)] = SPECIAL
-    if name != "pow":
+    if f.second is None:
         return [x]
     y = rng.integers(0, np.iinfo(kind).max, count, dtype=kind, endpoint=True).view(dtype)
-    y[: 2 * quarter] = rng.uniform(-40, 40, 2 * quarter)
+    y[: 2 * quarter] = rng.uniform(*f.second, 2 * quarter)
     y[2 * quarter : 3 * quarter] = rng.integers(-20, 20, quarter)
     pairs = np.array(np.meshgrid(SPECIAL, SPECIAL), dtype=dtype).reshape(2, -1)
     x[: pairs.shape[1]], y[: pairs.shape[1]] = pairs
@@ -177,17 +205,18 @@ bit patterns, and special values.
 
 Scalars and vectors of any width have the same bits on one machine, so a result does not depend on
 whether an element lies in a vector or in a tail (a test compares them). The sources are
-`backends/math_f32.py` and `backends/lanes_f32.py`. The stated limits, with and (where they differ)
-without fused multiply-add, hold for subnormal arguments and results too; infinities, NaN and signed
-zeros are exact. The tests assert the limits on fewer arguments.
+`backends/math_f32.py`, `backends/trig_f32.py` and `backends/lanes_f32.py`. The stated limits, with
+and (where they differ) without fused multiply-add, hold for subnormal arguments and results too;
+infinities, NaN and signed zeros are exact. The tests assert the limits on fewer arguments.
 
 * The range reduction of exp and the polynomial of tanh are those of Cephes (S. Moshier).
   The reduction of sin, cos and tan is in four steps (Cody and Waite 1980). The other polynomials
-  were fitted by iteratively reweighted least squares.
+  are minimax, or were fitted by iteratively reweighted least squares.
+* pow has the special cases of C (C11 F.10.4.4): pow(1, y) and pow(x, 0) are 1 for NaN too.
 * Arguments of sin, cos and tan beyond 6000 (10^6 in float64) go to the C library, lane by lane,
   behind a branch: a kernel that has none of them pays one comparison for it.
-* asin, acos, atan, atan2 and fmod are calls of the C library for each lane. sqrt, floor, ceil,
-  trunc, round and fabs are instructions, correctly rounded.
+* fmod is a call of the C library for each lane. sqrt, floor, ceil, trunc, round and fabs are
+  instructions, correctly rounded.
 
 ## float64
 
@@ -196,9 +225,9 @@ zeros are exact. The tests assert the limits on fewer arguments.
 {doubles}
 
 All that holds for float32 holds here; the exact result is NumPy's in long double (64 bits of
-precision on x86). The source is `backends/math_f64.py`; the polynomials of sin and cos are those of
-fdlibm. rsqrt is 1 / sqrt(x). The other functions, erf among them, are calls of the C library for
-each lane, with its errors (below 1 ulp for glibc).
+precision on x86), and for erf a series. The sources are `backends/math_f64.py` and
+`backends/trig_f64.py`, and for both precisions `backends/inverse_trig.py` and `backends/power.py`;
+the polynomials of sin and cos are those of fdlibm.
 """
 
 

@@ -1,0 +1,40 @@
+"""What the texts of math functions do with single lanes of both precisions.
+
+As in backends.helpers, $V is the type and $F the ending of the builtins of C ("f" for float).
+"""
+
+from __future__ import annotations
+
+HAS_FMA = "defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)"
+
+LANES = {
+    "pick": "($V x, $V y, $V a, $V b) { return x < y ? a : b; }",
+    "fabs": "($V x) { return __builtin_fabs$F(x); }",
+    "sqrt": "($V x) { return __builtin_sqrt$F(x); }",
+    "copysign": "($V x, $V sign) { return __builtin_copysign$F(x, sign); }",
+    # Where an expression has two products, the compiler would choose which one to contract.
+    "fused": f"""($V a, $V b, $V c) {{
+#if {HAS_FMA}
+    return __builtin_fma$F(a, b, c);
+#else
+    return a * b + c;
+#endif
+}}""",
+    # The smaller by the larger, both >= 0; 0 for two zeros, 1 for two infinities.
+    "ratio": """($V a, $V b) {
+    $V most = a > b ? a : b, least = a > b ? b : a;
+    $V t = most > 0 ? least / most : least;
+    t = least > 0 && least == most ? 1 : t;
+    return a == a && b == b ? t : a + b;
+}""",
+    # pow(x, y) of w = pow(|x|, y): signs and special cases (C11 F.10.4.4).
+    "power": """($V w, $V x, $V y) {
+    $V half = y / 2;
+    _Bool whole = __builtin_rint$F(y) == y, odd = whole & (__builtin_rint$F(half) != half);
+    w = __builtin_fabs$F(x) == 1 && y == y ? 1 : w; /* where y is infinite */
+    w = odd ? __builtin_copysign$F(w, x) : w;
+    w = x < 0 && x > -__builtin_inf$F() && !whole ? __builtin_nan$F("") : w;
+    return x == 1 || y == 0 ? 1 : w;
+}""",
+}
+"""Parameter list and body of each; the result is $V."""
