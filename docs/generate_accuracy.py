@@ -146,9 +146,8 @@ def applied(name: str, count: int, arity: int, dtype: str) -> tuple[list[Any], A
     return own, te.compute((count,), lambda i: function(*(x[i] for x in own)), name=name)
 
 
-@cache
-def results(count: int, march: str, lanes: int, dtype: str = "float32") -> dict[str, np.ndarray]:
-    """All functions of their arguments, compiled for `march`, on vectors or on scalars (1 lane)."""
+def program(count: int, lanes: int, dtype: str) -> tuple[Schedule, list[np.ndarray]]:
+    """All functions of their arguments, on vectors or on scalars (1 lane), and those arguments."""
     tensors, outputs, arrays = [], [], []
     for name in TABLES[dtype]:
         given = arguments(name, count, dtype)
@@ -157,6 +156,13 @@ def results(count: int, march: str, lanes: int, dtype: str = "float32") -> dict[
     sch = Schedule(te.create_prim_func([*tensors, *outputs], name="functions"))
     for name in TABLES[dtype] if lanes > 1 else ():
         sch.vectorize(sch.split(sch.get_loops(name)[0], [None, lanes])[1])
+    return sch, arrays
+
+
+@cache
+def results(count: int, march: str, lanes: int, dtype: str = "float32") -> dict[str, np.ndarray]:
+    """The results of `program`, compiled for `march`."""
+    sch, arrays = program(count, lanes, dtype)
     results = {name: np.zeros(count, dtype) for name in TABLES[dtype]}
     build(sch, f"c -march={march} -threads=1")(*arrays, *results.values())
     return results

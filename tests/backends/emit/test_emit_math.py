@@ -17,6 +17,7 @@ from tensorir import te
 pytest.importorskip("scipy")
 sys.path.insert(0, str(Path(__file__).parents[3] / "docs"))
 import generate_accuracy as accuracy  # noqa: E402
+from emulator import ARM, emulated, needs_emulator  # noqa: E402
 
 COUNT = (1 << 14) + 11
 """With a tail in vectors of any width."""
@@ -70,6 +71,21 @@ def test_the_page_states_the_limits(dtype, name):
     _, _, _, fused, plain, limits, _, _ = (cell.strip() for cell in row[0].split("|"))
     assert float(fused) <= f.limit and float(plain) <= f.plain
     assert [float(v) for v in limits.split("; ")] == list(dict.fromkeys((f.limit, f.plain)))
+
+
+@needs_emulator
+@pytest.mark.parametrize("dtype", accuracy.TABLES)
+def test_errors_on_the_emulator_of_arm(dtype, cache, tmp_path):
+    count = 3 * 1024 + 5
+    sch, arrays = accuracy.program(count, 16 // np.dtype(dtype).itemsize, dtype)
+    found = {name: np.zeros(count, dtype) for name in accuracy.TABLES[dtype]}
+    with emulated(build(sch, ARM, cache=cache), tmp_path) as call:
+        call(*arrays, *found.values())
+    for name, f in accuracy.TABLES[dtype].items():
+        error, at = accuracy.largest_error(
+            name, accuracy.arguments(name, count, dtype), found[name]
+        )
+        assert error <= max(f.limit, f.plain), (name, at)
 
 
 def test_one_far_argument_does_not_disturb_the_others():
