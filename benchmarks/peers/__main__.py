@@ -1,6 +1,6 @@
 """Side by side with other libraries, in one run, as ratios.
 
-python -m benchmarks.peers [--set main|other] [--peers NAME,...] [--trials N] [--threads N] ...
+python -m benchmarks.peers [--set main|other|operators] [--peers NAME,...] [--trials N] ...
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from benchmarks.peers.catalog import OURS, PEERS
 from benchmarks.peers.figures import Figures
 from benchmarks.peers.install import pythons
 from benchmarks.peers.process import ROOT
-from benchmarks.peers.rows import SETS, Row
+from benchmarks.peers.rows import Row
 from benchmarks.peers.run import Field, Settings, run_row
+from benchmarks.peers.sets import SETS
 from benchmarks.peers.turns import PAUSE_S
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -157,7 +158,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.peers", description=(__doc__ or "").split("\n")[0]
     )
     add: Any = parser.add_argument
-    add("--set", choices=("main", "other"), default="main", help="which rows (default: main)")
+    sets = ("main", "other", "operators")
+    add("--set", choices=sets, default="main", help="which rows (default: main)")
     add("--only", action="append", default=[], metavar="TEXT", help="rows with TEXT in their name")
     add(
         "--peers", default=DEFAULT_PEERS, metavar="NAME,...",

@@ -56,6 +56,11 @@ def moved_bytes(kind: str, inputs: Arrays, answer: np.ndarray) -> int:
     return sum(a.nbytes for a in inputs.values()) + KINDS[kind].out_bytes * prod(answer.shape)
 
 
+def tolerance_of(kind: str, sizes: Sizes) -> float:
+    """The largest error allowed: that of the row, if it has one, else that of its kind."""
+    return float(sizes.get("tolerance", KINDS[kind].tolerance))
+
+
 def bf16_bits(values: np.ndarray) -> np.ndarray:
     """float32 values rounded to nearest even, as the bits of bfloat16."""
     bits = values.astype(np.float32).view(np.uint32)
@@ -65,6 +70,51 @@ def bf16_bits(values: np.ndarray) -> np.ndarray:
 def bf16_values(bits: np.ndarray) -> np.ndarray:
     """The values of bfloat16 bits, float32."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def operator_inputs(s: Sizes, sample: Sample) -> Arrays:
+    """The inputs of a row of the set `operators`, which names their types, sizes and limits."""
+    made = {}
+    for n, text in enumerate(s["inputs"]):
+        dtype, shape, *limit = text.split()
+        a = sample(*map(int, shape.split(",")))
+        if limit:
+            a = np.abs(a) * int(limit[0][1:])
+        elif dtype == "bool":
+            a = a > 0
+        made[f"x{n}"] = a.astype(dtype)
+    return made
+
+
+def _operator(s: Sizes, x: Arrays) -> np.ndarray:
+    """By the reference that every operator brings along; of several outputs the first."""
+    from tensorir.ops import OPERATORS
+
+    found = OPERATORS[s["op"]]
+    answer: np.ndarray = found.expected(operator_example(s), list(x.values()))[0]
+    return answer.astype(np.int64) if answer.dtype == np.bool_ else answer
+
+
+OUT_DTYPES = {
+    "greater": "bool", "isnan": "bool", "argsort": "int64", "one_hot": "float32",
+    "dequantize": "float32", "where": "float32",
+}  # fmt: skip
+
+
+def operator_out(s: Sizes) -> str:
+    """The type of the first output of a row of the set `operators`: that of x0 unless it says."""
+    first: str = s["inputs"][0].split()[0]
+    found: str = s["attrs"].get("dtype") or OUT_DTYPES.get(s["op"], first)
+    return found
+
+
+def operator_example(s: Sizes) -> Any:
+    """The row as an example of its operator."""
+    from tensorir.ops import Example
+
+    parts = [text.split() for text in s["inputs"]]
+    shapes = [tuple(map(int, shape.split(","))) for _, shape, *_ in parts]
+    return Example(shapes, s["attrs"], [dtype for dtype, *_ in parts])
 
 
 def _exact(a: np.ndarray) -> np.ndarray:
@@ -208,5 +258,6 @@ KINDS: Mapping[str, Kind] = {
         _attention_inputs, _attention,
         lambda s: 4 * s["heads"] * s["length"] ** 2 * s["depth"],
     ),
+    "operator": Kind(operator_inputs, _operator, _no_arithmetic),
 }  # fmt: skip
 """Every operator by name; adding one here and in rows.py makes the libraries report it missing."""

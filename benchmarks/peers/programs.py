@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.peers.kinds import EPSILON, Sizes
+from benchmarks.peers.kinds import EPSILON, Sizes, operator_example
 from schedule.library import winograd_tile
 from tensorir import Expr, PrimFunc, ops, te
 from tensorir.te import Tensor
@@ -155,6 +155,13 @@ def _attention(s: Sizes) -> PrimFunc:
     return te.create_prim_func([q, k, v, ops.attention(q, k, v, name="out")], name="attention")
 
 
+def _operator(s: Sizes) -> PrimFunc:
+    example = operator_example(s)
+    inputs = example.placeholders()
+    outputs = ops.find_operator(s["op"]).outputs(example, inputs)
+    return te.create_prim_func([*inputs, *outputs], name=s["op"])
+
+
 PROGRAMS: Mapping[str, Callable[[Mapping[str, Any]], PrimFunc]] = {
     "matmul": _matmul,
     "int8_matmul": _int8_matmul,
@@ -168,4 +175,5 @@ PROGRAMS: Mapping[str, Callable[[Mapping[str, Any]], PrimFunc]] = {
     "elementwise": _elementwise,
     "transpose": _transpose,
     "attention": _attention,
+    "operator": _operator,
 }

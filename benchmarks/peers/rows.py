@@ -128,5 +128,3 @@ QUICK = (
     int8(32), bf16(32), int8(1, 40, 24),
 )  # fmt: skip
 """Tiny sizes of every operator, to see that everything runs."""
-
-SETS = {"main": MAIN, "other": OTHER, "quick": QUICK}

@@ -138,7 +138,7 @@ def leaky_relu(x: Tensor, slope: float = 0.01, name: str = "leaky_relu") -> Tens
 
 
 @operator(
-    reference=lambda x, w: np.where(x > 0, x, x * w[:, None]),
+    reference=lambda x, w: np.where(x > 0, x, x * w.reshape(-1, *[1] * (x.ndim - 2))),
     examples=[Example([(2, 3, 5), (3,)]), Example([(1, 1, 1), (1,)], dtypes="float64")],
 )
 def prelu(x: Tensor, slope: Tensor, axis: int = 1, name: str = "prelu") -> Tensor:

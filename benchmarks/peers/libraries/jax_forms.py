@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.peers.kinds import EPSILON
-from benchmarks.peers.task import Call, Task
+from benchmarks.peers.libraries.operators_jax import FUNCTIONS
+from benchmarks.peers.task import Call, Task, Unsupported
 
 
 def start(threads: int) -> None:
@@ -57,6 +59,11 @@ def function_of(task: Task) -> Callable[..., Any]:
     def attention(q: Any, k: Any, v: Any) -> Any:
         scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * s["depth"] ** -0.5
         return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v)
+
+    if task.kind == "operator":
+        if s["op"] not in FUNCTIONS:
+            raise Unsupported(f"no form of {s['op']} is written for it")
+        return partial(FUNCTIONS[s["op"]], s["attrs"])
 
     functions: dict[str, Callable[..., Any]] = {
         "matmul": jnp.matmul,

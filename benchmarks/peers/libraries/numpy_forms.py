@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.kinds import EPSILON
+from benchmarks.peers.libraries.operators_numpy import operator
 from benchmarks.peers.task import Call, Task, choose
 
 CHUNK = 1 << 15
@@ -200,4 +201,5 @@ FORMS = {
     "elementwise": _elementwise,
     "transpose": _transpose,
     "attention": _attention,
+    "operator": operator,
 }

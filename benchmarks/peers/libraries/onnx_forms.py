@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,17 +11,16 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.peers.kinds import EPSILON
+from benchmarks.peers.kinds import EPSILON, operator_out
+from benchmarks.peers.libraries.operators_onnx import nodes_of
 from benchmarks.peers.task import Call, Task, attempt, choose
 
 OPSET = 23
 IR_VERSION = 10
-TYPES = {
-    np.dtype(np.float32): TensorProto.FLOAT,
-    np.dtype(np.int32): TensorProto.INT32,
-    np.dtype(np.uint8): TensorProto.UINT8,
-    np.dtype(np.int8): TensorProto.INT8,
-}
+TYPES: dict[Any, Any] = {
+    np.dtype(name): getattr(TensorProto, name.upper().replace("FLOAT32", "FLOAT"))
+    for name in ("float32", "int32", "uint8", "int8", "bool", "int64", "float16")
+} | {np.dtype(np.float64): TensorProto.DOUBLE}
 
 Nodes = list[Any]
 
@@ -40,13 +39,22 @@ def as_array(result: Any) -> np.ndarray:
 
 def prepare(task: Task) -> dict[str, Call]:
     """One call for each graph of this kind of row."""
+    if task.kind == "operator":
+        nodes, held = nodes_of(task)
+        return {"graph": attempt(partial(_call, task, nodes, held))}
     graphs: Any = choose(GRAPHS, task)
     return {name: attempt(partial(_call, task, nodes)) for name, nodes in graphs.items()}
 
 
-def _call(task: Task, nodes: Nodes) -> Call:
-    out = task.out(np.int32 if task.kind == "int8_matmul" else np.float32)
-    session = _session(task, nodes, out)
+def _out(task: Task) -> np.ndarray:
+    if task.kind == "operator":
+        return task.out(operator_out(task.sizes))
+    return task.out(np.int32 if task.kind == "int8_matmul" else np.float32)
+
+
+def _call(task: Task, nodes: Nodes, held: Mapping[str, np.ndarray] | None = None) -> Call:
+    out = _out(task)
+    session = _session(task, nodes, out, held or {})
     binding = session.io_binding()
     for name, array in task.inputs.items():
         if name not in task.constants:
@@ -60,15 +68,17 @@ def _call(task: Task, nodes: Nodes) -> Call:
     return call
 
 
-def _session(task: Task, nodes: Nodes, out: np.ndarray) -> Any:
+def _session(
+    task: Task, nodes: Nodes, out: np.ndarray, known: Mapping[str, np.ndarray]
+) -> Any:
     def info(name: str, array: np.ndarray) -> Any:
         return helper.make_tensor_value_info(name, TYPES[array.dtype], array.shape)
 
     given = {n: a for n, a in task.inputs.items() if n not in task.constants}
     held = [numpy_helper.from_array(task.inputs[n], n) for n in task.constants]
     scale = np.array(task.sizes.get("depth", 1) ** -0.5, np.float32)
-    axes = np.array([1], np.int64)
-    held += [numpy_helper.from_array(scale, "scale"), numpy_helper.from_array(axes, "axes")]
+    constants = {"scale": scale, "axes": np.array([1], np.int64), **known}
+    held += [numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(
         nodes, task.kind, [info(n, a) for n, a in given.items()], [info("out", out)], held
     )

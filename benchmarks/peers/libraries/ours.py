@@ -13,10 +13,10 @@ from backends import CompiledKernel, build, compiler_info, resolve
 from benchmarks.peers.programs import prim_func
 from benchmarks.peers.scheduled import library_schedule
 from benchmarks.peers.task import Call, Task, attempt
-from tensorir import PrimFunc, Target
+from tensorir import PrimFunc, Target, int_value
+from tensorir.dtype import numpy_dtype
 
 DEFAULT, LIBRARY, TUNED = "default", "library", "tuned"
-OUT_DTYPES = {"int8_matmul": np.int32, "bf16_matmul": np.uint16}
 
 
 def start(threads: int) -> None:
@@ -35,11 +35,11 @@ def as_array(result: Any) -> np.ndarray:
 def prepare(task: Task) -> dict[str, Call]:
     """The default kernel, the library's where it has one, and with trials the tuned one.
 
-    One output for all, because no two pieces of memory are equally fast.
+    The same outputs for all, because no two pieces of memory are equally fast.
     """
     func = prim_func(task.kind, task.sizes)
     target = resolve(f"c -threads={task.threads}")
-    out = task.out(OUT_DTYPES.get(task.kind, np.float32))
+    outs = [np.empty([int_value(s) for s in b.shape], numpy_dtype(b.dtype)) for b in func.outputs]
     held = {name: task.inputs[name] for name in task.constants}
     scheduled = library_schedule(task.kind, task.sizes, target)
     kernels: dict[str, Callable[[], CompiledKernel]] = {
@@ -53,7 +53,7 @@ def prepare(task: Task) -> dict[str, Call]:
         kernels[TUNED] = lambda: _tuned(task, func, target).build(constants=held)
 
     def make(form: str) -> Call:
-        return _call(task, kernels[form](), out)
+        return _call(task, kernels[form](), outs)
 
     return {form: attempt(partial(make, form)) for form in kernels}
 
@@ -67,9 +67,9 @@ def _tuned(task: Task, func: PrimFunc, target: Target) -> TuneResult:
         )  # fmt: skip
 
 
-def _call(task: Task, kernel: CompiledKernel, out: np.ndarray) -> Call:
+def _call(task: Task, kernel: CompiledKernel, outs: list[np.ndarray]) -> Call:
     given = [a for name, a in task.inputs.items() if name not in task.constants]
-    arguments = (*given, out)
+    arguments, out = (*given, *outs), outs[0]
 
     def call() -> np.ndarray:
         kernel(*arguments)

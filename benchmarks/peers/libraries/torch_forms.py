@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.peers.kinds import EPSILON
+from benchmarks.peers.libraries.operators_torch import FUNCTIONS, INTO
 from benchmarks.peers.task import Call, Task, Unsupported
 
 Function = Callable[..., torch.Tensor]
@@ -49,6 +51,11 @@ def function_of(task: Task) -> Function:
     def conv(x: Any, w: Any, bias: Any) -> torch.Tensor:
         return F.relu(F.conv2d(x, w, bias, s["stride"], s["r"] // 2, groups=s["groups"]))
 
+    if task.kind == "operator":
+        if s["op"] not in FUNCTIONS:
+            raise Unsupported(f"no form of {s['op']} is written for it")
+        return partial(FUNCTIONS[s["op"]], s["attrs"])
+
     functions: dict[str, Function] = {
         "matmul": torch.matmul,
         "bf16_matmul": torch.matmul,
@@ -82,6 +89,12 @@ def _into(task: Task, tensors: list[torch.Tensor]) -> Call | None:
     """The row into an output made once; None where PyTorch has no such form."""
     if task.kind == "bf16_matmul":
         return None
+    if task.kind == "operator":
+        if task.sizes["op"] not in INTO:
+            return None
+        function, attrs = INTO[task.sizes["op"]], task.sizes["attrs"]
+        made = torch.empty_like(function_of(task)(*tensors).contiguous())
+        return lambda: function(attrs, made, *tensors).view(task.out_shape)
     out = torch.from_numpy(task.out())
     if task.kind == "matmul":
         return lambda: torch.matmul(*tensors, out=out)
