@@ -7,6 +7,7 @@ do not run, and stores leave memory as it was; a vector that is a variable keeps
 
 from __future__ import annotations
 
+import math
 import re
 
 from backends.c.masked_moves import BitMasks, MaskedMoves, VectorMasks
@@ -14,7 +15,10 @@ from backends.c.memory import MemoryEmitter, contiguous_base
 from backends.errors import BuildError
 from backends.expressions import ATOM, Text
 from tensorir import (
+    Broadcast,
     Buffer,
+    Const,
+    Expr,
     If,
     Load,
     PrimFunc,
@@ -79,7 +83,10 @@ class MaskedEmitter(MemoryEmitter):
         mask = hex((1 << high) - (1 << low))
         if self.mask is not None:
             mask = f"{self.mask[0]} & {mask}"
-        return self.load_lanes(load, mask), ATOM
+        loaded = self.load_lanes(load, mask)
+        if _is_zero(e.b):
+            return loaded, ATOM
+        return f"{self.blend(load.dtype)}({mask}, {loaded}, {self.expr(e.b)})", ATOM
 
     def load_lanes(self, e: Load, mask: str) -> str:
         """The lanes of a vector whose bit of the mask is set, 0 in others."""
@@ -138,3 +145,9 @@ class MaskedEmitter(MemoryEmitter):
             params = f"{kind} m, {self.type_name(dt.element(dtype))} *p, {vector} v"
             self.declarations[name] = f"{self.inline} void {name}({params}) {{\n{body}\n}}"
         return name
+
+
+def _is_zero(e: Expr) -> bool:
+    """Whether all bits of a vector of constants are 0."""
+    value = e.a.value if isinstance(e, Broadcast) and isinstance(e.a, Const) else None
+    return value is not None and not value and math.copysign(1, value) > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 
@@ -23,7 +22,9 @@ from tensorir.expr import (
     Var,
     all_of,
     binary,
+    cast,
     conjuncts,
+    const,
     int_value,
     maximum,
     minimum,
@@ -32,6 +33,11 @@ from tensorir.passes.inequality import solve
 from tensorir.passes.masked_tails import REGISTERS
 from tensorir.passes.strided_loads import LEAST, some_lanes
 from tensorir.visit import children, rebuild, transform, variables
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+MOST_BITS = 512
+"""Of a vector: what its lanes are counted in need not be wider than so many bits by the lanes."""
 
 
 class NotVectorizable(Exception):
@@ -95,8 +101,9 @@ class Lanes:
         if all(dt.lanes(p.dtype) == 1 for p in parts):
             return e if all(a is b for a, b in zip(parts, before)) else rebuild(e, parts)
         if isinstance(e, BinOp):
-            ramp = self._ramp(e, *parts)
-            return binary(e.op, *map(self.widened, parts)) if ramp is None else ramp
+            found = self._ramp(e, *parts)
+            found = self._compared(e, *parts) if found is None else found
+            return binary(e.op, *map(self.widened, parts)) if found is None else found
         if isinstance(e, Select):
             return self._select(e, *parts)
         if isinstance(e, Load):
@@ -120,10 +127,10 @@ class Lanes:
         return Select(cond, self.widened(a), self.widened(b))
 
     def _masked(self, e: Select, a: Expr) -> Expr | None:
-        """`e` as a load of the lanes that hold it, 0 in others; None where it is something else."""
-        zero = isinstance(e.b, Const) and not e.b.value and math.copysign(1, e.b.value) > 0
+        """`e` as a load of the lanes that hold it, a constant in others; None where it is
+        something else."""
         known = dt.bits(e.dtype) in self.masked_bits and not dt.is_bool(e.dtype)
-        if not zero or not known or not isinstance(a, Load):
+        if not isinstance(e.b, Const) or not known or not isinstance(a, Load):
             return None
         index = a.indices[0]
         stride = int_value(index.stride) if isinstance(index, Ramp) else None
@@ -193,6 +200,21 @@ class Lanes:
         if e.op in ("//", "%") and isinstance(a, Ramp) and divisor and divisor > 0:
             return self._quotient(e.op, a, divisor)
         return None
+
+    def _compared(self, e: BinOp, a: Expr, b: Expr) -> Expr | None:
+        """A comparison of neighbouring indices with one number as that of the numbers of the lanes,
+        in integers as narrow as elements of which there are so many; None for others."""
+        if e.op not in COMPARISONS or e.a.dtype != dt.INDEX:
+            return None
+        ramp, other = (a, b) if isinstance(a, Ramp) else (b, a)
+        if not isinstance(ramp, Ramp) or int_value(ramp.stride) != 1 or dt.lanes(other.dtype) > 1:
+            return None
+        narrow = f"int{max(8, min(32, MOST_BITS // self.count))}"
+        near = minimum(maximum(other, ramp.base - 1), ramp.base + self.count)
+        limit = cast(narrow, near - ramp.base)
+        number = Ramp(const(0, narrow), const(1, narrow), self.count)
+        sides = (number, self.widened(limit))
+        return binary(e.op, *(sides if ramp is a else sides[::-1]))
 
     def _quotient(self, op: str, a: Ramp, divisor: int) -> Expr | None:
         """`a // divisor` or `a % divisor` where no lane passes a multiple of the divisor."""

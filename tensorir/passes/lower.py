@@ -8,6 +8,7 @@ from tensorir.func import PrimFunc
 from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.fold_buffers import fold_buffers
+from tensorir.passes.lane_patterns import lane_patterns
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.lower_prefetch import lower_prefetch
@@ -49,6 +50,7 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
         ("vectorize", lambda f: vectorize(f, bits, masked)),
         ("unroll", unroll),
         ("strided_loads", lambda f: f if on_gpu else strided_loads(f)),
+        ("lane_patterns", lambda f: f if on_gpu else lane_patterns(f, masked)),
         ("vector_locals", vector_locals),
         ("simplify", simplify),
     ]

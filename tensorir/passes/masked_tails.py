@@ -77,8 +77,8 @@ def masked_load(e: Expr) -> tuple[Load, int, int] | None:
     if low.op != "<=" or low.b is not high.a or first is None or last is None:
         return None
     end = int_value(last)
-    zero = isinstance(e.b, Broadcast) and isinstance(e.b.a, Const) and e.b.a.value == 0
-    return (e.a, first, end) if end is not None and zero else None
+    fixed = isinstance(e.b, Broadcast) and isinstance(e.b.a, Const)
+    return (e.a, first, end) if end is not None and fixed else None
 
 
 def mixed_widths(stmt: Stmt) -> set[str]:

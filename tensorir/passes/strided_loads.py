@@ -1,4 +1,4 @@
-"""strided_loads: every other element comes from two vectors of neighbours."""
+"""strided_loads: elements at small strides come from vectors of neighbours."""
 
 from __future__ import annotations
 
@@ -24,9 +24,14 @@ from tensorir.visit import (
 LEAST = 4
 """Vectors of fewer lanes are gathered as fast."""
 
+MOST_STRIDE = 4
+"""Elements further apart than this, or than half the lanes, are gathered: it would take that many
+vectors to hold them."""
+
 
 def strided_loads(func: PrimFunc) -> PrimFunc:
-    """Load every other element as two contiguous vectors and a shuffle.
+    """Load every other element as two contiguous vectors and a shuffle; likewise every third and
+    fourth one, from three and four vectors.
 
     rewrite:
         A[ramp(i, 2, 4)]       ->  shuffle(A[ramp(i, 1, 4)], A[ramp(i + 3, 1, 4)], 0, 2, 5, 7)
@@ -35,7 +40,10 @@ def strided_loads(func: PrimFunc) -> PrimFunc:
                                       ->                    A[ramp(i + 4, 1, 4)], 0, 2, 4, 6)
         C[...] = A[ramp(i + 1, 2, 4)]      C[...] = shuffle(... the same two ..., 1, 3, 5, 7)
 
-    The second vector ends with the last element that is wanted, so nothing is read that lies
+        A[ramp(i, 3, 4)]       ->  shuffle(shuffle(A[ramp(i, 1, 4)], A[ramp(i + 4, 1, 4)],
+                                                   0, 3, 6, 0), A[ramp(i + 6, 1, 4)], 0, 1, 2, 7)
+
+    The last vector ends with the last element that is wanted, so nothing is read that lies
     outside of what was; consecutive stores that want both halves share the two vectors. Requires
     that vectorize and unroll ran.
     """
@@ -80,17 +88,34 @@ def _split(e: Expr, partners: dict[Load, Load]) -> Expr:
 
 def _strided(load: Load) -> bool:
     index = load.indices[0] if len(load.indices) == 1 else None
-    if not isinstance(index, Ramp) or int_value(index.stride) != 2:
+    if not isinstance(index, Ramp):
+        return False
+    if not 2 <= _stride(load) <= min(MOST_STRIDE, index.lanes // 2):
         return False
     known = dt.lanes(load.buffer.dtype) == 1 and not dt.is_bool(load.dtype)
     return known and index.lanes >= LEAST and index.lanes % 2 == 0
 
 
+def _stride(load: Load) -> int:
+    """How far apart the elements of a load of a ramp lie; 0 where that is not known."""
+    index = load.indices[0]
+    assert isinstance(index, Ramp)
+    return int_value(index.stride) or 0
+
+
 def _one(load: Load) -> Expr:
     """The elements of one load, from vectors that begin and end with the first and the last."""
-    count = dt.lanes(load.dtype)
-    lanes = [*range(0, count, 2), *range(count + 1, 2 * count, 2)]
-    return Shuffle(_vector(load, 0), _vector(load, count - 1), tuple(lanes))
+    count, step = dt.lanes(load.dtype), _stride(load)
+    found: Expr = _vector(load, 0)
+    known = -(-count // step)  # lanes that are in place, or will be after the first shuffle
+    for n in range(1, step):
+        start = min(n * count, (count - 1) * (step - 1))
+        reached = -(-(start + count) // step)
+        before = [lane * step if n == 1 else lane for lane in range(known)]
+        added = [count + lane * step - start for lane in range(known, reached)]
+        lanes = [*before, *added, *([0] * (count - reached))]
+        found, known = Shuffle(found, _vector(load, start), tuple(lanes)), reached
+    return found
 
 
 def some_lanes(load: Load, low: int, high: int, none: Expr) -> Expr:
@@ -128,6 +153,8 @@ def _partners(run: Sequence[Store]) -> dict[Load, Load]:
     for store in run:
         for root in (*store.indices, store.value):
             for load in _certain(root):
+                if _stride(load) != 2:
+                    continue
                 base, offset = _place(load)
                 places.setdefault((load.buffer, base, dt.lanes(load.dtype)), {})[offset] = load
     found: dict[Load, Load] = {}

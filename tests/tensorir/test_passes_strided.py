@@ -38,6 +38,13 @@ def test_nothing_is_read_beyond_the_last_element(lanes):
     assert "shuffle(" in check(func, low)
 
 
+@pytest.mark.parametrize(("lanes", "bits"), [(8, 256), (16, 512), (35, 512)])
+@pytest.mark.parametrize("stride", [3, 4])
+def test_strides_of_three_and_four(stride, lanes, bits):
+    func, low = lowered(lanes, f"A[i * {stride}]", "1.0", stride * (lanes - 1) + 1, bits)
+    assert check(func, low).count("shuffle(") == (stride - 1) * (lanes // (bits // 32))
+
+
 def test_both_halves_share_their_vectors():
     func, low = lowered(8, "A[i * 2]", "A[j * 2 + 1]", 16)
     text = check(func, low)

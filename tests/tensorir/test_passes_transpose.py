@@ -51,7 +51,7 @@ def shuffles(func):
         (16, 4, 512, 4 + 4 + 8 + 16),  # two rounds, and vectors of 16 shrink to 4 lanes
         (13, 4, 256, (4 + 4 + 8) + 8),  # rows of 8, of 4 and of 1
         (5, 7, 128, 8),  # one tile of 4 x 4, the edges element by element
-        (3, 16, 512, 0),
+        (3, 3, 128, 0),
         (1, 1, 512, 0),
     ],
 )

@@ -61,7 +61,8 @@ def test_statements(statement: str, expected: str) -> None:
 
 def test_lanes_of_padding_load_what_exists() -> None:
     assert one("C[i * 4 + j] = select(1 <= i * 4 + j, A[i * 4 + j - 1], 0.0)") == (
-        "C[ramp(i * 4, 1, 4)] = select(broadcast(1, 4) <= ramp(i * 4, 1, 4), "
+        "C[ramp(i * 4, 1, 4)] = select(broadcast(i32(max(1, i * 4 - 1) - i * 4), 4) "
+        "<= ramp(i32(0), i32(1), 4), "
         "A[max(ramp(i * 4 - 1, 1, 4), broadcast(0, 4))], broadcast(0.0, 4))"
     )
 
