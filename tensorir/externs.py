@@ -168,17 +168,55 @@ TOPK = ExternFunc(
         _BY_PLACE,
         _SORT,
         """\
+/* Whether one of 16 elements is larger than the smallest found so far, or NaN. */
+static inline int ${NAME}_above(const $T0 *x, $V0 least) {
+    int any = 0;
+    for (int i = 0; i < 16; i++) any |= !($GET0(x[i]) <= least);
+    return any;
+}
+
+/* For few: those found so far in order, the largest first. */
+static void ${NAME}_insert(const $T0 *x, $T1 *y, i64 *at, i64 n, i64 k) {
+    for (i64 i = 0, found = 0; i < n && k > 0;) {
+        if (found == k && i + 16 <= n && !${NAME}_above(x + i, $GET0(y[k - 1]))) {
+            i += 16;
+            continue;
+        }
+        for (i64 end = i + 16 < n ? i + 16 : n; i < end; i++) {
+            $V0 value = $GET0(x[i]);
+            if (found == k && !$BEFORE0($GET0(y[k - 1]), value)) continue;
+            i64 j = found < k ? found++ : k - 1;
+            for (; j > 0 && $BEFORE0($GET0(y[j - 1]), value); j--) {
+                y[j] = y[j - 1];
+                at[j] = at[j - 1];
+            }
+            y[j] = x[i];
+            at[j] = i;
+        }
+    }
+}
+
 static void $NAME(const $T0 *x, $T1 *y, i64 *at, i64 n, i64 k) {
+    if (k <= 32 && k < n) {
+        ${NAME}_insert(x, y, at, n, k);
+        return;
+    }
     for (i64 i = 0; i < k; i++) at[i] = i;
     if (k == n) {
         ${NAME}_sort(x, at, n, ${NAME}_depth(n));
     } else {
         for (i64 i = k / 2; i-- > 0;) ${NAME}_sift(x, at, i, k);
-        for (i64 i = k; i < n && k > 0; i++)
-            if (${NAME}_less(x, i, at[0])) {
-                at[0] = i;
-                ${NAME}_sift(x, at, 0, k);
+        for (i64 i = k; i < n && k > 0;) {
+            if (i + 16 <= n && !${NAME}_above(x + i, $GET0(x[at[0]]))) {
+                i += 16;
+                continue;
             }
+            for (i64 end = i + 16 < n ? i + 16 : n; i < end; i++)
+                if (${NAME}_less(x, i, at[0])) {
+                    at[0] = i;
+                    ${NAME}_sift(x, at, 0, k);
+                }
+        }
         ${NAME}_unheap(x, at, k);
     }
     for (i64 i = 0; i < k; i++) y[i] = x[at[i]];
