@@ -14,11 +14,13 @@ from autotune.rules.group import Group, find_groups, in_scan, inline_stages, ins
 from autotune.rules.library import library_schedule
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
+from autotune.rules.scan import ScanPlan, scan_plans
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.split_k import needed_split_k, possible_split_k
 from autotune.rules.tensorized import TensorizedPlan, tensorized_plans
 from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
+from autotune.rules.window import window_plans
 from autotune.space import DRAWS, Candidate, Sketch, Space
 from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, allows
@@ -28,6 +30,7 @@ Rule = Callable[[Schedule, Group, Machine], Sequence[Plan]]
 RULES: tuple[Rule, ...] = (
     tensorized_plans,
     needed_split_k,
+    window_plans,
     tiled_plans,
     rows_plans,
     transposed_plans,
@@ -95,7 +98,8 @@ def _sketches(
         yield _sketch(base, ())  # a stage has no elements: nothing to gain
         return
     groups = find_groups(base)
-    chains = [] if bitwise else chain_plans(base, groups, machine)
+    chains: list[ChainPlan | ScanPlan] = [*scan_plans(base, groups, machine)]
+    chains += [] if bitwise else chain_plans(base, groups, machine)
     for plans in _combined(base, groups, chains, rules, machine, numerics):
         yield _sketch(base, plans)
 
@@ -103,7 +107,7 @@ def _sketches(
 def _combined(
     sch: Schedule,
     groups: Sequence[Group],
-    chains: Sequence[ChainPlan],
+    chains: Sequence[ChainPlan | ScanPlan],
     rules: Sequence[Rule],
     machine: Machine,
     numerics: str,

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group, elements, output_store
+from autotune.rules.group import Group, body_loads, elements, output_store, stride_in
 from autotune.rules.nest import fuse_outer, loops_by_variable
 from autotune.rules.plan import Machine, Values
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, IterKind
+from tensorir import Block, IterKind, loads, variables
 
 SMALL_STAGE = 32_768
 """Elements below which a stage stays on one thread by default."""
+
+MOST_WRITTEN = 1024
+"""Iterations of a last axis that is written out where it is read at quotients and the like."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,16 @@ class SpatialPlan:
             return
         outer, last = spatial[:-1], spatial[-1]
         if _vectorizable(block):
-            pieces = sch.split(last, [None, values[self.key("vector")]])
-            outer, vector = [*outer, pieces[0]], pieces[1]
+            width = values[self.key("vector")]
+            whole = _bent(block) and (sch.state.loop(last).const_extent or 0) <= MOST_WRITTEN
+            pieces = sch.split(last, [None, 8 * self.machine.lanes if whole else width])
+            vector = pieces[1]
+            if not whole:
+                outer = [*outer, pieces[0]]
             try:
                 sch.vectorize(vector)
+                if whole:
+                    sch.unroll(pieces[0])
                 if values.get(self.key("stores")) == "stream":
                     sch.stream(self.group.block)
             except ScheduleError:
@@ -62,6 +71,17 @@ class SpatialPlan:
             outer = spatial
         if values[self.key("threads")] == "parallel":
             sch.parallel(fuse_outer(sch, outer))
+
+
+def _bent(block: Block) -> bool:
+    """Whether a load reads at quotients, limits or the like of the last axis: where in memory the
+    lanes of a vector lie is known only where the vector is."""
+    last = [it.var for it in block.iters if it.kind is IterKind.SPATIAL][-1]
+    return any(
+        stride_in(load, last, block) is None
+        and not any(variables(index) & {last} and list(loads(index)) for index in load.indices)
+        for load in body_loads(block)
+    )
 
 
 def _vectorizable(block: Block) -> bool:

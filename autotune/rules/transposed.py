@@ -16,10 +16,14 @@ from autotune.rules.nest import loops_by_variable
 from autotune.rules.plan import Machine, Values, at_most
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule
-from tensorir import IterKind, Var
+from tensorir import IterKind, Var, dtype
 
 SMALL_STAGE = 16_384
 """Elements below which a stage stays on one thread by default."""
+
+LINE = 64
+"""Bytes of a cache line. Tiles of narrow elements that fill one follow each other as they are
+written, or else each line would be written in parts, one long after the other."""
 
 BANDS = (1, 4, 16, 64)
 """Tiles that follow each other along what is read."""
@@ -35,6 +39,7 @@ class TransposedPlan:
     choices: tuple[Choice, ...]
     large: bool
     streamed: bool
+    item_bytes: int = 4
     name: str = "transposed"
 
     def key(self, what: str) -> str:
@@ -43,7 +48,7 @@ class TransposedPlan:
     def default(self) -> dict[str, Any]:
         wanted = {
             self.key("tile"): self.machine.lanes,
-            self.key("band"): 64,
+            self.key("band"): 64 if self.item_bytes > 1 else 16,
             self.key("threads"): "parallel" if self.large else "serial",
             self.key("stores"): "stream" if self.streamed else "plain",
         }
@@ -61,8 +66,13 @@ class TransposedPlan:
         others = [loop for loop in spatial[:-1] if loop != read]
         side = values[self.key("tile")]
         band, tile, row = sch.split(read, [None, values[self.key("band")], side])
-        column_tile, column = sch.split(written, [None, side])
-        sch.reorder(*others, band, column_tile, tile, row, column)
+        beside = max(1, LINE // self.item_bytes // self.machine.lanes)
+        if beside > 1:
+            column_tile, next_tile, column = sch.split(written, [None, beside, side])
+            sch.reorder(*others, band, column_tile, tile, next_tile, row, column)
+        else:
+            column_tile, column = sch.split(written, [None, side])
+            sch.reorder(*others, band, column_tile, tile, row, column)
         sch.unroll(row)
         sch.vectorize(column)
         if values.get(self.key("stores")) == "stream":
@@ -99,4 +109,7 @@ def transposed_plans(sch: Schedule, group: Group, machine: Machine) -> list[Tran
     ]
     large = instances(block) >= SMALL_STAGE
     streamed = stream_by_default(sch, group.block)
-    return [TransposedPlan(group, machine, read[0].name, tuple(choices), large, streamed)]
+    bytes_each = dtype.itemsize(store.buffer.dtype)
+    return [
+        TransposedPlan(group, machine, read[0].name, tuple(choices), large, streamed, bytes_each)
+    ]

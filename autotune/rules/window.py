@@ -1,0 +1,147 @@
+"""Reductions over few elements around each place: pooling, and windows in other layouts.
+
+The results of a few rows stay in registers while the elements of their windows are gone over, which
+neighbouring rows share. Padding is read where it is, as a load of some of the lanes, where the
+target has masks; elsewhere a task pads its own rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from autotune.choices import Categorical, Choice
+from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
+from autotune.rules.lanes import single_reducer
+from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
+from autotune.rules.plan import Machine, Values, at_most
+from schedule import LoopRef, Schedule, ScheduleError
+from tensorir import Block, IterKind, dtype, int_value, masked_bits
+
+MOST_TAPS = 64
+"""Elements of a window that are written out."""
+
+MOST_STRIDE = 4
+"""Windows that begin further apart share nothing, and are not read in vectors."""
+
+SMALL_WORK = 1 << 15
+"""Elements that all windows read, below which one thread is enough."""
+
+TASKS = 4
+"""Tasks for each thread, where the outer axes have so many."""
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """`rows` results along the axis before the last, and `vectors` along the last, at a time."""
+
+    group: Group
+    machine: Machine
+    choices: tuple[Choice, ...]
+    large: bool
+    taps: int
+    inline: bool
+    lanes: int
+    name: str = "window"
+
+    def key(self, what: str) -> str:
+        return f"{self.group.block}.{what}"
+
+    def default(self) -> dict[str, Any]:
+        wanted = {
+            self.key("rows"): 4 if self.taps <= 16 else 2,
+            self.key("vectors"): 2,
+            self.key("pad"): "inline" if self.inline else "task",
+            self.key("threads"): "parallel" if self.large else "serial",
+        }
+        return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
+
+    def feasible(self, values: Values) -> bool:
+        rows, vectors = values.get(self.key("rows"), 1), values[self.key("vectors")]
+        return bool(rows * vectors <= self.machine.registers // 2)
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        block = self.group.block
+        inline = values.get(self.key("pad")) == "inline"
+        for pad in self.group.padding if inline else ():
+            sch.compute_inline(pad)
+        writer = self.group.epilogue or str(sch.cache_write(block, 0, "local"))
+        store = output_store(sch.state.block(block))
+        assert store is not None
+        sch.storage_align(block, store.buffer.name, -2, self.lanes)
+        names, node = loops_by_variable(sch, block), sch.state.block(block)
+        loops = {
+            kind: [LoopRef(names[it.var.name]) for it in node.iters
+                   if it.kind is kind and it.var.name in names]
+            for kind in (IterKind.SPATIAL, IterKind.REDUCE)
+        }  # fmt: skip
+        *outer, row, last = loops[IterKind.SPATIAL]
+        taps = loops[IterKind.REDUCE]
+        row_tile, row = sch.split(row, [None, values.get(self.key("rows"), 1)])
+        panel, vector = sch.split(last, [None, values[self.key("vectors")] * self.lanes])
+        count = prod(size(sch.state.loop(loop).extent) for loop in outer)
+        if count < TASKS * self.machine.threads:
+            outer, inner = [*outer, row_tile], [panel]
+        else:
+            inner = [panel, row_tile]
+        sch.reorder(*outer, *inner, *taps, row, vector)
+        sch.reverse_compute_at(writer, inner[-1])
+        task = fuse_outer(sch, outer) if outer else None
+        if not inline and task is not None:
+            for pad in self.group.padding:
+                sch.compute_at(pad, task)
+                finish_nest(sch, pad, self.machine, unroll_rows=0)
+        for loop in (*taps, row):
+            sch.unroll(loop)
+        sch.vectorize(vector)
+        finish_nest(sch, writer, self.machine, unroll_rows=16)
+        if values[self.key("threads")] == "parallel" and task is not None:
+            sch.parallel(task)
+
+
+def window_plans(sch: Schedule, group: Group, machine: Machine) -> list[WindowPlan]:
+    """A plan for a reduction of a few elements by one operation, contiguous in its results."""
+    block = sch.state.block(group.block)
+    store = output_store(block)
+    if store is None or not block.is_reduction or not single_reducer(store):
+        return []
+    taps = _taps(block)
+    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
+    if taps < 2 or len(spatial) < 2 or store.indices[-1] is not spatial[-1].var:
+        return []
+    read = body_loads(block)
+    steps = [stride_in(load, spatial[-1].var, block) for load in read]
+    if len(read) != 1 or steps[0] not in range(1, MOST_STRIDE + 1):
+        return []
+    if any(it.var.name not in loops_by_variable(sch, group.block) for it in spatial[-2:]):
+        return []
+    lanes = max(1, machine.lanes * 4 // dtype.itemsize(store.buffer.dtype))
+    rows = tuple(r for r in (1, 2, 4, 8) if r <= size(spatial[-2].extent))
+    choices: list[Choice] = [
+        Categorical(f"{group.block}.rows", rows),
+        Categorical(f"{group.block}.vectors", (1, 2, 4)),
+        Categorical(f"{group.block}.threads", ("parallel", "serial")),
+    ]
+    masked = machine.target is not None and 32 in masked_bits(machine.target)
+    if group.padding:
+        choices.append(Categorical(f"{group.block}.pad", ("inline", "task")))
+    large = instances(block) >= SMALL_WORK
+    plan = WindowPlan(group, machine, tuple(choices), large, taps, masked, lanes)
+    return [plan] if _possible(sch, plan) else []
+
+
+def _possible(sch: Schedule, plan: WindowPlan) -> bool:
+    try:
+        plan.apply(sch.copy(), plan.default())
+    except ScheduleError:  # symbolic sizes, or a last stage of another shape
+        return False
+    return True
+
+
+def _taps(block: Block) -> int:
+    """How many elements a window has; 0 where that is not known, or too many."""
+    sizes = [int_value(it.extent) for it in block.iters if it.kind is IterKind.REDUCE]
+    known = [n for n in sizes if n is not None]
+    count = prod(known) if len(known) == len(sizes) else 0
+    return count if count <= MOST_TAPS else 0
