@@ -166,11 +166,23 @@ def _batch_inputs(s: Sizes, sample: Sample) -> Arrays:
 
 
 def _conv_inputs(s: Sizes, sample: Sample) -> Arrays:
+    size, r, each = s["size"], s["r"], s["c"] // s["groups"]
+    last = channels_last(s)
     return {
-        "x": sample(1, s["c"], s["size"], s["size"]),
-        "w": sample(s["k"], s["c"] // s["groups"], s["r"], s["r"]),
+        "x": sample(1, size, size, s["c"]) if last else sample(1, s["c"], size, size),
+        "w": sample(r, r, each, s["k"]) if last else sample(s["k"], each, r, r),
         "bias": sample(s["k"]),
     }
+
+
+def channels_last(s: Sizes) -> bool:
+    """Whether a convolution is in layout NHWC, its weights in HWIO, not NCHW and OIHW."""
+    return bool(s.get("layout") == "NHWC")
+
+
+def channels_first(x: Arrays) -> Arrays:
+    """The inputs of a convolution in NHWC as views in NCHW and OIHW."""
+    return {**x, "x": x["x"].transpose(0, 3, 1, 2), "w": x["w"].transpose(3, 2, 0, 1)}
 
 
 def out_size(s: Sizes) -> int:
@@ -179,6 +191,8 @@ def out_size(s: Sizes) -> int:
 
 
 def _conv(s: Sizes, x: Arrays) -> np.ndarray:
+    if channels_last(s):
+        return _conv({**s, "layout": "NCHW"}, channels_first(x)).transpose(0, 2, 3, 1)
     pad, step, groups, size = s["r"] // 2, s["stride"], s["groups"], out_size(s)
     padded = np.pad(_exact(x["x"][0]), ((0, 0), (pad, pad), (pad, pad)))
     w = _exact(x["w"]).reshape(groups, -1, s["c"] // groups, s["r"], s["r"])

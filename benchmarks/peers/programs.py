@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.peers.kinds import EPSILON, Sizes, operator_example
+from benchmarks.peers.kinds import EPSILON, Sizes, channels_last, operator_example
 from schedule.library import winograd_tile
 from tensorir import Expr, PrimFunc, ops, te
 from tensorir.te import Tensor
@@ -84,6 +84,7 @@ def _batch_matmul(s: Sizes) -> PrimFunc:
 def _conv2d(s: Sizes) -> PrimFunc:
     x, w, bias = _conv_inputs(s)
     given: dict[str, Any] = {"padding": s["r"] // 2, "activation": "relu", "name": "out"}
+    given["layout"] = "NHWC" if channels_last(s) else "NCHW"
     if s["groups"] == s["c"] == s["k"]:
         out = ops.depthwise_conv2d(x, w, bias, stride=s["stride"], **given)
     else:
@@ -101,8 +102,10 @@ def winograd(s: Sizes) -> PrimFunc:
 
 def _conv_inputs(s: Sizes) -> tuple[Tensor, Tensor, Tensor]:
     c, k, r = s["c"], s["k"], s["r"]
-    x = te.placeholder((1, c, s["size"], s["size"]), name="x")
-    w = te.placeholder((k, c // s["groups"], r, r), name="w")
+    size, each = s["size"], c // s["groups"]
+    last = channels_last(s)
+    x = te.placeholder((1, size, size, c) if last else (1, c, size, size), name="x")
+    w = te.placeholder((r, r, each, k) if last else (k, each, r, r), name="w")
     return x, w, te.placeholder((k,), name="bias")
 
 

@@ -57,19 +57,26 @@ def batch_matmul(b: int, m: int, n: int, k: int) -> Row:
     return Row(f"batch matmul {b}x{m}x{n}x{k}", "batch_matmul", {"b": b, "m": m, "n": n, "k": k})
 
 
-def conv(c: int, k: int, r: int, size: int, stride: int = 1, groups: int = 1) -> Row:
-    """A square convolution with padding r // 2, bias and ReLU of x[1, c, size, size]."""
+def conv(
+    c: int, k: int, r: int, size: int, stride: int = 1, groups: int = 1, layout: str = "NCHW"
+) -> Row:
+    """A square convolution with padding r // 2, bias and ReLU of a picture of `size` rows.
+
+    It is x[1, c, size, size], or x[1, size, size, c] in the layout "NHWC".
+    """
     step = f" s{stride}" if stride > 1 else ""
     if groups == c == k:
         name = f"depthwise {c} {r}x{r}{step} {size}"
     else:
         name = f"conv {c}->{k} {r}x{r}{step} {size}" + (f" g{groups}" if groups > 1 else "")
     sizes = {"c": c, "k": k, "r": r, "size": size, "stride": stride, "groups": groups}
+    if layout != "NCHW":
+        return Row(f"{name} {layout}", "conv2d", {**sizes, "layout": layout})
     return Row(name, "conv2d", sizes)
 
 
-def depthwise(c: int, r: int, size: int, stride: int = 1) -> Row:
-    return conv(c, c, r, size, stride, c)
+def depthwise(c: int, r: int, size: int, stride: int = 1, layout: str = "NCHW") -> Row:
+    return conv(c, c, r, size, stride, c, layout)
 
 
 def rows_of(kind: str, m: int, n: int) -> Row:
@@ -110,6 +117,9 @@ OTHER = (
     conv(160, 160, 3, 13), conv(128, 512, 1, 28), conv(24, 144, 1, 112), conv(48, 48, 5, 30),
     conv(128, 128, 3, 28, 1, 32), depthwise(144, 3, 56), depthwise(240, 5, 28),
     depthwise(960, 3, 7),
+    conv(64, 64, 3, 56, layout="NHWC"), conv(3, 64, 7, 224, 2, layout="NHWC"),
+    conv(256, 64, 1, 56, layout="NHWC"), depthwise(96, 3, 112, 2, "NHWC"),
+    depthwise(384, 3, 14, layout="NHWC"),
     rows_of("softmax", 16, 50257), rows_of("softmax", 512, 1000),
     rows_of("layer_norm", 2048, 768), rows_of("layer_norm", 300, 5000),
     rows_of("row_sum", 10000, 333), elementwise(1 << 20), rows_of("transpose", 1000, 3001),
@@ -123,6 +133,7 @@ QUICK = (
     linear(8, 24, 16, "gelu"), batch_matmul(2, 12, 8, 16),
     conv(3, 8, 7, 16, 2), conv(8, 8, 3, 9), conv(8, 8, 1, 8), conv(8, 16, 3, 8, 1, 4),
     depthwise(8, 3, 8, 2), depthwise(8, 3, 7),
+    conv(3, 8, 3, 9, 2, layout="NHWC"), depthwise(8, 3, 7, layout="NHWC"),
     rows_of("softmax", 16, 40), rows_of("layer_norm", 16, 40), rows_of("row_sum", 16, 33),
     elementwise(1000), rows_of("transpose", 24, 17), attention(2, 16, 8),
     int8(32), bf16(32), int8(1, 40, 24),

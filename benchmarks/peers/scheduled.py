@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from benchmarks.peers.kinds import Sizes
+from benchmarks.peers.kinds import Sizes, channels_last
 from benchmarks.peers.programs import winograd
 from schedule import Schedule
 from schedule.library import conv2d
@@ -19,7 +19,7 @@ def library_schedule(kind: str, sizes: Sizes, target: Target) -> Schedule | None
 
 def _winograd(kind: str, sizes: Sizes, target: Target) -> Schedule | None:
     """The same convolution by another algorithm: fewer products, and larger errors."""
-    if sizes["r"] != 3 or sizes["stride"] != 1 or sizes["groups"] != 1:
+    if sizes["r"] != 3 or sizes["stride"] != 1 or sizes["groups"] != 1 or channels_last(sizes):
         return None
     sch = Schedule(winograd(sizes))
     conv2d(sch, target)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+
+from benchmarks.peers.kinds import channels_first, channels_last
 
 Call = Callable[[], Any]
 """Computes the output of the row; what it returns is what the library's `as_array` takes."""
@@ -62,3 +64,33 @@ def choose(table: Mapping[str, Callable[[Task], dict[str, Call]]], task: Task) -
     if task.kind not in table:
         raise Unsupported(f"no form of {task.kind} is written for it")
     return table[task.kind](task)
+
+
+def in_channels_first(
+    prepare: Callable[[Task], dict[str, Call]],
+) -> Callable[[Task], dict[str, Call]]:
+    """For a library of NCHW only: convolutions in NHWC as those that it has, of as many bytes.
+
+    The inputs are in its order before the call, and its result is turned as a view.
+    """
+
+    def prepared(task: Task) -> dict[str, Call]:
+        if not channels_last(task.sizes):
+            return prepare(task)
+        turned = channels_first(dict(task.inputs))
+        n, height, width, channels = task.out_shape
+        forms = prepare(
+            replace(
+                task,
+                sizes={**task.sizes, "layout": "NCHW"},
+                inputs={name: np.ascontiguousarray(a) for name, a in turned.items()},
+                out_shape=(n, channels, height, width),
+            )
+        )
+        return {f"{name} NCHW": _turned(call) for name, call in forms.items()}
+
+    return prepared
+
+
+def _turned(call: Call) -> Call:
+    return lambda: call().transpose(0, 2, 3, 1)

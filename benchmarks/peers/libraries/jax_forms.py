@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.peers.kinds import EPSILON
+from benchmarks.peers.kinds import EPSILON, channels_last
 from benchmarks.peers.libraries.operators_jax import FUNCTIONS
 from benchmarks.peers.task import Call, Task, Unsupported
 
@@ -45,11 +45,12 @@ def function_of(task: Task) -> Callable[..., Any]:
         return jnp.maximum(y, 0) if s["activation"] == "relu" else jax.nn.gelu(y, approximate=False)
 
     def conv(x: Any, w: Any, bias: Any) -> Any:
-        pad = (s["r"] // 2,) * 2
+        pad, last = (s["r"] // 2,) * 2, channels_last(s)
         y = jax.lax.conv_general_dilated(
-            x, w, (s["stride"],) * 2, (pad, pad), feature_group_count=s["groups"]
-        )
-        return jnp.maximum(y + bias[:, None, None], 0)
+            x, w, (s["stride"],) * 2, (pad, pad), feature_group_count=s["groups"],
+            dimension_numbers=("NHWC", "HWIO", "NHWC") if last else ("NCHW", "OIHW", "NCHW"),
+        )  # fmt: skip
+        return jnp.maximum(y + (bias if last else bias[:, None, None]), 0)
 
     def layer_norm(x: Any, gamma: Any, beta: Any) -> Any:
         centred = x - x.mean(axis=1, keepdims=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, prange
 
 from benchmarks.peers.kinds import EPSILON
-from benchmarks.peers.task import Call, Task, Unsupported, choose
+from benchmarks.peers.task import Call, Task, Unsupported, choose, in_channels_first
 
 BAND = 32
 """Rows and columns that a transposition moves at a time."""
@@ -27,6 +27,7 @@ def as_array(result: Any) -> np.ndarray:
     return np.asarray(result)
 
 
+@in_channels_first
 def prepare(task: Task) -> dict[str, Call]:
     return choose(FORMS, task)
 

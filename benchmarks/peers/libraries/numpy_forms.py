@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.peers.kinds import EPSILON
 from benchmarks.peers.libraries.operators_numpy import operator
-from benchmarks.peers.task import Call, Task, choose
+from benchmarks.peers.task import Call, Task, choose, in_channels_first
 
 CHUNK = 1 << 15
 """Elements taken at a time where the data are gone over in pieces that fit the cache."""
@@ -26,6 +26,7 @@ def as_array(result: Any) -> np.ndarray:
     return np.asarray(result)
 
 
+@in_channels_first
 def prepare(task: Task) -> dict[str, Call]:
     return choose(FORMS, task)
 

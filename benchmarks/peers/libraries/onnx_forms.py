@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.peers.kinds import EPSILON, operator_out
 from benchmarks.peers.libraries.operators_onnx import nodes_of
-from benchmarks.peers.task import Call, Task, attempt, choose
+from benchmarks.peers.task import Call, Task, attempt, choose, in_channels_first
 
 OPSET = 23
 IR_VERSION = 10
@@ -37,6 +37,7 @@ def as_array(result: Any) -> np.ndarray:
     return np.asarray(result)
 
 
+@in_channels_first
 def prepare(task: Task) -> dict[str, Call]:
     """One call for each graph of this kind of row."""
     if task.kind == "operator":

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from benchmarks.peers.kinds import EPSILON
+from benchmarks.peers.kinds import EPSILON, channels_last
 from benchmarks.peers.libraries.operators_torch import FUNCTIONS, INTO
 from benchmarks.peers.task import Call, Task, Unsupported
 
@@ -42,14 +42,17 @@ def tensors_of(task: Task) -> list[torch.Tensor]:
 def function_of(task: Task) -> Function:
     """The row as a function of its tensors that returns a new one."""
     s = task.sizes
-    gelu = s.get("activation") == "gelu"
+    gelu, last = s.get("activation") == "gelu", channels_last(s)
 
     def linear(x: Any, w: Any, bias: Any) -> torch.Tensor:
         y = F.linear(x, w if s["by_output"] else w.T, bias)
         return F.gelu(y) if gelu else F.relu(y)
 
     def conv(x: Any, w: Any, bias: Any) -> torch.Tensor:
-        return F.relu(F.conv2d(x, w, bias, s["stride"], s["r"] // 2, groups=s["groups"]))
+        if last:
+            x, w = x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1)
+        y = F.relu(F.conv2d(x, w, bias, s["stride"], s["r"] // 2, groups=s["groups"]))
+        return y.permute(0, 2, 3, 1) if last else y
 
     if task.kind == "operator":
         if s["op"] not in FUNCTIONS:
@@ -113,5 +116,10 @@ def _into(task: Task, tensors: list[torch.Tensor]) -> Call | None:
 def _channels_last(task: Task, tensors: list[torch.Tensor], function: Function) -> Call:
     """The network's inner layers in the layout that oneDNN likes best; the bytes are as many."""
     last = torch.channels_last
-    x, w = (t.contiguous(memory_format=last) for t in tensors[:2])
-    return lambda: function(x, w, tensors[2])
+    x, w, bias = tensors
+    if not channels_last(task.sizes):
+        x, w = (t.contiguous(memory_format=last) for t in (x, w))
+        return lambda: function(x, w, bias)
+    # A permuted view of the picture is in channels_last already; the weights become so, too.
+    w = w.permute(3, 2, 0, 1).contiguous(memory_format=last).permute(2, 3, 1, 0)
+    return lambda: function(x, w, bias)

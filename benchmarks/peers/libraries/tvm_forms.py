@@ -11,7 +11,7 @@ import tvm
 from tvm import te, topi
 from tvm.s_tir import meta_schedule
 
-from benchmarks.peers.kinds import EPSILON
+from benchmarks.peers.kinds import EPSILON, channels_last
 from benchmarks.peers.task import Call, Task, Unsupported, choose
 
 TRIALS = 64
@@ -108,6 +108,8 @@ def _batch(task: Task, inputs: Tensors) -> Any:
 def _conv(task: Task, inputs: Tensors) -> Any:
     x, w, bias = inputs
     s, pad = task.sizes, task.sizes["r"] // 2
+    if channels_last(s):
+        raise Unsupported("its convolutions are written in NCHW only")
     if s["groups"] == 1:
         y = topi.nn.conv2d_nchw(x, w, s["stride"], pad, 1)
     elif s["groups"] == s["c"] == s["k"]:
