@@ -130,9 +130,9 @@ def inline_stages(sch: Schedule) -> None:
 
 
 def _stores_at_variables(block: Block) -> bool:
-    """Whether a block has one store, whose indices are its variables."""
+    """Whether a block has one store, at its variables: its elements are functions of their place."""
     store = output_store(block)
-    return store is not None and all(isinstance(index, Var) for index in store.indices)
+    return store is not None and {it.var for it in block.iters} == set(store.indices)
 
 
 def operations(block: Block) -> int:

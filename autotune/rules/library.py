@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from autotune.rules.plan import Machine
 from schedule import Schedule
-from tensorir import IterKind, TensorIRError
-
-LEAST_AXES = 6
-"""Axes of the smallest convolution: channels in and out, two of the picture, two of the filter."""
+from tensorir import Block, IterKind, TensorIRError, loads, stmt_exprs, variables, walk
 
 
 def library_schedule(base: Schedule, machine: Machine) -> Schedule | None:
@@ -25,13 +22,20 @@ def library_schedule(base: Schedule, machine: Machine) -> Schedule | None:
 
 
 def _may_be_convolution(sch: Schedule) -> bool:
-    """Whether a reduction has as many axes as that of a convolution, or a depthwise one."""
+    """Whether a reduction runs over windows, as those of convolutions do."""
     blocks = [sch.state.block(name) for name in sch.get_blocks()]
+    return any(block.is_reduction and _has_window(block) for block in blocks)
+
+
+def _has_window(block: Block) -> bool:
+    """Whether an index moves with a variable of the result and with one that is summed over."""
+    kinds = {it.var: it.kind for it in block.iters}
     return any(
-        block.is_reduction
-        and len(block.iters) >= LEAST_AXES
-        and sum(it.kind is IterKind.REDUCE for it in block.iters) >= 2
-        for block in blocks
+        {kinds.get(v) for v in variables(index)} >= {IterKind.SPATIAL, IterKind.REDUCE}
+        for stmt in walk(block.body)
+        for e in stmt_exprs(stmt)
+        for load in loads(e)
+        for index in load.indices
     )
 
 

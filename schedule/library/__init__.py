@@ -2,9 +2,12 @@
 
 from schedule.library.conv import conv2d
 from schedule.library.conv_depthwise import DepthwisePlan, conv2d_depthwise
+from schedule.library.conv_depthwise_nhwc import DepthwiseNhwcPlan, conv2d_depthwise_nhwc
 from schedule.library.conv_direct import DirectPlan, conv2d_direct, plan_direct
+from schedule.library.conv_nhwc import conv2d_nhwc, plan_nhwc
 from schedule.library.conv_pixels import PixelsPlan, conv2d_pixels, plan_pixels
 from schedule.library.conv_winograd import conv2d_winograd
+from schedule.library.nhwc_plan import NhwcPlan
 from schedule.library.tensorized_matmul import TensorizedMatmul, tensorized_matmul
 from schedule.library.tensorized_roles import Roles, find_dot_product
 from schedule.library.tensorized_tile import STRIP
@@ -13,8 +16,10 @@ from schedule.library.winograd_plan import WinogradPlan, plan_winograd, winograd
 
 __all__ = [
     "STRIP",
+    "DepthwiseNhwcPlan",
     "DepthwisePlan",
     "DirectPlan",
+    "NhwcPlan",
     "PixelsPlan",
     "Roles",
     "TensorizedMatmul",
@@ -22,10 +27,13 @@ __all__ = [
     "conv2d",
     "conv2d_depthwise",
     "conv2d_direct",
+    "conv2d_nhwc",
     "conv2d_pixels",
     "conv2d_winograd",
+    "conv2d_depthwise_nhwc",
     "find_dot_product",
     "plan_direct",
+    "plan_nhwc",
     "plan_pixels",
     "plan_winograd",
     "tensorized_matmul",

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Union
 
+from schedule.library.channels_last_find import may_be_channels_last
 from schedule.library.conv_depthwise import DepthwisePlan, conv2d_depthwise
+from schedule.library.conv_depthwise_nhwc import DepthwiseNhwcPlan, conv2d_depthwise_nhwc
 from schedule.library.conv_direct import DirectPlan, choose_direct, conv2d_direct
-from schedule.library.conv_find import find_conv
+from schedule.library.conv_find import elementwise_user, find_conv, merge_epilogue
+from schedule.library.conv_nhwc import conv2d_nhwc
 from schedule.library.conv_pixels import PixelsPlan, choose_pixels, conv2d_pixels
 from schedule.library.conv_winograd import conv2d_winograd
 from schedule.library.lanes import read_by
+from schedule.library.nhwc_plan import NhwcPlan
 from schedule.library.winograd_plan import WinogradPlan
 from tensorir import IterKind, Target, TensorIRError, variables
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
 
-ConvPlan = Union[WinogradPlan, DirectPlan, PixelsPlan, DepthwisePlan]
+ConvPlan = Union[WinogradPlan, DirectPlan, PixelsPlan, DepthwisePlan, NhwcPlan, DepthwiseNhwcPlan]
 
 
 def conv2d(sch: Schedule, target: Target) -> ConvPlan:
-    """Schedule the convolution of ops.conv2d, conv2d_winograd or depthwise_conv2d in layout NCHW.
+    """Schedule the convolution of ops.conv2d, conv2d_winograd or depthwise_conv2d.
 
+    In layout NCHW or NHWC, Winograd in NCHW only; in NWC and NDHWC those of ops.conv1d and conv3d.
     Returns what was chosen. `target` must be resolved (backends.resolve), and all sizes constant
     but the batch, which may be symbolic except for Winograd. Raises
     TensorIRError where the program has no such convolution, or several.
@@ -36,6 +41,19 @@ def conv2d(sch: Schedule, target: Target) -> ConvPlan:
             f"the program has {len(sums)} reductions ({', '.join(sums) or 'none'}), not one "
             "convolution; call the schedule in schedule.library that fits, with its name"
         )
+    merge_epilogue(sch, sums[0])
+    taken = {sums[0], elementwise_user(sch, sums[0]), *map(str, sch.get_producers(sums[0]))}
+    others = [str(name) for name in sch.get_blocks() if name not in taken]
+    if others:
+        raise TensorIRError(
+            f"the program has stages around its convolution that do not go with it: "
+            f"{', '.join(others)}; call the schedule in schedule.library that fits, and schedule "
+            "these by hand"
+        )
+    channels_last = may_be_channels_last(sch, sums[0])
+    if channels_last is not None:
+        schedule = conv2d_depthwise_nhwc if channels_last.depthwise else conv2d_nhwc
+        return schedule(sch, target, sums[0])
     block = sch.state.block(sums[0])
     taps = [it for it in block.iters if it.kind is IterKind.REDUCE]
     if len(taps) == 2 and _reads_own_channel(sch, sums[0]):

@@ -106,10 +106,25 @@ def elementwise_user(sch: Schedule, block: str) -> str | None:
     user = sch.state.block(users[0])
     if user.is_reduction or not isinstance(user.body, Store):
         return None
-    own = [it.var for it in user.iters]
     found = [load for load in read_by(sch, user.name) if load.buffer is made.buffer]
-    same = [list(load.indices) == own == list(user.body.indices) for load in found]
+    same = [_at_own(user, load.indices) and _at_own(user, user.body.indices) for load in found]
     return user.name if same == [True] else None
+
+
+def _at_own(block: Block, indices: tuple[Expr, ...]) -> bool:
+    """Whether these are the variables of `block`, in order, or their only value."""
+    return len(indices) == len(block.iters) and all(
+        i is it.var or int_value(i) == 0 and int_value(it.extent) == 1
+        for i, it in zip(indices, block.iters)
+    )
+
+
+def merge_epilogue(sch: Schedule, block: str) -> None:
+    """Write the elementwise stages after `block` into the last of them."""
+    user = elementwise_user(sch, block)
+    while user is not None and elementwise_user(sch, user) is not None:
+        sch.compute_inline(user)
+        user = elementwise_user(sch, block)
 
 
 def stride_of(sch: Schedule, index: Expr, it: IterVar) -> int:
