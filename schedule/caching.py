@@ -67,7 +67,7 @@ def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:
     """Loops around a block `name` that copies all of `source` to `target`."""
     loops: list[For] = []
     iters: list[IterVar] = []
-    taken = state.taken()
+    taken = state.taken_names()
     for dim, extent in enumerate(source.shape):
         loop = For(Var(fresh(taken, (f"ax{dim}", f"ax{dim}_{name}"))), extent, Seq(()))
         var = Var(fresh(taken, (f"vax{dim}",)))

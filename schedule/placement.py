@@ -105,7 +105,7 @@ def own_loops(
     A variable in `ranges` runs over that interval, any other over its whole extent. Variables
     that can leave their extent get a predicate, and so do `conditions` on the variables.
     """
-    taken = state.taken()
+    taken = state.taken_names()
     loops: list[For] = []
     iters: list[IterVar] = []
     predicate: Expr = TRUE

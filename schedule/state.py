@@ -138,7 +138,7 @@ class State:
         body = Seq(()) if node is None else node
         return State(replace_func(self.func, body=body))
 
-    def taken(self) -> set[str]:
+    def taken_names(self) -> set[str]:
         """Names that new loops and block variables may not have: of loops, sizes and buffers."""
         func = self.func
         sizes = {v.name for v in func.size_vars}
@@ -146,7 +146,7 @@ class State:
 
     def fresh_loop(self, *hints: str) -> str:
         """A name for a loop."""
-        return fresh(self.taken(), hints)
+        return fresh(self.taken_names(), hints)
 
     def fresh_block(self, *hints: str) -> str:
         return fresh(self._blocks, hints)

@@ -15,6 +15,7 @@ import pytest
 
 from autotune.demo.case import relative_error
 from tensorir import reference
+from tensorir.ops.registry import known_operators, prim_func
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "benchmarks"
@@ -97,15 +98,31 @@ def run_script(name: str, *options: str) -> list[str]:
 
 
 def test_the_cold_start_has_all_phases():
-    head, line = run_script(
-        "cold_start.py", "--runs", "1", "--only", "softmax", "--no-bytecode", "--warm"
-    )
+    options = ("--runs", "1", "--only", "softmax", "--only", "relu:1")
+    head, *lines = run_script("cold_start.py", *options, "--no-bytecode", "--warm")
     assert head.split()[1:] == [*load("cold_start").PHASES, "all", "(cpu)"]
-    name, *numbers, own = line.split()
-    assert name == "softmax" and all(int(number) >= 0 for number in numbers)
-    total = int(numbers[-1])
-    assert abs(total - sum(map(int, numbers[:-1]))) <= len(numbers)  # rounded one by one
-    assert int(own.strip("()")) > 0
+    assert [line.split()[0] for line in lines] == ["softmax", "relu:1"]
+    for line in lines:
+        numbers, own = line.split()[1:-1], line.split()[-1]
+        known = [int(number) for number in numbers if number != "-"]
+        assert numbers.count("-") == 2  # nothing is compiled, so nothing comes after it
+        assert abs(known[-1] - sum(known[:-1])) <= len(numbers)  # rounded one by one
+        assert int(own.strip("()")) > 0
+
+
+def test_cold_rows_have_every_operator():
+    rows = load("cold_rows").cold_rows()
+    assert {name for name, _ in rows.values()} == set(known_operators())
+    assert rows["softmax.2"][1].shapes == (("n", "m"),)
+    for name, example in rows.values():
+        assert prim_func(name, example).inputs
+
+
+def test_an_unknown_row_of_the_cold_start():
+    options = [sys.executable, str(FOLDER / "cold_start.py"), "--only", "softmax.99"]
+    done = subprocess.run(options, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "no row 'softmax.99'; softmax, softmax.2" in done.stderr
 
 
 def test_the_overhead_of_calls():

@@ -22,7 +22,7 @@ from autotune.rules.lanes import (
     single_reducer,
     unroll_short,
 )
-from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
+from autotune.rules.nest import finish_nest, loops_by_variable, task_loops
 from autotune.rules.plan import Machine, Values, at_most
 from schedule import Schedule, ScheduleError
 from tensorir import IterKind, dtype, int_value
@@ -89,11 +89,10 @@ class RowsPlan:
         writer = self.group.epilogue or sch.cache_write(block, 0, "local")
         *outer, row, lanes = sch.get_loops(block)
         first, inner = sch.split(row, [None, values[self.key("rows")]])
-        if outer and sch.state.loop(first).const_extent is None:
-            task, spread = first, fuse_outer(sch, outer)  # no quotients by symbols
-        else:
-            task = spread = sch.fuse(*outer, first)
-        sch.reorder(lanes, inner)
+        shared, alone = task_loops(sch, [*outer, first])
+        sch.reorder(*shared, *alone, lanes, inner)
+        fused = sch.fuse(*shared) if len(shared) > 1 else shared[0]
+        task = alone[-1] if alone else fused
         for part in reversed(parts):
             sch.compute_at(part, task)
         for part in parts:
@@ -104,7 +103,7 @@ class RowsPlan:
         sch.reverse_compute_at(writer, task)
         finish_nest(sch, writer, self.machine, unroll_rows=16)
         if values[self.key("threads")] == "parallel":
-            sch.parallel(spread)
+            sch.parallel(fused)
 
     def _prefetch(self, sch: Schedule, partial: str, values: Values) -> None:
         """Ask for what is read once, so many bytes ahead as was chosen: also for the next rows."""

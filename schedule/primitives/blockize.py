@@ -108,7 +108,7 @@ def _note(stmt: Stmt, found: list[Block]) -> Stmt:
 def _divide(state: State, block: Block, chain: list[For], outer: list[For]) -> _Division:
     """Split each binding into outer_part * size + inner_part, inner_part in [0, size)."""
     around, within = state.analyzer([*outer, *chain]), state.analyzer(chain)
-    taken = state.taken()
+    taken = state.taken_names()
     taken |= {it.var.name for name in state.block_names() for it in state.block(name).iters}
     division = _Division([], [], within, around)
     for it in block.iters:

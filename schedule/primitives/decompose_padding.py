@@ -121,7 +121,7 @@ def _filling(state: State, node: Block, store: Store, inside: list[For]) -> tupl
         f"block {node.name!r} runs where {node.predicate!r}, which speaks of loops that do not "
         "choose what it writes",
     )
-    taken = state.taken()
+    taken = state.taken_names()
     renamed: dict[Var, Expr] = {}
     loops: list[For] = []
     for loop in inside:

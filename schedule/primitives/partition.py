@@ -112,7 +112,7 @@ class _Names:
     """Names for the copies, none of them taken twice."""
 
     def __init__(self, state: State) -> None:
-        self.loops = state.taken()
+        self.loops = state.taken_names()
         self.blocks = set(state.block_names())
 
     def loop(self, hint: str) -> str:

@@ -37,6 +37,23 @@ def test_rows_with_nan_and_inf():
     assert np.isnan(result[1]).all() and np.isnan(result[2, 4])
 
 
+@pytest.mark.parametrize("length", ["m", 48])
+def test_attention_of_one_step_with_symbolic_sizes(length):
+    """What is written in iterations of a loop that fuses a symbolic one inside cannot be told."""
+    m = te.size_var("m") if length == "m" else length
+    b = te.size_var("b")
+    q = te.placeholder((b, 3, 1, 64), name="Q")
+    k, v = (te.placeholder((b, 3, m, 64), name=name) for name in "KV")
+    kernel = build(default_schedule(te.create_prim_func([q, k, v, ops.attention(q, k, v)])))
+    rng = np.random.default_rng(0)
+    for batch, keys in ((1, 1), (2, 5), (0, 3), (1, 48)) if length == "m" else ((1, 48), (2, 48)):
+        shapes = (batch, 3, 1, 64), (batch, 3, keys, 64), (batch, 3, keys, 64)
+        x, y, z = (rng.standard_normal(s).astype(np.float32) for s in shapes)
+        power = np.exp(x @ y.swapaxes(2, 3) / 8)
+        expected = power / power.sum(axis=-1, keepdims=True) @ z
+        np.testing.assert_allclose(kernel(x, y, z), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_constants_are_packed_ahead():
     func = matmul(64, 256, 256)
     ahead = build(default_schedule(func, constants=("B",)), constants=("B",))

@@ -368,6 +368,21 @@ class TestRfactor:
         _, inner = sch.split(sch.get_loops(block)[-1], [None, 2])
         refused(sch.rfactor, block, inner, match="known to be associative")
 
+    def test_new_loops_do_not_take_the_name_of_a_size(self):
+        """The block variable `vb` asks for a loop `b`, which is what the size is called."""
+        size = te.size_var("b")
+        a = te.placeholder((size, 8), name="A")
+        k = te.reduce_axis(8, name="k")
+        s = te.compute((size,), lambda b: te.sum(a[b, k], axis=k), name="S")
+        t = te.compute((size,), lambda b: s[b] * 2.0, name="T")
+        sch = Schedule(te.create_prim_func([a, t], name="rows"))
+        _, inner = sch.split("k", [None, 4])
+        sch.rfactor("S", inner)
+        sch.reverse_compute_at("T", sch.get_loops("S")[0])
+        copy = sch.cache_write("T", 0, "local")
+        assert sch.get_loops(copy)
+        assert "b" not in sch.state.loop_names()
+
 
 class TestTrace:
     def test_sorted_json_keeps_argument_order(self, matmul):
