@@ -142,7 +142,7 @@ def method(
                 given = {key: value for key, value in values.items() if key != "decision"}
                 decision = DRAWS[name](self.state, self.generator, **given)
                 values["decision"] = literal(decision)
-            state, outputs = run(self.state, name, values)
+            state, outputs = self.run_primitive(name, values)
         except Illegal as refusal:
             text = f"{name}({format_args(values)})"
             where, reason = refusal.where, self.describe_missing(refusal)

@@ -17,6 +17,7 @@ from tensorir import Block, PrimFunc, TensorIRError, format_func, walk
 
 if TYPE_CHECKING:
     from schedule.moves import Explanation, Move
+    from schedule.step_memory import StepMemory
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ class Schedule:
         self._definition, self._debug = func, debug
         self._generator: random.Random | int = seed
         self._history: tuple[tuple[State, Trace], ...] = ((State(func), Trace()),)
+        self._memory: StepMemory | None = None
 
     split = method(p.split)
     fuse = method(p.fuse)
@@ -139,9 +141,25 @@ class Schedule:
         """An independent schedule at the same point; costs nothing, the states are shared."""
         other = object.__new__(Schedule)
         other._definition, other._history = self._definition, self._history
-        other._debug = self._debug
+        other._debug, other._memory = self._debug, self._memory
         other._generator = copy.copy(self._generator)
         return other
+
+    def remember_steps(self) -> None:
+        """From now on this schedule and its copies remember what primitives made of their states.
+
+        Copies that begin with the same steps share the states, as the candidates of a search do;
+        that costs memory for the last thousand different steps.
+        """
+        from schedule.step_memory import StepMemory
+
+        self._memory = StepMemory()
+
+    def run_primitive(self, name: str, args: dict[str, Any]) -> tuple[State, Any]:
+        """What a primitive makes of the present state; called by the primitives' methods."""
+        if self._memory is None:
+            return run(self.state, name, args)
+        return self._memory.run(self.state, name, args)
 
     def undo(self, steps: int = 1) -> None:
         """Take back the last primitives; ScheduleError if there were fewer."""

@@ -66,12 +66,19 @@ def make_space(func: PrimFunc, machine: Machine, numerics: str = DEFAULT_NUMERIC
     `numerics` is the last class of NUMERICS that schedules may have: "bitwise" leaves out the rules
     that cannot keep the order of sums, "algebraic" brings in other algorithms.
     """
-    return Space(list(sketches(func, machine, numerics)))
+    return Space(list(sketches(func, machine, numerics, many=True)))
 
 
-def sketches(func: PrimFunc, machine: Machine, numerics: str) -> Iterator[PlannedSketch]:
-    """Those of each algorithm, preferred first; each is made when it is asked for."""
+def sketches(
+    func: PrimFunc, machine: Machine, numerics: str, many: bool = False
+) -> Iterator[PlannedSketch]:
+    """Those of each algorithm, preferred first; each is made when it is asked for.
+
+    With `many` they are prepared to build many candidates, which share the steps that begin alike.
+    """
     for start in starts(func, numerics):
+        if many:
+            start.schedule.remember_steps()
         made = _sketches(start.schedule, machine, numerics, library_only=bool(start.name))
         for sketch in made:
             name = f"{start.name}:{sketch.name}" if start.name else sketch.name

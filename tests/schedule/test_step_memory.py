@@ -1,0 +1,84 @@
+"""Remembered steps: states are shared by schedules that begin alike, and nothing else changes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from autotune.rules import machine_of, make_space
+from schedule import Schedule, ScheduleError
+from schedule.state import BlockRef, LoopRef
+from schedule.step_memory import StepMemory, _frozen
+from tensorir import Target, te
+
+
+def test_equal_steps_give_one_state(matmul):
+    base = Schedule(matmul())
+    base.remember_steps()
+    first, second = base.copy(), base.copy()
+    assert first.split("i", [None, 4]) == second.split("i", [None, 4])
+    assert first.state is second.state and first.state is not base.state
+    second.split("j", [None, 2])
+    assert first.copy().state is first.state
+    assert second.state.loop_names() != first.state.loop_names()
+    assert len(first.trace) == 1 and len(second.trace) == 2
+
+
+def test_a_schedule_remembers_nothing_unless_asked(matmul):
+    base = Schedule(matmul())
+    first, second = base.copy(), base.copy()
+    first.split("i", [None, 4])
+    second.split("i", [None, 4])
+    assert first.state is not second.state
+
+
+def test_refusals_are_refused_again(matmul):
+    sch = Schedule(matmul())
+    sch.remember_steps()
+    for _ in range(2):
+        with pytest.raises(ScheduleError, match="cover 4 of the"):
+            sch.split("i", [2, 2])
+    assert len(sch.trace) == 0
+
+
+def test_a_changed_answer_changes_no_other(matmul):
+    base = Schedule(matmul())
+    base.remember_steps()
+    made = base.copy().split("i", [None, 4])
+    if isinstance(made, list):
+        made.clear()
+    assert base.copy().split("i", [None, 4]) == ("i_0", "i_1")
+
+
+def test_arguments_of_other_types_are_other_arguments():
+    pairs = ((1, True), (1, 1.0), ("i", LoopRef("i")), (LoopRef("i"), BlockRef("i")), ([1], 1))
+    for a, b in pairs:
+        assert _frozen({"x": a}) != _frozen({"x": b})
+    assert _frozen({"x": [1, ("a", None)]}) == _frozen({"x": [1, ("a", None)]})
+
+
+def test_the_oldest_steps_are_forgotten(matmul):
+    memory, sch = StepMemory(limit=2), Schedule(matmul())
+    for factor in (2, 3, 4, 2):
+        memory.run(sch.state, "split", {"loop": "i", "factors": [None, factor]})
+    assert memory.hits == 0
+    memory.run(sch.state, "split", {"loop": "i", "factors": [None, 4]})
+    assert memory.hits == 1
+
+
+def test_candidates_are_what_they_are_without(matmul):
+    target = Target(vector_bits=512, threads=2, features=("avx512f", "fma"))
+    a, b = te.placeholder((te.var("n"), 64), name="A"), te.placeholder((64, 48), name="B")
+    k = te.reduce_axis(64, name="k")
+    c = te.compute((a.shape[0], 48), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    func = te.create_prim_func([a, b, c], name="rows")
+    rng = random.Random(0)
+    space = make_space(func, machine_of(target))
+    for candidate in [space.sample(rng) for _ in range(6)]:
+        try:
+            made = space.build(candidate)
+        except ScheduleError:
+            continue
+        assert str(Schedule(func).apply(made.trace).func) == str(made.func)
+        assert space.build(candidate).state is made.state
