@@ -130,7 +130,7 @@ def inline_stages(sch: Schedule) -> None:
 
 
 def _stores_at_variables(block: Block) -> bool:
-    """Whether a block has one store, at its variables: its elements are functions of their place."""
+    """Whether a block has one store, at its variables, so that the place tells the value."""
     store = output_store(block)
     return store is not None and {it.var for it in block.iters} == set(store.indices)
 
