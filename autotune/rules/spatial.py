@@ -69,7 +69,7 @@ class SpatialPlan:
                 pass  # a dependence that the definition itself has; the loop stays as it is
         else:
             outer = spatial
-        if values[self.key("threads")] == "parallel":
+        if outer and values[self.key("threads")] == "parallel":
             sch.parallel(fuse_outer(sch, outer))
 
 

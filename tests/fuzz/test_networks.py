@@ -116,6 +116,15 @@ def test_panels_of_a_vector():
     assert packed
 
 
+def test_a_bent_vector_of_one_dimension():
+    """All of its loops are written out, and none was left for the threads."""
+    x = te.placeholder((100, 8), name="x")
+    func = te.create_prim_func([x, ops.reshape(ops.sin(x), (-1,))], name="flat")
+    space = make_space(func, SMALL)
+    for seed in range(10):
+        space.build(space.sample(random.Random(seed)))
+
+
 def test_shuffles_ahead_of_the_call_and_in_it():
     """Two functions of one text gave one name to different shuffles."""
     x = te.placeholder((7, 4, 8, 4), name="x")
