@@ -123,7 +123,7 @@ def _combined(
     found: list[Sequence[Plan]] = []
     for chain in (*chains, None):
         within = chain.chain.stages if chain else ()
-        rest = [g for g in groups if g.block not in within]
+        rest = [g.without(within) for g in groups if g.block not in within]
         options = [_plans(sch, group, rules, machine, numerics) for group in rest]
         for plans in islice(product(*options), MAX_SKETCHES):
             found.append((*plans, chain) if chain else plans)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from math import prod
 
 from schedule import Schedule
@@ -43,6 +44,10 @@ class Group:
     block: str
     epilogue: str | None = None
     padding: tuple[str, ...] = ()
+
+    def without(self, stages: Collection[str]) -> Group:
+        """The same block, without padding that is one of `stages`: others schedule those."""
+        return replace(self, padding=tuple(p for p in self.padding if p not in stages))
 
 
 def body_loads(block: Block) -> list[Load]:

@@ -125,6 +125,18 @@ def test_a_bent_vector_of_one_dimension():
         space.build(space.sample(random.Random(seed)))
 
 
+def test_an_exclusive_scan_that_a_product_reads():
+    """What reads the states looked like the padding of the product as well."""
+    x = te.placeholder((2, 7, 8, 12), name="x")
+    w = te.placeholder((1, 7, 12, 9), name="w")
+    y = ops.matmul(ops.cumsum(x, axis=1, exclusive=True, reverse=True), w)
+    func = te.create_prim_func([x, w, y], name="scanned")
+    check_default(func)
+    space = make_space(func, SMALL)
+    for seed in range(10):
+        space.build(space.sample(random.Random(seed)))
+
+
 def test_shuffles_ahead_of_the_call_and_in_it():
     """Two functions of one text gave one name to different shuffles."""
     x = te.placeholder((7, 4, 8, 4), name="x")
