@@ -3,8 +3,9 @@
 The order is that of np.sort: NaN comes last, and -0.0 equals 0.0. All work in place, without other
 memory: introsort (Musser, Software: Practice and Experience 27, 1997), which turns to heapsort
 where partitions stay lopsided; partitions have no branches (Edelkamp and Weiss, BlockQuicksort,
-ESA 2016, on why). Indices are compared with ties broken by place, so that the order is
-total, and any sort of them is a stable one.
+ESA 2016, on why). Up to 1024 values go through a network on vectors (sort_network.py). Indices are
+compared with ties broken by place, so that the order is total, and any sort of them is a stable
+one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from tensorir import dtype as dt
 from tensorir.extern import EXTERNS, Array, ExternFunc
+from tensorir.sort_network import NETWORK
 
 _HEAP = """\
 static inline void ${NAME}_sift(const $T0 *x, ELEMENT *a, i64 at, i64 n) {
@@ -41,6 +43,7 @@ static void ${NAME}_unheap(const $T0 *x, ELEMENT *a, i64 n) {
 _SORT = """\
 static void ${NAME}_sort(const $T0 *x, ELEMENT *a, i64 n, int depth) {
     while (n > 16) {
+        SHORT
         if (depth-- == 0) {
             for (i64 at = n / 2; at-- > 0;) ${NAME}_sift(x, a, at, n);
             ${NAME}_unheap(x, a, n);
@@ -107,6 +110,8 @@ static inline int ${NAME}_less(const $T0 *x, i64 a, i64 b) {
 
 def _text(less: str, *parts: str, element: str = "i64", order: tuple[str, str] = ("p", "q")) -> str:
     text = "\n".join((less, _HEAP, *parts)).replace("ELEMENT", element)
+    short = "        if (${NAME}_short(a, n)) return;\n" if NETWORK in parts else ""
+    text = text.replace("        SHORT\n", short)
     return text.replace("FIRST", order[0]).replace("SECOND", order[1])
 
 
@@ -116,6 +121,7 @@ SORT = ExternFunc(
     dtypes=tuple((each, each) for each in dt.SCALARS),
     c=_text(
         _BY_VALUE,
+        NETWORK,
         _SORT,
         """\
 static void $NAME(const $T0 *x, $T1 *y, i64 n) {

@@ -11,7 +11,7 @@ from autotune.rules.nest import fuse_outer, loops_by_variable
 from autotune.rules.plan import Machine, Values
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, IterKind, loads, variables
+from tensorir import Block, IterKind, dtype, loads, variables
 
 SMALL_STAGE = 32_768
 """Elements below which a stage stays on one thread by default."""
@@ -29,6 +29,7 @@ class SpatialPlan:
     choices: tuple[Choice, ...]
     large: bool
     streamed: bool
+    lanes: int
     name: str = "spatial"
 
     def key(self, what: str) -> str:
@@ -36,7 +37,7 @@ class SpatialPlan:
 
     def default(self) -> dict[str, Any]:
         values = {
-            self.key("vector"): 4 * self.machine.lanes,
+            self.key("vector"): 4 * self.lanes,
             self.key("threads"): "parallel" if self.large else "serial",
             self.key("stores"): "stream" if self.streamed else "plain",
         }
@@ -96,7 +97,7 @@ def _vectorizable(block: Block) -> bool:
 def spatial_plans(sch: Schedule, group: Group, machine: Machine) -> list[SpatialPlan]:
     """The plan that fits every block."""
     block = sch.state.block(group.block)
-    lanes = machine.lanes
+    lanes = machine.lanes * max(1, 4 // _widest(block))
     choices: list[Choice] = [
         Categorical(f"{group.block}.vector", (lanes, 2 * lanes, 4 * lanes, 8 * lanes)),
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
@@ -104,4 +105,13 @@ def spatial_plans(sch: Schedule, group: Group, machine: Machine) -> list[Spatial
     if _vectorizable(block):
         choices.extend(stores_choice(sch, group.block))
     large = elements(block) >= SMALL_STAGE
-    return [SpatialPlan(group, machine, tuple(choices), large, stream_by_default(sch, group.block))]
+    streamed = stream_by_default(sch, group.block)
+    return [SpatialPlan(group, machine, tuple(choices), large, streamed, lanes)]
+
+
+def _widest(block: Block) -> int:
+    """Bytes of the widest element that a block reads or writes."""
+    store = output_store(block)
+    buffers = [load.buffer for load in body_loads(block)]
+    buffers += [] if store is None else [store.buffer]
+    return max((dtype.itemsize(buffer.dtype) for buffer in buffers), default=4)
