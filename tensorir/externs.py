@@ -5,7 +5,7 @@ memory: introsort (Musser, Software: Practice and Experience 27, 1997), which tu
 where partitions stay lopsided; partitions have no branches (Edelkamp and Weiss, BlockQuicksort,
 ESA 2016, on why). Up to 1024 values go through a network on vectors (sort_network.py). Indices are
 compared with ties broken by place, so that the order is total, and any sort of them is a stable
-one.
+one; elements of at most 32 bits are sorted in one integer with their place.
 """
 
 from __future__ import annotations
@@ -137,6 +137,28 @@ static void $NAME(const $T0 *x, $T1 *y, i64 n) {
 """The elements in ascending order, NaN last."""
 
 
+def _packed() -> str:
+    """_sort and what it needs, as _packed_sort of an array of i64."""
+    less = "static inline int ${NAME}_less(const i64 *x, i64 a, i64 b) { return (void)x, a < b; }\n"
+    text = _text(less, NETWORK, _SORT)
+    for old, new in (("${NAME}_", "${NAME}_packed_"), ("$T0", "i64"), ("$V0", "i64")):
+        text = text.replace(old, new)
+    return text
+
+
+_BY_KEY = """\
+/* An element of at most 32 bits as an integer of the same order; all NaN are the largest. */
+static inline i64 ${NAME}_key($V0 value) {
+    if (!_Generic(($V0)0, float: 1, default: 0))
+        return (i64)value - (($V0)-1 > 0 && sizeof(value) == 4 ? 1ll << 31 : 0);
+    const float v = (float)value + 0.0f; /* -0.0 becomes 0.0 */
+    int bits;
+    __builtin_memcpy(&bits, &v, 4);
+    return v != v ? 0x7fffffff : bits ^ (bits >> 31 & 0x7fffffff);
+}
+"""
+
+
 def _argsort(x: Array) -> Array:
     return np.argsort(x, kind="stable")
 
@@ -145,11 +167,19 @@ ARGSORT = ExternFunc(
     name="argsort",
     signature="(n)->(n)",
     dtypes=tuple((each, "int64") for each in dt.SCALARS),
-    c=_text(
+    c=_packed()
+    + _BY_KEY
+    + _text(
         _BY_PLACE,
         _SORT,
         """\
 static void $NAME(const $T0 *x, i64 *at, i64 n) {
+    if (sizeof($V0) <= 4 && n >> 31 == 0) { /* the key, and the place where keys are equal */
+        for (i64 i = 0; i < n; i++) at[i] = ${NAME}_key($GET0(x[i])) * (1ll << 32) + i;
+        ${NAME}_packed_sort(at, at, n, ${NAME}_depth(n));
+        for (i64 i = 0; i < n; i++) at[i] &= 0xffffffff;
+        return;
+    }
     for (i64 i = 0; i < n; i++) at[i] = i;
     ${NAME}_sort(x, at, n, ${NAME}_depth(n));
 }

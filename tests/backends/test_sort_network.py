@@ -36,10 +36,12 @@ def test_values_are_sorted(dtype, target, cache):
     n = te.var("n")
     x = te.placeholder((4, n), dtype, name="x")
     kernel = build(te.create_prim_func([x, ops.sort(x)], name="sorted"), target, cache=cache)
+    places = build(te.create_prim_func([x, ops.argsort(x)], name="order"), target, cache=cache)
     for length in LENGTHS:
         given = rows(dtype, length)
         found = kernel(given)
         np.testing.assert_array_equal(found, np.sort(given))
+        np.testing.assert_array_equal(places(given), np.argsort(given, kind="stable"))
         if dtype[0] == "f":  # the same elements, signs of zeros included
             assert np.signbit(found).sum() == np.signbit(given).sum()
 
