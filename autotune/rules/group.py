@@ -234,3 +234,14 @@ def stride_in(load: Load, var: Var, block: Block) -> int | None:
             total += coefficient * step
         step *= size(extent)
     return total
+
+
+def bent(block: Block) -> bool:
+    """Whether a load reads at quotients, limits or the like of the last axis: where in memory the
+    lanes of a vector lie is known only where the vector is."""
+    last = [it.var for it in block.iters if it.kind is IterKind.SPATIAL][-1]
+    return any(
+        stride_in(load, last, block) is None
+        and not any(variables(index) & {last} and list(loads(index)) for index in load.indices)
+        for load in body_loads(block)
+    )

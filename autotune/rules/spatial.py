@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group, body_loads, elements, output_store, stride_in
-from autotune.rules.nest import fuse_outer, loops_by_variable
+from autotune.rules.group import Group, bent, body_loads, elements, output_store
+from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
 from autotune.rules.plan import Machine, Values
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, IterKind, dtype, loads, variables
+from tensorir import Block, IterKind, dtype
 
 SMALL_STAGE = 32_768
 """Elements below which a stage stays on one thread by default."""
@@ -47,15 +48,34 @@ class SpatialPlan:
         return True
 
     def apply(self, sch: Schedule, values: Values) -> None:
+        """Schedule the block, padding ahead of it, and its epilogue in the same loop."""
+        task = self._nest(sch, values)
+        parallel = values[self.key("threads")] == "parallel"
+        for pad in self.group.padding:
+            loops = own_loop_names(sch, pad)
+            finish_nest(sch, pad, self.machine, unroll_rows=0)
+            if parallel and len(loops) > 1:
+                sch.parallel(loops[0])
+        if task is None:
+            return
+        if self.group.epilogue is not None:
+            with suppress(ScheduleError):  # of another shape; it stays as it is
+                sch.reverse_compute_at(self.group.epilogue, task)
+                finish_nest(sch, self.group.epilogue, self.machine, unroll_rows=0)
+        if parallel:
+            sch.parallel(task)
+
+    def _nest(self, sch: Schedule, values: Values) -> LoopRef | None:
+        """The loops of the block itself; returns the one whose iterations threads may share."""
         block = sch.state.block(self.group.block)
         names = loops_by_variable(sch, self.group.block)
         spatial = [LoopRef(names[it.var.name]) for it in block.iters if it.kind is IterKind.SPATIAL]
         if not spatial:
-            return
+            return None
         outer, last = spatial[:-1], spatial[-1]
         if _vectorizable(block):
             width = values[self.key("vector")]
-            whole = _bent(block) and (sch.state.loop(last).const_extent or 0) <= MOST_WRITTEN
+            whole = bent(block) and (sch.state.loop(last).const_extent or 0) <= MOST_WRITTEN
             pieces = sch.split(last, [None, 8 * self.machine.lanes if whole else width])
             vector = pieces[1]
             if not whole:
@@ -70,19 +90,8 @@ class SpatialPlan:
                 pass  # a dependence that the definition itself has; the loop stays as it is
         else:
             outer = spatial
-        if outer and values[self.key("threads")] == "parallel":
-            sch.parallel(fuse_outer(sch, outer))
-
-
-def _bent(block: Block) -> bool:
-    """Whether a load reads at quotients, limits or the like of the last axis: where in memory the
-    lanes of a vector lie is known only where the vector is."""
-    last = [it.var for it in block.iters if it.kind is IterKind.SPATIAL][-1]
-    return any(
-        stride_in(load, last, block) is None
-        and not any(variables(index) & {last} and list(loads(index)) for index in load.indices)
-        for load in body_loads(block)
-    )
+        together = values[self.key("threads")] == "parallel" or self.group.epilogue is not None
+        return fuse_outer(sch, outer) if outer and together else None
 
 
 def _vectorizable(block: Block) -> bool:

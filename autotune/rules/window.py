@@ -12,7 +12,15 @@ from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
+from autotune.rules.group import (
+    Group,
+    bent,
+    body_loads,
+    instances,
+    output_store,
+    size,
+    stride_in,
+)
 from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
 from autotune.rules.plan import Machine, Values, at_most
@@ -27,6 +35,9 @@ MOST_STRIDE = 4
 
 SMALL_WORK = 1 << 15
 """Elements that all windows read, below which one thread is enough."""
+
+MOST_VECTORS = 16
+"""Vectors of a row that is written out, where it is read at quotients of the last axis."""
 
 TASKS = 4
 """Tasks for each thread, where the outer axes have so many."""
@@ -111,16 +122,21 @@ def window_plans(sch: Schedule, group: Group, machine: Machine) -> list[WindowPl
     if taps < 2 or len(spatial) < 2 or store.indices[-1] is not spatial[-1].var:
         return []
     read = body_loads(block)
-    steps = [stride_in(load, spatial[-1].var, block) for load in read]
-    if len(read) != 1 or steps[0] not in range(1, MOST_STRIDE + 1):
+    if len(read) != 1:
+        return []
+    step = stride_in(read[0], spatial[-1].var, block)
+    width = size(spatial[-1].extent)
+    whole = step is None and bent(block) and width <= MOST_VECTORS * machine.lanes
+    if not whole and (step is None or not 1 <= step <= MOST_STRIDE):
         return []
     if any(it.var.name not in loops_by_variable(sch, group.block) for it in spatial[-2:]):
         return []
     lanes = max(1, machine.lanes * 4 // dtype.itemsize(store.buffer.dtype))
-    rows = tuple(r for r in (1, 2, 4, 8) if r <= size(spatial[-2].extent))
+    rows = (1,) if whole else tuple(r for r in (1, 2, 4, 8) if r <= size(spatial[-2].extent))
+    vectors = (-(-width // lanes),) if whole else (1, 2, 4)
     choices: list[Choice] = [
         Categorical(f"{group.block}.rows", rows),
-        Categorical(f"{group.block}.vectors", (1, 2, 4)),
+        Categorical(f"{group.block}.vectors", vectors),
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
     ]
     masked = machine.target is not None and 32 in masked_bits(machine.target)

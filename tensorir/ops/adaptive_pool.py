@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorir import dtype as dt
 from tensorir import te
-from tensorir.expr import Expr, all_of, cast
+from tensorir.expr import Expr, all_of, cast, const
 from tensorir.ops.arguments import (
     accumulator,
     check_float,
@@ -98,6 +99,11 @@ class _Bins:
     def end(self, y: Expr) -> Expr:
         return ((y + 1) * self.size + (self.count - 1)) // self.count
 
+    def element(self, y: Expr, k: Axis) -> Expr:
+        """Where element k of output y is; one that exists, if that is shorter than the longest."""
+        at = self.start(y) + k
+        return at if self.same else te.min(at, self.size - 1)
+
     def inside(self, y: Expr, k: Axis) -> Expr:
         """Whether element k belongs to output y, which may be shorter than the longest."""
         return te.const(True, "bool") if self.same else self.start(y) + k < self.end(y)
@@ -110,15 +116,20 @@ def _bins(op: str, x: Tensor, output_size: Any, places: Layout) -> list[_Bins]:
     return [_Bins(size, count) for size, count in zip(sizes, counts)]
 
 
-def _reduced(x: Tensor, bins: list[_Bins], places: Layout, reduce: Any, name: str) -> Tensor:
+def _reduced(
+    x: Tensor, bins: list[_Bins], places: Layout, reduce: Any, unit: float, name: str
+) -> Tensor:
+    """`unit` is what counts for nothing."""
     taps = [te.reduce_axis(b.longest, name=label) for b, label in zip(bins, "qrs")]
 
     def element(*i: Expr) -> Expr:
         at = [i[d] for d in places.spatial]
         inside = all_of(*(b.inside(y, k) for b, y, k in zip(bins, at, taps)))
-        read = [b.start(y) + k for b, y, k in zip(bins, at, taps)]
+        read = [b.element(y, k) for b, y, k in zip(bins, at, taps)]
         e = wide(x[places.at(i[0], i[places.channel], read)])
-        return reduce(e, axis=taps, where=inside)  # type: ignore[no-any-return]
+        if not all(b.same for b in bins):
+            e = te.if_then_else(inside, e, const(unit, e.dtype))
+        return reduce(e, axis=taps)  # type: ignore[no-any-return]
 
     shape = places.at(x.shape[0], x.shape[places.channel], [b.count for b in bins])
     return te.compute(shape, name_axes(places.names("c"), element), name)  # type: ignore[no-any-return]
@@ -161,7 +172,7 @@ def adaptive_avg_pool(
     places = _picture("adaptive_avg_pool", x, layout)
     check_float("adaptive_avg_pool", "x", x)
     bins = _bins("adaptive_avg_pool", x, output_size, places)
-    total = _reduced(x, bins, places, te.sum, "total")
+    total = _reduced(x, bins, places, te.sum, 0, "total")
 
     def element(*i: Expr) -> Expr:
         count: Expr = te.const(1)
@@ -183,7 +194,9 @@ def adaptive_max_pool(
     places = _picture("adaptive_max_pool", x, layout)
     bins = _bins("adaptive_max_pool", x, output_size, places)
     narrow = accumulator(x.dtype) != x.dtype
-    top = _reduced(x, bins, places, te.max, "top" if narrow else name)
+    top = _reduced(
+        x, bins, places, te.max, dt.lowest(accumulator(x.dtype)), "top" if narrow else name
+    )
     if not narrow:
         return top
     return te.compute(top.shape, lambda *i: te.cast(top[i], x.dtype), name)  # type: ignore[no-any-return]

@@ -16,6 +16,10 @@ from tensorir.te.tensor import Tensor
 MODES = ("constant", "reflect", "edge")
 
 
+LONG = 1024
+"""Elements of a last dimension too long to be written out."""
+
+
 def _source(j: Expr, n: int, mode: str) -> Expr:
     """Where element `j`, counted from the first of `n`, comes from."""
     if mode == "edge":
@@ -41,6 +45,8 @@ def _numpy_pad(x: Any, padding: Any, mode: str = "constant", value: float = 0.0)
         Example([(2, 3)], {"padding": 1, "value": 7}, "int8"),
         Example([(0, 3)], {"padding": 1}),
         Example([(3, 5)], {"padding": ((2, 1), (4, 4)), "mode": "reflect"}),
+        Example([(2, 1030)], {"padding": ((0, 0), (3, 9)), "mode": "reflect"}),
+        Example([(2, 1030)], {"padding": ((1, 0), (3, 0)), "mode": "edge"}),
         Example([(3, 4)], {"padding": ((2, 5), (0, 1)), "mode": "edge"}),
         Example([(1, 2)], {"padding": ((3, 0), (1, 1)), "mode": "edge"}, "float16"),
         Example([("n", 2)], {"padding": ((0, 0), (1, 1)), "mode": "reflect"}, sizes={"n": 3}),
@@ -72,11 +78,20 @@ def pad(
                 "its edge; use less, or mode='edge'",
             )  # fmt: skip
 
+    last = x.ndim - 1
+
     def element(*i: Expr) -> Expr:
         at = list(i)
         for d, n in sizes.items():
-            at[d] = _source(i[d] - pairs[d][0], n, mode)
-        return x[tuple(at)]
+            if d != last or n < LONG:
+                at[d] = _source(i[d] - pairs[d][0], n, mode)
+        if sizes.get(last, 0) < LONG:
+            return x[tuple(at)]
+        j, n = i[last] - pairs[last][0], sizes[last]
+        # apart from the edges, so that vectors read neighbours
+        edges = _source(j, n, mode)
+        inside, outside = x[(*at[:last], j)], x[(*at[:last], edges)]
+        return te.if_then_else(te.all(0 <= j, j < n), inside, outside)
 
     shape = [size + low + high for size, (low, high) in zip(x.shape, pairs)]
     return te.compute(shape, element, name)  # type: ignore[no-any-return]

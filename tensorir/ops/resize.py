@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -36,23 +37,27 @@ class _Map:
 
     def fraction(self, y: Expr) -> tuple[Expr, int]:
         """Numerator, from 0 on, and denominator of the coordinate."""
-        if self.coordinates == "asymmetric":
-            return y * self.size, self.count
-        if self.coordinates == "align_corners":
-            return y * (self.size - 1), max(self.count - 1, 1)
-        numerator = (y * 2 + 1) * self.size - self.count
-        return te.max(numerator, 0), 2 * self.count
+        size, count = self.reduced()
+        if self.coordinates == "half_pixel":
+            return te.max((y * 2 + 1) * size - count, 0), 2 * count
+        return y * size, count
+
+    def reduced(self) -> tuple[int, int]:
+        """How far apart in `size` elements neighbours of `count` lie, as a fraction."""
+        corners = self.coordinates == "align_corners"
+        size, count = self.size - corners, max(self.count - corners, 1)
+        common = gcd(size, count)
+        return size // common, count // common
 
     def nearest(self, y: Expr) -> Expr:
         """The element below for asymmetric and half_pixel (whose picture of y is one half to the
         right), the nearest one, of two the later, for align_corners."""
+        size, count = self.reduced()
+        if self.coordinates == "asymmetric":
+            return y * size // count
         if self.coordinates == "half_pixel":
-            at = (y * 2 + 1) * self.size // (2 * self.count)
-        else:
-            numerator, denominator = self.fraction(y)
-            half = denominator if self.coordinates == "align_corners" else 0
-            at = (numerator * 2 + half) // (2 * denominator)
-        return te.min(at, self.size - 1)
+            return (y * 2 + 1) * size // (2 * count)
+        return te.min((y * (2 * size) + count) // (2 * count), self.size - 1)
 
     def between(self, y: Expr, dtype: str) -> tuple[Expr, Expr, Expr]:
         """The elements before and after, and the weight of the latter."""
@@ -60,6 +65,32 @@ class _Map:
         low = te.min(numerator // denominator, self.size - 1)
         weight = cast(dtype, numerator % denominator) / cast(dtype, te.const(denominator))
         return low, te.min(low + 1, self.size - 1), weight
+
+
+LONG = 1024
+"""Elements of a row that is too long to be written out: where each lies is computed ahead."""
+
+
+class _Table(_Map):
+    """The same, computed once for all rows."""
+
+    def __init__(self, plain: _Map, method: str) -> None:
+        super().__init__(plain.size, plain.count, plain.coordinates)
+        find = plain.nearest if method == "nearest" else lambda y: plain.between(y, "float32")[0]
+        self.plain, shape = plain, (plain.count,)
+        self.low = te.compute(shape, lambda y: find(y), "low")
+        self.weights: dict[str, Tensor] = {}
+
+    def nearest(self, y: Expr) -> Expr:
+        return te.clip(self.low[y], 0, self.size - 1)
+
+    def between(self, y: Expr, dtype: str) -> tuple[Expr, Expr, Expr]:
+        if dtype not in self.weights:
+            self.weights[dtype] = te.compute(
+                (self.count,), lambda z: self.plain.between(z, dtype)[2], "weight"
+            )
+        low = self.nearest(y)
+        return low, te.min(low + 1, self.size - 1), self.weights[dtype][y]
 
 
 def _source(y: Any, size: int, count: int, coordinates: str) -> Any:
@@ -96,7 +127,7 @@ def _reference(
         _weights(x.shape[d], int(n), method, coordinates) for d, n in zip(axes, counts)
     )
     letters = "nchw,yh,xw->ncyx" if layout == "NCHW" else "nhwc,yh,xw->nyxc"
-    return np.einsum(letters, x, rows, columns).astype(x.dtype)
+    return np.einsum(letters, x, rows, columns, optimize=True).astype(x.dtype)
 
 
 @operator(
@@ -104,6 +135,8 @@ def _reference(
     examples=[
         Example([("n", 2, 3, 4)], {"size": (6, 8)}, sizes={"n": 2}),
         Example([(1, 2, 5, 7)], {"size": (3, 4)}),
+        Example([(1, 1, 2, 70)], {"size": (2, 1030)}),
+        Example([(1, 1, 2, 7)], {"size": (2, 1030), "method": "nearest"}),
         Example([(1, 5, 3, 2)], {"size": (7, 5), "layout": "NHWC", "coordinates": "align_corners"}),
         Example([(1, 1, 3, 4)], {"size": 5, "coordinates": "asymmetric"}, "float16"),
         Example([(1, 1, 3, 4)], {"size": (7, 9), "method": "nearest"}),
@@ -138,6 +171,9 @@ def resize2d(
     sizes = [static(op, f"spatial dimension {n}", x.shape[d]) for n, d in enumerate(places.spatial)]
     require(min(sizes) >= 1, op, f"x {x!r} has an empty spatial dimension")
     across, along = (_Map(s, n, coordinates) for s, n in zip(sizes, counts))
+    even = method == "nearest" and counts[1] % sizes[1] == 0
+    if counts[1] > LONG and places.channel == 1 and not even:
+        along = _Table(along, method)
     outer = x.shape[0], x.shape[places.channel]
     shape = places.at(*outer, counts)
     axes = places.names("c")

@@ -217,7 +217,8 @@ class Lanes:
         return binary(e.op, *(sides if ramp is a else sides[::-1]))
 
     def _quotient(self, op: str, a: Ramp, divisor: int) -> Expr | None:
-        """`a // divisor` or `a % divisor` where no lane passes a multiple of the divisor."""
+        """`a // divisor` or `a % divisor` where no lane passes a multiple of the divisor, or what
+        the lanes add to it is known."""
         stride = int_value(a.stride)
         if stride is None:
             return None
@@ -228,6 +229,10 @@ class Lanes:
             return whole if op == "//" else a.base % divisor
         span = stride * self.count
         aligned = stride > 0 and divisor % span == 0 and self.analyzer.divides(a.base, span)
+        if not aligned and self.analyzer.divides(a.base, divisor):
+            steps = Ramp(Const(0, dt.INDEX), a.stride, self.count)
+            added = BinOp(op, steps, Broadcast(Const(divisor, dt.INDEX), self.count))
+            return added if op == "%" else binary("+", self.widened(a.base // divisor), added)
         if not aligned:
             return None
         if op == "//":
