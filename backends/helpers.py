@@ -3,15 +3,14 @@
 Each is written once for one scalar type; vector forms are loops over the lanes that call it,
 which gcc 12 and clang turn into the vector instruction of the target (vmaxps, vsqrtps, ...).
 In the texts $T is the C type, $S its short name, $F the ending of math functions ("f" for float),
-$W the bits, $U the unsigned type of the same width. Texts with $V and $N (backends.math_f32) are
-for vectors too.
+$W the bits, $U the unsigned type of the same width, $D a floating-point type that has all values of
+$T, and $I the integer that one is converted to. Texts with $V and $N (backends.math_f32) are for
+vectors too.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from enum import Enum
 
 from backends import (
     inverse_trig,
@@ -24,65 +23,11 @@ from backends import (
     trig_f32,
     trig_f64,
 )
+from backends.forms import Form, Helper
+from backends.integers import integer_helpers
 from tensorir import dtype as dt
 
-
-class Form(Enum):
-    """What a helper is for a vector."""
-
-    LANES = "a loop over the lanes"
-    SAME = "the same text for another type"
-    FAR = "near values, and a loop over the lanes where one is far"
-
-
-@dataclass(frozen=True)
-class Helper:
-    """`text` is the parameter list and body; `result` the type, $T unless said otherwise.
-
-    `needs` are (helper, dtype) pairs that must come before; the dtype "" is that of the helper.
-    """
-
-    text: str
-    result: str = "$T"
-    needs: tuple[tuple[str, str], ...] = ()
-    types: tuple[str, ...] = ()
-    form: Form = Form.LANES
-
-
 _TWO = "($T a, $T b)"
-
-_ANY_INT = {
-    "min": Helper(f"{_TWO} {{ return a < b ? a : b; }}"),
-    "max": Helper(f"{_TWO} {{ return a > b ? a : b; }}"),
-}
-
-SIGNED = {
-    **_ANY_INT,
-    "floordiv": Helper(
-        f"""{_TWO} {{
-    if (b == 0) return 0; /* as NumPy: no trap */
-    if (b == -1) return ($T)-a;
-    return ($T)(a / b - ((a % b != 0) & ((a ^ b) < 0)));
-}}"""
-    ),
-    "floormod": Helper(
-        f"""{_TWO} {{
-    if (b == 0 || b == -1) return 0;
-    $T r = ($T)(a % b);
-    return ($T)(r != 0 && (r ^ b) < 0 ? r + b : r);
-}}"""
-    ),
-    "shl": Helper(f"{_TWO} {{ return ($T)(($U)b < $W ? ($T)(a << b) : 0); }}", types=("$U",)),
-    "shr": Helper(f"{_TWO} {{ return ($T)(a >> (($U)b < $W ? b : $W - 1)); }}", types=("$U",)),
-}
-
-UNSIGNED = {
-    **_ANY_INT,
-    "floordiv": Helper(f"{_TWO} {{ return ($T)(b == 0 ? 0 : a / b); }}"),
-    "floormod": Helper(f"{_TWO} {{ return ($T)(b == 0 ? 0 : a % b); }}"),
-    "shl": Helper(f"{_TWO} {{ return ($T)(b < $W ? a << b : 0); }}"),
-    "shr": Helper(f"{_TWO} {{ return ($T)(b < $W ? a >> b : 0); }}"),
-}
 
 
 def _extremum(sign: str) -> dict[str, Helper]:
@@ -126,7 +71,8 @@ def _functions(texts: dict[str, str], form: Form) -> _Table:
 def _floats(dtype: str, lane: dict[str, str], far: dict[str, str], *own: dict[str, str]) -> _Table:
     helpers = FLOAT | _functions(lanes.LANES | lane, Form.LANES)
     helpers |= _functions({f"{name}_far": text for name, text in far.items()}, Form.FAR)
-    for texts in (*own, inverse_trig.TEXTS[dtype], power.TEXTS[dtype]):
+    rest = {"fmod": lanes.REST}
+    for texts in (*own, inverse_trig.TEXTS[dtype], power.TEXTS[dtype], rest):
         helpers |= _functions(texts, Form.SAME)
     return helpers
 
@@ -213,7 +159,7 @@ def _table(dtype: str) -> dict[str, Helper]:
         return F16 if dtype == "float16" else BF16
     if dt.is_float(dtype):
         return FLOAT32 if dtype == "float32" else FLOAT64
-    return UNSIGNED if dt.is_unsigned(dtype) else SIGNED
+    return integer_helpers(dtype)
 
 
 def helper_name(name: str, dtype: str) -> str:
@@ -231,5 +177,7 @@ def substitutions(dtype: str, type_name: str) -> dict[str, str]:
     words = {"T": type_name, "S": dt.SHORT[base], "F": "f" if base == "float32" else ""}
     words |= {"V": type_name, "N": helper_name("", dtype)[1:]}
     if dt.is_int(dtype):
-        words |= {"W": str(dt.bits(dtype)), "U": f"u{dt.bits(dtype)}"}
+        bits = dt.bits(dtype)
+        words |= {"W": str(bits), "U": f"u{bits}", "D": "float" if bits < 32 else "double"}
+        words["I"] = type_name if bits >= 32 else "int"
     return words

@@ -11,6 +11,7 @@ LANES = {
     "pick": "($V x, $V y, $V a, $V b) { return x < y ? a : b; }",
     "fabs": "($V x) { return __builtin_fabs$F(x); }",
     "sqrt": "($V x) { return __builtin_sqrt$F(x); }",
+    "whole": "($V x) { return __builtin_trunc$F(x); }",
     "copysign": "($V x, $V sign) { return __builtin_copysign$F(x, sign); }",
     # Where an expression has two products, the compiler would choose which one to contract.
     "fused": f"""($V a, $V b, $V c) {{
@@ -31,10 +32,31 @@ LANES = {
     "power": """($V w, $V x, $V y) {
     $V half = y / 2;
     _Bool whole = __builtin_rint$F(y) == y, odd = whole & (__builtin_rint$F(half) != half);
-    w = __builtin_fabs$F(x) == 1 && y == y ? 1 : w; /* where y is infinite */
     w = odd ? __builtin_copysign$F(w, x) : w;
     w = x < 0 && x > -__builtin_inf$F() && !whole ? __builtin_nan$F("") : w;
     return x == 1 || y == 0 ? 1 : w;
 }""",
 }
 """Parameter list and body of each; the result is $V."""
+
+_FAR = """($V x, $V near) {{
+    return __builtin_fabs$F(x) <= {most} ? near : __builtin_{name}$F(x); /* NaN and inf too */
+}}"""
+_FAR_REST = """($V x, $V a, $V b, $V near) {{
+    return __builtin_fabs$F(x) <= {most} ? near : __builtin_fmod$F(a, b);
+}}"""
+
+
+def far(most: str) -> dict[str, str]:
+    """What libm does for arguments beyond `most`: rare, and branched to."""
+    functions = {name: _FAR.format(name=name, most=most) for name in ("sin", "cos", "tan")}
+    return functions | {"fmod": _FAR_REST.format(most=most)}
+
+
+REST = """($V a, $V b) {
+    $V x = fabs_$N(a), y = fabs_$N(b), q = x / y, r = -residue_$N(whole_$N(q), y, x);
+    r = pick_$N(r, ($V){0}, r + y, r); /* exact, if the quotient was rounded to an integer */
+    r = pick_$N(r, y, r, r - y);
+    return fmod_far_$N(q, a, b, copysign_$N(pick_$N(x, y, x, r), a));
+}"""
+"""fmod: the quotient is less than 2^23, and so is the integer that is subtracted exact."""

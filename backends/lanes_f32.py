@@ -6,11 +6,7 @@ x86 (backends.c.native).
 
 from __future__ import annotations
 
-from backends.lanes import HAS_FMA
-
-_FAR = """($V x, $V near) {{
-    return __builtin_fabsf(x) <= 6000.0f ? near : __builtin_{name}f(x); /* NaN and inf too */
-}}"""
+from backends.lanes import HAS_FMA, far
 
 LANES = {
     # p * 2^n for whole n from -252 to 254, rounded once if |p| is at least 2^-20.
@@ -59,5 +55,5 @@ LANES = {
 }
 """Parameter list and body of each; the result is $V."""
 
-FAR = {name: _FAR.format(name=name) for name in ("sin", "cos", "tan")}
-"""Arguments so large that only libm reduces them: rare, and branched to."""
+FAR = far("6000.0f")
+"""Arguments so large that only libm reduces them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backends.lanes import HAS_FMA
+from backends.lanes import HAS_FMA, far
 
 _NEAREST = "6755399441055744.0"  # 1.5 * 2^52: what is added to it is rounded to an integer
 
@@ -53,9 +53,5 @@ LANES = {
 }
 """Functions of single lanes; for vectors, loops over them or builtins."""
 
-_FAR = """($V x, $V near) {{
-    return __builtin_fabs(x) <= 1e6 ? near : __builtin_{name}(x); /* NaN and inf too */
-}}"""
-
-FAR = {name: _FAR.format(name=name) for name in ("sin", "cos", "tan")}
-"""As in backends.lanes_f32."""
+FAR = far("1e6")
+"""Arguments so large that only libm reduces them."""

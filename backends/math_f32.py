@@ -15,20 +15,18 @@ docs/accuracy.md has the errors.
 
 from __future__ import annotations
 
-_NEAREST = "12582912.0f"  # 1.5 * 2^23: what is added to it is rounded to an integer
+from backends.polynomials import polynomial
 
-# (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2.
-_EXP_NEAR = """($V r) {
-    $V z = r * r, p = r * 8.368674e-3f + 4.1668262e-2f; /* in pairs: a shorter chain */
-    p = z * 1.3821035e-3f + p;
-    return p * z + (r * 1.6666521e-1f + 4.9999994e-1f);
-}"""
+_NEAREST = "12582912.0f"  # 1.5 * 2^23: what is added to it is rounded to an integer
 
 # exp(c) - 1 without its factor 2^n: c = r + n log 2, and n = rint(c / log 2).
 _EXP_REST = """($V c, $V n) {
     $V r = c - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
-    return exp_near_$N(r) * (r * r) + r;
+    $V z = r * r, p = r * 8.368674e-3f + 4.1668262e-2f; /* in pairs: a shorter chain */
+    p = z * 1.3821035e-3f + p;
+    p = p * z + (r * 1.6666521e-1f + 4.9999994e-1f);
+    return p * z + r;
 }"""
 
 _EXP = f"""($V x) {{
@@ -52,16 +50,12 @@ _EXP2 = f"""($V x) {{
     return scale_$N(exp2_near_$N(r) * r + 1.0f, n);
 }}"""
 
-# Half of exp(x) - 1 is r 2^(n - 1) + (2^(n - 1) - 1/2), what that sum loses, and a small part.
 _EXPM1 = f"""($V x) {{
     $V c = minc_$N(($V){{0}} + 89.0f, maxc_$N(($V){{0}} - 104.0f, x));
     $V n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
-    $V rest = c - n * 0.693359375f, r = rest - n * -2.12194440e-4f;
-    $V low = (rest - r) - n * -2.12194440e-4f;
-    $V half = scale_$N(($V){{0}} + 0.5f, n), top = half - 0.5f; /* 2^n itself may overflow */
-    $V sum = r * half + top, lost = r * half - (sum - top);
-    sum = sum + ((exp_near_$N(r) * (r * r) + low) * half + lost);
-    return copysign_$N(sum + sum, x);
+    $V half = scale_$N(($V){{0}} + 0.5f, n); /* 2^n itself may overflow */
+    $V r = exp_rest_$N(c, n) * half + (half - 0.5f);
+    return copysign_$N(r + r, x);
 }}"""
 
 # exp(a) / 2 for a >= 0: finite wherever sinh and cosh are.
@@ -105,24 +99,27 @@ _SIGMOID = f"""($V x) {{
     return pick_$N(x, ($V){{0}}, less, ($V){{0}} + 1.0f) / s;
 }}"""
 
+_ERF_SMALL = "-5.9537403e-4 4.98594e-3 -2.676172e-2 1.12816826e-1 -3.761248e-1 1.2837915e-1"
+_ERF_LARGE = """
+    1.1885375e-5 -3.2930847e-4 3.6687215e-3 -2.3817189e-2 1.0630036e-1 6.3511324e-1 1.2865779e-1
+"""
+
 # erf is x + x P(x^2) near 0, and 1 - exp(-t - t Q(t)) beyond, which needs no division.
+_ERF_P = f"""($V z) {{
+{polynomial("z", _ERF_SMALL, "f")}
+    return p;
+}}"""
+
+_ERF_Q = f"""($V t) {{
+{polynomial("t", _ERF_LARGE, "f")}
+    return p;
+}}"""
+
 _ERF = f"""($V x) {{
-    $V a = fabs_$N(x), z = x * x, t = minc_$N(($V){{0}} + 4.0f, a);
-    $V p = z * -5.9537403e-4f + 4.98594e-3f;
-    p = p * z - 2.676172e-2f;
-    p = p * z + 1.12816826e-1f;
-    p = p * z - 3.761248e-1f;
-    p = p * z + 1.2837915e-1f;
-    $V small = p * a + a;
-    $V q = t * 1.1885375e-5f - 3.2930847e-4f;
-    q = q * t + 3.6687215e-3f;
-    q = q * t - 2.3817189e-2f;
-    q = q * t + 1.0630036e-1f;
-    q = q * t + 6.3511324e-1f;
-    q = q * t + 1.2865779e-1f;
-    $V c = -(q * t + t), n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
+    $V a = fabs_$N(x), z = x * x, t = minc_$N(($V){{{0}}} + 4.0f, a), small = erf_p_$N(z) * a + a;
+    $V c = -(erf_q_$N(t) * t + t), n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
     $V large = 1.0f - scale_$N(exp_rest_$N(c, n) + 1.0f, n);
-    return copysign_$N(pick_$N(a, ($V){{0}} + 0.93f, small, large), x);
+    return copysign_$N(pick_$N(a, ($V){{{0}}} + 0.93f, small, large), x);
 }}"""
 
 # log(1 + f) for f in [-1/4, 1/2).
@@ -183,7 +180,6 @@ _LOG10 = """($V x) {
 }"""
 
 TEXTS = {
-    "exp_near": _EXP_NEAR,
     "exp_rest": _EXP_REST,
     "half_exp": _HALF_EXP,
     "exp2_near": _EXP2_NEAR,
@@ -199,6 +195,8 @@ TEXTS = {
     "cosh": _COSH,
     "tanh": _TANH,
     "sigmoid": _SIGMOID,
+    "erf_p": _ERF_P,
+    "erf_q": _ERF_Q,
     "erf": _ERF,
 }
 """Parameter list and body of each function for $V; the name ends in $N."""

@@ -1,27 +1,55 @@
 """Double-precision functions for scalars and vectors: what backends.math_f32 is for float32.
 
-Those of angles are in backends.trig_f64, pow is in backends.pow_f64. The two parts of log 2 are
-those of fdlibm (Sun Microsystems 1993), and so is the form of log, f - (f^2 / 2 - s (f^2 / 2 + R))
-with s = f / (2 + f). The polynomial of log was interpolated at Chebyshev nodes with 60 digits; the
-others are minimax (Remez 1934, with 50 digits), relative to the result.
+Those of angles are in backends.trig_f64 and backends.inverse_trig, pow is in backends.power. The
+two parts of log 2 are those of fdlibm (Sun Microsystems 1993), and so is the form of log,
+f - (f^2 / 2 - s (f^2 / 2 + R)) with s = f / (2 + f). The polynomial of log was interpolated at
+Chebyshev nodes with 60 digits; the others are minimax (Remez 1934, with 50 digits), relative to the
+result.
 """
 
 from __future__ import annotations
 
+from backends.polynomials import halved, polynomial
+
 _NEAREST = "6755399441055744.0"  # 1.5 * 2^52: what is added to it is rounded to an integer
 
+_EXP_COEFFICIENTS = """
+    2.511451335554139e-08 2.7625074874670795e-07 2.7557228041673545e-06 2.480150901702623e-05
+    0.00019841269902552239 0.0013888888926471734 0.008333333333315103 0.04166666666660497
+    0.16666666666666685 0.5
+"""
+_EXP2_COEFFICIENTS = """
+    4.4573114109111087e-10 7.0738116300642744e-09 1.0178047079756508e-07 1.321543514077833e-06
+    1.5252733865716789e-05 0.00015403530457321318 0.001333355814638134 0.009618129107594053
+    0.05550410866482173 0.2402265069591013 0.6931471805599453
+"""
+_SINH_COEFFICIENTS = """
+    7.760411617748744e-13 1.605721707647953e-10 2.5052123477359666e-08 2.7557319156695965e-06
+    0.00019841269841425354 0.008333333333333174 0.16666666666666669
+"""
+_ERF_SMALL = """
+    -7.779462971758002e-10 1.3710988704188445e-08 -1.6206318752968687e-07 1.6447132699786545e-06
+    -1.4924712439534808e-05 0.0001205529358693695 -0.0008548325929766244 0.005223977606130842
+    -0.026866170643113415 0.112837916709442 -0.3761263890318352 0.12837916709551256
+"""
+_ERF_LARGE = """
+    -4.649662954712809e-16 2.7218159595651032e-14 -7.509709017105999e-13 1.2972154856506475e-11
+    -1.5704608820441668e-10 1.4116320044019982e-09 -9.714606080671967e-09 5.179441548515283e-08
+    -2.1200794730799407e-07 6.338673579535785e-07 -1.1310035099305457e-06 -5.148745069440702e-07
+    1.1959320810218494e-05 -4.517713067948121e-05 8.600488574765666e-05 2.189998088025293e-06
+    -0.000569397300156979 0.0016819091480639147 -0.0002015731007458123 -0.019131480034970692
+    0.10277345199812632 0.6366196233810658 0.1283791794398622
+"""
+_LOG_COEFFICIENTS = """
+    0.13609030262907734 0.13209708242052065 0.15388867805614162 0.18181737626302924
+    0.2222222304835159 0.28571428567275936 0.4000000000000794 0.6666666666666666
+"""
+
 # (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2.
-_EXP_NEAR = """($V r) {
-    $V p = r * 2.511451335554139e-08 + 2.7625074874670795e-07;
-    p = p * r + 2.7557228041673545e-06;
-    p = p * r + 2.480150901702623e-05;
-    p = p * r + 0.00019841269902552239;
-    p = p * r + 0.0013888888926471734;
-    p = p * r + 0.008333333333315103;
-    p = p * r + 0.04166666666660497;
-    p = p * r + 0.16666666666666685;
-    return p * r + 0.5;
-}"""
+_EXP_NEAR = f"""($V r) {{
+{polynomial("r", _EXP_COEFFICIENTS)}
+    return p;
+}}"""
 
 # exp(c) - 1 without its factor 2^n: c = r + n log 2, and n = rint(c / log 2).
 _EXP_REST = """($V c, $V n) {
@@ -37,19 +65,10 @@ _EXP = f"""($V x) {{
 }}"""
 
 # (2^r - 1) / r for r in [-1/2, 1/2].
-_EXP2_NEAR = """($V r) {
-    $V p = r * 4.4573114109111087e-10 + 7.0738116300642744e-09;
-    p = p * r + 1.0178047079756508e-07;
-    p = p * r + 1.321543514077833e-06;
-    p = p * r + 1.5252733865716789e-05;
-    p = p * r + 0.00015403530457321318;
-    p = p * r + 0.001333355814638134;
-    p = p * r + 0.009618129107594053;
-    p = p * r + 0.05550410866482173;
-    p = p * r + 0.2402265069591013;
-    p = p * r + 0.6931471805599453;
+_EXP2_NEAR = f"""($V r) {{
+{polynomial("r", _EXP2_COEFFICIENTS)}
     return p;
-}"""
+}}"""
 
 _EXP2 = f"""($V x) {{
     $V c = minc_$N(($V){{0}} + 1025.0, maxc_$N(($V){{0}} - 1077.0, x));
@@ -76,17 +95,12 @@ _HALF_EXP = f"""($V a) {{
     return scale_$N(exp_rest_$N(c, n) + 1.0, n - 1.0);
 }}"""
 
-_SINH = """($V x) {
+_SINH = f"""($V x) {{
     $V a = fabs_$N(x), z = a * a, h = half_exp_$N(a);
-    $V p = z * 7.760411617748744e-13 + 1.605721707647953e-10;
-    p = p * z + 2.5052123477359666e-08;
-    p = p * z + 2.7557319156695965e-06;
-    p = p * z + 0.00019841269841425354;
-    p = p * z + 0.008333333333333174;
-    p = p * z + 0.16666666666666669;
+{polynomial("z", _SINH_COEFFICIENTS)}
     $V small = p * z * a + a;
-    return copysign_$N(pick_$N(a, ($V){0} + 1.0, small, h - 0.25 / h), x);
-}"""
+    return copysign_$N(pick_$N(a, ($V){{0}} + 1.0, small, h - 0.25 / h), x);
+}}"""
 
 _COSH = """($V x) {
     $V h = half_exp_$N(fabs_$N(x));
@@ -117,60 +131,31 @@ _TANH = f"""($V x) {{
 }}"""
 
 # erf is x + x P(x^2) near 0, and 1 - exp(-t - t Q(t)) beyond, which needs no division.
+_ERF_P = f"""($V z) {{
+{halved("z", _ERF_SMALL)}
+    return p;
+}}"""
+
+_ERF_Q = f"""($V t) {{
+{polynomial("t", _ERF_LARGE, parts=4)}
+    return p;
+}}"""
+
 _ERF = f"""($V x) {{
     $V a = fabs_$N(x), z = x * x, t = minc_$N(($V){{0}} + 6.0, a);
-    $V p = z * -7.779462971758002e-10 + 1.3710988704188445e-08;
-    p = p * z - 1.6206318752968687e-07;
-    p = p * z + 1.6447132699786545e-06;
-    p = p * z - 1.4924712439534808e-05;
-    p = p * z + 0.0001205529358693695;
-    p = p * z - 0.0008548325929766244;
-    p = p * z + 0.005223977606130842;
-    p = p * z - 0.026866170643113415;
-    p = p * z + 0.112837916709442;
-    p = p * z - 0.3761263890318352;
-    p = p * z + 0.12837916709551256;
-    $V small = p * a + a;
-    $V q = t * -4.649662954712809e-16 + 2.7218159595651032e-14;
-    q = q * t - 7.509709017105999e-13;
-    q = q * t + 1.2972154856506475e-11;
-    q = q * t - 1.5704608820441668e-10;
-    q = q * t + 1.4116320044019982e-09;
-    q = q * t - 9.714606080671967e-09;
-    q = q * t + 5.179441548515283e-08;
-    q = q * t - 2.1200794730799407e-07;
-    q = q * t + 6.338673579535785e-07;
-    q = q * t - 1.1310035099305457e-06;
-    q = q * t - 5.148745069440702e-07;
-    q = q * t + 1.1959320810218494e-05;
-    q = q * t - 4.517713067948121e-05;
-    q = q * t + 8.600488574765666e-05;
-    q = q * t + 2.189998088025293e-06;
-    q = q * t - 0.000569397300156979;
-    q = q * t + 0.0016819091480639147;
-    q = q * t - 0.0002015731007458123;
-    q = q * t - 0.019131480034970692;
-    q = q * t + 0.10277345199812632;
-    q = q * t + 0.6366196233810658;
-    q = q * t + 0.1283791794398622;
-    $V c = -(q * t + t), n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
+    $V small = erf_p_$N(z) * a + a;
+    $V c = -(erf_q_$N(t) * t + t), n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
     $V large = 1.0 - scale_$N(exp_rest_$N(c, n) + 1.0, n);
     return copysign_$N(pick_$N(a, ($V){{0}} + 1.0, small, large), x);
 }}"""
 
 # f - log(1 + f) for f in [-1/4, 1/2).
-_LOG_LACK = """($V f) {
+_LOG_LACK = f"""($V f) {{
     $V s = f / (2.0 + f), z = s * s;
-    $V p = z * 0.13609030262907734 + 0.13209708242052065;
-    p = p * z + 0.15388867805614162;
-    p = p * z + 0.18181737626302924;
-    p = p * z + 0.2222222304835159;
-    p = p * z + 0.28571428567275936;
-    p = p * z + 0.4000000000000794;
-    p = p * z + 0.6666666666666666;
+{polynomial("z", _LOG_COEFFICIENTS)}
     $V half = f * f * 0.5;
     return half - s * (p * z + half);
-}"""
+}}"""
 
 _LOG = """($V x) {
     $V n = expo_$N(x), f = mant_$N(x) - 1.0, r = f - log_lack_$N(f);
@@ -219,6 +204,8 @@ TEXTS = {
     "cosh": _COSH,
     "tanh": _TANH,
     "sigmoid": _SIGMOID,
+    "erf_p": _ERF_P,
+    "erf_q": _ERF_Q,
     "erf": _ERF,
 }
 """Parameter list and body of each function for $V; the name ends in $N."""

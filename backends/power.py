@@ -28,26 +28,26 @@ _LOG2_NEAR = """($V f, $V n, $V *low) {{
 
 _POW = """($V x, $V y) {{
     $V a = fabs_$N(x), low, l = log2_near_$N(mant_$N(a) - {one}, expo_$N(a), &low);
-    $V e = y * l, zero = ($V){{0}}, most = zero + {most};
-    low = fused_$N(y, low, residue_$N(y, l, e));
+    $V zero = ($V){{0}}, most = zero + {most}, huge = zero + {huge};
+    $V t = minc_$N(huge, maxc_$N(-huge, y)), e = t * l; /* NaN stays NaN; infinity times 0 is 0 */
+    low = fused_$N(t, low, residue_$N(t, l, e));
     low = pick_$N(fabs_$N(e), most, low, zero);
-    e = minc_$N(most, maxc_$N(-most, e)); /* NaN stays NaN */
+    e = minc_$N(most, maxc_$N(-most, e));
     $V n = (e + {nearest}) - {nearest}, r = (e - n) + low;
     return power_$N(scale_$N(exp2_near_$N(r) * r + {one}, n), x, y);
 }}"""
 
-_LOG2_32 = (0.28793603, 0.31958732, 0.41221502, 0.5770779)
-_LOG2_64 = (
-    *(0.1653959025274072, 0.14941215195163624, 0.1698444987658249, 0.19235610283343485),
-    *(0.2219531380069382, 0.2623081887055012, 0.3205988979782997, 0.412198583111125),
-    0.5770780163555854,
-)
+_LOG2_32 = "0.28793603 0.31958732 0.41221502 0.5770779"
+_LOG2_64 = """
+    0.1653959025274072 0.14941215195163624 0.1698444987658249 0.19235610283343485
+    0.2219531380069382 0.2623081887055012 0.3205988979782997 0.412198583111125 0.5770780163555854
+"""
 
 
-def _texts(ending: str, log2: tuple[float, ...], **numbers: float) -> dict[str, str]:
+def _texts(ending: str, log2: str, **numbers: float) -> dict[str, str]:
     words = constants(ending, one=1.0, two=2.0, **numbers)
     return {
-        "log2_near": _LOG2_NEAR.format(polynomial=polynomial("z", log2, ending), **words),
+        "log2_near": _LOG2_NEAR.format(polynomial=polynomial("z", log2, ending, parts=4), **words),
         "pow": _POW.format(**words),
     }
 
@@ -59,6 +59,7 @@ _SINGLE = {
     "c1": 0.9617967,
     "low1": -7.028462e-09,
     "most": 200.0,
+    "huge": 1e30,
     "nearest": 12582912.0,
 }
 _DOUBLE = {
@@ -67,6 +68,7 @@ _DOUBLE = {
     "c1": 0.9617966939259756,
     "low1": 5.0577616648125907e-17,
     "most": 1100.0,
+    "huge": 1e300,
     "nearest": 6755399441055744.0,
 }
 

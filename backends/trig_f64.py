@@ -6,6 +6,8 @@ The polynomials of sin and cos are those of fdlibm (Sun Microsystems 1993), that
 
 from __future__ import annotations
 
+from backends.polynomials import polynomial
+
 _NEAREST = "6755399441055744.0"  # 1.5 * 2^52: what is added to it is rounded to an integer
 
 # x - n pi/2 in four steps, of which the first three are exact up to |n| = 2^20.
@@ -60,23 +62,17 @@ _COS = f"""($V x) {{
     return cos_far_$N(x, turned_$N(turns + 1.0, sin_near_$N(r, low), cos_near_$N(r, low)));
 }}"""
 
+_TAN_COEFFICIENTS = """
+    9.80059995389066e-06 -2.4191684397433873e-05 4.8265441273297104e-05 -2.4911162144732268e-05
+    6.639870383429465e-05 8.416969813443453e-05 0.00024344080931071847 0.0005889748421866035
+    0.0014560180414162599 0.003592105644078162 0.008863237365500848 0.021869488441144676
+    0.0539682539710504 0.13333333333329475 0.3333333333333335
+"""
+
 _TAN = f"""($V x) {{
     $V turns = turns_$N(x), rest = turn_rest_$N(x, turns);
     $V r = rest - (turns - {_NEAREST}) * 6.12323399538461e-17, z = r * r;
-    $V p = z * 9.80059995389066e-06 - 2.4191684397433873e-05;
-    p = p * z + 4.8265441273297104e-05;
-    p = p * z - 2.4911162144732268e-05;
-    p = p * z + 6.639870383429465e-05;
-    p = p * z + 8.416969813443453e-05;
-    p = p * z + 0.00024344080931071847;
-    p = p * z + 0.0005889748421866035;
-    p = p * z + 0.0014560180414162599;
-    p = p * z + 0.003592105644078162;
-    p = p * z + 0.008863237365500848;
-    p = p * z + 0.021869488441144676;
-    p = p * z + 0.0539682539710504;
-    p = p * z + 0.13333333333329475;
-    p = p * z + 0.3333333333333335;
+{polynomial("z", _TAN_COEFFICIENTS, parts=4)}
     $V low = turn_low_$N(rest, r, turns), q = p * (z * r) + (z * low + low);
     $V t = q + r, lost = q - (t - r), u = -1.0 / t, one = ($V){{0}} + 1.0;
     u = fused_$N(u, fused_$N(u, lost, residue_$N(u, t, -one)), u); /* -1 / (t + lost) */

@@ -69,7 +69,7 @@ _NEAR = "f - (f^2 / 2 - s (f^2 / 2 + R(s^2))), s = f / (2 + f), x = (1 + f) 2^n"
 FUNCTIONS = {
     "exp": Function(1.1, 1.1, -105, 90, _REDUCED),
     "exp2": Function(1.1, 1.3, -152, 129, _REDUCED),
-    "expm1": Function(1.2, 1.2, -20, 90, _REDUCED),
+    "expm1": Function(1.6, 1.6, -20, 90, _REDUCED),
     "log": Function(1.0, 1.1, 0, 4, _EXPONENT),
     "log2": Function(1.2, 1.5, 0, 4, _EXPONENT),
     "log10": Function(1.7, 1.7, 0, 4, _EXPONENT),
@@ -79,7 +79,7 @@ FUNCTIONS = {
     "tan": Function(1.3, 1.3, -6000, 6000, _TURNS),
     "asin": Function(1.3, 1.3, -1, 1, _HALVES),
     "acos": Function(1.3, 1.3, -1, 1, _HALVES),
-    "atan": Function(1.3, 1.3, -8, 8, _ARC),
+    "atan": Function(1.4, 1.4, -8, 8, _ARC),
     "sinh": Function(1.7, 1.7, -90, 90, "polynomial below 1, exp"),
     "cosh": Function(1.6, 1.6, -90, 90, "exp"),
     "tanh": Function(1.4, 1.4, -10, 10, "polynomial below 0.625, exp"),
@@ -88,6 +88,7 @@ FUNCTIONS = {
     "rsqrt": Function(1.5, 1.5, 0, 10, "1 / sqrt", lambda x: 1 / np.sqrt(x)),
     "pow": Function(1.1, 1.4, 0, 10, _POWER, np.power, (-40, 40)),
     "atan2": Function(1.6, 1.6, -8, 8, "polynomial of the quotient", np.arctan2, (-8, 8)),
+    "fmod": Function(0.5, 0.5, -600, 600, "x - n y, exact", np.fmod, (-8, 8)),
 }
 DOUBLES = {
     "exp": Function(1.1, 1.1, -750, 715, _REDUCED),
@@ -102,15 +103,16 @@ DOUBLES = {
     "tan": Function(1.2, 1.3, -1e6, 1e6, _TURNS),
     "asin": Function(1.2, 1.2, -1, 1, _HALVES),
     "acos": Function(1.2, 1.2, -1, 1, _HALVES),
-    "atan": Function(1.5, 1.6, -8, 8, _ARC),
+    "atan": Function(1.6, 1.6, -8, 8, _ARC),
     "sinh": Function(1.7, 1.7, -715, 715, "polynomial below 1, exp"),
     "cosh": Function(1.6, 1.6, -715, 715, "exp"),
     "tanh": Function(1.4, 1.4, -20, 20, "quotient of polynomials below 0.625, exp"),
     "sigmoid": Function(1.7, 1.7, -750, 40, "exp, with the rounding of 1 + exp", _sigmoid),
-    "erf": Function(1.1, 1.5, -6, 6, "polynomial below 1, 1 - exp of one beyond", _erf),
+    "erf": Function(1.3, 1.5, -6, 6, "polynomial below 1, 1 - exp of one beyond", _erf),
     "rsqrt": Function(1.5, 1.5, 0, 10, "1 / sqrt", lambda x: 1 / np.sqrt(x)),
     "pow": Function(1.1, 1.3, 0, 10, _POWER, np.power, (-40, 40)),
-    "atan2": Function(1.6, 1.8, -8, 8, "polynomial of the quotient", np.arctan2, (-8, 8)),
+    "atan2": Function(1.7, 1.7, -8, 8, "polynomial of the quotient", np.arctan2, (-8, 8)),
+    "fmod": Function(0.5, 0.5, -600, 600, "x - n y, exact", np.fmod, (-8, 8)),
 }
 TABLES = {"float32": FUNCTIONS, "float64": DOUBLES}
 WIDER = {"float32": "float64", "float64": "longdouble"}
@@ -220,8 +222,9 @@ infinities, NaN and signed zeros are exact. The tests assert the limits on fewer
   are minimax, or were fitted by iteratively reweighted least squares.
 * pow has the special cases of C (C11 F.10.4.4): pow(1, y) and pow(x, 0) are 1 for NaN too.
 * Arguments of sin, cos and tan beyond 6000 (10^6 in float64) go to the C library, lane by lane,
-  behind a branch: a kernel that has none of them pays one comparison for it.
-* fmod is a call of the C library for each lane. sqrt, floor, ceil, trunc, round and fabs are
+  behind a branch: a kernel that has none of them pays one comparison for it. So do arguments of
+  fmod with such a quotient.
+* sqrt, floor, ceil, trunc, round and fabs are
   instructions, correctly rounded.
 
 ## float64

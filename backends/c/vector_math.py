@@ -11,7 +11,8 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from backends.c.native import any_far, extremum, lane_function, propagating
-from backends.helpers import Form, Helper, find_helper, helper_name, substitutions
+from backends.forms import Form, Helper
+from backends.helpers import find_helper, helper_name, substitutions
 from tensorir import dtype as dt
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def vector_helper(emitter: VectorEmitter, name: str, dtype: str) -> str:
     if found.form is Form.LANES:
         return lane_loop(emitter, name, found, dtype)
     if found.form is Form.FAR:
-        return far_loop(emitter, name, dtype)
+        return far_loop(emitter, name, found, dtype)
     for needed, _ in found.needs:
         vector_helper(emitter, needed, dtype)
     body = Template(found.text).substitute(substitutions(dtype, vector))
@@ -47,7 +48,7 @@ def vector_helper(emitter: VectorEmitter, name: str, dtype: str) -> str:
 def lane_loop(emitter: VectorEmitter, name: str, helper: Helper, dtype: str) -> str:
     """A loop over the lanes that calls the helper for scalars."""
     vector, scalar = emitter.vector_type(dtype), emitter.helper(name, dt.element(dtype))
-    names = re.findall(r"\w+(?=[,)])", helper.text[: helper.text.index(")") + 1])
+    names = _parameters(helper)
     params = ", ".join(f"{vector} {p}" for p in names)
     lane = f"{scalar}({', '.join(f'{p}[i]' for p in names)})"
     native = extremum(name, dtype) or lane_function(name, dtype)
@@ -73,19 +74,26 @@ def nan_extremum(emitter: VectorEmitter, name: str, dtype: str) -> str:
     return full
 
 
-def far_loop(emitter: VectorEmitter, name: str, dtype: str) -> str:
-    """`near`, and libm for each lane that is far, behind one branch that is never taken."""
+def far_loop(emitter: VectorEmitter, name: str, helper: Helper, dtype: str) -> str:
+    """`near`, and libm for each lane whose first argument, `x`, is far, behind one rare branch."""
     vector, scalar = emitter.vector_type(dtype), emitter.helper(name, dt.element(dtype))
     full, lanes = helper_name(name, dtype), dt.lanes(dtype)
     native = any_far(dtype)
     element = dt.element(dtype)
     words = {"L": lanes, "F": "f" if element == "float32" else "", "most": _MOST[element]}
     test = emitter.native_or(native, "    int far = $;", _FAR.substitute(words))
+    names = _parameters(helper)
+    params, lane = ", ".join(f"{vector} {p}" for p in names), ", ".join(f"{p}[i]" for p in names)
     emitter.declarations[full] = f"""\
-{emitter.inline} {vector} {full}({vector} x, {vector} near) {{
+{emitter.inline} {vector} {full}({params}) {{
 {test}
     if (__builtin_expect(far, 0))
-        for (int i = 0; i < {lanes}; i++) near[i] = {scalar}(x[i], near[i]);
+        for (int i = 0; i < {lanes}; i++) near[i] = {scalar}({lane});
     return near;
 }}"""
     return full
+
+
+def _parameters(helper: Helper) -> list[str]:
+    """The names of the parameters."""
+    return re.findall(r"\w+(?=[,)])", helper.text[: helper.text.index(")") + 1])

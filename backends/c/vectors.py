@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from backends.c.division import by_constant
 from backends.c.native import Native
 from backends.c.vector_math import vector_helper
 from backends.cstyle import CStyleEmitter
-from backends.expressions import ATOM, MUL, OR, TERNARY, UNARY, Text
+from backends.expressions import ATOM, OR, TERNARY, UNARY, Text
 from backends.helpers import find_helper
 from tensorir import (
     BinOp,
@@ -209,10 +210,10 @@ class VectorEmitter(CStyleEmitter):
             by = divisor.bit_length() - 1
             text = self.expr(e.a, UNARY)
             return f"{text} >> {by}" if quotient else f"{text} & {divisor - 1}", TERNARY
-        if self.bounds.plain_division(e.a, e.b):
-            sign = "/" if quotient else "%"
-            return f"{self.operand(e.a, e.b, MUL)} {sign} {self.operand(e.b, e.a, UNARY)}", MUL
-        return self.call_helper("floordiv" if quotient else "floormod", e.dtype, e.a, e.b)
+        helper = by_constant(self, e)
+        if helper is not None:
+            return f"{helper}({self.expr(e.a)})", ATOM
+        return self.call_helper("lanediv" if quotient else "lanemod", e.dtype, e.a, e.b)
 
     def vector_shift(self, e: BinOp) -> Text:
         by = int_value(e.b.a if isinstance(e.b, Broadcast) else e.b)

@@ -22,16 +22,13 @@ static inline float scale_f32(float p, float n) {
     return p * a.f * b.f;
 }
 
-static inline float exp_near_f32(float r) {
-    float z = r * r, p = r * 8.368674e-3f + 4.1668262e-2f; /* in pairs: a shorter chain */
-    p = z * 1.3821035e-3f + p;
-    return p * z + (r * 1.6666521e-1f + 4.9999994e-1f);
-}
-
 static inline float exp_rest_f32(float c, float n) {
     float r = c - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
-    return exp_near_f32(r) * (r * r) + r;
+    float z = r * r, p = r * 8.368674e-3f + 4.1668262e-2f; /* in pairs: a shorter chain */
+    p = z * 1.3821035e-3f + p;
+    p = p * z + (r * 1.6666521e-1f + 4.9999994e-1f);
+    return p * z + r;
 }
 
 static inline float exp_f32(float x) {
