@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from string import Template
 
-from backends.c.native import float16
+from backends.c.native import float16, widened
 from backends.c.vectors import VectorEmitter
 from backends.expressions import ADD, ATOM, COMPARE, UNARY, Text
 from tensorir import Broadcast, Cast, Expr
 from tensorir import dtype as dt
 
-_FROM_BF16 = Template("return (f32x$L)(__builtin_convertvector(x, u32x$L) << 16);")
 _TO_BF16 = Template(
     """\
-u32x$L u = (u32x$L)x, nan = (u32x$L)(x != x);
-    u32x$L rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16; /* to nearest, ties to even */
-    return __builtin_convertvector((rounded & ~nan) | ((u >> 16 | 0x40) & nan), bf16x$L);"""
+u32x$L u = (u32x$L)x, rounded = u + 0x7fff + (u >> 16 & 1); /* to nearest, ties to even */
+    for (int i = 0; i < $L; i++) rounded[i] = x[i] != x[i] ? u[i] | 0x400000 : rounded[i];
+    return __builtin_convertvector(rounded >> 16, bf16x$L);"""
 )
 
 
@@ -52,12 +51,16 @@ class ConversionEmitter(VectorEmitter):
     def convert_bfloat16(self, source: str, goal: str) -> str:
         """The name of the conversion between bfloat16 and float32 vectors."""
         before, after, lanes = self.vector_type(source), self.vector_type(goal), dt.lanes(goal)
-        self.vector_type(f"uint32x{lanes}")
-        body = (_FROM_BF16 if dt.element(source) == "bfloat16" else _TO_BF16).substitute(L=lanes)
+        wide = self.vector_type(f"uint32x{lanes}")
         name = f"{before}_to_{after}"
-        self.declarations.setdefault(
-            name, f"{self.inline} {after} {name}({before} x) {{\n    {body}\n}}"
-        )
+        if dt.element(source) == "bfloat16":
+            usual = f"    {wide} u = __builtin_convertvector(x, {wide});"
+            body = self.native_or(widened(goal), f"    {wide} u = ({wide})$;", usual)
+            body = f"{body.lstrip()}\n    return ({after})(u << 16);"
+        else:
+            body = _TO_BF16.substitute(L=lanes)
+        if name not in self.declarations:
+            self.declarations[name] = f"{self.inline} {after} {name}({before} x) {{\n    {body}\n}}"
         return name
 
     def convert_float16(self, source: str, goal: str) -> str:
