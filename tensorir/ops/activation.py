@@ -63,7 +63,10 @@ def _softplus(x: Expr) -> Expr:
 
 
 def _mish(x: Expr) -> Expr:
-    return x * te.tanh(_softplus(x))
+    # tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2); beyond 20 it is 1.
+    e = te.exp(te.min(x, 20.0))
+    n = e * (e + 2.0)
+    return x * (n / (n + 2.0))
 
 
 ACTIVATIONS: dict[str, Callable[[Expr], Expr]] = {
