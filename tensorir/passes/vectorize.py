@@ -275,5 +275,7 @@ def _widths(e: Expr) -> set[int]:
     if isinstance(e, Load):
         return {dt.bits(e.dtype)}
     own = {dt.bits(e.dtype)} if isinstance(e, Cast) and e.dtype != dt.INDEX else set[int]()
+    if isinstance(e, Cast) and {e.dtype, e.a.dtype} & set(dt.STORAGE_ONLY):
+        own.add(32)  # conversions of storage types go through float32
     parts = (e.a, e.b) if isinstance(e, Select) else children(e)
     return own.union(*map(_widths, parts))

@@ -96,6 +96,7 @@ def test_long_loops_stay_loops() -> None:
         ("D[j] = f64(A[j])", 512, 8),
         ("H[j] = f16(A[j])", 256, 8),
         ("H[j] = H[j]", 128, 8),
+        ("H[j] = f16(bf16(H[j]))", 256, 8),
         ("C[j] = D[i]", 128, 2),
     ],
 )
