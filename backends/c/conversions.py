@@ -33,9 +33,11 @@ class ConversionEmitter(VectorEmitter):
         if dt.is_bool(goal):
             return f"{self.widened(e.a, ADD)} != 0", COMPARE
         text = self.expr(e.a)
-        for step in conversion_steps(source, goal):
-            text = self.convert(text, source, step)
-            source = step
+        steps = [source, *conversion_steps(source, goal)]
+        while len(steps) > 1:
+            far = next((k for k in (3, 2, 1) if _in_one(steps, k)), 1)
+            text = self.convert(text, steps[0], steps[far])
+            steps = steps[far:]
         return text, ATOM
 
     def convert(self, text: str, source: str, goal: str) -> str:
@@ -44,19 +46,31 @@ class ConversionEmitter(VectorEmitter):
             name = self.convert_float16(source, goal)
         elif dt.STORAGE_ONLY[1] in (dt.element(source), dt.element(goal)):
             name = self.convert_bfloat16(source, goal)
+        elif widened(source, goal) is not None and not self.on_arm:
+            name = self.convert_wider(source, goal)
         else:
             return f"__builtin_convertvector({text}, {self.vector_type(goal)})"
         return f"{name}({text})"
 
+    def convert_wider(self, source: str, goal: str) -> str:
+        """The name of a conversion to wider elements that x86 has as an instruction."""
+        before, after = self.vector_type(source), self.vector_type(goal)
+        name, native = f"{before}_to_{after}", widened(source, goal)
+        usual = f"    return __builtin_convertvector(x, {after});"
+        body = self.native_or(native, f"    return ({after})$;", usual)
+        self.declarations.setdefault(
+            name, f"{self.inline} {after} {name}({before} x) {{\n{body}\n}}"
+        )
+        return name
+
     def convert_bfloat16(self, source: str, goal: str) -> str:
         """The name of the conversion between bfloat16 and float32 vectors."""
         before, after, lanes = self.vector_type(source), self.vector_type(goal), dt.lanes(goal)
-        wide = self.vector_type(f"uint32x{lanes}")
+        self.vector_type(f"uint32x{lanes}")
         name = f"{before}_to_{after}"
         if dt.element(source) == "bfloat16":
-            usual = f"    {wide} u = __builtin_convertvector(x, {wide});"
-            body = self.native_or(widened(goal), f"    {wide} u = ({wide})$;", usual)
-            body = f"{body.lstrip()}\n    return ({after})(u << 16);"
+            u = self.convert("x", f"uint16x{lanes}", f"uint32x{lanes}")
+            body = f"return ({after})({u} << 16);"
         else:
             body = _TO_BF16.substitute(L=lanes)
         if name not in self.declarations:
@@ -85,6 +99,11 @@ class ConversionEmitter(VectorEmitter):
         if dt.is_float(goal):
             return f"__builtin_convertvector({text}, {vector})", ATOM
         return f"({vector}){text}", UNARY
+
+
+def _in_one(steps: list[str], count: int) -> bool:
+    """Whether the first `count` steps are one instruction."""
+    return count < len(steps) and widened(steps[0], steps[count]) is not None
 
 
 def conversion_steps(source: str, goal: str) -> list[str]:

@@ -109,10 +109,37 @@ def float16(source: str, goal: str) -> Native | None:
     return _FLOAT16.get((source, goal))
 
 
-def widened(goal: str) -> Native | None:
-    """The 16-bit integers of x as ones of 32 bits, for which gcc 12 takes four instructions."""
-    if goal != "float32x16":
+_WIDENED = {
+    ("int8", "int32"): "pmovsxbd",
+    ("uint8", "int32"): "pmovzxbd",
+    ("uint8", "uint32"): "pmovzxbd",
+    ("int16", "int32"): "pmovsxwd",
+    ("uint16", "int32"): "pmovzxwd",
+    ("uint16", "uint32"): "pmovzxwd",
+    ("int32", "int64"): "pmovsxdq",
+    ("uint32", "int64"): "pmovzxdq",
+    ("uint32", "uint64"): "pmovzxdq",
+    ("int32", "float64"): "cvtdq2pd",
+    ("float32", "float64"): "cvtps2pd",
+}
+_VECTORS = {
+    **{"int8": "char", "int16": "short", "int32": "int", "int64": "long long"},
+    **{"float32": "float", "float64": "double"},
+}
+
+
+def widened(source: str, goal: str) -> Native | None:
+    """Conversions of x to wider elements, for which gcc 12 converts and joins halves."""
+    before, after = dt.element(source), dt.element(goal)
+    name, size = _WIDENED.get((before, after)), dt.itemsize(goal)
+    if name is None or not (size == 64 or (size == 32 and dt.itemsize(source) == 16)):
         return None
-    mask = "(__attribute__((vector_size(64))) int){0}, -1"
-    halves = "(__attribute__((vector_size(32))) short)x"
-    return Native("__AVX512F__", f"__builtin_ia32_pmovzxwd512_mask({halves}, {mask})")
+    own, zero = (
+        f"(__attribute__((vector_size({dt.itemsize(vector)}))) {_VECTORS[element.lstrip('u')]})"
+        for vector, element in ((source, before), (goal, after))
+    )
+    if size == 32:
+        return Native("__AVX2__", f"__builtin_ia32_{name}256({own}x)")
+    rounding = ", 4" if before == "float32" else ""
+    call = f"__builtin_ia32_{name}512_mask({own}x, {zero}{{0}}, -1{rounding})"
+    return Native("__AVX512F__", call)
