@@ -202,7 +202,10 @@ def clip(
     ],
 )
 def cast(x: Tensor, dtype: str, name: str = "cast") -> Tensor:
-    """`x` converted to `dtype`; floats to integers truncate towards zero, as in C."""
+    """`x` converted to `dtype`; floats to integers truncate towards zero, as in C.
+
+    NaN, and what the integer type cannot hold, become some integer: limit x with `clip` first.
+    """
     dt.check_dtype(dtype)
     check_tensor("cast", "x", x)
     return te.compute(x.shape, lambda *i: te.cast(x[i], dtype), name)  # type: ignore[no-any-return]

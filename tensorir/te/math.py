@@ -74,7 +74,11 @@ def clip(x: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
 
 
 def cast(value: ExprLike, dtype: str) -> Expr:
-    """`value` converted to `dtype`; floats to integers truncate towards zero, as in C."""
+    """`value` converted to `dtype`; floats to integers truncate towards zero, as in C.
+
+    NaN, and what the integer type cannot hold, become some integer, which one differs between
+    machines and between vectors and scalars: limit the value with `clip` first.
+    """
     return _cast(dtype, value)
 
 
