@@ -11,7 +11,7 @@ from autotune.choices import Choice
 from autotune.rules.alternatives import starts
 from autotune.rules.chain import ChainPlan, chain_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
-from autotune.rules.library import library_schedule
+from autotune.rules.library import library_plan
 from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.rows import rows_plans
 from autotune.rules.scan import ScanPlan, scan_plans
@@ -92,9 +92,9 @@ def _sketches(
 
     With `library_only` rules are for programs that the library has no schedule for.
     """
-    made = library_schedule(start, machine)
-    if made is not None and allows(numerics, made.numerics):
-        yield PlannedSketch("library", (), lambda values: made.copy())
+    found = library_plan(start, machine)
+    if found is not None and allows(numerics, found.made.numerics):
+        yield PlannedSketch("library", found.choices, found.build, plans=(found,))
         if library_only:
             return
     bitwise = numerics == "bitwise"

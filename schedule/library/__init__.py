@@ -1,5 +1,6 @@
 """Derived schedules, written only with primitives."""
 
+from schedule.library.channels_last_find import ChannelsLast, find_channels_last
 from schedule.library.conv import conv2d
 from schedule.library.conv_depthwise import DepthwisePlan, conv2d_depthwise
 from schedule.library.conv_depthwise_nhwc import DepthwiseNhwcPlan, conv2d_depthwise_nhwc
@@ -16,6 +17,7 @@ from schedule.library.winograd_plan import WinogradPlan, plan_winograd, winograd
 
 __all__ = [
     "STRIP",
+    "ChannelsLast",
     "DepthwiseNhwcPlan",
     "DepthwisePlan",
     "DirectPlan",
@@ -31,6 +33,7 @@ __all__ = [
     "conv2d_pixels",
     "conv2d_winograd",
     "conv2d_depthwise_nhwc",
+    "find_channels_last",
     "find_dot_product",
     "plan_direct",
     "plan_nhwc",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from schedule.library.conv_find import elementwise_user, padding_of, stride_of
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from schedule.schedule import Schedule
 
 TYPES = ("float32", "float64")
+
+SMALL_WORK = 200_000
+"""Multiply-adds below which one thread does the work."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,16 @@ class ChannelsLast:
     def height(self) -> int:
         """Rows of a picture; 1 in one dimension."""
         return self.sizes[-2] if len(self.sizes) > 1 else 1
+
+    def panel(self, channels: int) -> int:
+        """Output channels of a panel of weights, for tiles of so many; at most those of a group."""
+        return min(channels, self.filters // self.groups)
+
+    @property
+    def small(self) -> bool:
+        """Whether starting threads may cost more than it saves."""
+        sums = self.filters * prod(self.sizes) * (self.samples or 0)
+        return self.samples is not None and sums * self.depth * prod(self.taps) < SMALL_WORK
 
     @property
     def depthwise(self) -> bool:

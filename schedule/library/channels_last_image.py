@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from schedule.state import LoopRef
 
 
-def copy_pictures(sch: Schedule, block: str, where: LoopRef | None) -> None:
+def copy_pictures(sch: Schedule, block: str, where: LoopRef | None, parallel: bool) -> None:
     """Copy what iterations of `where` read, or all that is read: rows in long vectors.
 
     What lies before and after the rows of the picture is filled apart: nothing is asked for each
-    pixel. Without `where`, threads share the rows.
+    pixel. Without `where`, threads share the rows if it is to be `parallel`.
     """
     if where is not None:
         sch.compute_at(block, where)
@@ -29,7 +29,7 @@ def copy_pictures(sch: Schedule, block: str, where: LoopRef | None) -> None:
         _in_vectors(sch, sch.get_loops(block)[-1], LONGEST)
     else:
         _copy_row(sch, block, column, channel)
-    if where is None:
+    if where is None and parallel:
         rows = [own[name] for name in names[:-2] if name in own]
         if rows:
             sch.parallel(sch.fuse(*rows) if len(rows) > 1 else rows[0])

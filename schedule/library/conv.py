@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Union
 
 from schedule.library.channels_last_find import may_be_channels_last
@@ -9,7 +10,7 @@ from schedule.library.conv_depthwise import DepthwisePlan, conv2d_depthwise
 from schedule.library.conv_depthwise_nhwc import DepthwiseNhwcPlan, conv2d_depthwise_nhwc
 from schedule.library.conv_direct import DirectPlan, choose_direct, conv2d_direct
 from schedule.library.conv_find import elementwise_user, find_conv, merge_epilogue
-from schedule.library.conv_nhwc import conv2d_nhwc
+from schedule.library.conv_nhwc import conv2d_nhwc, plan_nhwc
 from schedule.library.conv_pixels import PixelsPlan, choose_pixels, conv2d_pixels
 from schedule.library.conv_winograd import conv2d_winograd
 from schedule.library.lanes import read_by
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 ConvPlan = Union[WinogradPlan, DirectPlan, PixelsPlan, DepthwisePlan, NhwcPlan, DepthwiseNhwcPlan]
 
 
-def conv2d(sch: Schedule, target: Target) -> ConvPlan:
+def conv2d(sch: Schedule, target: Target, packed: bool = True) -> ConvPlan:
     """Schedule the convolution of ops.conv2d, conv2d_winograd or depthwise_conv2d.
 
     In layout NCHW or NHWC, Winograd in NCHW only; in NWC and NDHWC those of ops.conv1d and conv3d.
-    Returns what was chosen. `target` must be resolved (backends.resolve), and all sizes constant
-    but the batch, which may be symbolic except for Winograd. Raises
-    TensorIRError where the program has no such convolution, or several.
+    With channels last, weights that are not `packed` are read where they are: this saves time
+    where they are no constants and few pixels use them. `target` must be resolved
+    (backends.resolve), and all sizes constant but the batch, which may be symbolic except for
+    Winograd. Returns what was chosen. Raises TensorIRError where the program has no such
+    convolution, several, or stages that do not go with it.
     """
     blocks = [str(block) for block in sch.get_blocks()]
     products = [name for name in blocks if name.endswith("_products")]
@@ -41,8 +44,18 @@ def conv2d(sch: Schedule, target: Target) -> ConvPlan:
             f"the program has {len(sums)} reductions ({', '.join(sums) or 'none'}), not one "
             "convolution; call the schedule in schedule.library that fits, with its name"
         )
-    merge_epilogue(sch, sums[0])
-    taken = {sums[0], elementwise_user(sch, sums[0]), *map(str, sch.get_producers(sums[0]))}
+    done = len(sch.trace)
+    try:
+        merge_epilogue(sch, sums[0])
+        _require_alone(sch, sums[0])
+        return _schedule(sch, target, sums[0], packed)
+    except TensorIRError:
+        sch.undo(len(sch.trace) - done)
+        raise
+
+
+def _require_alone(sch: Schedule, sums: str) -> None:
+    taken = {sums, elementwise_user(sch, sums), *map(str, sch.get_producers(sums))}
     others = [str(name) for name in sch.get_blocks() if name not in taken]
     if others:
         raise TensorIRError(
@@ -50,19 +63,23 @@ def conv2d(sch: Schedule, target: Target) -> ConvPlan:
             f"{', '.join(others)}; call the schedule in schedule.library that fits, and schedule "
             "these by hand"
         )
-    channels_last = may_be_channels_last(sch, sums[0])
+
+
+def _schedule(sch: Schedule, target: Target, sums: str, packed: bool) -> ConvPlan:
+    channels_last = may_be_channels_last(sch, sums)
     if channels_last is not None:
-        schedule = conv2d_depthwise_nhwc if channels_last.depthwise else conv2d_nhwc
-        return schedule(sch, target, sums[0])
-    block = sch.state.block(sums[0])
-    taps = [it for it in block.iters if it.kind is IterKind.REDUCE]
-    if len(taps) == 2 and _reads_own_channel(sch, sums[0]):
-        return conv2d_depthwise(sch, target, sums[0])
-    conv = find_conv(sch, sums[0])
+        if channels_last.depthwise:
+            return conv2d_depthwise_nhwc(sch, target, sums)
+        chosen = plan_nhwc(sch, target, sums)
+        return conv2d_nhwc(sch, target, sums, replace(chosen, packed=packed))
+    taps = [it for it in sch.state.block(sums).iters if it.kind is IterKind.REDUCE]
+    if len(taps) == 2 and _reads_own_channel(sch, sums):
+        return conv2d_depthwise(sch, target, sums)
+    conv = find_conv(sch, sums)
     pixels, plan = choose_pixels(conv, target)
     if conv.groups > 1 or pixels < choose_direct(conv, target)[0]:
-        return conv2d_pixels(sch, target, sums[0], plan)
-    return conv2d_direct(sch, target, sums[0])
+        return conv2d_pixels(sch, target, sums, plan)
+    return conv2d_direct(sch, target, sums)
 
 
 def _reads_own_channel(sch: Schedule, name: str) -> bool:

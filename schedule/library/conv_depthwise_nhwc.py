@@ -35,13 +35,15 @@ class DepthwiseNhwcPlan:
     """What is chosen from the sizes.
 
     The register tile is `down` rows x `pixels` of a vector of `lanes` channels. A task takes `rows`
-    rows of a picture with all channels; where that is 0, threads share the channels.
+    rows of a picture with all channels; where that is 0, threads share the channels. Where it is
+    not `parallel`, one thread does all.
     """
 
     lanes: int
     pixels: int
     down: int
     rows: int
+    parallel: bool = True
 
 
 def conv2d_depthwise_nhwc(
@@ -74,8 +76,9 @@ def conv2d_depthwise_nhwc(
     unroll_all(sch, *inner[:-1])
     sch.vectorize(inner[-1])
     if pad is not None:
-        copy_pictures(sch, pad, task if chosen.rows else None)
-    sch.parallel(task)
+        copy_pictures(sch, pad, task if chosen.rows else None, chosen.parallel)
+    if chosen.parallel:
+        sch.parallel(task)
     return chosen
 
 
@@ -92,9 +95,10 @@ def choose_depthwise_nhwc(conv: ChannelsLast, target: Target) -> DepthwiseNhwcPl
     repeats = (conv.samples or 1) * prod(conv.sizes[:-2])
     small = held <= target.l2_bytes and -(-conv.filters // lanes) >= 4 * threads
     if small or repeats * -(-conv.height // down) < threads:
-        return DepthwiseNhwcPlan(lanes, pixels, down, 0)
+        return DepthwiseNhwcPlan(lanes, pixels, down, 0, not conv.small)
     wanted = conv.height * repeats // (4 * threads) // down * down
-    return DepthwiseNhwcPlan(lanes, pixels, down, min(conv.height, max(down, min(wanted, 8))))
+    rows = min(conv.height, max(down, min(wanted, 8)))
+    return DepthwiseNhwcPlan(lanes, pixels, down, rows, not conv.small)
 
 
 def _tiles(conv: ChannelsLast, target: Target) -> Iterator[tuple[float, int, int]]:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 LEAST = 4
 """Output channels of a group, with fewer of which vectors are nearly empty."""
 
+ROWS = 16
+"""Most rows of the weights that are packed together."""
+
 WIDEST = 4
 """Vectors that a register tile may have to hold, if a group is no multiple of one."""
 
@@ -68,11 +71,11 @@ class _Nhwc:
 
     def __init__(self, sch: Schedule, conv: ChannelsLast, plan: NhwcPlan) -> None:
         self.sch, self.conv, self.plan = sch, conv, plan
-        self.panel = min(plan.vectors * plan.lanes, conv.filters // conv.groups)
+        self.panel = conv.panel(plan.vectors * plan.lanes)
 
     def run(self) -> None:
         sch, conv, plan = self.sch, self.conv, self.plan
-        if conv.filters > self.panel:
+        if conv.filters > self.panel and plan.packed:
             self.pack_weights()
         writer = conv.last
         if writer == conv.sums:
@@ -85,8 +88,9 @@ class _Nhwc:
         unroll_all(sch, *inner[:-1])
         sch.vectorize(inner[-1])
         if conv.pad is not None:
-            copy_pictures(sch, conv.pad, task if plan.rows else None)
-        sch.parallel(task)
+            copy_pictures(sch, conv.pad, task if plan.rows else None, plan.parallel)
+        if plan.parallel:
+            sch.parallel(task)
 
     def pack_weights(self) -> None:
         """Panels of output channels, in each the filter's elements in the order of the sums."""
@@ -101,19 +105,25 @@ class _Nhwc:
         size = conv.filters
         put_in_lanes(sch, packed, layout, filters, self.panel, size, at=0, pad=True)
         loops = sch.get_loops(packed)
-        if conv.places[-1] == conv.filter and size % self.panel == 0:
-            sch.vectorize(split_at_most(sch, loops[-1], self.panel)[1])
-        sch.parallel(sch.fuse(*loops[:-1]))
+        if conv.places[-1] != conv.filter or size % self.panel:
+            sch.parallel(sch.fuse(*loops[:-1]))
+            return
+        # Rows of weights a few at a time: panels are so far apart that they share cache sets.
+        rows = conv.depth * prod(conv.taps)
+        together = max(n for n in range(1, ROWS + 1) if rows % n == 0)
+        task, few = split_at_most(sch, sch.fuse(*loops[:-1]), together)
+        panel, lanes = split_at_most(sch, loops[-1], self.panel)
+        sch.reorder(task, panel, few, lanes)
+        sch.vectorize(lanes)
+        sch.parallel(task)
 
     def flatten(self) -> None:
-        """All pixels of the sums as one dimension."""
+        """The pixels of a picture's sums as one dimension."""
         names = [f"s{n}" for n in range(len(self.conv.sizes))]
         pixel = names[0]
         for name, size in zip(names[1:], self.conv.sizes[1:]):
             pixel = f"({pixel}) * {size} + {name}"
-        picture = prod(self.conv.sizes)
-        pixel = f"b, {pixel}" if self.conv.samples is None else f"b * {picture} + {pixel}"
-        relayout(self.sch, self.conv.sums, f"b, {', '.join(names)}, k: {pixel}, k")
+        relayout(self.sch, self.conv.sums, f"b, {', '.join(names)}, k: b, {pixel}, k")
 
     def split(self, writer: str) -> tuple[LoopRef, LoopRef, list[LoopRef]]:
         """The loop over tasks, the one around register tiles, and those inside of them."""
@@ -121,20 +131,20 @@ class _Nhwc:
         n, *spaces, k = sch.get_loops(writer)
         panel, k = split_at_most(sch, k, self.panel)
         outer = [n, *spaces[:-2]]
-        if plan.flat and conv.samples is None:
+        if plan.flat:
             outer, spaces = [n], [sch.fuse(*spaces)]
-        elif plan.flat:
-            outer, spaces = [], [sch.fuse(n, *spaces)]
         *rows, w = spaces[-2:]
         if rows:
             part, h = sch.split(rows[0], [None, plan.rows or conv.height])
         else:
-            part, w = sch.split(w, [None, plan.rows] if plan.rows else [1, None])
+            pixels = -(-plan.rows // plan.pixels) * plan.pixels  # whole tiles
+            part, w = sch.split(w, [None, pixels] if pixels else [1, None])
             h = sch.add_unit_loop(writer)
         h, down = split_at_most(sch, h, plan.down)
         block, pixel = split_at_most(sch, w, plan.pixels)
-        sch.reorder(*outer, part, panel, h, block, down, pixel, k)
-        shared = [*outer, part] if plan.rows else [*outer, part, panel]
+        # Threads that share the output channels keep a panel of weights for all pictures.
+        shared = [*outer, part] if plan.rows else [panel, *outer, part]
+        sch.reorder(*shared, *(loop for loop in (panel,) if plan.rows), h, block, down, pixel, k)
         return sch.fuse(*shared), block, [down, pixel, k]
 
     def tile(self, where: LoopRef) -> None:

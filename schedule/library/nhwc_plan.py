@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from schedule.library.channels_last_find import ChannelsLast
 from schedule.library.lanes import COLUMNS, SHY, tile_cost
@@ -14,14 +14,22 @@ TASKS = (1, 2, 4, 8)
 """Parts, for each thread, that a long row of pixels may be cut into."""
 
 
+WAY_BYTES = 4096
+"""Bytes of a way of the first-level cache: addresses so far apart are in the same set."""
+
+FRESH = 4.0
+"""Multiply-adds that a vector of weights from beyond the second-level cache takes as long as."""
+
+
 @dataclass(frozen=True)
 class NhwcPlan:
     """What is chosen from the sizes.
 
     The register tile is `down` rows x `pixels` x `vectors` of `lanes` output channels. A task takes
     `rows` rows of a picture, with `flat` or in one dimension so many pixels, and all channels;
-    where that is 0, threads share the output channels. With `flat`, a picture is one row, and all
-    pictures are if the batch is a number.
+    where that is 0, threads share the output channels. With `flat`, the one picture is one row.
+    Weights are `packed` into panels of the tile's channels, or read where they are. Where it is not
+    `parallel`, one thread does all.
     """
 
     lanes: int
@@ -30,6 +38,8 @@ class NhwcPlan:
     rows: int
     down: int = 1
     flat: bool = False
+    packed: bool = True
+    parallel: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,37 +53,44 @@ class _Work:
     single: bool
     """Whether there is one row, which is cut into tasks."""
     repeats: int
-    """Pictures; 1 where they are all one row."""
+    """Pictures."""
     item: int
     steps: int
+    streamed: bool
+    """Whether the weights come from beyond the second-level cache."""
 
 
 def choose_nhwc(conv: ChannelsLast, target: Target) -> NhwcPlan:
     """The plan of the least time of the busiest thread."""
     work = _work(conv, target)
-    lanes = min(target.lanes(conv.dtype), conv.filters // conv.groups)
+    lanes, threads = target.lanes(conv.dtype), 1 if conv.small else target.thread_count
+    if conv.groups > 1:
+        lanes = min(lanes, conv.filters // conv.groups)
     best: list[tuple[float, NhwcPlan]] = []
     for pixels, down, columns, cost in _tiles(work, conv, target):
-        for rows in _rows(work, pixels, down, target.thread_count):
-            plan = NhwcPlan(lanes, pixels, columns, rows, down, work.flat)
-            best.append((cost * _overhead(conv, work, plan, target), plan))
+        for rows in _rows(work, pixels, down, threads):
+            plan = NhwcPlan(lanes, pixels, columns, rows, down, work.flat, parallel=not conv.small)
+            best.append((cost * _overhead(conv, work, plan, threads, target.l2_bytes), plan))
     return min(best, key=lambda found: found[0])[1]
 
 
 def _work(conv: ChannelsLast, target: Target) -> _Work:
-    flat = conv.pad is None and prod(conv.taps) == prod(conv.step) == 1
+    # Which pixel of which picture a tile has is hard to prove where tiles lie across pictures.
+    flat = conv.pad is None and prod(conv.taps) == prod(conv.step) == conv.samples == 1
     single = flat or len(conv.sizes) == 1
-    repeats = (conv.samples or 1) * prod(conv.sizes[:-2])
-    width = prod(conv.sizes) * (conv.samples or 1) if flat else conv.width
+    repeats = 1 if flat else (conv.samples or 1) * prod(conv.sizes[:-2])
+    width = prod(conv.sizes) if flat else conv.width
+    item, steps = 8 if conv.dtype == "float64" else 4, conv.depth * prod(conv.taps)
     return _Work(
         height=1 if single else conv.height,
         width=width,
         vectors=-(-conv.filters // conv.groups // target.lanes(conv.dtype)),
         flat=flat,
         single=single,
-        repeats=1 if flat else repeats,
-        item=8 if conv.dtype == "float64" else 4,
-        steps=conv.depth * prod(conv.taps),
+        repeats=repeats,
+        item=item,
+        steps=steps,
+        streamed=item * steps * conv.filters > target.l2_bytes,
     )
 
 
@@ -85,8 +102,7 @@ def _tiles(
     Several rows make a tile only where it holds whole ones.
     """
     registers = target.vector_registers
-    each = work.item * work.steps * conv.filters // conv.groups
-    fetch = 1.5 if each > target.l2_bytes else 0.5
+    fetch = 1.5 if work.streamed else 0.5
     nested = sum(tap > 1 for tap in conv.taps) > 1
     for columns in _columns(conv, work, target.lanes(conv.dtype)):
         most = (registers if registers >= 32 else registers - 1 - columns) // columns
@@ -105,8 +121,19 @@ def _tiles(
                 shy = nested and registers >= 32 and down * pixels * columns in SHY[0]
                 if shy and (work.width > pixels or work.height > down):
                     cost *= SHY[1]
+                cost *= _conflicts(conv, work, target, down * pixels, columns)
                 cost *= 1.03 ** (len(widths) + len(heights) - 2)  # further pieces of code
                 yield pixels, down, columns, cost
+
+
+def _conflicts(conv: ChannelsLast, work: _Work, target: Target, pixels: int, columns: int) -> float:
+    """What it costs that pixels of a tile lie in the same sets of the first-level cache.
+
+    Each is in a line of its own, some power of two apart, and the weights want two lines of a set.
+    """
+    apart = work.item * conv.depth * conv.groups * conv.step[-1]
+    lines = pixels * gcd(apart, WAY_BYTES) / WAY_BYTES
+    return 1 + 0.05 * max(0.0, lines - target.l1d_bytes / WAY_BYTES + 2) / columns
 
 
 def _columns(conv: ChannelsLast, work: _Work, lanes: int) -> list[int]:
@@ -135,14 +162,20 @@ def _rows(work: _Work, pixels: int, down: int, threads: int) -> list[int]:
     return [0, *(r for r in even if r % down == 0 or r == work.height), -(-half // down) * down]
 
 
-def _overhead(conv: ChannelsLast, work: _Work, plan: NhwcPlan, target: Target) -> float:
+def _overhead(
+    conv: ChannelsLast, work: _Work, plan: NhwcPlan, threads: int, l2_bytes: int
+) -> float:
     """By how much the busiest thread's time is more than its share of the sums."""
-    threads, lanes, rows = target.thread_count, plan.lanes, plan.rows
+    lanes, rows = plan.lanes, plan.rows
     whole = work.width if work.single else work.height
     each = conv.filters // conv.groups
     parts = -(-whole // rows) if rows else conv.groups * -(-work.vectors // plan.vectors)
     tasks = work.repeats * parts
-    idle = -(-tasks // threads) * threads / tasks * (parts * rows / whole if rows else 1)
+    idle = -(-tasks // threads) * threads / tasks
+    if rows:
+        idle *= parts * rows / whole
+    elif conv.groups == 1:
+        idle *= parts * plan.vectors / work.vectors  # as if the last panel were a whole one
     held = rows or whole
     step = conv.step[-1 if work.single else -2]
     reach = held * step + conv.taps[-1 if work.single else -2] - step
@@ -151,13 +184,14 @@ def _overhead(conv: ChannelsLast, work: _Work, plan: NhwcPlan, target: Target) -
         # Rows that two tasks copy; without tasks, all of it is copied beforehand.
         again = reach / (held * step) if rows else 1.5
         copied = again * lanes / (prod(conv.taps) * each)
-    streamed = work.item * work.steps * conv.filters > target.l2_bytes
-    fresh = 0.005 * streamed * (parts if rows else 1)
-    # The image and the weights of a panel are read over and over.
-    pixels = reach * (1 if work.single else conv.width * conv.step[-1])
-    panel = min(plan.vectors * lanes, each)
-    bytes_held = work.item * (conv.depth * conv.groups * pixels + work.steps * panel)
-    crowded = min(0.6, 2 * max(0.0, bytes_held / (target.l2_bytes // 2) - 1))
+    passes = -(-tasks // threads) if rows else 1 / threads
+    pixels = work.repeats * work.height * work.width / threads
+    fresh = FRESH * passes / pixels if work.streamed else 0.0
+    # The image and the weights of a panel are read over and over; long panels pass in any case.
+    read = reach * (1 if work.single else conv.width * conv.step[-1])
+    panel = work.item * work.steps * min(plan.vectors * lanes, each)
+    bytes_held = work.item * conv.depth * conv.groups * read + min(panel, l2_bytes // 4)
+    crowded = min(0.6, 2 * max(0.0, bytes_held / (0.75 * l2_bytes) - 1))
     # Code for tasks at the edges is apart, and the compiler does worse with some of it.
-    edges = 0.05 * min(1.0, 2 * rows / whole) if conv.pad is not None else 0.0
-    return idle * (1 + copied + fresh + crowded + (edges if rows else 0.04))
+    edges = 0.02 * min(1.0, 2 * rows / whole) if conv.pad is not None else 0.0
+    return idle * (1 + copied + fresh + crowded + (edges if rows else 0.05))

@@ -78,6 +78,29 @@ def test_stages_that_do_not_go_with_a_convolution_leave_it_to_the_rules():
         library.conv2d(Schedule(func), resolve(TARGET))
 
 
+def blocks(sch):
+    return [str(name) for name in sch.get_blocks()]
+
+
+def test_weights_that_few_pixels_use_are_packed_only_ahead_of_the_call():
+    few, many = conv(5, 20, 6, 3, layout="NHWC"), conv(5, 20, 20, 3, layout="NHWC")
+    assert "w_global" not in blocks(default_schedule(few, TARGET))
+    assert "w_global" in blocks(default_schedule(few, TARGET, ("w",)))
+    assert "w_global" in blocks(default_schedule(many, TARGET))
+    space = make_space(few, machine_of(resolve(TARGET)))
+    (choice,) = space.sketches["library"].choices
+    assert (choice.name, choice.options) == ("out.pack_w", ("root", "none"))
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in few.inputs]
+    got = build(default_schedule(few, TARGET), TARGET)(*inputs)
+    np.testing.assert_array_equal(got, reference(few, *inputs)[0])
+
+
+def test_few_pixels_are_left_to_the_rules():
+    space = make_space(conv(8, 24, 2, 1, layout="NHWC"), machine_of(resolve(TARGET)))
+    assert "library" not in space.sketches
+
+
 def test_small_types_in_nhwc_stay_with_their_rule():
     x = te.placeholder((1, 6, 6, 16), "uint8", name="x")
     w = te.placeholder((3, 3, 16, 16), "int8", name="w")

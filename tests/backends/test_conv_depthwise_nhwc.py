@@ -54,7 +54,7 @@ def test_a_scheduled_convolution(op, x, weight, attrs, plan, cache):
     func, given = program(op, x, weight, attrs)
     sch = Schedule(func)
     assert isinstance(library.conv2d(Schedule(func), TARGET), library.DepthwiseNhwcPlan)
-    chosen = dataclasses.replace(library.conv2d(Schedule(func), TARGET), **plan)
+    chosen = dataclasses.replace(library.conv2d(Schedule(func), TARGET), parallel=True, **plan)
     assert library.conv2d_depthwise_nhwc(sch, TARGET, "conv", chosen) == chosen
     assert "parallel" in repr(sch.func) and sch.numerics == "bitwise"
     assert repr(Schedule(func).apply(sch.trace).func) == repr(sch.func)

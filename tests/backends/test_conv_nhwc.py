@@ -23,6 +23,7 @@ CASES = [  # operator, x, weight, attributes, what of the plan is given
     ("conv2d", (1, 5, 12, 96), (5, 5, 96, 32), {"padding": ((0, 2), (3, 1))}, {"rows": 2}),
     ("conv2d", (1, 8, 8, 32), (3, 3, 16, 64), {"groups": 2, "padding": 1}, {}),
     ("conv2d", (1, 8, 8, 12), (1, 1, 12, 40), {"stride": 2}, {}),
+    ("conv2d", (1, 6, 5, 12), (3, 3, 12, 40), {"padding": 1}, {"packed": False}),
     ("conv2d", (1, 1, 1, 1), (1, 1, 1, 1), {}, {}),
     ("conv1d", (2, 50, 8), (3, 8, 24), {"padding": 1, "layout": "NWC"}, {}),
     ("conv1d", (1, 31, 8), (5, 8, 40), {"stride": 2, "layout": "NWC"}, {"rows": 0}),
@@ -56,7 +57,7 @@ def check(op, sch, shapes, attrs, target, cache):
 def test_a_scheduled_convolution(op, x, weight, attrs, given, cache):
     func = program(op, x, weight, attrs)
     sch = Schedule(func)
-    plan = dataclasses.replace(library.plan_nhwc(sch, TARGET, "conv"), **given)
+    plan = dataclasses.replace(library.plan_nhwc(sch, TARGET, "conv"), parallel=True, **given)
     assert library.conv2d_nhwc(sch, TARGET, "conv", plan) == plan
     assert "parallel" in repr(sch.func) and sch.numerics == "bitwise"
     assert repr(Schedule(func).apply(sch.trace).func) == repr(sch.func)
@@ -126,10 +127,10 @@ def test_padding_is_no_number_where_the_weights_are_none(cache):
 @pytest.mark.parametrize(
     ("x", "weight", "attrs", "plan"),
     [
-        ((1, 56, 56, 64), (3, 3, 64, 64), {"padding": 1}, (14, 1, 2, 4, False)),
+        ((1, 56, 56, 64), (3, 3, 64, 64), {"padding": 1}, (14, 1, 2, 7, False)),
         ((1, 56, 56, 256), (1, 1, 256, 64), {}, (14, 1, 2, 392, True)),
-        ((1, 224, 224, 3), (7, 7, 3, 64), {"padding": 3, "stride": 2}, (14, 1, 2, 4, False)),
-        ((1, 7, 7, 512), (3, 3, 512, 512), {"padding": 1}, (7, 1, 2, 0, False)),
+        ((1, 224, 224, 3), (7, 7, 3, 64), {"padding": 3, "stride": 2}, (14, 1, 2, 7, False)),
+        ((1, 7, 7, 512), (3, 3, 512, 512), {"padding": 1}, (7, 2, 2, 0, False)),
     ],
 )
 def test_the_plan_follows_the_sizes(x, weight, attrs, plan):
@@ -159,3 +160,21 @@ def test_types_that_it_does_not_take_are_named():
     sch = Schedule(program("conv2d", (1, 6, 6, 4), (3, 3, 4, 4), {}, False, "float16"))
     with pytest.raises(TensorIRError, match="elements of float32 or float64"):
         library.conv2d_nhwc(sch, TARGET, "conv")
+
+
+def test_little_work_is_done_by_one_thread():
+    small = program("conv2d", (1, 6, 6, 4), (3, 3, 4, 8), {"padding": 1})
+    assert not library.conv2d(Schedule(small), TARGET).parallel
+    large = program("conv2d", (1, 30, 30, 16), (3, 3, 16, 16), {"padding": 1})
+    assert library.conv2d(Schedule(large), TARGET).parallel
+
+
+def test_a_refused_program_stays_as_it_was():
+    x, r = te.placeholder((1, 6, 6, 8), name="x"), te.placeholder((1, 4, 4, 6), name="r")
+    w = te.placeholder((3, 3, 4, 6), name="w")
+    y = ops.relu(ops.add(ops.conv2d(x, w, groups=2, layout="NHWC"), r))
+    sch = Schedule(te.create_prim_func([x, w, r, y], name="groups"))
+    before = sch.func
+    with pytest.raises(TensorIRError, match="has 3 output channels"):
+        library.conv2d(sch, TARGET)
+    assert sch.func is before and len(sch.trace) == 0
