@@ -18,6 +18,7 @@ from backends.sharing import (
     shared_loads,
     shared_places,
     shared_values,
+    uses_of,
 )
 from tensorir import (
     Alloc,
@@ -88,8 +89,9 @@ class CStyleEmitter(ExpressionEmitter):
 
     def stmt_run(self, run: Sequence[Store]) -> None:
         """Consecutive stores: what they load several times gets a name where first used."""
-        pending = shared_loads(run)
-        places = shared_places(run) if self.address_names else {}
+        used = uses_of(run)
+        pending = shared_loads(run, used)
+        places = shared_places(run, used) if self.address_names else {}
         for position, store in enumerate(run):
             for place in places.get(position, ()):
                 self.name_place(*place)

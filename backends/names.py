@@ -56,6 +56,7 @@ class Names:
     def __init__(self) -> None:
         self._used: set[str] = set()
         self._of: dict[Var | Buffer, str] = {}
+        self._counts: dict[str, int] = {}
 
     def of(self, thing: Var | Buffer) -> str:
         """The identifier of `thing`; the same one every time."""
@@ -67,9 +68,10 @@ class Names:
     def fresh(self, stem: str) -> str:
         """A new identifier that starts with `stem`."""
         base = name = c_identifier(stem)
-        count = 0
+        count = self._counts.get(base, 0)  # all smaller ones are used
         while name in self._used:
             count += 1
             name = f"{base.rstrip('_')}_{count}"
+        self._counts[base] = count
         self._used.add(name)
         return name

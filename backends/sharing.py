@@ -56,9 +56,10 @@ def uses(roots: Iterable[Expr], places: Container[Place] = ()) -> Counter[Expr]:
         node = pending.pop()
         if isinstance(node, Load) and is_near(places, node.buffer, node.indices):
             continue
-        for position, child in enumerate(children(node)):
-            if _guards(node, position) and not _harmless(child, harmless):
-                continue
+        parts = children(node)
+        if _guards(node):
+            parts = (parts[0], *[p for p in parts[1:] if _harmless(p, harmless)])
+        for child in parts:
             total[child] += 1
             if child not in seen:
                 seen.add(child)
@@ -66,11 +67,14 @@ def uses(roots: Iterable[Expr], places: Container[Place] = ()) -> Counter[Expr]:
     return total
 
 
-def _guards(node: Expr, position: int) -> bool:
-    """Whether the child at `position` may stay unevaluated."""
-    if isinstance(node, Select):
-        return position > 0
-    return isinstance(node, BinOp) and node.op in ("and", "or") and position > 0
+def _guards(node: Expr) -> bool:
+    """Whether the children after the first may stay unevaluated."""
+    return isinstance(node, Select) or (isinstance(node, BinOp) and node.op in ("and", "or"))
+
+
+def uses_of(run: Sequence[Store]) -> list[Counter[Expr]]:
+    """`uses` of what each store evaluates."""
+    return [uses((*store.indices, store.value)) for store in run]
 
 
 def _harmless(node: Expr, memo: dict[Expr, bool]) -> bool:
@@ -114,17 +118,17 @@ class SharedLoad:
     statements: int
 
 
-def shared_loads(run: Sequence[Store]) -> list[SharedLoad]:
+def shared_loads(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> list[SharedLoad]:
     """The loads that several places in `run` repeat, each after those in its own index.
 
-    `run` holds consecutive stores. Only buffers that the run does not write are considered, and
+    `run` holds consecutive stores, `used` their `uses_of`. Only buffers that the run does not write are considered, and
     only loads that happen whatever the conditions are.
     """
     written = {store.buffer for store in run}
     total: Counter[Load] = Counter()
     users: dict[Load, list[int]] = {}
-    for position, store in enumerate(run):
-        for node, count in uses((*store.indices, store.value)).items():
+    for position, nodes in enumerate(used):
+        for node, count in nodes.items():
             if isinstance(node, Load) and not _reads(node, written):
                 total[node] += count
                 users.setdefault(node, []).append(position)
@@ -147,16 +151,17 @@ def is_near(places: Container[Place], buffer: Buffer, indices: Sequence[Expr]) -
     return len(indices) == 1 and place_of(buffer, indices[0])[0] in places
 
 
-def shared_places(run: Sequence[Store]) -> dict[int, list[Place]]:
+def shared_places(
+    run: Sequence[Store], used: Sequence[Counter[Expr]]
+) -> dict[int, list[Place]]:
     """The places near which `run` accesses several elements, by the first store that needs them.
 
-    `run` holds consecutive stores. Only accesses count that happen whatever the conditions are, and
+    `run` holds consecutive stores, `used` their `uses_of`. Only accesses count that happen whatever the conditions are, and
     only memory does, not what may be registers.
     """
     near: dict[Place, set[int]] = {}
     first: dict[Place, int] = {}
-    for position, store in enumerate(run):
-        nodes = uses((*store.indices, store.value))
+    for position, (store, nodes) in enumerate(zip(run, used)):
         for node in (Load(store.buffer, store.indices), *nodes):
             if not isinstance(node, Load) or not _in_memory(node.buffer) or len(node.indices) > 1:
                 continue
