@@ -77,7 +77,7 @@ def _schedule(sch: Schedule, target: Target, sums: str, packed: bool) -> ConvPla
         return conv2d_depthwise(sch, target, sums)
     conv = find_conv(sch, sums)
     pixels, plan = choose_pixels(conv, target)
-    if conv.groups > 1 or pixels < choose_direct(conv, target)[0]:
+    if pixels < choose_direct(conv, target)[0]:
         return conv2d_pixels(sch, target, sums, plan)
     return conv2d_direct(sch, target, sums)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 from schedule.library.conv_find import Conv, find_conv
@@ -30,13 +30,19 @@ MEASURED = 0.9
 """Register tiles of this schedule take less than `register_tile` has it, on AVX-512."""
 
 
+CROWDED = {False: 0.6, True: 0.06}
+"""Most that tiles take longer where what belongs to a panel fills the second-level cache; with a
+flat image, which is read in the order of memory, little."""
+
+
 @dataclass(frozen=True)
 class DirectPlan:
     """What is chosen from the sizes.
 
     The register tile is `pixels` x `vectors` of output channels. A task takes `rows` rows of the
     image with all their channels; where that is 0, threads share the output channels. With `flat`,
-    the image counts as one row of all its pixels.
+    the image counts as one row of all its pixels; else a register tile has pixels of `down` rows,
+    as many of each.
     """
 
     lanes: int
@@ -44,23 +50,26 @@ class DirectPlan:
     vectors: int
     rows: int
     flat: bool = False
+    down: int = 1
 
 
 def conv2d_direct(
     sch: Schedule, target: Target, block: str = "conv", plan: DirectPlan | None = None
 ) -> DirectPlan:
-    """Schedule a convolution of ops.conv2d with one group, in layout NCHW; returns what was chosen.
+    """Schedule a convolution of ops.conv2d in layout NCHW; returns what was chosen.
 
     `block` has the sums; the stage that pads before it, if any, and the elementwise stage after it
     go with it. Weights are packed into panels of output channels in a nest of its own, before all
     else. What a task reads of the image lies in a copy, and its result is transposed in registers
     on the way out. Any sizes, strides and dilations will do; all but the batch must be constants.
-    Raises TensorIRError where `block` is no such convolution.
+    Raises TensorIRError where `block` is no such convolution, or where the output channels of each
+    of several groups are no multiple of a vector.
     """
     conv = find_conv(sch, block)
-    if conv.groups > 1:
+    if conv.groups > 1 and conv.filters // conv.groups % target.lanes():
         raise TensorIRError(
-            f"block {block!r} has {conv.groups} groups of channels; conv2d_pixels takes these"
+            f"block {block!r} has groups of {conv.filters // conv.groups} output channels, and "
+            f"vectors of {target.lanes()}; conv2d_pixels takes these"
         )
     scheduler = _Direct(sch, conv, plan or choose_direct(conv, target)[1])
     scheduler.run()
@@ -73,39 +82,58 @@ def plan_direct(sch: Schedule, target: Target, block: str = "conv") -> DirectPla
 
 
 def choose_direct(conv: Conv, target: Target) -> tuple[float, DirectPlan]:
-    """The plan, and its cost: multiply-adds of vectors for each step of one sample's sums."""
+    """The plan, and its cost: multiply-adds of vectors for each step of one sample's sums.
+
+    The cost is infinite where groups of output channels fill no whole vectors.
+    """
     lanes, threads = target.lanes(), target.thread_count
-    vectors = -(-conv.filters // lanes)
+    each = conv.filters // conv.groups
+    vectors = -(-each // lanes)
+    if conv.groups > 1 and each % lanes:
+        return inf, DirectPlan(lanes, 1, 1, 0)
     steps = conv.depth * prod(conv.taps)
     streamed = 4 * steps * conv.filters > target.l2_bytes
     flat = conv.pad is None and prod(conv.taps) == 1 and conv.step == (1, 1)
     best: list[tuple[float, float, DirectPlan]] = []
     for rows in [r for r in range(conv.height + 1) if not r or conv.height % r == 0]:
-        row = conv.width * (rows or conv.height) if flat else conv.width
-        nested = prod(conv.taps) > 1
-        registers = target.vector_registers
-        tile, width, cost = register_tile(row, vectors, registers, streamed, nested)
-        panels = -(-vectors // width)
+        high = rows or conv.height
+        tile, cost = _tile(conv, high, flat, streamed, target)
+        width = tile.vectors
+        panels = conv.groups * -(-vectors // width)
         tasks = (conv.samples or 1) * (conv.height // rows if rows else panels)
         idle = -(-tasks // threads) * threads / tasks
-        reach = (rows or conv.height) * conv.step[0] + conv.taps[0] - conv.step[0]
+        reach = high * conv.step[0] + conv.taps[0] - conv.step[0]
         # Rows of the image that two tasks copy; without tasks, all of it is copied beforehand.
         again = reach / (rows * conv.step[0]) - 1 if rows else 0.5
-        copies = (1 + again) / max(1, prod(conv.taps) * conv.filters) * lanes
+        copies = (1 + again) / max(1, prod(conv.taps) * each) * lanes
         fresh = 0.005 * streamed * (conv.height // rows if rows else 1)
         # The image, the weights and the results that belong to a panel are read over and over.
-        panel = min(width * lanes, conv.filters)
+        panel = min(width * lanes, each)
         held = conv.depth * reach * conv.width * conv.step[1] + steps * panel
-        held += (rows or conv.height) * conv.width * panel
-        crowded = min(0.6, 2 * max(0.0, 4 * held / (target.l2_bytes // 2) - 1))
+        held += high * conv.width * panel
+        crowded = min(CROWDED[flat], 2 * max(0.0, 4 * held / (target.l2_bytes // 2) - 1))
         # Code for tasks at the edges is apart, and the compiler does worse with some of it.
         edges = 0.1 * min(1.0, 2 * rows / conv.height)
         more = fresh + crowded + (edges if rows else 0.04)
-        total = cost / row * idle * (1 + copies + more)
+        total = cost * idle * (1 + copies + more)
         whole = total * (1 + copies / 2 + more + TURN / steps) / (1 + copies + more)
-        whole *= MEASURED * vectors * conv.height * conv.width
-        best.append((total, whole, DirectPlan(lanes, tile, width, rows, flat)))
+        whole *= MEASURED * vectors * conv.groups * conv.height * conv.width
+        best.append((total, whole, replace(tile, rows=rows)))
     return min(best, key=lambda found: found[0])[1:]
+
+
+def _tile(
+    conv: Conv, high: int, flat: bool, streamed: bool, target: Target
+) -> tuple[DirectPlan, float]:
+    """The register tile for tasks of `high` rows, and its cost for each pixel and vector."""
+    lanes, registers = target.lanes(), target.vector_registers
+    vectors = -(-conv.filters // conv.groups // lanes)
+    row = conv.width * high if flat else conv.width
+    nested = prod(conv.taps) > 1
+    tile, width, cost = register_tile(
+        row, vectors, registers, streamed, nested, whole=conv.groups > 1
+    )
+    return DirectPlan(lanes, tile, width, 0, flat), cost / row
 
 
 class _Direct:
@@ -170,10 +198,14 @@ class _Direct:
         steps = [loop_of(sch, sums, own, name) for name in ("r", "s", "c")]
         rows = [] if self.plan.flat else [loop_of(sch, sums, own, "h")]
         w = loop_of(sch, sums, own, "h_0", "w")
-        block, pixel = split_at_most(sch, w, self.plan.pixels)
-        sch.reorder(*rows, block, *steps, pixel, lane)
+        block, pixel = split_at_most(sch, w, self.plan.pixels // self.plan.down)
+        across = [pixel]
+        if self.plan.down > 1:
+            rows[0], down = split_at_most(sch, rows[0], self.plan.down)
+            across = [down, pixel]
+        sch.reorder(*rows, block, *steps, *across, lane)
         sch.reverse_compute_at(tile, block)
-        sch.unroll(pixel)
+        unroll_all(sch, *across)
         sch.vectorize(lane)
         mine = own_loops(sch, tile)
         lane = loop_of(sch, tile, mine, "o_1", "o", "ax1_1", "ax1")

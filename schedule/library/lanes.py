@@ -162,14 +162,16 @@ def tile_cost(rows: int, vectors: int, registers: int, fetch: float = 0.5) -> fl
 
 
 def register_tile(
-    rows: int, vectors: int, registers: int, streamed: bool = False, nested: bool = False
-) -> tuple[int, int, float]:
+    rows: int, vectors: int, registers: int, streamed: bool = False, nested: bool = False,
+    whole: bool = False,
+) -> tuple[int, int, float]:  # fmt: skip
     """Rows and vectors of the register tile for `rows` x `vectors` outputs, and its cost.
 
     The cost is in multiply-adds of one vector for each reduction step and vector of outputs, as
     `tile_cost` has it, with more for vectors that are `streamed` from beyond the second-level
     cache. Remainders count as they are run. With `nested`, the sums run over several loops: gcc 12
-    often spills sums of such tiles that fill most of the registers, but not all (SHY).
+    often spills sums of such tiles that fill most of the registers, but not all (SHY). With
+    `whole`, tiles have as many vectors each: their number divides `vectors`.
     """
     best: tuple[float, int, int] | None = None
 
@@ -179,10 +181,12 @@ def register_tile(
     for width in range(1, min(COLUMNS, vectors) + 1):
         most = registers if registers >= 32 else registers - 1 - width
         panels, last = divmod(vectors, width)
+        if whole and last:
+            continue
         for height in range(1, min(rows, most // width) + 1):
-            whole, rest = divmod(rows, height)
-            total = panels * (whole * cost(height, width) + cost(rest, width))
-            total += whole * cost(height, last) + cost(rest, last)
+            blocks, rest = divmod(rows, height)
+            total = panels * (blocks * cost(height, width) + cost(rest, width))
+            total += blocks * cost(height, last) + cost(rest, last)
             if nested and rows > height and height * width in SHY[0] and registers >= 32:
                 total *= SHY[1]
             total *= 1.03 if last else 1.0  # panels of two sizes are two pieces of code

@@ -22,6 +22,11 @@ CASES = [  # x, weight, attributes, what of the plan is given
     ((1, 16, 6, 13), (48, 16, 3, 3), {"stride": (1, 2), "activation": "relu"}, {"rows": 0}),
     ((3, 16, 7, 7), (64, 16, 3, 3), {"padding": 1}, {"rows": 0}),
     ((1, 1, 1, 1), (1, 1, 1, 1), {}, {}),
+    ((1, 10, 6, 14), (64, 5, 3, 3), {"groups": 2, "padding": 1, "activation": "relu"}, {"rows": 2}),
+    ((2, 6, 5, 7), (144, 2, 1, 1), {"groups": 3}, {}),
+    ((2, 9, 7, 5), (48, 3, 3, 3), {"groups": 3, "stride": 2, "padding": 2}, {"rows": 0}),
+    ((1, 8, 7, 7), (40, 8, 3, 3), {"padding": 1}, {"rows": 0, "pixels": 14, "down": 2}),
+    ((2, 8, 5, 3), (33, 8, 2, 3), {"activation": "relu"}, {"rows": 4, "pixels": 3, "down": 3}),
 ]
 
 
@@ -86,6 +91,13 @@ def test_the_tile_of_winograd_follows_the_sizes():
     assert library.winograd_tile(56, 56, 64, 64) == (4, 4)
     assert library.winograd_tile(7, 7, 512, 512) == (4, 2)
     assert library.winograd_tile(2, 2, 8, 8) == (2, 2)
+
+
+def test_wide_groups_have_channels_in_the_lanes_and_narrow_ones_pixels():
+    wide = Schedule(program((1, 64, 14, 14), (64, 32, 3, 3), {"groups": 2, "padding": 1}))
+    assert isinstance(library.conv2d(wide, TARGET), library.DirectPlan)
+    narrow = Schedule(program((1, 24, 14, 14), (24, 12, 3, 3), {"groups": 2, "padding": 1}))
+    assert isinstance(library.conv2d(narrow, TARGET), library.PixelsPlan)
 
 
 def test_conv2d_finds_the_convolution():

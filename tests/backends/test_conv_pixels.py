@@ -114,7 +114,7 @@ def test_any_batch(x, weight, attrs, kind, constants, cache):
 def test_refusals():
     sch = Schedule(program((1, 4, 6, 6), (4, 2, 3, 3), {"groups": 2}))
     before = sch.func
-    with pytest.raises(TensorIRError, match="has 2 groups of channels; conv2d_pixels takes these"):
+    with pytest.raises(TensorIRError, match="has groups of 2 output channels, and vectors of"):
         library.conv2d_direct(sch, TARGET, "conv")
     empty = Schedule(program((1, 4, 6, 6), (0, 4, 3, 3), {}, bias=False))
     with pytest.raises(TensorIRError, match="is empty; there is nothing to schedule"):
