@@ -3,7 +3,9 @@
 A register tile of r rows and c vectors takes, in each step of the sum, r * c multiply-adds and
 r + c loads, two of each in a cycle; and no less than the latency of one. Tiles at the edges are
 smaller, and what counts is the thread that has the most to do. Beyond the arithmetic, rows that do
-not stay in the second-level cache are fetched once more for each panel of columns.
+not stay in the second-level cache are fetched once more for each panel of columns. Rows that are a
+multiple of a page apart share the sets of the caches: more of them than a set has ways throw each
+other out.
 
 Source: Low et al., "Analytical modeling is enough for high-performance BLIS", TOMS 2016, with the
 balance of the threads added. The constants were measured on Zen 5; only their ratios matter.
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from math import gcd
 
 PER_CYCLE = 2
 """Multiply-adds that start in a cycle, and loads."""
@@ -31,6 +34,18 @@ LINE_CYCLES = 1.0
 COPY_CYCLES = 2.0
 """Cycles for each vector that a task copies before it reads it."""
 
+PAGE_BYTES = 4096
+"""Where the first-level cache is indexed by the address in a page, lines so far apart share a set."""
+
+CONFLICT_CYCLES = 0.4
+"""What reading an element takes besides, where its line is thrown out before its next one is read."""
+
+STORE_CYCLES = 3.0
+"""A line of the result that follows the last one in memory."""
+
+APART_CYCLES = 25.0
+"""One that lies whole pages after it: it shares a set with the last ones."""
+
 MOST_VECTORS = 4
 """Vectors of a row of a tile: with more of them, gcc 12 loads each again for every row."""
 
@@ -45,6 +60,8 @@ class TileModel:
     lanes     elements of a vector
     packed    whether a task copies its columns before it reads them
     near      whether columns stay in the second-level cache from one task to the next
+    row_bytes    from a row of the first operand to the next; 0 where rows are no lines of their own
+    ways      of a set of the first-level cache
     """
 
     rows: int
@@ -58,16 +75,36 @@ class TileModel:
     item_bytes: int = 4
     packed: bool = False
     near: bool = False
+    row_bytes: int = 0
+    ways: int = 8
 
     def fits(self, r: int, c: int) -> bool:
         """Whether the sums, the vectors of one step and a broadcast element stay in registers."""
         return r * c + c + 1 <= self.registers
 
-    def tile_cycles(self, r: int, c: int, resident: bool) -> float:
-        """One register tile; `resident` says that its rows are in the second-level cache."""
+    def tile_cycles(self, r: int, c: int, resident: bool, alone: bool = False) -> float:
+        """One register tile; `resident` says that its rows are in the second-level cache, `alone`
+        that the next tile is the one beside it, and not below."""
         step = max(r * c / PER_CYCLE, (r + c) / PER_CYCLE, LATENCY)
+        if self._share_a_set(r):
+            step += CONFLICT_CYCLES * r
         lines = 0 if resident else r * self.terms * self.item_bytes / LINE_BYTES
-        return self.terms * step + TILE_START + r * c + LINE_CYCLES * lines
+        sums = max(self.terms * step, self._store_cycles(r, c, alone))
+        return sums + TILE_START + r * c + LINE_CYCLES * lines
+
+    def _share_a_set(self, r: int) -> bool:
+        """Whether so many rows at a time do not fit the set of the cache that they share."""
+        sets = PAGE_BYTES // max(LINE_BYTES, gcd(self.row_bytes, PAGE_BYTES))
+        return self.row_bytes > 0 and r > self.ways * sets
+
+    def _store_cycles(self, r: int, c: int, alone: bool) -> float:
+        """Writing the sums of a tile, which goes on while the next one is computed."""
+        bytes_of_row = self.columns * self.item_bytes
+        if self.rows * bytes_of_row <= self.l2_bytes // 2:
+            return 0
+        apart = not alone and bytes_of_row % PAGE_BYTES == 0
+        lines = r * c * self.lanes * self.item_bytes / LINE_BYTES
+        return lines * (APART_CYCLES if apart else STORE_CYCLES)
 
     def cycles(self, steps: int, r: int, width: int) -> float:
         """The time of the busiest thread, for tasks of `steps` tiles of r x `width` elements.
@@ -104,9 +141,12 @@ class TileModel:
         """`steps` tiles below each other, of which the last has `last_rows` rows."""
         resident = steps * r * self.terms * self.item_bytes <= self.l2_bytes // 2
         tiles = (steps - 1) * self.tile_cycles(r, c, resident)
-        tiles += self.tile_cycles(last_rows, c, resident)
-        lines = 0 if self.near else c * self.lanes * self.terms * self.item_bytes / LINE_BYTES
+        tiles += self.tile_cycles(last_rows, c, resident, alone=steps == 1)
+        lines = 0 if self._near() else c * self.lanes * self.terms * self.item_bytes / LINE_BYTES
         return tiles + LINE_CYCLES * lines + (COPY_CYCLES * c * self.terms if self.packed else 0)
+
+    def _near(self) -> bool:
+        return self.near or self.columns * self.terms * self.item_bytes <= self.l2_bytes // 2
 
 
 def splits(tiles: int, threads: int) -> Iterator[int]:
@@ -128,7 +168,7 @@ def best_tile(
             if not fits and (r, width) != (min(rows), min(widths)):
                 continue
             tiles = -(-model.rows // r)
-            for steps in sorted(set(splits(tiles, model.threads))):
+            for steps in sorted({1, *splits(tiles, model.threads)}):
                 found.append((model.cycles(steps, r, width), (steps, r, width)))
     return _best(found, model.lanes)
 

@@ -22,7 +22,7 @@ from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names, 
 from autotune.rules.packing import pack_in_panels
 from autotune.rules.plan import Machine, Values
 from autotune.rules.register_tile import register_tile
-from autotune.rules.tile_model import TileModel, best_tile
+from autotune.rules.tile_model import PAGE_BYTES, TileModel, best_tile
 from schedule import LoopRef, Schedule
 
 SMALL_WORK = 200_000
@@ -50,7 +50,8 @@ class TiledPlan:
 
     `operands` can be packed; those in `far` move far with each reduction step.
     `gathered` are those whose neighbouring columns are apart in memory: they are read through a
-    transposed copy. A vector has `lanes` outputs.
+    transposed copy. A vector has `lanes` outputs. Neighbouring rows of what vectors multiply lie
+    `row_bytes` apart.
     """
 
     group: Group
@@ -62,6 +63,7 @@ class TiledPlan:
     gathered: tuple[str, ...]
     choices: tuple[Choice, ...]
     lanes: int
+    row_bytes: int = 0
     name: str = "tiled"
 
     def key(self, what: str) -> str:
@@ -140,6 +142,8 @@ class TiledPlan:
             l2_bytes=machine.l2_bytes,
             item_bytes=4 * machine.lanes // self.lanes,
             packed=bool(self.far),
+            row_bytes=self.row_bytes,
+            ways=max(1, machine.l1_bytes // PAGE_BYTES),
         )
         rows = self._tile_choice(row_axis).inner or (1,)
         return best_tile(model, rows, self._tile_choice(vector_axis).inner or (self.lanes,))

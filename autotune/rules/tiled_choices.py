@@ -12,12 +12,19 @@ from autotune.rules.register_tile import register_tile
 from autotune.rules.tile_model import splits
 from autotune.rules.tiled import SMALL_WORK, Axis, TiledPlan
 from schedule import Schedule
-from tensorir import Block, IterKind, Load, Var, dtype
+from tensorir import Block, IterKind, IterVar, Load, Var, dtype
 
 FAR_PANELS = 12
 """Rows of an operand that are as far apart as so many rows of a panel side by side. With vectors of
 512 bits that is 3072 bytes: such rows share few sets of the caches, and no page. With shorter ones
 it is less, since each row brings less at a time."""
+
+REUSED = 4
+"""Uses of each element of an operand from which on a copy of it in a task pays. One at the root is
+always possible: of a constant it is made ahead of all calls."""
+
+IN_TASKS = ("none", "task", "row", "reduce")
+"""Where an operand is copied that is used often enough."""
 
 TRANSPOSED_USES = 8
 """Uses of each element of an operand from which on a transposed copy of it pays."""
@@ -49,7 +56,7 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
     lanes = machine.lanes * 32 // max(32, dtype.bits(store.buffer.dtype))
     _, widest = register_tile(FAR_PANELS, FAR_PANELS, machine.registers)
     far_bytes = 4 * FAR_PANELS * widest * machine.lanes
-    operands, far, gathered = [], set(), []
+    operands, far, seldom, gathered = [], set(), set(), []
     for load in body_loads(block):
         strided = stride_in(load, vector, block)
         uses = instances(block) / prod(size(s) for s in load.buffer.shape)
@@ -58,22 +65,39 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
                 return []  # neighbouring outputs would gather: the row plan is for those
             gathered.append(load.buffer.name)
             continue
-        reused = uses >= 4
-        if reused and strided == 1 and load.buffer.name not in operands:
+        if strided == 1 and load.buffer.name not in operands:
             operands.append(load.buffer.name)
-            if _far_steps(load, block, far_bytes):
+            if uses < REUSED:
+                seldom.add(load.buffer.name)
+            elif _far_steps(load, block, far_bytes):
                 far.add(load.buffer.name)
-    packable = tuple(o for o in operands if o not in _padded(sch, group))
-    panels = {o for o in packable if panel_index(block, o) is not None}
-    choices = _choices(group, machine, spatial, reduce, packable, panels, lanes)
+    padded = _padded(sch, group)
+    panels = {o for o in operands if o not in padded and panel_index(block, o) is not None}
+    packable = tuple(o for o in operands if o not in padded and (o in panels or o not in seldom))
+    spots = {o: (("none",) if o in seldom else IN_TASKS) for o in packable}
+    spots.update((o, (*spots[o], "root")) for o in panels)
+    choices = _choices(group, machine, spatial, reduce, spots, lanes)
     transposed = tuple(dict.fromkeys(gathered))
     if set(transposed) & {*packable, *_padded(sch, group)}:
         return []  # read in two ways, or made by a stage of the group
     return [
         TiledPlan(
-            group, machine, spatial, reduce, packable, frozenset(far), transposed, choices, lanes
+            group, machine, spatial, reduce, packable, frozenset(far), transposed, choices, lanes,
+            _row_bytes(block, spatial_iters),
         )
-    ]
+    ]  # fmt: skip
+
+
+def _row_bytes(block: Block, spatial: list[IterVar]) -> int:
+    """How far apart the rows lie of an operand that does not depend on the vector axis; else 0."""
+    if len(spatial) < 2:
+        return 0
+    row, column = spatial[-2].var, spatial[-1].var
+    found = [0]
+    for load in body_loads(block):
+        if stride_in(load, column, block) == 0:
+            found.append((stride_in(load, row, block) or 0) * dtype.itemsize(load.buffer.dtype))
+    return max(found)
 
 
 def _far_steps(load: Load, block: Block, far_bytes: int) -> bool:
@@ -94,8 +118,7 @@ def _choices(
     machine: Machine,
     spatial: tuple[Axis, ...],
     reduce: tuple[Axis, ...],
-    operands: tuple[str, ...],
-    panels: set[str],
+    spots: dict[str, tuple[str, ...]],
     lanes: int,
 ) -> tuple[Choice, ...]:
     found: list[Choice] = []
@@ -116,9 +139,8 @@ def _choices(
         found.append(Categorical(f"{group.block}.{axis.name}", options))
     if len(spatial) > 1:
         found.append(Categorical(f"{group.block}.order", ("vector_outer", "vector_inner")))
-    for operand in operands:
-        spots = ("none", "task", "row", "reduce", *(("root",) if operand in panels else ()))
-        found.append(Categorical(f"{group.block}.pack_{operand}", spots))
+    for operand, options in spots.items():
+        found.append(Categorical(f"{group.block}.pack_{operand}", options))
     for pad in group.padding:
         found.append(Categorical(f"{group.block}.pad_{pad}", ("root", "task", "inline")))
     work = prod(a.extent for a in (*spatial, *reduce))

@@ -22,12 +22,13 @@ def simulated(model: TileModel, steps: int, r: int, width: int) -> float:
     panels = [min(width, model.columns - j) for j in range(0, model.columns, width)]
     resident = [4 * len(b) * r * model.terms <= model.l2_bytes // 2 for b in blocks]
     times = []
-    for block, near in [*zip(blocks, resident)] * model.repeats:
+    for block, kept in [*zip(blocks, resident)] * model.repeats:
         for columns in panels:
             c = -(-columns // model.lanes)
-            lines = c * model.lanes * model.terms * 4 / 64
+            near = model.columns * model.terms * 4 <= model.l2_bytes // 2
+            lines = 0 if near else c * model.lanes * model.terms * 4 / 64
             copies = 2.0 * c * model.terms if model.packed else 0
-            times.append(sum(model.tile_cycles(rows, c, near) for rows in block) + lines + copies)
+            times.append(sum(model.tile_cycles(rows, c, kept) for rows in block) + lines + copies)
     share, more = divmod(len(times), model.threads)
     busiest, at = 0.0, 0
     for thread in range(model.threads):
@@ -65,3 +66,21 @@ def test_splits_deal_out_all_tiles() -> None:
     for tiles in (1, 2, 7, 43):
         counts = [-(-tiles // n) for n in splits(tiles, 3)]
         assert counts[0] == 1 and all(count <= 12 for count in counts)
+
+
+def test_rows_that_share_a_set_of_the_cache_make_low_tiles() -> None:
+    narrow = dataclasses.replace(WIDE, rows=1024, columns=10, terms=1024, ways=12)
+    assert best_tile(narrow, ROWS, (10,))[1] == 16
+    apart = dataclasses.replace(narrow, row_bytes=4096 + 64)
+    assert best_tile(apart, ROWS, (10,))[1] == 16
+    for row_bytes in (4096, 8192):
+        shared = dataclasses.replace(narrow, row_bytes=row_bytes)
+        assert best_tile(shared, ROWS, (10,))[1] <= 12
+
+
+def test_short_sums_are_written_along_the_rows_of_the_result() -> None:
+    """Rows whole pages apart share a set of the cache: lines written there throw each other out."""
+    outer = dataclasses.replace(WIDE, rows=2048, columns=2048, terms=1)
+    assert best_tile(outer, ROWS, WIDTHS)[0] == 1
+    long = dataclasses.replace(outer, terms=1024)
+    assert best_tile(long, ROWS, WIDTHS)[0] > 1
