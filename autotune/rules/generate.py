@@ -10,6 +10,7 @@ from itertools import islice, product
 from autotune.choices import Choice
 from autotune.rules.alternatives import starts
 from autotune.rules.chain import ChainPlan, chain_plans
+from autotune.rules.dots import DotsPlan, dots_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
 from autotune.rules.library import library_plan
 from autotune.rules.plan import Machine, Plan, Values
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     tensorized_plans,
     needed_split_k,
     window_plans,
+    dots_plans,
     tiled_plans,
     rows_plans,
     transposed_plans,
@@ -38,7 +40,7 @@ RULES: tuple[Rule, ...] = (
 )
 """Rules for kinds of blocks, preferred first; blocks that none of them takes get spatial_plans."""
 
-REASSOCIATING: tuple[Rule, ...] = (needed_split_k, rows_plans, possible_split_k)
+REASSOCIATING: tuple[Rule, ...] = (needed_split_k, dots_plans, rows_plans, possible_split_k)
 """Those that change the order of a sum whatever their choices."""
 
 MAX_SKETCHES = 16
@@ -188,7 +190,8 @@ class PlannedSketch(Sketch):
 
     def suits(self, constants: Collection[str]) -> bool:
         """Whether no plan wants operands to be constants that are none."""
-        return all(plan.suits(constants) for plan in self.plans if isinstance(plan, TensorizedPlan))
+        particular = (TensorizedPlan, DotsPlan)
+        return all(plan.suits(constants) for plan in self.plans if isinstance(plan, particular))
 
 
 def _drawn(plan: Plan, rng: random.Random) -> list[object]:

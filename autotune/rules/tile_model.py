@@ -35,10 +35,10 @@ COPY_CYCLES = 2.0
 """Cycles for each vector that a task copies before it reads it."""
 
 PAGE_BYTES = 4096
-"""Where the first-level cache is indexed by the address in a page, lines so far apart share a set."""
+"""Lines so far apart share a set of the first-level cache, which the address in a page indexes."""
 
 CONFLICT_CYCLES = 0.4
-"""What reading an element takes besides, where its line is thrown out before its next one is read."""
+"""What reading an element takes besides, where its line is thrown out before the next one of it."""
 
 STORE_CYCLES = 3.0
 """A line of the result that follows the last one in memory."""
@@ -47,7 +47,8 @@ APART_CYCLES = 25.0
 """One that lies whole pages after it: it shares a set with the last ones."""
 
 MOST_VECTORS = 4
-"""Vectors of a row of a tile: with more of them, gcc 12 loads each again for every row."""
+"""Vectors of a row of a tile: with more of them, gcc 12 loads each again for every row. In a tile
+of one row each is used once."""
 
 NEAR = 1.01
 """Estimates closer than this are equal."""
@@ -80,7 +81,9 @@ class TileModel:
 
     def fits(self, r: int, c: int) -> bool:
         """Whether the sums, the vectors of one step and a broadcast element stay in registers."""
-        return r * c + c + 1 <= self.registers
+        if r == 1:
+            return c + 2 <= self.registers
+        return c <= MOST_VECTORS and r * c + c + 1 <= self.registers
 
     def tile_cycles(self, r: int, c: int, resident: bool, alone: bool = False) -> float:
         """One register tile; `resident` says that its rows are in the second-level cache, `alone`
@@ -164,8 +167,7 @@ def best_tile(
     for width in widths:
         vectors = -(-width // model.lanes)
         for r in rows:
-            fits = vectors <= MOST_VECTORS and model.fits(r, vectors)
-            if not fits and (r, width) != (min(rows), min(widths)):
+            if not model.fits(r, vectors) and (r, width) != (min(rows), min(widths)):
                 continue
             tiles = -(-model.rows // r)
             for steps in sorted({1, *splits(tiles, model.threads)}):
@@ -183,7 +185,7 @@ def best_shared_tile(
     for width in widths:
         vectors = -(-width // lanes)
         for r in rows:
-            if vectors <= MOST_VECTORS and models[0].fits(r, vectors):
+            if models[0].fits(r, vectors):
                 found.append((sum(m.cycles(1, r, width) for m in models), (1, r, width)))
     if not found:
         return min(rows), min(widths)

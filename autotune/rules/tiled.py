@@ -51,7 +51,7 @@ class TiledPlan:
     `operands` can be packed; those in `far` move far with each reduction step.
     `gathered` are those whose neighbouring columns are apart in memory: they are read through a
     transposed copy. A vector has `lanes` outputs. Neighbouring rows of what vectors multiply lie
-    `row_bytes` apart.
+    `row_bytes` apart. In a `batched` product the axes before the last two share no operand.
     """
 
     group: Group
@@ -64,6 +64,7 @@ class TiledPlan:
     choices: tuple[Choice, ...]
     lanes: int
     row_bytes: int = 0
+    batched: bool = False
     name: str = "tiled"
 
     def key(self, what: str) -> str:
@@ -127,7 +128,9 @@ class TiledPlan:
 
         None where there are no two, or where a tile is to have rows of other axes as well.
         """
-        if len(self.spatial) < 2 or (len(self.spatial) > 2 and self.spatial[-2].extent < FEW_ROWS):
+        if len(self.spatial) < 2:
+            return None
+        if len(self.spatial) > 2 and self.spatial[-2].extent < FEW_ROWS and not self.batched:
             return None
         row_axis, vector_axis = self.spatial[-2:]
         machine = self.machine

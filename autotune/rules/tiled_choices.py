@@ -33,6 +33,13 @@ ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 """Register tile sizes of the axes that are not vectorized."""
 
 
+VECTORS = (1, 2, 3, 4, 6)
+"""Register tile sizes of the axis that is vectorized, in vectors."""
+
+LONG_ROW = (8, 12, 16)
+"""The same for the only row of a product, which reads each element of a matrix once: the more of a
+row is read at a time, the longer are the pieces that memory gives in order."""
+
 OVERHANG = 0.5
 """How far tiles may reach beyond an axis, as a share of it: the last ones are made smaller."""
 
@@ -74,16 +81,18 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
     padded = _padded(sch, group)
     panels = {o for o in operands if o not in padded and panel_index(block, o) is not None}
     packable = tuple(o for o in operands if o not in padded and (o in panels or o not in seldom))
-    spots = {o: (("none",) if o in seldom else IN_TASKS) for o in packable}
+    spots: dict[str, tuple[str, ...]] = {o: IN_TASKS for o in packable}
+    spots.update((o, IN_TASKS[:1]) for o in packable if o in seldom)
     spots.update((o, (*spots[o], "root")) for o in panels)
-    choices = _choices(group, machine, spatial, reduce, spots, lanes)
+    batched = _batched(block, spatial_iters)
+    choices = _choices(group, machine, spatial, reduce, spots, lanes, batched)
     transposed = tuple(dict.fromkeys(gathered))
     if set(transposed) & {*packable, *_padded(sch, group)}:
         return []  # read in two ways, or made by a stage of the group
     return [
         TiledPlan(
             group, machine, spatial, reduce, packable, frozenset(far), transposed, choices, lanes,
-            _row_bytes(block, spatial_iters),
+            _row_bytes(block, spatial_iters), batched,
         )
     ]  # fmt: skip
 
@@ -98,6 +107,14 @@ def _row_bytes(block: Block, spatial: list[IterVar]) -> int:
         if stride_in(load, column, block) == 0:
             found.append((stride_in(load, row, block) or 0) * dtype.itemsize(load.buffer.dtype))
     return max(found)
+
+
+def _batched(block: Block, spatial: list[IterVar]) -> bool:
+    """Whether each index of the axes before the last two has columns of its own."""
+    column = spatial[-1].var
+    columns = [load for load in body_loads(block) if stride_in(load, column, block) == 1]
+    own = [any(stride_in(x, it.var, block) for x in columns) for it in spatial[:-2]]
+    return bool(own) and all(own)
 
 
 def _far_steps(load: Load, block: Block, far_bytes: int) -> bool:
@@ -120,12 +137,15 @@ def _choices(
     reduce: tuple[Axis, ...],
     spots: dict[str, tuple[str, ...]],
     lanes: int,
+    batched: bool,
 ) -> tuple[Choice, ...]:
     found: list[Choice] = []
     for axis in spatial:
         name = f"{group.block}.{axis.name}"
         if axis is spatial[-1]:
-            widths = tuple(lanes * n for n in (1, 2, 3, 4, 6) if lanes * n < axis.extent + lanes)
+            rows = prod(a.extent for a in (spatial[-2:-1] if batched else spatial[:-1]))
+            counts = VECTORS if rows > 1 else (*VECTORS, *LONG_ROW)
+            widths = tuple(lanes * n for n in counts if lanes * n < axis.extent + lanes)
             inner = widths if axis.extent > lanes else (axis.extent,)
         else:
             inner = tuple(r for r in ROWS if r <= axis.extent)
@@ -139,8 +159,8 @@ def _choices(
         found.append(Categorical(f"{group.block}.{axis.name}", options))
     if len(spatial) > 1:
         found.append(Categorical(f"{group.block}.order", ("vector_outer", "vector_inner")))
-    for operand, options in spots.items():
-        found.append(Categorical(f"{group.block}.pack_{operand}", options))
+    for operand, where in spots.items():
+        found.append(Categorical(f"{group.block}.pack_{operand}", where))
     for pad in group.padding:
         found.append(Categorical(f"{group.block}.pad_{pad}", ("root", "task", "inline")))
     work = prod(a.extent for a in (*spatial, *reduce))
