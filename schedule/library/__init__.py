@@ -13,7 +13,12 @@ from schedule.library.tensorized_matmul import TensorizedMatmul, tensorized_matm
 from schedule.library.tensorized_roles import Roles, find_dot_product
 from schedule.library.tensorized_tile import STRIP
 from schedule.library.tile import tile
-from schedule.library.winograd_plan import WinogradPlan, plan_winograd, winograd_tile
+from schedule.library.winograd_plan import (
+    WinogradPlan,
+    plan_winograd,
+    winograd_plans,
+    winograd_tile,
+)
 
 __all__ = [
     "STRIP",
@@ -41,5 +46,6 @@ __all__ = [
     "plan_winograd",
     "tensorized_matmul",
     "tile",
+    "winograd_plans",
     "winograd_tile",
 ]

@@ -27,12 +27,11 @@ ConvPlan = Union[WinogradPlan, DirectPlan, PixelsPlan, DepthwisePlan, NhwcPlan, 
 def conv2d(sch: Schedule, target: Target, packed: bool = True) -> ConvPlan:
     """Schedule the convolution of ops.conv2d, conv2d_winograd or depthwise_conv2d.
 
-    In layout NCHW or NHWC, Winograd in NCHW only; in NWC and NDHWC those of ops.conv1d and conv3d.
-    With channels last, weights that are not `packed` are read where they are: this saves time
-    where they are no constants and few pixels use them. `target` must be resolved
-    (backends.resolve), and all sizes constant but the batch, which may be symbolic except for
-    Winograd. Returns what was chosen. Raises TensorIRError where the program has no such
-    convolution, several, or stages that do not go with it.
+    In layout NCHW or NHWC; in NWC and NDHWC those of ops.conv1d and conv3d. With channels last,
+    weights that are not `packed` are read where they are: this saves time where they are no
+    constants and few pixels use them. `target` must be resolved (backends.resolve), and all sizes
+    constant but the batch. Returns what was chosen. Raises TensorIRError where the program has no
+    such convolution, several, or stages that do not go with it.
     """
     blocks = [str(block) for block in sch.get_blocks()]
     products = [name for name in blocks if name.endswith("_products")]

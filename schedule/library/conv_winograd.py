@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from schedule.library.copies import transpose_pixels, unroll_all
 from schedule.library.lanes import (
+    constant_size,
     lane_loops,
     loop_of,
     own_loops,
@@ -15,8 +16,14 @@ from schedule.library.lanes import (
     stored_buffer,
     whole_vectors,
 )
-from schedule.library.winograd_plan import WinogradPlan, plan_winograd, winograd_sizes
-from tensorir import Target
+from schedule.library.winograd_plan import (
+    WinogradPlan,
+    image_axes,
+    plan_winograd,
+    result_axes,
+    winograd_sizes,
+)
+from tensorir import Target, int_value
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -34,10 +41,11 @@ def conv2d_winograd(
 ) -> WinogradPlan:
     """Schedule the stages of `ops.conv2d_winograd(..., name=name)`; returns what was chosen.
 
-    Channels lie in the lanes of vectors from the first stage to the last: x is transposed in
-    registers on its way in, and the result on its way out. Weights that are transformed or packed
-    in the program are so in nests of their own, before all else. Sizes must be constants, and
-    `target` resolved. Raises TensorIRError where the program has no such stages.
+    Channels lie in the lanes of vectors from the first stage to the last. Where they are not the
+    last dimension of x it is transposed in registers on its way in, and so is the result on its way
+    out. Weights that are transformed or packed in the program are so in nests of their own, before
+    all else. Sizes but the batch must be constants, and `target` resolved. Raises TensorIRError
+    where the program has no such stages.
     """
     scheduler = _Winograd(sch, name, plan or plan_winograd(sch, target, name))
     scheduler.lay_out()
@@ -50,24 +58,23 @@ class _Winograd:
 
     def __init__(self, sch: Schedule, name: str, plan: WinogradPlan) -> None:
         self.sch, self.name, self.plan = sch, name, plan
-        _, (self.channels, self.filters, *_) = winograd_sizes(sch, name)
+        self.sizes = winograd_sizes(sch, name)
+        self.channels, self.filters = self.sizes.channels, self.sizes.filters
         self.strips, self.pad = f"{name}_strips", f"{name}_pad"
         self.columns, self.input = f"{name}_columns", f"{name}_input"
         self.products, self.rows = f"{name}_products", f"{name}_rows"
+        self.outputs = constant_size(
+            next(it for it in sch.state.block(name).iters if it.var.name == "vk"), name
+        )
         self.panel = min(plan.vectors * plan.lanes, self.filters)
-        self.source = self.writer = self.out = ""
+        self.image, self.result = image_axes(sch, self.strips), result_axes(sch, name)
+        self.source = self.writer = ""
+        self.out = name
 
     def lay_out(self) -> None:
         """Copies of x, of the products and of the result, and channels in the lanes everywhere."""
         sch, lanes = self.sch, self.plan.lanes
-        self.source = self.strips
-        if not self.plan.rows:
-            (x,) = read_by(sch, self.strips)
-            self.source = sch.cache_read(self.strips, x.buffer.name, "global")
-            put_in_lanes(sch, self.source, "n, c, h, w", "c", lanes, self.channels)
-            sch.compute_inline(self.strips)
-        else:
-            put_in_lanes(sch, self.strips, "n, c, ty, y, w", "c", lanes, self.channels)
+        self.lay_out_input()
         put_in_lanes(sch, self.pad, "n, c, ty, y, w", "c", lanes, self.channels)
         put_in_lanes(sch, self.columns, "n, c, ty, y, x", "c", lanes, self.channels)
         put_in_lanes(sch, self.input, "a, b, c, t", "c", lanes, self.channels)
@@ -79,8 +86,27 @@ class _Winograd:
         self.pack_weights()
         self.writer = sch.cache_write(self.products, 0, "local")
         whole_vectors(sch, self.products, lanes)
-        self.out = sch.cache_write(self.name, 0, "local")
-        put_in_lanes(sch, self.name, "n, k, h, w", "k", lanes, self.filters)
+        if self.result[-1] != "k":
+            self.out = sch.cache_write(self.name, 0, "local")
+            put_in_lanes(sch, self.name, ", ".join(self.result), "k", lanes, self.outputs)
+
+    def lay_out_input(self) -> None:
+        """A copy of x with channels in the lanes, unless they are there.
+
+        Of rows for each row of tiles; or of the image as it is, which is one plane to transpose, if
+        a task takes it whole and it has as many channels as its copy.
+        """
+        sch, lanes = self.sch, self.plan.lanes
+        (x,) = read_by(sch, self.strips)
+        if self.image[-1] == "c":
+            sch.compute_inline(self.strips)
+        elif self.plan.rows or int_value(x.buffer.shape[self.image.index("c")]) != self.channels:
+            self.source = self.strips
+            put_in_lanes(sch, self.strips, "n, c, ty, y, w", "c", lanes, self.channels)
+        else:
+            self.source = sch.cache_read(self.strips, x.buffer.name, "global")
+            put_in_lanes(sch, self.source, ", ".join(self.image), "c", lanes, self.channels)
+            sch.compute_inline(self.strips)
 
     def spread(self, stage: str) -> None:
         """Positions of a tile apart in memory, or they meet in the same lines of the cache."""
@@ -107,14 +133,15 @@ class _Winograd:
     def by_rows(self) -> None:
         """Each task takes some rows of tiles through all stages."""
         sch = self.sch
-        n, k, h, w = sch.get_loops(self.out)
+        n, k, h, w = self.result_loops()
         task, h = sch.split(h, [None, self.plan.side[0] * self.plan.rows])
         share, k = split_at_most(sch, k, -(-self.filters // self.plan.shares))
         kb, k = split_at_most(sch, k, self.plan.lanes)
         sch.reorder(n, task, share, kb, h, w, k)
         task = sch.fuse(n, task, share)
         self.transform_output(kb)
-        self.write_back(h, w, k)
+        if self.out != self.name:
+            self.write_back(h, w, k)
         self.multiply(task)
         self.transform_input()
         sch.parallel(task)
@@ -122,20 +149,27 @@ class _Winograd:
     def by_channels(self) -> None:
         """Threads share the input channels, and after that the output channels."""
         sch = self.sch
-        n, k, h, w = sch.get_loops(self.out)
+        n, k, h, w = self.result_loops()
         task, k = split_at_most(sch, k, self.panel)
         kb, k = split_at_most(sch, k, self.plan.lanes)
         sch.reorder(task, n, kb, h, w, k)
         self.transform_output(kb)
-        self.write_back(h, w, k)
+        if self.out != self.name:
+            self.write_back(h, w, k)
         self.multiply(task)
         sch.parallel(self.transform_input())
         sch.parallel(task)
 
+    def result_loops(self) -> list[LoopRef]:
+        """The loops of what writes the result over samples, channels, rows and columns."""
+        loops = dict(zip(self.result, self.sch.get_loops(self.out)))
+        return [loops[axis] for axis in "nkhw"]
+
     def transform_output(self, where: LoopRef) -> None:
         """A^T M A for the channels of one vector, tile by tile, half of it in registers."""
         sch, side = self.sch, self.plan.side
-        sch.compute_at(self.name, where)
+        if self.out != self.name:
+            sch.compute_at(self.name, where)
         own = own_loops(sch, self.name)
         h = loop_of(sch, self.name, own, "h")
         w = loop_of(sch, self.name, own, "w")
@@ -172,6 +206,9 @@ class _Winograd:
         step = loop_of(sch, products, own, "c")
         columns, lane = lane_loops(sch, products, own, "k", self.panel)
         outer = [own["a"], own["b"]] if columns == lane else [own["a"], own["b"], columns]
+        if not plan.rows and self.sizes.samples is None:
+            sample, tile = sch.split(tile, [None, self.sizes.rows * self.sizes.across])
+            outer.append(sample)
         block, tile = split_at_most(sch, tile, plan.tiles)
         steps = split_at_most(sch, step, plan.lanes)
         sch.reorder(*outer, block, *steps, tile, lane)
@@ -201,7 +238,8 @@ class _Winograd:
         pad = own_loops(sch, self.pad)
         _, pad_lane = lane_loops(sch, self.pad, pad, "c", lanes)
         unroll_all(sch, pad["y"])
-        self.copy_input(block)
+        if self.source:
+            self.copy_input(block)
         unroll_all(sch, own["a"], own["b"], half["y"])
         for loop in (pad_lane, half_lane, lane):
             sch.vectorize(loop)
@@ -212,12 +250,13 @@ class _Winograd:
         sch, source = self.sch, self.source
         sch.compute_at(source, where)
         own = own_loops(sch, source)
-        if self.plan.rows:
+        if source == self.strips:
             _, lane = lane_loops(sch, source, own, "c", self.plan.lanes)
             w = loop_of(sch, source, own, "w")
         else:
-            _, lane = lane_loops(sch, source, own, "ax1", self.plan.lanes)
-            h, w = (loop_of(sch, source, own, name) for name in ("ax2", "ax3"))
+            at = {axis: f"ax{place}" for place, axis in enumerate(self.image)}
+            _, lane = lane_loops(sch, source, own, at["c"], self.plan.lanes)
+            h, w = (loop_of(sch, source, own, at[axis]) for axis in "hw")
             sch.reorder(h, w, lane)
             w = sch.fuse(h, w)
         transpose_pixels(sch, w, lane, self.plan.lanes, "channel")

@@ -9,7 +9,7 @@ import pytest
 
 from backends import build, resolve
 from schedule import Schedule, library
-from tensorir import Target, TensorIRError, ops, te, verify
+from tensorir import Target, TensorIRError, ops, reference, te, verify
 from tensorir.ops.winograd import ERROR
 
 TARGET = resolve("c -threads=2")
@@ -24,24 +24,25 @@ SHAPES = [  # n, c, o, h, w, tile, padding, rows of tiles in a task (0: threads 
 ]
 
 
-def program(n, c, o, h, w, tile, padding, activation="relu"):
-    x = te.placeholder((n, c, h, w), "float32", name="x")
-    weight = te.placeholder((o, c, 3, 3), "float32", name="weight")
-    bias = te.placeholder((o,), "float32", name="b")
-    out = ops.conv2d_winograd(x, weight, bias, tile, padding, activation)
+def program(n, c, o, h, w, tile, padding, activation="relu", layout="NCHW", dtype="float32"):
+    first = layout == "NCHW"
+    x = te.placeholder((n, c, h, w) if first else (n, h, w, c), dtype, name="x")
+    weight = te.placeholder((o, c, 3, 3) if first else (3, 3, c, o), dtype, name="weight")
+    bias = te.placeholder((o,), dtype, name="b")
+    out = ops.conv2d_winograd(x, weight, bias, tile, padding, activation, layout)
     return te.create_prim_func([x, weight, bias, out], name="conv")
 
 
-def arrays(func, seed=0):
+def arrays(func, seed=0, samples=2):
     rng = np.random.default_rng(seed)
-    shapes = [tuple(size.value for size in p.shape) for p in func.params[:3]]
-    return [rng.random(shape, np.float32) * 2 - 1 for shape in shapes]
+    shapes = [[getattr(size, "value", samples) for size in p.shape] for p in func.params[:3]]
+    return [(rng.random(shape) * 2 - 1).astype(func.params[0].dtype) for shape in shapes]
 
 
-def expected(tile, padding, x, weight, bias):
-    reference = ops.OPERATORS["conv2d_winograd"].reference
+def expected(tile, padding, x, weight, bias, layout="NCHW"):
+    exactly = ops.OPERATORS["conv2d_winograd"].reference
     exact = [a.astype(np.float64) for a in (x, weight, bias)]
-    return reference(*exact, tile=tile, padding=padding, activation="relu")
+    return exactly(*exact, tile=tile, padding=padding, activation="relu", layout=layout)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,95 @@ def test_a_scheduled_convolution(shape, bits, cache):
     want = expected(tile, padding, *given)
     got = build(sch, target=target, cache=cache)(*given)
     assert np.abs(got - want).max() <= ERROR[max(tile)] * np.abs(want).max()
+
+
+SIDES = [(4, 4), (4, 2), (2, 4), (2, 2)]
+LAST = [  # c, o, h, w, padding: channels that fill no vector, images that fill no tile
+    (17, 40, 5, 3, 1),
+    (3, 17, 2, 3, 2),
+    (100, 16, 5, 4, 0),
+    (16, 48, 1, 1, 1),
+]
+
+
+@pytest.mark.parametrize(("rows", "samples"), [(0, None), (1, 2)])
+@pytest.mark.parametrize(("sizes", "tile"), list(zip(LAST, SIDES)), ids=str)
+def test_channels_last_and_any_batch(sizes, tile, samples, rows, cache):
+    *sizes, padding = sizes
+    batch = te.var("n") if samples is None else samples
+    func = program(batch, *sizes, tile, padding, layout="NHWC")
+    sch = Schedule(func)
+    plan = dataclasses.replace(library.plan_winograd(sch, TARGET), rows=rows)
+    library.conv2d_winograd(sch, TARGET, plan=plan)
+    verify(sch.func)
+    kernel = build(sch, target=TARGET, cache=cache)
+    for count in (samples,) if samples else (0, 1, 3):
+        given = arrays(func, samples=count)
+        want = expected(tile, padding, *given, layout="NHWC")
+        found = kernel(*given)
+        assert found.shape == want.shape
+        worst = np.abs(found - want).max(initial=0)
+        assert worst <= ERROR[max(tile)] * np.abs(want).max(initial=0)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_dimensions_in_another_order(rows, cache):
+    """Neither channels nor columns are last: lanes are gathered, and the values are the same."""
+    x = te.placeholder((7, 6, 2, 5), "float32", name="x")
+    weight = te.placeholder((5, 3, 3, 4), "float32", name="weight")
+    c, r, s = (te.reduce_axis(size, name=name) for size, name in ((5, "c"), (3, "r"), (3, "s")))
+    out = te.compute(
+        (4, 5, 2, 4),
+        lambda o, h, n, w: te.sum(x[h + r, w + s, n, c] * weight[c, s, r, o], axis=(c, r, s)),
+        "out",
+    )
+    func = te.create_prim_func([x, weight, out], name="conv")
+    sch = Schedule(func)
+    last = sch.use_algorithm("out", "winograd_2x4")
+    plan = dataclasses.replace(library.plan_winograd(sch, TARGET, last), rows=rows)
+    library.conv2d_winograd(sch, TARGET, last, plan)
+    rng = np.random.default_rng(0)
+    given = [rng.random(shape, np.float32) for shape in ((7, 6, 2, 5), (5, 3, 3, 4))]
+    (want,) = reference(func, *given)
+    found = build(sch, target=TARGET, cache=cache)(*given)
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+def test_double_precision_has_its_own_lanes(cache):
+    func = program(2, 20, 24, 6, 9, (4, 4), 1, layout="NHWC", dtype="float64")
+    sch = Schedule(func)
+    plan = library.conv2d_winograd(sch, TARGET)
+    assert plan.lanes == TARGET.lanes("float64")
+    given = arrays(func)
+    want = expected((4, 4), 1, *given, layout="NHWC")
+    found = build(sch, target=TARGET, cache=cache)(*given)
+    assert np.abs(found - want).max() <= 1e-13 * np.abs(want).max()
+
+
+def test_a_symbolic_batch_with_channels_first(cache):
+    func = program(te.var("n"), 20, 17, 5, 9, (4, 4), 1)
+    for rows in (0, 2):
+        sch = Schedule(func)
+        plan = dataclasses.replace(library.plan_winograd(sch, TARGET), rows=rows)
+        library.conv2d_winograd(sch, TARGET, plan=plan)
+        given = arrays(func, samples=3)
+        want = expected((4, 4), 1, *given)
+        found = build(sch, target=TARGET, cache=cache)(*given)
+        assert np.abs(found - want).max() <= ERROR[4] * np.abs(want).max()
+
+
+def test_nan_stays_out_of_channels_that_round_up(cache):
+    """Lanes that no channel has are computed along, and never read."""
+    func = program(1, 3, 5, 6, 6, (2, 2), 1, layout="NHWC")
+    sch = Schedule(func)
+    library.conv2d_winograd(sch, TARGET)
+    x, weight, bias = arrays(func)
+    x[0, 0, 0, 1], weight[1, 1, 2, 4] = np.inf, np.nan
+    found = build(sch, target=TARGET, cache=cache)(x, weight, bias)
+    want = expected((2, 2), 1, x, weight, bias, layout="NHWC")
+    assert np.isnan(found[..., 4]).all() and not np.isnan(found[0, 3:, 3:, :4]).any()
+    near = ERROR[2] * np.abs(want[0, 3:, 3:, :4]).max()
+    np.testing.assert_allclose(found[0, 3:, 3:, :4], want[0, 3:, 3:, :4], atol=near, rtol=0)
 
 
 def test_nan_and_infinity_reach_the_tiles_that_read_them(cache):
@@ -109,11 +199,8 @@ def test_the_split_of_the_work_follows_the_sizes(sizes, rows, shares):
 
 
 def test_refusals():
-    x = te.placeholder((te.var("n"), 4, 6, 6), "float32", name="x")
+    x = te.placeholder((1, 4, 6, 6), "float32", name="x")
     weight = te.placeholder((4, 4, 3, 3), "float32", name="weight")
-    symbolic = te.create_prim_func([x, weight, ops.conv2d_winograd(x, weight)], name="conv")
-    with pytest.raises(TensorIRError, match="has the symbolic extent .*constant sizes"):
-        library.conv2d_winograd(Schedule(symbolic), TARGET)
     direct = te.create_prim_func([x, weight, ops.conv2d(x, weight)], name="conv")
     with pytest.raises(TensorIRError, match="no stage 'conv2d_winograd_strips'; make it with ops"):
         library.conv2d_winograd(Schedule(direct), TARGET)

@@ -76,6 +76,24 @@ def _number(size):
     return int(size.value) if hasattr(size, "value") else size
 
 
+def ordered_conv(image, filters, result):
+    """A convolution whose tensors have their dimensions in these orders."""
+    size = {"n": 2, "c": 5, "o": 3, "h": 4, "w": 6, "r": 3, "s": 3}
+    whole = {**size, "h": size["h"] + 2, "w": size["w"] + 2}
+    x = te.placeholder(tuple(whole[axis] for axis in image), name="x")
+    weight = te.placeholder(tuple(size[axis] for axis in filters), name="weight")
+    sums = {axis: te.reduce_axis(size[axis], name=axis) for axis in "crs"}
+
+    def element(i, j, k, m):
+        at = {**dict(zip(result, (i, j, k, m))), **sums}
+        reach = {**at, "h": at["h"] + at["r"], "w": at["w"] + at["s"]}
+        product = x[tuple(reach[a] for a in image)] * weight[tuple(at[a] for a in filters)]
+        return te.sum(product, axis=tuple(sums.values()))
+
+    out = te.compute(tuple(size[axis] for axis in result), element, "out")
+    return te.create_prim_func([x, weight, out])
+
+
 class TestWinograd:
     def test_golden(self, golden):
         sch = Schedule(conv(h=4, w=4))
@@ -122,6 +140,26 @@ class TestWinograd:
         sch.use_algorithm("y", "winograd_2x2")
         assert "pad" in sch.get_blocks()
         assert "x[" in str(sch.state.block("y_strips"))
+
+    @pytest.mark.parametrize("name", WINOGRAD)
+    @pytest.mark.parametrize("padding", [0, 2])
+    def test_channels_last(self, name, padding):
+        x = te.placeholder((2, 5, 4, 6), name="x")
+        weight = te.placeholder((3, 3, 6, 5), name="weight")
+        y = ops.conv2d(x, weight, padding=padding, layout="NHWC", activation="relu", name="y")
+        sch = Schedule(te.create_prim_func([x, weight, y]))
+        last = sch.use_algorithm("conv", name)
+        assert "pad" not in sch.get_blocks()
+        assert [it.var.name for it in sch.state.block(last).iters] == ["vn", "vh", "vw", "vk"]
+        close(sch)
+
+    @pytest.mark.parametrize("image", ["hwnc", "cnwh", "nchw"])
+    @pytest.mark.parametrize("filters", ["cors", "srco"])
+    @pytest.mark.parametrize("result", ["hnow", "onwh"])
+    def test_dimensions_in_any_order(self, image, filters, result):
+        sch = Schedule(ordered_conv(image, filters, result))
+        sch.use_algorithm("out", "winograd_4x2")
+        close(sch)
 
     def test_two_convolutions(self):
         x = te.placeholder((1, 4, 5, 5), name="x")
