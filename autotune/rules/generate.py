@@ -184,8 +184,6 @@ class PlannedSketch(Sketch):
 
     def draw(self, rng: random.Random) -> tuple[object, ...]:
         """Random values, feasible for each plan: of many plans hardly any are so all at once."""
-        if not self.plans:
-            return super().draw(rng)
         return tuple(value for plan in self.plans for value in _drawn(plan, rng))
 
     def suits(self, constants: Collection[str]) -> bool:

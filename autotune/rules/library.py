@@ -1,10 +1,10 @@
-"""The schedules of schedule.library as sketches, for the programs that they are made for."""
+"""The schedules of schedule.library as plans, for the programs that they are made for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import SYMBOLIC_SIZE, Group
@@ -12,79 +12,149 @@ from autotune.rules.plan import Machine, Values
 from schedule import Schedule
 from tensorir import Block, IterKind, Target, TensorIRError, loads, stmt_exprs, variables, walk
 
+if TYPE_CHECKING:
+    from schedule import library
+
 FEW_PIXELS = 8
 """With fewer outputs of each filter, a convolution is a product with a vector or a few of them."""
 
 MANY_PIXELS = 256
 """Outputs of a filter from which on it pays to pack weights that are no constants."""
 
+MOST_ROWS = 28
+"""Rows of the highest register tile of a product of tiles."""
+
 
 @dataclass(frozen=True)
 class LibraryPlan:
-    """The schedule of the library; a choice whether weights are packed that may stay in place.
-
-    `base` is the program before it was `made`, `operand` the weights if there is that choice, and
-    `pixels` how many outputs a filter has.
-    """
+    """The schedule of the library, `made` of the program `base`, with nothing left open."""
 
     group: Group
     base: Schedule
     made: Schedule
     target: Target
-    operand: str = ""
-    pixels: int = 0
     name: str = "library"
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        if not self.operand:
-            return ()
-        return (Categorical(f"{self.group.block}.pack_{self.operand}", ("root", "none")),)
+        return ()
 
     def default(self) -> dict[str, Any]:
-        """Weights are packed where many pixels use them; constants are in any case."""
-        many = self.pixels >= MANY_PIXELS
-        return {choice.name: "root" if many else "none" for choice in self.choices}
+        return {}
 
     def feasible(self, values: Values) -> bool:
         return True
 
     def build(self, values: Values) -> Schedule:
-        """A schedule of its own."""
-        from schedule import library
-
-        if all(values[choice.name] == "root" for choice in self.choices):
-            return self.made.copy()
-        in_place = self.base.copy()
-        library.conv2d(in_place, self.target, packed=False)
-        return in_place
+        """A schedule of its own, with every choice made."""
+        return self.made.copy()
 
     def apply(self, sch: Schedule, values: Values) -> None:
         """Schedule a program that nothing was done to."""
         sch.apply(self.build(values).trace)
 
 
+@dataclass(frozen=True)
+class PackingPlan(LibraryPlan):
+    """Whether weights with channels last, `operand`, are packed or stay in place."""
+
+    operand: str = ""
+    pixels: int = 0
+    """How many outputs a filter has."""
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        return (Categorical(f"{self.group.block}.pack_{self.operand}", ("root", "none")),)
+
+    def default(self) -> dict[str, Any]:
+        """Weights are packed where many pixels use them; constants are in any case."""
+        return {self.choices[0].name: "root" if self.pixels >= MANY_PIXELS else "none"}
+
+    def build(self, values: Values) -> Schedule:
+        if values[self.choices[0].name] == "root":
+            return self.made.copy()
+        from schedule import library
+
+        in_place = self.base.copy()
+        library.conv2d(in_place, self.target, packed=False)
+        return in_place
+
+
+@dataclass(frozen=True)
+class WinogradSearch(LibraryPlan):
+    """How Winograd's cuts its work and its register tile; the best plan by its model is first."""
+
+    plans: tuple[library.WinogradPlan, ...] = ()
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        tasks = dict.fromkeys((plan.rows, plan.shares) for plan in self.plans)
+        tiles = dict.fromkeys((plan.tiles, plan.vectors) for plan in self.plans)
+        first = self.plans[0]
+        for vectors in (1, 2, 4):  # the model prefers two; others share operands in another way
+            most = max(1, min(first.tiles * first.vectors // vectors, MOST_ROWS))
+            tiles.setdefault((most, vectors))
+        block = self.group.block
+        return (
+            Categorical(f"{block}.task", tuple(tasks)),
+            Categorical(f"{block}.tile", tuple(tiles)),
+        )
+
+    def default(self) -> dict[str, Any]:
+        first, block = self.plans[0], self.group.block
+        return {
+            f"{block}.task": (first.rows, first.shares),
+            f"{block}.tile": (first.tiles, first.vectors),
+        }
+
+    def build(self, values: Values) -> Schedule:
+        if dict(values) == self.default():
+            return self.made.copy()
+        from schedule import library
+
+        block = self.group.block
+        rows, shares = values[f"{block}.task"]
+        tiles, vectors = values[f"{block}.tile"]
+        plan = replace(self.plans[0], rows=rows, shares=shares, tiles=tiles, vectors=vectors)
+        sch = self.base.copy()
+        library.conv2d_winograd(sch, self.target, block, plan)
+        return sch
+
+
 def library_plan(base: Schedule, machine: Machine) -> LibraryPlan | None:
     """The schedule that the library has for a program; None where it has none."""
-    sch = base.copy()
-    if machine.target is None or not (_may_be_convolution(sch) or _may_be_winograd(sch)):
+    sch, target = base.copy(), machine.target
+    if target is None or not (_may_be_convolution(sch) or _winograd_blocks(sch)):
         return None
     from schedule import library
 
     try:
-        plan = library.conv2d(sch, machine.target)
+        chosen = library.conv2d(sch, target)
+        if isinstance(chosen, library.WinogradPlan):
+            block = _winograd_blocks(base)[0]
+            found = library.winograd_plans(base, target, block)
+            return WinogradSearch(Group(block), base, sch, target, plans=tuple(found))
     except TensorIRError:  # another kind of program, or sizes that the schedule is not for
         return None
-    if not isinstance(plan, library.NhwcPlan):
-        return LibraryPlan(Group(""), base, sch, machine.target)
+    if isinstance(chosen, library.NhwcPlan):
+        return _channels_last_plan(base, sch, target, chosen)
+    return LibraryPlan(Group(""), base, sch, target)
+
+
+def _channels_last_plan(
+    base: Schedule, made: Schedule, target: Target, chosen: library.NhwcPlan
+) -> LibraryPlan | None:
+    from schedule import library
+
     (sums,) = (str(n) for n in base.get_blocks() if base.state.block(n).is_reduction)
     conv = library.find_channels_last(base, sums)
     pixels = SYMBOLIC_SIZE if conv.samples is None else conv.samples * prod(conv.sizes)
     if pixels < FEW_PIXELS:
         return None
-    packs = conv.filters > conv.panel(plan.vectors * plan.lanes)
-    operand = conv.weight.buffer.name if packs else ""
-    return LibraryPlan(Group(sums), base, sch, machine.target, operand, pixels)
+    if conv.filters <= conv.panel(chosen.vectors * chosen.lanes):
+        return LibraryPlan(Group(sums), base, made, target)
+    operand = conv.weight.buffer.name
+    return PackingPlan(Group(sums), base, made, target, operand=operand, pixels=pixels)
 
 
 def _may_be_convolution(sch: Schedule) -> bool:
@@ -105,6 +175,7 @@ def _has_window(block: Block) -> bool:
     )
 
 
-def _may_be_winograd(sch: Schedule) -> bool:
-    """Whether a stage is called as ops.conv2d_winograd calls its products."""
-    return any(name.endswith("_products") for name in sch.get_blocks())
+def _winograd_blocks(sch: Schedule) -> list[str]:
+    """The last stages whose products are called as ops.conv2d_winograd calls them."""
+    end = "_products"
+    return [str(name).removesuffix(end) for name in sch.get_blocks() if name.endswith(end)]

@@ -8,8 +8,9 @@ import pytest
 from autotune import Database, default_schedule, tune
 from autotune.measure import MeasureSettings
 from autotune.rules import default_candidate, default_candidates, machine_of, make_space
+from autotune.space import Candidate
 from backends import build, resolve
-from schedule import Schedule, Trace
+from schedule import Schedule, Trace, library
 from tensorir import ops, reference, te
 
 TARGET = "c -vector_bits=128 -threads=2"
@@ -50,12 +51,55 @@ def test_winograd_is_another_start_for_the_library(activation, size):
     arrays = [rng.random(p.const_shape, np.float32) - 0.5 for p in func.inputs]
     (wanted,) = reference(func, *arrays)
     for name in names:
-        schedule = space.sketches[name].build({})
+        schedule = space.build(Candidate(name, space.sketches[name].default()))
         assert schedule.numerics == "algebraic"
         replayed = Schedule(func).apply(Trace.from_json(schedule.trace.dumps()))
         assert str(replayed.func) == str(schedule.func)
         found = build(schedule, TARGET)(*arrays)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-5)
+
+
+def channels_last(n=1, c=8, o=8, size=8):
+    x = te.placeholder((n, size, size, c), name="x")
+    w = te.placeholder((3, 3, c, o), name="w")
+    out = ops.conv2d(x, w, padding=1, layout="NHWC", name="out")
+    return te.create_prim_func([x, w, out], name="layer")
+
+
+def test_winograd_for_channels_last_and_any_batch():
+    func = channels_last(te.var("n"), size=5)
+    names = others(func)
+    assert len(names) == 4 and all(name.endswith("(out):library") for name in names)
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(s, np.float32) - 0.5 for s in ((3, 5, 5, 8), (3, 3, 8, 8))]
+    (wanted,) = reference(func, *arrays)
+    space = space_of(func, "algebraic")
+    found = build(space.build(Candidate(names[0], space.sketches[names[0]].default())), TARGET)
+    np.testing.assert_allclose(found(*arrays), wanted, rtol=0, atol=2e-5)
+
+
+def test_the_split_of_the_work_is_open():
+    func = conv(c=32, o=64, size=16)
+    space = space_of(func, "algebraic")
+    sketch = space.sketches[others(func)[0]]
+    task, tile = sketch.choices
+    assert len(task.options) > 2 and len(tile.options) > 2
+    first = Schedule(func)
+    first.use_algorithm("conv", "winograd_4x4")
+    first.reverse_compute_inline("out")
+    plan = library.conv2d_winograd(first, resolve(TARGET), "conv")
+    values = sketch.decisions(sketch.default())
+    assert values == {
+        "conv.task": (plan.rows, plan.shares), "conv.tile": (plan.tiles, plan.vectors)
+    }  # fmt: skip
+    assert str(sketch.build(values).func) == str(first.func)
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(p.const_shape, np.float32) - 0.5 for p in func.inputs]
+    (wanted,) = reference(func, *arrays)
+    for last in ({"conv.task": task.options[-1]}, {"conv.tile": tile.options[-1]}):
+        schedule = sketch.build({**values, **last})
+        assert str(schedule.func) != str(first.func)
+        np.testing.assert_allclose(build(schedule, TARGET)(*arrays), wanted, rtol=0, atol=2e-5)
 
 
 def test_only_where_it_is_allowed_and_fits():
