@@ -19,6 +19,11 @@ STREAM = 7
 """Measured on 512 channels of 7 x 7: F(4x4) and F(4x2) differ by as much."""
 
 
+READS = (5.0, 14.0)
+"""Multiply-adds of a vector that take as long as reading one of weights from the third-level cache,
+and from memory: 512 channels of 7 x 7 and eight samples, with all weights read for each sample or
+once, differ by as much."""
+
 SAMPLES = 8
 """What a symbolic batch is taken for."""
 
@@ -93,7 +98,9 @@ def winograd_plans(
     vectors = -(-filters // lanes)
     positions = prod(s + 2 for s in sizes.side)
     element = dtype.itemsize(sizes.dtype)
-    streamed = element * positions * channels * filters > target.l2_bytes
+    weights = element * positions * channels * filters
+    streamed = weights > target.l2_bytes
+    read = READS[weights > target.l3_bytes] if streamed else 0.0
     best: list[tuple[float, WinogradPlan]] = []
     for block in [n for n in range(rows + 1) if not n or rows % n == 0]:
         count = block * across or (sizes.samples or 1) * rows * across
@@ -102,6 +109,7 @@ def winograd_plans(
         tiles_held = count if block else samples * rows * across
         crowded = element * positions * tiles_held * held / target.l2_bytes
         panels = -(-vectors // width)
+        each = max(cost / count, read / tiles_held)
         for shares in (1, 2) if block and panels % 2 == 0 else (1,):
             tasks = samples * rows // block * shares if block else panels
             idle = -(-tasks // threads) * threads / tasks
@@ -110,7 +118,7 @@ def winograd_plans(
             more = 0.04 / block + (shares - 1) * AGAIN / filters if block else 0.12
             factor = idle * (1.0 + more) * (1.0 + 0.1 * min(2.0, max(0.0, crowded - 0.5)))
             plan = WinogradPlan(sizes.side, across, lanes, tiles, width, block, shares)
-            best.append((cost / count * factor, plan))
+            best.append((each * factor, plan))
     return [plan for _, plan in sorted(best, key=lambda found: found[0])]
 
 

@@ -103,7 +103,9 @@ def _convolution(block: Block) -> _Convolution:
     many = (int_value(reduced[c]) or 0) >= LEAST_CHANNELS
     require(many, f"block {block.name!r} sums over fewer than {LEAST_CHANNELS} channels")
     kinds = {store.buffer.dtype, image.buffer.dtype, weight.buffer.dtype}
-    require(kinds in ({"float32"}, {"float64"}), f"block {block.name!r} mixes types or has no such")
+    exact = kinds in ({"float32"}, {"float64"})
+    found = ", ".join(sorted(kinds))
+    require(exact, f"block {block.name!r} has {found}; all must be float32, or all float64")
     result = "".join(names[i] for i in own).replace("o", "c")
     return _Convolution(store, image, weight, ConvAxes(order, filters, result))
 

@@ -190,6 +190,9 @@ def test_the_trace_replays_and_weights_can_come_transformed(cache):
         ((1, 256, 256, 28, 28, (4, 4), 1), 1, 2),  # 7 rows of tiles cannot be shared evenly
         ((1, 128, 128, 28, 28, (4, 4), 1), 0, 1),  # all transformed inputs fit into the cache
         ((8, 16, 16, 8, 8, (4, 4), 1), 2, 1),  # a sample is a task
+        ((8, 512, 512, 7, 7, (4, 4), 1), 0, 1),  # weights beyond the caches are read once
+        ((te.var("n"), 512, 512, 7, 7, (4, 4), 1), 0, 1),
+        ((te.var("n"), 64, 64, 56, 56, (4, 4), 1), 2, 1),
     ],
 )
 def test_the_split_of_the_work_follows_the_sizes(sizes, rows, shares):

@@ -422,7 +422,11 @@ class TestRefusals:
         x = te.placeholder((1, 4, 5, 5), "int32", name="x")
         weight = te.placeholder((2, 4, 3, 3), "int32", name="weight")
         sch = Schedule(te.create_prim_func([x, weight, ops.conv2d(x, weight, name="y")]))
-        refused(sch.use_algorithm, "y", "winograd_4x4", match="mixes types or has no such")
+        refused(sch.use_algorithm, "y", "winograd_4x4", match="'y' has int32; all must be float32")
+
+    def test_stored_in_half_precision(self):
+        sch = Schedule(conv(dtype="float16"))
+        refused(sch.use_algorithm, "conv", "winograd_4x4", match="is no sum of products")
 
     def test_unknown_algorithm(self):
         refused(
