@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FEW_PIXELS = 8
 """With fewer outputs of each filter, a convolution is a product with a vector or a few of them."""
 
-MANY_PIXELS = 256
+MANY_PIXELS = 192
 """Outputs of a filter from which on it pays to pack weights that are no constants."""
 
 MOST_ROWS = 28

@@ -10,7 +10,7 @@ from schedule.library.channels_last_find import ChannelsLast
 from schedule.library.lanes import COLUMNS, SHY, tile_cost
 from tensorir import Target
 
-TASKS = (1, 2, 4, 8)
+TASKS = (1, 2, 4, 8, 16, 32)
 """Parts, for each thread, that a long row of pixels may be cut into."""
 
 
@@ -186,12 +186,14 @@ def _overhead(
         copied = again * lanes / (prod(conv.taps) * each)
     passes = -(-tasks // threads) if rows else 1 / threads
     pixels = work.repeats * work.height * work.width / threads
-    fresh = FRESH * passes / pixels if work.streamed else 0.0
+    weights = work.item * work.steps * conv.filters / l2_bytes
+    fresh = FRESH * passes / pixels * min(1.0, max(0.0, 2 * weights - 1))
     # The image and the weights of a panel are read over and over; long panels pass in any case.
     read = reach * (1 if work.single else conv.width * conv.step[-1])
     panel = work.item * work.steps * min(plan.vectors * lanes, each)
-    bytes_held = work.item * conv.depth * conv.groups * read + min(panel, l2_bytes // 4)
-    crowded = min(0.6, 2 * max(0.0, bytes_held / (0.75 * l2_bytes) - 1))
+    image = work.item * conv.depth * conv.groups * read
+    crowded = min(0.6, 2 * max(0.0, (image + min(panel, l2_bytes // 4)) / (0.75 * l2_bytes) - 1))
+    crowded += 0.05 * min(1.0, 4 * image / l2_bytes) if work.vectors > plan.vectors else 0.0
     # Code for tasks at the edges is apart, and the compiler does worse with some of it.
     edges = 0.02 * min(1.0, 2 * rows / whole) if conv.pad is not None else 0.0
     return idle * (1 + copied + fresh + crowded + (edges if rows else 0.05))

@@ -127,9 +127,9 @@ def test_padding_is_no_number_where_the_weights_are_none(cache):
 @pytest.mark.parametrize(
     ("x", "weight", "attrs", "plan"),
     [
-        ((1, 56, 56, 64), (3, 3, 64, 64), {"padding": 1}, (14, 1, 2, 7, False)),
-        ((1, 56, 56, 256), (1, 1, 256, 64), {}, (14, 1, 2, 392, True)),
-        ((1, 224, 224, 3), (7, 7, 3, 64), {"padding": 3, "stride": 2}, (14, 1, 2, 7, False)),
+        ((1, 56, 56, 64), (3, 3, 64, 64), {"padding": 1}, (14, 1, 2, 4, False)),
+        ((1, 56, 56, 256), (1, 1, 256, 64), {}, (14, 1, 2, 56, True)),
+        ((1, 224, 224, 3), (7, 7, 3, 64), {"padding": 3, "stride": 2}, (14, 1, 2, 4, False)),
         ((1, 7, 7, 512), (3, 3, 512, 512), {"padding": 1}, (7, 2, 2, 0, False)),
     ],
 )
