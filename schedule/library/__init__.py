@@ -2,6 +2,7 @@
 
 from schedule.library.channels_last_find import ChannelsLast, find_channels_last
 from schedule.library.conv import conv2d
+from schedule.library.conv_channels import ChannelsPlan, conv_channels
 from schedule.library.conv_depthwise import DepthwisePlan, conv2d_depthwise
 from schedule.library.conv_depthwise_nhwc import DepthwiseNhwcPlan, conv2d_depthwise_nhwc
 from schedule.library.conv_direct import DirectPlan, conv2d_direct, plan_direct
@@ -23,6 +24,7 @@ from schedule.library.winograd_plan import (
 __all__ = [
     "STRIP",
     "ChannelsLast",
+    "ChannelsPlan",
     "DepthwiseNhwcPlan",
     "DepthwisePlan",
     "DirectPlan",
@@ -33,11 +35,12 @@ __all__ = [
     "WinogradPlan",
     "conv2d",
     "conv2d_depthwise",
+    "conv2d_depthwise_nhwc",
     "conv2d_direct",
     "conv2d_nhwc",
     "conv2d_pixels",
     "conv2d_winograd",
-    "conv2d_depthwise_nhwc",
+    "conv_channels",
     "find_channels_last",
     "find_dot_product",
     "plan_direct",

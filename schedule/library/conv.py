@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Union
 
 from schedule.library.channels_last_find import may_be_channels_last
+from schedule.library.conv_channels import ChannelsPlan, conv_channels
+from schedule.library.conv_channels_find import fits_channels
 from schedule.library.conv_depthwise import DepthwisePlan, conv2d_depthwise
 from schedule.library.conv_depthwise_nhwc import DepthwiseNhwcPlan, conv2d_depthwise_nhwc
 from schedule.library.conv_direct import DirectPlan, choose_direct, conv2d_direct
@@ -21,17 +23,20 @@ from tensorir import IterKind, Target, TensorIRError, variables
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
 
-ConvPlan = Union[WinogradPlan, DirectPlan, PixelsPlan, DepthwisePlan, NhwcPlan, DepthwiseNhwcPlan]
+ConvPlan = Union[
+    WinogradPlan, DirectPlan, PixelsPlan, DepthwisePlan, ChannelsPlan, NhwcPlan, DepthwiseNhwcPlan
+]
 
 
 def conv2d(sch: Schedule, target: Target, packed: bool = True) -> ConvPlan:
     """Schedule the convolution of ops.conv2d, conv2d_winograd or depthwise_conv2d.
 
-    In layout NCHW or NHWC; in NWC and NDHWC those of ops.conv1d and conv3d. With channels last,
-    weights that are not `packed` are read where they are: this saves time where they are no
-    constants and few pixels use them. `target` must be resolved (backends.resolve), and all sizes
-    constant but the batch. Returns what was chosen. Raises TensorIRError where the program has no
-    such convolution, several, or stages that do not go with it.
+    In layout NCHW or NHWC; those of ops.conv1d and conv3d with channels first or last, transposed
+    ones with channels first and in one group. With channels last, weights that are not `packed`
+    are read where they are: this saves time where they are no constants and few pixels use them.
+    `target` must be resolved (backends.resolve), and all sizes constant but the batch. Returns
+    what was chosen. Raises TensorIRError where the program has no such convolution, several, or
+    stages that do not go with it.
     """
     blocks = [str(block) for block in sch.get_blocks()]
     products = [name for name in blocks if name.endswith("_products")]
@@ -46,6 +51,8 @@ def conv2d(sch: Schedule, target: Target, packed: bool = True) -> ConvPlan:
     done = len(sch.trace)
     try:
         merge_epilogue(sch, sums[0])
+        if fits_channels(sch, sums[0], target.lanes()):
+            return conv_channels(sch, target, sums[0])
         _require_alone(sch, sums[0])
         return _schedule(sch, target, sums[0], packed)
     except TensorIRError:

@@ -39,11 +39,14 @@ class DepthwisePlan:
 
     Vectors have `lanes` pixels of a row; sums of `rows` rows are in registers at a time. The image
     is padded `strip` output rows at a time; where that is 0, it is read where it is, with masks.
+    Columns of vectors are computed one after the other; with `across`, rows of vectors are, and the
+    sums of a vector one after the other.
     """
 
     lanes: int
     rows: int
     strip: int
+    across: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,12 @@ def conv2d_depthwise(
     strip, h = split_at_most(sch, h, chosen.strip or conv.height)
     h, row = split_at_most(sch, h, chosen.rows)
     w, pixel = split_at_most(sch, w, chosen.lanes)
-    sch.reorder(n, o, strip, w, h, s, row, r, pixel)
+    if chosen.across:
+        sch.reorder(n, o, strip, h, w, row, r, s, pixel)
+    else:
+        sch.reorder(n, o, strip, w, h, s, row, r, pixel)
     task = sch.fuse(n, o)
-    sch.reverse_compute_at(writer, h)
+    sch.reverse_compute_at(writer, w if chosen.across else h)
     if conv.pad is not None:
         # A row of whole vectors reaches beyond the last one that is read: there must be room.
         room = conv.width // chosen.lanes * chosen.lanes * conv.step + conv.taps[1] - 1
@@ -132,11 +138,13 @@ def _choose(conv: _Depthwise, target: Target) -> DepthwisePlan:
     few = conv.taps[0] * conv.taps[1] <= MOST_TAPS and conv.step <= 2
     if conv.pad is None or (few and 32 in masked_bits(target)):
         narrow = conv.width <= lanes
-        most = (MOST_ROWS if narrow else 8) if conv.step == 1 else (8 if narrow else 2)
+        # With steps of 2, rows of sums share few rows of the image, unless the kernel is high.
+        across = conv.step == 2 and conv.taps[0] <= 3 and not narrow
+        most = 2 if across else MOST_ROWS if narrow and conv.step == 1 else 8
         if target.vector_registers < 32:
             most = min(most, ROWS)
         rows = -(-conv.height // -(-conv.height // most))
-        return DepthwisePlan(lanes, rows, 0)
+        return DepthwisePlan(lanes, rows, 0, across)
     return _copied(conv, lanes)
 
 

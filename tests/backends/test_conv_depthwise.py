@@ -21,6 +21,9 @@ CASES = [  # x, weight, attributes, what of the plan is given
     ((1, 2, 8, 8), (2, 1, 7, 7), {"padding": 3}, {}),
     ((1, 2, 1, 1), (2, 1, 1, 1), {}, {}),
     ((3, 4, 5, 7), (4, 1, 3, 3), {"padding": 3, "stride": 3}, {}),
+    ((1, 3, 13, 70), (3, 1, 3, 3), {"padding": 1, "stride": 2, "activation": "relu"}, {}),
+    ((1, 3, 13, 37), (3, 1, 3, 3), {"padding": 1}, {"across": True, "rows": 3}),
+    ((2, 3, 13, 67), (3, 1, 5, 5), {"padding": 2, "stride": 2}, {}),
 ]
 
 
