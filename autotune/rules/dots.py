@@ -214,4 +214,4 @@ def _pays(rows: int, columns: int, terms: int, lanes: int, turned: bool) -> bool
         dots = min(tile_cycles(sizes, lanes, h, w) for h in (2, 4) for w in (2, 4))
         return rows < MOST_ROWS and SAFELY * dots < across
     along = terms * max(1, -(-columns // lanes))
-    return rows >= MOST_ROWS and SAFELY * columns * (terms / lanes + LAST_STEPS) <= along
+    return rows >= MOST_ROWS and 1.1 * columns * (terms / lanes + LAST_STEPS) <= along

@@ -16,6 +16,7 @@ from tensorir.passes.split_constants import SplitFunc, check_constants, split_co
 from tensorir.passes.spread_prefetch import dense_part, requests, spread_prefetch
 from tensorir.passes.unroll import unroll
 from tensorir.passes.unroll_registers import unroll_registers
+from tensorir.passes.unswitch import unswitch
 from tensorir.passes.vector_locals import vector_locals
 from tensorir.passes.vectorize import vectorize
 
@@ -42,5 +43,6 @@ __all__ = [
     "unroll",
     "unroll_registers",
     "vector_locals",
+    "unswitch",
     "vectorize",
 ]

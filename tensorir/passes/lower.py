@@ -22,6 +22,7 @@ from tensorir.passes.strided_loads import strided_loads
 from tensorir.passes.transpose_tiles import transpose_tiles
 from tensorir.passes.unroll import unroll
 from tensorir.passes.unroll_registers import unroll_registers
+from tensorir.passes.unswitch import unswitch
 from tensorir.passes.vector_locals import vector_locals
 from tensorir.passes.vectorize import vectorize
 from tensorir.target import LANE_BITS, Target
@@ -53,6 +54,7 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
         ("lane_patterns", lambda f: f if on_gpu else lane_patterns(f, masked)),
         ("vector_locals", vector_locals),
         ("simplify", simplify),
+        ("unswitch", lambda f: f if on_gpu else unswitch(f)),
     ]
 
 

@@ -1,0 +1,100 @@
+"""unswitch: conditions on rows that are left are decided once for a tile, ahead of its loops.
+
+A tile at the edge of a symbolic size has a condition for each of its rows, also in the loop over
+the sum. As rows end one after the other, what there is to decide is how many are left: the tile is
+written out for each number of rows, without conditions.
+
+Source: loop unswitching, in Allen and Cocke, "A catalogue of optimizing transformations", 1971.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from tensorir.arith import Analyzer
+from tensorir.expr import BinOp, Expr, Var, int_value
+from tensorir.func import PrimFunc
+from tensorir.passes.rewriting import NOTHING, is_nothing, with_body
+from tensorir.passes.unroll import code_size
+from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, replace, seq
+from tensorir.visit import loads, map_children, walk
+
+LIMIT = 384
+"""The most stores that the copies of one statement may have together."""
+
+SHARED = (ForKind.PARALLEL, ForKind.THREAD)
+"""Loops that threads go through together: there is one of each."""
+
+
+def unswitch(func: PrimFunc) -> PrimFunc:
+    """Copy what is in a loop for each number of conditions `a + n < b` that hold there.
+
+    This happens where they are the same for all that a loop does, and some are in a serial loop
+    further in; where the copies would be too long, loops further in are tried.
+    """
+    return with_body(func, _split(func.body) or _visit(func.body))
+
+
+def _visit(stmt: Stmt) -> Stmt:
+    if isinstance(stmt, For):
+        body = _split(stmt.body)
+        if body is not None:
+            return replace(stmt, body=body)
+    return map_children(stmt, _visit)
+
+
+def _split(body: Stmt) -> Stmt | None:
+    """The copies of a body under the conditions that tell them apart; None if it has none."""
+    if any(isinstance(s, For) and s.kind in SHARED for s in walk(body)):
+        return None
+    inside = {s.var for s in walk(body) if isinstance(s, (For, Let))}
+    repeated = [c for s in walk(body) if _is_serial(s) for c in _conditions(s, inside)]
+    if not repeated:
+        return None
+    ordered = _strictest_last(dict.fromkeys(_conditions(body, inside)))
+    if not ordered or len(ordered) > LIMIT:
+        return None
+    every = frozenset(ordered)
+    copies = [_where(body, every, frozenset(ordered[:n])) for n in range(len(ordered) + 1)]
+    if sum(map(code_size, copies)) > LIMIT:
+        return None
+    result = copies[0]
+    for cond, copy in zip(ordered, copies[1:]):
+        result = If(cond, _visit(copy), None if is_nothing(result) else result)
+    return result
+
+
+def _is_serial(stmt: Stmt) -> bool:
+    return isinstance(stmt, For) and stmt.kind is ForKind.SERIAL
+
+
+def _conditions(stmt: Stmt, inside: Collection[Var]) -> Iterator[Expr]:
+    """The conditions in a statement that depend neither on variables `inside` nor on memory."""
+    for part in walk(stmt):
+        if isinstance(part, If) and part.orelse is None and part.cond.variables.isdisjoint(inside):
+            if next(iter(loads(part.cond)), None) is None:
+                yield part.cond
+
+
+def _strictest_last(conditions: Collection[Expr]) -> list[Expr]:
+    """Conditions `a + n < b` by n; none where one of them is of another kind."""
+    found: list[tuple[int, Expr]] = []
+    first = next(iter(conditions))
+    for cond in conditions:
+        if not isinstance(cond, BinOp) or not isinstance(first, BinOp) or cond.op != "<":
+            return []
+        apart = int_value(Analyzer().simplify(cond.a - first.a)) if cond.b is first.b else None
+        if apart is None:
+            return []
+        found.append((apart, cond))
+    return [cond for _, cond in sorted(found, key=lambda each: each[0])]
+
+
+def _where(stmt: Stmt, conditions: frozenset[Expr], known: frozenset[Expr]) -> Stmt:
+    """`stmt` where the `known` conditions hold, and no other of `conditions`."""
+    if isinstance(stmt, If) and stmt.orelse is None and stmt.cond in conditions:
+        return _where(stmt.then, conditions, known) if stmt.cond in known else NOTHING
+    result = map_children(stmt, lambda child: _where(child, conditions, known))
+    if isinstance(result, Seq):
+        return seq(*(s for s in result.stmts if not is_nothing(s)))
+    return NOTHING if is_nothing(result) else result

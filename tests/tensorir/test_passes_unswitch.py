@@ -1,0 +1,130 @@
+"""unswitch: tiles at the edge of a symbolic size without conditions in their loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from backends import build
+from tensorir import PrimFunc, ops, parse, te
+from tensorir.passes.unswitch import unswitch
+
+
+def func_of(body: str) -> PrimFunc:
+    head = "@prim_func\ndef f(A: f32[n], B: i64[100], C: f32[100]):\n"
+    return parse(head + "\n".join("    " + line for line in body.strip("\n").splitlines()))
+
+
+def check(body: str, expected: str) -> None:
+    text = str(unswitch(func_of(body)))
+    assert "\n".join(line[4:] for line in text.splitlines()[2:]) == expected.strip("\n")
+
+
+def test_a_tile_is_written_out_for_each_number_of_rows() -> None:
+    check(
+        """
+for i in range(4):
+    if i * 2 + 1 < n:
+        C[i * 2 + 1] = 0.0
+    if i * 2 < n:
+        C[i * 2] = 0.0
+    for k in range(8):
+        if i * 2 + 1 < n:
+            C[i * 2 + 1] = C[i * 2 + 1] + A[k]
+        if i * 2 < n:
+            C[i * 2] = C[i * 2] + A[k]
+""",
+        """
+for i in range(4):
+    if i * 2 + 1 < n:
+        C[i * 2 + 1] = 0.0
+        C[i * 2] = 0.0
+        for k in range(8):
+            C[i * 2 + 1] = C[i * 2 + 1] + A[k]
+            C[i * 2] = C[i * 2] + A[k]
+    elif i * 2 < n:
+        C[i * 2] = 0.0
+        for k in range(8):
+            C[i * 2] = C[i * 2] + A[k]
+""",
+    )
+
+
+def test_what_has_no_condition_is_in_every_copy() -> None:
+    check(
+        """
+for k in range(8):
+    if 3 < n:
+        C[3] = C[3] + A[k]
+    C[k] = 1.0
+""",
+        """
+if 3 < n:
+    for k in range(8):
+        C[3] = C[3] + A[k]
+        C[k] = 1.0
+else:
+    for k in range(8):
+        C[k] = 1.0
+""",
+    )
+
+
+OTHERS = {
+    "no loop repeats it": "if 3 < n:\n    C[3] = 1.0\nif 4 < n:\n    C[4] = 1.0",
+    "depends on the loop": "for k in range(8):\n    if k < n:\n        C[k] = 1.0",
+    "reads memory": "for k in range(8):\n    if B[3] < n:\n        C[k] = 1.0",
+    "of another kind": "for k in range(8):\n    if n == 3:\n        C[k] = 1.0",
+    "two sides": (
+        "for k in range(8):\n    if 3 < n:\n        C[k] = 1.0\n    else:\n        C[k] = 2.0"
+    ),
+    "not ordered": (
+        "for k in range(8):\n    if 3 < n:\n        C[k] = 1.0\n"
+        "    if 3 < n * n:\n        C[k] = 2.0"
+    ),
+    "threads": (
+        "for i in parallel(4):\n    for k in range(8):\n        if 3 < n:\n"
+        "            C[i * 8 + k] = 1.0"
+    ),
+    "too long": "for k in range(8):\n"
+    + "\n".join(f"    if {c} < n:\n        C[{c}] = A[k]" for c in range(40)),
+}
+
+
+@pytest.mark.parametrize("why", [w for w in OTHERS if w != "threads"])
+def test_other_loops_stay_as_they_are(why: str) -> None:
+    func = func_of(OTHERS[why])
+    assert unswitch(func) is func
+
+
+def test_there_is_one_copy_of_a_parallel_loop() -> None:
+    text = str(unswitch(func_of(OTHERS["threads"])))
+    assert text.count("in parallel(4)") == 1
+    assert text.index("in parallel(4)") < text.index("if 3 < n") < text.index("for k")
+
+
+def product(m: object, n: int, k: int) -> PrimFunc:
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((k, n), name="b")
+    return te.create_prim_func([a, b, ops.matmul(a, b, name="c")], name="product")
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 5, 6, 7, 11, 12, 257, 258, 263])
+def test_every_number_of_rows_has_its_loop(rows: int) -> None:
+    func = product(te.var("m"), 70, 33)
+    kernel = build(default_schedule(func, "c -threads=2"), "c -threads=2")
+    rng = np.random.default_rng(rows)
+    a = rng.standard_normal((rows, 33)).astype(np.float32)
+    b = rng.standard_normal((33, 70)).astype(np.float32)
+    out = np.full((rows, 70), np.nan, np.float32)
+    kernel(a, b, out)
+    np.testing.assert_allclose(out, a.astype(np.float64) @ b, atol=1e-4)
+
+
+def test_nan_beside_the_last_row_stays_there() -> None:
+    kernel = build(default_schedule(product(te.var("m"), 64, 16), "c"), "c")
+    a, b = np.ones((7, 16), np.float32), np.ones((16, 64), np.float32)
+    a[6] = np.nan
+    out = np.zeros((7, 64), np.float32)
+    kernel(a, b, out)
+    assert np.isnan(out[6]).all() and (out[:6] == 16).all()
