@@ -52,12 +52,15 @@ static void ${NAME}_sort(const $T0 *x, ELEMENT *a, i64 n, int depth) {
         ELEMENT low = a[0], pivot = a[n / 2], high = a[n - 1], t;
         if (${NAME}_less(x, pivot, low)) t = low, low = pivot, pivot = t;
         if (${NAME}_less(x, high, pivot)) pivot = ${NAME}_less(x, high, low) ? low : high;
-        i64 left = 0;
-        for (i64 i = 0; i < n; i++) { /* without a branch that could be predicted wrongly */
-            t = a[i];
-            a[i] = a[left];
-            a[left] = t;
-            left += ${NAME}_less(x, t, pivot);
+        i64 left = PARTED;
+        if (left < 0) {
+            left = 0;
+            for (i64 i = 0; i < n; i++) { /* without a branch that could be predicted wrongly */
+                t = a[i];
+                a[i] = a[left];
+                a[left] = t;
+                left += ${NAME}_less(x, t, pivot);
+            }
         }
         if (left == 0) { /* the pivot is the smallest: all that equal it are in their place */
             for (i64 i = 0; i < n; i++) {
@@ -112,6 +115,7 @@ def _text(less: str, *parts: str, element: str = "i64", order: tuple[str, str] =
     text = "\n".join((less, _HEAP, *parts)).replace("ELEMENT", element)
     short = "        if (${NAME}_short(a, n)) return;\n" if NETWORK in parts else ""
     text = text.replace("        SHORT\n", short)
+    text = text.replace("PARTED", "${NAME}_part(a, n, pivot)" if NETWORK in parts else "-1")
     return text.replace("FIRST", order[0]).replace("SECOND", order[1])
 
 

@@ -115,6 +115,73 @@ static inline int ${NAME}_short($T0 *x, i64 n) {
     return 0;
 }
 #endif
+
+/* Brings what is less than the pivot before the rest, in place; how many that are, or -1 where it
+   is not for them. Vectors are read at the end that has less room left, and both ends are written:
+   two vectors that are kept aside make room. */
+#if !defined(__clang__) && defined(__AVX512F__)
+typedef int ${NAME}_i32s __attribute__((vector_size(64)));
+typedef long long ${NAME}_i64s __attribute__((vector_size(64)));
+typedef __typeof__(_Generic(($T0)0, _Bool: (unsigned char)0, default: ($T0)0)) ${NAME}_cell;
+typedef ${NAME}_cell ${NAME}_row
+    __attribute__((vector_size(64), aligned(sizeof($T0)), may_alias));
+
+static inline void ${NAME}_ends($T0 *x, ${NAME}_row v, $T0 pivot, i64 *low, i64 *high) {
+    const ${NAME}_row p = (${NAME}_row){0} + (${NAME}_cell)pivot;
+    if (sizeof($T0) == 4) {
+        const ${NAME}_i32s b = (${NAME}_i32s)v, below = (${NAME}_i32s)(v < p);
+        const unsigned m = (unsigned short)__builtin_ia32_ptestmd512(below, below, -1);
+        const int count = __builtin_popcount(m);
+        __builtin_ia32_storedqusi512_mask(
+            (int *)(x + *low), __builtin_ia32_compresssi512_mask(b, b, m), (1u << count) - 1);
+        *low += count;
+        *high -= 16 - count;
+        __builtin_ia32_storedqusi512_mask(
+            (int *)(x + *high), __builtin_ia32_compresssi512_mask(b, b, (unsigned short)~m),
+            (1u << (16 - count)) - 1);
+    } else {
+        const ${NAME}_i64s b = (${NAME}_i64s)v, below = (${NAME}_i64s)(v < p);
+        const unsigned m = (unsigned char)__builtin_ia32_ptestmq512(below, below, -1);
+        const int count = __builtin_popcount(m);
+        __builtin_ia32_storedqudi512_mask(
+            (long long *)(x + *low), __builtin_ia32_compressdi512_mask(b, b, m), (1u << count) - 1);
+        *low += count;
+        *high -= 8 - count;
+        __builtin_ia32_storedqudi512_mask(
+            (long long *)(x + *high), __builtin_ia32_compressdi512_mask(b, b, (unsigned char)~m),
+            (1u << (8 - count)) - 1);
+    }
+}
+
+static i64 ${NAME}_part($T0 *x, i64 n, $T0 pivot) {
+    enum { lanes = 64 / sizeof($T0) };
+    if (n < 4 * lanes || lanes > 16 || pivot != pivot) return -1;
+    const ${NAME}_row first = *(${NAME}_row *)x, last = *(${NAME}_row *)(x + n - lanes);
+    $T0 rest[lanes];
+    i64 low = 0, high = n, begin = lanes, end = n - lanes;
+    while (end - begin >= lanes) {
+        const int left = begin - low <= high - end;
+        end -= left ? 0 : lanes;
+        const ${NAME}_row v = *(${NAME}_row *)(x + (left ? begin : end));
+        begin += left ? lanes : 0;
+        ${NAME}_ends(x, v, pivot, &low, &high);
+    }
+    const i64 count = end - begin;
+    for (i64 i = 0; i < count; i++) rest[i] = x[begin + i];
+    ${NAME}_ends(x, first, pivot, &low, &high);
+    ${NAME}_ends(x, last, pivot, &low, &high);
+    for (i64 i = 0; i < count; i++) {
+        if (rest[i] < pivot) x[low++] = rest[i];
+        else x[--high] = rest[i];
+    }
+    return low;
+}
+#else
+static inline i64 ${NAME}_part($T0 *x, i64 n, $T0 pivot) {
+    (void)x, (void)n, (void)pivot;
+    return -1;
+}
+#endif
 """
-"""Defines ${NAME}_short(x, n), which sorts up to 1024 elements and returns 1; or 0 where it does
+"""Defines ${NAME}_part, and ${NAME}_short(x, n), which sorts up to 1024 elements and returns 1; or 0 where it does
 not: NaN among them, 16-bit floats, no such vectors."""
