@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group, bent, body_loads, elements, output_store
+from autotune.rules.group import Group, bent, body_loads, elements, output_store, size
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
 from autotune.rules.plan import Machine, Values
 from autotune.rules.stores import stores_choice, stream_by_default
@@ -16,6 +17,10 @@ from tensorir import Block, IterKind, dtype
 
 SMALL_STAGE = 32_768
 """Elements below which a stage stays on one thread by default."""
+
+ROWS_EACH = 32
+"""Rows for each thread from which on threads share rows, and not pieces of them: what a row has in
+common is computed once, and conditions on its places become borders of loops."""
 
 MOST_WRITTEN = 1024
 """Iterations of a last axis that is written out where it is read at quotients and the like."""
@@ -78,7 +83,8 @@ class SpatialPlan:
             whole = bent(block) and (sch.state.loop(last).const_extent or 0) <= MOST_WRITTEN
             pieces = sch.split(last, [None, 8 * self.machine.lanes if whole else width])
             vector = pieces[1]
-            if not whole:
+            rows = prod(size(sch.state.loop(loop).extent) for loop in outer)
+            if not whole and rows < ROWS_EACH * self.machine.threads:
                 outer = [*outer, pieces[0]]
             try:
                 sch.vectorize(vector)
