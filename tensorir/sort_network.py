@@ -1,4 +1,5 @@
-"""C text that sorts a few elements by a bitonic network on vectors (Batcher, AFIPS 1968).
+"""C text that sorts a few elements by a bitonic network on vectors (Batcher, AFIPS 1968), and
+parts many by a pivot.
 
 All comparisons put the smaller element first: a merge begins with the mirrored half. Steps between
 vectors are minima and maxima of whole vectors, those within a vector go through a shuffle.
@@ -183,5 +184,5 @@ static inline i64 ${NAME}_part($T0 *x, i64 n, $T0 pivot) {
 }
 #endif
 """
-"""Defines ${NAME}_part, and ${NAME}_short(x, n), which sorts up to 1024 elements and returns 1; or 0 where it does
-not: NaN among them, 16-bit floats, no such vectors."""
+"""Defines ${NAME}_part, and ${NAME}_short(x, n), which sorts up to 1024 elements and returns 1; or
+0 where it does not: NaN among them, 16-bit floats, no such vectors."""

@@ -127,7 +127,7 @@ ELEMENTS = (
     unary("gelu", "384,3072"), unary("silu", "1,128,80,80"), unary("mish", "1,64,160,160"),
     unary("hardswish", "1,240,28,28"), unary("tanh", "1000"), unary("exp", "100000"),
     unary("sigmoid", "10000000"), unary("relu", "10000000"), unary("erf", "1000000"),
-    unary("sqrt", "float32 1000000 <1".split()[1]), unary("isnan", "1000000"),
+    unary("isnan", "1000000"), op("sqrt 1M", "sqrt", "float32 1000000 <1"),
     op("log 1M", "log", "float32 1000000 <1"), op("sin 1M", "sin", "float32 1000000"),
     op("pow 1M", "power", "float32 1000000 <1", "float32 1000000"),
 )  # fmt: skip
