@@ -35,7 +35,7 @@ def prepare(signature: Signature, args: Sequence[object]) -> tuple[list[Array], 
 
     Raises TensorIRError naming the kernel, the argument and the remedy. Nothing is copied.
     """
-    arrays = [_adopt(signature, i, arg) for i, arg in enumerate(args)]
+    arrays = adopt(signature, args)
     for i, array in enumerate(arrays):
         _check_type(signature, i, array)
     sizes = bind_sizes(signature, arrays)
@@ -43,6 +43,11 @@ def prepare(signature: Signature, args: Sequence[object]) -> tuple[list[Array], 
         _check_memory(signature, i, array)
     _check_overlap(signature, arrays)
     return arrays, [sizes[var] for var in signature.sizes]
+
+
+def adopt(signature: Signature, args: Sequence[object]) -> list[Array]:
+    """The NumPy arrays that share the memory of the arguments; TensorIRError for what is none."""
+    return [_adopt(signature, i, arg) for i, arg in enumerate(args)]
 
 
 def complete(signature: Signature, inputs: Sequence[object], empty: Empty) -> list[object]:
@@ -117,11 +122,11 @@ def _adopt(signature: Signature, position: int, arg: object) -> Array:
     """The NumPy array that shares the memory of `arg`."""
     if isinstance(arg, np.ndarray):
         return arg
-    where = _where(signature, position)
     if hasattr(arg, "__dlpack__") and not isinstance(arg, np.generic):
         try:
             array: Array = np.from_dlpack(arg)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            where = _where(signature, position)
             raise TensorIRError(
                 f"{where}: the DLPack memory of this {type(arg).__name__} cannot be used: {error}; "
                 "the array has to be on the CPU, without gradient, in a type NumPy has"
@@ -131,6 +136,7 @@ def _adopt(signature: Signature, position: int, arg: object) -> Array:
         return np.asarray(memoryview(arg))  # type: ignore[arg-type]
     except (TypeError, ValueError, NotImplementedError):
         remedy = f"np.asarray(..., dtype={dt.numpy_dtype(signature.params[position].dtype).name!r})"
+        where = _where(signature, position)
         raise TensorIRError(
             f"{where} is a {type(arg).__name__}, not an array; convert with {remedy}"
         ) from None
@@ -141,8 +147,13 @@ def _writable_view(arg: object, array: Array) -> Array:
     if array.flags.writeable or not hasattr(arg, "__array__"):
         return array
     other = np.asarray(arg)
-    same = other.ctypes.data == array.ctypes.data and other.strides == array.strides
+    same = _address(other) == _address(array) and other.strides == array.strides
     return other if same and other.dtype == array.dtype else array
+
+
+def _address(array: Array) -> int:
+    """Where the first element lies; `array.ctypes.data` takes five times as long."""
+    return int(array.__array_interface__["data"][0])
 
 
 def _check_type(signature: Signature, position: int, array: Array) -> None:

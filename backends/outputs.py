@@ -20,6 +20,8 @@ class OutputPlan:
 
     signature: Signature
     outputs: tuple[tuple[int, str, tuple[Source, ...]], ...] | None
+    fixed: bool = False
+    """Whether all dimensions are numbers."""
 
     def fill(self, inputs: Sequence[Any], empty: Empty) -> tuple[Any, ...]:
         """All arguments of a call: `inputs` with new outputs in their places.
@@ -28,6 +30,11 @@ class OutputPlan:
         """
         if self.outputs is None:
             return tuple(complete(self.signature, inputs, empty))
+        if self.fixed:
+            every = list(inputs)
+            for position, dtype, extents in self.outputs:
+                every.insert(position, empty(extents, dtype))  # type: ignore[arg-type]
+            return tuple(every)
         made: list[tuple[int, Array]] = []
         try:
             for position, dtype, dims in self.outputs:
@@ -57,4 +64,5 @@ def plan(signature: Signature) -> OutputPlan:
                 return OutputPlan(signature, None)
             dims.append(sources[dim] if extent is None else extent)  # type: ignore[index]
         outputs.append((position, signature.params[position].dtype, tuple(dims)))
-    return OutputPlan(signature, tuple(outputs))
+    fixed = all(isinstance(d, int) for _, _, dims in outputs for d in dims)
+    return OutputPlan(signature, tuple(outputs), fixed)

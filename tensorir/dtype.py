@@ -97,6 +97,7 @@ def is_bool(dtype: str) -> bool:
     return element(dtype) == "bool"
 
 
+@cache
 def numpy_dtype(dtype: str) -> np.dtype:
     """The NumPy type of an array that holds this type; bfloat16 is held as uint16."""
     base = element(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,9 @@ def _aligned(shape: tuple[int, ...], dtype: str, smallest: int) -> Array:
     if size < smallest:
         return np.empty(shape, kind)
     raw = np.empty(size + ALIGN_BYTES, np.uint8)
-    start = -raw.ctypes.data % ALIGN_BYTES
+    start = -raw.__array_interface__["data"][0] % ALIGN_BYTES
     return raw[start : start + size].view(kind).reshape(shape)
 
 
 def _bytes(shape: tuple[int, ...], kind: np.dtype[Any]) -> int:
-    size = kind.itemsize
-    for extent in shape:
-        size *= extent
-    return size
+    return kind.itemsize * prod(shape)

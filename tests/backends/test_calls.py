@@ -9,7 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from tensorir import Buffer, PrimFunc, Store, TensorIRError, Var, const, seq
+from backends import build
+from tensorir import Buffer, PrimFunc, Store, TensorIRError, Var, const, seq, te
 from tensorir import dtype as dt
 
 N, M = Var("n"), Var("m")
@@ -135,6 +136,24 @@ def test_dlpack(scale, kind):
     assert scale(kind(a), wrapped) is wrapped
     assert (c == 2).all()
     np.testing.assert_array_equal(scale(kind(a)), c)
+
+
+def test_arrays_behind_dlpack_are_checked_in_compiled_code(scale, monkeypatch):
+    """The checks in Python take ten times as long, and are for arguments that do not fit."""
+    monkeypatch.setattr("backends.kernel.prepare", lambda *given: pytest.fail("checked twice"))
+    result = scale(Exporter(np.ones((2, 4), np.float32)))
+    np.testing.assert_array_equal(result, np.full((2, 4), 2, np.float32))
+
+
+def test_several_outputs_are_made_in_their_places():
+    a = te.placeholder((2, 3), name="A")
+    b = te.compute((3,), lambda j: a[0, j] + 1.0, name="B")
+    c = te.compute((2, 3, 0), lambda i, j, k: a[i, j], name="C")
+    d = te.compute((2, 3), lambda i, j: a[i, j].astype("bfloat16"), name="D")
+    kernel = build(te.create_prim_func([a, b, d, c], name="three"))
+    first, second, third = kernel(np.ones((2, 3), np.float32))
+    assert first.tolist() == [2, 2, 2] and third.shape == (2, 3, 0)
+    assert second.dtype == np.uint16 and second.shape == (2, 3)
 
 
 class Elsewhere(Exporter):
