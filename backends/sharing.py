@@ -121,8 +121,8 @@ class SharedLoad:
 def shared_loads(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> list[SharedLoad]:
     """The loads that several places in `run` repeat, each after those in its own index.
 
-    `run` holds consecutive stores, `used` their `uses_of`. Only buffers that the run does not write are considered, and
-    only loads that happen whatever the conditions are.
+    `run` holds consecutive stores, `used` their `uses_of`. Only buffers that the run does not write
+    are considered, and only loads that happen whatever the conditions are.
     """
     written = {store.buffer for store in run}
     total: Counter[Load] = Counter()
@@ -151,13 +151,11 @@ def is_near(places: Container[Place], buffer: Buffer, indices: Sequence[Expr]) -
     return len(indices) == 1 and place_of(buffer, indices[0])[0] in places
 
 
-def shared_places(
-    run: Sequence[Store], used: Sequence[Counter[Expr]]
-) -> dict[int, list[Place]]:
+def shared_places(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> dict[int, list[Place]]:
     """The places near which `run` accesses several elements, by the first store that needs them.
 
-    `run` holds consecutive stores, `used` their `uses_of`. Only accesses count that happen whatever the conditions are, and
-    only memory does, not what may be registers.
+    `run` holds consecutive stores, `used` their `uses_of`. Only accesses count that happen whatever
+    the conditions are, and only memory does, not what may be registers.
     """
     near: dict[Place, set[int]] = {}
     first: dict[Place, int] = {}

@@ -37,7 +37,7 @@ class XGBoostRegressor:
         self._models: list[Any] = []
 
     def fit(self, rows: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> None:
-        data = self._xgboost.DMatrix(rows, label=targets, weight=weights)
+        data = self._xgboost.DMatrix(rows, label=targets, weight=weights, nthread=1)
         self._models = [
             self._xgboost.train(
                 {**PARAMETERS, "seed": self._seed * BAGS + bag, "base_score": 0.0}, data, ROUNDS
@@ -46,5 +46,5 @@ class XGBoostRegressor:
         ]
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
-        data = self._xgboost.DMatrix(rows)
+        data = self._xgboost.DMatrix(rows, nthread=1)
         return np.mean([model.predict(data) for model in self._models], axis=0)
