@@ -6,15 +6,12 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from autotune.cost_model import make_cost_model
 from autotune.database import Database
-from autotune.features import extractor
 from autotune.machine import Machine, this_machine
 from autotune.measure import MeasureResult, MeasureSettings
+from autotune.measure.scoring import wanted_features
 from autotune.records import Record, Workload
 from autotune.rules import default_candidates, machine_of, make_space
 from autotune.search import SearchState
@@ -23,7 +20,7 @@ from autotune.toolchain import toolchain
 from autotune.work import flops
 from backends import resolve, why_not_here
 from schedule import Schedule
-from tensorir import PrimFunc, Target, TensorIRError, allows, check_numerics, split_constants
+from tensorir import PrimFunc, Target, TensorIRError, check_numerics, split_constants
 
 
 @dataclass
@@ -131,13 +128,7 @@ def start_session(
     workload = Workload.of(func, constants)
     space = make_space(func, machine, numerics)
     model = make_cost_model(cost_model, seed)
-    extract = extractor(resolved, workload.constants)
-
-    def features(schedule: Schedule) -> np.ndarray[Any, Any]:
-        if not allows(numerics, schedule.numerics):
-            raise TensorIRError(f"the schedule is {schedule.numerics}, and {numerics} is asked for")
-        return extract(schedule)
-
+    features = wanted_features(resolved, workload.constants, numerics)
     session = Session(
         func=func,
         target=resolved,

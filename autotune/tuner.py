@@ -15,6 +15,7 @@ from statistics import median
 
 from autotune.database import Database
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
+from autotune.measure.scoring import outline
 from autotune.progress import Progress, Task, make_progress
 from autotune.records import Record
 from autotune.result import TuneResult
@@ -128,6 +129,9 @@ def _search(
         report=show.message,
     )
     best = session.stored_best()
+    if trials - session.trials > 1:  # for one alone the workers would not be started
+        known = outline(session.space, session.target)
+        session.state.ahead = lambda some: measurer.features(some, session.numerics, known)
     with measurer, show.task(session.func.name, session.trials, trials, session.work) as task:
         task.best(None if best is None else best.median)
         before = session.trials
@@ -143,6 +147,7 @@ def _search(
         if session.trials > before or best is None or not best.is_final:
             task.phase("racing the best")
             _final_race(session, measurer)
+    session.state.ahead = None
 
 
 def _measure(session: Session, measurer: Measurer, batch: Sequence[Candidate], task: Task) -> None:

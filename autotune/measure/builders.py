@@ -25,24 +25,32 @@ class BuilderPool:
         self._limits = limits
         self._restart_every = restart_every
 
+    @property
+    def jobs(self) -> int:
+        return len(self._workers)
+
     def build(self, texts: Sequence[str]) -> list[Reply]:
         """The reply to the build of each program, in order."""
+        return self.request([{"op": "build", "text": text} for text in texts])
+
+    def request(self, messages: Sequence[Mapping[str, Any]]) -> list[Reply]:
+        """The reply to each message, in order, each from the first worker that is free."""
         free: SimpleQueue[WorkerProcess] = SimpleQueue()
         for worker in self._workers:
             free.put(worker)
 
-        def one(text: str) -> Reply:
+        def one(message: Mapping[str, Any]) -> Reply:
             worker = free.get()
             try:
                 if worker.requests >= self._restart_every:
                     worker.kill()
-                return worker.request({"op": "build", "text": text}, self._limits)
+                return worker.request(message, self._limits)
             finally:
                 free.put(worker)
 
         pool = ThreadPoolExecutor(len(self._workers), thread_name_prefix="build")
         try:
-            return list(pool.map(one, texts))
+            return list(pool.map(one, messages))
         except BaseException:
             for worker in self._workers:
                 worker.interrupt()

@@ -19,13 +19,16 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autotune.measure.guard import GuardedArray
 from autotune.measure.reference import Reference
 from tensorir import TensorIRError, dtype
+
+if TYPE_CHECKING:
+    from autotune.measure.scoring import Scoring
 
 KEPT_KERNELS = 32
 ERROR_CHARS = 4000
@@ -60,6 +63,7 @@ class Job:
         self._build_text, self._build_source = load_builder(builder)
         self._kernels: OrderedDict[str, tuple[Any, float]] = OrderedDict()
         self._arrays: list[GuardedArray] | None = None
+        self._scoring: Scoring | None = None
 
     def build(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
         """Build only, which leaves the compiled object in the cache of the backend."""
@@ -82,6 +86,17 @@ class Job:
             announce("time")
             answer.update(self._time(kernel, message))
         return {**answer, "run_seconds": time.perf_counter() - start}
+
+    def features(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
+        """The features of candidates, in a worker that only builds."""
+        announce("build")
+        if self._scoring is None or self._scoring.numerics != message["numerics"]:
+            from autotune.measure.scoring import Scoring
+
+            self._scoring = Scoring(
+                self.definition, self.target, tuple(self._constants), message["numerics"]
+            )
+        return self._scoring.answer(message)
 
     def race(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
         """Time several candidates in turn; one block of each makes a round."""

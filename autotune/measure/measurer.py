@@ -20,7 +20,9 @@ from autotune.measure.lock import Report, machine_lock
 from autotune.measure.oracle import make_oracle
 from autotune.measure.process import Reply, WorkerProcess
 from autotune.measure.reference import Reference
+from autotune.measure.scoring import Scored, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings
+from autotune.space import Candidate
 from tensorir import PrimFunc
 
 DEFAULT_BUILDER = "autotune.measure.builder:build"
@@ -161,11 +163,33 @@ class Measurer:
             )
         return [tuple(times) for times in reply.data["race"]]
 
-    def _build(self, texts: Sequence[str]) -> list[tuple[MeasureResult, str | None]]:
-        """Result and source text of building ahead; nothing when the runner is to build itself."""
-        jobs = min(self.settings.build_jobs or usable_cores(), len(texts))
-        if jobs < 2:
-            return [(MeasureResult("ok"), None)] * len(texts)
+    def features(
+        self, candidates: Sequence[Candidate], numerics: str, outline: str
+    ) -> list[Scored] | None:
+        """The features of candidates of the space with that outline, several at a time.
+
+        None where they are not found here: on one processor, where workers know another space
+        (see `scoring`), or where one of them failed.
+        """
+        if (self.settings.build_jobs or usable_cores()) < 2:
+            return None
+        pool = self._start_builders()
+        size = max(1, -(-len(candidates) // (2 * pool.jobs)))
+        parts = [candidates[at : at + size] for at in range(0, len(candidates), size)]
+        messages = [
+            {
+                "op": "features", "numerics": numerics, "outline": outline,
+                "candidates": [candidate.as_json() for candidate in part],
+            }
+            for part in parts
+        ]  # fmt: skip
+        with machine_lock(shared=True, report=self._report, path=self._lock):
+            replies = pool.request(messages)
+        if any(r.outcome != "answer" or r.data["status"] != "ok" for r in replies):
+            return None
+        return [scored for reply in replies for scored in scored_of(reply.data["rows"])]
+
+    def _start_builders(self) -> BuilderPool:
         if self._builders is None:
             self._builders = BuilderPool(
                 self.settings.build_jobs or usable_cores(),
@@ -174,8 +198,16 @@ class Measurer:
                 self._limits(),
                 self.settings.restart_every,
             )
+        return self._builders
+
+    def _build(self, texts: Sequence[str]) -> list[tuple[MeasureResult, str | None]]:
+        """Result and source text of building ahead; nothing when the runner is to build itself."""
+        jobs = min(self.settings.build_jobs or usable_cores(), len(texts))
+        if jobs < 2:
+            return [(MeasureResult("ok"), None)] * len(texts)
+        pool = self._start_builders()
         with machine_lock(shared=True, report=self._report, path=self._lock):
-            replies = self._builders.build(texts)
+            replies = pool.build(texts)
         return [(self._result(reply), reply.data.get("source")) for reply in replies]
 
     def _run(self, runner: WorkerProcess, message: Mapping[str, Any]) -> MeasureResult:

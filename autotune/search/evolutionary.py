@@ -89,6 +89,9 @@ class _Pool:
     def add(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Build and score those that are new, while builds are left; returns those added."""
         rows: dict[Candidate, np.ndarray] = {}
+        candidates = list(candidates)
+        wanted = [c for c in candidates if c not in self.scores and not self._state.spent(c)]
+        self._state.prepare(self._space, wanted[: max(self.left, 0)])
         for candidate in candidates:
             if candidate in self.scores or candidate in rows or self._state.spent(candidate):
                 continue

@@ -19,6 +19,11 @@ ENOUGH = 4
 HOPELESS = 2.0
 """A sketch whose best trial is this many times slower than the best of all is given up."""
 
+MANY = 12
+"""Candidates from which on it pays to have other processes build them."""
+
+Ahead = Callable[[Sequence[Candidate]], "Sequence[tuple[np.ndarray | None, str]] | None"]
+
 
 @dataclass
 class SearchState:
@@ -32,6 +37,8 @@ class SearchState:
     rejected  candidates that must not be proposed
     refusals  why schedules could not be built, with counts
     builds    schedules built so far
+    ahead     scores many candidates at once, in other processes; None, or an answer None, leaves
+              them to this one
     """
 
     model: CostModel
@@ -41,6 +48,7 @@ class SearchState:
     rejected: set[Candidate] = field(default_factory=set)
     refusals: Counter[str] = field(default_factory=Counter)
     builds: int = 0
+    ahead: Ahead | None = None
     _features: dict[Candidate, np.ndarray | None] = field(default_factory=dict, repr=False)
     _fitted: int = 0
 
@@ -60,8 +68,21 @@ class SearchState:
     def features(self, space: Space, candidate: Candidate) -> np.ndarray | None:
         """The candidate's features, from memory if it was built before; None if it is refused."""
         if candidate not in self._features:
-            self._features[candidate] = self._build(space, candidate)
+            self._note(candidate, *score(space, self.extract, candidate))
         return self._features[candidate]
+
+    def prepare(self, space: Space, candidates: Sequence[Candidate]) -> None:
+        """Find the features of those not known yet at once, where there are enough of them."""
+        new = [c for c in dict.fromkeys(candidates) if c not in self._features]
+        if self.ahead is None or len(new) < MANY:
+            return
+        new.sort(key=lambda c: c.key)  # one process gets neighbours, which begin with equal steps
+        scored = self.ahead(new)
+        if scored is None:
+            self.ahead = None  # it would fail again
+            return
+        for candidate, found in zip(new, scored, strict=True):
+            self._note(candidate, *found)
 
     def predicted(self, candidate: Candidate) -> float | None:
         """Seconds that the model predicts now; None for a candidate that was not built."""
@@ -77,6 +98,7 @@ class SearchState:
         if self._fitted == len(self.measured):
             return
         self._fitted = len(self.measured)
+        self.prepare(space, [c for c in self.measured if c.sketch in space.sketches])
         rows = []
         seconds = []
         for candidate, time in self.measured.items():
@@ -106,13 +128,21 @@ class SearchState:
         kept = [name for name in space.sketches if tried[name] < ENOUGH or name in good]
         return kept or list(space.sketches)
 
-    def _build(self, space: Space, candidate: Candidate) -> np.ndarray | None:
+    def _note(self, candidate: Candidate, row: np.ndarray | None, refusal: str) -> None:
         self.builds += 1
-        try:
-            return np.asarray(self.extract(space.build(candidate)), dtype=np.float32)
-        except TensorIRError as error:
-            self.refusals[_reason(error)] += 1
-            return None
+        self._features[candidate] = row
+        if row is None:
+            self.refusals[refusal] += 1
+
+
+def score(
+    space: Space, extract: Callable[[Any], np.ndarray], candidate: Candidate
+) -> tuple[np.ndarray | None, str]:
+    """The features of a candidate and "", or None and why its schedule is refused."""
+    try:
+        return np.asarray(extract(space.build(candidate)), dtype=np.float32), ""
+    except TensorIRError as error:
+        return None, _reason(error)
 
 
 def _reason(error: TensorIRError) -> str:

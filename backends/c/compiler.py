@@ -133,7 +133,8 @@ def compile_shared(
     timeout: float = DEFAULT_TIMEOUT,
 ) -> None:
     """Compile C text to a shared object at `path`; BuildError says what the compiler said."""
-    tail: tuple[str, ...] = ("-shared", "-o", str(path), "-x", "c", "-", "-lm")
+    # The assembler reads what the compiler writes meanwhile, and no file lies between.
+    tail: tuple[str, ...] = ("-pipe", "-shared", "-o", str(path), "-x", "c", "-", "-lm")
     if os.uname().sysname == "Darwin":  # symbols of Python are found when the object is loaded
         tail = ("-undefined", "dynamic_lookup", *tail)
     _compile(compiler, (*compiler.command, *flags, *tail), source, name, timeout)

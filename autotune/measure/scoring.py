@@ -1,0 +1,84 @@
+"""Features of candidates, found by the processes that build: the search asks for many at a time.
+
+A worker makes the design space again from the printed program. Its outline tells whether that is
+the space of the search: it is not where rules, algorithms or intrinsics were registered there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorir import Target, TensorIRError, allows, parse
+
+if TYPE_CHECKING:
+    from autotune.space import Space
+    from schedule import Schedule
+
+Scored = tuple["np.ndarray[Any, Any] | None", str]
+"""The features of a candidate and "", or None and why its schedule is refused."""
+
+
+def outline(space: Space, target: Target) -> str:
+    """A hash of the sketches, their choices, and the machine that they are made for."""
+    parts = [repr((target, target.processor))]
+    parts += [repr((name, sketch.choices)) for name, sketch in space.sketches.items()]
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def wanted_features(
+    target: Target, constants: Collection[str], numerics: str
+) -> Callable[[Schedule], np.ndarray[Any, Any]]:
+    """The features of a schedule on `target`; TensorIRError for one that `numerics` forbids."""
+    from autotune.features import extractor
+
+    extract = extractor(target, constants)
+
+    def features(schedule: Schedule) -> np.ndarray[Any, Any]:
+        if not allows(numerics, schedule.numerics):
+            raise TensorIRError(f"the schedule is {schedule.numerics}, and {numerics} is asked for")
+        return extract(schedule)
+
+    return features
+
+
+class Scoring:
+    """The space of one search in a worker."""
+
+    def __init__(
+        self, definition: str, target: str, constants: Collection[str], numerics: str
+    ) -> None:
+        from autotune.rules import machine_of, make_space
+        from backends import resolve
+
+        resolved = resolve(target)
+        self.numerics = numerics
+        self.space = make_space(parse(definition), machine_of(resolved), numerics)
+        self.extract = wanted_features(resolved, constants, numerics)
+        self.outline = outline(self.space, resolved)
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The features of the candidates in `message`, unless its space is another one."""
+        from autotune.search.state import score
+        from autotune.space import Candidate
+
+        if message["outline"] != self.outline:
+            return {"status": "error", "error": "the worker has another design space"}
+        scored = [
+            score(self.space, self.extract, Candidate.from_json(each))
+            for each in message["candidates"]
+        ]
+        return {
+            "status": "ok",
+            "rows": [[None if row is None else row.tolist(), why] for row, why in scored],
+        }
+
+
+def scored_of(rows: Sequence[Any]) -> list[Scored]:
+    """What `Scoring.answer` gave, after it was JSON."""
+    return [
+        (None if row is None else np.asarray(row, dtype=np.float32), str(why)) for row, why in rows
+    ]

@@ -1,0 +1,108 @@
+"""Features found by other processes are those that are found here, and so is the search."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from autotune.cost_model import make_cost_model
+from autotune.measure import Measurer, MeasureSettings
+from autotune.measure.scoring import outline, wanted_features
+from autotune.rules import default_candidates, machine_of, make_space
+from autotune.search import SearchState, evolutionary
+from autotune.search.state import MANY, score
+from backends import resolve
+from tensorir import ops, te
+
+TARGET = resolve("c")
+TWO = MeasureSettings(build_jobs=2)
+
+
+def linear(symbolic: bool = True):
+    size = te.var("n") if symbolic else 24
+    x = te.placeholder((size, 40), name="X")
+    w = te.placeholder((48, 40), name="W")
+    return te.create_prim_func([x, w, ops.linear(x, w)], name="linear")
+
+
+def scored(space, extract, count, seed=0):
+    rng = random.Random(seed)
+    candidates = [space.sample(rng) for _ in range(count)]
+    return candidates, [score(space, extract, c) for c in candidates]
+
+
+@pytest.mark.parametrize("numerics", ["mixed", "bitwise"])
+def test_workers_find_the_same(numerics):
+    func = linear()
+    space = make_space(func, machine_of(TARGET), numerics)
+    extract = wanted_features(TARGET, (), numerics)
+    candidates, here = scored(space, extract, 6)
+    with Measurer(func, str(TARGET), TWO, sizes={"n": 8}) as measurer:
+        there = measurer.features(candidates, numerics, outline(space, TARGET))
+        assert there is not None and len(there) == len(here)
+        for (row, why), (other, reason) in zip(here, there):
+            assert why == reason
+            assert (row is None) == (other is None)
+            assert row is None or (row.dtype == other.dtype and np.array_equal(row, other))
+        assert measurer.features(candidates, numerics, "another outline") is None
+
+
+def test_one_processor_scores_alone():
+    func = linear(symbolic=False)
+    space = make_space(func, machine_of(TARGET))
+    with Measurer(func, str(TARGET), MeasureSettings(build_jobs=1)) as measurer:
+        candidates = [space.sample(random.Random(0))]
+        assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
+        assert measurer._builders is None
+
+
+def test_outlines_differ_where_spaces_do():
+    func = linear(symbolic=False)
+    spaces = [make_space(func, machine_of(TARGET), n) for n in ("mixed", "bitwise")]
+    assert outline(spaces[0], TARGET) == outline(make_space(func, machine_of(TARGET)), TARGET)
+    assert outline(spaces[0], TARGET) != outline(spaces[1], TARGET)
+    other = resolve("c -l2=65536")
+    assert outline(spaces[0], TARGET) != outline(spaces[0], other)
+
+
+class TestSearch:
+    """Proposals with `ahead` are those without it."""
+
+    @staticmethod
+    def proposals(ahead):
+        func = linear(symbolic=False)
+        space = make_space(func, machine_of(TARGET))
+        extract = wanted_features(TARGET, (), "mixed")
+        asked: list[int] = []
+
+        def many(candidates):
+            asked.append(len(candidates))
+            return ahead(space, extract, candidates)
+
+        state = SearchState(
+            make_cost_model("auto", 0), extract, defaults=default_candidates(space),
+            ahead=many if ahead else None,
+        )  # fmt: skip
+        found = []
+        few = evolutionary.Evolution(builds=32)
+        for batch in range(2):
+            made = evolutionary.propose(space, state, 4, random.Random(batch), few)
+            for number, candidate in enumerate(made):
+                state.add(candidate, 1e-3 * (1 + number + batch))
+            found.append(made)
+        return found, asked, state
+
+    def test_are_the_same(self):
+        alone, _, one = self.proposals(None)
+        together, asked, two = self.proposals(lambda s, e, cs: [score(s, e, c) for c in cs])
+        assert alone == together
+        assert asked and min(asked) >= MANY
+        assert one.refusals == two.refusals and one.builds == two.builds
+
+    def test_go_on_where_workers_fail(self):
+        alone, _, _ = self.proposals(None)
+        together, asked, state = self.proposals(lambda space, extract, candidates: None)
+        assert alone == together
+        assert len(asked) == 1 and state.ahead is None
