@@ -37,29 +37,33 @@ def pick(found: tuple[Buffer, ...], wanted: str | int, where: str, verb: str) ->
     return found[names.index(wanted)]
 
 
-def require_whole(state: State, buffer: Buffer, where: str) -> None:
-    """Refuse a copy of all of a buffer that is computed only in part, where it is needed."""
+def require_whole(state: State, buffer: Buffer, where: str, terms: bool = True) -> None:
+    """Refuse a copy of all of a buffer that is computed only in part, where it is needed.
+
+    Without `terms` it does not matter whether reductions provably have all of theirs.
+    """
     for name in writers(state, buffer):
         require(
-            _runs_for_all(state, name),
+            _runs_for_all(state, name, terms),
             where,
             f"block {name!r} computes only the part of {buffer.name!r} that is needed",
             "cache before compute_at",
         )
 
 
-def _runs_for_all(state: State, name: str) -> bool:
-    """Whether a block runs for all values of its variables: from the first to the last of each,
-    and without gaps."""
+def _runs_for_all(state: State, name: str, terms: bool) -> bool:
+    """Whether a block runs for all values of its variables, or of those that are not reduced: from
+    the first to the last of each, and without gaps."""
     block, loops = state.block(name), state.loops_around(name)
     ranges, analyzer = extents(loops), state.analyzer(loops)
-    for it in block.iters:
+    asked = [it for it in block.iters if terms or it.kind is not IterKind.REDUCE]
+    for it in asked:
         part = relax(it.binding, ranges, analyzer)
         if part is None or not analyzer.prove(part.low <= 0):
             return False
         if not analyzer.prove(it.extent <= part.low + part.extent):
             return False
-    shifted = [it.binding for it in block.iters if not isinstance(it.binding, Var)]
+    shifted = [it.binding for it in asked if not isinstance(it.binding, Var)]
     return not shifted or is_dense(shifted, ranges, analyzer)
 
 

@@ -24,6 +24,7 @@ from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest, own_loops
 from autotune.rules.packing import pack_in_panels
 from autotune.rules.plan import Machine, Values, at_most
+from autotune.rules.runs import contiguous_run, fuse_run
 from autotune.rules.tile_model import TileModel, best_shared_tile
 from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import Block, IterKind, int_value
@@ -91,7 +92,8 @@ class ChainPlan:
         writers = self._writers(sch, stages)
         partial: set[str] = set()
         for block in self.chain.statistics:
-            loop, width = sch.get_loops(block)[-1], values[self.key("width")]
+            run = [it.var.name for it in contiguous_run(sch.state.block(block))]
+            loop, width = fuse_run(sch, block, run), values[self.key("width")]
             parts = into_lanes(sch, block, loop, width, self.machine.lanes)
             partial.update(parts)
             at = stages.index(block)

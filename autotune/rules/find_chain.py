@@ -10,8 +10,15 @@ from autotune.rules.group import Group, body_loads, instances, output_store, siz
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.packing import panel_index
 from autotune.rules.plan import Machine
+from autotune.rules.runs import contiguous_run, run_length
 from schedule import Schedule, ScheduleError
-from tensorir import Block, IterKind, dtype, int_value, variables
+from tensorir import Block, IterKind, dtype, variables
+
+IDLE = 1.25
+"""How much longer whole rows may take than rows in parts that threads share evenly."""
+
+LONG_ROW = 100_000
+"""Terms of a row from which on its parts are worth a wait of all threads for each other."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,15 @@ def _pays(sch: Schedule, chain: Chain, machine: Machine) -> bool:
     rows = prod(spatial_sizes(sch.state.block(chain.last))[: chain.depth])
     kept = sum(instances(sch.state.block(stage), IterKind.SPATIAL) // rows for stage in order[:-1])
     fits = 4 * kept * (6 if chain.products else 1) <= machine.l2_bytes
-    return back and rows >= machine.threads and fits
+    split = _better_in_parts(sch, chain, rows, machine)
+    return back and rows >= machine.threads and fits and not split
+
+
+def _better_in_parts(sch: Schedule, chain: Chain, rows: int, machine: Machine) -> bool:
+    """Whether threads would wait for one that has a long row more."""
+    terms = max((last_reduce(sch.state.block(s)) for s in chain.statistics), default=0)
+    rounds = -(-rows // machine.threads)
+    return rounds * machine.threads > IDLE * rows and terms >= LONG_ROW and not chain.products
 
 
 def spatial_sizes(block: Block) -> list[int]:
@@ -126,7 +141,8 @@ def spatial_sizes(block: Block) -> list[int]:
 
 
 def last_reduce(block: Block) -> int:
-    return [size(it.extent) for it in block.iters if it.kind is IterKind.REDUCE][-1]
+    """The terms of a reduction along contiguous memory."""
+    return run_length(contiguous_run(block)) or 0
 
 
 def _has_columns(block: Block, depth: int) -> bool:
@@ -134,13 +150,9 @@ def _has_columns(block: Block, depth: int) -> bool:
 
 
 def _along_memory(block: Block, machine: Machine) -> bool:
-    """Whether rfactor can put the last reduction loop, of contiguous elements, into lanes."""
-    last = [it for it in block.iters if it.kind is IterKind.REDUCE][-1]
-    steps = [stride_in(load, last.var, block) for load in body_loads(block)]
-    contiguous = 1 in steps and all(step in (0, 1) for step in steps)
-    terms = int_value(last.extent)
-    enough = terms is not None and terms >= 2 * machine.lanes
-    return reduces_by_one(block) and contiguous and enough
+    """Whether rfactor can put the last reduction loops, of contiguous elements, into lanes."""
+    terms = run_length(contiguous_run(block))
+    return reduces_by_one(block) and terms is not None and terms >= 2 * machine.lanes
 
 
 def _gathered(block: Block, depth: int, machine: Machine) -> list[str] | None:

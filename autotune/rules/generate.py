@@ -14,6 +14,7 @@ from autotune.rules.dots import DotsPlan, dots_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
 from autotune.rules.library import library_plan
 from autotune.rules.plan import Machine, Plan, Values
+from autotune.rules.row_parts import row_parts_plans
 from autotune.rules.rows import rows_plans
 from autotune.rules.scan import ScanPlan, scan_plans
 from autotune.rules.spatial import spatial_plans
@@ -34,13 +35,20 @@ RULES: tuple[Rule, ...] = (
     window_plans,
     dots_plans,
     tiled_plans,
+    row_parts_plans,
     rows_plans,
     transposed_plans,
     possible_split_k,
 )
 """Rules for kinds of blocks, preferred first; blocks that none of them takes get spatial_plans."""
 
-REASSOCIATING: tuple[Rule, ...] = (needed_split_k, dots_plans, rows_plans, possible_split_k)
+REASSOCIATING: tuple[Rule, ...] = (
+    needed_split_k,
+    dots_plans,
+    row_parts_plans,
+    rows_plans,
+    possible_split_k,
+)
 """Those that change the order of a sum whatever their choices."""
 
 MAX_SKETCHES = 16

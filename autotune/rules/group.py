@@ -20,6 +20,7 @@ from tensorir import (
     Select,
     Store,
     Var,
+    const,
     dtype,
     int_value,
     loads,
@@ -224,16 +225,14 @@ def stride_in(load: Load, var: Var, block: Block) -> int | None:
     0 where the load does not depend on the variable, 1 where it is contiguous.
     """
     analyzer = Analyzer()
+    flat: Expr = const(0)
     step = 1
-    total = 0
     for index, extent in zip(reversed(load.indices), reversed(load.buffer.shape)):
-        if var in variables(index):
-            coefficient = slope(index, var, analyzer)
-            if coefficient is None:
-                return None
-            total += coefficient * step
+        flat = flat + index * step
         step *= size(extent)
-    return total
+    if var not in variables(flat):
+        return 0
+    return slope(analyzer.simplify(flat), var, analyzer)
 
 
 def bent(block: Block) -> bool:

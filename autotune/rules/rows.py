@@ -14,7 +14,7 @@ from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.ahead import arguments_read_once
-from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
+from autotune.rules.group import Group, body_loads, instances, output_store, size
 from autotune.rules.lanes import (
     into_lanes,
     is_reduce_loop,
@@ -22,10 +22,11 @@ from autotune.rules.lanes import (
     single_reducer,
     unroll_short,
 )
-from autotune.rules.nest import finish_nest, loops_by_variable, task_loops
+from autotune.rules.nest import finish_nest, task_loops
 from autotune.rules.plan import Machine, Values, at_most
+from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from schedule import Schedule, ScheduleError
-from tensorir import IterKind, dtype, int_value
+from tensorir import Block, IterKind, dtype
 
 SMALL_WORK = 100_000
 ROWS = (1, 2, 3, 4, 5, 6, 8)
@@ -49,8 +50,9 @@ class RowsPlan:
 
     group: Group
     machine: Machine
-    reduce: tuple[str, ...]
+    run: tuple[str, ...]
     length: int
+    lanes: int
     choices: tuple[Choice, ...]
     large: bool
     name: str = "rows"
@@ -61,7 +63,7 @@ class RowsPlan:
     def default(self) -> dict[str, Any]:
         """One row at a time is one stream for the memory; but the last steps of a short row take
         longer than its sum, so that several go together."""
-        lanes = self.machine.lanes
+        lanes = self.lanes
         long = self.length >= MANY * WIDE * lanes
         wanted = {
             self.key("rows"): 1 if long else TOGETHER,
@@ -73,14 +75,13 @@ class RowsPlan:
 
     def feasible(self, values: Values) -> bool:
         rows = values.get(self.key("rows"), 1)
-        vectors = rows * values[self.key("width")] / self.machine.lanes
+        vectors = rows * values[self.key("width")] / self.lanes
         return bool(vectors <= self.machine.registers)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
-        names = loops_by_variable(sch, block)
-        loop, width = names[self.reduce[-1]], values[self.key("width")]
-        parts = into_lanes(sch, block, loop, width, self.machine.lanes)
+        loop, width = fuse_run(sch, block, self.run), values[self.key("width")]
+        parts = into_lanes(sch, block, loop, width, self.lanes)
         if self.key("rows") not in values:
             for part in parts:
                 sch.vectorize(sch.get_loops(part)[-1])
@@ -118,17 +119,13 @@ class RowsPlan:
 
 
 def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
-    """A plan for a reduction by one associative operation whose last axis is contiguous."""
+    """A plan for a reduction by one associative operation whose last axes are contiguous."""
     block = sch.state.block(group.block)
     store = output_store(block)
     if store is None or not block.is_reduction or not single_reducer(store):
         return []
-    reduce = [it for it in block.iters if it.kind is IterKind.REDUCE]
-    last = reduce[-1]
-    steps = [stride_in(load, last.var, block) for load in body_loads(block)]
-    if any(step is None or step not in (0, 1) for step in steps) or 1 not in steps:
-        return []
-    extent, lanes = int_value(last.extent), machine.lanes
+    run, lanes = contiguous_run(block), lanes_of(block, machine)
+    extent = run_length(run)
     if extent is None or extent < 2 * lanes:  # rfactor needs a term for every lane
         return []
     sizes = (max(1, lanes // 2), lanes, 2 * lanes, 4 * lanes, 8 * lanes)
@@ -141,5 +138,14 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
         choices.append(Categorical(f"{group.block}.threads", ("parallel", "serial")))
     choices.append(Categorical(f"{group.block}.ahead", (0, PAGE // 2, PAGE)))
     large = instances(block) >= SMALL_WORK
-    axes = tuple(it.var.name for it in reduce)
-    return [RowsPlan(group, machine, axes, extent, tuple(choices), large)]
+    axes = tuple(it.var.name for it in run)
+    return [RowsPlan(group, machine, axes, extent, lanes, tuple(choices), large)]
+
+
+def lanes_of(block: Block, machine: Machine) -> int:
+    """How many elements a vector has of the widest type that a reduction reads or stores."""
+    store = output_store(block)
+    assert store is not None
+    buffers = [store.buffer, *(load.buffer for load in body_loads(block))]
+    widest = max(dtype.itemsize(buffer.dtype) for buffer in buffers)
+    return max(1, machine.lanes * 4 // widest)

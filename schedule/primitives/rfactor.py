@@ -69,7 +69,7 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     anchor = top_statement(state, block)
     require(names_in(anchor) == {node.name}, block, f"block {block!r} is not alone in its nest")
     require_sole_writer(state, store.buffer, node.name)
-    require_whole(state, store.buffer, block)
+    require_whole(state, store.buffer, block, terms=False)
     for each in around:
         plain_loop(each, "rfactor before annotating the loops")
     rank = len(store.indices) + 1

@@ -109,13 +109,22 @@ class Lanes:
         if isinstance(e, Load):
             return Load(e.buffer, parts)
         if isinstance(e, Cast):
-            return Cast(dt.with_lanes(e.dtype, self.count), parts[0])
+            return self._cast(e, parts[0])
         if isinstance(e, Call):
             wide = tuple(map(self.widened, parts))
             return Call(e.name, wide, dt.with_lanes(e.dtype, self.count))
         if isinstance(e, Not):
             return Not(parts[0])
         raise NotVectorizable
+
+    def _cast(self, e: Cast, a: Expr) -> Expr:
+        """Conversions to integers wrap, so that a ramp of indices is a ramp of narrow ones too."""
+        if dt.is_int(e.dtype) and e.a.dtype == dt.INDEX and not e.a.has_loads:
+            ramp = a if isinstance(a, Ramp) else self.expr(self.analyzer.simplify(e.a))
+            stride = int_value(ramp.stride) if isinstance(ramp, Ramp) else None
+            if isinstance(ramp, Ramp) and stride is not None and abs(stride) * self.count < 1 << 7:
+                return Ramp(Cast(e.dtype, ramp.base), Const(stride, e.dtype), self.count)
+        return Cast(dt.with_lanes(e.dtype, self.count), a)
 
     def _select(self, e: Select, cond: Expr, a: Expr, b: Expr) -> Expr:
         masked = self._masked(e, a) if dt.lanes(cond.dtype) > 1 else None

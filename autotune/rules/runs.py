@@ -1,0 +1,92 @@
+"""Reductions over several axes that are one run through memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from autotune.rules.group import body_loads, stride_in
+from autotune.rules.nest import loops_by_variable
+from schedule import LoopRef, Schedule
+from tensorir import (
+    Analyzer,
+    BinOp,
+    Block,
+    Expr,
+    IterKind,
+    IterVar,
+    Load,
+    Var,
+    dtype,
+    int_value,
+    stmt_exprs,
+    substitute,
+    walk,
+    walk_exprs,
+)
+
+
+def contiguous_run(block: Block) -> list[IterVar]:
+    """The last reduction variables of a block along which each of its loads moves by one element,
+    or stays where it is: through all of them as through one.
+
+    Empty where the last variable alone moves a load by another step, or no load.
+    """
+    reduce = [it for it in block.iters if it.kind is IterKind.REDUCE]
+    reads = body_loads(block)
+    if not reduce:
+        return []
+    steps = [stride_in(load, reduce[-1].var, block) for load in reads]
+    if 1 not in steps or any(step not in (0, 1) for step in steps):
+        return []
+    found = [reduce[-1]]
+    for it in reversed(reduce[:-1]):
+        length = run_length(found)
+        wanted = [step and length for step in steps]
+        if not length or wanted != [stride_in(load, it.var, block) for load in reads]:
+            break
+        found.insert(0, it)
+    return found if run_length(found) and _is_linear(block, found) else found[-1:]
+
+
+def run_length(run: Sequence[IterVar]) -> int | None:
+    """The terms of a run; None where there is no run, or its terms are symbolic."""
+    sizes = [int_value(it.extent) for it in run]
+    return None if None in sizes or not run else prod(size or 0 for size in sizes)
+
+
+def fuse_run(sch: Schedule, block: str, run: Sequence[str]) -> LoopRef:
+    """One loop over the variables of a run, which are bound to loops next to each other."""
+    names = loops_by_variable(sch, block)
+    return sch.fuse(*[LoopRef(names[var]) for var in run])
+
+
+def _is_linear(block: Block, run: Sequence[IterVar]) -> bool:
+    """Whether a block uses the variables only for addresses and numbers that grow by one step: as
+    one loop, they need no division."""
+    if len(run) == 1:
+        return True
+    rest: Expr = Var("run")
+    values: dict[Var, Expr] = {}
+    for it in reversed(run[1:]):
+        values[it.var] = rest % it.extent
+        rest = rest // it.extent
+    values[run[0].var] = rest
+    analyzer = Analyzer()
+    numbers = [n for stmt in walk(block.body) for e in stmt_exprs(stmt) for n in _numbers(e)]
+    return not any(_divides(analyzer.simplify(substitute(n, values))) for n in numbers)
+
+
+def _numbers(e: Expr) -> Iterator[Expr]:
+    """The largest parts of a value that are computed from variables alone."""
+    if isinstance(e, Load):
+        return
+    if e.dtype == dtype.INDEX and not e.has_loads:
+        yield e
+        return
+    for part in e.operands:
+        yield from _numbers(part)
+
+
+def _divides(e: Expr) -> bool:
+    return any(isinstance(n, BinOp) and n.op in ("//", "%") for n in walk_exprs(e))

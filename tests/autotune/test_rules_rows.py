@@ -1,0 +1,120 @@
+"""Rows that threads share: whole rows, parts of long ones, and runs over several axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from autotune.rules import Machine, make_space
+from autotune.rules.runs import contiguous_run, run_length
+from backends import build
+from schedule import Schedule
+from tensorir import PrimFunc, interpret, ops, te
+
+TWO = Machine(lanes=4, registers=16, threads=2, l1_bytes=32 << 10, l2_bytes=1 << 20)
+
+
+def reduction(f: Callable[[Any], Any], *shape: int, dtype: str = "float32") -> PrimFunc:
+    x = te.placeholder(shape, dtype, name="x")
+    return te.create_prim_func([x, f(x)])
+
+
+def first_sketch(func: PrimFunc) -> str:
+    return next(iter(make_space(func, TWO).sketches))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "expected"),
+    [
+        ((200_003,), None, "row_parts"),
+        ((1, 200_003), 1, "row_parts"),
+        ((3, 70_001), 1, "row_parts"),
+        ((12_501, 16), None, "row_parts"),
+        ((5, 401, 101), (1, 2), "row_parts"),
+        ((4, 50_021), 1, "rows"),
+        ((1, 50_021), 1, "rows"),
+        ((101, 2003), 1, "rows"),
+    ],
+)
+def test_a_row_is_cut_where_threads_would_rest(shape: Any, axis: Any, expected: str) -> None:
+    assert first_sketch(reduction(lambda x: ops.sum(x, axis), *shape)) == f"sum:{expected}"
+
+
+CASES = [
+    (lambda x: ops.sum(x), np.sum, (457, 401), "float32"),
+    (lambda x: ops.max(x, (1, 2)), lambda a: a.max((1, 2)), (3, 211, 307), "float32"),
+    (lambda x: ops.prod(x, 1), lambda a: a.prod(1), (1, 160_001), "float64"),
+    (lambda x: ops.sum(x, dtype="int32"), np.sum, (499, 331), "int8"),
+    (lambda x: ops.sum(x, (0, 2)), lambda a: a.sum((0, 2)), (31, 3, 2003), "float32"),
+    (lambda x: ops.any(x), np.any, (401, 499), "bool"),
+    (lambda x: ops.all(x, 1), lambda a: a.all(1), (3, 70_001), "bool"),
+    (lambda x: ops.argmax(x), np.argmax, (10_007, 16), "float32"),
+    (lambda x: ops.argmin(x, 1), lambda a: a.argmin(1), (3, 100_003), "float32"),
+    (lambda x: ops.std(x), np.std, (577, 301), "float32"),
+]
+
+
+@pytest.mark.parametrize(("f", "numpy", "shape", "dtype"), CASES)
+def test_defaults_compute_their_function(
+    f: Callable[[Any], Any], numpy: Callable[[Any], Any], shape: tuple[int, ...], dtype: str
+) -> None:
+    rng = np.random.default_rng(0)
+    x: np.ndarray = rng.integers(-128, 128, shape, dtype=np.int8)
+    if dtype == "bool":
+        x = np.zeros(shape, bool) if numpy is np.any else np.ones(shape, bool)
+        x.flat[-1] = not x.flat[-1]
+    elif dtype != "int8":
+        x = rng.uniform(0.9999, 1.0001, shape).astype(dtype)
+    func = reduction(f, *shape, dtype=dtype)
+    found = build(default_schedule(func, "c -threads=2"), "c -threads=2")(x)
+    wide = (
+        x.astype("float64") if dtype == "float32" else x.astype("int64") if dtype == "int8" else x
+    )
+    np.testing.assert_allclose(found, numpy(wide), rtol=1e-5)
+
+
+@pytest.mark.parametrize("where", [0, 100_000, 160_000])
+def test_nan_is_found_in_any_part(where: int) -> None:
+    x = np.zeros((1, 160_001), np.float32)
+    x[0, where] = np.nan
+    for f in (lambda x: ops.max(x), lambda x: ops.sum(x)):
+        func = reduction(f, *x.shape)
+        assert np.isnan(build(default_schedule(func, "c -threads=2"), "c -threads=2")(x))
+
+
+def test_runs_go_over_axes_that_follow_each_other() -> None:
+    def run(f: Callable[[Any], Any], *shape: int) -> int | None:
+        sch = Schedule(reduction(f, *shape))
+        return run_length(contiguous_run(sch.state.block(str(sch.get_blocks()[0]))))
+
+    assert run(lambda x: ops.sum(x), 3, 5, 7) == 105
+    assert run(lambda x: ops.sum(x, (1, 2)), 3, 5, 7) == 35
+    assert run(lambda x: ops.sum(x, (0, 2)), 3, 5, 7) == 7
+    assert run(lambda x: ops.sum(x, 0), 3, 5, 7) is None
+    assert run(lambda x: ops.sum(x, (1, 2)), 3, 1, 1) == 1
+
+
+def test_an_index_in_the_value_may_go_along_if_it_needs_no_division() -> None:
+    def weighted(step: int) -> int | None:
+        x = te.placeholder((6, 10), name="x")
+        i, j = te.reduce_axis(6, name="i"), te.reduce_axis(10, name="j")
+        y = te.compute((), lambda: te.sum(x[i, j] * (i * step + j).astype("float32"), axis=[i, j]))
+        sch = Schedule(te.create_prim_func([x, y]))
+        return run_length(contiguous_run(sch.state.block(str(sch.get_blocks()[0]))))
+
+    assert weighted(10) == 60
+    assert weighted(7) == 10
+
+
+def test_rfactor_of_fused_axes_that_nothing_divides() -> None:
+    func = reduction(lambda x: ops.sum(x), 7, 9)
+    sch = Schedule(func, debug=True)
+    block = sch.get_blocks()[0]
+    part, _ = sch.split(sch.fuse(*sch.get_loops(block)), [None, 8])
+    sch.rfactor(block, part)
+    x = np.arange(63, dtype=np.float32).reshape(7, 9)
+    assert interpret(sch.func, x) == x.sum()
