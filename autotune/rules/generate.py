@@ -17,6 +17,7 @@ from autotune.rules.plan import Machine, Plan, Values
 from autotune.rules.row_parts import row_parts_plans
 from autotune.rules.rows import rows_plans
 from autotune.rules.scan import ScanPlan, scan_plans
+from autotune.rules.short_rows import short_rows_plans
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.split_k import needed_split_k, possible_split_k
 from autotune.rules.tensorized import TensorizedPlan, tensorized_plans
@@ -31,6 +32,7 @@ Rule = Callable[[Schedule, Group, Machine], Sequence[Plan]]
 
 RULES: tuple[Rule, ...] = (
     tensorized_plans,
+    short_rows_plans,
     needed_split_k,
     window_plans,
     dots_plans,

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules import Machine, make_space
+from autotune.rules import Machine, default_candidate, make_space
+from autotune.rules.generate import machine_of
 from autotune.rules.runs import contiguous_run, run_length
-from backends import build
+from backends import build, resolve
 from schedule import Schedule
 from tensorir import PrimFunc, interpret, ops, te
 
@@ -118,3 +119,46 @@ def test_rfactor_of_fused_axes_that_nothing_divides() -> None:
     sch.rfactor(block, part)
     x = np.arange(63, dtype=np.float32).reshape(7, 9)
     assert interpret(sch.func, x) == x.sum()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((16, 2), "float32"),
+        ((17, 5), "float32"),
+        ((1003, 10), "float32"),
+        ((64, 16), "int32"),
+        ((3, 37, 31), "float32"),
+        ((100, 9), "float64"),
+    ],
+)
+def test_short_rows_lie_in_lanes_and_keep_their_order(shape: tuple[int, ...], dtype: str) -> None:
+    data = (np.random.default_rng(0).standard_normal(shape) * 100).astype(dtype)
+    data.flat[3] = data.flat[4] * 1e7 if dtype != "int32" else 2**31 - 1
+    func = reduction(lambda x: ops.sum(x, -1), *shape, dtype=dtype)
+    space = make_space(func, machine_of(resolve("c -vector_bits=512 -threads=2")), "bitwise")
+    candidate = default_candidate(space)
+    assert candidate.sketch == "sum:short_rows"
+    expected = np.zeros(shape[:-1], dtype)
+    for term in range(shape[-1]):
+        expected += data[..., term]
+    np.testing.assert_array_equal(build(space.build(candidate))(data), expected)
+
+
+def test_short_rows_with_nan_and_what_follows_them() -> None:
+    x = te.placeholder((100, 7), name="x")
+    func = te.create_prim_func([x, ops.norm(x, axis=1)])
+    data = np.ones((100, 7), np.float32)
+    data[5, 3], data[98, 6] = np.nan, np.inf
+    found = build(default_schedule(func))(data)
+    np.testing.assert_allclose(found, np.sqrt((data * data).sum(1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((100, 32), 1), ((7, 5), 1), ((100, 1), 1), ((100, 5), 0), ((9, 5, 20), 1)]
+)
+def test_other_rows_are_not_turned(shape: tuple[int, ...], axis: int) -> None:
+    space = make_space(
+        reduction(lambda x: ops.sum(x, axis), *shape), machine_of(resolve("c -vector_bits=512"))
+    )
+    assert not any("short_rows" in name for name in space.sketches)
