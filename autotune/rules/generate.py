@@ -10,6 +10,7 @@ from itertools import islice, product
 from autotune.choices import Choice
 from autotune.rules.alternatives import starts
 from autotune.rules.chain import ChainPlan, chain_plans
+from autotune.rules.column_parts import column_parts_plans
 from autotune.rules.dots import DotsPlan, dots_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
 from autotune.rules.library import library_plan
@@ -33,6 +34,7 @@ Rule = Callable[[Schedule, Group, Machine], Sequence[Plan]]
 RULES: tuple[Rule, ...] = (
     tensorized_plans,
     short_rows_plans,
+    column_parts_plans,
     needed_split_k,
     window_plans,
     dots_plans,
@@ -45,6 +47,7 @@ RULES: tuple[Rule, ...] = (
 """Rules for kinds of blocks, preferred first; blocks that none of them takes get spatial_plans."""
 
 REASSOCIATING: tuple[Rule, ...] = (
+    column_parts_plans,
     needed_split_k,
     dots_plans,
     row_parts_plans,

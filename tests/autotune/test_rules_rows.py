@@ -162,3 +162,31 @@ def test_other_rows_are_not_turned(shape: tuple[int, ...], axis: int) -> None:
         reduction(lambda x: ops.sum(x, axis), *shape), machine_of(resolve("c -vector_bits=512"))
     )
     assert not any("short_rows" in name for name in space.sketches)
+
+
+@pytest.mark.parametrize(
+    ("f", "numpy", "dtype"),
+    [
+        (lambda x: ops.sum(x, 0), lambda a: a.sum(0), "float32"),
+        (lambda x: ops.std(x, 0), lambda a: a.std(0), "float64"),
+        (lambda x: ops.argmax(x, 0), lambda a: a.argmax(0), "float32"),
+        (lambda x: ops.sum(x, 0, dtype="int32"), lambda a: a.sum(0), "int8"),
+        (lambda x: ops.any(x, 0), lambda a: a.any(0), "bool"),
+    ],
+)
+def test_columns_are_summed_in_parts(
+    f: Callable[[Any], Any], numpy: Callable[[Any], Any], dtype: str
+) -> None:
+    func = reduction(f, 503, 301, dtype=dtype)
+    data = (np.random.default_rng(0).standard_normal((503, 301)) * 30).astype(dtype)
+    if dtype == "bool":
+        data[:], data[502, 300], data[250, 7] = False, True, True
+    assert "column_parts" in first_sketch(func)
+    found = build(default_schedule(func, "c -threads=2"), "c -threads=2")(data)
+    wide = data.astype("float64") if dtype == "float32" else data
+    np.testing.assert_allclose(found, numpy(wide), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(100, 300), (31, 9001), (200_000, 3), (9, 40_000)])
+def test_columns_stay_whole_where_parts_would_not_fit_or_pay(shape: tuple[int, int]) -> None:
+    assert "column_parts" not in first_sketch(reduction(lambda x: ops.sum(x, 0), *shape))
