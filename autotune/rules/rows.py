@@ -55,6 +55,7 @@ class RowsPlan:
     lanes: int
     choices: tuple[Choice, ...]
     large: bool
+    near: bool
     name: str = "rows"
 
     def key(self, what: str) -> str:
@@ -62,11 +63,11 @@ class RowsPlan:
 
     def default(self) -> dict[str, Any]:
         """One row at a time is one stream for the memory; but the last steps of a short row take
-        longer than its sum, so that several go together."""
+        longer than its sum, so that several go together, unless all rows are near."""
         lanes = self.lanes
         long = self.length >= MANY * WIDE * lanes
         wanted = {
-            self.key("rows"): 1 if long else TOGETHER,
+            self.key("rows"): 1 if long or self.near else TOGETHER,
             self.key("width"): WIDE * lanes if long else lanes,
             self.key("ahead"): PAGE,
             self.key("threads"): "parallel" if self.large else "serial",
@@ -139,7 +140,16 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
     choices.append(Categorical(f"{group.block}.ahead", (0, PAGE // 2, PAGE)))
     large = instances(block) >= SMALL_WORK
     axes = tuple(it.var.name for it in run)
-    return [RowsPlan(group, machine, axes, extent, lanes, tuple(choices), large)]
+    near = _is_near(block, machine)
+    return [RowsPlan(group, machine, axes, extent, lanes, tuple(choices), large, near)]
+
+
+def _is_near(block: Block, machine: Machine) -> bool:
+    """Whether a reduction of one array has it in the second-level caches: rows one at a time then
+    find what they read, and take less than several together."""
+    reads = body_loads(block)
+    bytes_read = instances(block) * dtype.itemsize(reads[0].buffer.dtype)
+    return len(reads) == 1 and bytes_read <= machine.l2_bytes * machine.threads
 
 
 def lanes_of(block: Block, machine: Machine) -> int:
