@@ -26,7 +26,7 @@ from autotune.rules.nest import finish_nest, task_loops
 from autotune.rules.plan import Machine, Values, at_most
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from schedule import Schedule, ScheduleError
-from tensorir import Block, IterKind, dtype
+from tensorir import BinOp, Block, IterKind, dtype
 
 SMALL_WORK = 100_000
 ROWS = (1, 2, 3, 4, 5, 6, 8)
@@ -145,11 +145,13 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
 
 
 def _is_near(block: Block, machine: Machine) -> bool:
-    """Whether a reduction of one array has it in the second-level caches: rows one at a time then
-    find what they read, and take less than several together."""
-    reads = body_loads(block)
+    """Whether a sum of one array has it in the second-level caches: rows one at a time then take
+    less than several together. The last steps of a maximum, which keeps NaN, are longer."""
+    reads, store = body_loads(block), output_store(block)
+    assert store is not None and isinstance(store.value, BinOp)
     bytes_read = instances(block) * dtype.itemsize(reads[0].buffer.dtype)
-    return len(reads) == 1 and bytes_read <= machine.l2_bytes * machine.threads
+    fits = bytes_read <= machine.l2_bytes * machine.threads
+    return store.value.op == "+" and len(reads) == 1 and fits
 
 
 def lanes_of(block: Block, machine: Machine) -> int:

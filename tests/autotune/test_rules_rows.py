@@ -190,3 +190,18 @@ def test_columns_are_summed_in_parts(
 @pytest.mark.parametrize("shape", [(100, 300), (31, 9001), (200_000, 3), (9, 40_000)])
 def test_columns_stay_whole_where_parts_would_not_fit_or_pay(shape: tuple[int, int]) -> None:
     assert "column_parts" not in first_sketch(reduction(lambda x: ops.sum(x, 0), *shape))
+
+
+@pytest.mark.parametrize(
+    ("f", "rows", "together"),
+    [
+        (lambda x: ops.sum(x, 1), 100, 1),
+        (lambda x: ops.max(x, 1), 100, 4),
+        (lambda x: ops.sum(x, 1), 100_000, 4),
+    ],
+)
+def test_rows_of_sums_go_one_at_a_time_in_cache(f: Any, rows: int, together: int) -> None:
+    space = make_space(reduction(f, rows, 61), TWO)
+    sketch = next(iter(space.sketches.values()))
+    values = dict(zip([c.name for c in sketch.choices], default_candidate(space).values))
+    assert [v for name, v in values.items() if name.endswith(".rows")] == [together]
