@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from schedule.library.conv_find import Conv, find_conv
 from schedule.library.copies import copy_rows, transpose_pixels, unroll_all
 from schedule.library.lanes import (
+    SHY_ALONE,
     loop_of,
     own_loops,
     put_in_lanes,
     register_tile,
     split_at_most,
+    tile_cost,
     whole_vectors,
 )
 from tensorir import Target, TensorIRError
@@ -33,6 +35,10 @@ MEASURED = 0.9
 CROWDED = {False: 0.6, True: 0.06}
 """Most that tiles take longer where what belongs to a panel fills the second-level cache; with a
 flat image, which is read in the order of memory, little."""
+
+
+GAIN = 0.98
+"""Tiles with pixels of several rows need more code: they should take less time by so much."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +136,30 @@ def _tile(
     vectors = -(-conv.filters // conv.groups // lanes)
     row = conv.width * high if flat else conv.width
     nested = prod(conv.taps) > 1
-    tile, width, cost = register_tile(
+    tile, width, least = register_tile(
         row, vectors, registers, streamed, nested, whole=conv.groups > 1
     )
-    return DirectPlan(lanes, tile, width, 0, flat), cost / row
+    best = DirectPlan(lanes, tile, width, 0, flat), least / row
+    fetch = 1.5 if streamed else 0.5
+
+    def cost(rows: int, width: int) -> float:
+        return tile_cost(row * rows, width, registers, fetch)
+
+    for down in range(2, 1 if flat else min(high, registers // row) + 1):
+        for width in (1, 2):
+            panels, last = divmod(vectors, width)
+            pixels = row * down
+            if last and conv.groups > 1 or pixels * width in SHY_ALONE[0]:
+                continue
+            if not panels or pixels * width > registers - 4:
+                continue
+            whole, rest = divmod(high, down)
+            total = panels * (whole * cost(down, width) + cost(rest, width))
+            total += whole * cost(down, last) + cost(rest, last)
+            total *= (1.03 if last else 1.0) / (high * row * vectors)
+            if total < GAIN * best[1]:
+                best = DirectPlan(lanes, pixels, width, 0, down=down), total
+    return best
 
 
 class _Direct:

@@ -30,8 +30,11 @@ bias) in registers, and then has too few for the sums: 14 x 2 is faster than 7 x
 SHY = (range(19, 28), 1.35)
 """Sums of tiles that often spill, of 32 registers, and what that costs: rows of 20, 32, 36 or 64
 pixels take 1.35 to 1.5 times as long in tiles of 10 to 13 as in 7 to 9. Tiles of 14 x 2 do not: gcc
-allocates registers for a loop by itself (-fira-region=mixed) only where it needs nearly all. Nor do
-tiles that are alone in a row."""
+allocates registers for a loop by itself (-fira-region=mixed) only where it needs nearly all."""
+
+SHY_ALONE = (range(24, 27), 1.15)
+"""The same of tiles that are alone in a row: 12 and 13 pixels take 1.14 to 1.45 times as long as in
+two tiles of 6 or 7."""
 
 
 def constant_size(it: IterVar, block: str) -> int:
@@ -187,8 +190,9 @@ def register_tile(
             blocks, rest = divmod(rows, height)
             total = panels * (blocks * cost(height, width) + cost(rest, width))
             total += blocks * cost(height, last) + cost(rest, last)
-            if nested and rows > height and height * width in SHY[0] and registers >= 32:
-                total *= SHY[1]
+            sums, penalty = SHY if rows > height else SHY_ALONE
+            if nested and height * width in sums and registers >= 32:
+                total *= penalty
             total *= 1.03 if last else 1.0  # panels of two sizes are two pieces of code
             if best is None or total < best[0]:
                 best = (total, height, width)

@@ -75,10 +75,12 @@ def test_other_vectors_and_no_stage_after_the_sums(bits, cache):
     ("x", "weight", "plan"),
     [
         ((1, 64, 56, 56), (64, 64, 3, 3), library.DirectPlan(16, 14, 2, 4)),
-        ((1, 512, 7, 7), (512, 512, 3, 3), library.DirectPlan(16, 7, 2, 0)),
+        ((1, 512, 7, 7), (512, 512, 3, 3), library.DirectPlan(16, 14, 2, 0, down=2)),
         ((1, 64, 32, 32), (64, 64, 3, 3), library.DirectPlan(16, 14, 2, 4)),
-        ((1, 160, 13, 13), (160, 160, 3, 3), library.DirectPlan(16, 13, 2, 1)),
+        ((1, 160, 13, 13), (160, 160, 3, 3), library.DirectPlan(16, 7, 2, 1)),
         ((1, 256, 56, 56), (64, 256, 1, 1), library.DirectPlan(16, 14, 2, 1, True)),
+        ((1, 2048, 7, 7), (512, 2048, 1, 1), library.DirectPlan(16, 13, 2, 0, True)),
+        ((1, 64, 3, 3), (64, 64, 3, 3), library.DirectPlan(16, 9, 2, 0, down=3)),
     ],
 )
 def test_the_plan_follows_the_sizes(x, weight, plan):
