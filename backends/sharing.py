@@ -155,7 +155,8 @@ def shared_places(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> dict[i
     """The places near which `run` accesses several elements, by the first store that needs them.
 
     `run` holds consecutive stores, `used` their `uses_of`. Only accesses count that happen whatever
-    the conditions are, and only memory does, not what may be registers.
+    the conditions are, and only memory does, not what may be registers. Places that may lie before
+    the buffer are none: a compiler may take for granted that no pointer does.
     """
     near: dict[Place, set[int]] = {}
     first: dict[Place, int] = {}
@@ -164,7 +165,7 @@ def shared_places(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> dict[i
             if not isinstance(node, Load) or not _in_memory(node.buffer) or len(node.indices) > 1:
                 continue
             place, distance = place_of(node.buffer, node.indices[0])
-            if _is_compound(place[1]):
+            if _is_compound(place[1]) and not _subtracts(place[1]):
                 near.setdefault(place, set()).add(distance)
                 first.setdefault(place, position)
     found: dict[int, list[Place]] = {}
@@ -181,6 +182,13 @@ def _in_memory(buffer: Buffer) -> bool:
 def _is_compound(index: Expr) -> bool:
     """Whether an index is computed, without reading memory."""
     return isinstance(index, BinOp) and dt.lanes(index.dtype) == 1 and not index.has_loads
+
+
+def _subtracts(index: Expr) -> bool:
+    """Whether an index of loop variables, which are not negative, may be negative for its form."""
+    return any(
+        isinstance(n, BinOp) and n.op == "-" or (int_value(n) or 0) < 0 for n in walk_exprs(index)
+    )
 
 
 def _reads(load: Load, written: set[Buffer]) -> bool:

@@ -178,3 +178,15 @@ def test_a_refused_program_stays_as_it_was():
     with pytest.raises(TensorIRError, match="has 3 output channels"):
         library.conv2d(sch, TARGET)
     assert sch.func is before and len(sch.trace) == 0
+
+
+def test_a_transposed_convolution_reads_its_copy_backwards(cache):
+    """No address before the copy, a local array, may occur: gcc dropped the stores to its start."""
+    x, w = te.placeholder((1, 30, 16), name="x"), te.placeholder((3, 20, 16), name="w")
+    func = te.create_prim_func([x, w, ops.conv1d_transpose(x, w, layout="NWC")], name="back")
+    sch = Schedule(func)
+    assert isinstance(library.conv2d(sch, TARGET), library.NhwcPlan)
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-3, 4, p.const_shape).astype("float32") for p in func.inputs]
+    want = ops.OPERATORS["conv1d_transpose"].reference(*given, layout="NWC")
+    np.testing.assert_array_equal(build(sch, target=TARGET, cache=cache)(*given), want)
