@@ -21,6 +21,10 @@ LONG_ROW = 100_000
 """Terms of a row from which on its parts are worth a wait of all threads for each other."""
 
 
+PACK_FROM = 6
+"""Rows from which on packing an operand costs less than it gains."""
+
+
 @dataclass(frozen=True)
 class Chain:
     """The stages of a chain in program order. All share the first `depth` loops of the last.
@@ -92,6 +96,7 @@ def _classified(
     statistics: list[str] = []
     products: list[str] = []
     packed: list[tuple[str, str]] = []
+    before: set[str | None] = set()
     first = 0
     for at, name in enumerate(stages):
         block = sch.state.block(name)
@@ -105,7 +110,8 @@ def _classified(
             statistics.append(name)
         else:
             first, statistics, products, packed = at + 1, [], [], []
-    kept = stages[first:]
+            before = {name, *(g.epilogue for g in groups if g.block == name)}
+    kept = tuple(stage for stage in stages[first:] if stage not in before)
     epilogues = {g.block: g.epilogue for g in groups if g.block in products and g.epilogue in kept}
     return (
         Chain(kept, depth, tuple(statistics), tuple(products), epilogues, tuple(packed))
@@ -158,14 +164,16 @@ def _along_memory(block: Block, machine: Machine) -> bool:
 def _gathered(block: Block, depth: int, machine: Machine) -> list[str] | None:
     """The operands of a product whose neighbouring columns are apart in memory.
 
-    None where the block is no product for a chain: its columns are no axis of what it stores, or
-    the part of an operand that all rows share does not fit the second-level cache.
+    None where the block is no product for a chain: its columns are no axis of what it stores, the
+    part of an operand that all rows share does not fit the second-level cache, or too few rows
+    share one that would have to be packed.
     """
     store = output_store(block)
     spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
     if store is None or len(spatial) != depth + 1 or store.indices[-1] is not spatial[-1]:
         return None
     rows, found = set(spatial[:depth]), []
+    extents = {it.var: size(it.extent) for it in block.iters}
     for load in body_loads(block):
         shared = [
             size(extent)
@@ -177,6 +185,9 @@ def _gathered(block: Block, depth: int, machine: Machine) -> list[str] | None:
         step = stride_in(load, spatial[-1], block)
         if step not in (0, 1):
             if panel_index(block, load.buffer.name) is None:
+                return None
+            apart = {v for index in load.indices for v in variables(index)}
+            if prod(extents[v] for v in rows if v not in apart) < PACK_FROM:
                 return None
             found.append(load.buffer.name)
     return found

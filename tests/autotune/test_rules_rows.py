@@ -14,7 +14,7 @@ from autotune.rules.generate import machine_of
 from autotune.rules.runs import contiguous_run, run_length
 from backends import build, resolve
 from schedule import Schedule
-from tensorir import PrimFunc, interpret, ops, te
+from tensorir import PrimFunc, interpret, ops, reference, te
 
 TWO = Machine(lanes=4, registers=16, threads=2, l1_bytes=32 << 10, l2_bytes=1 << 20)
 
@@ -205,3 +205,16 @@ def test_rows_of_sums_go_one_at_a_time_in_cache(f: Any, rows: int, together: int
     sketch = next(iter(space.sketches.values()))
     values = dict(zip([c.name for c in sketch.choices], default_candidate(space).values))
     assert [v for name, v in values.items() if name.endswith(".rows")] == [together]
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 100), (3, 37), (8, 100)])
+def test_few_queries_do_not_pack_their_keys(queries: int, keys: int) -> None:
+    shapes = {"q": (2, 4, queries, 32), "k": (2, 2, keys, 32), "v": (2, 2, keys, 32)}
+    q, k, v = (te.placeholder(shape, name=name) for name, shape in shapes.items())
+    func = te.create_prim_func([q, k, v, ops.attention(q, k, v, causal=True)])
+    sch = default_schedule(func, "c -threads=2")
+    assert ("k_global" in str(sch.func)) == (queries > 5)
+    rng = np.random.default_rng(0)
+    data = [rng.standard_normal(shape).astype("float32") for shape in shapes.values()]
+    found = build(sch, "c -threads=2")(*data)
+    np.testing.assert_allclose(found, reference(func, *data)[0], rtol=1e-4, atol=1e-5)
