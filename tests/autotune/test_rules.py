@@ -255,7 +255,7 @@ def test_symbolic_sizes(make, symbolic):
         ("softmax_5_17", "softmax:chain"),
         ("layer_norm_5_19", "out:chain"),
         ("heads_2_7_13_5", "out:chain"),
-        ("attention_5_12_8", "out:chain"),
+        ("attention_7_13_9", "out:chain"),
         ("linear_70_9_5", "y:tiled"),
         ("transposed_2_9_13", "out:transposed"),
         ("softmax_5_17", "top:rows+e:spatial+total:rows+softmax:spatial"),
