@@ -32,16 +32,20 @@ SMALL_WORK = 200_000
 FEW_ROWS = 6
 """Rows of the last axis but one, below which a register tile has rows of other axes too."""
 
+FEW_STEPS = 8
+"""Register tiles below each other in a task that takes all columns, at most."""
+
 MANY_STEPS = 8
 """Register tiles that use a packed operand, from which on packing it pays."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A spatial axis of the block: its variable's name and its extent."""
+    """A spatial axis of the block: its variable's name and its extent, a guess unless `known`."""
 
     name: str
     extent: int
+    known: bool = True
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,10 @@ class TiledPlan:
             ways=max(1, machine.l1_bytes // PAGE_BYTES),
         )
         rows = self._tile_choice(row_axis).inner or (1,)
-        return best_tile(model, rows, self._tile_choice(vector_axis).inner or (self.lanes,))
+        widths = self._tile_choice(vector_axis).inner or (self.lanes,)
+        steps, height, width = best_tile(model, rows, widths)
+        # Where columns are unknown, threads share rows only, and of these there may be few.
+        return (steps if vector_axis.known else min(steps, FEW_STEPS)), height, width
 
     def _register_size(self, axis: Axis, budget: int) -> int:
         """The largest register tile of an axis within the budget, else the smallest there is."""

@@ -12,7 +12,7 @@ from autotune.rules.register_tile import register_tile
 from autotune.rules.tile_model import splits
 from autotune.rules.tiled import SMALL_WORK, Axis, TiledPlan
 from schedule import Schedule
-from tensorir import Block, IterKind, IterVar, Load, Var, dtype
+from tensorir import Block, IterKind, IterVar, Load, Var, dtype, int_value
 
 FAR_PANELS = 12
 """Rows of an operand that are as far apart as so many rows of a panel side by side. With vectors of
@@ -53,10 +53,8 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
     order = {index: place for place, index in enumerate(store.indices) if isinstance(index, Var)}
     spatial_iters = [it for it in block.iters if it.kind is IterKind.SPATIAL]
     spatial_iters.sort(key=lambda it: order.get(it.var, -1))
-    spatial = tuple(Axis(it.var.name, size(it.extent)) for it in spatial_iters)
-    reduce = tuple(
-        Axis(it.var.name, size(it.extent)) for it in block.iters if it.kind is IterKind.REDUCE
-    )
+    spatial = tuple(_axis(it) for it in spatial_iters)
+    reduce = tuple(_axis(it) for it in block.iters if it.kind is IterKind.REDUCE)
     if spatial_iters[-1].var is not store.indices[-1] or spatial[-1].extent < 2:
         return []
     vector = spatial_iters[-1].var
@@ -95,6 +93,10 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
             _row_bytes(block, spatial_iters), batched,
         )
     ]  # fmt: skip
+
+
+def _axis(each: IterVar) -> Axis:
+    return Axis(each.var.name, size(each.extent), int_value(each.extent) is not None)
 
 
 def _row_bytes(block: Block, spatial: list[IterVar]) -> int:

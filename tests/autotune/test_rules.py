@@ -346,3 +346,35 @@ def test_bitwise_spaces_keep_the_order_of_sums(name):
     rng = random.Random(0)
     for _ in range(6):
         assert space.build(space.sample(rng)).numerics == "bitwise"
+
+
+def chosen(func: PrimFunc, constants: tuple[str, ...] = ()) -> dict:
+    """The values of the default candidate by choice."""
+    space = make_space(func, SMALL)
+    candidate = default_candidate(space, constants)
+    names = [choice.name for choice in space.sketches[candidate.sketch].choices]
+    return dict(zip(names, candidate.values))
+
+
+def test_a_constant_that_one_row_multiplies_is_packed_ahead():
+    assert chosen(matmul(1, 64, 32))["C.pack_B"] == "none"
+    assert chosen(matmul(1, 64, 32), ("B",))["C.pack_B"] == "root"
+    assert chosen(matmul(3, 64, 32), ("B",))["C.pack_B"] == "root"
+
+
+def test_one_row_reads_long_pieces_of_a_matrix():
+    assert chosen(matmul(1, 640, 320))["C.vj"][2] > 6 * SMALL.lanes
+    assert chosen(matmul(12, 640, 320))["C.vj"][2] <= 4 * SMALL.lanes
+
+
+def test_threads_share_the_rows_where_columns_are_unknown():
+    m, n = te.var("m"), te.var("n")
+    both, rows = symbolic_matmul(m, n, 64), symbolic_matmul(m, 640, 64)
+    assert chosen(both)["C.vi"][0] <= 8 < chosen(rows)["C.vi"][0]
+
+
+def symbolic_matmul(m, n, k: int) -> PrimFunc:
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
+    r = te.reduce_axis(k, name="k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    return te.create_prim_func([a, b, c], name="matmul")
