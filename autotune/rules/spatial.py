@@ -120,7 +120,7 @@ def spatial_plans(sch: Schedule, group: Group, machine: Machine) -> list[Spatial
     if _vectorizable(block):
         choices.extend(stores_choice(sch, group.block))
     large = elements(block) >= SMALL_STAGE
-    streamed = stream_by_default(sch, group.block)
+    streamed = stream_by_default(sch, group.block, machine)
     return [SpatialPlan(group, machine, tuple(choices), large, streamed, lanes)]
 
 

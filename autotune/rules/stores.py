@@ -5,15 +5,16 @@ from __future__ import annotations
 from math import prod
 
 from autotune.choices import Categorical
-from autotune.rules.group import output_store, size
+from autotune.rules.group import body_loads, instances, output_store, size
+from autotune.rules.plan import Machine
 from schedule import Schedule
-from tensorir import dtype
+from tensorir import Buffer, dtype
 
 STREAM_FROM = 1 << 20
 """Bytes of an output from which on it may be written past the caches."""
 
-STREAM_BY_DEFAULT = 1 << 24
-"""Bytes of an output that is unlikely to be in any cache when it is read."""
+LAST_CACHE = 1 << 25
+"""Bytes of the last cache of a machine that nothing is known of."""
 
 
 def stores_choice(sch: Schedule, block: str) -> tuple[Categorical, ...]:
@@ -23,9 +24,18 @@ def stores_choice(sch: Schedule, block: str) -> tuple[Categorical, ...]:
     return (Categorical(f"{block}.stores", ("plain", "stream")),)
 
 
-def stream_by_default(sch: Schedule, block: str) -> bool:
-    """Whether the output is so large that streaming it pays without being measured."""
-    return _output_bytes(sch, block) >= STREAM_BY_DEFAULT
+def stream_by_default(sch: Schedule, block: str, machine: Machine) -> bool:
+    """Whether streaming a large output pays without being measured.
+
+    It does where the last cache does not hold what the stage reads and writes; where it does, the
+    next call, or what reads the output, finds it there, and writing takes half the time.
+    """
+    last = machine.target.l3_bytes if machine.target else LAST_CACHE
+    node = sch.state.block(block)
+    read = {load.buffer for load in body_loads(node)}
+    touched = sum(min(_bytes(b), instances(node) * dtype.itemsize(b.dtype)) for b in read)
+    written = _output_bytes(sch, block)
+    return written >= STREAM_FROM and written + touched >= last
 
 
 def _output_bytes(sch: Schedule, block: str) -> int:
@@ -33,4 +43,8 @@ def _output_bytes(sch: Schedule, block: str) -> int:
     store = output_store(sch.state.block(block))
     if store is None or store.buffer not in sch.func.params or sch.get_consumers(block):
         return 0
-    return prod(size(s) for s in store.buffer.shape) * dtype.itemsize(store.buffer.dtype)
+    return _bytes(store.buffer)
+
+
+def _bytes(buffer: Buffer) -> int:
+    return prod(size(s) for s in buffer.shape) * dtype.itemsize(buffer.dtype)

@@ -108,7 +108,7 @@ def transposed_plans(sch: Schedule, group: Group, machine: Machine) -> list[Tran
         *stores_choice(sch, group.block),
     ]
     large = instances(block) >= SMALL_STAGE
-    streamed = stream_by_default(sch, group.block)
+    streamed = stream_by_default(sch, group.block, machine)
     bytes_each = dtype.itemsize(store.buffer.dtype)
     return [
         TransposedPlan(group, machine, read[0].name, tuple(choices), large, streamed, bytes_each)

@@ -77,3 +77,20 @@ def test_every_operator_has_one(name):
     for number, _ in enumerate(known_operators()[name].examples):
         schedule = default_schedule(prim_func(name, number), TARGET)
         lower(schedule.func, TARGET)
+
+
+@pytest.mark.parametrize("size, streamed", [(1024, False), (2048, False), (3000, True)])
+def test_outputs_are_streamed_that_the_last_cache_does_not_hold(size, streamed):
+    a = te.placeholder((size, 1), name="a")
+    b = te.placeholder((1, size), name="b")
+    out = te.compute((size, size), lambda i, j: a[i, 0] * b[0, j], name="outer")
+    sch = default_schedule(te.create_prim_func([a, b, out]), "c -l3=33554432")
+    assert ("stream" in [step.name for step in sch.trace.instructions]) is streamed
+
+
+def test_a_table_counts_by_what_is_read_of_it():
+    table = te.placeholder((1 << 18, 256), name="table")
+    places = te.placeholder((1 << 11,), "int64", name="places")
+    out = ops.take(table, places, 0)
+    sch = default_schedule(te.create_prim_func([table, places, out]), "c -l3=33554432")
+    assert "stream" not in [step.name for step in sch.trace.instructions]
