@@ -63,11 +63,13 @@ class RowsPlan:
 
     def default(self) -> dict[str, Any]:
         """One row at a time is one stream for the memory; but the last steps of a short row take
-        longer than its sum, so that several go together, unless all rows are near."""
+        longer than its sum, so that several go together, unless all rows are near and have more
+        than a few vectors."""
         lanes = self.lanes
         long = self.length >= MANY * WIDE * lanes
+        alone = long or self.near and self.length >= MANY * lanes
         wanted = {
-            self.key("rows"): 1 if long or self.near else TOGETHER,
+            self.key("rows"): 1 if alone else TOGETHER,
             self.key("width"): WIDE * lanes if long else lanes,
             self.key("ahead"): PAGE,
             self.key("threads"): "parallel" if self.large else "serial",

@@ -218,3 +218,13 @@ def test_few_queries_do_not_pack_their_keys(queries: int, keys: int) -> None:
     data = [rng.standard_normal(shape).astype("float32") for shape in shapes.values()]
     found = build(sch, "c -threads=2")(*data)
     np.testing.assert_allclose(found, reference(func, *data)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("length", "together"), [(13, 4), (64, 1), (5000, 1)])
+def test_how_many_rows_in_cache_go_together_depends_on_their_length(
+    length: int, together: int
+) -> None:
+    func = reduction(lambda x: ops.sum(x, 1), 500, length)
+    sketch = next(s for s in make_space(func, TWO).sketches.values() if s.name.endswith(":rows"))
+    values = dict(zip([choice.name for choice in sketch.choices], sketch.default()))
+    assert values["sum.rows"] == together
