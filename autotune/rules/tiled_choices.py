@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile
@@ -78,7 +79,9 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
                 far.add(load.buffer.name)
     padded = _padded(sch, group)
     panels = {o for o in operands if o not in padded and panel_index(block, o) is not None}
-    packable = tuple(o for o in operands if o not in padded and (o in panels or o not in seldom))
+    reads = Counter(load.buffer.name for load in body_loads(block))
+    alone = [o for o in operands if o not in padded and reads[o] == 1]  # a copy is of one part
+    packable = tuple(o for o in alone if o in panels or o not in seldom)
     spots: dict[str, tuple[str, ...]] = {o: IN_TASKS for o in packable}
     spots.update((o, IN_TASKS[:1]) for o in packable if o in seldom)
     spots.update((o, (*spots[o], "root")) for o in panels)

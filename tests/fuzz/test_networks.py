@@ -137,6 +137,16 @@ def test_an_exclusive_scan_that_a_product_reads():
         space.build(space.sample(random.Random(seed)))
 
 
+def test_a_product_of_one_array_with_itself():
+    """Tasks were to pack it, although they read two parts of it."""
+    x = te.placeholder((31, 200), name="x")
+    square = ops.mish(ops.matmul(x, x, transpose_a=True))
+    func = te.create_prim_func([x, ops.matmul(square, square, transpose_a=True)], name="gram")
+    check_default(func)
+    for target in ("c -march=x86-64", "c -march=haswell"):
+        default_schedule(func, target)
+
+
 def test_shuffles_ahead_of_the_call_and_in_it():
     """Two functions of one text gave one name to different shuffles."""
     x = te.placeholder((7, 4, 8, 4), name="x")
