@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
-from schedule import Schedule
+from schedule import Schedule, ScheduleError
 from tensorir import Target
 
 Values = Mapping[str, Any]
@@ -57,3 +57,12 @@ def at_most(choice: Choice, wanted: Any) -> Any:
     if wanted in choice.options:
         return wanted
     return max((o for o in choice.options if o < wanted), default=choice.options[0])
+
+
+def works_out(sch: Schedule, plan: Plan) -> bool:
+    """Whether the default values of a plan give a schedule, which its rule does not foresee."""
+    try:
+        plan.apply(sch.copy(), plan.default())
+    except ScheduleError:
+        return False
+    return True

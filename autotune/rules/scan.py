@@ -15,8 +15,8 @@ from typing import Any
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, body_loads, instances, output_store
 from autotune.rules.nest import finish_nest, loops_by_variable
-from autotune.rules.plan import Machine, Values, at_most
-from schedule import LoopRef, Schedule, ScheduleError
+from autotune.rules.plan import Machine, Values, at_most, works_out
+from schedule import LoopRef, Schedule
 from tensorir import Block, IterKind, Store, Var, int_value
 
 SMALL_SCAN = 16_384
@@ -123,17 +123,9 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], machine: Machine) -> list
         large = instances(block) >= SMALL_SCAN
         wanted = 4 if rows else 4 * machine.lanes
         plan = ScanPlan(group, machine, scan, choices, large, wanted)
-        if _possible(sch, plan):
+        if works_out(sch, plan):  # not for dependences of its own
             plans.append(plan)
     return plans
-
-
-def _possible(sch: Schedule, plan: ScanPlan) -> bool:
-    try:
-        plan.apply(sch.copy(), plan.default())
-    except ScheduleError:  # symbolic sizes, or dependences of its own
-        return False
-    return True
 
 
 def _find(sch: Schedule, block: Block) -> Scan | None:

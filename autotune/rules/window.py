@@ -23,8 +23,8 @@ from autotune.rules.group import (
 )
 from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
-from autotune.rules.plan import Machine, Values, at_most
-from schedule import LoopRef, Schedule, ScheduleError
+from autotune.rules.plan import Machine, Values, at_most, works_out
+from schedule import LoopRef, Schedule
 from tensorir import Block, IterKind, dtype, int_value, masked_bits
 
 MOST_TAPS = 64
@@ -144,15 +144,7 @@ def window_plans(sch: Schedule, group: Group, machine: Machine) -> list[WindowPl
         choices.append(Categorical(f"{group.block}.pad", ("inline", "task")))
     large = instances(block) >= SMALL_WORK
     plan = WindowPlan(group, machine, tuple(choices), large, taps, masked, lanes)
-    return [plan] if _possible(sch, plan) else []
-
-
-def _possible(sch: Schedule, plan: WindowPlan) -> bool:
-    try:
-        plan.apply(sch.copy(), plan.default())
-    except ScheduleError:  # symbolic sizes, or a last stage of another shape
-        return False
-    return True
+    return [plan] if works_out(sch, plan) else []
 
 
 def _taps(block: Block) -> int:
