@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorir.func import PrimFunc
+from tensorir.passes.bool_bytes import bool_bytes
 from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.fold_buffers import fold_buffers
@@ -40,6 +41,7 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
         ("lower_prefetch", lower_prefetch),
         ("spread_prefetch", spread_prefetch),
         ("lower_blocks", lower_blocks),
+        ("bool_bytes", lambda f: f if on_gpu else bool_bytes(f)),
         ("place_buffers", lambda f: place_buffers(f, whole_globals=on_gpu)),
         ("double_buffers", double_buffers),
         ("fold_buffers", fold_buffers),
