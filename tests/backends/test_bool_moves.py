@@ -70,6 +70,15 @@ def test_transposes_are_made_of_shuffles_of_vectors():
     assert re.search(r"shuffle_u8x\d+", text) and "!= 0" not in text
 
 
+def test_symbolic_sizes():
+    n, m = te.size_var("n"), te.size_var("m")
+    x = te.placeholder((n, m), "bool", name="X")
+    kernel = build(default_schedule(te.create_prim_func([x, ops.transpose(x)])))
+    for shape in SHAPES:
+        data = np.random.default_rng(0).integers(0, 2, shape).astype(bool)
+        np.testing.assert_array_equal(kernel(data), data.T)
+
+
 def test_rows_taken_by_index():
     x, i = te.placeholder((7, 67), "bool", name="X"), te.placeholder((5,), "int64", name="I")
     kernel = build(default_schedule(te.create_prim_func([x, i, ops.take(x, i, axis=0)])))
