@@ -91,12 +91,13 @@ _TANH = f"""($V x) {{
     return copysign_$N(pick_$N(a, ($V){{0}} + 0.625f, small, large), x);
 }}"""
 
+# 2^-24 / (2^-24 (1 + exp(-x))): the factor keeps the divisor finite where the result is not zero.
+# exp(-x) is p 2^n + 2^n, of which p 2^n is exact, and lost is what 1 + 2^n leaves of 1.
 _SIGMOID = f"""($V x) {{
-    $V c = maxc_$N(($V){{0}} - 104.0f, -fabs_$N(x)); /* so that exp never overflows */
-    $V n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
-    $V p = exp_rest_$N(c, n), m = p + 1.0f, e = scale_$N(m, n), s = 1.0f + e;
-    $V less = scale_$N((p - (e - (s - 1.0f)) * m) + 1.0f, n); /* e less what s has lost of it */
-    return pick_$N(x, ($V){{0}}, less, ($V){{0}} + 1.0f) / s;
+    $V c = minc_$N(($V){{0}} + 20.0f, maxc_$N(($V){{0}} - 104.0f, x)), one = ($V){{0}} + 0x1p-24f;
+    $V n = (c * -1.44269504f + {_NEAREST}) - {_NEAREST}, e = scale_$N(one, n), s = e + one;
+    $V lost = one - (s - e);
+    return one / ((exp_rest_$N(-c, n) * e + lost) + s);
 }}"""
 
 _ERF_SMALL = "-5.9537403e-4 4.98594e-3 -2.676172e-2 1.12816826e-1 -3.761248e-1 1.2837915e-1"

@@ -83,7 +83,7 @@ FUNCTIONS = {
     "sinh": Function(1.7, 1.7, -90, 90, "polynomial below 1, exp"),
     "cosh": Function(1.6, 1.6, -90, 90, "exp"),
     "tanh": Function(1.4, 1.4, -10, 10, "polynomial below 0.625, exp"),
-    "sigmoid": Function(1.8, 1.8, -105, 20, "exp, with the rounding of 1 + exp", _sigmoid),
+    "sigmoid": Function(1.8, 1.8, -105, 20, "1 / (1 + exp(-x))", _sigmoid),
     "erf": Function(1.3, 1.5, -5, 5, "polynomial below 0.93, 1 - exp of one beyond", _erf),
     "rsqrt": Function(1.5, 1.5, 0, 10, "1 / sqrt", lambda x: 1 / np.sqrt(x)),
     "pow": Function(1.1, 1.4, 0, 10, _POWER, np.power, (-40, 40)),
