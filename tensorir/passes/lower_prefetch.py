@@ -14,7 +14,15 @@ from tensorir.func import PrimFunc
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.stmt import Block, For, ForKind, Prefetch, Seq, Stmt, replace, seq
-from tensorir.visit import blocks, loads, map_children, stmt_exprs, substitute, walk
+from tensorir.visit import (
+    blocks,
+    loads,
+    map_children,
+    stmt_exprs,
+    substitute,
+    variables,
+    walk,
+)
 
 LINE = 64
 """Bytes of a cache line."""
@@ -81,6 +89,9 @@ def prefetch_region(
         region = [j for j in joined if j is not None]
     if not region or any(int_value(r.extent) is None for r in region):
         return None
+    own = {it.var for each in blocks(loop) for it in each.iters}
+    if any(variables(part.low) & own for part in region):
+        return None  # it is told by the variables of a block around, which the loop does not see
     return region if prod(n for n, _ in _steps(buffer, region)) <= MOST_LINES else None
 
 

@@ -418,3 +418,14 @@ def test_copy_of_a_buffer_of_which_every_other_element_is_computed():
     with pytest.raises(ScheduleError, match="computes only the part of 'pad' that is needed"):
         sch.cache_write("pad", 0, "local")
     holds(sch)
+
+
+def test_prefetch_of_what_a_nested_block_reads():
+    """The request stood outside of the outer block and named its variable."""
+    a = te.placeholder((te.var("n"), 1), name="A")
+    b = te.compute(a.shape, lambda i, j: te.exp(a[i, j]), name="E")
+    sch = Schedule(te.create_prim_func([a, b], name="softmax"))
+    sch.prefetch("E", buffer=0, loop="i", distance=1)
+    sch.blockize("j")
+    x = np.ones((7, 1), "float32")
+    np.testing.assert_allclose(build(sch)(x), np.exp(x), rtol=1e-5)
