@@ -170,7 +170,6 @@ class Space:
                 refusals.append(str(error))
         raise Infeasible("\n".join(refusals))
 
-
     def mutate(self, candidate: Candidate, rng: random.Random) -> Candidate:
         """A feasible candidate of the same sketch that differs in one or two choices.
 

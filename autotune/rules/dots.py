@@ -162,7 +162,7 @@ def dots_plans(sch: Schedule, group: Group, machine: Machine) -> list[DotsPlan]:
     if len(sums) != 1 or len(spatial) < 2:
         return []
     *_, row, column = spatial
-    lanes = machine.lanes * 32 // max(32, dtype.bits(store.buffer.dtype))
+    lanes = machine.lanes_of_sums(store.buffer.dtype)
     operands = _operands(block, row, column, sums[0])
     if operands is None or any(int_value(it.extent) is None for it in (*spatial, *sums)):
         return []

@@ -194,7 +194,6 @@ class PlannedSketch(Sketch):
                 values[choice.name] = "root"
         return tuple(values[choice.name] for choice in self.choices)
 
-
     def draw(self, rng: random.Random) -> tuple[object, ...]:
         """Random values, feasible for each plan: of many plans hardly any are so all at once."""
         return tuple(value for plan in self.plans for value in _drawn(plan, rng))

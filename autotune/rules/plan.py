@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from schedule import Schedule, ScheduleError
-from tensorir import Target
+from tensorir import Target, dtype
 
 Values = Mapping[str, Any]
 
@@ -24,6 +24,10 @@ class Machine:
     l1_bytes: int
     l2_bytes: int
     target: Target | None = None
+
+    def lanes_of_sums(self, kind: str) -> int:
+        """Lanes of sums of one type; of narrower types than 32 bits as of those."""
+        return self.lanes * 32 // max(32, dtype.bits(kind))
 
 
 class Plan(Protocol):

@@ -59,7 +59,7 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
     if spatial_iters[-1].var is not store.indices[-1] or spatial[-1].extent < 2:
         return []
     vector = spatial_iters[-1].var
-    lanes = machine.lanes * 32 // max(32, dtype.bits(store.buffer.dtype))
+    lanes = machine.lanes_of_sums(store.buffer.dtype)
     _, widest = register_tile(FAR_PANELS, FAR_PANELS, machine.registers)
     far_bytes = 4 * FAR_PANELS * widest * machine.lanes
     operands, far, seldom, gathered = [], set(), set(), []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from schedule.library.conv_find import elementwise_user, padding_of, stride_of
+from schedule.library.conv_find import elementwise_user, group_count, padding_of, stride_of
 from schedule.library.lanes import constant_size, read_by
 from tensorir import (
     Block,
@@ -125,19 +125,13 @@ def may_be_channels_last(sch: Schedule, block: str) -> ChannelsLast | None:
     windows = _windows(image, out, set(reduced))
     if windows is None or image.indices[0] is not out[0]:
         return None
-    inner = image.indices[-1]
     channels = [v for v in reduced if v not in windows]
     channel: Expr = channels[0] if channels else const(0)
     depth = _size(reduced[channels[0]]) if channels else 1
     filters = _size(spatial[out[-1]])
-    groups = 1
-    if inner is not channel:
-        groups = (int_value(image.buffer.shape[-1]) or 0) // max(1, depth)
-        each = filters // max(1, groups)
-        first = (out[-1] if each == 1 else out[-1] // max(1, each)) * depth
-        difference = sch.state.analyzer().simplify(inner - (first + channel))
-        if groups < 2 or int_value(difference) != 0:
-            return None
+    groups = group_count(sch, image, -1, channel, depth, out[-1], filters)
+    if not groups:
+        return None
     known = {v: v.name.removeprefix("v") for v in (*out, *reduced)}
     outer = [_size(spatial[v]) for v in out[1:-1]]
     steps = [stride_of(sch, i, spatial[v]) for i, v in zip(image.indices[1:-1], out[1:-1])]

@@ -69,13 +69,9 @@ def find_conv(sch: Schedule, block: str) -> Conv:
     image = images[0]
     _require(node, image.indices[0] is spatial[0].var)
     filters, height, width = sizes[:3]
-    depth, groups = prod(sizes[3:-2]), 1
-    if image.indices[1] is not channel:
-        groups = (int_value(image.buffer.shape[1]) or 0) // max(1, depth)
-        each = filters // max(1, groups)
-        first = (out if each == 1 else out // max(1, each)) * depth
-        equal = sch.state.analyzer().simplify(image.indices[1] - (first + channel))
-        _require(node, groups > 1 and int_value(equal) == 0)
+    depth = prod(sizes[3:-2])
+    groups = group_count(sch, image, 1, channel, depth, out, filters)
+    _require(node, groups > 0)
     _require(node, all(it.var in variables(i) for it, i in zip(spatial[2:], image.indices[2:])))
     if not all(sizes) or samples == 0:
         raise TensorIRError(f"block {block!r} is empty; there is nothing to schedule")
@@ -95,6 +91,23 @@ def _require(node: Block, condition: bool) -> None:
             "times weight[o, channel, row, column]; make it with ops.conv2d in layout NCHW, and "
             "schedule it before all else"
         )
+
+
+def group_count(
+    sch: Schedule, image: Load, at: int, channel: Expr, depth: int, out: Expr, filters: int
+) -> int:
+    """How many groups the channels are in, which dimension `at` of the image has; 0 if in none.
+
+    Each of the groups has `depth` of them, which `channel` runs over, and as many of the `filters`.
+    """
+    index = image.indices[at]
+    if index is channel:
+        return 1
+    groups = (int_value(image.buffer.shape[at]) or 0) // max(1, depth)
+    each = filters // max(1, groups)
+    first = (out if each == 1 else out // max(1, each)) * depth
+    difference = sch.state.analyzer().simplify(index - (first + channel))
+    return groups if groups > 1 and int_value(difference) == 0 else 0
 
 
 def elementwise_user(sch: Schedule, block: str) -> str | None:
