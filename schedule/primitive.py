@@ -17,6 +17,7 @@ from schedule.externs import extern_conflict, require_changeable
 from schedule.index_map import index_map_text
 from schedule.nested import require_flat
 from schedule.provable import unprovable
+from schedule.sharing import sharing_conflict
 from schedule.state import BlockRef, LoopRef, State
 from schedule.threads import thread_conflict
 from schedule.trace import Instruction, format_args
@@ -96,9 +97,10 @@ def literal(value: Any) -> Any:
 def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     """Apply the primitive `name` to `state`; raises Illegal when it is refused.
 
-    Whatever the primitive, the result keeps to the rules of threads and extern functions, what an
-    init reads is there before the reduction, nested blocks are for those only that see inside, and
-    accesses of symbolic range are provably inside of their buffers.
+    Whatever the primitive, the result keeps to the rules of threads and extern functions, threads
+    share no memory that was each one's own, what an init reads is there before the reduction,
+    nested blocks are for those only that see inside, and accesses of symbolic range are provably
+    inside of their buffers.
     """
     require_flat(state, name)
     require_changeable(state, name, args)
@@ -106,7 +108,7 @@ def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     refusal = None
     if after is not state:
         refusal = thread_conflict(after) or extern_conflict(after) or init_conflict(after)
-        refusal = refusal or unprovable(state, after)
+        refusal = refusal or sharing_conflict(state, after) or unprovable(state, after)
     if refusal is not None:
         raise refusal
     return after, outputs

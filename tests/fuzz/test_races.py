@@ -14,7 +14,7 @@ from schedule import REGISTRY, Schedule, ScheduleError
 from schedule.primitive import method, primitive
 from schedule.state import LoopRef, State
 from schedule.validate import difference, validate
-from tensorir import Block, For, ForKind, IterKind, replace, te, walk
+from tensorir import Block, For, ForKind, IterKind, parse, replace, te, walk
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_schedules import Stress  # noqa: E402
@@ -179,4 +179,61 @@ def test_threads_in_an_unrolled_loop_have_memory_of_their_own():
     sch.compute_at("C", "j")
     sch.unroll("i_D")
     sch.parallel("j")
+    validate(sch)
+
+
+PICKED = """
+@prim_func
+def picked(A: f32[11, 5, 3], J: i64[6], G: f32[6, 5]):
+    S = alloc(f32[11, 5])
+    for s, t, k in grid(11, 5, 3):
+        with block("S"):
+            vs = spatial(11, s)
+            vt = spatial(5, t)
+            vk = reduce(3, k)
+            with init():
+                S[vs, vt] = 0.0
+            S[vs, vt] = S[vs, vt] + A[vs, vt, vk]
+    for i, j in grid(6, 5):
+        with block("G"):
+            vi = spatial(6, i)
+            vj = spatial(5, j)
+            G[vi, vj] = S[min(max(J[vi], 0), 10), vj]
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda sch: sch.partition("j", [None, 1]),
+        lambda sch: sch.partition("j", [2, 3]),
+        lambda sch: sch.decompose_reduction("S", "j"),
+        lambda sch: sch.decompose_reduction("S", "i"),
+    ],
+)
+@pytest.mark.parametrize("scope", ["local", "global"])
+def test_no_step_makes_threads_share_what_was_their_own(step, scope):
+    """Each thread sums the row that it picks; several may pick one row, in one memory a race."""
+    sch = Schedule(parse(PICKED))
+    sch.compute_at("S", "j")
+    sch.set_scope("S", "S", scope) if scope == "local" else None
+    sch.parallel("i")
+    sch.reorder("j", "i")
+    before = sch.func
+    with pytest.raises(ScheduleError, match="would share it|repeats instances"):
+        step(sch)
+    assert sch.func is before
+
+
+def test_threads_share_what_they_write_apart():
+    """Rows of B are written by the thread of that row, and stay so in both parts."""
+    sch = Schedule(rows())
+    sch.parallel("i")
+    first, last = sch.partition("j", [3, None])
+    assert first != last
+    validate(sch)
+    sch = Schedule(parse(PICKED))
+    sch.reorder("t", "s")
+    sch.parallel("s")
+    sch.partition("t", [2, None])
     validate(sch)
