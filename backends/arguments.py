@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from backends.signature import Param, Signature, dimension
-from tensorir import TensorIRError, Var, int_value, variables
+from tensorir import TensorIRError, Var, int_value, refuse_masked, variables
 from tensorir import dtype as dt
 
 Array = np.ndarray[Any, Any]
@@ -121,7 +121,10 @@ def _where(signature: Signature, position: int) -> str:
 def _adopt(signature: Signature, position: int, arg: object) -> Array:
     """The NumPy array that shares the memory of `arg`."""
     if isinstance(arg, np.ndarray):
-        return arg
+        if type(arg) is np.ndarray:
+            return arg
+        refuse_masked(arg, _where(signature, position))
+        return arg.view(np.ndarray)
     if hasattr(arg, "__dlpack__") and not isinstance(arg, np.generic):
         try:
             array: Array = np.from_dlpack(arg)

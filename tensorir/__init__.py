@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tensorir.arith import relax as relax
     from tensorir.arith import union as union
     from tensorir.arith.slope import slope as slope
+    from tensorir.arrays import refuse_masked as refuse_masked
     from tensorir.buffer import SCOPES as SCOPES
     from tensorir.buffer import Buffer as Buffer
     from tensorir.errors import ParseError as ParseError
@@ -160,6 +161,7 @@ __all__ = lazy_names(
             "is_dense relax union"
         ),
         "tensorir.arith.slope": "slope",
+        "tensorir.arrays": "refuse_masked",
         "tensorir.buffer": "SCOPES Buffer",
         "tensorir.errors": "ParseError TensorIRError VerifyError",
         "tensorir.expr": (

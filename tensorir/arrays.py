@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ def match_arrays(func: PrimFunc, arrays: Sequence[Any]) -> Arrays:
         )
     given = {}
     for param, array in zip(params, arrays):
+        refuse_masked(array, f"array for {param.name!r}")
         held = np.asarray(array)
         if held.dtype != dt.numpy_dtype(param.dtype):
             raise TensorIRError(
@@ -44,6 +46,16 @@ def match_arrays(func: PrimFunc, arrays: Sequence[Any]) -> Arrays:
             )
         given[param] = held
     return given
+
+
+def refuse_masked(array: Any, where: str) -> None:
+    """Raise TensorIRError for a masked array of NumPy, since nothing here would see its mask."""
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and isinstance(array, masked):
+        raise TensorIRError(
+            f"{where} is a masked array, and programs do not see masks; pass its values with "
+            ".filled(...) in place of the masked ones, and the mask as an array of bool if needed"
+        )
 
 
 def bind_sizes(
@@ -88,7 +100,12 @@ def size_of(e: Expr, sizes: Mapping[Var, int]) -> int:
 
 
 def decode(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
-    """The numbers that `array` holds: float64 for floats, else `array` itself."""
+    """The numbers that `array` holds: float64 for floats, else `array` itself.
+
+    Any byte but 0 is True: a bool array that was made of other bytes may hold any.
+    """
+    if dt.is_bool(dtype):
+        return np.asarray(array.view(np.uint8) != 0)
     if dtype == "bfloat16":
         return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return array.astype(np.float64) if dt.is_float(dtype) else array

@@ -39,6 +39,7 @@ class Runtime:
 
     def __init__(self, path: Path) -> None:
         with_gil = ctypes.PyDLL(str(path))
+        with_gil.tensorir_arrays(ctypes.py_object(np.ndarray))
         self.entry = with_gil.tensorir_entry
         self.entry.restype = ctypes.py_object
         self.entry.argtypes = [

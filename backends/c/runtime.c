@@ -41,6 +41,9 @@ PyObject *PyLong_FromLong(long);
 PyObject *PyCapsule_New(void *, const char *, void (*)(PyObject *));
 void *PyCapsule_GetPointer(PyObject *, const char *);
 PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
+PyObject *PyObject_Type(PyObject *);
+int PyObject_HasAttrString(PyObject *, const char *);
+int PyType_IsSubtype(PyObject *, PyObject *);
 PyThreadState *PyEval_SaveThread(void);
 void PyEval_RestoreThread(PyThreadState *);
 void Py_DecRef(PyObject *);
@@ -59,6 +62,18 @@ typedef struct {
 } Entry;
 
 static const char *const LETTERS[] = {"?", "bhilq", "BHILQ", "efd"};
+
+static PyObject *ndarray; /* the type of NumPy */
+
+void tensorir_arrays(PyObject *type) { ndarray = type; }
+
+/* An array may know of masked elements, which its buffer does not show; Python looks closer. */
+static int may_be_masked(PyObject *array) {
+  PyObject *type = PyObject_Type(array);
+  int other = type != ndarray && PyType_IsSubtype(type, ndarray);
+  Py_DecRef(type);
+  return other && PyObject_HasAttrString(array, "mask");
+}
 
 static int matches(const Py_buffer *view, const int64_t *param, int64_t *sizes) {
   const char *format = view->format;
@@ -97,6 +112,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, ssize count) {
   const int64_t *param = entry->table;
   for (; held < count; param += 5 + param[4]) {
     output[held] = (int)param[2];
+    if (may_be_masked(args[held])) goto done;
     int flags = C_CONTIGUOUS | FORMAT | (output[held] ? WRITABLE : 0);
     if (PyObject_GetBuffer(args[held], &views[held], flags)) {
       PyErr_Clear();

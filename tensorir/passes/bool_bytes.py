@@ -1,49 +1,94 @@
-"""bool_bytes: programs that move bools move their bytes."""
+"""bool_bytes: bools of the caller are bytes, and programs that move bools move their bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Collection, Set
 from dataclasses import replace as replace_fields
 
 from tensorir.buffer import Buffer
-from tensorir.expr import Cast, Const, Expr, Load, Select, select
+from tensorir.expr import Cast, Const, Expr, Load, Select, Var, minimum, select
 from tensorir.func import PrimFunc
-from tensorir.stmt import Alloc, Extern, Prefetch, Stmt, Store, replace
-from tensorir.visit import map_children, map_loads, map_own_exprs, walk
+from tensorir.names import Names
+from tensorir.stmt import Alloc, Extern, For, Prefetch, Stmt, Store, replace, seq
+from tensorir.visit import (
+    loads,
+    map_children,
+    map_loads,
+    map_own_exprs,
+    replace_buffers,
+    stmt_exprs,
+    walk,
+)
 
 BYTE = "uint8"
 
 
 def bool_bytes(func: PrimFunc) -> PrimFunc:
-    """Make buffers of bool between which elements are moved buffers of uint8, which hold 0 or 1.
+    """Make parameters of bool that are read, and buffers of bool between which elements are moved,
+    buffers of uint8.
 
-    rewrite:  (A and B of bool)
-        B[i] = A[i + 1] if i < n else False   ->  B[i] = A[i + 1] if i < n else 0
-        C[i] = X[i] if A[i] else 0.0          ->  C[i] = X[i] if bool(A[i]) else 0.0
+    rewrite:  (A, B and C of bool, X and D of float32)
+        B[i] = A[i + 1] if i < n else False   ->  B[i] = min(A[i + 1] if i < n else 0, 1)
+        C[i] = B[i]                           ->  C[i] = B[i]
+        D[i] = X[i] if A[i] else 0.0          ->  D[i] = X[i] if bool(A[i]) else 0.0
 
-    In vectors a bool is a mask, which loads make and stores undo; bytes are moved as they are, and
-    all that passes know about vectors of bytes holds. Buffers that are only computed from, or
-    handed to extern functions, stay. Requires that lower_blocks ran.
+    A byte of the caller may hold any number, of which all but 0 are True; other buffers hold 0 or
+    1. In vectors a bool is a mask, which loads make and stores undo; bytes are moved as they are,
+    and all that passes know about vectors of bytes holds. Buffers that are only computed from, or
+    handed to extern functions, stay; those get copies of the caller's bools. Requires that
+    lower_blocks ran.
     """
-    moved = _moved(func.body)
+    if all(b.dtype != "bool" for b in (*func.params, *func.buffers)):
+        return func
+    handed = _handed(func.body)
+    func = _with_copies(func, [p for p in func.inputs if p.dtype == "bool" and p in handed])
+    given = _given(func)
+    moved = _moved(func.body) - _handed(func.body) | given
     if not moved:
         return func
-    bytes_of = _Bytes(moved)
+    bytes_of = _Bytes(moved, given)
     params, buffers = (tuple(map(bytes_of.buffer, group)) for group in (func.params, func.buffers))
     return replace_fields(func, params=params, buffers=buffers, body=bytes_of.stmt(func.body))
 
 
+def _handed(body: Stmt) -> set[Buffer]:
+    """The buffers that extern functions work on."""
+    return {p.buffer for s in walk(body) if isinstance(s, Extern) for p in s.parts}
+
+
+def _with_copies(func: PrimFunc, params: Collection[Buffer]) -> PrimFunc:
+    """`func` on copies of some of its parameters."""
+    if not params:
+        return func
+    body = func.body
+    names = Names(b.name for b in (*func.params, *func.buffers))
+    names.taken |= {s.var.name for s in walk(body) if isinstance(s, For)}
+    copies = {p: Buffer(names.unique(f"{p.name}_bools"), p.shape, "bool") for p in params}
+    nests = []
+    for param, copy in copies.items():
+        axes = tuple(Var(names.unique(f"{param.name}_{d}"), "int64") for d in range(param.ndim))
+        nest: Stmt = Store(copy, axes, Load(param, axes))
+        for var, extent in zip(reversed(axes), reversed(param.shape)):
+            nest = For(var, extent, nest)
+        nests.append(nest)
+    body = seq(*nests, replace_buffers(body, copies))
+    return replace_fields(func, buffers=(*func.buffers, *copies.values()), body=body)
+
+
+def _given(func: PrimFunc) -> frozenset[Buffer]:
+    """The parameters of bool that are read by expressions."""
+    read = {load.buffer for s in walk(func.body) for e in stmt_exprs(s) for load in loads(e)}
+    return frozenset(p for p in func.params if p.dtype == "bool" and p in read)
+
+
 def _moved(body: Stmt) -> frozenset[Buffer]:
-    """The buffers of bool that are moved from or to, and that no extern function works on."""
+    """The buffers of bool that are moved from or to."""
     moved: set[Buffer] = set()
-    handed: set[Buffer] = set()
     for s in walk(body):
-        if isinstance(s, Extern):
-            handed.update(part.buffer for part in s.parts)
-        elif isinstance(s, Store) and s.buffer.dtype == "bool":
+        if isinstance(s, Store) and s.buffer.dtype == "bool":
             sources = _sources(s.value)
             moved |= {s.buffer, *sources} if sources else sources
-    return frozenset(moved - handed)
+    return frozenset(moved)
 
 
 def _sources(value: Expr) -> set[Buffer]:
@@ -64,7 +109,8 @@ def _sources(value: Expr) -> set[Buffer]:
 
 
 class _Bytes:
-    def __init__(self, moved: Set[Buffer]) -> None:
+    def __init__(self, moved: Set[Buffer], given: Set[Buffer]) -> None:
+        self.given = given
         self.buffers = {b: Buffer(b.name, b.shape, BYTE, b.scope) for b in moved}
         self.memo: dict[Expr, Expr] = {}
         self.bytes: dict[Expr, Expr] = {}
@@ -76,7 +122,10 @@ class _Bytes:
         stmt = map_children(stmt, self.stmt)
         if isinstance(stmt, Store) and stmt.buffer in self.buffers:
             indices = tuple(map(self.expr, stmt.indices))
-            return Store(self.buffers[stmt.buffer], indices, self.byte(stmt.value))
+            value = self.byte(stmt.value)
+            if not self.given.isdisjoint(_sources(stmt.value)):
+                value = minimum(value, Const(1, BYTE))
+            return Store(self.buffers[stmt.buffer], indices, value)
         stmt = map_own_exprs(stmt, self.expr)
         if isinstance(stmt, (Alloc, Prefetch)) and stmt.buffer in self.buffers:
             return replace(stmt, buffer=self.buffers[stmt.buffer])

@@ -1,4 +1,4 @@
-"""Bools that are moved are moved as bytes; what computes with bools stays as it is."""
+"""Bools of the caller are bytes, and so are those that are moved; others stay as they are."""
 
 from __future__ import annotations
 
@@ -56,22 +56,29 @@ def test_what_is_moved_becomes_bytes(first):
     rng = np.random.default_rng(0)
     a, n = (rng.integers(0, 2, 10).astype(bool) for _ in range(2))
     x = rng.random(10, np.float32)
-    as_held = [v.astype(changed.buffer(k).dtype) for k, v in {"A": a, "N": n}.items()]
-    expected, found = interpret(func, a, n, x), interpret(changed, *as_held, x)
-    np.testing.assert_array_equal(found[0], expected[0])
-    np.testing.assert_array_equal(found[1], expected[1])
+    expected = interpret(func, a, n, x)
+    for true in (1, 2, 255):
+        held = {"A": a, "N": n}
+        for name, values in held.items():
+            held[name] = values if changed.buffer(name).dtype == "bool" else values * np.uint8(true)
+        found = interpret(changed, *held.values(), x)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
 
 
 @pytest.mark.parametrize("first", COMPUTED)
 def test_what_is_computed_stays(first):
     func = program(first)
-    assert bool_bytes(func) is func
+    changed = bool_bytes(func)
+    assert changed.buffer("A").dtype == "uint8" and changed.buffer("B").dtype == "bool"
+    assert bool_bytes(changed) is changed
 
 
 def test_a_condition_is_not_moved():
     changed = bool_bytes(program("B[i] = select(N[i], A[i], False)"))
-    assert changed.buffer("N").dtype == "bool"
-    assert "select(N[i], A[i], u8(0))" in str(changed)
+    assert "min(select(bool(N[i]), A[i], u8(0)), u8(1))" in str(changed)
+    made = "N[i] = X[i] < f32(0.5)\n        B[i] = select(N[i] or X[i] < f32(0.2), A[i], False)"
+    assert "select(bool(N[i]) or X[i] < " in str(bool_bytes(program(made)))
 
 
 def test_what_else_is_stored_there_is_converted():
