@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 
 
 Hint = Union[str, Callable[[], str], None]
-"""What to do instead; a function where finding that out takes time, called if somebody reads it."""
+"""A text, or a function that makes it where that takes time, called if somebody reads it."""
 
 
 class Illegal(Exception):
-    """Raised by `require` inside a primitive; the Schedule turns it into a ScheduleError."""
+    """Raised by `require` inside a primitive; the Schedule turns it into a ScheduleError.
 
-    def __init__(self, where: str, reason: str, hint: Hint = None) -> None:
-        super().__init__(where, reason, hint)
-        self.where, self.reason, self.hint = where, reason, hint
+    `reason` is one line; `detail` is what takes more of them, such as a printed program.
+    """
+
+    def __init__(self, where: str, reason: str, hint: Hint = None, detail: Hint = None) -> None:
+        super().__init__(where, reason, hint, detail)
+        self.where, self.reason, self.hint, self.detail = where, reason, hint, detail
 
 
 def hint_text(hint: Hint) -> str | None:
@@ -37,8 +40,9 @@ def require(condition: bool, where: str, reason: str, hint: Hint = None) -> None
 class ScheduleError(TensorIRError):
     """A primitive was refused; the schedule is as it was before the call.
 
-    `call`, `where`, `reason` and `hint` are short strings; `str(error)` adds the printed program
-    with the offending loop or block marked, and the steps that led there.
+    `call`, `where`, `reason` and `hint` are short strings; `str(error)` adds the `detail` of the
+    refusal, the printed program with the offending loop or block marked, and the steps that led
+    there.
     """
 
     def __init__(
@@ -49,20 +53,27 @@ class ScheduleError(TensorIRError):
         hint: Hint,
         state: "State | None",
         trace: "Trace | None",
+        detail: Hint = None,
     ) -> None:
         super().__init__(call, where, reason)
         self.call, self.where, self.reason, self._hint = call, where, reason, hint
-        self.state, self.trace = state, trace
+        self.state, self.trace, self._detail = state, trace, detail
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = (self.call, self.where, self.reason, self.hint, self.state, self.trace)
-        return ScheduleError, parts
+        return ScheduleError, (*parts, self.detail)
 
     @property
     def hint(self) -> str | None:
         """What to do instead, where there is something to say."""
         self._hint = hint_text(self._hint)
         return self._hint
+
+    @property
+    def detail(self) -> str | None:
+        """What tells more than the reason and takes several lines, where there is such."""
+        self._detail = hint_text(self._detail)
+        return self._detail
 
     @property
     def headline(self) -> str:
@@ -74,6 +85,8 @@ class ScheduleError(TensorIRError):
         lines = [f"{self.call}: {self.reason}"]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
+        if self.detail:
+            lines.append(self.detail)
         if self.state is not None:
             lines.append(format_func(self.state.func, mark=self.where))
         if self.trace is not None and self.trace.instructions:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedule.primitive import literal, run
+from schedule.arguments import literal
+from schedule.primitive import run
 from schedule.resize import SMALL, smaller_programs, work
 from schedule.schedule import Schedule
 from schedule.trace import Instruction, Trace, output_names

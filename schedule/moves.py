@@ -88,8 +88,6 @@ def attempt(state: State, name: str, args: Args) -> Verdict:
         run(state, name, bind(name, args, {}))
     except Illegal as refusal:
         return Verdict(name, args, refusal.reason, hint_text(refusal.hint))
-    except TypeError as error:
-        return Verdict(name, args, f"not a call of it: {error}")
     return Verdict(name, args)
 
 
@@ -97,7 +95,7 @@ def accepted(state: State, name: str, args: Args) -> bool:
     """Whether one call is legal."""
     try:
         run(state, name, bind(name, args, {}))
-    except (Illegal, TypeError):
+    except Illegal:
         return False
     return True
 

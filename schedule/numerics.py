@@ -50,7 +50,7 @@ def _order_class(
     func: PrimFunc, definition: PrimFunc, inner: list[tuple[Block, tuple[For, ...]]]
 ) -> str:
     """ "bitwise", or "reassociated" where the sums of the program are not those of `definition`."""
-    original = {b.name: b for b in blocks(definition.body)}
+    original = _definitions(definition, [block for block, _ in inner])
     for block, loops in inner:
         if not _order_matters(block):
             continue
@@ -61,6 +61,19 @@ def _order_class(
         if _starts(func, block) != _starts(definition, known) or _in_intrinsic(block, loops):
             return "reassociated"
     return "bitwise"
+
+
+def _definitions(definition: PrimFunc, found: list[Block]) -> dict[str, Block]:
+    """The block of `definition` that each block carries out, whole or in part, by its name.
+
+    A part of a loop has copies of blocks, under names of their own. They share the body of the
+    block that was copied, or the one that it had in the definition.
+    """
+    named = {b.name: b for b in blocks(definition.body)}
+    bodies = {b.body: b for b in named.values()}
+    bodies |= {b.body: named[b.name] for b in found if b.name in named}
+    copies = {b.name: bodies[b.body] for b in found if b.name not in named and b.body in bodies}
+    return {**named, **copies}
 
 
 def _order_matters(block: Block) -> bool:
@@ -109,7 +122,8 @@ def _starts(func: PrimFunc, block: Block) -> set[int]:
     if isinstance(block.init, Store):
         return {id(block.init.value)}
     buffers = {s.buffer for s in walk(block.body) if isinstance(s, Store)}
-    others = [s for b in blocks_below(func.body) if b.name != block.name for s in walk(b.body)]
+    apart = [b for b in blocks_below(func.body) if b.body is not block.body]
+    others = [s for b in apart for s in walk(b.body)]
     return {id(s.value) for s in others if isinstance(s, Store) and s.buffer in buffers}
 
 

@@ -11,16 +11,17 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
+from schedule.arguments import bound, literal, require_fitting
 from schedule.early_init import init_conflict
 from schedule.errors import Illegal, ScheduleError
 from schedule.externs import extern_conflict, require_changeable
-from schedule.index_map import index_map_text
 from schedule.nested import require_flat
 from schedule.provable import unprovable
 from schedule.sharing import sharing_conflict
 from schedule.state import BlockRef, LoopRef, State
 from schedule.threads import thread_conflict
 from schedule.trace import Instruction, format_args
+from tensorir import TensorIRError
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -66,32 +67,26 @@ def parameter_names(name: str) -> list[str]:
 
 
 def bind(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by parameter name, defaults left out; TypeError as Python words it."""
-    signature = _parameters(name)
-    bound = signature.bind(*args, **kwargs)
-    plain: dict[str, Any] = {}
-    for key, value in bound.arguments.items():
-        plain[key] = literal(value)
+    """Literals by parameter name, defaults left out; Illegal where the primitive takes no such."""
+    plain = bound(_parameters(name), args, kwargs)
+    check_arguments(name, plain)
     return plain
 
 
-def literal(value: Any) -> Any:
-    """`value` as JSON-able data: names of loops, blocks, tensors and buffers; NumPy integers;
-    a function becomes the text of an index map."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [literal(v) for v in value]
-    if isinstance(value, dict):
-        return {str(k): literal(v) for k, v in value.items()}
-    if hasattr(value, "item"):
-        return value.item()
-    if inspect.isfunction(value):
-        return index_map_text(value)
-    name = getattr(value, "name", None)
-    if isinstance(name, str):
-        return name
-    raise TypeError(f"{value!r} is neither a name nor a literal")
+def check_arguments(name: str, args: dict[str, Any]) -> None:
+    """Refuse arguments, by name, that are not of the types that the primitive takes."""
+    require_fitting(_parameters(name), args)
+
+
+def bind_arguments(name: str, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a primitive by parameter name, as the trace stores them; TensorIRError for
+    what is no primitive or no arguments of it."""
+    if name not in REGISTRY:
+        raise TensorIRError(f"{name!r} is no primitive; known are {', '.join(sorted(REGISTRY))}")
+    try:
+        return bind(name, tuple(args), kwargs)
+    except Illegal as refusal:
+        raise TensorIRError(f"{name}({_as_typed(tuple(args), kwargs)}): {refusal.reason}") from None
 
 
 def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
@@ -138,17 +133,20 @@ def method(
 
     @functools.wraps(fn)
     def call(self: "Schedule", *args: P.args, **kwargs: P.kwargs) -> R:
-        values = bind(name, args, kwargs)
+        values: dict[str, Any] | None = None
         try:
+            values = bind(name, args, kwargs)
             if name in DRAWS and values.get("decision") is None:
                 given = {key: value for key, value in values.items() if key != "decision"}
                 decision = DRAWS[name](self.state, self.generator, **given)
                 values["decision"] = literal(decision)
             state, outputs = self.run_primitive(name, values)
         except Illegal as refusal:
-            text = f"{name}({format_args(values)})"
+            text = f"{name}({_as_typed(args, kwargs) if values is None else format_args(values)})"
             where, reason = refusal.where, self.describe_missing(refusal)
-            raise ScheduleError(text, where, reason, refusal.hint, self.state, self.trace) from None
+            raise ScheduleError(
+                text, where, reason, refusal.hint, self.state, self.trace, refusal.detail
+            ) from None
         self.commit(state, Instruction(name, values, literal(outputs)))
         return outputs  # type: ignore[no-any-return]
 
@@ -157,6 +155,11 @@ def method(
         + list(_parameters(name).parameters.values())
     )
     return cast("Callable[Concatenate[Schedule, P], R]", call)
+
+
+def _as_typed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Arguments that no primitive takes, as they were typed."""
+    return ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())])
 
 
 __all__ = ["REGISTRY", "BlockRef", "LoopRef", "State", "bind", "method", "primitive", "run"]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedule import primitives as p
 from schedule.analysis import consumers, producers
+from schedule.arguments import literal
 from schedule.errors import Illegal, ScheduleError
-from schedule.primitive import REGISTRY, bind, literal, method, run
+from schedule.primitive import REGISTRY, check_arguments, method, run
 from schedule.state import BlockRef, LoopRef, State
 from schedule.trace import Instruction, Trace, output_names
 from tensorir import Block, PrimFunc, TensorIRError, format_func, walk
@@ -284,12 +285,12 @@ class Schedule:
             )
         arguments = dict(step.args)
         try:
+            check_arguments(step.name, arguments)
             state, outputs = run(self.state, step.name, arguments)
-        except (Illegal, TypeError) as error:
-            reason = error.reason if isinstance(error, Illegal) else str(error)
-            where = error.where if isinstance(error, Illegal) else ""
+        except Illegal as refusal:
+            call, where, reason = f"step {number}, {step}", refusal.where, refusal.reason
             raise ScheduleError(
-                f"step {number}, {step}", where, reason, None, self.state, self.trace
+                call, where, reason, refusal.hint, self.state, self.trace, refusal.detail
             ) from None
         names = output_names(outputs)
         expected = output_names(step.outputs)
@@ -317,13 +318,6 @@ def _consumed(step: Instruction) -> set[str]:
 
 def _name(block: Any) -> str:
     return block if isinstance(block, str) else str(getattr(block, "name", block))
-
-
-def bind_arguments(name: str, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of a primitive by parameter name, as the trace stores them."""
-    if name not in REGISTRY:
-        raise TensorIRError(f"{name!r} is no primitive; known are {', '.join(sorted(REGISTRY))}")
-    return bind(name, tuple(args), kwargs)
 
 
 __all__ = ["Schedule", "State"]

@@ -46,7 +46,7 @@ VARIADIC = "loops"
 
 def format_args(args: dict[str, Any]) -> str:
     """Arguments as they would be typed: the first by position, the others by name."""
-    if VARIADIC in args:
+    if isinstance(args.get(VARIADIC), (list, tuple)):
         return ", ".join(repr(_plain(value)) for value in args[VARIADIC])
     items = [*args.items()]
     head = [repr(_plain(value)) for _, value in items[:1]]
@@ -123,7 +123,7 @@ def _read_call(node: ast.stmt, text: str) -> Instruction:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         line = text.splitlines()[node.lineno - 1]
         raise TensorIRError(f"line {node.lineno} of the trace is no call on a schedule: {line!r}")
-    from schedule.schedule import bind_arguments
+    from schedule.primitive import bind_arguments
 
     try:
         positional = [ast.literal_eval(a) for a in call.args]

@@ -94,7 +94,9 @@ def tensorized_matmul(
         if isinstance(refusal, ScheduleError):
             raise
         where, reason, hint = refusal.where, refusal.reason, refusal.hint
-        raise ScheduleError(call, where, reason, hint, sch.state, sch.trace) from None
+        raise ScheduleError(
+            call, where, reason, hint, sch.state, sch.trace, refusal.detail
+        ) from None
 
 
 class _Product(NamedTuple):

@@ -48,8 +48,7 @@ def prefetch(
     known = list(target.annotations.get("prefetch", ()))
     again = any(row[:2] == [node.name, name] for row in known)
     require(not again, loop, f"loop {loop!r} prefetches {name!r} for block {block!r} already")
-    positive = isinstance(distance, int) and not isinstance(distance, bool) and distance > 0
-    require(positive, loop, f"the distance {distance!r} is not a positive integer")
+    require(distance > 0, loop, f"the distance {distance!r} is not a positive integer")
     analyzer = state.analyzer([*state.loops_outside(loop), *loops_below(target)])
     region = prefetch_region(target, node, source, analyzer)
     require(

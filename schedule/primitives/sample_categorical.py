@@ -35,9 +35,8 @@ def sample_categorical(
     sizes = _weights(options, weights)
     require(decision is not None, "", "there is no decision, and nothing here draws one")
     assert decision is not None
-    whole = isinstance(decision, int) and not isinstance(decision, bool)
     require(
-        whole and 0 <= decision < len(options) and sizes[decision] > 0,
+        0 <= decision < len(options) and sizes[decision] > 0,
         "",
         f"decision {decision!r} is no position of {list(options)} with a weight above 0",
     )
@@ -57,7 +56,7 @@ def draw_categorical(
 
 
 def _weights(options: Sequence[Option], weights: Sequence[float] | None) -> list[float]:
-    require(not isinstance(options, str) and len(options) > 0, "", "there are no options")
+    require(len(options) > 0, "", "there are no options")
     plain = all(isinstance(value, (int, float, str)) for value in options)
     require(plain, "", f"options {list(options)} are not numbers or strings")
     if weights is None:

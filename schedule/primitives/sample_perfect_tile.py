@@ -10,6 +10,9 @@ from schedule.errors import require
 from schedule.primitive import draws, primitive
 from schedule.state import State
 
+MOST_FACTORS = 64
+"""No extent in int64 has more prime factors; the others would be 1."""
+
 
 @primitive
 def sample_perfect_tile(
@@ -30,7 +33,7 @@ def sample_perfect_tile(
 
     requires:
         - the extent of `loop` is a number, at least 1
-        - `n` is a positive integer, and `max_innermost` is one if it is given
+        - `n` is a positive integer, at most 64, and `max_innermost` is one if it is given
         - there is a factorization whose innermost factor is not larger than `max_innermost`
         - a `decision` has n positive integers, of that product, the innermost not too large
     """
@@ -82,9 +85,10 @@ def _extent(state: State, loop: str, n: int, max_innermost: int | None) -> int:
         "choose factors by sample_categorical and split with a None factor",
     )
     assert extent is not None
-    require(_is_positive(n), loop, f"n = {n!r} is not a positive integer")
+    require(n > 0, loop, f"n = {n!r} is not a positive integer")
+    require(n <= MOST_FACTORS, loop, f"n = {n} are more factors than {MOST_FACTORS}")
     require(
-        max_innermost is None or _is_positive(max_innermost),
+        max_innermost is None or max_innermost > 0,
         loop,
         f"max_innermost = {max_innermost!r} is not a positive integer",
     )

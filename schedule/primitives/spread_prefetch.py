@@ -52,8 +52,7 @@ def spread_prefetch(
     path = [*state.loops_outside(over), inner]
     require(target in path[:-1], over, f"loop {over!r} is not inside of loop {loop!r}")
     known = _known(path, node.name, source.name)
-    fits = isinstance(distance, int) and not isinstance(distance, bool) and distance >= 0
-    require(fits, over, f"the distance {distance!r} is no integer from 0 on")
+    require(distance >= 0, over, f"the distance {distance!r} is no integer from 0 on")
     _require_few(state, node.name, source, path[path.index(target) :])
     asked = [node.name, source.name, target.name, distance]
     marked = {**inner.annotations, KEY: [*known, asked]}

@@ -40,7 +40,7 @@ def storage_align(
     )
     rank = found.ndim
     require(
-        _is_int(axis) and -rank <= axis < rank,
+        -rank <= axis < rank,
         block,
         f"axis {axis!r} is none of the {rank} of {found.name!r}",
     )
@@ -51,16 +51,12 @@ def storage_align(
         f"the elements along axis {axis}, the last of {found.name!r}, are adjacent",
         "align an axis further out",
     )
-    require(_is_int(factor) and factor > 0, block, f"factor {factor!r} is not a positive integer")
+    require(factor > 0, block, f"factor {factor!r} is not a positive integer")
     require(
-        _is_int(offset) and 0 <= offset < factor,
+        0 <= offset < factor,
         block,
         f"offset {offset!r} is not between 0 and the factor {factor}",
     )
     aligned = {**state.func.attrs.get("align", {}), found.name: [place, factor, offset]}
     attrs = {**state.func.attrs, "align": aligned}
     return State(replace_func(state.func, attrs=attrs)), None
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedule.errors import require
+from schedule.errors import Illegal, require
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
 from schedule.state import LoopRef, State, loops_below
@@ -11,6 +11,7 @@ from tensorir import (
     For,
     ForKind,
     Mismatch,
+    TensorIntrin,
     find_intrin,
     format_func,
     format_stmt,
@@ -58,9 +59,13 @@ def tensorize(state: State, loop: LoopRef, intrinsic: str) -> tuple[State, None]
     try:
         match_intrin(found, node, state.analyzer(outside))
     except Mismatch as mismatch:
-        bodies = f"the loops are\n{format_stmt(node)}\nand the intrinsic\n{format_func(found.func)}"
-        require(False, loop, f"this is not {intrinsic!r}: {mismatch}; {bodies}", _hint(node))
+        reason = f"this is not {intrinsic!r}: {mismatch}"
+        raise Illegal(loop, reason, _hint(node), lambda: _both(node, found)) from None
     return state.replace(state.loop_path(loop), tensorized(node, intrinsic)), None
+
+
+def _both(node: For, intrin: TensorIntrin) -> str:
+    return f"the loops are\n{format_stmt(node)}\nand the intrinsic\n{format_func(intrin.func)}"
 
 
 def _hint(node: For) -> str | None:

@@ -7,7 +7,7 @@ import pytest
 from refusal import refused
 
 from backends import build
-from schedule import Schedule, Trace
+from schedule import Schedule, ScheduleError, Trace
 from tensorir import interpret, parse, te, verify
 
 
@@ -150,7 +150,7 @@ def test_lambdas_are_stored_as_text(chain):
     assert step.args["index_map"] == "row, col: col, row * 2"
     again = Schedule(chain()).apply(Trace.from_python(sch.trace.as_python()))
     assert str(again.func) == str(sch.func)
-    with pytest.raises(TypeError, match="one named parameter per dimension"):
+    with pytest.raises(ScheduleError, match="one named parameter per dimension"):
         sch.transform_layout("C", "B", lambda *indices: indices)
 
 

@@ -1,0 +1,133 @@
+"""The arguments of primitives: what people type becomes literals, and what cannot be is refused.
+
+A primitive's annotations say what it takes, so no primitive looks whether a list is a list.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from schedule.errors import Illegal
+from schedule.index_map import index_map_text
+from tensorir import Const
+
+Fits = Callable[[Any], bool]
+
+
+def literal(value: Any) -> Any:
+    """`value` as JSON-able data: names of loops, blocks, tensors and buffers; numbers of NumPy and
+    of te.const; a function becomes the text of an index map. TypeError for anything else."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [literal(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): literal(v) for k, v in value.items()}
+    if isinstance(value, Const):
+        return value.value
+    if hasattr(value, "tolist"):  # arrays and numbers of NumPy
+        return literal(value.tolist())
+    if inspect.isfunction(value):
+        return index_map_text(value)
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        return name
+    raise TypeError(f"{value!r} is neither a name nor a literal")
+
+
+def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Any) -> dict[str, Any]:
+    """Literals by parameter name, defaults left out. A parameter for any number of names takes one
+    list of them as well. Raises Illegal where they do not fit."""
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        takes = ", ".join(str(p).partition(":")[0] for p in signature.parameters.values())
+        raise Illegal("", str(error), f"it takes ({takes})") from None
+    plain: dict[str, Any] = {}
+    for key, value in given.items():
+        if signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
+            value = value[0] if len(value) == 1 and isinstance(value[0], (list, tuple)) else value
+        try:
+            plain[key] = literal(value)
+        except TypeError as error:
+            raise Illegal("", f"{key}: {error}") from None
+    return plain
+
+
+def require_fitting(signature: inspect.Signature, args: Mapping[str, Any]) -> None:
+    """Refuse arguments that are not what the annotations of their parameters say."""
+    for key, value in args.items():
+        parameter = signature.parameters.get(key)
+        if parameter is None:
+            takes = ", ".join(signature.parameters)
+            raise Illegal("", f"it has no parameter {key!r}", f"it takes ({takes})")
+        several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        fits, words = kinds(str(parameter.annotation))
+        if several and not isinstance(value, (list, tuple)):
+            raise Illegal("", f"{key} is {value!r}, which is no list of names")
+        for each in value if several else (value,):
+            if not fits(each):
+                raise Illegal("", f"{key} is {each!r}, where {words} belongs")
+    for key, parameter in signature.parameters.items():
+        if key not in args and parameter.default is parameter.empty:
+            if parameter.kind is not inspect.Parameter.VAR_POSITIONAL:
+                raise Illegal("", f"{key} is missing")
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _is_option(value: Any) -> bool:
+    return isinstance(value, (int, float, str))
+
+
+KINDS: dict[str, tuple[Fits, str]] = {
+    "str": (_is_name, "a name"),
+    "LoopRef": (_is_name, "the name of a loop"),
+    "BlockRef": (_is_name, "the name of a block"),
+    "int": (_is_int, "an integer"),
+    "float": (_is_number, "a number"),
+    "bool": (lambda value: isinstance(value, bool), "True or False"),
+    "None": (lambda value: value is None, "None"),
+    "Option": (_is_option, "a number or a string"),
+    "Any": (lambda value: True, "anything"),
+    "Callable[..., Any]": (_is_name, "a function of indices"),
+    "Sequence[int | None]": (_is_list, "a list of integers, None for one to find, as [None, 8],"),
+    "Sequence[int]": (_is_list, "a list of integers, such as [8, 4],"),
+    "Sequence[float]": (_is_list, "a list of numbers, such as [1.0, 2.0],"),
+    "Sequence[str]": (_is_list, "a list of names, such as ['A', 'B'],"),
+    "Sequence[Option]": (_is_list, "a list of numbers or strings, such as [8, 16],"),
+}
+"""What a part of an annotation admits, as a question to a literal and in words."""
+
+
+@functools.cache
+def kinds(annotation: str) -> tuple[Fits, str]:
+    """What an annotation such as `str | int` admits."""
+    parts = [KINDS[part] for part in _alternatives(ast.parse(annotation, mode="eval").body)]
+    tests = [fits for fits, _ in parts]
+    words = " or ".join(dict.fromkeys(words for _, words in parts))
+    return lambda value: any([fits(value) for fits in tests]), words
+
+
+def _alternatives(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.BinOp):
+        return [*_alternatives(node.left), *_alternatives(node.right)]
+    return [ast.unparse(node)]
