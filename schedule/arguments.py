@@ -13,6 +13,7 @@ from typing import Any
 
 from schedule.errors import Illegal
 from schedule.index_map import index_map_text
+from schedule.tvm_names import in_our_names
 from tensorir import Const
 
 Fits = Callable[[Any], bool]
@@ -43,7 +44,8 @@ def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Any) -> d
     """Literals by parameter name, defaults left out. A parameter for any number of names takes one
     list of them as well. Raises Illegal where they do not fit."""
     try:
-        given = signature.bind(*args, **kwargs).arguments
+        named = in_our_names(signature.parameters, kwargs)
+        given = signature.bind(*args, **named).arguments
     except TypeError as error:
         takes = ", ".join(str(p).partition(":")[0] for p in signature.parameters.values())
         raise Illegal("", str(error), f"it takes ({takes})") from None

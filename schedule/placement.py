@@ -99,11 +99,13 @@ def own_loops(
     ranges: Mapping[Var, Interval],
     conditions: Sequence[Expr],
     analyzer: Analyzer,
+    unit_loops: bool = False,
 ) -> tuple[list[For], Block]:
     """New loops for `block` and the block bound to them.
 
     A variable in `ranges` runs over that interval, any other over its whole extent. Variables
-    that can leave their extent get a predicate, and so do `conditions` on the variables.
+    that can leave their extent get a predicate, and so do `conditions` on the variables. A variable
+    with one value gets a loop with `unit_loops` only.
     """
     taken = state.taken_names()
     loops: list[For] = []
@@ -111,7 +113,7 @@ def own_loops(
     predicate: Expr = TRUE
     for it in block.iters:
         part = ranges.get(it.var) or Interval(const(0), it.extent)
-        if part.extent is const(1):
+        if part.extent is const(1) and not unit_loops:
             binding = part.low
         else:
             base = it.var.name.removeprefix("v")

@@ -17,6 +17,7 @@ from schedule.trace import Instruction, Trace, output_names
 from tensorir import Block, PrimFunc, TensorIRError, format_func, walk
 
 if TYPE_CHECKING:
+    from schedule.module import Module
     from schedule.moves import Explanation, Move
     from schedule.step_memory import StepMemory
 
@@ -98,6 +99,13 @@ class Schedule:
     def func(self) -> PrimFunc:
         """The scheduled program."""
         return self.state.func
+
+    @property
+    def mod(self) -> Module:
+        """The scheduled program as TVM gives it: `sch.mod["main"]` is `sch.func`."""
+        from schedule.module import Module
+
+        return Module(self.func)
 
     @property
     def definition(self) -> PrimFunc:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedule.analysis import read_by_others, writers
 from schedule.caching import (
     check_scope,
@@ -15,18 +17,23 @@ from schedule.errors import require
 from schedule.placement import names_in
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, add_buffers
-from tensorir import Block, Buffer, Stmt, replace, replace_buffers
+from tensorir import Block, Buffer, Seq, Stmt, replace, replace_buffers
 
 
 @primitive
 def cache_read(
-    state: State, block: str, buffer: str | int, scope: str = "local"
+    state: State,
+    block: str,
+    buffer: str | int,
+    scope: str = "local",
+    consumer_blocks: Sequence[str] | None = None,
 ) -> tuple[State, BlockRef]:
     """Make `block` read `buffer` through a copy in `scope`, and return the block that copies.
 
     The copy is of the whole buffer; compute_at then brings it to where it is used, where only the
     part needed there is copied, densely: that packs an operand. `buffer` is a name or the
-    position among the buffers that the block reads.
+    position among the buffers that the block reads. `consumer_blocks` are all blocks that are to
+    read the one copy, if not only `block`.
 
     rewrite:  cache_read("C", "A", "local")
                                         for ax0 in range(8):
@@ -35,35 +42,57 @@ def cache_read(
                                             C[i] = f(A_local[i])
 
     requires:
-        - the block reads `buffer` and does not write it
-        - no block of the same outermost nest writes `buffer`
+        - the block reads `buffer` and does not write it, and so do all of `consumer_blocks`
+        - no block of the same outermost nest writes `buffer`, nor one between several readers
         - `buffer` is computed as a whole
         - `scope` is one of global, shared, local
     """
     node = state.block(block)
     check_scope(scope, block)
     source = pick(read_by_others(node), buffer, block, "reads")
-    anchor = top_statement(state, block)
-    for writer in writers(state, source):
-        require(
-            writer not in names_in(anchor),
-            block,
-            f"block {writer!r} writes {source.name!r} in the same nest",
-            "cache_read before compute_at or reverse_compute_at",
-        )
+    users = list(dict.fromkeys([block, *(consumer_blocks or ())]))
+    for user in users[1:]:
+        pick(read_by_others(state.block(user)), source.name, user, "reads")
+    first = _first_statement(state, source, users)
     require_whole(state, source, block)
     name = state.fresh_buffer(f"{source.name}_{scope}")
     copy = Buffer(name, source.shape, source.dtype, scope)
     copier = state.fresh_block(name)
-    changed = state.replace(state.block_path(block), _redirect(node, source, copy))
+    changed = state
+    for user in users:
+        redirected = _redirect(changed.block(user), source, copy)
+        changed = changed.replace(changed.block_path(user), redirected)
     changed = State(add_buffers(changed.func, copy))
     placed = place_beside(
         changed,
-        top_statement(changed, block),
+        top_statement(changed, first),
         copy_nest(changed, copier, source, copy),
         before=True,
     )
     return placed, BlockRef(copier)
+
+
+def _first_statement(state: State, source: Buffer, users: Sequence[str]) -> str:
+    """The reader whose outermost nest runs first; what is read must not change until the last."""
+    body = state.func.body
+    nests = list(body.stmts) if isinstance(body, Seq) else [body]
+    places = {user: nests.index(top_statement(state, user)) for user in users}
+    first, last = min(places.values()), max(places.values())
+    for writer in writers(state, source):
+        place = next(n for n, nest in enumerate(nests) if writer in names_in(nest))
+        require(
+            place not in places.values(),
+            users[0],
+            f"block {writer!r} writes {source.name!r} in the same nest",
+            "cache_read before compute_at or reverse_compute_at",
+        )
+        require(
+            not first < place < last,
+            users[0],
+            f"block {writer!r} writes {source.name!r} between its readers",
+            "give readers of the same values a copy of their own",
+        )
+    return next(user for user, place in places.items() if place == first)
 
 
 def _redirect(node: Block, source: Buffer, copy: Buffer) -> Stmt:

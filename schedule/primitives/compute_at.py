@@ -22,11 +22,14 @@ from tensorir import Block, Buffer, Expr, For, Var
 
 
 @primitive
-def compute_at(state: State, block: str, loop: str) -> tuple[State, None]:
+def compute_at(
+    state: State, block: str, loop: str, preserve_unit_loops: bool = False
+) -> tuple[State, None]:
     """Move a producer into `loop`: each iteration computes the part of the buffer that its
     consumers read there, no more.
 
-    Parts of neighbouring iterations may overlap; the overlap is computed again.
+    Parts of neighbouring iterations may overlap; the overlap is computed again. Loops of one
+    iteration are left out unless `preserve_unit_loops`: then the block has one for each variable.
 
     rewrite:  compute_at("B", "i")
         for i_B, j_B in grid(4, 8):           for i in range(4):
@@ -64,7 +67,9 @@ def compute_at(state: State, block: str, loop: str) -> tuple[State, None]:
     analyzer = state.analyzer([*state.loops_outside(loop), target])
     conditions = own_predicate(state, node)
     removed = state.replace(state.block_path(block), None)
-    loops, moved = own_loops(removed, node, ranges, conditions, analyzer)
+    loops, moved = own_loops(
+        removed, node, ranges, conditions, analyzer, preserve_unit_loops
+    )
     destination = insert(removed.loop(loop), position, nest(loops, moved))
     return removed.replace(removed.loop_path(loop), destination), None
 

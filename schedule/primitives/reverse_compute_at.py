@@ -39,8 +39,13 @@ from tensorir import (
 
 
 @primitive
-def reverse_compute_at(state: State, block: str, loop: str) -> tuple[State, None]:
+def reverse_compute_at(
+    state: State, block: str, loop: str, preserve_unit_loops: bool = False
+) -> tuple[State, None]:
     """Move a consumer into `loop`: each iteration consumes what was computed in it.
+
+    Loops of one iteration are left out unless `preserve_unit_loops`: then the block has one for
+    each of its variables.
 
     rewrite:  reverse_compute_at("C", "i")
         for i, j in grid(4, 8):               for i in range(4):
@@ -83,7 +88,9 @@ def reverse_compute_at(state: State, block: str, loop: str) -> tuple[State, None
     conditions = own_predicate(state, node)
     conditions += limits_of_all(state, writes, region, target, read.indices)
     removed = state.replace(state.block_path(block), None)
-    loops, moved = own_loops(removed, node, ranges, conditions, analyzer)
+    loops, moved = own_loops(
+        removed, node, ranges, conditions, analyzer, preserve_unit_loops
+    )
     destination = insert(removed.loop(loop), position, nest(loops, moved))
     return removed.replace(removed.loop_path(loop), destination), None
 

@@ -12,6 +12,7 @@ import loop_requests
 from prepared_requests import PREPARED
 
 from schedule import Schedule, ScheduleError
+from schedule.analysis import read_by_others, readers
 from tensorir import ForKind, PrimFunc, Seq, child_stmts, te
 
 T = TypeVar("T")
@@ -184,16 +185,26 @@ class Stress:
         block = self.block(sch)
         users = sch.get_consumers(block)
         loops = sch.get_loops(self.pick(users)) if users else []
-        return (block, self.pick(loops)) if loops else None
+        return (block, self.pick(loops), self.pick([False, False, True])) if loops else None
 
     def reverse_compute_at(self, sch: Schedule) -> tuple[Any, ...] | None:
         block = self.block(sch)
         makers = sch.get_producers(block)
         loops = sch.get_loops(self.pick(makers)) if makers else []
-        return (block, self.pick(loops)) if loops else None
+        return (block, self.pick(loops), self.pick([False, False, True])) if loops else None
 
     def cache(self, sch: Schedule) -> tuple[Any, ...] | None:
         return self.block(sch), 0, self.pick(["local", "global"])
+
+    def cache_read(self, sch: Schedule) -> tuple[Any, ...] | None:
+        """For one block, or for several of those that read the buffer."""
+        block = self.block(sch)
+        found = read_by_others(sch.state.block(block))
+        users = readers(sch.state, found[0]) if found else []
+        if len(users) < 2 or self.pick([True, False]):
+            return self.cache(sch)
+        others = [user for user in users if self.pick([True, True, False])]
+        return block, 0, self.pick(["local", "global"]), others
 
     def tensorize(self, sch: Schedule) -> tuple[Any, ...] | None:
         innermost = [sch.get_loops(block)[-1:] for block in sch.get_blocks()]
@@ -275,7 +286,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "fuse_reduction_epilogue": Stress.block_and_reader,
     "tensorize": Stress.tensorize,
     "blockize": Stress.blockize,
-    "cache_read": Stress.cache,
+    "cache_read": Stress.cache_read,
     "cache_write": Stress.cache,
     "decompose_reduction": Stress.block_and_loop,
     "rfactor": Stress.block_and_loop,
