@@ -96,6 +96,10 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
+def _is_names(value: Any) -> bool:
+    return _is_list(value) and all([isinstance(each, str) for each in value])
+
+
 def _is_option(value: Any) -> bool:
     return isinstance(value, (int, float, str))
 
@@ -114,7 +118,7 @@ KINDS: dict[str, tuple[Fits, str]] = {
     "Sequence[int | None]": (_is_list, "a list of integers, None for one to find, as [None, 8],"),
     "Sequence[int]": (_is_list, "a list of integers, such as [8, 4],"),
     "Sequence[float]": (_is_list, "a list of numbers, such as [1.0, 2.0],"),
-    "Sequence[str]": (_is_list, "a list of names, such as ['A', 'B'],"),
+    "Sequence[str]": (_is_names, "a list of names, such as ['A', 'B'],"),
     "Sequence[Option]": (_is_list, "a list of numbers or strings, such as [8, 16],"),
 }
 """What a part of an annotation admits, as a question to a literal and in words."""
