@@ -6,6 +6,7 @@ only what takes an entry out of the table, since its node has gone, needs the lo
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import deque
@@ -19,6 +20,10 @@ _UNSWEPT = 512
 _NONE: frozenset[Any] = frozenset()
 _put = object.__setattr__
 _lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # the child would wait for a thread that it does not have
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
 
 
 class _Entry(weakref.ref):  # type: ignore[type-arg]

@@ -11,6 +11,7 @@ kernel that uses the object goes.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import weakref
 from collections import Counter
@@ -29,6 +30,10 @@ RUNTIME_SOURCE = Path(__file__).with_name("runtime.c")
 
 _users: Counter[str] = Counter()
 _lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # the child would wait for a thread that it does not have
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
 
 Pointers = ctypes.Array[ctypes.c_void_p]
 Sizes = ctypes.Array[ctypes.c_int64]

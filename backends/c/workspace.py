@@ -5,7 +5,8 @@ They are not thread-local, since threads that end would leak them: each allocati
 of free blocks, a thread takes the one it used last, which its cache may still hold, and puts it
 back. So there are at most as many blocks as threads that were inside a site at once, and
 `NAME_release` may run at any time: it frees the blocks that are not in use. The threads that use a
-block touch it first, so its pages lie at their memory; large blocks are on huge pages.
+block touch it first, so its pages lie at their memory; large blocks are on huge pages. No fork
+happens while a thread holds the lock, which nobody would leave in the child.
 """
 
 from __future__ import annotations
@@ -44,6 +45,12 @@ static void workspace_enter(void) {
 
 static void workspace_leave(void) {
     __atomic_store_n(&workspace_lock, 0, __ATOMIC_RELEASE);
+}
+
+extern int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
+
+__attribute__((constructor)) static void workspace_begin(void) { /* no fork with the lock held */
+    pthread_atfork(workspace_enter, workspace_leave, workspace_leave);
 }
 
 /* At least `bytes` bytes, aligned to 64; a null pointer where there is no memory. */

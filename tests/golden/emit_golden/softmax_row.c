@@ -65,6 +65,12 @@ static void workspace_leave(void) {
     __atomic_store_n(&workspace_lock, 0, __ATOMIC_RELEASE);
 }
 
+extern int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
+
+__attribute__((constructor)) static void workspace_begin(void) { /* no fork with the lock held */
+    pthread_atfork(workspace_enter, workspace_leave, workspace_leave);
+}
+
 /* At least `bytes` bytes, aligned to 64; a null pointer where there is no memory. */
 static void *workspace_take(int slot, i64 bytes) {
     workspace_enter();

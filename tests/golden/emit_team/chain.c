@@ -32,6 +32,19 @@ __attribute__((noinline, cold)) static void threads_move(int home) {
 static inline void threads_spread(int home) {
     if (omp_get_thread_num() && sched_getcpu() == home) threads_move(home);
 }
+
+/* The threads of libgomp end before a fork, since a child would wait for them for ever. */
+extern int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
+extern int omp_pause_resource_all(int) __attribute__((weak));
+extern int kmp_get_library(void) __attribute__((weak)); /* libomp has it, and needs no help */
+
+static void threads_end(void) {
+    if (omp_pause_resource_all && !kmp_get_library) omp_pause_resource_all(1);
+}
+
+__attribute__((constructor)) static void threads_begin(void) {
+    pthread_atfork(threads_end, 0, 0);
+}
 #else
 static inline int threads_home(void) { return 0; }
 static inline void threads_spread(int home) { (void)home; }
