@@ -64,7 +64,7 @@ def examine(database: str = DEFAULT_DATABASE, calibrate: bool = False) -> Iterat
     if compiles.level != "fail":
         yield _tried("openmp", kernel)
         yield _tried("peaks", lambda: peaks(calibrate))
-    yield _tried("cross", cross_compiler)
+        yield _tried("cross", cross_compiler)
     yield _tried("cpu", processor)
     yield _tried("load", load)
     yield _tried("gpu", gpu)
@@ -186,11 +186,13 @@ def kernel() -> Check:
     data = te.placeholder((4096,), "float32", name="data")
     out = te.compute((4096,), lambda i: data[i], name="out")
     func = te.create_prim_func([data, out], name="doctor")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
+    try:
+        with tempfile.TemporaryDirectory() as folder:
             result = build_source(func, KERNEL, cache=ObjectCache(folder))(np.zeros(4096, "f4"))
-        except BuildError as error:
-            return Check("openmp", "fail", str(error), "reinstall the compiler, or set CC")
+    except BuildError as error:
+        return Check("openmp", "fail", str(error), "reinstall the compiler, or set CC")
+    except OSError as error:
+        return Check("openmp", "fail", str(error), "name a folder you can write to in TMPDIR")
     threads, cores = int(result[0]), _cores()
     text = f"a kernel was compiled and ran on {threads} of {cores} processors"
     if threads >= cores:
@@ -250,13 +252,14 @@ def cache() -> Check:
     """The folder of compiled objects."""
     from backends import default_cache
 
-    folder = default_cache().directory
+    store = default_cache()
+    folder = store.directory
     sizes = [path.stat().st_size for path in folder.glob("??/*.so")]
     text = f"{folder}: {len(sizes)} objects, {sum(sizes) / 1e6:.1f} MB"
     chosen = os.environ.get("TENSORIR_CACHE")
-    if folder.name.startswith("tensorir-") and str(folder).startswith(tempfile.gettempdir()):
+    if store.place != folder:
         remedy = f"make {chosen or 'the cache folder'} writable, or name another in TENSORIR_CACHE"
-        return Check("cache", "warn", f"{text}, only for this process", remedy)
+        return Check("cache", "warn", f"{text}; it cannot be written", remedy)
     return Check("cache", "ok", text)
 
 

@@ -208,15 +208,16 @@ def _stored() -> dict[str, Any]:
 
 
 def _store(entries: Mapping[str, Any]) -> None:
-    file = _file()
+    file, draft = _file(), None
     try:
         handle, draft = tempfile.mkstemp(prefix=".peaks", dir=file.parent)
         with os.fdopen(handle, "w") as stream:
             json.dump(entries, stream, indent=1)
         os.replace(draft, file)
     except OSError:  # a cache that cannot be written only costs another calibration
-        return
+        if draft is not None:
+            Path(draft).unlink(missing_ok=True)
 
 
 def _file() -> Path:
-    return default_cache().directory / FILE
+    return default_cache().place / FILE

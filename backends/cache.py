@@ -6,33 +6,55 @@ noticed and made again. Files appear by renaming, so any number of processes may
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
-import shutil
 import tempfile
+import threading
+import time
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from backends.errors import BuildError, BuildPlaceError
+from backends.scratch import ScratchFolder
+
 LIMIT_BYTES = 1 << 30
 PRUNE_EVERY = 64
+DRAFT, DRAFT_SECONDS = ".tmp", 24 * 3600.0
+"""How files end that are being written, and when they are old enough to belong to nobody."""
 
 
 class ObjectCache:
     """Compiled objects under `directory`; above `limit_bytes` the least recently used ones go.
 
-    Where `directory` cannot be written, a temporary directory of this process takes its place.
+    Where `directory` cannot be written, as on a full disk, what is made is kept in a temporary
+    folder until this process ends; a warning says so once.
     """
 
     def __init__(self, directory: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> None:
-        self.directory = _writable(Path(directory))
+        self.directory = Path(directory)
         self.limit_bytes = limit_bytes
         self._added = 0
+        self._spare: ScratchFolder | None = None
+        self._useless: set[Path] = set()
+        self._lock = threading.Lock()
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.directory):
+                pass
+        except OSError as error:
+            self._give_up(self._spare_folder(error), error)
+
+    @property
+    def place(self) -> Path:
+        """Where new objects go: `directory`, or the temporary folder in its place."""
+        return self.directory if self._spare is None else self._spare.path
 
     def find(self, key: str) -> Path | None:
         """The intact object of `key`, or None. A damaged one is removed."""
-        for path in sorted(self._shard(key).glob(f"{key}.*.so")):
+        for path in self._objects(key):
             try:
                 intact = _digest(path.read_bytes()) == path.name.split(".")[1]
             except OSError:  # pruned by another process this moment
@@ -40,17 +62,27 @@ class ObjectCache:
             if intact:
                 _touch(path)
                 return path
-            path.unlink(missing_ok=True)
+            self._remove(path)
         return None
 
     def add(self, key: str, build: Callable[[Path], None]) -> Path:
         """Let `build(path)` write the object of `key`; returns the path under which it is kept.
 
-        Nothing is kept when `build` raises.
+        Nothing is kept when `build` raises. Raises BuildPlaceError where no folder can be written.
         """
-        shard = self._shard(key)
+        try:
+            path = self._write(self.place, key, build)
+        except (OSError, BuildPlaceError) as error:
+            path = self._write_elsewhere(key, build, error)
+        if self._added % PRUNE_EVERY == 0:
+            self.prune(keep=path)
+        self._added += 1
+        return path
+
+    def _write(self, place: Path, key: str, build: Callable[[Path], None]) -> Path:
+        shard = place / key[:2]
         shard.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(suffix=".tmp", dir=shard)
+        handle, name = tempfile.mkstemp(suffix=DRAFT, dir=shard)
         os.close(handle)
         draft = Path(name)
         try:
@@ -59,18 +91,56 @@ class ObjectCache:
             os.replace(draft, path)
         finally:
             draft.unlink(missing_ok=True)
-        if self._added % PRUNE_EVERY == 0:
-            self.prune(keep=path)
-        self._added += 1
         return path
+
+    def _write_elsewhere(
+        self, key: str, build: Callable[[Path], None], error: OSError | BuildPlaceError
+    ) -> Path:
+        """Write where no cache is needed; from now on, if that helps."""
+        with self._lock:
+            known = self._spare  # since another thread failed; or it fails itself
+            spare = known or self._spare_folder(error)
+            try:
+                path = self._write(spare.path, key, build)
+            except (OSError, BuildError) as second:
+                if known is None:
+                    spare.close()
+                if isinstance(second, OSError):
+                    raise _no_place(self.directory, second) from second
+                raise
+            if known is None:
+                self._give_up(spare, error)
+        return path
+
+    def _spare_folder(self, error: OSError | BuildPlaceError) -> ScratchFolder:
+        try:
+            return ScratchFolder()
+        except OSError as second:
+            raise _no_place(self.directory, second) from error
+
+    def _give_up(self, spare: ScratchFolder, error: OSError | BuildPlaceError) -> None:
+        self._spare = spare
+        warnings.warn(
+            f"the cache folder {self.directory} cannot be written ({_reason(error)}): what is "
+            "compiled is kept until this process ends; make room there or make it writable, or "
+            "name another one in TENSORIR_CACHE",
+            stacklevel=2,
+        )
 
     def discard(self, key: str) -> None:
         """Forget the object of `key`, if there is one."""
-        for path in self._shard(key).glob(f"{key}.*.so"):
-            path.unlink(missing_ok=True)
+        for path in self._objects(key):
+            self._remove(path)
 
     def prune(self, keep: Path | None = None) -> int:
-        """Remove the least recently used objects until the rest fits; returns how many went."""
+        """Remove the least recently used objects until the rest fits; returns how many went.
+
+        What killed processes left half written goes as well.
+        """
+        for draft in self.directory.glob(f"??/*{DRAFT}"):
+            with suppress(OSError):
+                if time.time() - draft.stat().st_mtime > DRAFT_SECONDS:
+                    draft.unlink()
         found = []
         for path in self.directory.glob("??/*.so"):
             try:
@@ -84,13 +154,23 @@ class ObjectCache:
             if excess <= 0:
                 break
             if path != keep:
-                path.unlink(missing_ok=True)
+                self._remove(path)
                 excess -= size
                 removed += 1
         return removed
 
-    def _shard(self, key: str) -> Path:
-        return self.directory / key[:2]
+    def _objects(self, key: str) -> list[Path]:
+        """The objects of a key, damaged ones among them, as far as they are of use."""
+        places = dict.fromkeys((self.place, self.directory))
+        found = [path for place in places for path in sorted((place / key[:2]).glob(f"{key}.*.so"))]
+        return [path for path in found if path not in self._useless]
+
+    def _remove(self, path: Path) -> None:
+        """Remove an object; what cannot be removed is not looked at again."""
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            self._useless.add(path)
 
 
 def object_key(*parts: str) -> str:
@@ -117,15 +197,21 @@ def _cache_at(directory: str) -> ObjectCache:
     return ObjectCache(directory)
 
 
-def _writable(directory: Path) -> Path:
+def _no_place(directory: Path, error: OSError | BuildPlaceError) -> BuildPlaceError:
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            return directory
+        temporary = tempfile.gettempdir()
     except OSError:
-        fallback = tempfile.mkdtemp(prefix="tensorir-")
-        atexit.register(shutil.rmtree, fallback, ignore_errors=True)
-        return Path(fallback)
+        temporary = "any temporary folder"
+    return BuildPlaceError(
+        f"compiled objects can be kept neither in the cache folder {directory} nor in {temporary} "
+        f"({_reason(error)}); make room, or name other folders in TENSORIR_CACHE and TMPDIR"
+    )
+
+
+def _reason(error: OSError | BuildPlaceError) -> str:
+    if isinstance(error, BuildPlaceError):
+        return "no room for what the compiler writes"
+    return error.strerror or str(error)
 
 
 def _digest(content: bytes) -> str:

@@ -39,3 +39,15 @@ class BuildError(TensorIRError):
 
 class BuildTimeout(BuildError):
     """The compiler took longer than it was given."""
+
+
+class OutOfMemory(TensorIRError):
+    """A compiler or a kernel did not get the memory that it asked for."""
+
+
+class BuildMemoryError(BuildError, OutOfMemory):
+    """The compiler ran out of memory."""
+
+
+class BuildPlaceError(BuildError):
+    """A folder cannot be written: the disk is full, or read-only."""

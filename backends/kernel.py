@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from backends.arguments import adopt, prepare, wrong_count
 from backends.base import Backend, Executable
 from backends.constants import Binding
+from backends.errors import OutOfMemory
 from backends.outputs import plan
 from backends.signature import Signature
 from tensorir import PrimFunc, Target, TensorIRError
@@ -162,7 +163,7 @@ class CompiledKernel:
             raise self._failed()
 
     def _failed(self) -> TensorIRError:
-        return TensorIRError(f"{self.name}: no memory for the workspace of the kernel")
+        return OutOfMemory(f"{self.name}: no memory for the workspace of the kernel")
 
 
 def _refuse(*args: object) -> int:

@@ -31,7 +31,10 @@ def lasting(shape: tuple[int, ...], dtype: str) -> Array:
         return _aligned(shape, dtype, 0)
     # Twice the slack: what lies behind the array must not share its last huge page.
     whole = (size + HUGE_PAGE - 1) // HUGE_PAGE * HUGE_PAGE
-    memory = mmap.mmap(-1, whole + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        memory = mmap.mmap(-1, whole + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"no memory for an array of {size} bytes") from error
     raw = np.frombuffer(memory, np.uint8)
     start = -raw.ctypes.data % HUGE_PAGE
     try:

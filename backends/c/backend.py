@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 from backends.base import Executable
@@ -13,7 +12,7 @@ from backends.c.codegen import c_name, emit
 from backends.c.cross import compiler_for
 from backends.c.export import packed_entry, write_header
 from backends.c.foreign import foreign_executable, why_not_here
-from backends.c.objects import ObjectMaker, in_background
+from backends.c.objects import Background, ObjectMaker
 from backends.cache import ObjectCache, default_cache
 from backends.constants import Binding
 from backends.errors import BuildError
@@ -78,11 +77,26 @@ class CBackend:
         if why is not None:
             self._objects.make(*made_of)
             return foreign_executable(signature.name, target, why)
-        wait_for_runtime = self._begin_runtime(store, compiler)
+        making = self._begin_runtime(store, compiler)
+        try:
+            return self._load(made_of, ir, signature, binding, making)
+        except BaseException:
+            if isinstance(making, Background):
+                making.stop()
+            raise
+
+    def _load(
+        self,
+        made_of: tuple[ObjectCache, cc.Compiler, str, str, str, float],
+        ir: PrimFunc,
+        signature: Signature,
+        binding: Binding | None,
+        making: Background[Runtime] | Runtime,
+    ) -> Executable:
         for attempt in range(2):
             key, path = self._objects.make(*made_of)
             try:
-                runtime = wait_for_runtime()
+                runtime = making.wait() if isinstance(making, Background) else making
                 if binding is None:
                     return CExecutable(path, c_name(ir), signature, runtime)
                 from backends.c.constants import bound_executable
@@ -90,11 +104,11 @@ class CBackend:
                 return bound_executable(path, c_name(ir), signature, runtime, binding)
             except (OSError, AttributeError) as error:
                 # An intact file that does not load was made for another system; make it here.
-                store.discard(key)
+                made_of[0].discard(key)
                 if attempt:
                     message = f"{signature.name}: the compiled object does not load: {error}"
-                    raise BuildError(message, (), "", text) from error
-        raise AssertionError("unreachable")
+                    raise BuildError(message, (), "", made_of[2]) from error
+        raise AssertionError("the second attempt returns or raises")
 
     def info(self, target: Target) -> dict[str, Any]:
         compiler = compiler_for(target)
@@ -128,22 +142,21 @@ class CBackend:
             words = [*compiler.command, *(f for f in flags if f[:2] == "-O" or f not in cc.FLAGS)]
         return write_header(ir, signature, " ".join(words), prepare)
 
-    def _begin_runtime(self, store: ObjectCache, compiler: cc.Compiler) -> Callable[[], Runtime]:
-        """What waits for the runtime of this compiler, which is made while the kernel is."""
+    def _begin_runtime(
+        self, store: ObjectCache, compiler: cc.Compiler
+    ) -> Background[Runtime] | Runtime:
+        """The runtime of this compiler, or the making of it beside that of the kernel."""
         known = self._runtimes.get(compiler)
         if known is not None:
-            return lambda: known
+            return known
         text = RUNTIME_SOURCE.read_text(encoding="utf-8")
-        limit = cc.DEFAULT_TIMEOUT
-        made = in_background(
-            lambda: self._objects.make(store, compiler, text, None, "runtime.c", limit)
-        )
 
-        def wait() -> Runtime:
-            _, path = made()
+        def make() -> Runtime:
+            limit = cc.DEFAULT_TIMEOUT
+            _, path = self._objects.make(store, compiler, text, None, "runtime.c", limit)
             return self._runtimes.setdefault(compiler, Runtime(path))
 
-        return wait
+        return Background(make)
 
 
 def _features(target: Target) -> tuple[str, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import warnings
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from backends.errors import BuildError, BuildTimeout
+from backends.commands import describe_status, run_command
+from backends.errors import BuildError, BuildMemoryError, BuildPlaceError, BuildTimeout
 
 CANDIDATES = ("gcc", "clang", "cc")
 
@@ -34,6 +35,23 @@ GCC_ARM_FLAGS = ("-fno-schedule-insns",)
 for x86 it does not by default."""
 
 DEFAULT_TIMEOUT = 120.0
+PROBE_SECONDS = 30.0
+"""How long a compiler may take to say who it is, or to compile one line."""
+
+NO_MEMORY = re.compile(
+    "out of memory|memory exhausted|cannot allocate memory|bad_alloc|MemoryError|"
+    "Killed signal terminated",
+    re.IGNORECASE,
+)
+NO_PLACE = re.compile(
+    "no space left on device|quota exceeded|file too large|file size limit exceeded|"
+    "read-only file system|cannot create temporary file|input/output error",
+    re.IGNORECASE,
+)
+"""What compilers, assemblers and linkers say when the machine is at fault, and no kernel."""
+
+_hanging: set[tuple[str, ...]] = set()
+"""Compilers that gave no answer; they are not waited for again."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +71,23 @@ class Compiler:
         return Path(self.command[0]).name
 
 
+class UnknownProcessor(BuildError):
+    """A compiler that works does not know the processor that -march names."""
+
+
 def find_compiler() -> Compiler:
     """The compiler in CC (which may hold arguments), else gcc, else clang, else cc.
 
-    Raises BuildError where there is none.
+    Raises BuildError where there is none, or where CC names none.
     """
-    chosen = shlex.split(os.environ.get("CC", ""))
+    text = os.environ.get("CC", "")
+    try:
+        chosen = shlex.split(text)
+    except ValueError as error:
+        reason = str(error).lower()
+        raise BuildError(
+            f"CC is {text!r}, which is no command ({reason}); correct or unset CC"
+        ) from None
     if chosen and shutil.which(chosen[0]) is None:
         raise BuildError(
             f"CC is {' '.join(chosen)!r}, and there is no such command; correct or unset CC"
@@ -75,41 +104,82 @@ def find_compiler() -> Compiler:
 
 @cache
 def named_compiler(command: tuple[str, ...]) -> Compiler:
-    """The compiler of that command, which has to exist."""
-    done = _run((*command, "--version"), "", DEFAULT_TIMEOUT)
+    """The compiler of that command. Raises BuildError for one that does not say who it is."""
+    done = _probe(command, ("--version",))
+    if done.returncode:
+        raise _useless(command, "--version", done)
     return Compiler(command, done.stdout.strip())
 
 
-@cache
 def macros(compiler: Compiler, march: str | None) -> frozenset[str]:
     """The names that the compiler defines for processor `march`, such as __AVX2__.
 
     None stands for the compiler's own default.
 
-    Raises BuildError where the compiler does not know the processor.
+    Raises UnknownProcessor where the compiler works, and does not know the processor; BuildError
+    where it does not work.
     """
-    command = (*compiler.command, *_march(march), "-dM", "-E", "-x", "c", "-")
-    done = _run(command, "", DEFAULT_TIMEOUT)
+    found = _macros(compiler, march)
+    if isinstance(found, frozenset):
+        return found
+    message = f"{compiler.name} does not know the processor -march={march}"
+    raise UnknownProcessor(message, tuple(map(str, found.args)), found.stderr)
+
+
+@cache
+def _macros(
+    compiler: Compiler, march: str | None
+) -> frozenset[str] | subprocess.CompletedProcess[str]:
+    """The macros, or what a compiler says that has some only without -march."""
+    options = (*_march(march), "-dM", "-E", "-x", "c", "-")
+    done = _probe(compiler.command, options)
     if done.returncode:
-        message = f"{compiler.name} does not know the processor -march={march}"
-        raise BuildError(message, command, done.stderr)
-    return frozenset(line.split()[1] for line in done.stdout.splitlines())
+        _raise_cause(compiler.name, done, "one line of C")
+        if march is None:
+            raise _useless(compiler.command, "-dM -E -x c -", done)
+        macros(compiler, None)
+        return done
+    lines = [line.split() for line in done.stdout.splitlines()]
+    found = frozenset(words[1] for words in lines if len(words) > 1 and words[0] == "#define")
+    if not found:
+        raise BuildError(
+            f"{shlex.join(compiler.command)} is no C compiler that can be used: asked for its "
+            "macros (-dM -E), it prints none; correct or unset CC",
+            tuple(map(str, done.args)),
+            done.stdout[:1000],
+        )
+    return found
 
 
 @cache
 def has_openmp(compiler: Compiler) -> bool:
-    """Whether programs can be compiled and linked with -fopenmp; warns once where they cannot."""
-    source = "int omp_get_max_threads(void);\nint f(void) { return omp_get_max_threads(); }\n"
-    with tempfile.TemporaryDirectory() as folder:
-        command = (*compiler.command, "-fopenmp", "-fPIC", "-shared", "-x", "c", "-")
-        done = _run((*command, "-o", str(Path(folder, "probe.so"))), source, DEFAULT_TIMEOUT)
-    if done.returncode:
-        warnings.warn(
-            f"{' '.join(compiler.command)} has no OpenMP (-fopenmp fails): parallel loops run on "
-            "one thread; install libomp or use gcc",
-            stacklevel=2,
-        )
-    return done.returncode == 0
+    """Whether programs can be compiled and linked with -fopenmp; warns once where they cannot.
+
+    Raises BuildError where they cannot without it either.
+    """
+    with_openmp = "int omp_get_max_threads(void);\nint f(void) { return omp_get_max_threads(); }\n"
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "probe.so")
+            tail = ("-fPIC", "-shared", "-o", str(path), "-x", "c", "-")
+            try:
+                _compile(compiler, ("-fopenmp", *tail), with_openmp, "openmp", PROBE_SECONDS)
+                return True
+            except (BuildTimeout, BuildMemoryError, BuildPlaceError):
+                raise
+            except BuildError:  # a compiler that fails at this too lacks more than OpenMP
+                _compile(compiler, tail, "int f(void) { return 0; }\n", "probe", PROBE_SECONDS)
+    except OSError as error:
+        raise BuildPlaceError(
+            f"no temporary folder can be written ({error.strerror or error}); make room, or name "
+            "another one in TMPDIR"
+        ) from error
+    warnings.warn(
+        f"{' '.join(compiler.command)} has no OpenMP (-fopenmp fails): parallel loops run on "
+        "one thread; install libomp or use gcc",
+        stacklevel=2,
+    )
+    return False
 
 
 def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[str, ...]:
@@ -137,7 +207,12 @@ def compile_shared(
     tail: tuple[str, ...] = ("-pipe", "-shared", "-o", str(path), "-x", "c", "-", "-lm")
     if os.uname().sysname == "Darwin":  # symbols of Python are found when the object is loaded
         tail = ("-undefined", "dynamic_lookup", *tail)
-    _compile(compiler, (*compiler.command, *flags, *tail), source, name, timeout)
+    _compile(compiler, (*flags, *tail), source, name, timeout)
+    if not path.exists() or not path.stat().st_size:
+        raise BuildError(
+            f"{name}: {shlex.join(compiler.command)} ended without an error and wrote no object; "
+            "correct or unset CC"
+        )
 
 
 def assembly(
@@ -148,40 +223,72 @@ def assembly(
     timeout: float = DEFAULT_TIMEOUT,
 ) -> str:
     """The assembly text that the compiler makes of `source`. Raises BuildError."""
-    command = (*compiler.command, *flags, "-S", "-o", "-", "-x", "c", "-")
-    return _compile(compiler, command, source, name, timeout)
+    return _compile(compiler, (*flags, "-S", "-o", "-", "-x", "c", "-"), source, name, timeout)
 
 
 def _compile(
-    compiler: Compiler, command: tuple[str, ...], source: str, name: str, timeout: float
+    compiler: Compiler, options: tuple[str, ...], source: str, name: str, timeout: float
 ) -> str:
+    """What the compiler prints. Raises BuildError, with the class of what is at fault."""
+    command = (*compiler.command, *options)
     try:
-        done = _run(command, source, timeout)
+        done = run_command(command, source, timeout)
     except subprocess.TimeoutExpired:
         message = f"{name}: {compiler.name} took longer than {timeout:g} s; raise timeout= or "
         message += "unroll less"
         raise BuildTimeout(message, command, "", source) from None
     if done.returncode:
+        _raise_cause(compiler.name, done, name, source)
         message = f"{name}: {compiler.name} could not compile the kernel"
+        if not done.stderr.strip() or done.returncode < 0:
+            message += f": it {describe_status(done.returncode)}"
+            message += "" if done.stderr.strip() else " and said nothing; see whether CC is right"
         raise BuildError(message, command, done.stderr, source)
     return done.stdout
 
 
-def _run(command: tuple[str, ...], source: str, timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run in a process group of its own: a driver that is killed leaves its children running."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,
+def _raise_cause(
+    compiler: str, done: subprocess.CompletedProcess[str], name: str, source: str = ""
+) -> None:
+    """Raise the BuildError for a compiler that failed because the machine has no room for it."""
+    command = tuple(map(str, done.args))
+    place = NO_PLACE.search(done.stderr)
+    if place is not None:
+        temporary = os.environ.get("TMPDIR") or "/tmp"
+        raise BuildPlaceError(
+            f"{name}: {compiler} could not write its files ({place[0].lower()}); make room or name "
+            f"other folders: for temporary files in TMPDIR, now {temporary}, and for objects in "
+            "TENSORIR_CACHE", command, done.stderr, source,
+        )  # fmt: skip
+    if NO_MEMORY.search(done.stderr):
+        raise BuildMemoryError(
+            f"{name}: {compiler} ran out of memory; unroll less, or give it more",
+            command, done.stderr, source,
+        )  # fmt: skip
+
+
+def _probe(command: tuple[str, ...], options: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """Ask a compiler something that needs no time."""
+    if command not in _hanging:
+        try:
+            return run_command((*command, *options), "", PROBE_SECONDS)
+        except subprocess.TimeoutExpired:
+            _hanging.add(command)
+    raise BuildTimeout(
+        f"{shlex.join(command)} hangs: it gave no answer to {' '.join(options)} for "
+        f"{PROBE_SECONDS:g} s; correct or unset CC, and start again",
+        (*command, *options),
     )
-    try:
-        out, err = process.communicate(source, timeout)
-    except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _useless(
+    command: tuple[str, ...], question: str, done: subprocess.CompletedProcess[str]
+) -> BuildError:
+    said = done.stderr.strip() or done.stdout.strip()
+    return BuildError(
+        f"{shlex.join(command)} does not work: asked with {question}, it "
+        f"{describe_status(done.returncode)}{'' if said else ' and said nothing'}; correct or "
+        "unset CC, or reinstall the compiler",
+        tuple(map(str, done.args)),
+        said,
+    )

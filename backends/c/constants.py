@@ -11,8 +11,8 @@ from backends.c.allocate import Array, lasting
 from backends.c.binding import CExecutable, Runtime, SilentExecutable, pack
 from backends.c.codegen import c_name
 from backends.constants import Binding
+from backends.errors import OutOfMemory
 from backends.signature import Signature
-from tensorir import TensorIRError
 
 
 def bound_executable(
@@ -21,7 +21,7 @@ def bound_executable(
     """The kernel `symbol` of the object at `path` with its constants; see CExecutable.
 
     Constants that the kernel reads as they are get copied: a later change of the caller's array
-    must not change half of what the kernel knows. Raises TensorIRError where memory is missing.
+    must not change half of what the kernel knows. Raises OutOfMemory where memory is missing.
     """
     if binding.arrays is None:
         names = ", ".join(map(repr, binding.names))
@@ -53,7 +53,7 @@ def _prepared(
     failed = function(*pack([made.get(p.name, arrays.get(p.name)) for p in ahead.params], []))
     getattr(library, f"{symbol}_release")()  # what it kept for a second call
     if failed:
-        raise TensorIRError(f"{ahead.name}: no memory for the workspace of the kernel")
+        raise OutOfMemory(f"{ahead.name}: no memory for the workspace of the kernel")
     return made
 
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from functools import cache
+from contextlib import suppress
 
-from backends.c.compiler import Compiler, find_compiler, macros, named_compiler
+from backends.c.compiler import (
+    Compiler,
+    UnknownProcessor,
+    find_compiler,
+    macros,
+    named_compiler,
+)
 from backends.errors import BuildError
 from tensorir import Target
 
@@ -24,22 +30,21 @@ _REMEDY = (
 def compiler_for(target: Target) -> Compiler:
     """The compiler that -cc names; else this machine's, if it knows -march; else a cross compiler.
 
-    Raises BuildError where there is no compiler, or none that knows the processor.
+    Raises BuildError where there is no compiler, where it does not work, and where none knows the
+    processor.
     """
     if target.cc is not None:
         return _named(target.cc, target.march)
     native = find_compiler()
-    if knows(native, target.march):
-        return native
-    for found in cross_compilers():
-        if knows(found, target.march):
-            return found
     try:
         macros(native, target.march)
-    except BuildError as error:
+        return native
+    except UnknownProcessor as error:
+        for found in cross_compilers():
+            if knows(found, target.march):
+                return found
         message = f"{error.message}; if it is no processor of this machine, {_REMEDY}"
         raise BuildError(message, error.command, error.output) from None
-    raise AssertionError("unreachable")
 
 
 def _named(command: str, march: str) -> Compiler:
@@ -49,28 +54,36 @@ def _named(command: str, march: str) -> Compiler:
             "the option"
         )
     compiler = named_compiler((command,))
-    if not knows(compiler, march) and march == "native":
+    try:
+        macros(compiler, march)
+    except UnknownProcessor:
+        if march != "native":
+            raise
         raise BuildError(
             f"{command} does not know -march=native: it compiles for another machine, so name the "
             "processor, as in -march=armv8.2-a+dotprod"
-        )
-    macros(compiler, march)
+        ) from None
     return compiler
 
 
 def cross_compilers() -> tuple[Compiler, ...]:
     """The compilers for other architectures that are installed here."""
     here = architecture(find_compiler(), None)
-    found = [named_compiler((name,)) for name in CROSS if shutil.which(name) is not None]
-    return tuple(c for c in found if architecture(c, None) != here)
+    found = []
+    for name in CROSS:
+        if shutil.which(name) is not None:
+            with suppress(BuildError):  # a broken one is none
+                compiler = named_compiler((name,))
+                if architecture(compiler, None) != here:
+                    found.append(compiler)
+    return tuple(found)
 
 
-@cache
 def knows(compiler: Compiler, march: str) -> bool:
-    """Whether a compiler makes code for -march."""
+    """Whether a compiler makes code for -march. Raises BuildError for one that does not work."""
     try:
         macros(compiler, march)
-    except BuildError:
+    except UnknownProcessor:
         return False
     return True
 

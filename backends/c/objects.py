@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from backends.c import compiler as cc
 from backends.cache import ObjectCache, object_key
-from backends.errors import BuildError, BuildTimeout
+from backends.commands import stop_commands
+from backends.errors import BuildError, BuildMemoryError, BuildPlaceError, BuildTimeout
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class ObjectMaker:
             # Trying costs nothing where OpenMP is there; asking first costs a compilation.
             try:
                 return with_flags(openmp=True)
-            except BuildTimeout:
+            except (BuildTimeout, BuildMemoryError, BuildPlaceError):
                 raise
             except BuildError:
                 with self._lock:  # has_openmp warns once
@@ -60,24 +61,29 @@ class ObjectMaker:
         return with_flags(openmp=False)
 
 
-def in_background(work: Callable[[], T]) -> Callable[[], T]:
-    """Begin `work` on a thread. The result waits for it, and returns or raises what it did."""
-    results: list[T] = []
-    errors: list[BaseException] = []
+class Background(Generic[T]):
+    """Work on a thread of its own, begun at once."""
 
-    def run() -> None:
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._results: list[T] = []
+        self._errors: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def wait(self) -> T:
+        """Return or raise what the work did."""
+        self._thread.join()
+        if self._errors:
+            raise self._errors[0]
+        return self._results[0]
+
+    def stop(self) -> None:
+        """End the compiler that the work runs: nobody waits for it any more."""
+        stop_commands(self._thread)
+
+    def _run(self) -> None:
         try:
-            results.append(work())
+            self._results.append(self._work())
         except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-
-    def wait() -> T:
-        thread.join()
-        if errors:
-            raise errors[0]
-        return results[0]
-
-    return wait
+            self._errors.append(error)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from backends import BuildError, ObjectCache, build, build_source
-from backends.c.objects import in_background
+from backends.c.objects import Background
 from tensorir import te
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -67,12 +67,12 @@ def test_the_runtime_that_does_not_compile_is_an_error(logged, tmp_path, monkeyp
 
 
 def test_work_in_the_background_returns_or_raises():
-    assert in_background(threading.get_ident)() != threading.get_ident()
+    assert Background(threading.get_ident).wait() != threading.get_ident()
 
     def fail():
         raise ValueError("no")
 
-    wait = in_background(fail)
+    work = Background(fail)
     for _ in range(2):
         with pytest.raises(ValueError, match="no"):
-            wait()
+            work.wait()
