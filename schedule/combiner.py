@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from schedule.analysis import accesses
+from schedule.analysis import accesses, written
+from schedule.dependence import carries
 from schedule.einsum import neutral
 from schedule.errors import require
-from tensorir import BinOp, Block, Expr, Load, Select, Stmt, Store
+from tensorir import BinOp, Block, Combiner, Expr, Load, Select, Stmt, Store, combiner_of
 
 ASSOCIATIVE = ("+", "*", "min", "max", "and", "or")
 IDEMPOTENT = ("min", "max", "and", "or")
@@ -52,3 +53,36 @@ def combiner(node: Block) -> tuple[Store, str]:
 def _old(store: Stmt) -> Expr | None:
     """What stood where a store writes."""
     return store.buffer[store.indices] if isinstance(store, Store) else None
+
+
+def any_combiner(node: Block) -> Combiner:
+    """How the parts of a reduction, of one value or of several, are merged; refuses others."""
+    where = node.name
+    hint = "rfactor before decompose_reduction" if node.is_reduction else None
+    require(
+        node.init is not None,
+        where,
+        f"block {where!r} is no reduction, or its init was split off",
+        hint,
+    )
+    for buffer in written(node):
+        require(
+            not carries(node, buffer),
+            where,
+            f"block {where!r} uses {buffer.name!r} in other ways than to update it",
+        )
+    found = combiner_of(node)
+    require(
+        found is not None,
+        where,
+        f"block {where!r} does not reduce by one of {' '.join(ASSOCIATIVE)}, which are known to be "
+        "associative and commutative, nor by a combiner of which that is found",
+    )
+    assert found is not None
+    starts = ", ".join(map(repr, found.start))
+    require(
+        found.restarts,
+        where,
+        f"block {where!r} starts from {starts}, which every part of the reduction would add again",
+    )
+    return found

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tensorir.arrays import refuse_masked as refuse_masked
     from tensorir.buffer import SCOPES as SCOPES
     from tensorir.buffer import Buffer as Buffer
+    from tensorir.combiner import Combiner as Combiner
+    from tensorir.combiner import combiner_of as combiner_of
     from tensorir.errors import ParseError as ParseError
     from tensorir.errors import TensorIRError as TensorIRError
     from tensorir.errors import VerifyError as VerifyError
@@ -163,6 +165,7 @@ __all__ = lazy_names(
         "tensorir.arith.slope": "slope",
         "tensorir.arrays": "refuse_masked",
         "tensorir.buffer": "SCOPES Buffer",
+        "tensorir.combiner": "Combiner combiner_of",
         "tensorir.errors": "ParseError TensorIRError VerifyError",
         "tensorir.expr": (
             "FALSE TRUE BinOp Broadcast Call Cast Const Expr ExprLike Load Not Ramp Select "

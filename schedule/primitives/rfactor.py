@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedule.analysis import reduction_loops
 from schedule.caching import place_beside, require_whole, top_statement
-from schedule.combiner import combiner
+from schedule.combiner import any_combiner
 from schedule.errors import require
 from schedule.ownership import require_sole_writer
 from schedule.placement import names_in
@@ -14,23 +15,31 @@ from schedule.primitive import primitive
 from schedule.rebind import plain_loop
 from schedule.state import BlockRef, State, add_buffers, fresh, nest
 from tensorir import (
+    TRUE,
     Block,
     Buffer,
+    Combiner,
     Expr,
     For,
     IterKind,
     IterVar,
+    Let,
     Load,
     Seq,
     Stmt,
     Store,
     Var,
+    all_of,
     binary,
+    conjuncts,
     const,
     map_exprs,
     replace,
+    select,
+    seq,
     substitute,
     transform,
+    variables,
 )
 
 
@@ -40,7 +49,9 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
 
     Returns the new block `<block>_rf`, whose buffer has one more axis, at `factor_axis`, that
     `loop` now runs over independently; `block` reduces that axis. Floating-point sums and products
-    are reassociated.
+    are reassociated. A reduction of tuples (te.argmax, te.comm_reducer) has a buffer of partial
+    results for each value. Iterations of `loop` without a term, as of a symbolic extent that was
+    split, keep what the reduction starts from; if `loop` is its only one, each has one term.
 
     rewrite:  rfactor("C", "k_1")
         for k_0, k_1 in grid(8, 4):           for k_0, k_1 in grid(8, 4):
@@ -49,52 +60,51 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
                                                   C[()] = C[()] + C_rf[vk_1]
 
     requires:
-        - the block is a reduction with its init, by one of + * min max and or
-        - a sum starts from 0 and a product from 1
-        - `loop` is a reduction loop of the block, and not the only one
-        - every iteration of `loop` has a term, at the first iteration of the other reduction loops
-        - the block computes its buffer as a whole, and no other block writes it
+        - the block is a reduction with its init, by + * min max and or, or of values by a combiner
+          that is found in its step and is associative and commutative
+        - what it starts from changes nothing when parts start from it again
+        - `loop` is a reduction loop of the block
+        - where iterations of `loop` have no term at the first iteration of the other reduction
+          loops, the block's own variables can say so
+        - the block computes its buffers as a whole, and no other block writes them
         - the block is alone in its nest, and its loops are serial and carry no annotation
         - `factor_axis` is an axis of the new buffer
     """
     node, target = state.block(block), state.loop(loop)
-    store, op = combiner(node)
+    combiner = any_combiner(node)
     around = state.loops_around(block)
     reducing = reduction_loops(node, around)
     require(target in reducing, loop, f"loop {loop!r} is no reduction loop of block {block!r}")
-    require(
-        len(reducing) > 1, loop, f"loop {loop!r} is the only one of the reduction", "split it first"
-    )
-    _every_iteration(state, node, target, around)
+    predicate, left_out = _conditions(state, node, target, around)
     anchor = top_statement(state, block)
     require(names_in(anchor) == {node.name}, block, f"block {block!r} is not alone in its nest")
-    require_sole_writer(state, store.buffer, node.name)
-    require_whole(state, store.buffer, block, terms=False)
+    for store in combiner.stores:
+        require_sole_writer(state, store.buffer, node.name)
+        require_whole(state, store.buffer, block, terms=False)
     for each in around:
         plain_loop(each, "rfactor before annotating the loops")
-    rank = len(store.indices) + 1
+    rank = len(combiner.stores[0].indices) + 1
     require(-rank <= factor_axis < rank, block, f"factor_axis {factor_axis} is outside rank {rank}")
-    axis = factor_axis % rank
-    shape = (*store.buffer.shape[:axis], target.extent, *store.buffer.shape[axis:])
-    name = state.fresh_buffer(f"{store.buffer.name}_rf")
-    partial = Buffer(name, shape, store.buffer.dtype)
-    plan = _Plan(node, store, op, target, partial, axis, frozenset(state.taken_names()))
-    factored = _factored(state.fresh_block(f"{block}_rf"), plan, reducing)
-    final = _final(plan)
+    node = replace(node, predicate=predicate)
+    plan = _plan(state, node, combiner, target, factor_axis % rank, left_out)
+    factored = _factored(state, plan, reducing)
     changed = state.replace(state.block_path(block), factored)
-    changed = State(add_buffers(changed.func, partial))
-    placed = place_beside(changed, top_statement(changed, factored.name), final, before=False)
-    return placed, BlockRef(factored.name)
+    changed = State(add_buffers(changed.func, *plan.partials.values()))
+    anchor = top_statement(changed, factored.name)
+    return place_beside(changed, anchor, _final(plan), before=False), BlockRef(factored.name)
 
 
 @dataclass(frozen=True)
 class _Plan:
+    """`partials` are the new buffers by the old ones; `left_out` is the condition, of loops, that
+    iterations without a term do not meet."""
+
     block: Block
-    store: Store
-    op: str
+    combiner: Combiner
     loop: For
-    partial: Buffer
+    partials: Mapping[Buffer, Buffer]
     axis: int
+    left_out: Expr
     taken: frozenset[str]
 
     @property
@@ -104,29 +114,63 @@ class _Plan:
         return Var(fresh(own | self.taken, (f"v{self.loop.name}",)))
 
     def indices(self) -> tuple[Expr, ...]:
-        """Where the partial result lies, in the variables of the block."""
-        own = self.store.indices
+        """Where the partial results lie, in the variables of the block."""
+        own = self.combiner.stores[0].indices
         return (*own[: self.axis], self.variable, *own[self.axis :])
 
+    def part_of(self, buffer: Buffer) -> Load:
+        return Load(self.partials[buffer], self.indices())
 
-def _every_iteration(state: State, node: Block, target: For, around: list[For]) -> None:
-    """Partial results without any term would never get their first value."""
-    others = [loop for loop in reduction_loops(node, around) if loop is not target]
-    first = substitute(node.predicate, {loop.var: const(0) for loop in others})
+
+def _plan(
+    state: State, node: Block, combiner: Combiner, loop: For, axis: int, left_out: Expr
+) -> _Plan:
+    partials: dict[Buffer, Buffer] = {}
+    names = {b.name for b in (*state.func.params, *state.func.buffers)}
+    for store in combiner.stores:
+        buffer = store.buffer
+        name = fresh(names, (f"{buffer.name}_rf",))
+        names.add(name)
+        shape = (*buffer.shape[:axis], loop.extent, *buffer.shape[axis:])
+        partials[buffer] = Buffer(name, shape, buffer.dtype)
+    taken = frozenset(state.taken_names())
+    return _Plan(node, combiner, loop, partials, axis, left_out, taken)
+
+
+def _conditions(state: State, node: Block, target: For, around: list[For]) -> tuple[Expr, Expr]:
+    """The block's predicate in two parts: the second one leaves out terms of some iterations of
+    `target`, which would otherwise never get their first value.
+
+    It is true where each iteration provably has a term.
+    """
+    reducing = reduction_loops(node, around)
+    start = {loop.var: const(0) for loop in reducing if loop is not target}
     analyzer = state.analyzer(around)
     for it in node.iters:
         if it.kind is not IterKind.REDUCE:
             analyzer = analyzer.assuming(binary("<", it.binding, it.extent))
-    require(
-        analyzer.prove(first),
-        target.name,
-        f"some iterations of loop {target.name!r} have no term of block {node.name!r}",
-        "split the reduction by a smaller factor",
-    )
+    if analyzer.prove(substitute(node.predicate, start)):
+        return node.predicate, TRUE
+    reduced = {loop.var for loop in reducing}
+    parts = conjuncts(node.predicate)
+    left_out = [part for part in parts if reduced & variables(part)]
+    kept = all_of(*[part for part in parts if not reduced & variables(part)])
+    plain = {it.binding for it in node.iters if it.kind is not IterKind.REDUCE}
+    for part in left_out:
+        for var in variables(part) - reduced - set(state.func.size_vars):
+            require(
+                var in plain,
+                target.name,
+                f"some iterations of loop {target.name!r} have no term of block {node.name!r}, and "
+                f"its variables cannot say where {part!r}",
+                "rfactor before splitting the other loops",
+            )
+    return kept, all_of(*left_out)
 
 
-def _factored(name: str, plan: _Plan, reducing: list[For]) -> Block:
+def _factored(state: State, plan: _Plan, reducing: list[For]) -> Block:
     """The block of partial reductions: the loop becomes a spatial variable."""
+    name = state.fresh_block(f"{plan.block.name}_rf")
     spatial = [it for it in plan.block.iters if it.kind is not IterKind.REDUCE]
     taken = {*plan.taken, *(it.var.name for it in spatial), plan.variable.name}
     iters = [*spatial, IterVar(plan.variable, plan.loop.extent, IterKind.SPATIAL, plan.loop.var)]
@@ -143,28 +187,56 @@ def _factored(name: str, plan: _Plan, reducing: list[For]) -> Block:
         for it in plan.block.iters
         if it.kind is IterKind.REDUCE
     }
-    body = _to_partial(plan.block.body, plan, old)
+    own = {it.binding: it.var for it in spatial if isinstance(it.binding, Var)}
+    present = substitute(plan.left_out, {**values, **own})
+    body = _to_partial(plan.block.body, plan, old, present)
     assert plan.block.init is not None
-    init = _to_partial(plan.block.init, plan, old)
+    init: Stmt | None = _to_partial(plan.block.init, plan, old, TRUE)
+    if len(reducing) == 1:
+        body, init = _single_terms(state, plan, body, iters), None
     return replace(plan.block, name=name, iters=tuple(iters), body=body, init=init)
 
 
-def _to_partial(stmt: Stmt, plan: _Plan, old: dict[Var, Expr]) -> Stmt:
-    assert isinstance(stmt, Store)
-    indices = plan.indices()
+def _to_partial(stmt: Stmt, plan: _Plan, old: Mapping[Var, Expr], present: Expr) -> Stmt:
+    """A statement on partial results in the place of results, which stay unless `present`."""
+    before = dict(zip(plan.partials, plan.combiner.old))
 
     def rule(e: Expr) -> Expr | None:
-        if isinstance(e, Load) and e.buffer is plan.store.buffer:
-            return Load(plan.partial, indices)
-        return None
+        return plan.part_of(e.buffer) if isinstance(e, Load) and e.buffer in plan.partials else None
 
-    moved = map_exprs(stmt, lambda e: transform(substitute(e, old), rule))
-    assert isinstance(moved, Store)
-    return Store(plan.partial, indices, moved.value)
+    def moved(e: Expr) -> Expr:
+        return transform(substitute(e, old), rule)
+
+    if isinstance(stmt, Seq):
+        return Seq(tuple([_to_partial(s, plan, old, present) for s in stmt.stmts]))
+    if isinstance(stmt, Let):
+        body = _to_partial(stmt.body, plan, old, present)
+        return replace(stmt, value=moved(stmt.value), body=body)
+    assert isinstance(stmt, Store)
+    value = moved(stmt.value)
+    if present is not TRUE:
+        value = select(present, value, moved(before[stmt.buffer]))
+    return Store(plan.partials[stmt.buffer], plan.indices(), value)
+
+
+def _single_terms(state: State, plan: _Plan, body: Stmt, iters: list[IterVar]) -> Stmt:
+    """The stores of a partial reduction with one step, put in after what it starts from."""
+    start: dict[Expr, Expr] = {}
+    for store, value, old in zip(plan.combiner.stores, plan.combiner.start, plan.combiner.old):
+        start[plan.part_of(store.buffer)] = start[old] = value
+    while isinstance(body, Let):
+        body = body.body
+    analyzer = state.analyzer()
+    for it in iters:
+        analyzer.bind(it.var, it.extent)
+    stores = map_exprs(body, lambda e: analyzer.simplify(transform(e, start.get)))
+    found = stores.stmts if isinstance(stores, Seq) else (stores,)
+    # A variable of extent 1 simplifies to 0, but the block must stay at its own variables.
+    return seq(*[replace(s, indices=plan.indices()) for s in found if isinstance(s, Store)])
 
 
 def _final(plan: _Plan) -> Stmt:
-    """A nest of fresh loops that reduces the new axis into the original buffer."""
+    """A nest of fresh loops that reduces the new axis into the original buffers."""
     loops: list[For] = []
     iters: list[IterVar] = []
     taken = set(plan.taken)
@@ -176,7 +248,11 @@ def _final(plan: _Plan) -> Stmt:
         taken.add(name)
         loops.append(For(Var(name), it.extent, Seq(())))
         iters.append(replace(it, binding=loops[-1].var))
-    store = plan.store
-    value = binary(plan.op, store.buffer[store.indices], plan.partial[plan.indices()])
-    block = Block(plan.block.name, tuple(iters), replace(store, value=value), plan.block.init)
-    return nest(loops, block)
+    combiner = plan.combiner
+    parts = tuple([plan.part_of(store.buffer) for store in combiner.stores])
+    merged = combiner.merge(combiner.old, parts)
+    body = seq(*[replace(s, value=value) for s, value in zip(combiner.stores, merged)])
+    for old, store in zip(reversed(combiner.old), reversed(combiner.stores)):
+        if isinstance(old, Var):
+            body = Let(old, store.buffer[store.indices], body)
+    return nest(loops, Block(plan.block.name, tuple(iters), body, plan.block.init))

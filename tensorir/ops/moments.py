@@ -33,6 +33,11 @@ welford = te.comm_reducer(
 LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979."""
 
 
+def one_part(x: Expr) -> Part:
+    """One element as a part: it is the mean, and nothing is apart from it."""
+    return te.const(1, x.dtype), x, te.const(0, x.dtype)
+
+
 class Rows:
     """Which dimensions of `x` are reduced, and how elements, rows and reductions index it."""
 
@@ -81,8 +86,7 @@ def mean_and_spread(
     if algorithm == "welford" and spread:
 
         def triple(*i: Expr) -> Any:
-            e = read(i, k)
-            return welford((te.const(1, e.dtype), e, te.const(0, e.dtype)), axis=k)
+            return welford(one_part(read(i, k)), axis=k)
 
         _, mean, squares = te.compute(rows.shape, triple, "moments")
         return mean, squares

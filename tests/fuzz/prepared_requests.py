@@ -174,7 +174,7 @@ def rfactor(stress: Stress, sch: Schedule) -> Arguments:
     block = stress.pick(found)
     reduced = [n for n in sch.get_loops(block) if _kind(sch, block, n) is IterKind.REDUCE]
     if len(reduced) == 1 and _mostly(stress):
-        stress.ask(sch, "split", reduced[0], [None, stress.pick([1, 2, 3])])
+        stress.ask(sch, "split", reduced[0], [None, stress.pick([1, 2, 3, 4])])
         reduced = [n for n in sch.get_loops(block) if _kind(sch, block, n) is IterKind.REDUCE]
     return (block, stress.pick(reduced)) if reduced else None
 

@@ -345,7 +345,6 @@ class TestRfactor:
 
     def test_refuses(self, matmul, conv):
         sch = Schedule(matmul())
-        refused(sch.rfactor, "C", "k", match="the only one of the reduction")
         refused(sch.rfactor, "C", "i", match="no reduction loop")
         _, inner = sch.split("k", [None, 2])
         refused(sch.rfactor, "C", inner, 5, match="outside rank 3")
@@ -358,15 +357,6 @@ class TestRfactor:
         sch.compute_at("pad", sch.get_loops("conv")[0])
         outer, _ = sch.split("r", [None, 2])
         refused(sch.rfactor, "conv", outer, match="not alone in its nest")
-
-    def test_refuses_tuple_reduction(self):
-        a = te.placeholder((4, 6), name="A")
-        k = te.reduce_axis(6, name="k")
-        m = te.compute((4,), lambda i: te.argmax(a[i, k], axis=k), name="M")
-        sch = Schedule(te.create_prim_func([a, m], name="argmax"))
-        block = next(b for b in sch.get_blocks() if sch.state.block(b).is_reduction)
-        _, inner = sch.split(sch.get_loops(block)[-1], [None, 2])
-        refused(sch.rfactor, block, inner, match="known to be associative")
 
     def test_new_loops_do_not_take_the_name_of_a_size(self):
         """The block variable `vb` asks for a loop `b`, which is what the size is called."""
