@@ -26,6 +26,7 @@ STATUSES = (
     "build_timeout",
     "run_timeout",
     "crash",
+    "out_of_memory",
     "wrong_result",
     "pruned",
     "error",

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from backends.cache import ObjectCache as ObjectCache
     from backends.cache import default_cache as default_cache
     from backends.cache import object_key as object_key
+    from backends.commands import describe_status as describe_status
     from backends.errors import BuildError as BuildError
+    from backends.errors import OutOfMemory as OutOfMemory
     from backends.host import host_caches as host_caches
     from backends.host import host_threads as host_threads
     from backends.inputs import random_arguments as random_arguments
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from backends.register import intrinsic_runner as intrinsic_runner
     from backends.register import register_extern as register_extern
     from backends.register import register_intrinsic as register_intrinsic
+    from backends.scratch import ScratchFolder as ScratchFolder
     from backends.signature import Param as Param
     from backends.signature import Signature as Signature
     from backends.timer import Comparison as Comparison
@@ -39,11 +42,13 @@ __all__ = lazy_names(
             "BACKENDS build build_source compiler_info have_compiler resolve why_not_here"
         ),
         "backends.cache": "ObjectCache default_cache object_key",
-        "backends.errors": "BuildError",
+        "backends.commands": "describe_status",
+        "backends.errors": "BuildError OutOfMemory",
         "backends.host": "host_caches host_threads",
         "backends.inputs": "random_arguments",
         "backends.kernel": "CompiledKernel",
         "backends.register": "extern_runner intrinsic_runner register_extern register_intrinsic",
+        "backends.scratch": "ScratchFolder",
         "backends.signature": "Param Signature",
         "backends.timer": "Comparison Timing compare interleave measure",
     },

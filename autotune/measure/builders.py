@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
-from autotune.measure.process import Reply, WorkerProcess
+from autotune.measure.process import Reply, WorkerProcess, warn_once
 
 
 class BuilderPool:
@@ -21,7 +21,7 @@ class BuilderPool:
         limits: Mapping[str, float],
         restart_every: int,
     ) -> None:
-        self._workers = [WorkerProcess(start_message, env) for _ in range(jobs)]
+        self._workers = [WorkerProcess(start_message, env, warn_once) for _ in range(jobs)]
         self._limits = limits
         self._restart_every = restart_every
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from autotune.measure.guard import GuardedArray
 from autotune.measure.reference import Reference
+from backends import OutOfMemory
 from tensorir import TensorIRError, dtype
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class Job:
         start = time.perf_counter()
         try:
             kernel = self._make(text, source)
+        except (MemoryError, OutOfMemory) as error:
+            raise _memory_failure(error) from error
         except TensorIRError as error:
             raise Failure("build_error", str(error)) from error
         self._kernels[text] = kernel, time.perf_counter() - start
@@ -156,6 +159,8 @@ class Job:
         except Failure as failure:
             failure.answer = {**answer, **failure.answer}
             raise
+        except (MemoryError, OutOfMemory) as error:
+            raise _memory_failure(error, **answer) from error
         except Exception as error:
             text = "".join(traceback.format_exception(error))[-ERROR_CHARS:]
             raise Failure("error", text, **answer) from error
@@ -231,6 +236,20 @@ class Job:
         """The arrays of a call."""
         pairs = zip(self._data().names, self._guarded(), strict=True)
         return [guarded.array for name, guarded in pairs if name not in self._constants]
+
+
+def _memory_failure(error: Exception, **more: Any) -> Failure:
+    """The failure of a candidate that did not get the memory that it asked for."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    text = str(error) or "a kernel or compiler asked for too much"
+    if limit != resource.RLIM_INFINITY:
+        text = (
+            f"a process of a candidate may have {limit / 2**30:.3g} GiB "
+            f"(MeasureSettings(memory_gib=...)): {text}"
+        )
+    return Failure("out_of_memory", f"out of memory; {text}", **more)
 
 
 def load_builder(path: str) -> tuple[Callable[..., Any], Callable[..., Any] | None]:

@@ -25,15 +25,17 @@ def machine_lock(
 ) -> Iterator[float]:
     """Hold the lock; gives the seconds that were spent waiting.
 
-    `report` is told once when the wait gets long. Where files cannot be locked (no fcntl), there
-    is no lock.
+    `report` is told once when the wait gets long. Where files cannot be locked (no fcntl), or no
+    folder can be written, there is no lock.
     """
     try:
         import fcntl
-    except ImportError:
+
+        opened = open(path or lock_path(), "a+b")
+    except (ImportError, OSError):
         yield 0.0
         return
-    with open(path or lock_path(), "a+b") as file:
+    with opened as file:
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         start, reported = time.monotonic(), report is None
         while True:

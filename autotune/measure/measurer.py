@@ -17,12 +17,14 @@ from autotune.errors import MeasureError
 from autotune.measure.builders import BuilderPool
 from autotune.measure.externs import declarations
 from autotune.measure.lock import Report, machine_lock
+from autotune.measure.memory import build_limit, run_limit
 from autotune.measure.oracle import make_oracle
-from autotune.measure.process import Reply, WorkerProcess
+from autotune.measure.process import Reply, WorkerProcess, warn_once
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import Scored, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings
 from autotune.space import Candidate
+from backends import ScratchFolder, default_cache
 from tensorir import PrimFunc
 
 DEFAULT_BUILDER = "autotune.measure.builder:build"
@@ -80,7 +82,7 @@ class Measurer:
         self._builder = builder
         self._report = report
         self._lock = lock
-        self._folder = tempfile.TemporaryDirectory(prefix="tensorir-measure-")
+        self._folder = _folder()
         self._reference = reference
         self._runner: WorkerProcess | None = None
         self._builders: BuilderPool | None = None
@@ -97,7 +99,7 @@ class Measurer:
             if worker is not None:
                 worker.close()
         self._runner = self._builders = None
-        self._folder.cleanup()
+        self._folder.close()
 
     @property
     def reference(self) -> Reference:
@@ -191,10 +193,12 @@ class Measurer:
 
     def _start_builders(self) -> BuilderPool:
         if self._builders is None:
+            jobs = self.settings.build_jobs or usable_cores()
+            memory = build_limit(self.settings.memory_gib, jobs)
             self._builders = BuilderPool(
-                self.settings.build_jobs or usable_cores(),
-                self._start_message(None),
-                {"OMP_NUM_THREADS": "1"},
+                jobs,
+                self._start_message(None, memory),
+                {**self._places(), "OMP_NUM_THREADS": "1"},
                 self._limits(),
                 self.settings.restart_every,
             )
@@ -262,7 +266,7 @@ class Measurer:
         build = self.settings.build_timeout_s
         return {"start": START_SECONDS, "build": build, "check": run, "time": run}
 
-    def _start_message(self, reference: Path | None) -> dict[str, Any]:
+    def _start_message(self, reference: Path | None, memory: int | None) -> dict[str, Any]:
         return {
             "builder": self._builder,
             "target": self.target,
@@ -270,22 +274,51 @@ class Measurer:
             "externs": declarations(self.func),
             "constants": {name: self.reference.inputs[name].shape for name in self._constants},
             "reference": None if reference is None else str(reference),
+            "memory": memory,
         }
 
+    def _places(self) -> dict[str, str]:
+        """Where workers and their compilers write: what is killed leaves its files in our folder,
+        and all keep objects where we do, even where that is no cache."""
+        return {"TMPDIR": str(self._folder.path), "TENSORIR_CACHE": str(default_cache().place)}
+
     def _env(self) -> dict[str, str]:
-        env = {"OMP_DYNAMIC": "false", "OMP_PROC_BIND": "close"}
+        env = {**self._places(), "OMP_DYNAMIC": "false", "OMP_PROC_BIND": "close"}
         if self.settings.threads is not None:
             env["OMP_NUM_THREADS"] = str(self.settings.threads)
         return env
 
     def _start_runner(self) -> WorkerProcess:
         if self._runner is None:
-            path = Path(self._folder.name) / "reference.npz"
+            path = self._folder.path / "reference.npz"
             if not path.parent.exists():
                 raise MeasureError("the measurer is closed: make a new one")
-            self.reference.save(path)
-            self._runner = WorkerProcess(self._start_message(path), self._env())
+            try:
+                self.reference.save(path)
+            except OSError as error:
+                raise _no_room(error) from error
+            memory = run_limit(self.settings.memory_gib, self.reference)
+            message = self._start_message(path, memory)
+            self._runner = WorkerProcess(message, self._env(), warn_once)
         return self._runner
+
+
+def _folder() -> ScratchFolder:
+    try:
+        return ScratchFolder()
+    except OSError as error:
+        raise _no_room(error) from error
+
+
+def _no_room(error: OSError) -> MeasureError:
+    try:
+        place = f"the temporary folder {tempfile.gettempdir()}"
+    except OSError:
+        place = "any temporary folder"
+    return MeasureError(
+        f"measuring cannot write to {place} ({error.strerror or error}); make room, or name "
+        "another one in TMPDIR"
+    )
 
 
 def program_text(program: Program) -> str:

@@ -1,7 +1,8 @@
 """A worker process behind pipes: it may crash or hang, and the caller only gets an answer.
 
 Requests and answers are JSON lines. The worker has a session of its own, so that Ctrl-C reaches
-only us, and dies with us (see `worker.tie_to_parent`), so that nothing is orphaned.
+only us, and a parent (`autotune.guardian`) that ends it and all that came of it when we say so, and
+when we are gone.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
 from autotune.errors import MeasureError
+from autotune.guardian import END_SECONDS
+from backends import describe_status
 
 STDERR_CHARS = 2000
 
@@ -39,11 +42,18 @@ class WorkerProcess:
 
     start_message  sent first to every new process
     env            environment variables on top of ours
+    warn           told what the worker warns of, as it warns
     """
 
-    def __init__(self, start_message: Mapping[str, Any], env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        start_message: Mapping[str, Any],
+        env: Mapping[str, str],
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
         self.start_message = start_message
         self.env = env
+        self._warn = warn
         self.requests = 0
         """Requests that the present process has answered."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,6 +85,10 @@ class WorkerProcess:
             if not line:
                 return self._bury(phase)
             data = json.loads(line)
+            if "warning" in data:
+                if self._warn is not None:
+                    self._warn(data["warning"])
+                continue
             if "phase" not in data:
                 self.requests += 1
                 return Reply("answer", phase, data)
@@ -82,28 +96,32 @@ class WorkerProcess:
             deadline = time.monotonic() + limits[phase]
 
     def kill(self) -> None:
-        """Kill the process and all it started; the next request starts a new one."""
+        """End the process and all that came of it; the next request starts a new one."""
         with self._state:
             process, self._process = self._process, None
         if process is None:
             return
-        _kill_group(process.pid)
-        process.wait()
+        process.terminate()
+        try:
+            process.wait(END_SECONDS + 1.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 _close_quietly(pipe)
         os.close(self._lifeline)
 
     def interrupt(self) -> None:
-        """From another thread: kill the process for good; the thread in `request` gets a reply."""
+        """From another thread: end the process for good; the thread in `request` gets a reply."""
         with self._state:
             self._closed = True
             process = self._process
         if process is not None:
-            _kill_group(process.pid)
+            process.terminate()
 
     def close(self) -> None:
-        """Kill the process for good; a later request raises MeasureError."""
+        """End the process for good; a later request raises MeasureError."""
         self._closed = True
         self.kill()
         if self._log is not None:
@@ -115,14 +133,29 @@ class WorkerProcess:
         if self._process is not None and self._process.poll() is None:
             return
         self.kill()
+        try:
+            process = self._popen()
+        except OSError as error:
+            raise MeasureError(
+                f"the measuring worker cannot be started: {error.strerror or error}; make room, "
+                "in memory and in the temporary folder (TMPDIR)"
+            ) from error
+        with self._state:
+            self._process = process
+        if self._closed:
+            self.kill()
+            raise MeasureError("the measuring worker is closed")
+        self._send(self.start_message)
+
+    def _popen(self) -> subprocess.Popen[bytes]:
         if self._log is None:
             self._log = tempfile.TemporaryFile()
         self._log.truncate(0)
         self._pending, self.requests = b"", 0
         read_end, self._lifeline = os.pipe()
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "autotune.measure.worker", str(read_end)],
+            return subprocess.Popen(
+                [sys.executable, "-m", "autotune.guardian", str(read_end)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
@@ -134,14 +167,11 @@ class WorkerProcess:
                 pass_fds=(read_end,),
                 start_new_session=True,
             )
+        except BaseException:
+            os.close(self._lifeline)
+            raise
         finally:
             os.close(read_end)
-        with self._state:
-            self._process = process
-        if self._closed:
-            self.kill()
-            raise MeasureError("the measuring worker is closed")
-        self._send(self.start_message)
 
     def _send(self, message: Mapping[str, Any]) -> bool:
         process = self._process
@@ -181,7 +211,8 @@ class WorkerProcess:
             except subprocess.TimeoutExpired:
                 pass
         self.kill()
-        return Reply("died", phase, {}, f"the process {_describe(code)}\n{self._stderr()}".strip())
+        text = f"the process {describe_status(code)}\n{self._stderr()}"
+        return Reply("died", phase, {}, text.strip())
 
     def _stderr(self) -> str:
         if self._log is None or self._log.closed:
@@ -191,22 +222,9 @@ class WorkerProcess:
         return self._log.read().decode(errors="replace").strip()
 
 
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
-
-
-def _describe(code: int | None) -> str:
-    if code is None:
-        return "was killed"
-    if code < 0:
-        try:
-            return f"died of {signal.Signals(-code).name}"
-        except ValueError:
-            return f"died of signal {-code}"
-    return f"ended with exit status {code}"
+def warn_once(text: str) -> None:
+    """Pass on the warning of a worker; Python shows one text once."""
+    warnings.warn(text, stacklevel=2)
 
 
 def _close_quietly(pipe: IO[bytes]) -> None:

@@ -21,6 +21,8 @@ class MeasureSettings:
     prune_factor     stop a candidate whose first calls are this many times the incumbent
     threads          OpenMP threads of the kernels; None leaves the choice to the runtime
     build_jobs       builds at a time; None means one per usable processor
+    memory_gib       most memory of one process of a candidate, compiler or kernel, GiB; None: by
+                     what the machine has and the arrays need
     restart_every    candidates after which the worker is renewed, so that memory cannot grow
     seed             of the random inputs
     """
@@ -32,6 +34,7 @@ class MeasureSettings:
     prune_factor: float = 3.0
     threads: int | None = None
     build_jobs: int | None = None
+    memory_gib: float | None = None
     restart_every: int = 200
     seed: int = 0
 

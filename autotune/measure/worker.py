@@ -1,4 +1,4 @@
-"""The worker process: `python -m autotune.measure.worker LIFELINE`, spoken to by `process.py`.
+"""The worker process: a child of `autotune.guardian`, spoken to by `process.py`.
 
 It reads one JSON request a line from standard input and writes one answer a line to its original
 standard output; whatever a kernel prints goes to standard error instead.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import traceback
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from autotune.measure.externs import declare
@@ -18,10 +20,10 @@ from autotune.measure.job import ERROR_CHARS, Failure, Job
 from autotune.measure.reference import Reference
 
 
-def main(lifeline: int) -> None:
+def main() -> None:
     """Answer requests until standard input ends."""
-    tie_to_parent(lifeline)
     _no_core_dumps()
+    _be_first_to_go()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -29,7 +31,11 @@ def main(lifeline: int) -> None:
         answers.write(json.dumps(data) + "\n")
         answers.flush()
 
+    _pass_on_warnings(send)
     start = json.loads(sys.stdin.readline())
+    limit = start.get("memory")
+    if limit is not None:
+        _limit_memory(limit)
     declare(start.get("externs", ()))
     reference = Reference.load(start["reference"]) if start["reference"] else None
     job = Job(
@@ -37,6 +43,19 @@ def main(lifeline: int) -> None:
     )
     for line in sys.stdin:
         send(_answer(job, json.loads(line), lambda phase: send({"phase": phase})))
+
+
+def _pass_on_warnings(send: Callable[[dict[str, Any]], None]) -> None:
+    """Warnings for users go to the tuner, where somebody may read them; others to the log."""
+    show = warnings.showwarning
+
+    def pass_on(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, UserWarning):
+            send({"warning": str(message)})
+        else:
+            show(message, category, *where, **more)
+
+    warnings.showwarning = pass_on
 
 
 def _answer(job: Job, message: dict[str, Any], announce: Any) -> dict[str, Any]:
@@ -49,26 +68,6 @@ def _answer(job: Job, message: dict[str, Any], announce: Any) -> dict[str, Any]:
         return {"status": "error", "error": text[-ERROR_CHARS:]}
 
 
-def tie_to_parent(lifeline: int) -> None:
-    """End this process group when the parent is gone, whatever either of them is doing.
-
-    The parent holds the other end of the pipe `lifeline` and never writes. When it ends, the
-    kernel sends SIGIO to the whole group: that works even while a candidate hangs with the
-    interpreter's lock held. A thread does the same where pipes do not signal.
-    """
-    import fcntl
-
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-    flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | getattr(os, "O_ASYNC", 0))
-
-    def watch() -> None:
-        os.read(lifeline, 1)
-        os.killpg(os.getpgrp(), 9)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def _no_core_dumps() -> None:
     """Writing the core of a crashed candidate takes longer than measuring ten others."""
     import resource
@@ -76,7 +75,16 @@ def _no_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("this program is started by autotune.measure.process")
-    main(int(sys.argv[1]))
+def _limit_memory(limit: int) -> None:
+    """No process from here on may have more bytes of data; what the kernel maps for it counts."""
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    wanted = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+def _be_first_to_go() -> None:
+    """Where memory runs out all the same, the system shall end us and not the tuner (Linux)."""
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("900")

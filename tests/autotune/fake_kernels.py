@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 
+from backends import OutOfMemory
 from tensorir import TensorIRError
 
 
@@ -19,6 +20,10 @@ def build(text: str, target: str):
         os.kill(os.getpid(), 11)
     if behaviour == "compile_hang":
         time.sleep(60)
+    if behaviour == "compile_eats":
+        bytearray(1 << 40)
+    if behaviour == "compile_family":
+        _family(text)
     if behaviour == "compile_bug":
         raise IndexError("an emitter bug")
     return FakeKernel(text, behaviour)
@@ -31,6 +36,9 @@ class FakeKernel:
         self.source = text
         self.seconds = float(text.split()[1]) if behaviour == "ok" else 0.001
         self.sleeps = "really" in text
+        if behaviour == "family":
+            self.run = lambda a, out: _family(text)
+            return
         self.run = globals().get(f"_{behaviour}", _ok)
         self.behaviour = behaviour
 
@@ -47,6 +55,27 @@ class FakeKernel:
             return self.seconds * calls
 
         return seconds
+
+
+def _family(text):
+    """Hang, with a child in a session of its own and a daemon; the text says where their ids go."""
+    pids = text.split()[1]
+    stay = f"sh -c 'trap \"\" TERM INT IO; echo $$ >> {pids}; exec sleep 60'"
+    os.system(f"setsid {stay} & (setsid {stay} >/dev/null 2>&1 &) ; {stay}")
+
+
+def _eats(a, out):
+    np.ones(1 << 37)
+
+
+def _no_workspace(a, out):
+    raise OutOfMemory("k: no memory for the workspace of the kernel")
+
+
+def _eats_bit_by_bit(a, out):
+    kept = []
+    while True:
+        kept.append(bytearray(1 << 27))
 
 
 def _ok(a, out):

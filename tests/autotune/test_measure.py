@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_compilers import alive, failing, hanging, started, wait_dead
 
 from autotune.errors import MeasureError
 from autotune.measure import (
@@ -23,14 +26,18 @@ from autotune.measure import (
     draw_inputs,
     machine_lock,
     make_reference,
+    memory,
 )
 from autotune.measure.guard import GuardedArray
 from autotune.measure.job import first_calls
+from backends import ScratchFolder
 from tensorir import parse
 
 HERE = Path(__file__).parent
 BUILDER = "fake_kernels:build"
-SETTINGS = MeasureSettings(timeout_s=1.0, build_timeout_s=1.0, repeats=3, build_jobs=1)
+SETTINGS = MeasureSettings(
+    timeout_s=1.0, build_timeout_s=1.0, repeats=3, build_jobs=1, memory_gib=0.75
+)
 
 
 def reference() -> Reference:
@@ -59,20 +66,6 @@ def measurer(monkeypatch, tmp_path):
         each.close()
 
 
-def alive(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-
-
-def wait_dead(pid: int, seconds: float = 5.0) -> bool:
-    end = time.monotonic() + seconds
-    while alive(pid) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not alive(pid)
-
-
 def test_good_candidate_is_checked_and_timed(measurer):
     seen = []
     result = measurer().measure(["ok 0.05"], on_result=lambda i, r: seen.append((i, r)))[0]
@@ -96,6 +89,9 @@ FAULTS = [
     ("before_start", "wrong_result", "8 bytes before the start of 'B'"),
     ("writes_input", "wrong_result", "wrote to its input 'A'"),
     ("raises", "error", "a runtime check"),
+    ("eats_bit_by_bit", "out_of_memory", "may have 0.75 GiB (MeasureSettings(memory_gib=...))"),
+    ("no_workspace", "out_of_memory", "no memory for the workspace of the kernel"),
+    ("compile_eats", "out_of_memory", "out of memory; a process of a candidate may have"),
 ]
 
 
@@ -225,7 +221,7 @@ def test_a_closed_measurer(measurer):
 
 
 PARENT = """
-import sys, json
+import sys
 sys.path.insert(0, {here!r})
 import numpy as np
 from pathlib import Path
@@ -237,26 +233,144 @@ settings = MeasureSettings(timeout_s=60.0, build_jobs=1)
 with Measurer(None, "c", settings, reference=ref, builder="fake_kernels:build",
               lock=Path({lock!r})) as m:
     m.measure(["ok 1"])
-    print(m._runner.pid, flush=True)
+    print(m._runner.pid, m._folder.path, flush=True)
     m.measure([{fault!r}])
 """
 
 
-@pytest.mark.parametrize("fault", ["sleep", "sleep_with_lock"])
+@pytest.mark.parametrize("fault", ["sleep", "sleep_with_lock", "family", "compile_family"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_no_worker_outlives_its_parent(tmp_path, fault, how):
-    code = PARENT.format(here=str(HERE), lock=str(tmp_path / "lock"), fault=fault)
+def test_no_worker_and_nothing_of_it_outlives_its_parent(tmp_path, fault, how):
+    pids = tmp_path / "pids"
+    program = f"{fault} {pids}"
+    code = PARENT.format(here=str(HERE), lock=str(tmp_path / "lock"), fault=program)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
     )
-    worker = int(parent.stdout.readline())
-    time.sleep(0.3)
-    assert alive(worker)
+    guardian, folder = parent.stdout.readline().split()
+    family = [int(guardian), *below(int(guardian))]
+    assert len(family) == 2
+    if "family" in fault:
+        family += started(pids, 3)
+    else:
+        time.sleep(0.3)
+    assert all(map(alive, family))
     parent.send_signal(how)
-    assert wait_dead(worker)
+    assert all(map(wait_dead, family))
     _, errors = parent.communicate(timeout=10)
     assert (b"KeyboardInterrupt" in errors) == (how is signal.SIGINT)
+    assert Path(os.fsdecode(folder)).exists() == (how is signal.SIGKILL)
+    ScratchFolder().close()  # as the next measurer makes one
+    assert not Path(os.fsdecode(folder)).exists()
+
+
+def below(pid: int) -> list[int]:
+    """The children of a process."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+@pytest.mark.parametrize("program", ["family", "compile_family"])
+def test_what_a_late_candidate_started_is_gone_before_the_next_is_timed(
+    measurer, tmp_path, program
+):
+    pids, seen = tmp_path / "pids", []
+
+    def look(index, result):
+        seen.append([alive(pid) for pid in started(pids, 3)])
+
+    results = measurer().measure([f"{program} {pids}"], on_result=look)
+    assert results[0].status.endswith("_timeout") and seen == [[False] * 3]
+
+
+def test_a_hanging_compiler_ends_with_its_builder(measurer, tmp_path, monkeypatch):
+    """Its family is ended by the builder's guardian, and again nothing of it is left."""
+    command, pids = hanging(tmp_path / "cc", "*-O2*")
+    monkeypatch.setenv("CC", command)
+    monkeypatch.setenv("TENSORIR_CACHE", str(tmp_path / "cache"))
+    settings = MeasureSettings(build_timeout_s=2.0, build_jobs=2, timeout_s=5.0)
+    with Measurer(parse(MATMUL), "c", settings, lock=tmp_path / "lock") as m:
+        results = m.measure([parse(MATMUL), parse(MATMUL.replace("M", "m"))])
+        family = started(pids, 8)
+        assert not any(map(alive, family))
+    assert [r.status for r in results] == ["build_timeout"] * 2
+
+
+def test_a_compiler_that_eats_memory_ends_alone(tmp_path, monkeypatch):
+    eat = f"exec {sys.executable} -c 'bytearray(3 << 30)'"
+    monkeypatch.setenv("CC", failing(tmp_path / "cc", "*-march=native*-O2*|*-O2*-march=*", eat))
+    monkeypatch.setenv("TENSORIR_CACHE", str(tmp_path / "cache"))
+    settings = MeasureSettings(memory_gib=1.0, build_jobs=1)
+    with Measurer(parse(MATMUL), "c", settings, lock=tmp_path / "lock") as m:
+        result = m.measure([parse(MATMUL)])[0]
+    assert result.status == "out_of_memory", result.error
+    assert "may have 1 GiB" in result.error and "cc ran out of memory" in result.error
+
+
+def test_memory_follows_the_machine_and_the_arrays(monkeypatch):
+    gib = 1 << 30
+    small, large = reference(), reference()
+    large.inputs["A"] = np.broadcast_to(np.float32(0), (3 * gib // 4,))  # 3 GiB, held by nobody
+    monkeypatch.setattr(memory, "machine_memory", lambda: 16 * gib)
+    assert memory.run_limit(None, small) == 8 * gib
+    assert memory.run_limit(None, large) == 16 * gib * 9 // 10
+    assert memory.run_limit(2.5, large) == 2.5 * gib
+    assert memory.build_limit(None, 4) == 2 * gib and memory.build_limit(None, 64) == gib
+    monkeypatch.setattr(memory, "machine_memory", lambda: None)
+    assert memory.run_limit(None, small) is memory.build_limit(None, 4) is None
+
+
+def test_a_container_may_have_less_than_the_machine(monkeypatch, tmp_path):
+    unlimited, limited = tmp_path / "a", tmp_path / "b"
+    unlimited.write_text("max\n")
+    limited.write_text("1048576\n")
+    monkeypatch.setattr(memory, "CGROUPS", (unlimited, tmp_path / "no"))
+    assert memory.machine_memory() > 1 << 28
+    monkeypatch.setattr(memory, "CGROUPS", (unlimited, limited))
+    assert memory.machine_memory() == 1048576
+
+
+def test_a_worker_warns_where_somebody_reads_it(measurer, tmp_path, monkeypatch):
+    script = tmp_path / "warns.py"
+    script.write_text(
+        "import warnings\nfrom fake_kernels import build as build_fake\n"
+        "def build(text, target):\n    warnings.warn('the disk is full')\n"
+        "    return build_fake(text, target)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.warns(UserWarning, match="the disk is full"):
+        assert measurer(builder="warns:build").measure(["ok 1"])[0].ok
+
+
+def test_a_temporary_folder_that_cannot_be_written(monkeypatch, measurer):
+    def refuse(*args, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    m = measurer()
+    monkeypatch.setattr(Reference, "save", refuse)
+    with pytest.raises(
+        MeasureError, match=r"cannot write to .* \(No space left.*; make room"
+    ):
+        m.measure(["ok 1"])
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    with pytest.raises(MeasureError, match=r"cannot write to .* \(No space left.* one in TMPDIR"):
+        measurer()
+
+
+def test_a_worker_that_cannot_be_started_is_our_error(measurer, monkeypatch):
+    def refuse(*args, **options):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    m = measurer()
+    monkeypatch.setattr("autotune.measure.process.subprocess.Popen", refuse)
+    with pytest.raises(MeasureError, match="cannot be started: Cannot allocate memory; make room"):
+        m.measure(["ok 1"])
+
+
+def test_without_a_folder_for_the_lock_there_is_none(tmp_path):
+    with machine_lock(path=tmp_path / "no" / "lock") as waited:
+        assert waited == 0.0
 
 
 def test_the_lock_excludes_and_reports(tmp_path, monkeypatch):
