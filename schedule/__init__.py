@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from schedule.schedule import Schedule as Schedule
     from schedule.state import BlockRef as BlockRef
     from schedule.state import LoopRef as LoopRef
-    from schedule.te_schedule import TESchedule as TESchedule
-    from schedule.te_schedule import create_schedule as create_schedule
+    from schedule.te.schedule import TESchedule as TESchedule
+    from schedule.te.schedule import create_schedule as create_schedule
     from schedule.trace import Instruction as Instruction
     from schedule.trace import Trace as Trace
     from schedule.validate import MiscompiledError as MiscompiledError
@@ -29,7 +29,7 @@ __all__ = lazy_names(
         "schedule.moves": "Move",
         "schedule.schedule": "REGISTRY Schedule",
         "schedule.state": "BlockRef LoopRef",
-        "schedule.te_schedule": "TESchedule create_schedule",
+        "schedule.te.schedule": "TESchedule create_schedule",
         "schedule.trace": "Instruction Trace",
         "schedule.validate": "MiscompiledError",
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -177,6 +178,22 @@ def plain_store(block: Block) -> Store | None:
     spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
     distinct = len(set(body.indices)) == len(body.indices)
     return body if distinct and all(i in spatial for i in body.indices) else None
+
+
+def plain_stores(block: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]] | None:
+    """The buffers that a block stores to, all at the same distinct variables of its own, and these;
+    else None. A step of a scan may store at its time."""
+    stores = [s for s in walk(block.body) if isinstance(s, Store)]
+    own = {it.var for it in block.iters if it.kind is not IterKind.REDUCE}
+    if not stores or len({s.buffer for s in stores}) < len(stores):
+        return None
+    indices = stores[0].indices
+    same = all(
+        len(s.indices) == len(indices) and all(map(operator.is_, s.indices, indices))
+        for s in stores
+    )
+    plain = len(set(indices)) == len(indices) and all(i in own for i in indices)
+    return (tuple(s.buffer for s in stores), indices) if same and plain else None
 
 
 def loads_of(block: Block, buffer: Buffer) -> list[Load]:

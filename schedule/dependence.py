@@ -178,6 +178,23 @@ def _disjoint(a: Access, b: Access, inner: Mapping[Var, Expr], analyzer: Analyze
     return False
 
 
+def meets_within(state: State, reader: str, writer: str, loop: For) -> bool:
+    """Whether `reader` may read what `writer` writes while the loops around both `reader` and
+    `loop` stay where they are."""
+    around = state.loops_around(reader)
+    shared = [f for f in state.loops_outside(loop.name) if f in around]
+    varying = [*around, *loops_below(shared[-1] if shared else state.func.body)]
+    inner = {f.var: f.extent for f in varying if f not in shared}
+    analyzer = state.analyzer([*shared, *dict.fromkeys(f for f in varying if f not in shared)])
+    made = [a for a in accesses(state.block(writer)) if a.is_write]
+    return any(
+        a.buffer is w.buffer and not _disjoint(a, w, inner, analyzer)
+        for a in accesses(state.block(reader))
+        if not a.is_write
+        for w in made
+    )
+
+
 def _is_reduction_update(write: Access, node: For) -> bool:
     return IterKind.REDUCE in feeds(write.block, node.var)
 

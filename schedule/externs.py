@@ -107,17 +107,17 @@ def extern_conflict(state: State) -> Illegal | None:
     return None
 
 
-def plain_part(block: Block) -> tuple[Buffer, tuple[Expr, ...]] | None:
-    """The only output of an extern function, and the indices of its rows, if these are distinct
-    spatial variables of the block; else None."""
+def plain_parts(block: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]] | None:
+    """The outputs of an extern function, and the indices of its rows, if these are distinct spatial
+    variables of the block, the same of each; else None."""
     call = block.body
-    if not isinstance(call, Extern) or len(call.outputs) != 1:
+    if not isinstance(call, Extern):
         return None
-    (part,) = call.outputs
-    rows = part.indices[: part.lead]
+    rows = [part.indices[: part.lead] for part in call.outputs]
     spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
-    plain = len(set(rows)) == len(rows) and all(i in spatial for i in rows)
-    return (part.buffer, rows) if plain else None
+    plain = len(set(rows[0])) == len(rows[0]) and all(i in spatial for i in rows[0])
+    buffers = tuple(dict.fromkeys(part.buffer for part in call.outputs))
+    return (buffers, rows[0]) if plain and all(r == rows[0] for r in rows) else None
 
 
 def call_of(block: Block) -> Extern | None:

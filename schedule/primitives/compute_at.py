@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from schedule.analysis import is_output, plain_store, producers, readers
+from collections.abc import Mapping, Sequence
+
+from schedule.analysis import is_output, plain_stores, producers, readers
+from schedule.dependence import meets_within
 from schedule.errors import Illegal, require
-from schedule.externs import plain_part
+from schedule.externs import plain_parts
 from schedule.ownership import require_sole_writer
 from schedule.placement import (
     accesses_of,
@@ -18,7 +21,18 @@ from schedule.placement import (
 )
 from schedule.primitive import primitive
 from schedule.state import State, nest
-from tensorir import Block, Buffer, Expr, For, Var
+from tensorir import (
+    Analyzer,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    Interval,
+    IterKind,
+    Var,
+    binary,
+    const,
+)
 
 
 @primitive
@@ -39,32 +53,37 @@ def compute_at(
                                                       C[i, j] = f(B[i, j])
 
     requires:
-        - the block stores to distinct block variables of one intermediate buffer, or has an extern
-          function write the rows at them
-        - no other block writes that buffer
-        - every reader of the buffer is inside `loop`
-        - what the block reads is complete before its place in `loop`
+        - the block stores to distinct block variables of intermediate buffers, the same of each, or
+          has an extern function write the rows at them
+        - no other block writes these buffers
+        - every reader of the buffers is inside `loop`
+        - what the block reads is complete before its place in `loop`, and a step of a scan stays in
+          its time
         - no reduction whose init reads the buffer runs over `loop` or a loop outside
         - what the block's predicate excludes can be said in the block's own variables
         - the block is outside `loop`, its own loops are serial and carry no annotation
         - `loop` is not vectorized or inside a vectorized loop
     """
     node, target = state.block(block), state.loop(loop)
-    buffer, indices = _written(state, node)
+    buffers, indices = _written(state, node)
     move_checks(state, block, loop)
-    users = _readers_inside(state, buffer, block, target)
+    users = _readers_inside(state, buffers, block, target)
     position = min(i for i, s in enumerate(child_of(target)) if names_in(s) & users)
-    late = set().union(*(names_in(s) for s in child_of(target)[position:]))
+    late = {*_between(state, block, target)}
+    late.update(*(names_in(s) for s in child_of(target)[position:]))
     for name in producers(state, block):
         require(
-            name not in late,
+            name not in late or not meets_within(state, block, name, target),
             block,
-            f"block {name!r}, which {block!r} reads, runs later inside loop {loop!r}",
+            f"block {name!r}, which {block!r} reads, runs later inside loop {loop!r}"
+            if name in names_in(target)
+            else f"block {name!r}, which {block!r} reads, runs before loop {loop!r}, and after it",
         )
-    reads = accesses_of(state, users, buffer, writes=False)
+    reads = [a for b in buffers for a in accesses_of(state, users, b, writes=False)]
     region = touched_region(state, target, reads, loop)
     ranges = {v: part for v, part in zip(indices, region) if isinstance(v, Var)}
     analyzer = state.analyzer([*state.loops_outside(loop), target])
+    _same_time(node, ranges, loop, analyzer)
     conditions = own_predicate(state, node)
     removed = state.replace(state.block_path(block), None)
     loops, moved = own_loops(
@@ -74,26 +93,53 @@ def compute_at(
     return removed.replace(removed.loop_path(loop), destination), None
 
 
-def _written(state: State, node: Block) -> tuple[Buffer, tuple[Expr, ...]]:
-    """The intermediate buffer that the block alone writes, and the indices of its store; of an
-    extern function the rows of its output."""
-    block, store = node.name, plain_store(node)
-    found = plain_part(node) if store is None else (store.buffer, store.indices)
+def _written(state: State, node: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]]:
+    """The intermediate buffers that the block alone writes, and the indices of its stores, all the
+    same; of an extern function the rows of its output."""
+    block = node.name
+    found = plain_parts(node) or plain_stores(node)
     require(
         found is not None,
         block,
-        f"block {block!r} does not store to distinct variables of one buffer",
+        f"block {block!r} does not store to distinct variables of its own, the same of each buffer",
     )
     assert found is not None
-    buffer = found[0]
-    require(not is_output(state, buffer), block, f"{buffer.name!r} is an output of the function")
-    require_sole_writer(state, buffer, block)
+    for buffer in found[0]:
+        name = buffer.name
+        require(not is_output(state, buffer), block, f"{name!r} is an output of the function")
+        require_sole_writer(state, buffer, block)
     return found
 
 
-def _readers_inside(state: State, buffer: Buffer, block: str, target: For) -> set[str]:
-    """The readers of the buffer, all of which must be below `target`."""
-    users, inside = readers(state, buffer), names_in(target)
+def _same_time(
+    node: Block, ranges: Mapping[Var, Interval], loop: str, analyzer: Analyzer
+) -> None:
+    """Refuse a place where other steps of a scan would be computed than at the present one."""
+    for it in node.iters:
+        if it.kind is not IterKind.OPAQUE:
+            continue
+        part = ranges.get(it.var)
+        same = part is not None and part.extent is const(1)
+        require(
+            same and analyzer.prove(binary("==", ranges[it.var].low, it.binding)),
+            loop,
+            f"loop {loop!r} is not in the time step in which block {node.name!r} runs",
+        )
+
+
+def _between(state: State, block: str, target: For) -> list[str]:
+    """The blocks that run after `block` and before `target`."""
+    order, inside = state.block_names(), names_in(target)
+    return order[order.index(block) + 1 : min(map(order.index, inside))]
+
+
+def _readers_inside(
+    state: State, buffers: Sequence[Buffer], block: str, target: For
+) -> set[str]:
+    """The readers of the buffers, all of which must be below `target`."""
+    inside = names_in(target)
+    users = [name for buffer in buffers for name in readers(state, buffer)]
+    buffer = buffers[0]
     require(len(users) > 0, block, f"no block reads {buffer.name!r}")
     outside = [name for name in users if name not in inside]
     if outside:

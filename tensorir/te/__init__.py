@@ -4,7 +4,7 @@ from tensorir.expr import const, maximum, minimum, select
 from tensorir.extern import ExternFunc
 from tensorir.te.axis import Axis, reduce_axis
 from tensorir.te.compute import compute
-from tensorir.te.create import create_named_blocks, create_prim_func
+from tensorir.te.create import create_named_blocks, create_named_tensors, create_prim_func
 from tensorir.te.extern import extern
 from tensorir.te.math import (
     FUNCTIONS,
@@ -90,11 +90,11 @@ __all__ = [
     "Axis", "ComputeOp", "ExternFunc", "ExternOp", "PlaceholderOp", "Reduce", "Reducer", "ScanOp",
     "Tensor", "ThreadAxis", "abs", "acos", "all", "any", "argmax", "argmin", "asin", "atan",
     "atan2", "call", "cast", "ceil", "ceildiv", "clip", "comm_reducer", "compute", "const", "cos",
-    "cosh", "create_named_blocks", "create_prim_func", "create_schedule", "erf", "exp", "exp2",
-    "expm1", "extern", "fabs", "floor", "floordiv", "floormod", "fmod", "if_then_else", "infinity",
-    "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "max", "max_value", "maximum",
-    "min", "min_value", "minimum", "placeholder", "pow", "power", "prod", "reduce_axis",
-    "round", "rsqrt", "scan", "select", "sigmoid", "sin", "sinh",
+    "cosh", "create_named_blocks", "create_named_tensors", "create_prim_func", "create_schedule",
+    "erf", "exp", "exp2", "expm1", "extern", "fabs", "floor", "floordiv", "floormod", "fmod",
+    "if_then_else", "infinity", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2",
+    "max", "max_value", "maximum", "min", "min_value", "minimum", "placeholder", "pow", "power",
+    "prod", "reduce_axis", "round", "rsqrt", "scan", "select", "sigmoid", "sin", "sinh",
     "size_var", "sqrt", "state", "sum", "tan", "tanh", "thread_axis", "trunc", "truncdiv",
     "truncmod", "var",
 ]

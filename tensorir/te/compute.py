@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensorir.errors import TensorIRError
@@ -15,12 +15,19 @@ from tensorir.te.tensor import ComputeOp, Shape, Tensor, check_name, make_shape
 from tensorir.visit import children
 
 
-def compute(shape: Shape, fcompute: Callable[..., Any], name: str = "C") -> Any:
+def compute(
+    shape: Shape,
+    fcompute: Callable[..., Any],
+    name: str = "C",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
     """A tensor of `shape` whose element at `i, j, ...` is `fcompute(i, j, ...)`.
 
     The names of the arguments of `fcompute` become the names of the loops; `lambda *i:` works for
     any rank. A tuple of expressions defines as many tensors, `<name>_0`, `<name>_1`, ..., computed
-    together, and returns them as a tuple. The type of a tensor is that of its expression. Raises
+    together, and returns them as a tuple. The type of a tensor is that of its expression. `tag`
+    and `attrs` are kept in the operation for those who schedule it, and mean nothing here. Raises
     TensorIRError where the definition makes no sense and VerifyError where it can read outside
     of a tensor.
     """
@@ -34,11 +41,22 @@ def compute(shape: Shape, fcompute: Callable[..., Any], name: str = "C") -> Any:
         raise TensorIRError(f"fcompute of tensor {name!r} returned no expression")
     reduce_axes, early = check_body(name, axes, parts)
     names = [f"{name}_{n}" for n in range(len(parts))] if several else [name]
+    _check_tags(name, tag, attrs)
     op = ComputeOp(name, axes, reduce_axes, parts, _inputs(parts), early=early)
+    op.tag, op.attrs = tag, dict(attrs or {})
     op.outputs = tuple(
         Tensor(label, extents, e.dtype, op, n) for n, (label, e) in enumerate(zip(names, parts))
     )
     return op.outputs if several else op.outputs[0]
+
+
+def _check_tags(name: str, tag: Any, attrs: Any) -> None:
+    if not isinstance(tag, str):
+        raise TensorIRError(f"tag of tensor {name!r} is {tag!r}; give a string")
+    if attrs is not None and not (
+        isinstance(attrs, Mapping) and all(isinstance(key, str) for key in attrs)
+    ):
+        raise TensorIRError(f"attrs of tensor {name!r} is {attrs!r}; give a dict by names")
 
 
 def _axes(fcompute: Callable[..., Any], extents: tuple[Expr, ...], name: str) -> tuple[Axis, ...]:

@@ -35,6 +35,14 @@ def create_named_blocks(
 ) -> tuple[PrimFunc, dict[ComputeOp, str]]:
     """create_prim_func, and the name of the block of each compute. Names in `taken` are not used
     for anything."""
+    func, blocks, _ = create_named_tensors(args, name, taken)
+    return func, blocks
+
+
+def create_named_tensors(
+    args: Sequence[Tensor], name: str = "main", taken: Collection[str] = ()
+) -> tuple[PrimFunc, dict[ComputeOp, str], dict[Key, Buffer]]:
+    """create_named_blocks, and the buffer of each tensor, by its operation and number."""
     check_name(name, "function")
     _check_args(args)
     ops = _ordered_ops(args)
@@ -48,7 +56,7 @@ def create_named_blocks(
     params = tuple(buffers[key_of(t)] for t in args)
     made = dict.fromkeys(buffers.values())
     intermediate = tuple(b for b in made if b not in params)
-    return PrimFunc(name, params, intermediate, body), blocks
+    return PrimFunc(name, params, intermediate, body), blocks, buffers
 
 
 def _check_args(args: Sequence[Tensor]) -> None:

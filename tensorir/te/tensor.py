@@ -154,23 +154,59 @@ class Tensor:
         return binary("<=", other, self.as_scalar())
 
 
+class Graph:
+    """What all operations have in common, by TVM's names: for programs that walk over a graph."""
+
+    __slots__ = ()
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        """The tensors that the operation reads."""
+        return list(self.inputs)
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.outputs)
+
+    def output(self, index: int) -> Tensor:
+        """The tensor number `index` that the operation makes."""
+        if not isinstance(index, int) or not 0 <= index < len(self.outputs):
+            raise TensorIRError(
+                f"{self.name!r} has no output number {index!r}; it has {len(self.outputs)}"
+            )
+        return self.outputs[index]
+
+
 @dataclass(slots=True, eq=False)
-class PlaceholderOp:
+class PlaceholderOp(Graph):
     """The origin of an input, or (te.state) of what te.scan has computed so far."""
 
     name: str
     is_state: bool = False
+    outputs: tuple[Tensor, ...] = field(default=(), repr=False)
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> tuple[Tensor, ...]:  # type: ignore[override]
         return ()
+
+    @property
+    def tag(self) -> str:
+        return ""
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return {}
 
 
 @dataclass(slots=True, eq=False)
-class ComputeOp:
+class ComputeOp(Graph):
     """A rule for every element of one or more outputs of one shape.
 
     `body` has one expression per output: plain expressions, or te Reduce nodes over `reduce_axis`.
+    `tag` and `attrs` are the user's, for functions that schedule a graph by what they find there.
     """
 
     name: str
@@ -181,6 +217,8 @@ class ComputeOp:
     outputs: tuple[Tensor, ...] = field(default=(), repr=False)
     early: VerifyError | None = field(default=None, repr=False)
     """A read of rows before the first, as only the update of a te.scan may make."""
+    tag: str = ""
+    attrs: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -191,7 +229,7 @@ class ExternOp(ComputeOp):
 
 
 @dataclass(slots=True, eq=False)
-class ScanOp:
+class ScanOp(Graph):
     """A recurrence: `init` gives the first rows, `update` each further row from those before.
 
     `steps` are the computes of one time step, producers first, those of `update` among them;
@@ -205,6 +243,8 @@ class ScanOp:
     steps: tuple[ComputeOp, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...] = field(default=(), repr=False)
+    tag: str = ""
+    attrs: dict[str, Any] = field(default_factory=dict)
 
     @property
     def first(self) -> Expr:
@@ -224,7 +264,9 @@ def placeholder(shape: Shape, dtype: str = "float32", name: str = "A") -> Tensor
     """An input tensor; extents are integers or te.var sizes."""
     check_name(name, "placeholder")
     extents = make_shape(shape, f"placeholder {name!r}")
-    return Tensor(name, extents, dt.check_dtype(dtype), PlaceholderOp(name))
+    made = Tensor(name, extents, dt.check_dtype(dtype), PlaceholderOp(name))
+    made.op.outputs = (made,)
+    return made
 
 
 def state(shape: Shape, dtype: str = "float32", name: str = "state") -> Tensor:
@@ -233,7 +275,7 @@ def state(shape: Shape, dtype: str = "float32", name: str = "state") -> Tensor:
     A placeholder of two or more dimensions does as well.
     """
     made = placeholder(shape, dtype, name)
-    made.op = PlaceholderOp(name, is_state=True)
+    made.op = PlaceholderOp(name, is_state=True, outputs=(made,))
     return made
 
 

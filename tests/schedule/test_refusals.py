@@ -16,14 +16,6 @@ def symbolic():
     return te.create_prim_func([a, b], name="symbolic")
 
 
-def argmax():
-    a = te.placeholder((4, 6), name="A")
-    k = te.reduce_axis(6, name="k")
-    m = te.compute((4,), lambda i: te.argmax(a[i, k], axis=k), name="M")
-    d = te.compute((4,), lambda i: m[i] + 1, name="D")
-    return te.create_prim_func([a, d], name="argmax")
-
-
 ORDERED = """
 @prim_func
 def ordered(A: f32[8], Z: f32[8]):
@@ -113,12 +105,6 @@ def test_reorder_across_a_dependence():
 def test_inline_without_readers():
     sch = Schedule(parse(ORDERED.replace("Z[vj] = X[vj]", "Z[vj] = A[vj]")))
     refused(sch.compute_inline, "X", match="no block reads 'X'")
-
-
-def test_compute_at_of_several_stores():
-    sch = Schedule(argmax())
-    block = next(b for b in sch.get_blocks() if sch.state.block(b).is_reduction)
-    refused(sch.compute_at, block, sch.get_loops("D")[0], match="distinct variables of one buffer")
 
 
 def test_compute_at_before_its_input():

@@ -136,8 +136,9 @@ def test_scan(check):
     s[s_update].parallel(xo)
     s[s_update].vectorize(xi)
     same_as(s, check)
+    s[s_update].parallel(s_update.op.axis[0])
     with pytest.raises(ScheduleError, match="uses what block"):
-        s[s_update].parallel(s_update.op.axis[0])
+        s.normalize()
 
 
 def test_scan_with_stages(check):
@@ -260,8 +261,9 @@ def test_memory_of_a_stage(check):
     assert 'scope="local"' in str(s.func)
     with pytest.raises(TensorIRError, match="needs one of its op.axis"):
         s[B].storage_align(C.op.axis[0], 8, 1)
+    s[B].tensorize(B.op.axis[1], "none")
     with pytest.raises(ScheduleError, match="intrinsic 'none' is not known"):
-        s[B].tensorize(B.op.axis[1], "none")
+        s.normalize()
 
 
 def test_goes_on_with_primitives(check):
@@ -279,42 +281,59 @@ def test_refused_requests_change_nothing():
     s = te.create_schedule(B.op)
     s[B].split(B.op.axis[0], factor=4)
     before, leaves = str(s.func), list(s[B].leaves)
-    with pytest.raises(ScheduleError, match="is a reduction of block 'B'"):
+    with pytest.raises(ScheduleError, match=r"'k' is a reduction of s\[B\]"):
         s[B].parallel(B.op.reduce_axis[0])
     with pytest.raises(ScheduleError, match="factor 0 is not a positive integer"):
         s[B].split(B.op.reduce_axis[0], factor=0)
     assert str(s.func) == before and all(a is b for a, b in zip(s[B].leaves, leaves))
 
 
-def test_errors():
+def test_what_can_never_be_met_is_refused_at_once():
     A, B, C = stages()
+    other = te.create_schedule(B.op)
     s = te.create_schedule(C.op)
+    i, j = C.op.axis
+    foreign = te.placeholder((3,), name="F")
     for call, message in (
-        (lambda: s[A], "'A' is no stage of this schedule; stages are B, C"),
+        (lambda: s[foreign], "'F' is no stage of this schedule; stages are B, C"),
         (lambda: te.create_schedule(A.op), "computes nothing"),
-        (lambda: s[C].split(C.op.axis[0]), "split needs factor or nparts"),
-        (lambda: s[C].split(B.op.axis[0], 4), "'i' is no loop of stage 'C' now"),
-        (lambda: s[C].reorder(C.op.axis[0], C.op.axis[0]), "twice"),
-        (lambda: s[C].fuse(C.op.axis[1], C.op.axis[0]), "not next to each other"),
+        (lambda: s[C].split(i), "split needs factor or nparts"),
+        (lambda: s[C].split(i, 0), "factor 0 is not a positive integer"),
+        (lambda: s[C].split(i, 2.0), "factor 2.0 is not a positive integer"),
+        (lambda: s[C].split(i, nparts=True), "factor True is not a positive integer"),
+        (lambda: s[C].split(B.op.axis[0], 4), r"s\[C\].split\(i, factor=4\): 'i' is no loop"),
+        (lambda: s[C].split("i", 4), "'i' is no loop of stage 'C' now; its loops are i, j"),
+        (lambda: s[C].reorder(i, i), "twice"),
+        (lambda: s[C].fuse(j, i), "not next to each other"),
         (lambda: s[C].compute_inline(), "'C' is an output"),
-        (lambda: s[C].compute_at(s[B], B.op.axis[0]), "compute_at needs a consumer"),
-        (lambda: s[C].compute_at(s[C], C.op.axis[0]), "compute_at needs a consumer"),
-        (lambda: s.cache_read(A, "local", [B, C]), "one reader; call it once for each"),
-        (lambda: s.rfactor(C, C.op.axis[0]), "is no reduction, or its init"),
+        (lambda: s[C].compute_at(s[C], i), "compute_at needs a consumer"),
+        (lambda: s[B].compute_at(other[B], B.op.axis[0]), "no stage of this schedule"),
+        (lambda: s[B].compute_at(C, i), "no stage of this schedule"),
+        (lambda: s.cache_read(A, "local", [C]), r"s\[C\] does not read 'A'; it reads B"),
+        (lambda: s.cache_read(foreign, "local", [C]), "'F' is no tensor of this schedule"),
+        (lambda: s.cache_read(A, "local", []), "no reader"),
+        (lambda: s.cache_write([], "local"), "no tensor"),
+        (lambda: s.cache_write([B, C], "local"), "not outputs of one operation"),
+        (lambda: s.rfactor(C, i), r"'i' is no reduction loop of s\[C\]"),
+        (lambda: s[A].vectorize(i), "'A' is an input, which is not computed here"),
+        (lambda: s.undo(1), "only 0 requests were made"),
     ):
         before = str(s.func)
         with pytest.raises(TensorIRError, match=message):
             call()
-        assert str(s.func) == before and len(s.stages) == 2
+        assert str(s.func) == before and len(s.stages) == 2 and not s.requests
+
+
+def test_a_producer_of_its_own_producer():
+    _, B, C = stages()
+    s = te.create_schedule(C.op)
     s[B].compute_at(s[C], C.op.axis[0])
-    with pytest.raises(TensorIRError, match="in which 'B' is computed"):
-        s.cache_write(C, "local")
-    with pytest.raises(TensorIRError, match="loop 'i', in which 'B' is computed, is gone"):
-        s[C].split(C.op.axis[0], 4)
+    with pytest.raises(ScheduleError, match=r"s\[B\] is computed in s\[C\] itself"):
+        s[C].compute_at(s[B], B.op.axis[0])
     s[B].compute_root()
-    s[C].split(C.op.axis[0], 4)
-    with pytest.raises(TensorIRError, match="cache_write first, then split"):
-        s.cache_write(C, "local")
+    s[C].compute_at(s[B], B.op.axis[0])
+    with pytest.raises(ScheduleError, match="compute_at needs a consumer"):
+        s.normalize()
 
 
 def test_needs_the_package_schedule():

@@ -1,0 +1,1 @@
+"""Schedules in the style of TVM's tensor expressions: requests to stages, met by primitives."""

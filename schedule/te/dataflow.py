@@ -1,0 +1,126 @@
+"""Requests that change the graph: cache_read, cache_write and rfactor make new stages.
+
+They are met first, on the definition as it is, in the order in which they were made; what was asked
+of the loops of a stage before goes to the stage that has these loops after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from schedule.analysis import read_by_others, written
+from schedule.te.nest import Nest
+from schedule.te.request import Request
+from schedule.te.stage import Stage
+from tensorir import TensorIRError
+
+if TYPE_CHECKING:
+    from schedule.te.maker import StageMaker
+
+Key = tuple[Any, int]
+
+
+class Change(Protocol):
+    """A request that changes the graph."""
+
+    @property
+    def request(self) -> Request: ...
+
+    def apply(self, maker: StageMaker) -> None: ...
+
+
+@dataclass(frozen=True)
+class CacheRead:
+    """`readers` read `source` through the copy that `copier` makes."""
+
+    source: Key
+    cached: Key
+    readers: tuple[Stage, ...]
+    copier: Stage
+    scope: str
+    request: Request
+
+    def apply(self, maker: StageMaker) -> None:
+        sch, buffer = maker.sch, maker.buffers[self.source]
+        (reader, *others) = (maker.blocks[r] for r in self.readers)
+        block = sch.cache_read(reader, buffer, self.scope)
+        maker.blocks[self.copier] = block
+        maker.buffers[self.cached] = written(sch.state.block(block))[0].name
+
+
+@dataclass(frozen=True)
+class CacheWrite:
+    """`inner` computes all outputs into copies, from which `copier` takes them."""
+
+    outputs: tuple[Key, ...]
+    cached: tuple[Key, ...]
+    inner: Stage
+    copier: Stage
+    scope: str
+    request: Request
+
+    def apply(self, maker: StageMaker) -> None:
+        block = maker.blocks[self.copier]
+        made = [
+            _cache(maker, block, key, cached, self.scope)
+            for key, cached in zip(self.outputs, self.cached)
+        ]
+        maker.blocks[self.inner], maker.blocks[self.copier] = block, made[0]
+        if len(made) > 1:
+            order = [name for name in maker.sch.get_blocks() if name in made]
+            for depth in range(len(self.copier.op.axis)):
+                maker.sch.merge(*(maker.sch.get_loops(name)[depth] for name in order))
+
+
+@dataclass(frozen=True)
+class CacheOutput:
+    """`copier` takes one of several outputs from a copy; `stage` goes on computing all."""
+
+    output: Key
+    cached: Key
+    stage: Stage
+    copier: Stage
+    scope: str
+    request: Request
+
+    def apply(self, maker: StageMaker) -> None:
+        block = maker.blocks[self.stage]
+        maker.blocks[self.copier] = _cache(maker, block, self.output, self.cached, self.scope)
+
+
+def _cache(maker: StageMaker, block: str, output: Key, cached: Key, scope: str) -> str:
+    copier = maker.sch.cache_write(block, maker.buffers[output], scope)
+    maker.buffers[cached] = read_by_others(maker.sch.state.block(copier))[0].name
+    return copier
+
+
+@dataclass(frozen=True)
+class RFactor:
+    """`factored` reduces for each iteration of `axis` by itself, then `stage` over these.
+
+    `before` is what was asked of the reduction until then.
+    """
+
+    stage: Stage
+    factored: Stage
+    before: Nest
+    axis: Any
+    factor_axis: int
+    request: Request
+
+    def apply(self, maker: StageMaker) -> None:
+        maker.find_loops(self.stage, self.before)
+        for step in self.before.steps:
+            maker.change(self.stage, step)
+        loop = maker.loops.pop(self.stage)[id(self.axis)]
+        if loop is None:
+            raise TensorIRError(f"{self.axis.name!r} has one iteration only")
+        block = maker.sch.rfactor(maker.blocks[self.stage], loop, self.factor_axis)
+        maker.blocks[self.factored] = block
+        for number, buffer in enumerate(written(maker.sch.state.block(block))):
+            maker.buffers[self.factored.op, number] = buffer.name
+        nest = self.factored.nest
+        maker.find_loops(self.factored, Nest(nest.roots, nest.roots))
+        loops = maker.loops.pop(self.factored)
+        maker.sch.reorder(*(loop for axis in nest.leaves if (loop := loops[id(axis)]) is not None))

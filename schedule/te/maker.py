@@ -1,0 +1,241 @@
+"""From what was asked of stages to a schedule made with primitives.
+
+Requests are met in an order of their own, in which each finds what it needs, whatever the order in
+which they were made: first those that change the graph, then the stages that are inlined, then,
+consumers before producers, where each stage is computed and its loops, and last how loops are run
+and memory is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from schedule.schedule import Schedule
+from schedule.state import LoopRef
+from schedule.te.errors import RequestError, Words
+from schedule.te.kinds import Kind, of_loops
+from schedule.te.mark import mark
+from schedule.te.nest import Nest, Step
+from schedule.te.request import Request
+from schedule.te.stage import Place, Stage
+from tensorir import PrimFunc, TensorIRError, variables
+
+if TYPE_CHECKING:
+    from schedule.te.dataflow import Change
+
+Loops = dict[int, LoopRef | None]
+
+
+class StageMaker:
+    """Makes one schedule.
+
+    `blocks` has the block of each stage, `buffers` the name of the buffer of each tensor, and
+    `loops` for each stage the loop of each handle, None where it has one iteration and is gone.
+    """
+
+    def __init__(
+        self,
+        definition: PrimFunc,
+        blocks: Mapping[Stage, str],
+        buffers: Mapping[tuple[Any, int], str],
+        changes: Sequence[Change],
+        stages: Sequence[Stage],
+    ) -> None:
+        self.sch = Schedule(definition)
+        self.blocks, self.buffers = dict(blocks), dict(buffers)
+        self.changes, self.stages = changes, stages
+        self.loops: dict[Stage, Loops] = {}
+
+    def run(self) -> Schedule:
+        for change in self.changes:
+            with self.meeting(change.request):
+                change.apply(self)
+        for stage in self._in_order(s for s in self.stages if s.place == "inline"):
+            with self.meeting(stage.placed_by):
+                self.sch.compute_inline(self.blocks[stage])
+        live = [stage for stage in self.stages if stage.place != "inline"]
+        for stage in reversed(self._in_order(live)):
+            self._build(stage)
+        self._mark(self._in_order(live))
+        return self.sch
+
+    def _in_order(self, stages: Iterator[Stage] | Sequence[Stage]) -> list[Stage]:
+        """Stages in the order of the program, producers first."""
+        order = {str(name): place for place, name in enumerate(self.sch.get_blocks())}
+        return sorted((s for s in stages if s in self.blocks), key=lambda s: order[self.blocks[s]])
+
+    def _build(self, stage: Stage) -> None:
+        """Put a stage where it is computed, and make its loops."""
+        place = stage.place
+        if isinstance(place, tuple):
+            with self.meeting(stage.placed_by):
+                self._attach(stage, place)
+        if stage not in self.loops:
+            self.find_loops(stage, stage.nest)
+        for step in stage.nest.steps:
+            with self.meeting(step.request):
+                self.change(stage, step)
+
+    def _attach(self, stage: Stage, place: Place) -> None:
+        loop = self._loop_at(stage, place)
+        if loop is not None and loop not in self.sch.get_loops(self.blocks[stage]):
+            self.sch.compute_at(self.blocks[stage], loop)
+
+    def _loop_at(self, stage: Stage, place: Place) -> LoopRef | None:
+        """The loop of a place; a loop of one iteration that is gone has the next one outside stand
+        in, if need be outside of the stage itself."""
+        parent, axis = place
+        became = parent.nest.came_of(axis)
+        if not became:
+            raise TensorIRError(
+                f"loop {axis.name!r}, in which {stage.name!r} is computed, is gone: the loops of "
+                f"{parent.shown} are {', '.join(a.name for a in parent.leaves) or 'none'}"
+            )
+        if parent not in self.loops:
+            raise TensorIRError(
+                f"{parent.shown} runs before {stage.shown} or is inlined; compute_at needs a "
+                "consumer"
+            )
+        leaves = parent.leaves
+        at = next(n for n, leaf in enumerate(leaves) if leaf is became[-1])
+        for leaf in reversed(leaves[: at + 1]):
+            loop = self.loops[parent][id(leaf)]
+            if loop is not None:
+                return loop
+        return self._loop_at(stage, parent.place) if isinstance(parent.place, tuple) else None
+
+    def find_loops(self, stage: Stage, nest: Nest) -> None:
+        """The loop of each variable of the block, among those that are its own."""
+        state, block = self.sch.state, self.blocks[stage]
+        around = state.loops_around(block)
+        outside: set[str] = set()
+        if isinstance(stage.place, tuple):
+            outside = {f.name for f in state.loops_around(self.blocks[stage.place[0]])}
+        own = [f for f in around if f.name not in outside]
+        found: Loops = {}
+        for it, handle in zip(state.block(block).iters, nest.roots, strict=True):
+            used = [f.name for f in own if f.var in variables(it.binding)]
+            found[id(handle)] = LoopRef(used[-1]) if used else None
+        self.loops[stage] = found
+
+    def change(self, stage: Stage, step: Step) -> None:
+        """split, fuse or reorder; loops of one iteration that are gone change nothing."""
+        loops = self.loops[stage]
+        if step.name == "split":
+            self._split(stage, step)
+            return
+        if step.name == "unit":
+            outermost = next(iter(self._own_loops(stage)), self.blocks[stage])
+            loops[id(step.made[0])] = self.sch.add_unit_loop(outermost)
+            return
+        real = [loop for a in step.args if (loop := loops[id(a)]) is not None]
+        if step.name == "reorder":
+            self.sch.reorder(*real)
+            return
+        fused = real[0] if len(real) == 1 else None
+        loops[id(step.made[0])] = self.sch.fuse(*real) if len(real) > 1 else fused
+
+    def _split(self, stage: Stage, step: Step) -> None:
+        loop, (factors, exact) = self.loops[stage][id(step.args[0])], step.option
+        parts: Sequence[LoopRef | None] = (None, None)
+        if loop is not None:
+            before = self.sch.state.block(self.blocks[stage]).predicate
+            parts = self.sch.split(loop, factors)
+            if exact and self.sch.state.block(self.blocks[stage]).predicate is not before:
+                raise TensorIRError(
+                    "it is not proved that no iteration is beyond the extent "
+                    f"{step.args[0].extent!r}; leave disable_predication out, or give a factor "
+                    "that divides it"
+                )
+        self.loops[stage].update(zip(map(id, step.made), parts))
+
+    def _own_loops(self, stage: Stage) -> list[LoopRef]:
+        """The loops of a stage that are there, outermost first."""
+        known = {*self.loops[stage].values()}
+        return [loop for loop in self.sch.get_loops(self.blocks[stage]) if loop in known]
+
+    def _mark(self, stages: Sequence[Stage]) -> None:
+        """How loops are run and memory is used. Each may need others: of threads that share
+        memory, say, all. So what is refused is tried again after the others."""
+        pending = [(stage, kind, loop) for stage in stages for kind, loop in self._kinds_of(stage)]
+        while pending:
+            refused = []
+            for stage, kind, loop in pending:
+                try:
+                    with self.meeting(kind.request):
+                        mark(self, stage, kind, loop)
+                except TensorIRError as error:
+                    refused.append((stage, kind, loop, error))
+            if len(refused) == len(pending):
+                raise refused[0][-1]
+            pending = [(stage, kind, loop) for stage, kind, loop, _ in refused]
+
+    def _kinds_of(self, stage: Stage) -> list[tuple[Kind, LoopRef | None]]:
+        """What is asked of the memory of a stage, and of its loops that are there, from the
+        outermost inwards."""
+        places = {id(leaf): place for place, leaf in enumerate(stage.nest.leaves)}
+        loops = of_loops(stage.nest, stage.kinds)
+        asked = [(axis, kind) for axis, kind in loops.items()]
+        asked += [(id(k.axis), k) for slot, k in stage.kinds.items() if slot[0] != "loop"]
+        found: list[tuple[int, Kind, LoopRef | None]] = []
+        for axis, kind in asked:
+            if kind.axis is None or kind.name == "storage_align":
+                found.append((-1, kind, None))
+                continue
+            if axis not in places:
+                text = f"{kind.axis.name!r} is no loop of {stage.shown} any more"
+                raise self.refusal(kind.request, TensorIRError(text))
+            loop = self.loops[stage][axis]
+            if loop is not None:
+                found.append((places[axis], kind, loop))
+        found.sort(key=lambda row: (row[1].name == "pragma", row[0], row[1].name))
+        return [(kind, loop) for _, kind, loop in found]
+
+    @contextmanager
+    def meeting(self, request: Request | None) -> Iterator[None]:
+        """What is refused inside is refused of this request, in its user's words."""
+        try:
+            yield
+        except RequestError:
+            raise
+        except TensorIRError as error:
+            assert request is not None
+            raise self.refusal(request, error) from error
+
+    def refusal(self, request: Request, error: TensorIRError) -> RequestError:
+        """`error`, which a primitive gave, as a refusal of the request."""
+        words = self._words()
+        reason = words.of(getattr(error, "reason", str(error)))
+        hint = words.of(getattr(error, "hint", None)) or None
+        where = words.of(getattr(error, "where", ""))
+        return RequestError(request.text, where, reason, hint, request=request, cause=error)
+
+    def _words(self) -> Words:
+        """What loops, buffers and blocks are for the user."""
+        loops: dict[str, str] = {}
+        live = {*self.sch.get_blocks()}
+        for stage, block in self.blocks.items():
+            if block not in live:
+                continue
+            if stage not in self.loops:
+                self._find_first_loops(stage)
+            known = self.loops.get(stage, {})
+            for axis in stage.nest.all_handles():
+                loop = known.get(id(axis))
+                if loop is not None:
+                    loops[loop] = f"{axis.name} of {stage.shown}"
+        buffers = {
+            buffer: op.outputs[n].name
+            for (op, n), buffer in self.buffers.items()
+            if n < len(op.outputs)
+        }
+        blocks = {block: stage.name for stage, block in self.blocks.items()}
+        return Words(loops, buffers, blocks)
+
+    def _find_first_loops(self, stage: Stage) -> None:
+        """The loops of a stage whose turn has not come."""
+        iters = self.sch.state.block(self.blocks[stage]).iters
+        if len(iters) == len(stage.nest.roots):
+            self.find_loops(stage, stage.nest)

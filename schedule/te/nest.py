@@ -1,0 +1,98 @@
+"""The loops of one stage as its user sees them: handles, and what was asked of them in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tensorir import Expr
+
+if TYPE_CHECKING:
+    from schedule.te.request import Request
+
+
+class IterVar:
+    """A loop of a stage, as split, fuse and the like return it; compared by identity.
+
+    `extent` is its number of iterations where the stage is computed as a whole.
+    """
+
+    __slots__ = ("extent", "is_reduce", "name")
+
+    def __init__(self, name: str, extent: Expr, is_reduce: bool = False) -> None:
+        self.name, self.extent, self.is_reduce = name, extent, is_reduce
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def among(axis: Any, axes: Iterable[Any]) -> bool:
+    """Whether `axis` itself is one of `axes`; `==` of expressions makes an expression."""
+    return any(axis is other for other in axes)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A request that changes loops: the handles that it takes, and those that it makes of them.
+
+    `name` is "split", "fuse", "reorder", "unit" or "decompose"; `option` is what else it needs.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    made: tuple[IterVar, ...]
+    request: Request
+    option: Any = None
+
+
+@dataclass(frozen=True)
+class Nest:
+    """`roots` has the handle of each variable of the block; `steps` make `leaves` of them, which
+    are the loops as they stand, outermost first."""
+
+    roots: tuple[Any, ...]
+    leaves: tuple[Any, ...]
+    steps: tuple[Step, ...] = ()
+
+    def then(self, step: Step, leaves: Sequence[Any]) -> Nest:
+        return Nest(self.roots, tuple(leaves), (*self.steps, step))
+
+    def came_of(self, axis: Any) -> list[Any]:
+        """The loops that `axis` has become, outermost first; itself if it is one still."""
+        found = [axis]
+        for step in self.steps:
+            if step.made and any(among(arg, found) for arg in step.args):
+                found += step.made
+        return [leaf for leaf in self.leaves if among(leaf, found)]
+
+    def part(self, roots: Sequence[Any]) -> Nest:
+        """What was asked of some of the roots alone. `same_kind` has seen to it that no loop is
+        made of these and others."""
+        own, steps = list(roots), []
+        for step in self.steps:
+            args = tuple(arg for arg in step.args if among(arg, own))
+            if len(args) > (step.name == "reorder"):
+                steps.append(replace(step, args=args))
+                own += step.made
+        leaves = tuple(leaf for leaf in self.leaves if among(leaf, own))
+        return Nest(tuple(roots), leaves, tuple(steps))
+
+    def copied(self, suffix: str) -> Nest:
+        """The same with handles of its own, named after these and `suffix`."""
+        new: dict[int, IterVar] = {}
+
+        def copy(axis: Any) -> IterVar:
+            if id(axis) not in new:
+                new[id(axis)] = IterVar(f"{axis.name}{suffix}", axis.extent, axis.is_reduce)
+            return new[id(axis)]
+
+        steps = tuple(
+            replace(s, args=tuple(map(copy, s.args)), made=tuple(map(copy, s.made)))
+            for s in self.steps
+        )
+        return Nest(tuple(map(copy, self.roots)), tuple(map(copy, self.leaves)), steps)
+
+    def all_handles(self) -> list[Any]:
+        """Every handle that there was, in the order in which they were made."""
+        return [*self.roots, *(axis for step in self.steps for axis in step.made)]

@@ -1,0 +1,313 @@
+"""create_schedule: TVM's tensor-expression schedules, which become traces of ordinary primitives.
+
+Requests are recorded; the schedule is made when the program is asked for. So a stage may be put
+into its consumer before the consumer is, or an axis be asked for what only a later request makes
+legal: what counts is what all requests together come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedule.schedule import Schedule
+from schedule.state import fresh
+from schedule.te import graph
+from schedule.te.dataflow import Change
+from schedule.te.errors import RequestError
+from schedule.te.maker import StageMaker
+from schedule.te.nest import Nest
+from schedule.te.ops import CachedTensor, StageOp, key_of
+from schedule.te.request import Request, caller
+from schedule.te.stage import Stage
+from schedule.trace import Trace
+from tensorir import PrimFunc, TensorIRError, te
+
+
+def create_schedule(ops: Any, args: Sequence[Any] | None = None, name: str = "main") -> TESchedule:
+    """A schedule of all computes that `ops`, operations or tensors, need; also te.create_schedule.
+
+    `args` are the parameters of the function in call order, inputs first; without them they are
+    all placeholders in order of appearance, then the tensors of `ops`.
+
+        s = te.create_schedule(C.op)
+        xo, yo, xi, yi = s[C].tile(C.op.axis[0], C.op.axis[1], 32, 32)
+        s[C].vectorize(yi)
+        kernel = build(s)
+    """
+    several = isinstance(ops, (tuple, list))
+    outputs: list[Any] = []
+    for op in ops if several else (ops,):
+        made = getattr(op, "outputs", None)
+        found = (op,) if isinstance(op, te.Tensor) else made
+        if not found or isinstance(found[0].op, te.PlaceholderOp):
+            raise TensorIRError(f"create_schedule of {op!r}, which computes nothing; give it C.op")
+        outputs += [t for t in found if t not in outputs]
+    params = [*_placeholders(outputs), *outputs] if args is None else list(args)
+    return TESchedule(params, name)
+
+
+def _placeholders(outputs: Sequence[Any]) -> list[Any]:
+    """The placeholders that the outputs read, in order of appearance."""
+    found: dict[Any, None] = {}
+    seen: set[Any] = set()
+    stack = list(reversed(outputs))
+    while stack:
+        tensor = stack.pop()
+        if isinstance(tensor.op, te.PlaceholderOp):
+            found[tensor] = None
+        elif tensor.op not in seen:
+            seen.add(tensor.op)
+            stack.extend(reversed(tensor.op.inputs))
+    return list(found)
+
+
+class TESchedule:
+    """Stages of a definition; `schedule` is what they come to, `func` its program."""
+
+    def __init__(self, params: Sequence[Any], name: str) -> None:
+        self._params, self._name = list(params), name
+        self._definition, blocks, _ = te.create_named_tensors(params, name)
+        self._changes: list[Change] = []
+        self.requests: list[Request] = []
+        """What was asked, in order."""
+        self._stages: dict[Any, Stage] = {}
+        self._copied: dict[tuple[Any, int], Stage] = {}
+        """The stages of single outputs, where they are not those of their operation."""
+        self._fixed: dict[Any, Stage] = {}
+        for op, block in blocks.items():
+            roots = (*op.axis, *op.reduce_axis)
+            self._stages[op] = Stage(self, block, op, Nest(roots, roots))
+        self._originals = dict(self._stages)
+        self._made: StageMaker | None = None
+
+    @property
+    def schedule(self) -> Schedule:
+        """An ordinary schedule at this point: to print, store and continue with primitives.
+
+        Making it is when requests are met; ScheduleError, naming the request, if one cannot be.
+        """
+        return self._maker().sch.copy()
+
+    @property
+    def func(self) -> PrimFunc:
+        """The scheduled program; so build(s) works."""
+        return self._maker().sch.func
+
+    @property
+    def prim_func(self) -> PrimFunc:
+        """The program before any primitive."""
+        return self._definition
+
+    @property
+    def trace(self) -> Trace:
+        """The primitives that the requests came to."""
+        return self._maker().sch.trace
+
+    @property
+    def stages(self) -> list[Stage]:
+        """All stages: those of the definition, then those that were added."""
+        return list(dict.fromkeys((*self._stages.values(), *self._copied.values())))
+
+    def normalize(self) -> TESchedule:
+        """This schedule, with all requests met or one of them refused. Its loops begin at 0 in any
+        case, which is what TVM's function of this name makes of a new schedule."""
+        self._maker()
+        return self
+
+    def show(self) -> None:
+        """Print the program and the primitives that led to it."""
+        self._maker().sch.show()
+
+    def __str__(self) -> str:
+        return "\n".join(map(_described, self.stages))
+
+    def block_of(self, stage: Stage) -> str:
+        """The name of a stage's block in the program."""
+        return self._maker().blocks[stage]
+
+    def __getitem__(self, tensor: Any) -> Stage:
+        found = self.find(tensor)
+        if found is None:
+            known = ", ".join(stage.name for stage in self.stages)
+            name = getattr(tensor, "name", tensor)
+            raise TensorIRError(f"{name!r} is no stage of this schedule; stages are {known}")
+        return found
+
+    def find(self, tensor: Any) -> Stage | None:
+        if isinstance(tensor, (te.Tensor, CachedTensor)):
+            copied = self._copied.get(key_of(tensor))
+            if copied is not None:
+                return copied
+        op = getattr(tensor, "op", tensor)
+        if isinstance(op, (StageOp, te.ComputeOp)):
+            return self._stages.get(op)
+        if isinstance(op, (te.PlaceholderOp, te.ScanOp)):
+            return self._fixed_stage(op)
+        return None
+
+    def _fixed_stage(self, op: Any) -> Stage | None:
+        """The stage of an input or of a te.scan, of which nothing can be asked."""
+        if op in self._fixed:
+            return self._fixed[op]
+        ops = [t.op for t in self._params]
+        scans = [o for o in self._definition_ops() if isinstance(o, te.ScanOp)]
+        if isinstance(op, te.PlaceholderOp):
+            if op not in ops and not any(op is t.op for scan in scans for t in scan.state):
+                return None
+            reason = (
+                f"{op.name!r} is an input, which is not computed here; "
+                "s.cache_read makes a stage that copies it"
+            )
+        elif op in scans:
+            parts = ", ".join(f"s[{t.name}]" for t in (*op.init, *op.update))
+            reason = (
+                f"{op.name!r} is a te.scan, a loop over the stages of its steps; "
+                f"schedule these: {parts}"
+            )
+        else:
+            return None
+        stage = Stage(self, op.name, op, Nest((), ()))
+        stage.fixed = reason
+        self._fixed[op] = stage
+        return stage
+
+    def _definition_ops(self) -> list[Any]:
+        """All operations that the outputs need."""
+        found: dict[Any, None] = {}
+        stack = [t.op for t in self._params]
+        while stack:
+            op = stack.pop()
+            if op not in found:
+                found[op] = None
+                stack += [t.op for t in op.inputs]
+        return list(found)
+
+    def is_output(self, stage: Stage) -> bool:
+        """Whether the caller gets what the stage computes."""
+        return any(self.find(t) is stage for t in self._params)
+
+    def cache_write(self, tensor: Any, scope: str) -> Any:
+        """Compute `tensor` in `scope`, as the stage returned; the stage of `tensor` copies it.
+
+        What was asked of its loops before goes to the stage returned, the axes of which they are.
+        Of an operation with several outputs, a list of all of them goes through copies together,
+        as in TVM, and gives a list; one of them alone does so while the others are computed by the
+        stage as before.
+        """
+        return graph.cache_write(self, tensor, scope)
+
+    def cache_read(self, tensor: Any, scope: str, readers: Any) -> CachedTensor:
+        """Have `readers`, a stage or a list of them, read `tensor` through a copy in `scope`.
+
+        They may be scheduled already, since their loops stay as they are.
+        """
+        return graph.cache_read(self, tensor, scope, readers)
+
+    def rfactor(self, tensor: Any, axis: Any, factor_axis: int = 0) -> Any:
+        """Make the reduction loop `axis` independent, in the stage returned, which the stage of
+        `tensor` then reduces. A list for a reduction of several tensors at once.
+
+        What was asked of the data axes before stays with the stage of `tensor`.
+        """
+        return graph.rfactor(self, tensor, axis, factor_axis)
+
+    def undo(self, steps: int = 1) -> None:
+        """Take back the last requests."""
+        if not isinstance(steps, int) or not 0 <= steps <= len(self.requests):
+            raise TensorIRError(f"undo({steps}): only {len(self.requests)} requests were made")
+        for request in reversed(self.requests[len(self.requests) - steps :]):
+            request.revert()
+            self.requests.pop()
+        self._made = None
+
+    def withdraw(self, request: Request) -> None:
+        """Take back one request, as that of an error, and keep those after it.
+
+        TensorIRError for one that made loops or stages, which later ones may be about: undo it.
+        """
+        if request not in self.requests:
+            raise TensorIRError(f"{request.text} was not asked of this schedule, or was taken back")
+        later = len(self.requests) - self.requests.index(request)
+        if later > 1 and not request.stands_alone:
+            raise TensorIRError(
+                f"{request.text} made what the {later - 1} requests after it may be about; "
+                f"undo({later}) takes it back with them"
+            )
+        request.revert()
+        self.requests.remove(request)
+        self._made = None
+
+    def record(self, request: Request) -> None:
+        """Called by stages: something was asked, so what was made before holds no more."""
+        self.requests.append(request)
+        self._made = None
+
+    def _maker(self) -> StageMaker:
+        if self._made is None:
+            self._made = self._make(self._params, self._name)
+        return self._made
+
+    def _make(self, params: Sequence[Any], name: str) -> StageMaker:
+        """Meet all requests, in the program of these parameters."""
+        definition, blocks, buffers = te.create_named_tensors(params, name)
+        named = {self._originals[op]: block for op, block in blocks.items()}
+        tensors = {key: buffer.name for key, buffer in buffers.items()}
+        maker = StageMaker(definition, named, tensors, self._changes, self.stages)
+        try:
+            maker.run()
+        except RequestError as error:
+            self._explain(error)
+            raise
+        return maker
+
+    def _explain(self, error: RequestError) -> None:
+        """Say where the request was made, how it is taken back, and what else is asked."""
+        request = error.request
+        later = len(self.requests) - self.requests.index(request)
+        back = "s.withdraw(error.request)" if request.stands_alone else f"s.undo({later})"
+        error.place, error.remedy = request.place, f"{back} takes it back"
+        error.stages = f"stages:\n{self}"
+
+    def change(self, text: str, stages: Sequence[Stage], table: Mapping[Any, Stage]) -> Request:
+        """Record a request that changes the graph: new operations with their stages in `table`;
+        `stages` are those that it changes."""
+        states = [(stage, stage.op, stage.nest, dict(stage.kinds)) for stage in stages]
+        known, copied, changes = dict(self._stages), dict(self._copied), list(self._changes)
+
+        def revert() -> None:
+            self._stages, self._copied, self._changes = known, copied, changes
+            for stage, op, nest, kinds in states:
+                stage.op, stage.nest = op, nest
+                stage.kinds = {s: k for s, k in kinds.items() if k.request in self.requests}
+
+        request = Request(text, caller(), revert)
+        self.record(request)
+        self._stages.update(table)
+        return request
+
+    def meet(self, change: Change) -> None:
+        """The change of the graph that the last request is."""
+        self._changes.append(change)
+
+    def copy_of(self, tensor: Any) -> Stage | None:
+        """The stage that copies one of several outputs, if there is one."""
+        return self._copied.get(key_of(tensor))
+
+    def set_copy_of(self, tensor: Any, copier: Stage) -> None:
+        self._copied[key_of(tensor)] = copier
+
+    def fresh_name(self, name: str) -> str:
+        """A name for a stage."""
+        return fresh([stage.name for stage in self.stages], (name,))
+
+
+def _described(stage: Stage) -> str:
+    """A line about a stage: its loops, where it is computed, and what else is asked of it."""
+    line = f"  {stage.shown}: {', '.join(a.name for a in stage.leaves) or 'no loops'}"
+    if isinstance(stage.place, tuple):
+        line += f"; at {stage.place[1].name} of {stage.place[0].shown}"
+    elif stage.place is not None:
+        line += f"; {stage.place}"
+    asked = [kind.request.text.removeprefix(f"{stage.shown}.") for kind in stage.kinds.values()]
+    return "; ".join([line, *asked])
