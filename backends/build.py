@@ -13,7 +13,7 @@ from backends.constants import Binding, Constants, given_constants
 from backends.errors import BuildError
 from backends.kernel import CompiledKernel
 from backends.signature import Signature
-from tensorir import PrimFunc, Target, TensorIRError, lower, verify
+from tensorir import PrimFunc, Target, TensorIRError, check_ranges, lower, prove
 
 BACKENDS = {
     "c": "backends.c.backend:CBackend",
@@ -40,13 +40,16 @@ def build(
     cache      where compiled objects are kept; None is the one of this user (TENSORIR_CACHE)
     timeout    seconds after which the compiler is stopped
 
-    Raises BuildError with the compiler's own message, VerifyError for a PrimFunc that is not well
-    formed or can leave a buffer, and TensorIRError where `program` is none or a constant does not
-    fit.
+    Raises BuildError with the compiler's own message, VerifyError for a program that is not well
+    formed, of which it is not proved that it stays inside of its buffers or that what runs at once
+    is independent (tensorir.prove), and TensorIRError where `program` is none or a constant does
+    not fit.
     """
     func = _func_of(program)
-    if func is program:  # a Schedule has proved its steps; this may come from anywhere
-        verify(func)
+    if func is program:
+        prove(func)
+    else:  # the Schedule has proved the program that it began with, and each step after it
+        check_ranges(func, everywhere=True)
     if name is not None:
         func = dataclasses.replace(func, name=name)
     backend, resolved = _resolve(target)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from schedule.analysis import accesses, written
-from schedule.dependence import carries
 from schedule.einsum import neutral
 from schedule.errors import require
-from tensorir import BinOp, Block, Combiner, Expr, Load, Select, Stmt, Store, combiner_of
+from tensorir import BinOp, Block, Combiner, Expr, Load, Select, Stmt, Store, carries, combiner_of
 
 ASSOCIATIVE = ("+", "*", "min", "max", "and", "or")
 IDEMPOTENT = ("min", "max", "and", "or")

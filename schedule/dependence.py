@@ -1,36 +1,28 @@
 """Which loops carry a dependence: an iteration that needs, or overwrites, what another one made.
 
-Iterations of a loop are independent when every block below it feeds the loop into independent
-(spatial) variables only, and every buffer that outlives an iteration is touched by each iteration
-in places of its own. The second is proved on the digits of the index expressions: an index
-`i_0 * 16 + i_1` with i_1 < 16 has the digit i_0 at position 16, so equal indices mean equal i_0.
+Whether two iterations touch one element is told by tensorir.dependence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from schedule.analysis import Access, accesses, blocks_below, feeds, read, written
 from schedule.coverage import covered
 from schedule.errors import Illegal
 from schedule.state import State, extents, loops_below
 from tensorir import (
-    Analyzer,
+    Access,
     Block,
     Buffer,
-    Const,
-    Digit,
-    Expr,
     For,
     IterKind,
-    Var,
-    child_stmts,
-    const,
-    decompose,
-    determines,
-    int_value,
-    substitute,
-    variables,
+    accesses,
+    belongs_to,
+    blocks_below,
+    conflict,
+    disjoint,
+    feeds,
+    piped,
 )
 
 
@@ -66,7 +58,7 @@ def conflict_within(state: State, node: For, outermost: For, lanes: bool = False
     outside = state.loops_outside(outermost.name)
     varying = loops_below(outermost)
     analyzer = state.analyzer([*outside, *varying])
-    inner = extents(varying)
+    inner, around = extents(varying), (*state.loops_outside(node.name), node)
     touched: dict[Buffer, list[Access]] = {}
     for block in below:
         for access in accesses(block):
@@ -74,26 +66,13 @@ def conflict_within(state: State, node: For, outermost: For, lanes: bool = False
     for buffer, found in touched.items():
         if not any(a.is_write for a in found):
             continue
-        own = not lanes and private(state, buffer, below) and not piped(state, buffer, node)
+        own = not lanes and private(state, buffer, below) and not piped(around, buffer)
         if own and covered(state, buffer, node):
             continue
-        culprit = conflict(found, node, inner, analyzer)
-        if culprit is not None:
-            return culprit
+        reason = conflict(found, node, inner, analyzer)
+        if reason is not None:
+            return Illegal(node.name, reason)
     return None
-
-
-def piped(state: State, buffer: Buffer, node: For) -> bool:
-    """Whether `node`, or a loop outside, is a pipeline that hands `buffer` from stage to stage.
-
-    What an iteration writes is then read in a later one.
-    """
-    for loop in (*state.loops_outside(node.name), node):
-        stages = child_stmts(loop.body) if "pipeline" in loop.annotations else ()
-        users = [s for s in stages if any(buffer in read(b) + written(b) for b in blocks_below(s))]
-        if len(users) > 1:
-            return True
-    return False
 
 
 def private(state: State, buffer: Buffer, below: Iterable[Block]) -> bool:
@@ -103,79 +82,7 @@ def private(state: State, buffer: Buffer, below: Iterable[Block]) -> bool:
     """
     if buffer in state.func.params:
         return False
-    below = list(below)
-    if any(carries(block, buffer) for block in below):
-        return False  # what one iteration makes is there for a later one
-    names = {block.name for block in below}
-    for block in blocks_below(state.func.body):
-        if block.name not in names and any(a.buffer is buffer for a in accesses(block)):
-            return False
-    return True
-
-
-def conflict(
-    found: list[Access], node: For, inner: Mapping[Var, Expr], analyzer: Analyzer
-) -> Illegal | None:
-    """Why two iterations of `node` may touch one element in `found`, all accesses of a buffer."""
-    writes = [a for a in found if a.is_write]
-    for write in writes:
-        if _is_reduction_update(write, node):
-            continue
-        if not _fixes(write, node.var, inner, analyzer):
-            return Illegal(
-                node.name,
-                f"different iterations of loop {node.name!r} write the same elements of "
-                f"{write.buffer.name!r} in block {write.block.name!r}",
-            )
-    for write in writes:
-        for other in found:
-            if other.block is write.block and (other.is_write or _same_place(other, write)):
-                continue
-            if _disjoint(write, other, inner, analyzer):
-                continue
-            if not same_slice(write, other, node, inner, analyzer):
-                return Illegal(
-                    node.name,
-                    f"an iteration of loop {node.name!r} may touch elements of "
-                    f"{write.buffer.name!r} that another one writes: block {other.block.name!r} "
-                    f"uses what block {write.block.name!r} writes",
-                )
-    return None
-
-
-def _fixes(write: Access, var: Var, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
-    """Whether the place of `write` tells the value of `var`.
-
-    The predicate holds in both iterations that are compared; it is seldom needed.
-    """
-    indices = write.in_loops()
-    if determines(indices, var, inner, analyzer):
-        return True
-    predicate = write.block.predicate
-    if isinstance(predicate, Const):
-        return False
-    return determines(indices, var, inner, analyzer.assuming(predicate))
-
-
-def carries(block: Block, buffer: Buffer) -> bool:
-    """Whether the block reads a buffer that it writes at another place: a step of a scan."""
-    found = [a for a in accesses(block) if a.buffer is buffer]
-    writes = [a for a in found if a.is_write]
-    return any(not _same_place(a, w) for w in writes for a in found if not a.is_write)
-
-
-def recurrent(block: Block) -> bool:
-    """Whether the instances of a block pass data to each other, other than in a reduction."""
-    return any(carries(block, buffer) for buffer in written(block))
-
-
-def _disjoint(a: Access, b: Access, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
-    """Whether two accesses never touch one element while the loops outside stay where they are."""
-    for left, right in zip(a.in_loops(), b.in_loops()):
-        if not (variables(left) | variables(right)) & inner.keys():
-            if int_value(analyzer.simplify(left - right)) not in (None, 0):
-                return True
-    return False
+    return belongs_to(buffer, below, blocks_below(state.func.body))
 
 
 def meets_within(state: State, reader: str, writer: str, loop: For) -> bool:
@@ -188,76 +95,8 @@ def meets_within(state: State, reader: str, writer: str, loop: For) -> bool:
     analyzer = state.analyzer([*shared, *dict.fromkeys(f for f in varying if f not in shared)])
     made = [a for a in accesses(state.block(writer)) if a.is_write]
     return any(
-        a.buffer is w.buffer and not _disjoint(a, w, inner, analyzer)
+        a.buffer is w.buffer and not disjoint(a, w, inner, analyzer)
         for a in accesses(state.block(reader))
         if not a.is_write
         for w in made
     )
-
-
-def _is_reduction_update(write: Access, node: For) -> bool:
-    return IterKind.REDUCE in feeds(write.block, node.var)
-
-
-def _same_place(a: Access, b: Access) -> bool:
-    return len(a.indices) == len(b.indices) and all(x is y for x, y in zip(a.indices, b.indices))
-
-
-def same_slice(
-    a: Access, b: Access, node: For, inner: Mapping[Var, Expr], analyzer: Analyzer
-) -> bool:
-    """Whether equal elements of the two accesses imply equal iterations of the loop."""
-    shared: list[Digit] = []
-    for left, right in zip(a.in_loops(), b.in_loops()):
-        if not _same_offset(left, right, inner, analyzer):
-            continue
-        mine = _digits_at(left, node.var, inner, analyzer)
-        theirs = _digits_at(right, node.var, inner, analyzer)
-        shared.extend(d for d in mine if d in theirs)
-    return _cover(shared, node)
-
-
-def _same_offset(a: Expr, b: Expr, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
-    """Whether two sums of digits of `inner` have the same rest, which loops outside may shift."""
-    start: dict[Var, Expr] = {var: const(0) for var in inner}
-    return analyzer.simplify(substitute(a, start) - substitute(b, start)) is const(0)
-
-
-def _digits_at(e: Expr, var: Var, inner: Mapping[Var, Expr], analyzer: Analyzer) -> list[Digit]:
-    """The digits of `var` that can be read off `e`: nothing else overlaps their position."""
-    parts = decompose(e, inner, analyzer)
-    if parts is None:
-        return []
-    digits = parts[0]
-    if any(d.scale < 0 for d in digits):  # what is below a digit could borrow from it
-        return []
-    found = []
-    for digit in digits:
-        if digit.var is not var:
-            continue
-        below = sum(
-            d.scale * (d.extent - 1) if d.extent is not None else digit.scale
-            for d in digits
-            if d.scale < digit.scale
-        )
-        clear = below < digit.scale and all(
-            digit.extent is not None and d.scale % (digit.scale * digit.extent) == 0
-            for d in digits
-            if d.scale >= digit.scale and d is not digit
-        )
-        if clear:
-            found.append(digit)
-    return found
-
-
-def _cover(digits: list[Digit], node: For) -> bool:
-    """Whether the digits of the loop's variable, taken together, give back its value."""
-    reached = 1
-    for digit in sorted(digits, key=lambda d: d.divisor):
-        if digit.divisor > reached:
-            return False
-        if digit.extent is None:
-            return True
-        reached = max(reached, digit.divisor * digit.extent)
-    size = node.const_extent
-    return size is not None and reached >= size

@@ -13,8 +13,9 @@ from schedule.arguments import literal
 from schedule.errors import Illegal, ScheduleError
 from schedule.primitive import REGISTRY, check_arguments, method, run
 from schedule.state import BlockRef, LoopRef, State
+from schedule.threads import thread_conflict
 from schedule.trace import Instruction, Trace, output_names
-from tensorir import Block, PrimFunc, TensorIRError, format_func, walk
+from tensorir import Block, PrimFunc, TensorIRError, VerifyError, format_func, prove, walk
 
 if TYPE_CHECKING:
     from schedule.module import Module
@@ -31,6 +32,8 @@ class Schedule:
     ScheduleError, which leaves the schedule as it was. Loops and blocks are named by strings.
     With `debug`, every step is also validated by running it on a small instance (validate.py).
     `seed` is that of the generator from which the sample_* primitives draw their decisions.
+    Raises VerifyError for a program of which it is not proved that it stays inside of its buffers
+    and that what runs at once is independent (tensorir.prove).
     """
 
     def __init__(self, func: PrimFunc, debug: bool = False, seed: int = 0) -> None:
@@ -39,9 +42,14 @@ class Schedule:
                 f"Schedule needs a PrimFunc, not {type(func).__name__}; "
                 "make one with te.create_prim_func([inputs..., outputs...])"
             )
+        prove(func)
+        state = State(func)
+        refusal = thread_conflict(state)
+        if refusal is not None:
+            raise VerifyError(refusal.reason)
         self._definition, self._debug = func, debug
         self._generator: random.Random | int = seed
-        self._history: tuple[tuple[State, Trace], ...] = ((State(func), Trace()),)
+        self._history: tuple[tuple[State, Trace], ...] = ((state, Trace()),)
         self._memory: StepMemory | None = None
 
     split = method(p.split)

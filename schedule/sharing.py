@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedule.analysis import accesses, blocks_below, written
-from schedule.dependence import conflict, private
+from schedule.dependence import private
 from schedule.errors import Illegal
 from schedule.state import State, extents, loops_below
-from tensorir import Buffer, For, ForKind
+from tensorir import Buffer, For, ForKind, conflict
 
 
 def sharing_conflict(before: State, after: State) -> Illegal | None:
@@ -30,12 +30,12 @@ def sharing_conflict(before: State, after: State) -> Illegal | None:
         found = [a for b in blocks_below(loop) for a in accesses(b) if a.buffer is buffer]
         below = loops_below(loop)
         analyzer = after.analyzer([*after.loops_outside(loop.name), *below])
-        refusal = conflict(found, loop, extents(below), analyzer)
-        if refusal is not None:
+        reason = conflict(found, loop, extents(below), analyzer)
+        if reason is not None:
             return Illegal(
                 loop.name,
                 f"afterwards {buffer.name!r} is used in other places too than the parallel loop "
-                f"{loop.name!r}, whose threads would share it: {refusal.reason}",
+                f"{loop.name!r}, whose threads would share it: {reason}",
                 "take this step before the loop is made parallel",
             )
     return None

@@ -14,10 +14,9 @@ from math import prod
 
 from schedule.analysis import Access, accesses, blocks_below
 from schedule.cross_thread import cross_thread_conflict
-from schedule.dependence import conflict
 from schedule.errors import Illegal
 from schedule.state import State, extents, loops_below
-from tensorir import Analyzer, Buffer, For, ForKind, Seq, Stmt, binary
+from tensorir import Analyzer, Buffer, For, ForKind, Seq, Stmt, binary, conflict
 
 BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
@@ -194,9 +193,9 @@ def _races(state: State, buffer: Buffer, bound: list[For]) -> Illegal | None:
             continue
         below = loops_below(loop)
         analyzer: Analyzer = state.analyzer([*state.loops_outside(loop.name), *below])
-        refusal = conflict(here, loop, extents(below), analyzer)
-        if refusal is not None:
+        reason = conflict(here, loop, extents(below), analyzer)
+        if reason is not None:
             scope = "local" if loop.thread not in BLOCK_AXES else "shared or local"
             hint = f"set_scope it to {scope} memory" if buffer in state.func.buffers else None
-            return Illegal(loop.name, f"{refusal.reason} ({loop.thread})", hint)
+            return Illegal(loop.name, f"{reason} ({loop.thread})", hint)
     return None

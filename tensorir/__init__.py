@@ -29,10 +29,24 @@ if TYPE_CHECKING:
     from tensorir.arith import union as union
     from tensorir.arith.slope import slope as slope
     from tensorir.arrays import refuse_masked as refuse_masked
+    from tensorir.block_accesses import Access as Access
+    from tensorir.block_accesses import accesses as accesses
+    from tensorir.block_accesses import blocks_below as blocks_below
+    from tensorir.block_accesses import feeds as feeds
+    from tensorir.block_accesses import innermost as innermost
+    from tensorir.block_accesses import read as read
+    from tensorir.block_accesses import written as written
     from tensorir.buffer import SCOPES as SCOPES
     from tensorir.buffer import Buffer as Buffer
     from tensorir.combiner import Combiner as Combiner
     from tensorir.combiner import combiner_of as combiner_of
+    from tensorir.dependence import belongs_to as belongs_to
+    from tensorir.dependence import carries as carries
+    from tensorir.dependence import conflict as conflict
+    from tensorir.dependence import disjoint as disjoint
+    from tensorir.dependence import piped as piped
+    from tensorir.dependence import recurrent as recurrent
+    from tensorir.dependence import same_slice as same_slice
     from tensorir.errors import ParseError as ParseError
     from tensorir.errors import TensorIRError as TensorIRError
     from tensorir.errors import VerifyError as VerifyError
@@ -97,6 +111,7 @@ if TYPE_CHECKING:
     from tensorir.printer import format_func as format_func
     from tensorir.printer import format_stmt as format_stmt
     from tensorir.printer_expr import format_expr as format_expr
+    from tensorir.prove import prove as prove
     from tensorir.reduction import split_init as split_init
     from tensorir.reference import reference as reference
     from tensorir.reference import reference_with_tolerance as reference_with_tolerance
@@ -164,8 +179,10 @@ __all__ = lazy_names(
         ),
         "tensorir.arith.slope": "slope",
         "tensorir.arrays": "refuse_masked",
+        "tensorir.block_accesses": "Access accesses blocks_below feeds innermost read written",
         "tensorir.buffer": "SCOPES Buffer",
         "tensorir.combiner": "Combiner combiner_of",
+        "tensorir.dependence": "belongs_to carries conflict disjoint piped recurrent same_slice",
         "tensorir.errors": "ParseError TensorIRError VerifyError",
         "tensorir.expr": (
             "FALSE TRUE BinOp Broadcast Call Cast Const Expr ExprLike Load Not Ramp Select "
@@ -189,6 +206,7 @@ __all__ = lazy_names(
         "tensorir.passes.spread_prefetch": "dense_part requests",
         "tensorir.printer": "format_func format_stmt",
         "tensorir.printer_expr": "format_expr",
+        "tensorir.prove": "prove",
         "tensorir.reduction": "split_init",
         "tensorir.reference": "reference reference_with_tolerance",
         "tensorir.stmt": (

@@ -26,12 +26,13 @@ def inside(size: Expr, index: Expr, analyzer: Analyzer) -> bool:
     """Whether `index` is proved to stay within [0, size)."""
     low, high = bounds_of(index, analyzer)
     extent = int_value(size)
-    above = low is not None and low >= 0 or analyzer.prove(BinOp("<=", ZERO, index))
-    if not above:
+    scalar = index.dtype == dt.INDEX
+    above = low is not None and low >= 0
+    if not above and not (scalar and analyzer.prove(BinOp("<=", ZERO, index))):
         return False
     if high is not None and extent is not None and high < extent:
         return True
-    return analyzer.prove(BinOp("<", index, size))
+    return scalar and analyzer.prove(BinOp("<", index, size))
 
 
 def always_inside(size: Expr, index: Expr, analyzer: Analyzer) -> bool:

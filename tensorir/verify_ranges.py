@@ -49,25 +49,29 @@ ANALYZERS = 256
 """Nests whose analyzers are kept; they are larger than the proofs."""
 
 
-def check_ranges(func: PrimFunc) -> None:
-    """Raise VerifyError where an access or the binding of a block variable can be out of range."""
-    _nests(func.body, (), tuple(func.size_vars))
+def check_ranges(func: PrimFunc, everywhere: bool = False) -> None:
+    """Raise VerifyError where an access or the binding of a block variable can be out of range.
+
+    Outside of blocks, where lowered programs are, only what is certainly out of range is an error,
+    unless proofs are wanted `everywhere`.
+    """
+    _nests(func.body, (), tuple(func.size_vars), everywhere)
 
 
-def _nests(s: Stmt, loops: Ranges, sizes: Sizes) -> None:
+def _nests(s: Stmt, loops: Ranges, sizes: Sizes, everywhere: bool) -> None:
     """`s` inside loops alone, block by block."""
     if isinstance(s, Seq):
         for part in s.stmts:
-            _nests(part, loops, sizes)
+            _nests(part, loops, sizes, everywhere)
     elif isinstance(s, For) and not s.extent.has_loads:
         if int_value(s.extent) != 0:  # or what is inside never runs
-            _nests(s.body, (*loops, (s.var, s.extent)), sizes)
+            _nests(s.body, (*loops, (s.var, s.extent)), sizes, everywhere)
     elif isinstance(s, Block):
         problem = _problem_of(s, loops, sizes)
         if problem is not None:
             raise VerifyError(problem)
     else:
-        _stmt(s, _Scope(_around(loops, sizes), sizes))
+        _stmt(s, _Scope(_around(loops, sizes), sizes, everywhere=everywhere))
 
 
 @lru_cache(maxsize=PROOFS)
@@ -124,6 +128,8 @@ class _Scope:
     """What is known around the block, of its loops and an outer block, its predicate included."""
     conds: tuple[Expr, ...] = ()
     """The conditions assumed since the block began."""
+    everywhere: bool = False
+    """Whether what is outside of blocks has to be proved too."""
 
     def assuming(self, cond: Expr, *, memory: bool = False) -> _Scope:
         known = self.analyzer.assuming(cond, memory=memory)
@@ -266,11 +272,12 @@ def _expr(e: Expr, scope: _Scope) -> None:
 
 
 def _access(verb: str, buffer: Buffer, indices: tuple[Expr, ...], scope: _Scope) -> None:
-    if scope.block is None and scope.guarded:
+    lenient = scope.block is None and not scope.everywhere
+    if lenient and scope.guarded:
         return
     for n, (index, size) in enumerate(zip(indices, buffer.shape)):
         bounds = bounds_of(index, scope.analyzer)
-        if scope.block is None:
+        if lenient:
             wrong = outside(size, bounds)
         else:
             checks = (inside, always_inside)

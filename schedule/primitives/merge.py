@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from schedule.analysis import Access, accesses, blocks_below
-from schedule.dependence import same_slice
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, chain_below, extents, loops_below
-from tensorir import Analyzer, For, Seq, Stmt, Var, binary, seq, substitute_stmt
+from tensorir import Analyzer, For, Seq, Stmt, Var, binary, same_slice, seq, substitute_stmt
 
 
 @primitive

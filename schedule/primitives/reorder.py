@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from schedule.analysis import blocks_below
-from schedule.dependence import carried_dependence, conflict_within, recurrent
+from schedule.dependence import carried_dependence, conflict_within
 from schedule.errors import Illegal, require
 from schedule.loop_kind import not_inside
 from schedule.primitive import primitive
 from schedule.state import State, chain_below, nest
-from tensorir import For, ForKind
+from tensorir import For, ForKind, recurrent
 
 
 @primitive

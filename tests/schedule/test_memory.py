@@ -343,8 +343,13 @@ class TestDoubleBuffer:
         shifted = PAIRS.replace("D[vi] = U[vi] + T[vi]", "D[vi] = U[7 - vi] + T[vi]")
         sch = Schedule(parse(shifted))
         refused(sch.double_buffer, "U", match="'D' reads parts of 'U' that block 'U' may not fill")
-        sch = Schedule(parse(PAIRS.replace("C[vi] = T[vi] + 1.0", "C[vi] = U[vi] + 1.0")))
-        refused(sch.double_buffer, "U", match="'C' reads 'U', and does not follow 'U' inside")
+        after = PAIRS.replace("f32[8]):", "f32[8], E: f32[8]):") + """    for j in range(8):
+        with block("E"):
+            vj = spatial(8, j)
+            E[vj] = U[vj]
+"""
+        sch = Schedule(parse(after))
+        refused(sch.double_buffer, "U", match="'E' reads 'U', and does not follow 'U' inside")
 
 
 class TestPipeline:

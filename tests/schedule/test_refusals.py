@@ -21,6 +21,10 @@ ORDERED = """
 def ordered(A: f32[8], Z: f32[8]):
     X = alloc(f32[8])
     Y = alloc(f32[8])
+    for h in range(8):
+        with block("Y_first"):
+            vh = spatial(8, h)
+            Y[vh] = 0.0
     for i in range(8):
         with block("X"):
             vi = spatial(8, i)

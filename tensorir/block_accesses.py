@@ -1,0 +1,106 @@
+"""What blocks read and write, as bound to the loops around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tensorir.buffer import Buffer
+from tensorir.expr import Expr, Var, all_of
+from tensorir.parts import touched
+from tensorir.stmt import Block, For, IterKind, Stmt, Store, replace
+from tensorir.visit import child_stmts, loads, map_iter, stmt_exprs, substitute, variables, walk
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load, store or part of a block, its indices as expressions of the block's variables."""
+
+    block: Block
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    is_write: bool
+
+    def in_loops(self) -> tuple[Expr, ...]:
+        """The indices as expressions of the loops around the block."""
+        values = {it.var: it.binding for it in self.block.iters}
+        return tuple(substitute(index, values) for index in self.indices)
+
+
+def accesses(block: Block) -> list[Access]:
+    """All loads, stores and parts of a block, those of its init included."""
+    return [Access(block, *touch) for touch in _touches(block.init, block.body)]
+
+
+@lru_cache(maxsize=4096)
+def _touches(*parts: Stmt | None) -> tuple[tuple[Buffer, tuple[Expr, ...], bool], ...]:
+    """Buffer, indices and whether it is a write; bodies are shared by all schedules of a block."""
+    found: list[tuple[Buffer, tuple[Expr, ...], bool]] = []
+    for part in parts:
+        for stmt in walk(part) if part is not None else ():
+            found.extend(touched(stmt))
+            for e in stmt_exprs(stmt):
+                found.extend((n.buffer, n.indices, False) for n in loads(e))
+    return tuple(dict.fromkeys(found))
+
+
+def blocks_below(stmt: Stmt) -> list[Block]:
+    """The innermost blocks in `stmt`, in program order, as bound to the loops around them.
+
+    These are the blocks of the program, except for those that blockize has put into another one:
+    they appear with the variables of the outer one replaced.
+    """
+    return [block for block, _ in _innermost(stmt)]
+
+
+def innermost(stmt: Stmt) -> list[tuple[Block, tuple[For, ...]]]:
+    """`blocks_below`, and the loops in `stmt` around each."""
+    return list(_innermost(stmt))
+
+
+@lru_cache(maxsize=512)
+def _innermost(stmt: Stmt) -> tuple[tuple[Block, tuple[For, ...]], ...]:
+    found: list[tuple[Block, tuple[For, ...]]] = []
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(stmt, ())]
+    while stack:
+        node, loops = stack.pop()
+        if isinstance(node, Block):
+            found.extend((block, (*loops, *inner)) for block, inner in _leaves(node))
+            continue
+        inside = (*loops, node) if isinstance(node, For) else loops
+        stack.extend([(child, inside) for child in reversed(child_stmts(node))])
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _leaves(block: Block) -> tuple[tuple[Block, tuple[For, ...]], ...]:
+    below = [] if isinstance(block.body, Store) else innermost(block.body)
+    if not below:
+        return ((block, ()),)
+    values = {it.var: it.binding for it in block.iters}
+    return tuple(
+        (
+            replace(
+                leaf,
+                iters=tuple(map_iter(it, lambda e: substitute(e, values)) for it in leaf.iters),
+                predicate=all_of(block.predicate, substitute(leaf.predicate, values)),
+            ),
+            loops,
+        )
+        for leaf, loops in below
+    )
+
+
+def written(block: Block) -> tuple[Buffer, ...]:
+    """The buffers that `block` stores to, without duplicates."""
+    return tuple(dict.fromkeys(a.buffer for a in accesses(block) if a.is_write))
+
+
+def read(block: Block) -> tuple[Buffer, ...]:
+    """The buffers that `block` loads from, without duplicates; its own output in a reduction."""
+    return tuple(dict.fromkeys(a.buffer for a in accesses(block) if not a.is_write))
+
+
+def feeds(block: Block, var: Var) -> set[IterKind]:
+    """The kinds of the block variables whose bindings mention the loop variable."""
+    return {it.kind for it in block.iters if var in variables(it.binding)}

@@ -1,0 +1,30 @@
+"""What has to hold of a program before it is scheduled or lowered."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tensorir.func import PrimFunc
+
+PROOFS = 64
+"""Programs whose proof is remembered: schedules of one program are made by the thousand."""
+
+
+@lru_cache(maxsize=PROOFS)
+def prove(func: PrimFunc) -> None:
+    """Raise VerifyError, naming the thing, unless everything that schedules and backends rely on
+    is proved of `func`, wherever it comes from.
+
+    Beyond what `verify` asks of any program, lowered ones included: accesses outside of blocks are
+    provably in range too, iterations that run at once are independent, and hints are what
+    primitives would have made.
+    """
+    from tensorir.verify import verify
+    from tensorir.verify_hints import check_hints
+    from tensorir.verify_loops import check_loops
+    from tensorir.verify_ranges import check_ranges
+
+    verify(func)
+    check_ranges(func, everywhere=True)
+    check_hints(func)
+    check_loops(func)
