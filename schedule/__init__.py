@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from schedule.schedule import Schedule as Schedule
     from schedule.state import BlockRef as BlockRef
     from schedule.state import LoopRef as LoopRef
+    from schedule.te.create import create_schedule as create_schedule
     from schedule.te.schedule import TESchedule as TESchedule
-    from schedule.te.schedule import create_schedule as create_schedule
     from schedule.trace import Instruction as Instruction
     from schedule.trace import Trace as Trace
     from schedule.validate import MiscompiledError as MiscompiledError
@@ -29,7 +29,8 @@ __all__ = lazy_names(
         "schedule.moves": "Move",
         "schedule.schedule": "REGISTRY Schedule",
         "schedule.state": "BlockRef LoopRef",
-        "schedule.te.schedule": "TESchedule create_schedule",
+        "schedule.te.create": "create_schedule",
+        "schedule.te.schedule": "TESchedule",
         "schedule.trace": "Instruction Trace",
         "schedule.validate": "MiscompiledError",
     },

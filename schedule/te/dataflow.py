@@ -44,7 +44,8 @@ class CacheRead:
     def apply(self, maker: StageMaker) -> None:
         sch, buffer = maker.sch, maker.buffers[self.source]
         (reader, *others) = (maker.blocks[r] for r in self.readers)
-        block = sch.cache_read(reader, buffer, self.scope)
+        several = {"consumer_blocks": [reader, *others]} if others else {}
+        block = sch.cache_read(reader, buffer, self.scope, **several)
         maker.blocks[self.copier] = block
         maker.buffers[self.cached] = written(sch.state.block(block))[0].name
 
@@ -99,7 +100,7 @@ def _cache(maker: StageMaker, block: str, output: Key, cached: Key, scope: str) 
 class RFactor:
     """`factored` reduces for each iteration of `axis` by itself, then `stage` over these.
 
-    `before` is what was asked of the reduction until then.
+    `before` is what was asked of the reduction until then, `outputs` what both compute.
     """
 
     stage: Stage
@@ -107,6 +108,7 @@ class RFactor:
     before: Nest
     axis: Any
     factor_axis: int
+    outputs: tuple[Key, ...]
     request: Request
 
     def apply(self, maker: StageMaker) -> None:
@@ -116,10 +118,12 @@ class RFactor:
         loop = maker.loops.pop(self.stage)[id(self.axis)]
         if loop is None:
             raise TensorIRError(f"{self.axis.name!r} has one iteration only")
+        whole = written(maker.sch.state.block(maker.blocks[self.stage]))
         block = maker.sch.rfactor(maker.blocks[self.stage], loop, self.factor_axis)
         maker.blocks[self.factored] = block
-        for number, buffer in enumerate(written(maker.sch.state.block(block))):
-            maker.buffers[self.factored.op, number] = buffer.name
+        parts = {b.name: part.name for b, part in zip(whole, written(maker.sch.state.block(block)))}
+        for number, output in enumerate(self.outputs):
+            maker.buffers[self.factored.op, number] = parts[maker.buffers[output]]
         nest = self.factored.nest
         maker.find_loops(self.factored, Nest(nest.roots, nest.roots))
         loops = maker.loops.pop(self.factored)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from schedule.te.call import Call
 from schedule.te.dataflow import CacheOutput, CacheRead, CacheWrite, RFactor
 from schedule.te.errors import RequestError
 from schedule.te.nest import IterVar, Nest, Step, among
 from schedule.te.ops import CachedTensor, StageOp, key_of, rewired
 from schedule.te.request import call_text
-from schedule.te.stage import Call, Stage
+from schedule.te.stage import Stage
 
 if TYPE_CHECKING:
     from schedule.te.schedule import TESchedule
@@ -33,7 +34,7 @@ def cache_write(s: TESchedule, tensor: Any, scope: str) -> Any:
     if copied or len(set(map(key_of, tensors))) < len(call.stage.op.outputs):
         made = [_cache_output(s, t, scope, text) for t in tensors]
     else:
-        made = _cache_all(s, call, scope)
+        made = _cache_all(s, s[tensors[0]], call, scope)
         made = [made[t.index] for t in tensors]
     return made if several else made[0]
 
@@ -43,10 +44,9 @@ def tensor_of(value: Any) -> Any:
     return value.output(0) if hasattr(value, "output") else value
 
 
-def _cache_all(s: TESchedule, call: Call, scope: str) -> list[CachedTensor]:
+def _cache_all(s: TESchedule, stage: Stage, call: Call, scope: str) -> list[CachedTensor]:
     """All outputs: a new stage computes them, with the loops that there were, and the old one
     copies."""
-    stage = call.stage
     op, nest = stage.op, stage.nest
     reduced = nest.part(op.reduce_axis)
     moved = {slot: kind for slot, kind in stage.kinds.items() if among(kind.axis, reduced.leaves)}
@@ -67,6 +67,7 @@ def _cache_all(s: TESchedule, call: Call, scope: str) -> list[CachedTensor]:
     outputs, cached = tuple(map(key_of, op.outputs)), tuple(map(key_of, made.outputs))
     s.meet(CacheWrite(outputs, cached, inner, stage, scope, request))
     stage.op, stage.nest, inner.kinds = copy, Nest(tuple(op.axis), tuple(op.axis)), moved
+    inner.group = stage.group
     stage.kinds = {slot: kind for slot, kind in stage.kinds.items() if slot not in moved}
     return list(made.outputs)
 
@@ -82,6 +83,7 @@ def _cache_output(s: TESchedule, tensor: Any, scope: str, text: str) -> CachedTe
     copy = StageOp(tensor.name, axes, (), [cached])
     copy.outputs = (tensor,)
     copier = Stage(s, s.fresh_name(tensor.name), copy, Nest(axes, axes))
+    copier.group = stage.group
     request = s.change(text, [stage], {made: stage, copy: copier})
     s.set_copy_of(tensor, copier)
     s.meet(CacheOutput(key_of(tensor), key_of(cached), stage, copier, scope, request))
@@ -112,6 +114,7 @@ def cache_read(s: TESchedule, tensor: Any, scope: str, readers: Any) -> CachedTe
     cached = CachedTensor(name, made, source.shape, source.dtype)
     made.outputs = (cached,)
     copier = Stage(s, name, made, Nest(axes, axes))
+    copier.group = s[source].group
     table: dict[Any, Stage] = {made: copier}
     reading: list[tuple[Stage, StageOp]] = []
     for stage in stages:
@@ -156,7 +159,9 @@ def rfactor(s: TESchedule, tensor: Any, axis: Any, factor_axis: int) -> Any:
     final.outputs = op.outputs
     request = s.change(call.text, [stage], {made: factored, final: stage})
     before = Nest(nest.roots, nest.leaves, reduced.steps)
-    s.meet(RFactor(stage, factored, before, axis, at, request))
+    outputs = tuple(map(key_of, op.outputs))
+    s.meet(RFactor(stage, factored, before, axis, at, outputs, request))
+    factored.group = stage.group
     stage.op, stage.nest = final, Nest((*op.axis, last), (*kept.leaves, last), kept.steps)
     return made.outputs[0] if len(made.outputs) == 1 else list(made.outputs)
 
@@ -181,6 +186,11 @@ def _require_loops(s: TESchedule, call: Call, kept: Sequence[Any], change: str) 
     """Refuse a change of the graph that takes loops from a stage for which requests were made, or
     in which others are computed."""
     stage = call.stage
+    for step in stage.nest.steps:
+        if step.name == "decompose":
+            raise call.refused(
+                f"{step.request.text} has taken the first values out", f"{change} first"
+            )
     for kind in stage.kinds.values():
         if kind.axis is not None and not among(kind.axis, kept):
             raise call.refused(
@@ -188,10 +198,10 @@ def _require_loops(s: TESchedule, call: Call, kept: Sequence[Any], change: str) 
                 f"{change} first, or withdraw that request",
             )
     for other in s.stages:
-        inside = isinstance(other.place, tuple) and other.place[0] is stage
-        if inside and not among(other.place[1], kept):  # type: ignore[index]
+        place = other.home[0]
+        if isinstance(place, tuple) and place[0] is stage and not among(place[1], kept):
             raise call.refused(
-                f"{other.shown} is computed in loop {other.place[1].name!r}, which "  # type: ignore[index,union-attr]
-                f"{change} takes from {stage.shown}",
+                f"{other.shown} is computed in loop {place[1].name!r}, which {change} "
+                f"takes from {stage.shown}",
                 f"{change} first, then compute_at",
             )

@@ -19,8 +19,9 @@ from schedule.te.kinds import Kind, of_loops
 from schedule.te.mark import mark
 from schedule.te.nest import Nest, Step
 from schedule.te.request import Request
-from schedule.te.stage import Place, Stage
-from tensorir import PrimFunc, TensorIRError, variables
+from schedule.te.stage import Stage
+from schedule.te.stage_state import Place
+from tensorir import IterKind, PrimFunc, TensorIRError, variables
 
 if TYPE_CHECKING:
     from schedule.te.dataflow import Change
@@ -52,10 +53,10 @@ class StageMaker:
         for change in self.changes:
             with self.meeting(change.request):
                 change.apply(self)
-        for stage in self._in_order(s for s in self.stages if s.place == "inline"):
-            with self.meeting(stage.placed_by):
+        for stage in self._in_order([s for s in self.stages if s.home[0] == "inline"]):
+            with self.meeting(stage.home[1]):
                 self.sch.compute_inline(self.blocks[stage])
-        live = [stage for stage in self.stages if stage.place != "inline"]
+        live = [stage for stage in self.stages if stage.home[0] != "inline"]
         for stage in reversed(self._in_order(live)):
             self._build(stage)
         self._mark(self._in_order(live))
@@ -68,15 +69,22 @@ class StageMaker:
 
     def _build(self, stage: Stage) -> None:
         """Put a stage where it is computed, and make its loops."""
-        place = stage.place
+        place, request = stage.home
         if isinstance(place, tuple):
-            with self.meeting(stage.placed_by):
+            with self.meeting(request):
                 self._attach(stage, place)
+        rolling = next((k for k in stage.kinds.values() if k.name == "rolling_buffer"), None)
+        if rolling is not None:
+            with self.meeting(rolling.request):
+                self.sch.rolling_buffer(self.blocks[stage])
         if stage not in self.loops:
             self.find_loops(stage, stage.nest)
         for step in stage.nest.steps:
             with self.meeting(step.request):
                 self.change(stage, step)
+        for step in stage.nest.steps:
+            if step.name == "decompose":
+                self._build(step.option[0])
 
     def _attach(self, stage: Stage, place: Place) -> None:
         loop = self._loop_at(stage, place)
@@ -104,15 +112,17 @@ class StageMaker:
             loop = self.loops[parent][id(leaf)]
             if loop is not None:
                 return loop
-        return self._loop_at(stage, parent.place) if isinstance(parent.place, tuple) else None
+        outer = parent.home[0]
+        return self._loop_at(stage, outer) if isinstance(outer, tuple) else None
 
     def find_loops(self, stage: Stage, nest: Nest) -> None:
         """The loop of each variable of the block, among those that are its own."""
         state, block = self.sch.state, self.blocks[stage]
         around = state.loops_around(block)
         outside: set[str] = set()
-        if isinstance(stage.place, tuple):
-            outside = {f.name for f in state.loops_around(self.blocks[stage.place[0]])}
+        place = stage.home[0]
+        if isinstance(place, tuple):
+            outside = {f.name for f in state.loops_around(self.blocks[place[0]])}
         own = [f for f in around if f.name not in outside]
         found: Loops = {}
         for it, handle in zip(state.block(block).iters, nest.roots, strict=True):
@@ -125,6 +135,9 @@ class StageMaker:
         loops = self.loops[stage]
         if step.name == "split":
             self._split(stage, step)
+            return
+        if step.name == "decompose":
+            self._decompose(stage, step)
             return
         if step.name == "unit":
             outermost = next(iter(self._own_loops(stage)), self.blocks[stage])
@@ -151,6 +164,25 @@ class StageMaker:
                 )
         self.loops[stage].update(zip(map(id, step.made), parts))
 
+    def _decompose(self, stage: Stage, step: Step) -> None:
+        """The loops of the first values repeat those of the data axes inside."""
+        init, inside = step.option
+        loops, block = self.loops[stage], self.blocks[stage]
+        around = self.sch.get_loops(block)
+        at = loops[id(step.args[0])]
+        if at is None:
+            raise TensorIRError(f"loop {step.args[0].name!r} has one iteration and is gone")
+        iters = self.sch.state.block(block).iters
+        data = [it.binding for it in iters if it.kind is not IterKind.REDUCE]
+        used = {var.name for binding in data for var in variables(binding)}
+        name = self.sch.decompose_reduction(block, at)
+        self.blocks[init] = name
+        fresh = iter([loop for loop in self.sch.get_loops(name) if loop not in around])
+        self.loops[init] = {
+            id(own): next(fresh) if loops[id(axis)] in used else None
+            for own, axis in zip(init.nest.roots, inside)
+        }
+
     def _own_loops(self, stage: Stage) -> list[LoopRef]:
         """The loops of a stage that are there, outermost first."""
         known = {*self.loops[stage].values()}
@@ -160,6 +192,7 @@ class StageMaker:
         """How loops are run and memory is used. Each may need others: of threads that share
         memory, say, all. So what is refused is tried again after the others."""
         pending = [(stage, kind, loop) for stage in stages for kind, loop in self._kinds_of(stage)]
+        pending.sort(key=lambda row: row[1].name == "pragma")
         while pending:
             refused = []
             for stage, kind, loop in pending:
@@ -181,6 +214,8 @@ class StageMaker:
         asked += [(id(k.axis), k) for slot, k in stage.kinds.items() if slot[0] != "loop"]
         found: list[tuple[int, Kind, LoopRef | None]] = []
         for axis, kind in asked:
+            if kind.name == "rolling_buffer":
+                continue
             if kind.axis is None or kind.name == "storage_align":
                 found.append((-1, kind, None))
                 continue
@@ -190,7 +225,7 @@ class StageMaker:
             loop = self.loops[stage][axis]
             if loop is not None:
                 found.append((places[axis], kind, loop))
-        found.sort(key=lambda row: (row[1].name == "pragma", row[0], row[1].name))
+        found.sort(key=lambda row: (row[0], row[1].name, str(row[1].args[:1])))
         return [(kind, loop) for _, kind, loop in found]
 
     @contextmanager

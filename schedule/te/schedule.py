@@ -1,4 +1,4 @@
-"""create_schedule: TVM's tensor-expression schedules, which become traces of ordinary primitives.
+"""TVM's tensor-expression schedules, which become traces of ordinary primitives.
 
 Requests are recorded; the schedule is made when the program is asked for. So a stage may be put
 into its consumer before the consumer is, or an axis be asked for what only a later request makes
@@ -15,59 +15,30 @@ from schedule.state import fresh
 from schedule.te import graph
 from schedule.te.dataflow import Change
 from schedule.te.errors import RequestError
+from schedule.te.group import Group, create_group
 from schedule.te.maker import StageMaker
 from schedule.te.nest import Nest
 from schedule.te.ops import CachedTensor, StageOp, key_of
 from schedule.te.request import Request, caller
 from schedule.te.stage import Stage
 from schedule.trace import Trace
-from tensorir import PrimFunc, TensorIRError, te
+from tensorir import PrimFunc, TensorIRError, Var, te
 
 
-def create_schedule(ops: Any, args: Sequence[Any] | None = None, name: str = "main") -> TESchedule:
-    """A schedule of all computes that `ops`, operations or tensors, need; also te.create_schedule.
+class _Start:
+    """A program before any request, with the names of its blocks and buffers."""
 
-    `args` are the parameters of the function in call order, inputs first; without them they are
-    all placeholders in order of appearance, then the tensors of `ops`.
-
-        s = te.create_schedule(C.op)
-        xo, yo, xi, yi = s[C].tile(C.op.axis[0], C.op.axis[1], 32, 32)
-        s[C].vectorize(yi)
-        kernel = build(s)
-    """
-    several = isinstance(ops, (tuple, list))
-    outputs: list[Any] = []
-    for op in ops if several else (ops,):
-        made = getattr(op, "outputs", None)
-        found = (op,) if isinstance(op, te.Tensor) else made
-        if not found or isinstance(found[0].op, te.PlaceholderOp):
-            raise TensorIRError(f"create_schedule of {op!r}, which computes nothing; give it C.op")
-        outputs += [t for t in found if t not in outputs]
-    params = [*_placeholders(outputs), *outputs] if args is None else list(args)
-    return TESchedule(params, name)
-
-
-def _placeholders(outputs: Sequence[Any]) -> list[Any]:
-    """The placeholders that the outputs read, in order of appearance."""
-    found: dict[Any, None] = {}
-    seen: set[Any] = set()
-    stack = list(reversed(outputs))
-    while stack:
-        tensor = stack.pop()
-        if isinstance(tensor.op, te.PlaceholderOp):
-            found[tensor] = None
-        elif tensor.op not in seen:
-            seen.add(tensor.op)
-            stack.extend(reversed(tensor.op.inputs))
-    return list(found)
+    def __init__(self, params: Sequence[Any], name: str) -> None:
+        self.func, self.blocks, buffers = te.create_named_tensors(params, name)
+        self.buffers = {key: buffer.name for key, buffer in buffers.items()}
 
 
 class TESchedule:
     """Stages of a definition; `schedule` is what they come to, `func` its program."""
 
     def __init__(self, params: Sequence[Any], name: str) -> None:
-        self._params, self._name = list(params), name
-        self._definition, blocks, _ = te.create_named_tensors(params, name)
+        self._params = list(params)
+        self._start = _Start(params, name)
         self._changes: list[Change] = []
         self.requests: list[Request] = []
         """What was asked, in order."""
@@ -75,7 +46,7 @@ class TESchedule:
         self._copied: dict[tuple[Any, int], Stage] = {}
         """The stages of single outputs, where they are not those of their operation."""
         self._fixed: dict[Any, Stage] = {}
-        for op, block in blocks.items():
+        for op, block in self._start.blocks.items():
             roots = (*op.axis, *op.reduce_axis)
             self._stages[op] = Stage(self, block, op, Nest(roots, roots))
         self._originals = dict(self._stages)
@@ -97,7 +68,7 @@ class TESchedule:
     @property
     def prim_func(self) -> PrimFunc:
         """The program before any primitive."""
-        return self._definition
+        return self._start.func
 
     @property
     def trace(self) -> Trace:
@@ -212,6 +183,11 @@ class TESchedule:
         """
         return graph.rfactor(self, tensor, axis, factor_axis)
 
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
+        """The stages from `inputs` to `outputs`, these included, as a group that compute_at moves
+        together; the stages of `inputs` are in it only if asked for."""
+        return create_group(self, outputs, inputs, include_inputs)
+
     def undo(self, steps: int = 1) -> None:
         """Take back the last requests."""
         if not isinstance(steps, int) or not 0 <= steps <= len(self.requests):
@@ -243,17 +219,33 @@ class TESchedule:
         self.requests.append(request)
         self._made = None
 
+    def lower(self, args: Sequence[Any] | None = None, name: str = "main") -> PrimFunc:
+        """The scheduled program; with other arguments, if these are given in call order.
+
+        Tensors that the definition computes for itself may be among them: they become outputs.
+        """
+        if args is None:
+            return self.func
+        start = _Start([t for t in args if not isinstance(t, Var)], name)
+        unknown = [op.name for op in start.blocks if op not in self._originals]
+        missing = [op.name for op in self._originals if op not in start.blocks]
+        if unknown or missing:
+            raise TensorIRError(
+                f"the arguments need {', '.join(unknown) or 'nothing new'}, and not "
+                f"{', '.join(missing) or 'less'}: this schedule is of other stages; "
+                "te.create_schedule takes the outputs that are wanted"
+            )
+        return self._make(start).sch.func
+
     def _maker(self) -> StageMaker:
         if self._made is None:
-            self._made = self._make(self._params, self._name)
+            self._made = self._make(self._start)
         return self._made
 
-    def _make(self, params: Sequence[Any], name: str) -> StageMaker:
-        """Meet all requests, in the program of these parameters."""
-        definition, blocks, buffers = te.create_named_tensors(params, name)
-        named = {self._originals[op]: block for op, block in blocks.items()}
-        tensors = {key: buffer.name for key, buffer in buffers.items()}
-        maker = StageMaker(definition, named, tensors, self._changes, self.stages)
+    def _make(self, start: _Start) -> StageMaker:
+        """Meet all requests, beginning with this program."""
+        blocks = {self._originals[op]: block for op, block in start.blocks.items()}
+        maker = StageMaker(start.func, blocks, start.buffers, self._changes, self.stages)
         try:
             maker.run()
         except RequestError as error:
@@ -305,9 +297,10 @@ class TESchedule:
 def _described(stage: Stage) -> str:
     """A line about a stage: its loops, where it is computed, and what else is asked of it."""
     line = f"  {stage.shown}: {', '.join(a.name for a in stage.leaves) or 'no loops'}"
-    if isinstance(stage.place, tuple):
-        line += f"; at {stage.place[1].name} of {stage.place[0].shown}"
-    elif stage.place is not None:
-        line += f"; {stage.place}"
+    place = stage.home[0]
+    if isinstance(place, tuple):
+        line += f"; at {place[1].name} of {place[0].shown}"
+    elif place is not None:
+        line += f"; {place}"
     asked = [kind.request.text.removeprefix(f"{stage.shown}.") for kind in stage.kinds.values()]
     return "; ".join([line, *asked])

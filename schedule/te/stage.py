@@ -2,57 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from schedule.te.errors import RequestError
-from schedule.te.kinds import Kind, Slot, in_the_way
+from schedule.te.call import Call
+from schedule.te.kinds import in_the_way
 from schedule.te.nest import IterVar, Nest, Step
-from schedule.te.request import Request, call_text, caller
+from schedule.te.ops import CachedTensor, StageOp
+from schedule.te.stage_kinds import KindRequests
 from schedule.te.values import axes_of, factor_of, quotient
 from tensorir import TensorIRError, const
 
-if TYPE_CHECKING:
-    from schedule.te.schedule import TESchedule
 
-Place = tuple["Stage", Any]
-
-
-class Stage:
+class Stage(KindRequests):
     """Requests to one stage: recorded at the call, met when the program is asked for.
 
     A call is refused at once, with ScheduleError, where it can never be met: an axis that is no
     loop of the stage, a factor of 0. All else is found when the schedule is made, since later
     requests may make it legal; the error then names the request, and `withdraw` takes it back.
     """
-
-    def __init__(self, owner: TESchedule, name: str, op: Any, nest: Nest) -> None:
-        self._owner = owner
-        self.name = name
-        """What the stage is called in messages: the name of its block, or of the cached tensor."""
-        self.op = op
-        self.nest = nest
-        self.kinds: dict[Slot, Kind] = {}
-        self.place: Place | str | None = None
-        """(stage, loop) of compute_at, "inline", or None."""
-        self.placed_by: Request | None = None
-        self.fixed = ""
-        """Why nothing can be asked of the stage, if so."""
-
-    def __repr__(self) -> str:
-        return f"Stage({self.name}: {', '.join(a.name for a in self.leaves)})"
-
-    @property
-    def shown(self) -> str:
-        """The stage as it is typed."""
-        return f"s[{self.name}]"
-
-    @property
-    def leaves(self) -> list[Any]:
-        """The loops as they stand, outermost first."""
-        return list(self.nest.leaves)
-
-    leaf_iter_vars = leaves
 
     @property
     def block(self) -> str:
@@ -152,44 +120,33 @@ class Stage:
             leaves[place] = axis
         call.change("reorder", axes, (), leaves)
 
-    def vectorize(self, var: Any) -> None:
-        """Run the loop as vector lanes."""
-        self._mark("vectorize", var)
+    def decompose_reduction(self, axis: Any) -> CachedTensor:
+        """Give the first values of the reduction a stage of their own, directly before the loop
+        `axis`: the stage returned, whose axes are the data loops inside of it.
 
-    def parallel(self, var: Any) -> None:
-        """Run the loop on several threads."""
-        call = self._call("parallel", var)
-        self.require_leaf(call, var)
-        if var.is_reduce:
+        tensorize needs it where an instruction adds to what is there.
+        """
+        call = self._call("decompose_reduction", axis)
+        at = self.require_leaf(call, axis)
+        if not self.op.reduce_axis:
+            raise call.refused(f"{self.shown} is no reduction")
+        outside = [leaf for leaf in self.leaves[:at] if leaf.is_reduce]
+        if outside:
             raise call.refused(
-                f"{var.name!r} is a reduction of {self.shown}: its iterations add to one element",
-                "s.rfactor makes them independent",
+                f"loop {outside[0].name!r}, outside of {axis.name!r}, is of the reduction",
+                f"decompose at {outside[0].name!r} or further out",
             )
-        call.mark("parallel", var)
-
-    def unroll(self, var: Any) -> None:
-        """Write out the iterations of the loop."""
-        self._mark("unroll", var)
-
-    def bind(self, ivar: Any, thread_ivar: Any) -> None:
-        """Give the iterations to the threads of a GPU: te.thread_axis(...) or its name."""
-        self._mark("bind", ivar, getattr(thread_ivar, "name", thread_ivar))
-
-    def tensorize(self, var: Any, tensor_intrin: str) -> None:
-        """Let a tensor intrinsic, given by its name, do what the loop and those inside it do."""
-        self._mark("tensorize", var, tensor_intrin)
-
-    def set_scope(self, scope: str) -> None:
-        """Put the tensor into this memory."""
-        self._call("set_scope", scope).mark("set_scope", None, scope)
-
-    def storage_align(self, axis: Any, factor: int, offset: int) -> None:
-        """Make the stride of `axis`, one of `op.axis`, a multiple of `factor`, plus `offset`."""
-        call = self._call("storage_align", axis, factor, offset)
-        place = next((n for n, a in enumerate(self.op.axis) if a is axis), None)
-        if place is None:
-            raise call.refused(f"storage_align of {self.shown} needs one of its op.axis")
-        call.mark("storage_align", axis, place, factor, offset)
+        inside = [leaf for leaf in self.leaves[at:] if not leaf.is_reduce]
+        axes = tuple(IterVar(f"{a.name}.init", a.extent) for a in inside)
+        name = self._owner.fresh_name(f"{self.name}.init")
+        op = StageOp(name, axes, (), ())
+        tensor = self.op.outputs[0]
+        op.outputs = (CachedTensor(name, op, tensor.shape, tensor.dtype),)
+        init = Stage(self._owner, name, op, Nest(axes, axes))
+        request = self._owner.change(call.text, [self], {op: init})
+        step = Step("decompose", (axis,), (), request, (init, tuple(inside)))
+        self.nest = self.nest.then(step, self.leaves)
+        return op.outputs[0]
 
     def compute_at(self, parent: Stage, scope: Any) -> None:
         """Compute what is needed of this stage in each iteration of a loop of its consumer.
@@ -200,14 +157,7 @@ class Stage:
         if not isinstance(parent, Stage) or parent._owner is not self._owner:
             raise call.refused(f"{parent!r} is no stage of this schedule", "give it s[tensor]")
         parent.require_leaf(call, scope)
-        outer: Any = parent
-        while isinstance(outer, Stage):
-            if outer is self:
-                raise call.refused(
-                    f"{parent.shown} is computed in {self.shown} itself; compute_at needs a "
-                    "consumer"
-                )
-            outer = outer.place[0] if isinstance(outer.place, tuple) else None
+        call.require_outside(parent)
         call.put((parent, scope))
 
     def compute_inline(self) -> None:
@@ -221,93 +171,7 @@ class Stage:
         """Take compute_at and compute_inline back."""
         self._call("compute_root").put(None)
 
-    def _call(self, name: str, *args: Any, **kwargs: Any) -> Call:
-        call = Call(self, call_text(self.shown, name, args, kwargs))
-        call.require_computed()
-        return call
-
-    def _mark(self, name: str, axis: Any, *rest: Any) -> None:
-        call = self._call(name, axis, *rest)
-        self.require_leaf(call, axis)
-        call.mark(name, axis, *rest)
-
-    def require_leaf(self, call: Call, axis: Any) -> int:
-        """The place of a loop among the leaves; refuses the call if it is none."""
-        for place, leaf in enumerate(self.nest.leaves):
-            if leaf is axis:
-                return place
-        raise call.refused(
-            f"{getattr(axis, 'name', axis)!r} is no loop of stage {self.name!r} now; its loops are "
-            f"{self._names()}"
-        )
-
     def _changeable(self, call: Call, axes: Sequence[Any], change: str) -> None:
         reason = in_the_way(self.nest, self.kinds, axes, change)
         if reason is not None:
             raise call.refused(reason)
-
-    def _names(self) -> str:
-        return ", ".join(leaf.name for leaf in self.leaves) or "none"
-
-
-class Call:
-    """One call of a method of a stage: refused, or recorded in one of three ways."""
-
-    def __init__(self, stage: Stage, text: str) -> None:
-        self.stage, self.text = stage, text
-
-    def refused(self, reason: str, hint: str | None = None) -> RequestError:
-        return RequestError(self.text, self.stage.name, reason, hint)
-
-    def require_computed(self) -> None:
-        """Refuse to ask anything of an input or a te.scan."""
-        if self.stage.fixed:
-            reason, _, hint = self.stage.fixed.partition("; ")
-            raise self.refused(reason, hint)
-
-    def change(
-        self,
-        name: str,
-        args: Sequence[Any],
-        made: tuple[IterVar, ...],
-        leaves: Sequence[Any],
-        option: Any = None,
-    ) -> None:
-        """Loops become others."""
-        stage, before = self.stage, self.stage.nest
-
-        def revert() -> None:
-            stage.nest = before
-
-        request = self._record(revert)
-        stage.nest = before.then(Step(name, tuple(args), made, request, option), leaves)
-
-    def mark(self, name: str, axis: Any, *args: Any) -> None:
-        """A loop is to be run in some way, or the stage's memory to be used so."""
-        stage = self.stage
-
-        def revert() -> None:
-            if stage.kinds.get(kind.slot) is kind:
-                del stage.kinds[kind.slot]
-                if before is not None:
-                    stage.kinds[kind.slot] = before
-
-        kind = Kind(name, axis, args, self._record(revert, stands_alone=True))
-        before = stage.kinds.get(kind.slot)
-        stage.kinds[kind.slot] = kind
-
-    def put(self, place: Place | str | None) -> None:
-        """The stage is computed elsewhere."""
-        stage, before = self.stage, (self.stage.place, self.stage.placed_by)
-
-        def revert() -> None:
-            if stage.placed_by is request:
-                stage.place, stage.placed_by = before
-
-        request = self._record(revert, stands_alone=True)
-        stage.place, stage.placed_by = place, request
-
-    def _record(self, revert: Callable[[], None], stands_alone: bool = False) -> Request:
-        request = Request(self.text, caller(), revert, stands_alone)
-        self.stage._owner.record(request)
-        return request

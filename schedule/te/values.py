@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tensorir import Expr, int_value
 
 if TYPE_CHECKING:
-    from schedule.te.stage import Call
+    from schedule.te.call import Call
 
 
 def axes_of(args: tuple[Any, ...]) -> tuple[Any, ...]:

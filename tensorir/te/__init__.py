@@ -39,6 +39,7 @@ from tensorir.te.scan import scan
 from tensorir.te.schedules import (
     ThreadAxis,
     create_schedule,
+    lower,
     thread_axis,
 )
 from tensorir.te.tensor import (
@@ -93,8 +94,8 @@ __all__ = [
     "cosh", "create_named_blocks", "create_named_tensors", "create_prim_func", "create_schedule",
     "erf", "exp", "exp2", "expm1", "extern", "fabs", "floor", "floordiv", "floormod", "fmod",
     "if_then_else", "infinity", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2",
-    "max", "max_value", "maximum", "min", "min_value", "minimum", "placeholder", "pow", "power",
-    "prod", "reduce_axis", "round", "rsqrt", "scan", "select", "sigmoid", "sin", "sinh",
+    "lower", "max", "max_value", "maximum", "min", "min_value", "minimum", "placeholder", "pow",
+    "power", "prod", "reduce_axis", "round", "rsqrt", "scan", "select", "sigmoid", "sin", "sinh",
     "size_var", "sqrt", "state", "sum", "tan", "tanh", "thread_axis", "trunc", "truncdiv",
     "truncmod", "var",
 ]

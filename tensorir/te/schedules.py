@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.errors import TensorIRError
+from tensorir.func import PrimFunc
 
 
 def create_schedule(ops: Any, args: Any = None, name: str = "main") -> Any:
@@ -23,6 +24,22 @@ def create_schedule(ops: Any, args: Any = None, name: str = "main") -> Any:
     if package is None:
         raise TensorIRError("te.create_schedule needs the package schedule: import schedule first")
     return package.create_schedule(ops, args, name)
+
+
+def lower(sch: Any, args: Any = None, name: str = "main", simple_mode: bool = False) -> PrimFunc:
+    """The program that a schedule comes to: print it, or build it.
+
+    `args` are its parameters in call order, inputs first, if they are to be others than those that
+    create_schedule was given. `simple_mode` is TVM's, whose programs print in two ways.
+    """
+    if hasattr(sch, "lower"):
+        return sch.lower(args, name)  # type: ignore[no-any-return]
+    func = getattr(sch, "func", sch)
+    if not isinstance(func, PrimFunc):
+        raise TensorIRError(f"te.lower of {sch!r}; give it what te.create_schedule returned")
+    if args is not None:
+        raise TensorIRError("te.lower takes args for a schedule of te.create_schedule only")
+    return func
 
 
 @dataclass(frozen=True)
