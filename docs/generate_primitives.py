@@ -91,6 +91,7 @@ def examples() -> dict[str, Example]:
         "decompose_padding": (padded(), "", 'sch.decompose_padding("P", "i")'),
         "decompose_reduction": (row_sums(), "", 'sch.decompose_reduction("C", "i")'),
         "double_buffer": (chain(), 'sch.compute_at("B", "i_C")', 'sch.double_buffer("B", "B")'),
+        "fission": (chain(), 'sch.merge("i", "i_C")', 'sch.fission("i_i_C")'),
         "fuse": (plane(), "", 'sch.fuse("i", "j")'),
         "fuse_reduction_epilogue": (row_sums(), "", 'sch.fuse_reduction_epilogue("C", "D")'),
         "merge": (chain(), "", 'sch.merge("i", "i_C")'),

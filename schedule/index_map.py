@@ -100,7 +100,7 @@ def layout_of(state: State, text: str, buffer: Buffer, where: str) -> Layout:
     count = analyzer.simplify(_product(tuple(shape)) - _product(buffer.shape))
     exact = count is const(0)
     axes = tuple(Var(f"_axis{n}") for n in range(len(shape)))
-    inverse = _inverse(old, components, axes, extents, analyzer)
+    inverse = inverse_of(old, components, axes, extents, analyzer)
     layout = Layout(old, buffer.shape, components, tuple(shape), exact, axes, inverse)
     if exact and inverse is not None and not _is_identity_on_axes(state, layout):
         return Layout(old, buffer.shape, components, tuple(shape), exact, axes, None)
@@ -144,14 +144,15 @@ def _read(
     return old, tuple(analyzer.simplify(part) for part in found)
 
 
-def _inverse(
+def inverse_of(
     old: tuple[Var, ...],
     components: tuple[Expr, ...],
     axes: tuple[Var, ...],
     extents: dict[Var, Expr],
     analyzer: Analyzer,
 ) -> tuple[Expr, ...] | None:
-    """The old indices from the digits that can be read off the new ones; None if not found."""
+    """The old indices from the digits that can be read off the new ones, called `axes`; None if not
+    found."""
     found: dict[Var, list[tuple[Digit, Expr]]] = {var: [] for var in old}
     for axis, component in zip(axes, components):
         parts = decompose(component, extents, analyzer)

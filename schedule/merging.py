@@ -6,7 +6,7 @@ the producer must run each of its own once, and what else the consumer reads mus
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from schedule.analysis import (
@@ -20,6 +20,7 @@ from schedule.analysis import (
     written,
 )
 from schedule.errors import require
+from schedule.index_map import inverse_of
 from schedule.ownership import require_sole_writer
 from schedule.placement import beyond_extents
 from schedule.state import State, extents
@@ -65,8 +66,11 @@ class Merge:
         return tuple(self.in_producer(index) for index in self.store.indices)
 
 
-def plan_merge(state: State, consumer: str, producer: str) -> Merge:
-    """Check all that does not depend on what is computed; refuses what would change the meaning."""
+def plan_merge(state: State, consumer: str, producer: str, any_map: bool = False) -> Merge:
+    """Check all that does not depend on what is computed; refuses what would change the meaning.
+
+    With `any_map` the consumer may read each element once anywhere, as transposes and reshapes do.
+    """
     node, maker = state.block(consumer), state.block(producer)
     store = node.body
     require(
@@ -77,7 +81,16 @@ def plan_merge(state: State, consumer: str, producer: str) -> Merge:
     assert isinstance(store, Store)
     made = _made(maker)
     _only_link(state, made.buffer, consumer, producer)
-    load, values = _plain_read(state, node, made)
+    read = _plain_read(state, node, made) or (_mapped_read(state, node, made) if any_map else None)
+    require(
+        read is not None,
+        consumer,
+        f"block {consumer!r} does not read all of {made.buffer.name!r} at its own variables, each "
+        "once" + (", or at places that tell them" if any_map else ""),
+        "use reverse_compute_at",
+    )
+    assert read is not None
+    load, values = read
     _same_place_once(state, maker, made)
     _runs_everywhere(state, node)
     analyzer = _over(state, node)
@@ -135,9 +148,10 @@ def _only_link(state: State, buffer: Buffer, consumer: str, producer: str) -> No
         require(other == consumer, consumer, f"{buffer.name!r} is also read by block {other!r}")
 
 
-def _plain_read(state: State, node: Block, made: Store) -> tuple[Load, dict[Var, Expr]]:
-    """The consumer's only load of the buffer, and its variables in those of the producer."""
-    name, buffer = node.name, made.buffer
+def _plain_read(state: State, node: Block, made: Store) -> tuple[Load, dict[Var, Expr]] | None:
+    """The consumer's only load of the buffer, and its variables in those of the producer; None
+    where the load is not at its own variables."""
+    buffer = made.buffer
     found = loads_of(node, buffer)
     own = {it.var: it for it in node.iters}
     analyzer = state.analyzer()
@@ -156,13 +170,34 @@ def _plain_read(state: State, node: Block, made: Store) -> tuple[Load, dict[Var,
     for it in node.iters:
         if int_value(it.extent) == 1:
             values.setdefault(it.var, const(0))
-    require(
-        plain and len(values) == len(node.iters),
-        name,
-        f"block {name!r} does not read all of {buffer.name!r} at its own variables, each once",
-        "use reverse_compute_at",
-    )
+    return (found[0], values) if plain and len(values) == len(node.iters) else None
+
+
+def _mapped_read(state: State, node: Block, made: Store) -> tuple[Load, dict[Var, Expr]] | None:
+    """The same where the indices map the box of the variables one to one on that of the buffer:
+    they tell the variables, and there are as many elements as instances."""
+    buffer = made.buffer
+    found = loads_of(node, buffer)
+    values: dict[Var, Expr] = {it.var: const(0) for it in node.iters if int_value(it.extent) == 1}
+    box = {it.var: it.extent for it in node.iters if it.var not in values}
+    analyzer = _over(state, node)
+    places = tuple([analyzer.simplify(substitute(index, values)) for index in found[0].indices])
+    axes = tuple([Var(f"_axis{n}") for n in range(buffer.ndim)])
+    once = all([determines(places, var, box, analyzer) for var in box])
+    many, size = map(_count, (box.values(), buffer.shape))
+    inverse = inverse_of(tuple(box), places, axes, box, analyzer) if once else None
+    if len(found) != 1 or inverse is None or analyzer.simplify(many - size) is not const(0):
+        return None
+    elements = dict(zip(axes, made.indices))
+    values |= {var: substitute(value, elements) for var, value in zip(box, inverse)}
     return found[0], values
+
+
+def _count(sizes: Iterable[Expr]) -> Expr:
+    count: Expr = const(1)
+    for size in sizes:
+        count = count * size
+    return count
 
 
 def _same_place_once(state: State, maker: Block, made: Store) -> None:

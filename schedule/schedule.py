@@ -77,6 +77,7 @@ class Schedule:
     add_unit_loop = method(p.add_unit_loop)
     partition = method(p.partition)
     merge = method(p.merge)
+    fission = method(p.fission)
     annotate = method(p.annotate)
     unannotate = method(p.unannotate)
     bind = method(p.bind)

@@ -11,6 +11,7 @@ from schedule.primitives.compute_inline import compute_inline
 from schedule.primitives.decompose_padding import decompose_padding
 from schedule.primitives.decompose_reduction import decompose_reduction
 from schedule.primitives.double_buffer import double_buffer
+from schedule.primitives.fission import fission
 from schedule.primitives.fuse import fuse
 from schedule.primitives.fuse_reduction_epilogue import fuse_reduction_epilogue
 from schedule.primitives.merge import merge
@@ -52,6 +53,7 @@ __all__ = [
     "decompose_padding",
     "decompose_reduction",
     "double_buffer",
+    "fission",
     "fuse",
     "fuse_reduction_epilogue",
     "merge",

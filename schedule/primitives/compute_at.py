@@ -86,9 +86,7 @@ def compute_at(
     _same_time(node, ranges, loop, analyzer)
     conditions = own_predicate(state, node)
     removed = state.replace(state.block_path(block), None)
-    loops, moved = own_loops(
-        removed, node, ranges, conditions, analyzer, preserve_unit_loops
-    )
+    loops, moved = own_loops(removed, node, ranges, conditions, analyzer, preserve_unit_loops)
     destination = insert(removed.loop(loop), position, nest(loops, moved))
     return removed.replace(removed.loop_path(loop), destination), None
 

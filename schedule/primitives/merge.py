@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from schedule.analysis import Access, accesses, blocks_below
+from schedule.analysis import blocks_below
+from schedule.bodies import meeting
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop, rebind
-from schedule.state import LoopRef, State, chain_below, extents, loops_below
-from tensorir import Analyzer, For, Seq, Stmt, Var, binary, same_slice, seq, substitute_stmt
+from schedule.state import LoopRef, State, chain_below
+from tensorir import For, Seq, Stmt, Var, binary, seq, substitute_stmt
 
 
 @primitive
@@ -81,35 +82,17 @@ def _merged(state: State, name: str, nodes: list[For]) -> For:
 
 def _independent(state: State, merged: For, nodes: list[For]) -> None:
     """Refuse where an iteration of a later body may meet, in one element, one of an earlier."""
-    outside = state.loops_outside(nodes[0].name)
-    analyzer = state.analyzer([*outside, *loops_below(merged)])
-    inner = extents(loops_below(merged))
     moved = {block.name: block for block in blocks_below(merged)}
-    bodies = [
-        [a for block in blocks_below(node) for a in accesses(moved[block.name])] for node in nodes
-    ]
-    for number, later in enumerate(bodies):
-        earlier = [(nodes[n].name, a) for n in range(number) for a in bodies[n]]
-        for name, a in earlier:
-            for b in later:
-                if a.buffer is not b.buffer or not (a.is_write or b.is_write):
-                    continue
-                if _apart(a, b, analyzer):
-                    continue
-                require(
-                    same_slice(a, b, merged, inner, analyzer),
-                    nodes[number].name,
-                    f"an iteration of loop {nodes[number].name!r} may touch elements of "
-                    f"{a.buffer.name!r} in block {b.block.name!r} that a later iteration of "
-                    f"loop {name!r} touches in block {a.block.name!r}",
-                )
-
-
-def _apart(a: Access, b: Access, analyzer: Analyzer) -> bool:
-    """Whether the ranges of some index of the two have nothing in common."""
-    for left, right in zip(a.in_loops(), b.in_loops()):
-        mine, theirs = analyzer.bounds(left), analyzer.bounds(right)
-        for below, above in ((mine[1], theirs[0]), (theirs[1], mine[0])):
-            if below is not None and above is not None and below < above:
-                return True
-    return False
+    bodies = [[moved[block.name] for block in blocks_below(node)] for node in nodes]
+    found = meeting(state, state.loops_outside(nodes[0].name), merged, bodies)
+    if found is None:
+        return
+    names = {b.name: node.name for node, body in zip(nodes, bodies) for b in body}
+    a, b = found
+    require(
+        False,
+        names[b.block.name],
+        f"an iteration of loop {names[b.block.name]!r} may touch elements of {a.buffer.name!r} in "
+        f"block {b.block.name!r} that a later iteration of loop {names[a.block.name]!r} touches in "
+        f"block {a.block.name!r}",
+    )

@@ -88,9 +88,7 @@ def reverse_compute_at(
     conditions = own_predicate(state, node)
     conditions += limits_of_all(state, writes, region, target, read.indices)
     removed = state.replace(state.block_path(block), None)
-    loops, moved = own_loops(
-        removed, node, ranges, conditions, analyzer, preserve_unit_loops
-    )
+    loops, moved = own_loops(removed, node, ranges, conditions, analyzer, preserve_unit_loops)
     destination = insert(removed.loop(loop), position, nest(loops, moved))
     return removed.replace(removed.loop_path(loop), destination), None
 

@@ -15,6 +15,9 @@ def reverse_compute_inline(state: State, block: str) -> tuple[State, None]:
     """Compute the consumer where its input is computed, and remove both the consumer's own loops
     and the buffer between the two. The producer's block keeps its name and its loops.
 
+    A consumer that transposes or reshapes is taken too: each element is then stored where the
+    consumer puts it.
+
     rewrite:  reverse_compute_inline("C")
         for i in range(8):                for i in range(8):
             B[i] = A[i] + 1.0        ->       C[i] = (A[i] + 1.0) * 2.0
@@ -24,7 +27,8 @@ def reverse_compute_inline(state: State, block: str) -> tuple[State, None]:
     requires:
         - the block is no reduction, has one store, and writes each element once
         - it reads what exactly one other block computes and nobody else reads or writes
-        - it reads all of that buffer at its own variables, each used once, and runs for all of it
+        - it reads each element of that buffer once, at indices that tell the block's variables
+          (its own variables, in any order, or their digits), and runs for all of it
         - that block is no reduction, stores to its own variables, and no loop repeats it
         - what else the block reads is complete before that block runs
         - no other block before or around it uses what the block writes
@@ -40,7 +44,7 @@ def reverse_compute_inline(state: State, block: str) -> tuple[State, None]:
         "its sums are complete only after its last term",
         "use reverse_compute_at at the innermost loop outside of the reduction",
     )
-    plan = plan_merge(state, block, producer)
+    plan = plan_merge(state, block, producer, any_map=True)
     require(
         plan.made.buffer not in read(maker),
         producer,

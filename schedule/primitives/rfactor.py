@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from schedule.analysis import reduction_loops
 from schedule.caching import place_beside, require_whole, top_statement
 from schedule.combiner import any_combiner
+from schedule.einsum import neutral
 from schedule.errors import require
 from schedule.ownership import require_sole_writer
 from schedule.placement import names_in
@@ -16,6 +17,7 @@ from schedule.rebind import plain_loop
 from schedule.state import BlockRef, State, add_buffers, fresh, nest
 from tensorir import (
     TRUE,
+    BinOp,
     Block,
     Buffer,
     Combiner,
@@ -25,6 +27,7 @@ from tensorir import (
     IterVar,
     Let,
     Load,
+    Select,
     Seq,
     Stmt,
     Store,
@@ -33,7 +36,6 @@ from tensorir import (
     binary,
     conjuncts,
     const,
-    map_exprs,
     replace,
     select,
     seq,
@@ -221,18 +223,41 @@ def _to_partial(stmt: Stmt, plan: _Plan, old: Mapping[Var, Expr], present: Expr)
 
 def _single_terms(state: State, plan: _Plan, body: Stmt, iters: list[IterVar]) -> Stmt:
     """The stores of a partial reduction with one step, put in after what it starts from."""
+    combiner = plan.combiner
+    ops: tuple[str | None, ...] = combiner.ops or (None,) * len(combiner.stores)
+    parts = [plan.part_of(store.buffer) for store in combiner.stores]
     start: dict[Expr, Expr] = {}
-    for store, value, old in zip(plan.combiner.stores, plan.combiner.start, plan.combiner.old):
-        start[plan.part_of(store.buffer)] = start[old] = value
+    for part, value, old in zip(parts, combiner.start, combiner.old):
+        start[part] = start[old] = value
+    neutral_op: dict[Buffer, str] = {}
+    for part, value, op in zip(parts, combiner.start, ops):
+        if op is not None and value is neutral(op, part.dtype):
+            neutral_op[part.buffer] = op
     while isinstance(body, Let):
         body = body.body
     analyzer = state.analyzer()
     for it in iters:
         analyzer.bind(it.var, it.extent)
-    stores = map_exprs(body, lambda e: analyzer.simplify(transform(e, start.get)))
-    found = stores.stmts if isinstance(stores, Seq) else (stores,)
-    # A variable of extent 1 simplifies to 0, but the block must stay at its own variables.
-    return seq(*[replace(s, indices=plan.indices()) for s in found if isinstance(s, Store)])
+
+    def first(store: Stmt) -> Stmt:
+        assert isinstance(store, Store)
+        op = neutral_op.get(store.buffer)
+        value = store.value if op is None else _term_of(store.value, op, start)
+        value = analyzer.simplify(transform(value, start.get))
+        # A variable of extent 1 simplifies to 0, but the block must stay at its own variables.
+        return Store(store.buffer, plan.indices(), value)
+
+    return seq(*[first(s) for s in (body.stmts if isinstance(body, Seq) else (body,))])
+
+
+def _term_of(value: Expr, op: str, old: Mapping[Expr, Expr]) -> Expr:
+    """`old op term` as the term alone, also where conditions choose."""
+    if isinstance(value, Select):
+        return select(value.cond, _term_of(value.a, op, old), _term_of(value.b, op, old))
+    if isinstance(value, BinOp) and value.op == op:
+        if value.a in old or value.b in old:
+            return value.b if value.a in old else value.a
+    return value
 
 
 def _final(plan: _Plan) -> Stmt:

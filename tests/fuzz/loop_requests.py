@@ -48,6 +48,15 @@ def merge(stress: Any, sch: Schedule) -> Arguments:
     return None if loop is None else (loop, stress.loop(sch) or loop)
 
 
+def fission(stress: Any, sch: Schedule) -> Arguments:
+    """Mostly of loops around several statements, at one of these or at all."""
+    found = [n for n in sch.state.loop_names() if isinstance(sch.state.loop(n).body, Seq)]
+    loop = stress.pick(found) if found else stress.loop(sch)
+    if loop is None or stress.pick([True, False]):
+        return None if loop is None else (loop,)
+    return loop, stress.pick(list(sch.get_child_blocks(loop)))
+
+
 def _sequences(stmt: Stmt) -> list[Seq]:
     if isinstance(stmt, Seq):
         return [stmt, *(found for child in stmt.stmts for found in _sequences(child))]

@@ -236,12 +236,23 @@ def merge(stress: Stress, sch: Schedule) -> Arguments:
     return stress.pick(pairs) if pairs else None  # type: ignore[no-any-return]
 
 
+def fission(stress: Stress, sch: Schedule) -> Arguments:
+    """Of a loop into which a stage was moved, or of two that were merged."""
+    pair = merge(stress, sch)
+    if pair is not None and stress.pick([True, False]):
+        made = stress.ask(sch, "merge", *pair)
+        return (sch.trace.instructions[-1].outputs,) if made else None
+    moved = _moved(stress, sch)
+    return None if moved is None or moved[1] not in sch.state.loop_names() else (moved[1],)
+
+
 PREPARED: dict[str, Callable[[Stress, Schedule], Arguments]] = {
     "rolling_buffer": rolling_buffer,
     "double_buffer": double_buffer,
     "pipeline": pipeline,
     "stream": stream,
     "tensorize": tensorize,
+    "fission": fission,
     "fuse_reduction_epilogue": fuse_reduction_epilogue,
     "rfactor": rfactor,
     "annotate": annotate,

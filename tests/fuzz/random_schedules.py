@@ -301,6 +301,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "add_unit_loop": loop_requests.add_unit_loop,
     "partition": loop_requests.partition,
     "merge": loop_requests.merge,
+    "fission": loop_requests.fission,
     "annotate": loop_requests.annotate,
     "unannotate": loop_requests.unannotate,
     "bind": loop_requests.bind,

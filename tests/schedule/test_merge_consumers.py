@@ -71,6 +71,71 @@ class TestReverseComputeInline:
         sch.reverse_compute_inline("C")
         golden(str(sch.func), "reverse_compute_inline_symbolic")
 
+    @pytest.mark.parametrize(
+        ("shape", "place"),
+        [
+            ((24,), lambda i: (i // 6, i % 6)),
+            ((4, 3, 2), lambda i, j, k: (i, j * 2 + k)),
+            ((8, 3), lambda i, j: (i // 2, i % 2 * 3 + j)),
+            ((6, 4), lambda i, j: (j, i)),
+            ((2, 2, 6), lambda i, j, k: (i + 2 * j, k)),
+            ((2, 12), lambda i, j: (i * 2 + j // 6, j % 6)),
+            ((12, 2), lambda i, j: ((i * 2 + j) % 4, (i * 2 + j) // 4)),
+            ((1, 24, 1), lambda i, j, k: (j % 4, j // 4)),
+        ],
+    )
+    def test_reshaped_and_transposed(self, check, shape, place):
+        """Whatever permutes the elements; the producer keeps its loops, also vectors."""
+        a = te.placeholder((4, 6), name="A")
+        b = te.compute((4, 6), lambda i, j: a[i, j] + 1.0, name="B")
+        c = te.compute(shape, lambda *i: b[place(*i)] * a[3, place(*i)[1]], name="C")
+        sch = Schedule(te.create_prim_func([a, c], name="moved"))
+        sch.reverse_compute_inline("C")
+        assert sch.get_blocks() == ["B"] and not sch.func.buffers
+        check(sch, compiled=False)
+        sch.parallel("i")
+        sch.vectorize(sch.split("j", [None, 4])[1])
+        check(sch, compiled=len(shape) == 2)
+
+    def test_golden_of_a_reshape(self, check, golden):
+        a = te.placeholder((4, 6), name="A")
+        b = te.compute((4, 6), lambda i, j: a[i, j] + 1.0, name="B")
+        c = te.compute((24,), lambda i: b[i // 6, i % 6] * 2.0, name="C")
+        d = te.compute((3, 8), lambda i, j: c[i * 8 + j] - 1.0, name="D")
+        sch = Schedule(te.create_prim_func([a, d], name="reshapes"))
+        sch.reverse_compute_inline("C")
+        golden(str(sch.func), "reverse_compute_inline_reshape")
+        check(sch, compiled=False)
+        refused(sch.reverse_compute_inline, "D", match="does not store to its own variables")
+
+    def test_symbolic_rows_reshaped(self, golden):
+        n = te.size_var("n")
+        a = te.placeholder((n, 6), name="A")
+        b = te.compute((n, 6), lambda i, j: a[i, j] + 1.0, name="B")
+        c = te.compute((n, 2, 3), lambda i, j, k: b[i, j * 3 + k] * 2.0, name="C")
+        sch = Schedule(te.create_prim_func([a, c], name="heads"))
+        sch.reverse_compute_inline("C")
+        golden(str(sch.func), "reverse_compute_inline_heads")
+
+    @pytest.mark.parametrize(
+        ("shape", "place"),
+        [
+            ((12,), lambda i: (i // 6, i % 6)),  # half of them
+            ((4, 6), lambda i, j: (i, 5 - j)),  # digits that are taken from something
+            ((4, 6), lambda i, j: (te.min(i, 2), j)),
+            ((4, 6, 2), lambda i, j, k: (i, j)),
+            ((48,), lambda i: (i // 12, i // 2 % 6)),
+            ((4, 5), lambda i, j: (i, j + 1)),
+        ],
+    )
+    def test_refuses_what_is_no_permutation(self, shape, place):
+        a = te.placeholder((4, 6), name="A")
+        b = te.compute((4, 6), lambda i, j: a[i, j] + 1.0, name="B")
+        c = te.compute(shape, lambda *i: b[place(*i)] * 2.0, name="C")
+        sch = Schedule(te.create_prim_func([a, c], name="moved"))
+        words = "does not read all of 'B' at its own variables, each once, or at places that tell"
+        refused(sch.reverse_compute_inline, "C", match=words)
+
     def test_split_and_fused_consumer(self, chain, check):
         sch = Schedule(chain(12, 5))
         sch.fuse(*sch.get_loops("C"))

@@ -106,11 +106,6 @@ def test_reorder_across_a_dependence():
     refused(sch.reorder, "j", "i", match="block 'D' uses what block 'B' writes")
 
 
-def test_inline_without_readers():
-    sch = Schedule(parse(ORDERED.replace("Z[vj] = X[vj]", "Z[vj] = A[vj]")))
-    refused(sch.compute_inline, "X", match="no block reads 'X'")
-
-
 def test_compute_at_before_its_input():
     sch = Schedule(parse(ORDERED))
     refused(sch.compute_at, "X", "j", match="block 'Y', which 'X' reads, runs later inside")

@@ -1,0 +1,81 @@
+"""fission: one loop around several statements becomes loops after each other."""
+
+from __future__ import annotations
+
+from schedule.analysis import blocks_below
+from schedule.bodies import meeting
+from schedule.errors import require
+from schedule.placement import child_of, names_in
+from schedule.primitive import primitive
+from schedule.rebind import plain_loop
+from schedule.state import LoopRef, State, fresh
+from tensorir import For, Stmt, Var, replace, seq, substitute_stmt
+
+
+@primitive
+def fission(state: State, loop: str, after: str | None = None) -> tuple[State, tuple[LoopRef, ...]]:
+    """Give each statement inside of `loop` a loop of its own; return these, in order.
+
+    With `after`, a block, there are two loops: the first one has all up to that block, the second
+    one what follows. A buffer between the two then holds what all iterations put into it. merge
+    is the way back.
+
+    rewrite:  fission("i")
+        for i in range(8):            for i_0 in range(8):
+            B[i] = A[i] + 1.0   ->        B[i_0] = A[i_0] + 1.0
+            C[i] = B[i] * 2.0         for i_1 in range(8):
+                                          C[i_1] = B[i_1] * 2.0
+
+    requires:
+        - `loop` is serial and carries no annotation
+        - there are several statements inside of it
+        - `after` is inside of one of them, and that is not the last
+        - what two of the bodies share, one of them writing, they touch in the same iterations, or
+          in ranges that have nothing in common
+    """
+    node = state.loop(loop)
+    plain_loop(node, "fission it first, and annotate the parts")
+    bodies = _bodies(state, node, after)
+    found = meeting(
+        state,
+        state.loops_outside(loop),
+        node,
+        [blocks_below(body) for body in bodies],
+    )
+    if found is not None:
+        a, b = found
+        require(
+            False,
+            loop,
+            f"block {b.block.name!r} may touch elements of {a.buffer.name!r} in an iteration of "
+            f"loop {loop!r} that block {a.block.name!r} touches in a later one",
+        )
+    taken, parts = state.taken_names(), list[For]()
+    for number, body in enumerate(bodies):
+        var = Var(fresh(taken, (f"{node.name}_{number}",)), node.var.dtype)
+        taken.add(var.name)
+        parts.append(replace(node, var=var, body=substitute_stmt(body, {node.var: var})))
+    changed = state.replace(state.loop_path(loop), seq(*parts))
+    return changed, tuple([LoopRef(part.name) for part in parts])
+
+
+def _bodies(state: State, node: For, after: str | None) -> list[Stmt]:
+    """What each of the new loops has inside."""
+    children = child_of(node)
+    require(
+        len(children) > 1,
+        node.name,
+        f"there is one statement only inside of loop {node.name!r}",
+        "fission the loop that is directly around several",
+    )
+    if after is None:
+        return list(children)
+    state.block(after)
+    place = next((n for n, child in enumerate(children, 1) if after in names_in(child)), None)
+    require(place is not None, after, f"block {after!r} is not inside of loop {node.name!r}")
+    require(
+        place != len(children),
+        after,
+        f"nothing follows the statement of block {after!r} inside of loop {node.name!r}",
+    )
+    return [seq(*children[:place]), seq(*children[place:])]
