@@ -61,8 +61,8 @@ def test_partial_sums_without_terms():
     """Lanes that no term reaches never got the first value of the reduction."""
     sch = Schedule(row_max(2, 1, 3))
     sch.split("k", [None, 5])
-    with pytest.raises(ScheduleError, match="some iterations of loop 'k_1' have no term"):
-        sch.rfactor("C", "k_1")
+    sch.rfactor("C", "k_1")
+    keeps_the_meaning(sch)
 
 
 def test_copy_of_a_partly_computed_buffer():
