@@ -17,6 +17,8 @@ from backends.literals import literal
 from backends.names import Names
 from backends.sharing import Place, place_of
 from tensorir import (
+    MATH,
+    REINTERPRET,
     BinOp,
     Broadcast,
     Buffer,
@@ -75,9 +77,6 @@ class ExpressionEmitter:
     }
     """Operator: precedence of the result, and what the left and right operand must have."""
     spelling: ClassVar[dict[str, str]] = {"and": "&&", "or": "||"}
-    math_names: ClassVar[dict[str, str]] = {"round": "rint"}
-    """Where C's name of a function differs from the one of tensorir.intrin."""
-
     def __init__(self, func: PrimFunc, target: Target) -> None:
         self.func = func
         self.target = target
@@ -267,11 +266,28 @@ class ExpressionEmitter:
         return f"{self.expr(e.cond, OR)} ? {a} : {b}", TERNARY
 
     def expr_call(self, e: Call) -> Text:
+        if e.name == REINTERPRET:
+            return self.reinterpret(e)
         return self.math(e.name, dt.element(e.args[0].dtype), [self.expr(a) for a in e.args]), ATOM
+
+    def reinterpret(self, e: Call) -> Text:
+        """The bits of one scalar as another; storage types are held in integers anyway."""
+        (value,) = e.args
+        source, goal = self.type_name(value.dtype), self.type_name(e.dtype)
+        held = [dt.is_int(d) or d in dt.STORAGE_ONLY for d in (value.dtype, e.dtype)]
+        if all(held):
+            return f"({goal}){self.expr(value, UNARY)}", UNARY
+        name = f"bits_of_{dt.SHORT[value.dtype]}_as_{dt.SHORT[e.dtype]}"
+        body = f"    union {{ {source} x; {goal} y; }} v = {{x}};\n    return v.y;"
+        self.declarations.setdefault(
+            name, f"{self.inline} {goal} {name}({source} x) {{\n{body}\n}}"
+        )
+        return f"{name}({self.expr(value)})", ATOM
 
     def math(self, name: str, dtype: str, args: Sequence[str]) -> str:
         """A call of a math function for scalars of `dtype`."""
-        if dtype not in ("float32", "float64"):
+        row = MATH.get(name)
+        if dtype in dt.STORAGE_ONLY or (row is not None and not row.takes(dtype)):
             raise BuildError(
                 f"{self.func.name}: {name!r} is not defined for {dtype}; "
                 "convert the argument with .astype('float32')"
@@ -280,7 +296,7 @@ class ExpressionEmitter:
             function = self.helper(name, dtype)
         else:
             ending = "f" if dtype == "float32" else ""
-            function = f"__builtin_{self.math_names.get(name, name)}{ending}"
+            function = f"__builtin_{name}{ending}"
         return f"{function}({', '.join(args)})"
 
     def expr_vector(self, e: Expr) -> Text:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from backends import (
+    inverse_hyperbolic,
     inverse_trig,
     lanes,
     lanes_f32,
@@ -71,8 +72,8 @@ def _functions(texts: dict[str, str], form: Form) -> _Table:
 def _floats(dtype: str, lane: dict[str, str], far: dict[str, str], *own: dict[str, str]) -> _Table:
     helpers = FLOAT | _functions(lanes.LANES | lane, Form.LANES)
     helpers |= _functions({f"{name}_far": text for name, text in far.items()}, Form.FAR)
-    rest = {"fmod": lanes.REST}
-    for texts in (*own, inverse_trig.TEXTS[dtype], power.TEXTS[dtype], rest):
+    arcs, areas = inverse_trig.TEXTS[dtype], inverse_hyperbolic.TEXTS[dtype]
+    for texts in (*own, arcs, areas, power.TEXTS[dtype], lanes.WHOLE):
         helpers |= _functions(texts, Form.SAME)
     return helpers
 

@@ -1,4 +1,4 @@
-"""Helpers of integers: extrema, division, shifts. See backends.helpers for the $ words.
+"""Helpers of integers: extrema, division, shifts, powers. See backends.helpers for the $ words.
 
 `lanediv` and `lanemod` are floordiv and floormod for the lanes of vectors: without branches, and by
 a quotient of floating-point numbers. That one is rounded to a number on the wrong side of an
@@ -20,10 +20,33 @@ _ANY_INT = {
     ),
     "min": Helper(f"{_TWO} {{ return a < b ? a : b; }}"),
     "max": Helper(f"{_TWO} {{ return a > b ? a : b; }}"),
+    "popcount": Helper(
+        """($T a) { /* sums of 2, 4 and 8 bits, then of the bytes */
+    $U x = ($U)a, all = ($U)-1;
+    x = ($U)(x - (x >> 1 & all / 3));
+    x = ($U)((x & all / 15 * 3) + (x >> 2 & all / 15 * 3));
+    x = ($U)((x + (x >> 4)) & all / 255 * 15);
+    return ($T)(($U)(x * (all / 255)) >> ($W - 8));
+}""",
+        types=("$U",),
+    ),
 }
+
+_POWER = """\
+    $U r = 1, x = ($U)a, n = ($U)b;
+    for (; n; n = ($U)(n >> 1)) {
+        if (n & 1) r = ($U)(1u * r * x);
+        x = ($U)(1u * x * x);
+    }
+    return ($T)r;
+}"""
+
+# Towards zero, and 0 for the power of 0.
+_FRACTION = "    if (b < 0) return ($T)(a == 1 ? 1 : a == -1 ? 1 - (b & 1) * 2 : 0);"
 
 SIGNED = {
     **_ANY_INT,
+    "pow": Helper(f"{_TWO} {{\n{_FRACTION}\n{_POWER}", types=("$U",)),
     "floordiv": Helper(
         f"""{_TWO} {{
     if (b == 0) return 0; /* as NumPy: no trap */
@@ -51,6 +74,7 @@ SIGNED = {
 
 UNSIGNED = {
     **_ANY_INT,
+    "pow": Helper(f"{_TWO} {{\n{_POWER}", types=("$U",)),
     "floordiv": Helper(f"{_TWO} {{ return ($T)(b == 0 ? 0 : a / b); }}"),
     "floormod": Helper(f"{_TWO} {{ return ($T)(b == 0 ? 0 : a % b); }}"),
     "lanediv": Helper(f"{_TWO} {{ return b == 0 ? 0 : ($T)($I)(($D)a / ($D)b); }}"),

@@ -36,6 +36,19 @@ LANES = {
     w = x < 0 && x > -__builtin_inf$F() && !whole ? __builtin_nan$F("") : w;
     return x == 1 || y == 0 ? 1 : w;
 }""",
+    # a / b rounded down, and what it leaves, of fmod(a, b): as NumPy's, zeros included.
+    "quotient": """($V a, $V b, $V rest) {
+    $V q = (a - rest) / b;
+    q = (rest != 0) & ((b < 0) != (rest < 0)) ? q - 1 : q;
+    $V down = __builtin_floor$F(q), lack = q - down;
+    down = lack + lack > 1 ? down + 1 : down;
+    down = q == 0 ? __builtin_copysign$F(0, a / b) : down;
+    return b == 0 ? a / b : down;
+}""",
+    "remainder": """($V b, $V rest) {
+    $V sum = (b < 0) != (rest < 0) ? rest + b : rest;
+    return rest == 0 ? __builtin_copysign$F(0, b) : sum;
+}""",
 }
 """Parameter list and body of each; the result is $V."""
 
@@ -60,3 +73,14 @@ REST = """($V a, $V b) {
     return fmod_far_$N(q, a, b, copysign_$N(pick_$N(x, y, x, r), a));
 }"""
 """fmod: the quotient is less than 2^23, and so is the integer that is subtracted exact."""
+
+WHOLE = {
+    "fmod": REST,
+    "floordiv": "($V a, $V b) { return quotient_$N(a, b, fmod_$N(a, b)); }",
+    "floormod": "($V a, $V b) { return remainder_$N(b, fmod_$N(a, b)); }",
+    "round": """($V x) {
+    $V whole = whole_$N(x), next = whole + copysign_$N(($V){0} + 1, x), lack = fabs_$N(x - whole);
+    return copysign_$N(pick_$N(lack + lack, ($V){0} + 1, whole, next), x); /* ties away from zero */
+}""",
+}
+"""Functions about whole numbers, for scalars and vectors alike."""

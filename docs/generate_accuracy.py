@@ -65,6 +65,9 @@ _TURNS = "n = round(x / (pi / 2)), polynomials"
 _HALVES = "polynomial below 1/2, that of sqrt((1 - x) / 2) beyond"
 _ARC = "polynomial of x or 1 / x"
 _POWER = "exp2(y log2 x), with log2 x in two parts"
+_ASINH = "log1p(x + x^2 / (1 + sqrt(1 + x^2)))"
+_ACOSH = "log1p(s + sqrt(s (s + 2))), s = x - 1"
+_ATANH = "log1p(2 x / (1 - x)) / 2"
 _NEAR = "f - (f^2 / 2 - s (f^2 / 2 + R(s^2))), s = f / (2 + f), x = (1 + f) 2^n"
 FUNCTIONS = {
     "exp": Function(1.1, 1.1, -105, 90, _REDUCED),
@@ -83,6 +86,9 @@ FUNCTIONS = {
     "sinh": Function(1.7, 1.7, -90, 90, "polynomial below 1, exp"),
     "cosh": Function(1.6, 1.6, -90, 90, "exp"),
     "tanh": Function(1.4, 1.4, -10, 10, "polynomial below 0.625, exp"),
+    "asinh": Function(2.0, 2.0, -50, 50, _ASINH, np.arcsinh),
+    "acosh": Function(2.5, 2.5, 1, 50, _ACOSH, np.arccosh),
+    "atanh": Function(2.2, 2.2, -1, 1, _ATANH, np.arctanh),
     "sigmoid": Function(1.8, 1.8, -105, 20, "1 / (1 + exp(-x))", _sigmoid),
     "erf": Function(1.3, 1.5, -5, 5, "polynomial below 0.93, 1 - exp of one beyond", _erf),
     "rsqrt": Function(1.5, 1.5, 0, 10, "1 / sqrt", lambda x: 1 / np.sqrt(x)),
@@ -107,6 +113,9 @@ DOUBLES = {
     "sinh": Function(1.7, 1.7, -715, 715, "polynomial below 1, exp"),
     "cosh": Function(1.6, 1.6, -715, 715, "exp"),
     "tanh": Function(1.4, 1.4, -20, 20, "quotient of polynomials below 0.625, exp"),
+    "asinh": Function(2.0, 2.0, -50, 50, _ASINH, np.arcsinh),
+    "acosh": Function(2.5, 2.5, 1, 50, _ACOSH, np.arccosh),
+    "atanh": Function(2.2, 2.2, -1, 1, _ATANH, np.arctanh),
     "sigmoid": Function(1.7, 1.7, -750, 40, "exp, with the rounding of 1 + exp", _sigmoid),
     "erf": Function(1.3, 1.5, -6, 6, "polynomial below 1, 1 - exp of one beyond", _erf),
     "rsqrt": Function(1.5, 1.5, 0, 10, "1 / sqrt", lambda x: 1 / np.sqrt(x)),
@@ -224,8 +233,9 @@ infinities, NaN and signed zeros are exact. The tests assert the limits on fewer
 * Arguments of sin, cos and tan beyond 6000 (10^6 in float64) go to the C library, lane by lane,
   behind a branch: a kernel that has none of them pays one comparison for it. So do arguments of
   fmod with such a quotient.
-* sqrt, floor, ceil, trunc, round and fabs are
-  instructions, correctly rounded.
+* sqrt, floor, ceil, trunc, rint and fabs are
+  instructions, correctly rounded; round (ties away from zero), floordiv and floormod have NumPy's
+  bits (a test compares them).
 
 ## float64
 
@@ -235,7 +245,8 @@ infinities, NaN and signed zeros are exact. The tests assert the limits on fewer
 
 All that holds for float32 holds here; the exact result is NumPy's in long double (64 bits of
 precision on x86), and for erf a series. The sources are `backends/math_f64.py` and
-`backends/trig_f64.py`, and for both precisions `backends/inverse_trig.py` and `backends/power.py`;
+`backends/trig_f64.py`, and for both precisions `backends/inverse_trig.py`,
+`backends/inverse_hyperbolic.py` and `backends/power.py`;
 the polynomials of sin and cos are those of fdlibm.
 """
 

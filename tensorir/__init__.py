@@ -87,6 +87,8 @@ if TYPE_CHECKING:
     from tensorir.func import PrimFunc as PrimFunc
     from tensorir.interpret import interpret as interpret
     from tensorir.interpret import interpret_source as interpret_source
+    from tensorir.intrin import MATH as MATH
+    from tensorir.intrin import REINTERPRET as REINTERPRET
     from tensorir.numerics import DEFAULT_NUMERICS as DEFAULT_NUMERICS
     from tensorir.numerics import NUMERICS as NUMERICS
     from tensorir.numerics import allows as allows
@@ -194,6 +196,7 @@ __all__ = lazy_names(
         "tensorir.externs": "BUILT_IN_EXTERNS EXTERNS",
         "tensorir.func": "PrimFunc",
         "tensorir.interpret": "interpret interpret_source",
+        "tensorir.intrin": "MATH REINTERPRET",
         "tensorir.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",
         "tensorir.parser": "parse parse_expr",
         "tensorir.parts": "part_axes touched",

@@ -10,8 +10,9 @@
           | Call(name, args, dtype)        a math function of tensorir.intrin
           | Ramp(base, stride, lanes)      a vector of integers; only in lowered programs
           | Broadcast(a, lanes)            a vector of equal values; only in lowered programs
-      | Shuffle(a, b, indices)         lanes of two vectors; only in lowered programs
+          | Shuffle(a, b, indices)         lanes of two vectors; only in lowered programs
           | Reduce(reducer, args, axes, cond, index)   only at the top of a te.compute
+          | Rounded(dtype, a)              only while a te.compute is being written
 
 Both operands of `and` and `or` are evaluated: only Select guards a read.
 Integer `//` and `%` are floor division and its remainder, as in Python. Because nodes are
@@ -21,24 +22,24 @@ interned, `a is b` decides structural equality, hashing is free, and any dict ca
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
-from tensorir.folding import fold, fold_cast
+from tensorir.folding import fold, fold_cast, rounded
 from tensorir.interning import entry_of, intern
 from tensorir.operators import BINARY_OPS as BINARY_OPS
 from tensorir.operators import COMPARISONS as COMPARISONS
 from tensorir.operators import LOGICAL as LOGICAL
-from tensorir.operators import check_operator
+from tensorir.operators import is_defined
+from tensorir.sugar import Operators
 
 if TYPE_CHECKING:
     from tensorir.buffer import Buffer
 
 
-class Expr:
+class Expr(Operators["Expr"]):
     """Base of all expressions: arithmetic sugar, and a dtype."""
 
     __slots__ = ("__weakref__", "dtype")
@@ -72,85 +73,20 @@ class Expr:
             "use te.if_then_else, te.all or te.any in place of if, and, or"
         )
 
-    def __iter__(self) -> Iterator["Expr"]:
-        raise TypeError(f"{type(self).__name__} is not iterable")
-
-    def __add__(self, other: "ExprLike") -> "Expr":
-        return binary("+", self, other)
-
-    def __radd__(self, other: "ExprLike") -> "Expr":
-        return binary("+", other, self)
-
-    def __sub__(self, other: "ExprLike") -> "Expr":
-        return binary("-", self, other)
-
-    def __rsub__(self, other: "ExprLike") -> "Expr":
-        return binary("-", other, self)
-
-    def __mul__(self, other: "ExprLike") -> "Expr":
-        return binary("*", self, other)
-
-    def __rmul__(self, other: "ExprLike") -> "Expr":
-        return binary("*", other, self)
-
-    def __truediv__(self, other: "ExprLike") -> "Expr":
-        return binary("/", self, other)
-
-    def __rtruediv__(self, other: "ExprLike") -> "Expr":
-        return binary("/", other, self)
-
-    def __floordiv__(self, other: "ExprLike") -> "Expr":
-        return binary("//", self, other)
-
-    def __rfloordiv__(self, other: "ExprLike") -> "Expr":
-        return binary("//", other, self)
-
-    def __mod__(self, other: "ExprLike") -> "Expr":
-        return binary("%", self, other)
-
-    def __rmod__(self, other: "ExprLike") -> "Expr":
-        return binary("%", other, self)
-
-    def __and__(self, other: "ExprLike") -> "Expr":
-        return binary("and" if dt.is_bool(self.dtype) else "&", self, other)
-
-    def __or__(self, other: "ExprLike") -> "Expr":
-        return binary("or" if dt.is_bool(self.dtype) else "|", self, other)
-
-    def __xor__(self, other: "ExprLike") -> "Expr":
-        return binary("!=" if dt.is_bool(self.dtype) else "^", self, other)
-
-    def __lshift__(self, other: "ExprLike") -> "Expr":
-        return binary("<<", self, other)
-
-    def __rshift__(self, other: "ExprLike") -> "Expr":
-        return binary(">>", self, other)
-
-    def __invert__(self) -> "Expr":
-        if dt.is_bool(self.dtype):
-            return Not(self)
-        return binary(
-            "^", self, -1 if not dt.is_unsigned(self.dtype) else dt.int_limits(self.dtype)[1]
+    def __index__(self) -> int:
+        raise TensorIRError(
+            f"the value of {self!r} is not known while the expression is being written; "
+            "use .astype in place of int and float, and an axis of te.compute in place of range"
         )
 
-    def __neg__(self) -> "Expr":
-        if isinstance(self, Const):
-            return const(-self.value, self.dtype)
-        if dt.is_float(self.dtype):
-            return binary("*", self, -1.0)
-        return binary("-", 0, self)
+    def __float__(self) -> float:
+        return float(self.__index__())
 
-    def __lt__(self, other: "ExprLike") -> "Expr":
-        return binary("<", self, other)
+    def __getitem__(self, index: object) -> "Expr":
+        raise TensorIRError(f"{self!r} is one number, which cannot be indexed with {index!r}")
 
-    def __le__(self, other: "ExprLike") -> "Expr":
-        return binary("<=", self, other)
-
-    def __gt__(self, other: "ExprLike") -> "Expr":
-        return binary("<", other, self)
-
-    def __ge__(self, other: "ExprLike") -> "Expr":
-        return binary("<=", other, self)
+    def __iter__(self) -> Iterator["Expr"]:
+        raise TypeError(f"{type(self).__name__} is not iterable")
 
     def __eq__(self, other: object) -> Any:
         if other is None or isinstance(other, str):
@@ -162,6 +98,9 @@ class Expr:
             return True
         return binary("!=", self, other)  # type: ignore[arg-type]
 
+    def __invert__(self) -> "Expr":
+        return Not(self) if dt.is_bool(self.dtype) else super().__invert__()
+
     def astype(self, dtype: str) -> "Expr":
         """This value converted to `dtype`; floats to integers truncate towards zero, as in C."""
         return cast(dtype, self)
@@ -171,7 +110,7 @@ ExprLike = Union[Expr, int, float, bool]
 
 
 class Const(Expr):
-    """A number of a given type; a float32 is rounded to one, and keeps the sign of zero and NaN."""
+    """A number of a given type, rounded to it; the sign of zero is kept, and NaN."""
 
     __slots__ = ("value",)
     fields = ("value", "dtype")
@@ -182,15 +121,25 @@ class Const(Expr):
             key: Any = int(value)
             value = key
         elif dt.is_float(dtype):
-            value = float(value)
-            if dt.element(dtype) == "float32":
-                value = ctypes.c_float(value).value
+            value = rounded(float(value), dtype)
             key = value.hex()
         elif dt.is_bool(dtype):
             key = value = bool(value)
         else:
             key = value = int(value)
         return intern(cls, (cls, key, dtype), dtype, (value, dtype))  # type: ignore[no-any-return]
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __index__(self) -> int:
+        return super().__index__() if dt.is_float(self.dtype) else int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __neg__(self) -> Expr:
+        return super().__neg__() if dt.is_bool(self.dtype) else const(-self.value, self.dtype)
 
 
 class Var(Expr):
@@ -199,6 +148,7 @@ class Var(Expr):
     __slots__ = ("name", "variables")
     fields = ("name", "dtype")
     is_variable = True
+    is_axis: ClassVar[bool] = False
     name: str
 
     def __new__(cls, name: str, dtype: str = dt.INDEX) -> "Var":
@@ -231,11 +181,10 @@ class BinOp(Compound):
         return intern(cls, key, dtype, (op, a, b), (a, b))  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
-        if self.op == "==":
-            return self.a is self.b
-        if self.op == "!=":
-            return self.a is not self.b
-        return super().__bool__()
+        same = self.a is self.b
+        if self.op not in ("==", "!=") or not same and any([v.is_axis for v in self.variables]):
+            return super().__bool__()  # such as `if i == 0` in a te.compute
+        return same == (self.op == "==")
 
 
 class Not(Compound):
@@ -346,26 +295,61 @@ class Shuffle(Compound):
         return intern(cls, key, dtype, (a, b, indices), (a, b))  # type: ignore[no-any-return]
 
 
+class Rounded(Compound):
+    """A float32 that counts as a float16 or bfloat16 and is rounded to it when it is stored.
+
+    Arithmetic on it goes on in float32, so an expression of narrow floats is rounded once.
+    """
+
+    __slots__ = ("a",)
+    fields = ("dtype", "a")
+    a: Expr
+
+    def __new__(cls, dtype: str, a: Expr) -> "Rounded":
+        return intern(cls, (cls, dtype, a), dtype, (dtype, a), (a,))  # type: ignore[no-any-return]
+
+    def rebuild(self, parts: tuple[Expr, ...]) -> Expr:
+        return Rounded(self.dtype, parts[0])
+
+    def describe(self) -> str:
+        return f"{dt.SHORT[self.dtype]}({self.a!r})"
+
+
 TRUE = Const(True, "bool")
 FALSE = Const(False, "bool")
 
 
-def const(value: int | float | bool, dtype: str = dt.INDEX) -> Const:
-    """A constant of `dtype`; raises TensorIRError where the type cannot hold the value."""
+def const(value: int | float | bool, dtype: str | None = None) -> Const:
+    """A constant of `dtype`; raises TensorIRError where the type cannot hold the value.
+
+    Where no type is given it is bool, int64 or float32, or that of a NumPy scalar.
+    """
+    if dtype is None:
+        dtype = _own_dtype(value)
     if dt.is_int(dtype):
-        if isinstance(value, float) and value != int(value):
+        try:
+            whole = int(value)
+        except (OverflowError, ValueError):  # inf and NaN
+            whole = None
+        if whole is None or isinstance(value, float) and value != whole:
             raise TensorIRError(f"{value!r} is not an integer, and {dtype} was asked for")
         low, high = dt.int_limits(dtype)
-        if not low <= int(value) <= high:
+        if not low <= whole <= high:
             raise TensorIRError(f"{value} does not fit in {dtype}, which holds {low} to {high}")
     return Const(value, dtype)
+
+
+def _own_dtype(value: Any) -> str:
+    plain = "bool" if isinstance(value, bool) else dt.INDEX
+    named = str(getattr(value, "dtype", "float32" if isinstance(value, float) else plain))
+    return named if named in dt.SCALARS else dt.INDEX
 
 
 def convert(value: ExprLike, like: str | None = None) -> Expr:
     """`value` as an expression; a Python number takes the dtype `like`, or int64/float32/bool."""
     if isinstance(value, Expr):
         return value
-    if hasattr(value, "item"):  # NumPy scalars
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:  # NumPy scalars
         value = value.item()
     if isinstance(value, bool):
         return const(value, like if like and not dt.is_bool(like) else "bool")
@@ -380,17 +364,27 @@ def convert(value: ExprLike, like: str | None = None) -> Expr:
 
 
 def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
-    """Build `left op right`: converts Python numbers, checks types, folds integer constants."""
+    """Build `left op right`: converts Python numbers, folds integer constants.
+
+    Operands of two types, and of types that `op` is not defined for, get the type and the meaning
+    that docs/types.md says; TensorIRError where there is none. A whole tensor makes another one.
+    """
     if isinstance(left, Expr):
         a = left
+    elif isinstance(left, Operators):  # a tensor
+        return left.operate(op, left, right)  # type: ignore[no-any-return]
     else:
         a = convert(left, right.dtype if isinstance(right, Expr) else None)
-    b = right if isinstance(right, Expr) else convert(right, a.dtype)
-    if a.dtype != b.dtype:
-        raise TensorIRError(
-            f"operands of {op!r} have dtypes {a.dtype} and {b.dtype}; convert one with .astype(...)"
-        )
-    check_operator(op, a.dtype)
+    if isinstance(right, Expr):
+        b = right
+    elif isinstance(right, Operators):
+        return right.operate(op, left, right)  # type: ignore[no-any-return]
+    else:
+        b = convert(right, a.dtype)
+    if a.dtype != b.dtype or not is_defined(op, a.dtype):
+        from tensorir.promotion import binary_of_any
+
+        return binary_of_any(op, a, b)
     return combine(op, a, b)
 
 
@@ -434,6 +428,8 @@ def cast(dtype: str, value: ExprLike) -> Expr:
     """`value` converted to `dtype`."""
     dt.check_dtype(dt.element(dtype))
     a = convert(value)
+    if isinstance(a, Rounded):
+        return Cast(dtype, a.a) if dtype == a.dtype else cast(dtype, a.a)
     if a.dtype == dtype:
         return a
     if isinstance(a, Const):
@@ -450,10 +446,10 @@ def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
         raise TensorIRError(f"the condition {condition!r} is {condition.dtype}, not bool")
     left = convert(a, b.dtype if isinstance(b, Expr) else None)
     right = convert(b, left.dtype)
-    if left.dtype != right.dtype:
-        raise TensorIRError(
-            f"the two sides of a condition are {left.dtype} and {right.dtype}; convert one"
-        )
+    if left.dtype != right.dtype or isinstance(left, Rounded) or isinstance(right, Rounded):
+        from tensorir.promotion import select_of_any
+
+        return select_of_any(condition, left, right)
     if isinstance(condition, Const):
         return left if condition.value else right
     return left if left is right else Select(condition, left, right)
@@ -497,3 +493,6 @@ def int_value(e: ExprLike) -> int | None:
     if isinstance(e, int):
         return int(e)
     return int(e.value) if isinstance(e, Const) and not dt.is_float(e.dtype) else None
+
+
+Expr.operate = staticmethod(binary)  # type: ignore[method-assign]

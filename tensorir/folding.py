@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from tensorir import dtype as dt
 from tensorir.operators import COMPARISONS, LOGICAL
@@ -20,8 +23,8 @@ FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "&": lambda a, b: a & b,
     "|": lambda a, b: a | b,
     "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: a << b if 0 <= b < 64 else None,
-    ">>": lambda a, b: a >> b if 0 <= b < 64 else None,
+    "<<": lambda a, b: a << b if 0 <= b < 64 else 0,
+    ">>": lambda a, b: a >> b if 0 <= b < 64 else -(a < 0),
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     "==": lambda a, b: a == b,
@@ -30,6 +33,23 @@ FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "or": lambda a, b: a or b,
 }
 """From an operator to its value on integers or bools, before wrapping; None where it has none."""
+
+
+def rounded(value: float, dtype: str) -> float:
+    """The nearest number of a floating-point type, as conversions of double precision have it."""
+    kind = dt.element(dtype)
+    if kind == "float64":
+        return value
+    if kind == "float16":
+        with np.errstate(over="ignore"):
+            return float(np.float16(value))
+    single = ctypes.c_float(value)
+    if kind == "float32" or not math.isfinite(single.value):
+        return single.value
+    bits = ctypes.c_uint32.from_buffer(single)
+    bits.value += 0x7FFF + (bits.value >> 16 & 1)
+    bits.value &= 0xFFFF0000
+    return single.value
 
 
 def wrap(value: int, dtype: str) -> int:
@@ -52,13 +72,14 @@ def fold(op: str, a: Any, b: Any, dtype: str) -> int | bool | None:
 def fold_cast(value: int | float | bool, source: str, dtype: str) -> int | float | bool | None:
     """`value`, of type `source`, converted to `dtype`; None where that is left to the target.
 
-    That is rounding of a large number, and a float outside of an integer type, undefined in C.
+    That is rounding, and a float outside of an integer type, undefined in C.
     """
     if dt.is_bool(dtype):
         return bool(value)
     if not math.isfinite(value):
         return float(value) if dt.is_float(dtype) else None
     if dt.is_float(dtype):
-        return float(value) if abs(value) <= 2**11 and value == int(value) else None
+        exact = dt.is_float(source) and rounded(value, dtype) == value
+        return float(value) if exact or value == int(value) and abs(value) <= 2**11 else None
     wrapped = wrap(int(value), dtype)
     return None if dt.is_float(source) and wrapped != int(value) else wrapped

@@ -18,7 +18,7 @@ from tensorir import dtype as dt
 from tensorir.arrays import bind_sizes, decode, encode, match_arrays, shape_of
 from tensorir.errors import VerifyError
 from tensorir.extern import find_extern, held_dtype
-from tensorir.folding import wrap
+from tensorir.folding import FOLD, wrap
 from tensorir.func import PrimFunc
 from tensorir.intrin import MATH
 from tensorir.python_source import Emitter
@@ -126,13 +126,8 @@ def _fmin(a: float, b: float) -> float:
     return a if a < b or a != a else b
 
 
-def _shift(left: bool) -> Callable[[int, int, int], int]:
-    def shift(a: int, b: int, bits: int) -> int:
-        if not 0 <= b < bits:
-            raise VerifyError(f"a shift by {b} of a {bits} bit integer has no value")
-        return a << b if left else a >> b
-
-    return shift
+def _reinterpret(value: Any, source: str, dtype: str) -> Any:
+    return decode(encode([value], source).view(dt.numpy_dtype(dtype)), dtype).tolist()[0]
 
 
 def truncate(value: float, dtype: str) -> int:
@@ -173,6 +168,10 @@ def _math(name: str) -> Callable[..., Any]:
     return lambda *args: result(function(*map(np.float64, args)))
 
 
+def _integer_math(name: str, dtype: str, *args: int) -> int:
+    return int(MATH[name].numpy(*map(dt.numpy_dtype(dtype).type, args)))
+
+
 RUNTIME: dict[str, Any] = {
     "outside": _outside,
     "unwritten": _unwritten,
@@ -180,8 +179,10 @@ RUNTIME: dict[str, Any] = {
     "div": _div,
     "fmin": _fmin,
     "fmax": _fmax,
-    "shift_left": _shift(left=True),
-    "shift_right": _shift(left=False),
+    "shift_left": FOLD["<<"],
+    "shift_right": FOLD[">>"],
+    "reinterpret": _reinterpret,
+    "integer_math": _integer_math,
     "truncate": truncate,
     "extern": _extern,
     "f32": lambda value: float(np.float32(value)),

@@ -13,6 +13,19 @@ COMPARISONS = ("<", "<=", "==", "!=")
 LOGICAL = ("and", "or")
 BINARY_OPS = ARITHMETIC + BITWISE + COMPARISONS + LOGICAL
 
+OF_FLOATS = {"//": "floordiv", "%": "floormod"}
+"""Functions that floats have in place of operators of integers."""
+
+
+@cache
+def is_defined(op: str, dtype: str) -> bool:
+    """Whether `op` of two operands of that type is an operation of their type."""
+    try:
+        check_operator(op, dtype)
+    except TensorIRError:
+        return False
+    return dt.element(dtype) not in dt.STORAGE_ONLY
+
 
 @cache
 def check_operator(op: str, dtype: str) -> None:
@@ -27,7 +40,9 @@ def check_operator(op: str, dtype: str) -> None:
     if kind == "bool" and op not in (*LOGICAL, "==", "!="):
         raise TensorIRError(f"{op!r} is not defined for bool; convert with .astype('int32')")
     if op in ("//", "%", *BITWISE) and not dt.is_int(kind):
-        hint = "; te.floor(a / b) divides floats" if op == "//" else ""
+        hint = f"; {OF_FLOATS[op]}(a, b) is for floats" if op in OF_FLOATS else ""
         raise TensorIRError(f"{op!r} needs integers, not {kind}{hint}")
     if op == "/" and not dt.is_float(kind):
         raise TensorIRError(f"'/' needs floats, not {kind}; use '//' or .astype('float32')")
+    if op not in BINARY_OPS:
+        raise TensorIRError(f"{op!r} is no operator of {kind}")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import builtins
 import keyword
 
-import numpy as np
-
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
@@ -24,6 +22,7 @@ from tensorir.expr import (
     Shuffle,
     Var,
 )
+from tensorir.intrin import REINTERPRET
 from tensorir.names import Names
 
 ROUNDED = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
@@ -78,9 +77,7 @@ class Expressions:
     def expr_const(self, e: Const) -> tuple[str, int]:
         if not dt.is_float(e.dtype):
             return repr(e.value), ATOM if e.value >= 0 else UNARY
-        with np.errstate(over="ignore"):
-            value = float(np.float32(e.value)) if dt.element(e.dtype) == "float32" else e.value
-        text = repr(value)
+        text = repr(e.value)
         return text, UNARY if text.startswith("-") else ATOM
 
     def expr_var(self, e: Var) -> tuple[str, int]:
@@ -96,7 +93,7 @@ class Expressions:
             return f"div({self.expr(e.a)}, {self.expr(e.b)})", ATOM
         if e.op in ("<<", ">>"):
             name = "shift_left" if e.op == "<<" else "shift_right"
-            text = f"{name}({self.expr(e.a)}, {self.expr(e.b)}, {dt.bits(kind)})"
+            text = f"{name}({self.expr(e.a)}, {self.expr(e.b)})"
             return f"wrap_{kind}({text})", ATOM
         symbol = STRICT.get(e.op, e.op)
         level = PRECEDENCE[symbol]
@@ -134,7 +131,13 @@ class Expressions:
         return f"load_{self.name(e.buffer)}({', '.join([*indices, repr(self.block)])})", ATOM
 
     def expr_call(self, e: Call) -> tuple[str, int]:
-        return f"math_{e.name}({', '.join(self.expr(a) for a in e.args)})", ATOM
+        args = ", ".join(self.expr(a) for a in e.args)
+        kind = dt.element(e.args[0].dtype)
+        if e.name == REINTERPRET:
+            return f"reinterpret({args}, {kind!r}, {dt.element(e.dtype)!r})", ATOM
+        if not dt.is_float(kind):
+            return f"integer_math({e.name!r}, {kind!r}, {args})", ATOM
+        return f"math_{e.name}({args})", ATOM
 
     def expr_ramp(self, e: Ramp) -> tuple[str, int]:
         return f"{self.expr(e.base, above=8)} + lane * {self.expr(e.stride, above=10)}", 9

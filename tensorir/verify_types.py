@@ -25,7 +25,7 @@ from tensorir.expr import (
     int_value,
 )
 from tensorir.func import PrimFunc
-from tensorir.intrin import MATH
+from tensorir.intrin import MATH, REINTERPRET
 from tensorir.operators import check_operator
 from tensorir.stmt import Block, For, ForKind, If, Let, Prefetch, Stmt, Store
 from tensorir.visit import child_stmts, stmt_exprs, walk, walk_exprs
@@ -123,6 +123,8 @@ def _select(e: Select) -> None:
 
 
 def _call(e: Call) -> None:
+    if e.name == REINTERPRET:
+        _reinterpret(e)
     row = MATH.get(e.name)
     if row is None:
         return
@@ -130,10 +132,18 @@ def _call(e: Call) -> None:
     if count != row.arity:
         raise VerifyError(f"{e.name} takes {row.arity} arguments, and {e!r} has {count}")
     for arg in e.args:
-        if not dt.is_float(arg.dtype) or dt.element(arg.dtype) in dt.STORAGE_ONLY:
-            raise VerifyError(f"{e!r} is applied to {arg.dtype}; convert it to float32 or float64")
+        if not row.takes(arg.dtype) or dt.element(arg.dtype) in dt.STORAGE_ONLY:
+            wanted = "float32 or float64" if "float" in row.kinds else "a type of integers"
+            raise VerifyError(f"{e!r} is applied to {arg.dtype}; convert it to {wanted}")
         if arg.dtype != e.args[0].dtype:
             raise VerifyError(f"the arguments of {e!r} differ in dtype")
+
+
+def _reinterpret(e: Call) -> None:
+    types = [e.dtype, *(a.dtype for a in e.args)]
+    sizes = {(dt.bits(t), dt.lanes(t)) for t in types}
+    if len(types) != 2 or any(map(dt.is_bool, types)) or len(sizes) > 1:
+        raise VerifyError(f"{e!r} needs one operand of a type as wide as its own, bool excepted")
 
 
 def _cast(e: Cast) -> None:

@@ -19,6 +19,7 @@ from backends.cstyle import CStyleEmitter
 from backends.expressions import ATOM, OR, TERNARY, UNARY, Text
 from backends.helpers import find_helper
 from tensorir import (
+    REINTERPRET,
     BinOp,
     Broadcast,
     Call,
@@ -237,6 +238,8 @@ class VectorEmitter(CStyleEmitter):
         return f"{name}({self.masked(e.cond, bits)}, {a}, {b})", ATOM
 
     def vector_call(self, e: Call) -> Text:
+        if e.name == REINTERPRET:
+            return f"({self.vector_type(e.dtype)}){self.expr(e.args[0], UNARY)}", UNARY
         source = dt.with_lanes(dt.element(e.args[0].dtype), dt.lanes(e.dtype))
         vector, lanes = self.vector_type(source), dt.lanes(e.dtype)
         if find_helper(e.name, dt.element(source)) is not None and not dt.is_bool(e.dtype):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tensorir.ops.broadcast import fmod as fmod
     from tensorir.ops.broadcast import greater as greater
     from tensorir.ops.broadcast import greater_equal as greater_equal
+    from tensorir.ops.broadcast import left_shift as left_shift
     from tensorir.ops.broadcast import less as less
     from tensorir.ops.broadcast import less_equal as less_equal
     from tensorir.ops.broadcast import logical_and as logical_and
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from tensorir.ops.broadcast import multiply as multiply
     from tensorir.ops.broadcast import not_equal as not_equal
     from tensorir.ops.broadcast import power as power
+    from tensorir.ops.broadcast import right_shift as right_shift
     from tensorir.ops.broadcast import subtract as subtract
     from tensorir.ops.broadcast import where as where
     from tensorir.ops.conv import conv1d as conv1d
@@ -66,8 +68,12 @@ if TYPE_CHECKING:
     from tensorir.ops.einsum import einsum as einsum
     from tensorir.ops.elementwise import abs as abs
     from tensorir.ops.elementwise import acos as acos
+    from tensorir.ops.elementwise import acosh as acosh
     from tensorir.ops.elementwise import asin as asin
+    from tensorir.ops.elementwise import asinh as asinh
     from tensorir.ops.elementwise import atan as atan
+    from tensorir.ops.elementwise import atanh as atanh
+    from tensorir.ops.elementwise import bitwise_count as bitwise_count
     from tensorir.ops.elementwise import cast as cast
     from tensorir.ops.elementwise import ceil as ceil
     from tensorir.ops.elementwise import clip as clip
@@ -179,8 +185,8 @@ __all__ = lazy_names(
         "tensorir.ops.blocks": "depth_to_space space_to_depth tril triu",
         "tensorir.ops.broadcast": (
             "add atan2 bitwise_and bitwise_or bitwise_xor divide equal floor_divide fmod "
-            "greater greater_equal less less_equal logical_and logical_or logical_xor maximum "
-            "minimum mod multiply not_equal power subtract where"
+            "greater greater_equal left_shift less less_equal logical_and logical_or logical_xor "
+            "maximum minimum mod multiply not_equal power right_shift subtract where"
         ),
         "tensorir.ops.conv": "conv1d conv2d conv3d depthwise_conv2d",
         "tensorir.ops.conv_transpose": "conv1d_transpose conv2d_transpose conv3d_transpose",
@@ -188,9 +194,9 @@ __all__ = lazy_names(
         "tensorir.ops.cumulative": "cumprod cumsum",
         "tensorir.ops.einsum": "einsum",
         "tensorir.ops.elementwise": (
-            "abs acos asin atan cast ceil clip cos cosh erf exp exp2 expm1 floor isfinite "
-            "isinf isnan log log1p log2 log10 logical_not negative reciprocal round rsqrt "
-            "sigmoid sign sin sinh sqrt square tan tanh trunc"
+            "abs acos acosh asin asinh atan atanh bitwise_count cast ceil clip cos cosh erf exp "
+            "exp2 expm1 floor isfinite isinf isnan log log1p log2 log10 logical_not negative "
+            "reciprocal round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc"
         ),
         "tensorir.ops.group_norm": "group_norm instance_norm",
         "tensorir.ops.indexing": "gather one_hot take",

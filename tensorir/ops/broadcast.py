@@ -10,49 +10,16 @@ import numpy as np
 from tensorir import dtype as dt
 from tensorir import te
 from tensorir.errors import TensorIRError
-from tensorir.expr import Expr, binary, const, int_value
-from tensorir.ops.arguments import check_tensor, number, require, same_size, wide
+from tensorir.expr import Expr, binary
+from tensorir.ops.arguments import check_tensor, number, require, wide
 from tensorir.ops.registry import SPECIAL, Example, Fill, integers, operator, uniform, values
 from tensorir.te.tensor import Tensor
+from tensorir.te.whole import broadcast_indices as broadcast_indices
+from tensorir.te.whole import broadcast_read as broadcast_read
+from tensorir.te.whole import broadcast_shape as broadcast_shape
 
 Operand = Union[Tensor, float]
 Binary = Callable[..., Tensor]
-
-
-def broadcast_shape(op: str, *tensors: Tensor, last: int = 0) -> tuple[Expr, ...]:
-    """The shape that NumPy's broadcasting gives, of all but the `last` dimensions of the tensors.
-
-    TensorIRError where sizes differ. A symbolic size fits itself and 1 only: whether it is 1 is
-    not known.
-    """
-    shapes = [t.shape[: t.ndim - last] for t in tensors]
-    rank = max(map(len, shapes))
-    found: list[Expr] = []
-    for d in range(-rank, 0):
-        size: Expr = const(1)
-        for given in shapes:
-            if len(given) < -d or int_value(given[d]) == 1:
-                continue
-            if int_value(size) != 1 and not same_size(size, given[d]):
-                shown = " and ".join(map(repr, tensors))
-                raise TensorIRError(
-                    f"{op}: {shown} cannot be broadcast: dimension {d - last} has the sizes "
-                    f"{size!r} and {given[d]!r}; sizes must be equal, or one of them 1"
-                )
-            size = given[d]
-        found.append(size)
-    return tuple(found)
-
-
-def broadcast_indices(shape: Sequence[Expr], indices: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Where a tensor of `shape` is read for the element at `indices` of the broadcast shape."""
-    last = indices[len(indices) - len(shape) :]
-    return tuple(const(0) if int_value(s) == 1 else i for s, i in zip(shape, last))
-
-
-def broadcast_read(x: Tensor, indices: Sequence[Expr]) -> Expr:
-    """The element of `x` that meets the element at `indices` of the broadcast shape."""
-    return x[broadcast_indices(x.shape, indices)]
 
 
 def combine(
@@ -140,13 +107,17 @@ divide = _binary(
     "divide", _op("/"), np.true_divide, "a / b, of floats.",
     [Example([(3, 5), (5,)], data=(None, uniform(0.5, 2))), *PAIRS], "float",
 )  # fmt: skip
+WHOLE = [
+    Example([(3, 5), (5,)], data=(uniform(-9, 9), uniform(0.7, 2))),
+    Example([(7, 1), (7,)], data=values(-2.5, 0.0, -0.0, 3.0, float("inf"), -1.0, float("nan"))),
+]
 floor_divide = _binary(
-    "floor_divide", _op("//"), np.floor_divide, "a / b of integers, rounded down; b is not 0.",
-    [Example([(3, 5), (5,)], dtypes="int32", data=(None, integers(1, 9)))], "integer",
+    "floor_divide", _op("//"), np.floor_divide, "a / b, rounded down; integer b are not 0.",
+    [Example([(3, 5), (5,)], dtypes="int32", data=(None, integers(1, 9))), *WHOLE],
 )  # fmt: skip
 mod = _binary(
     "mod", _op("%"), np.mod, "The remainder of floor_divide; it has the sign of b.",
-    [Example([(3, 5), (5,)], dtypes="int32", data=(None, integers(-9, 0)))], "integer",
+    [Example([(3, 5), (5,)], dtypes="int32", data=(None, integers(-9, 0))), *WHOLE],
 )  # fmt: skip
 maximum = _binary(
     "maximum", _op("max"), np.maximum, "The larger one; NaN if either is.",
@@ -157,12 +128,13 @@ minimum = _binary(
     FLOATS + INTEGERS + PAIRS,
 )  # fmt: skip
 power = _binary(
-    "power", te.pow, np.power, "a to the power of b, of floats.",
+    "power", te.pow, np.power, "a to the power of b; integers wrap.",
     [
+        Example([(3, 5), (5,)], dtypes="int32", data=(integers(-9, 10), integers(0, 12))),
         Example([(3, 5), (5,)], data=(uniform(0.1, 3), None)),
         Example([(4,), (4,)], data=(None, values(0, 2, 3))),
         *PAIRS,
-    ], "float",
+    ],
 )  # fmt: skip
 atan2 = _binary(
     "atan2", te.atan2, np.arctan2, "The angle in radians of the point (b, a).", FLOATS, "float"
@@ -202,6 +174,18 @@ bitwise_or = _binary(
 bitwise_xor = _binary(
     "bitwise_xor", _op("^"), np.bitwise_xor, "The bits set in one only.", INTEGERS, "integer"
 )
+SHIFTS = [
+    Example([(3, 5), (5,)], dtypes="int32", data=(None, values(0, 1, 31, 32, -1))),
+    Example([(5,), (5,)], dtypes="uint8", data=(None, values(0, 3, 7, 8, 255))),
+]
+left_shift = _binary(
+    "left_shift", _op("<<"), np.left_shift, "a times 2 to the power of b; 0 from the width on.",
+    SHIFTS, "integer",
+)  # fmt: skip
+right_shift = _binary(
+    "right_shift", _op(">>"), np.right_shift,
+    "a over 2 to the power of b, rounded down; 0 or -1 from the width on.", SHIFTS, "integer",
+)  # fmt: skip
 
 
 @operator(

@@ -76,15 +76,33 @@ atan = _math("atan", "The angle in radians whose tangent is x.")
 sinh = _math("sinh", "The hyperbolic sine.")
 cosh = _math("cosh", "The hyperbolic cosine.")
 tanh = _math("tanh", "The hyperbolic tangent.")
+asinh = _math("asinh", "The number whose hyperbolic sine is x.")
+acosh = _math("acosh", "The number of at least 0 whose hyperbolic cosine is x.", uniform(1.1, 9))
+atanh = _math("atanh", "The number whose hyperbolic tangent is x.", UNIT)
 sigmoid = _math("sigmoid", "1 / (1 + exp(-x)), without overflow.")
 erf = _math("erf", "The error function.")
 floor = _math("floor", "The largest integer that is not greater.")
 ceil = _math("ceil", "The smallest integer that is not less.")
 trunc = _math("trunc", "The integer part: rounding towards zero.")
-round = _math("round", "The nearest integer, the even one of two.", values(0.5, 1.5, -2.5, 0.4))
+round = _math(
+    "rint", "The nearest integer, the even one of two.", values(0.5, 1.5, -2.5, 0.4), "round"
+)
 isnan = _math("isnan", "Whether x is NaN, as bool.")
 isinf = _math("isinf", "Whether x is infinite, as bool.")
 isfinite = _math("isfinite", "Whether x is neither infinite nor NaN, as bool.")
+
+
+@operator(
+    reference=lambda x: MATH["popcount"].numpy(x),
+    examples=[
+        Example([(3, 5)], dtypes="int32"),
+        Example([(9,)], dtypes="int8", data=values(-128, -1, 127)),
+        Example([(4,)], dtypes="uint64"),
+    ],
+)
+def bitwise_count(x: Tensor, name: str = "bitwise_count") -> Tensor:
+    """The number of bits of integers that are set, in the type of x."""
+    return map_elements("bitwise_count", x, te.popcount, name)
 
 
 @operator(

@@ -49,7 +49,7 @@ def _check_point(op: str, zero_point: int, dtype: str) -> None:
 def _rounded(e: Expr, zero_point: int, dtype: str) -> Expr:
     """round(e) + zero_point limited to what `dtype` holds."""
     low, high = dt.int_limits(dtype)
-    shifted = te.round(e) + float(zero_point)
+    shifted = te.rint(e) + float(zero_point)
     return te.cast(te.clip(shifted, float(low), float(high)), dtype)
 
 

@@ -8,6 +8,7 @@ values are exact: an overflow of a kernel's type makes the bound inf.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from tensorir.errors import TensorIRError
 from tensorir.expr import Const
 from tensorir.intrin import MATH
 from tensorir.reference.contract import contract
-from tensorir.reference.exact import UFUNCS, Array, Exact, constant, convert, numbers_dtype
+from tensorir.reference.exact import UFUNCS, Array, Exact, bits_as, constant, convert, numbers_dtype
 
 MATH_ULPS = 8
 """Units in the last place by which a math function of a target may be off."""
@@ -162,15 +163,32 @@ class Balls:
         value = np.asarray(function(*(a.value for a in args)))
         if dt.is_bool(dtype):
             return Ball(value, ZERO)
+        if not dt.is_float(dtype):
+            return Ball(value, _never_off(args))
         units = 0.0 if name in EXACT_FUNCTIONS else MATH_ULPS
         err: Array = ZERO
         if not all(a.exact for a in args):
-            for signs in itertools.product((-1.0, 1.0), repeat=len(args)):
-                end = function(*(a.value + s * a.err for s, a in zip(signs, args)))
-                err = np.maximum(err, np.where(end == value, 0.0, np.abs(end - value)))
+            if name in QUOTIENTS:
+                err = self.quotient_error(name, value, *args)
+            else:
+                for signs in itertools.product((-1.0, 1.0), repeat=len(args)):
+                    end = function(*(a.value + s * a.err for s, a in zip(signs, args)))
+                    err = np.maximum(err, np.where(end == value, 0.0, np.abs(end - value)))
         if name in PERIODIC:
             err = np.minimum(err + MATH_ULPS * ROUNDOFF[dtype], 2.0)
         return self.rounded(dtype, value, err, units)
+
+    def quotient_error(self, name: str, value: Array, a: Ball, b: Ball) -> Array:
+        """The error of a whole quotient, or of what it leaves, which both jump."""
+        whole, exact = QUOTIENTS[name], np.asarray(QUOTIENTS[name](a.value, b.value))
+        sure = np.abs(b.value) > b.err
+        for s, t in itertools.product((-1.0, 1.0), repeat=2):
+            sure = sure & (whole(a.value + s * a.err, b.value + t * b.err) == exact)
+        err = ZERO if name == "floordiv" else a.err + _times(np.abs(exact), b.err)
+        return np.where(sure | ((a.err == 0) & (b.err == 0)), err, np.inf)
+
+    def reinterpret(self, source: str, target: str, a: Ball) -> Ball:
+        return Ball(bits_as(a.value, source, target), _never_off((a,)))
 
     def fold(self, op: str, dtype: str, a: Ball, axes: tuple[int, ...], count: int) -> Ball:
         value = Exact().fold(op, dtype, a.value, axes, count)
@@ -188,6 +206,13 @@ class Balls:
             if not dt.is_float(dtype):
                 total = np.where(err.max(axis=axes, keepdims=True) > 0, np.inf, 0.0)
         return self.rounded(dtype, value, total)
+
+    def start(self, op: str, dtype: str, a: Ball, count: int) -> Ball:
+        """What `count` terms are merged with: it is in every partial sum."""
+        if op != "+":
+            return a
+        more = _times(self.sum_growth(count, dtype), np.abs(a.value).astype(np.float64))
+        return Ball(a.value, a.err + more)
 
     def merge(self, op: str, dtype: str, a: Ball, b: Ball) -> Ball:
         """Two partial results; the rounding of a sum is counted in its parts already."""
@@ -230,8 +255,14 @@ class Balls:
         return self.rounded(dtype, value, err)
 
 
-EXACT_FUNCTIONS = ("floor", "ceil", "trunc", "round", "fabs", "fmod")
+EXACT_FUNCTIONS = ("floor", "ceil", "trunc", "rint", "round", "fabs", "fmod")
 PERIODIC = ("sin", "cos")
+QUOTIENTS: dict[str, Callable[..., Any]] = {
+    "floordiv": np.floor_divide,
+    "floormod": np.floor_divide,
+    "fmod": lambda a, b: np.trunc(a / b),
+}
+"""The whole quotients of functions that are not continuous in it."""
 
 
 def _times(a: Any, b: Any) -> Any:
@@ -252,6 +283,14 @@ def _unsure_logic(op: str, a: Ball, b: Ball) -> Array:
     decides = op == "or"
     sure = ((a.value == decides) & (a.err == 0)) | ((b.value == decides) & (b.err == 0))
     return np.where(sure, 0.0, np.maximum(a.err, b.err))
+
+
+def _never_off(args: tuple[Ball, ...]) -> Array:
+    """The error of bits or counts: none, or nothing can be said."""
+    if all(a.exact for a in args):
+        return ZERO
+    off = functools.reduce(np.logical_or, [np.asarray(a.err) > 0 for a in args])
+    return np.where(off, np.inf, 0.0)
 
 
 def _any_err(a: Ball) -> Array:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorir import dtype as dt
+from tensorir.arrays import decode, encode
 from tensorir.expr import Const
 from tensorir.intrin import MATH
 from tensorir.reference.contract import contract
@@ -47,8 +48,6 @@ def numbers_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def constant(e: Const) -> Array:
-    if e.dtype == "float32":
-        return np.asarray(np.float32(e.value), np.float64)
     return np.asarray(e.value, numbers_dtype(e.dtype))
 
 
@@ -61,6 +60,11 @@ def convert(a: Array, source: str, target: str) -> Array:
         whole = np.trunc(np.where(finite, a, 0.0)).astype(np.int64)
         return np.where(finite, whole.astype(target), np.array(dt.int_limits(target)[0], target))
     return a.astype(numbers_dtype(target))
+
+
+def bits_as(a: Array, source: str, target: str) -> Array:
+    """The bits of `a`, rounded to `source`, as numbers of `target`."""
+    return decode(encode(a, source).view(dt.numpy_dtype(target)), target)
 
 
 class Exact:
@@ -108,9 +112,16 @@ class Exact:
     def call(self, name: str, dtype: str, args: tuple[Any, ...]) -> Any:
         return np.asarray(MATH[name].numpy(*args))
 
+    def reinterpret(self, source: str, target: str, a: Any) -> Any:
+        return bits_as(a, source, target)
+
     def fold(self, op: str, dtype: str, a: Any, axes: tuple[int, ...], count: int) -> Any:
         """All elements along `axes` merged with `op`; the axes stay, with extent 1."""
         return UFUNCS[op].reduce(a, axis=axes, keepdims=True, dtype=numbers_dtype(dtype))
+
+    def start(self, op: str, dtype: str, a: Any, count: int) -> Any:
+        """What `count` terms are merged with."""
+        return a
 
     def merge(self, op: str, dtype: str, a: Any, b: Any) -> Any:
         """Two partial results of one reduction as one."""

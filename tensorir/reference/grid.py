@@ -12,6 +12,7 @@ from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Not, Select, Var
+from tensorir.intrin import REINTERPRET
 from tensorir.reference.exact import Array
 
 Affine = tuple[dict[Var, int], int]
@@ -74,6 +75,8 @@ class Grid:
         return self.algebra.select(cond, self.evaluate(e.a), self.evaluate(e.b))
 
     def _call(self, e: Call) -> Any:
+        if e.name == REINTERPRET:
+            return self.algebra.reinterpret(e.args[0].dtype, e.dtype, self.evaluate(e.args[0]))
         return self.algebra.call(e.name, e.dtype, tuple([self.evaluate(a) for a in e.args]))
 
     def _load(self, e: Load) -> Any:

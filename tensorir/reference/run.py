@@ -136,12 +136,19 @@ class Runner:
                 self.execute(body, spatial, dict(zip(reduced, point)))
             return
         for fold in folds:
+            if isinstance(fold, Fold):
+                self.start(fold, math.prod(reduced.values()))
             if isinstance(fold, ArgFold):
                 self.run_arg(fold, spatial, reduced)
             elif _is_dot(fold):
                 self.run_dot(fold, spatial, reduced)
             else:
                 self.run_fold(fold, spatial, reduced)
+
+    def start(self, fold: Fold, count: int) -> None:
+        """What a reduction starts from takes part in its roundings, as the terms do."""
+        held = self.target(fold.buffer)
+        self.algebra.assign(held, self.algebra.start(fold.op, fold.source.dtype, held, count))
 
     def run_fold(self, fold: Fold, spatial: Mapping[Var, int], reduced: Mapping[Var, int]) -> None:
         count, points = math.prod(reduced.values()), math.prod(spatial.values())

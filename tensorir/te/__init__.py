@@ -1,7 +1,8 @@
 """Tensor expressions: what a user writes; `create_prim_func` makes a program of them."""
 
-from tensorir.expr import const, maximum, minimum, select
+from tensorir.expr import const, maximum, minimum
 from tensorir.extern import ExternFunc
+from tensorir.promotion import call
 from tensorir.te.axis import Axis, reduce_axis
 from tensorir.te.compute import compute
 from tensorir.te.create import create_named_blocks, create_named_tensors, create_prim_func
@@ -9,7 +10,6 @@ from tensorir.te.extern import extern
 from tensorir.te.math import (
     FUNCTIONS,
     abs,
-    call,
     cast,
     ceildiv,
     clip,
@@ -19,6 +19,8 @@ from tensorir.te.math import (
     infinity,
     max_value,
     min_value,
+    pow,
+    reinterpret,
     truncdiv,
     truncmod,
 )
@@ -48,6 +50,7 @@ from tensorir.te.tensor import (
     PlaceholderOp,
     ScanOp,
     Tensor,
+    TensorSlice,
     placeholder,
     size_var,
     state,
@@ -74,28 +77,35 @@ trunc = FUNCTIONS["trunc"]
 asin = FUNCTIONS["asin"]
 acos = FUNCTIONS["acos"]
 atan = FUNCTIONS["atan"]
+asinh = FUNCTIONS["asinh"]
+acosh = FUNCTIONS["acosh"]
+atanh = FUNCTIONS["atanh"]
+rint = FUNCTIONS["rint"]
 round = FUNCTIONS["round"]
+popcount = FUNCTIONS["popcount"]
 rsqrt = FUNCTIONS["rsqrt"]
 sigmoid = FUNCTIONS["sigmoid"]
 erf = FUNCTIONS["erf"]
-pow = FUNCTIONS["pow"]
 atan2 = FUNCTIONS["atan2"]
 fmod = FUNCTIONS["fmod"]
 isnan = FUNCTIONS["isnan"]
 isinf = FUNCTIONS["isinf"]
 isfinite = FUNCTIONS["isfinite"]
 power = pow
+nearbyint = rint
+select = if_then_else
 fabs = abs
 
 __all__ = [
     "Axis", "ComputeOp", "ExternFunc", "ExternOp", "PlaceholderOp", "Reduce", "Reducer", "ScanOp",
-    "Tensor", "ThreadAxis", "abs", "acos", "all", "any", "argmax", "argmin", "asin", "atan",
-    "atan2", "call", "cast", "ceil", "ceildiv", "clip", "comm_reducer", "compute", "const", "cos",
-    "cosh", "create_named_blocks", "create_named_tensors", "create_prim_func", "create_schedule",
-    "erf", "exp", "exp2", "expm1", "extern", "fabs", "floor", "floordiv", "floormod", "fmod",
-    "if_then_else", "infinity", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2",
-    "lower", "max", "max_value", "maximum", "min", "min_value", "minimum", "placeholder", "pow",
-    "power", "prod", "reduce_axis", "round", "rsqrt", "scan", "select", "sigmoid", "sin", "sinh",
-    "size_var", "sqrt", "state", "sum", "tan", "tanh", "thread_axis", "trunc", "truncdiv",
-    "truncmod", "var",
+    "Tensor", "TensorSlice", "ThreadAxis", "abs", "acos", "acosh", "all", "any", "argmax", "argmin",
+    "asin", "asinh", "atan", "atan2", "atanh", "call", "cast", "ceil", "ceildiv", "clip",
+    "comm_reducer", "compute", "const", "cos", "cosh", "create_named_blocks",
+    "create_named_tensors", "create_prim_func", "create_schedule", "erf", "exp", "exp2", "expm1",
+    "extern", "fabs", "floor", "floordiv", "floormod", "fmod", "if_then_else", "infinity",
+    "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "lower", "max", "max_value",
+    "maximum", "min", "min_value", "minimum", "nearbyint", "placeholder", "popcount", "pow",
+    "power", "prod", "reduce_axis", "reinterpret", "rint", "round", "rsqrt", "scan", "select",
+    "sigmoid", "sin", "sinh", "size_var", "sqrt", "state", "sum", "tan", "tanh", "thread_axis",
+    "trunc", "truncdiv", "truncmod", "var",
 ]

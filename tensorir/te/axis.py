@@ -14,6 +14,7 @@ class Axis(Var):
     """A loop of a compute, or a reduction. Unlike other variables two of one name differ."""
 
     __slots__ = ("extent", "is_reduce")
+    is_axis = True
     extent: Expr
     is_reduce: bool
 

@@ -136,7 +136,7 @@ class _Walk:
             self.under(e.a, e.cond, analyzer)
             self.under(e.b, negation(e.cond), analyzer)
         elif isinstance(e, Reduce):
-            self.visit(e.cond, analyzer)
+            self.visit_all((e.cond, *e.init), analyzer)
             known = analyzer.assuming(substitute(e.cond, self.plain), memory=True)
             self.visit_all(e.args, known)
         else:

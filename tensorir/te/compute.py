@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
-from tensorir.expr import Expr, Load, convert
+from tensorir.expr import Cast, Expr, Load, Rounded, cast, convert
 from tensorir.te.axis import Axis
 from tensorir.te.check import check_body
 from tensorir.te.reduce import Reduce
@@ -26,28 +27,55 @@ def compute(
 
     The names of the arguments of `fcompute` become the names of the loops; `lambda *i:` works for
     any rank. A tuple of expressions defines as many tensors, `<name>_0`, `<name>_1`, ..., computed
-    together, and returns them as a tuple. The type of a tensor is that of its expression. `tag`
-    and `attrs` are kept in the operation for those who schedule it, and mean nothing here. Raises
-    TensorIRError where the definition makes no sense and VerifyError where it can read outside
-    of a tensor.
+    together, and returns them as a tuple. The type of a tensor is that of its expression; a
+    reduction of float16 or bfloat16, or one that is converted, is a tensor `<name>_f32` of its own
+    before it. `tag` and `attrs` are kept in the operation for those who schedule it, and mean
+    nothing here. Raises TensorIRError where the definition makes no sense and VerifyError where it
+    can read outside of a tensor.
     """
     check_name(name, "tensor")
+    _check_tags(name, tag, attrs)
     extents = make_shape(shape, f"tensor {name!r}")
     axes = _axes(fcompute, extents, name)
     result = fcompute(*axes)
     several = isinstance(result, (tuple, list))
-    parts = tuple(convert(e) for e in (result if several else (result,)))
+    parts = tuple(map(convert, result if several else (result,)))
     if not parts:
         raise TensorIRError(f"fcompute of tensor {name!r} returned no expression")
+    if not any(map(_is_converted_reduction, parts)):
+        made = _define(name, axes, extents, parts, several)
+    else:
+        sums = tuple(e.operands[0] if _is_converted_reduction(e) else e for e in parts)
+        held = _define(f"{name}_{dt.SHORT[sums[0].dtype]}", axes, extents, sums, several)
+        own = tuple(Axis(axis.name, axis.extent, False) for axis in axes)
+        made = _define(
+            name, own, extents, tuple(cast(e.dtype, t[own]) for e, t in zip(parts, held)), several
+        )
+    made[0].op.tag, made[0].op.attrs = tag, dict(attrs or {})
+    return made if several else made[0]
+
+
+def _define(
+    name: str,
+    axes: tuple[Axis, ...],
+    extents: tuple[Expr, ...],
+    parts: tuple[Expr, ...],
+    several: bool,
+) -> tuple[Tensor, ...]:
+    """The outputs of the operation that computes `parts` at `axes`."""
+    parts = tuple(Cast(e.dtype, e.a) if isinstance(e, Rounded) else e for e in parts)
     reduce_axes, early = check_body(name, axes, parts)
     names = [f"{name}_{n}" for n in range(len(parts))] if several else [name]
-    _check_tags(name, tag, attrs)
     op = ComputeOp(name, axes, reduce_axes, parts, _inputs(parts), early=early)
-    op.tag, op.attrs = tag, dict(attrs or {})
     op.outputs = tuple(
         Tensor(label, extents, e.dtype, op, n) for n, (label, e) in enumerate(zip(names, parts))
     )
-    return op.outputs if several else op.outputs[0]
+    return op.outputs
+
+
+def _is_converted_reduction(e: Any) -> bool:
+    """Whether the result of a reduction is converted, as that of float16 is: a stage of its own."""
+    return isinstance(e, (Rounded, Cast)) and isinstance(e.a, Reduce)
 
 
 def _check_tags(name: str, tag: Any, attrs: Any) -> None:
@@ -98,5 +126,5 @@ def components(op: ComputeOp) -> list[Reduce]:
     found: dict[Any, Reduce] = {}
     for part in op.body:
         if isinstance(part, Reduce):
-            found.setdefault((part.reducer, part.args, part.cond), part)
+            found.setdefault((part.reducer, part.args, part.cond, part.init), part)
     return list(found.values())

@@ -57,7 +57,7 @@ def hidden_name(op: ComputeOp, reduction: Reduce, n: int) -> str:
 
 
 def _output_number(op: ComputeOp, reduction: Reduce, n: int) -> int | None:
-    wanted = Reduce(reduction.reducer, reduction.args, reduction.axes, reduction.cond, n)
+    wanted = reduction.component(n)
     return next((k for k, part in enumerate(op.body) if part is wanted), None)
 
 
@@ -157,8 +157,8 @@ def _block_parts(
             targets.append(buffers[op, unseen[id(reduction), n] if number is None else number])
         sources = tuple(lower(a) for a in reduction.args)
         dtypes = tuple(s.dtype for s in sources)
-        identity = reduction.reducer.identity(dtypes)
-        inits += [Store(b, where, value) for b, value in zip(targets, identity)]
+        start = tuple(map(lower, reduction.init)) or reduction.reducer.identity(dtypes)
+        inits += [Store(b, where, value) for b, value in zip(targets, start)]
         updates.append(_update(reduction, targets, where, sources, lower(reduction.cond), names))
     return seq(*inits), seq(*updates)
 

@@ -22,44 +22,39 @@ from tensorir.expr import (
     select,
 )
 from tensorir.expr import cast as _cast
-from tensorir.intrin import MATH
-
-
-def call(name: str, *args: ExprLike) -> Expr:
-    """The function `name` of tensorir.intrin; its operands are float32 or float64 of one type."""
-    function = MATH[name]
-    if len(args) != function.arity:
-        raise TensorIRError(f"{name} takes {function.arity} operands, not {len(args)}")
-    like = next((a.dtype for a in args if isinstance(a, Expr)), "float32")
-    exprs = tuple(convert(a, like) for a in args)
-    for e in exprs:
-        if e.dtype in dt.STORAGE_ONLY:
-            raise TensorIRError(
-                f"{e.dtype} is a storage type; compute in float32: "
-                f".astype('float32') before {name!r}"
-            )
-        if not dt.is_float(e.dtype):
-            raise TensorIRError(f"{name} needs floats, not {e.dtype}; use .astype('float32')")
-        if e.dtype != exprs[0].dtype:
-            raise TensorIRError(
-                f"operands of {name} have dtypes {exprs[0].dtype} and {e.dtype}; "
-                "convert one with .astype(...)"
-            )
-    return Call(name, exprs, "bool" if function.result == "bool" else exprs[0].dtype)
+from tensorir.intrin import MATH, REINTERPRET
+from tensorir.promotion import call
+from tensorir.te.whole import elementwise
 
 
 def _function(name: str) -> Callable[..., Expr]:
     def function(*args: ExprLike) -> Expr:
         return call(name, *args)
 
+    row = MATH[name]
+    kinds = " or ".join(row.kinds)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{name} of {MATH[name].arity} float operand(s), elementwise."
-    return function
+    function.__doc__ = f"{name} of {row.arity} {kinds} operand(s), elementwise."
+    return elementwise(function)
 
 
 FUNCTIONS = {name: _function(name) for name in MATH}
 
 
+@elementwise
+def pow(x: ExprLike, y: ExprLike) -> Expr:
+    """`x` to the power `y`, as `**`.
+
+    Integers wrap. A constant negative power of integers is refused; where `y` turns out negative
+    the value is rounded towards zero, and 0 to a negative power is 0.
+    """
+    base, exponent = _pair(x, y)
+    if dt.is_float(base.dtype) or dt.is_float(exponent.dtype):
+        return call("pow", base, exponent)
+    return base**exponent
+
+
+@elementwise
 def abs(x: ExprLike) -> Expr:
     """The absolute value; of the smallest signed integer it is that integer, as in C."""
     value = convert(x)
@@ -68,11 +63,13 @@ def abs(x: ExprLike) -> Expr:
     return value if dt.is_unsigned(value.dtype) else maximum(value, -value)
 
 
+@elementwise
 def clip(x: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
     """`x` limited to [low, high]; NaN stays NaN."""
     return minimum(maximum(convert(x), low), high)
 
 
+@elementwise
 def cast(value: ExprLike, dtype: str) -> Expr:
     """`value` converted to `dtype`; floats to integers truncate towards zero, as in C.
 
@@ -82,6 +79,7 @@ def cast(value: ExprLike, dtype: str) -> Expr:
     return _cast(dtype, value)
 
 
+@elementwise
 def if_then_else(cond: ExprLike, then: ExprLike, orelse: ExprLike) -> Expr:
     """`then` where `cond` holds, else `orelse`. The other side is not evaluated.
 
@@ -90,22 +88,26 @@ def if_then_else(cond: ExprLike, then: ExprLike, orelse: ExprLike) -> Expr:
     return select(cond, then, orelse)
 
 
+@elementwise
 def floordiv(a: ExprLike, b: ExprLike) -> Expr:
-    """Integer division rounding down, as Python's //."""
+    """Division rounding down, of integers and floats, as np.floor_divide."""
     return binary("//", a, b)
 
 
+@elementwise
 def floormod(a: ExprLike, b: ExprLike) -> Expr:
-    """The remainder of floordiv; it has the sign of `b`."""
+    """The remainder of floordiv; it has the sign of `b`, as np.remainder."""
     return binary("%", a, b)
 
 
+@elementwise
 def ceildiv(a: ExprLike, b: ExprLike) -> Expr:
     """Integer division rounding up, for positive `b`."""
     x, y = _pair(a, b)
     return binary("//", x + (y - 1), y)
 
 
+@elementwise
 def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
     """Integer division rounding towards zero, as in C."""
     x, y = _pair(a, b)
@@ -114,6 +116,7 @@ def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
     return select(binary("==", x < 0, y < 0), x // y, -((-x) // y))
 
 
+@elementwise
 def truncmod(a: ExprLike, b: ExprLike) -> Expr:
     """The remainder of truncdiv; it has the sign of `a`, as C's %."""
     x, y = _pair(a, b)
@@ -123,6 +126,20 @@ def truncmod(a: ExprLike, b: ExprLike) -> Expr:
 def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     x = convert(a, b.dtype if isinstance(b, Expr) else None)
     return x, convert(b, x.dtype)
+
+
+@elementwise
+def reinterpret(dtype: str, value: ExprLike) -> Expr:
+    """The bits of `value` as a number of `dtype`, a type of as many bits."""
+    e = convert(value)
+    e = cast(e, e.dtype)  # a narrow float that is still to be rounded
+    kinds = (dt.check_dtype(dtype), e.dtype)
+    if "bool" in kinds or dt.bits(dtype) != dt.bits(e.dtype):
+        raise TensorIRError(
+            f"{e!r} of type {e.dtype} has no bits for {dtype}; reinterpret between types of equal "
+            "size, bool excepted, or convert it with .astype"
+        )
+    return e if dtype == e.dtype else Call(REINTERPRET, (e,), dtype)
 
 
 def min_value(dtype: str) -> Const:

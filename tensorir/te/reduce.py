@@ -21,11 +21,13 @@ from tensorir.expr import (
     all_of,
     any_of,
     binary,
+    cast,
     const,
     convert,
     int_value,
 )
 from tensorir.interning import intern
+from tensorir.promotion import promote, stored, wide
 from tensorir.te.axis import Axis
 from tensorir.te.reducer import (
     ALL,
@@ -44,25 +46,42 @@ Axes = Union[Axis, Sequence[Axis]]
 
 
 class Reduce(Compound):
-    """Component `index` of reducing `args` over `axes` where `cond`; the top of a compute."""
+    """Component `index` of reducing `args` over `axes` where `cond`; the top of a compute.
 
-    __slots__ = ("args", "axes", "cond", "index", "reducer")
-    fields = ("reducer", "args", "axes", "cond", "index")
+    It starts from `init`, a value for each of `args`, or from the identity of the reducer where
+    that is empty.
+    """
+
+    __slots__ = ("args", "axes", "cond", "index", "init", "reducer")
+    fields = ("reducer", "args", "axes", "cond", "index", "init")
     reducer: Reducer
     args: Parts
     axes: tuple[Axis, ...]
     cond: Expr
     index: int
+    init: Parts
 
     def __new__(
-        cls, reducer: Reducer, args: Parts, axes: tuple[Axis, ...], cond: Expr, index: int = 0
+        cls,
+        reducer: Reducer,
+        args: Parts,
+        axes: tuple[Axis, ...],
+        cond: Expr,
+        index: int = 0,
+        init: Parts = (),
     ) -> Reduce:
-        key = (reducer, args, axes, cond, index)
-        operands = (*args, cond)
+        key = (reducer, args, axes, cond, index, init)
+        operands = (*args, *init, cond)
         return intern(cls, (cls, *key), args[index].dtype, key, operands)  # type: ignore[no-any-return]
 
     def rebuild(self, parts: tuple[Expr, ...]) -> Expr:
-        return Reduce(self.reducer, parts[:-1], self.axes, parts[-1], self.index)
+        count = len(self.args)
+        args, init = parts[:count], parts[count:-1]
+        return Reduce(self.reducer, args, self.axes, parts[-1], self.index, init)
+
+    def component(self, n: int) -> Reduce:
+        """Another component of the same reduction."""
+        return Reduce(self.reducer, self.args, self.axes, self.cond, n, self.init)
 
     def describe(self) -> str:
         args = ", ".join(map(repr, self.args))
@@ -84,22 +103,53 @@ def make_axes(axis: Axes, name: str) -> tuple[Axis, ...]:
 
 
 def reduce(
-    reducer: Reducer, args: Sequence[ExprLike], axis: Axes, where: ExprLike | None = None
-) -> tuple[Reduce, ...]:
-    """The components of reducing the tuple `args`; `where` leaves out some of the parts."""
+    reducer: Reducer,
+    args: Sequence[ExprLike],
+    axis: Axes,
+    where: ExprLike | None = None,
+    init: ExprLike | None = None,
+) -> tuple[Expr, ...]:
+    """The components of reducing the tuple `args`; `where` leaves out some of the parts.
+
+    float16 and bfloat16 are accumulated in float32 and rounded in the end. A single value may
+    start from `init`.
+    """
     axes = make_axes(axis, reducer.name)
-    sources = tuple(convert(a) for a in args)
+    given = tuple(convert(a) for a in args)
+    sources = tuple(wide(a) for a in given)
     cond = TRUE if where is None else convert(where)
     if not dt.is_bool(cond.dtype):
         raise TensorIRError(f"where= of {reducer.name} is {cond.dtype}, not bool")
     for axis_ in axes:
-        if reducer.needs_element and int_value(axis_.extent) == 0:
+        if reducer.needs_element and init is None and int_value(axis_.extent) == 0:
             raise TensorIRError(
                 f"empty {reducer.name}: axis {axis_.name!r} has extent 0, and {reducer.name} "
-                "of no elements has no value"
+                "of no elements has no value; give one by init="
             )
     _check_types(reducer, sources)
-    return tuple(Reduce(reducer, sources, axes, cond, n) for n in range(len(sources)))
+    start = () if init is None else _start(reducer, init, sources, axes)
+    return tuple(
+        stored(g.dtype, Reduce(reducer, sources, axes, cond, n, start))
+        for n, g in enumerate(given)
+    )
+
+
+def _start(reducer: Reducer, init: ExprLike, sources: Parts, axes: tuple[Axis, ...]) -> Parts:
+    """What a reduction starts from in place of the identity."""
+    (source,) = sources
+    value = convert(init, source.dtype)
+    if promote(value.dtype, source.dtype) != source.dtype:
+        raise TensorIRError(
+            f"init= of {reducer.name} is {value.dtype}, and {source.dtype} is reduced; convert "
+            "one with .astype(...)"
+        )
+    for a in axes:
+        if a in value.variables:
+            raise TensorIRError(
+                f"init= of {reducer.name} uses the axis {a.name!r}, over which it reduces; it is "
+                "one value for all of it"
+            )
+    return (cast(source.dtype, value),)
 
 
 def _check_types(reducer: Reducer, sources: Parts) -> None:
@@ -122,24 +172,37 @@ def _dummies(name: str, dtypes: tuple[str, ...]) -> Parts:
     return tuple(Var(f"{name}{n}", dtype) for n, dtype in enumerate(dtypes))
 
 
-def sum(expr: ExprLike, axis: Axes, where: ExprLike | None = None) -> Expr:
-    """The sum over `axis`, accumulated in the type of `expr`; 0 over no elements."""
-    return reduce(SUM, [_number(expr, "sum")], axis, where)[0]
+def sum(
+    expr: ExprLike, axis: Axes, where: ExprLike | None = None, init: ExprLike | None = None
+) -> Expr:
+    """The sum over `axis`, of the type of `expr`, of bools int64; 0 or `init` over no elements.
+
+    float16 and bfloat16 are added in float32 and rounded in the end. The terms are added to `init`.
+    """
+    return reduce(SUM, [_number(expr)], axis, where, init)[0]
 
 
-def prod(expr: ExprLike, axis: Axes, where: ExprLike | None = None) -> Expr:
-    """The product over `axis`, accumulated in the type of `expr`; 1 over no elements."""
-    return reduce(PROD, [_number(expr, "prod")], axis, where)[0]
+def prod(
+    expr: ExprLike, axis: Axes, where: ExprLike | None = None, init: ExprLike | None = None
+) -> Expr:
+    """The product over `axis`, of types as for `sum`; 1 or `init` over no elements."""
+    return reduce(PROD, [_number(expr)], axis, where, init)[0]
 
 
-def _number(expr: ExprLike, name: str) -> Expr:
+def _number(expr: ExprLike) -> Expr:
+    """An expression to add or multiply: of bools the numbers 0 and 1, as in NumPy."""
     value = convert(expr)
-    if dt.is_bool(value.dtype):
-        raise TensorIRError(f"{name} of bool; convert with .astype('int32') first")
-    return value
+    return cast(dt.INDEX, value) if dt.is_bool(value.dtype) else value
 
 
-def _fold(reducer: Reducer, op: str, args: tuple[Any, ...], axis: Axes | None, where: Any) -> Expr:
+def _fold(
+    reducer: Reducer,
+    op: str,
+    args: tuple[Any, ...],
+    axis: Axes | None,
+    where: Any,
+    init: ExprLike | None,
+) -> Expr:
     if axis is None and len(args) == 2 and _is_axes(args[1]):
         axis, args = args[1], args[:1]
     if axis is not None:
@@ -147,9 +210,13 @@ def _fold(reducer: Reducer, op: str, args: tuple[Any, ...], axis: Axes | None, w
             raise TensorIRError(
                 f"{reducer.name} with axis= reduces one expression, not {len(args)}"
             )
-        return reduce(reducer, args, axis, where)[0]
-    if where is not None:
-        raise TensorIRError(f"where= of {reducer.name} needs axis=")
+        source = convert(args[0])
+        if dt.is_bool(source.dtype):
+            reducer = ANY if op == "max" else ALL
+        return reduce(reducer, [source], axis, where, init)[0]
+    for what, value in (("where", where), ("init", init)):
+        if value is not None:
+            raise TensorIRError(f"{what}= of {reducer.name} needs axis=")
     if len(args) < 2:
         raise TensorIRError(f"{reducer.name} needs axis= to reduce, or two operands to compare")
     result = args[0]
@@ -164,14 +231,30 @@ def _is_axes(value: Any) -> bool:
     return isinstance(value, Axis) and value.is_reduce
 
 
-def max(*args: Any, axis: Axes | None = None, where: ExprLike | None = None) -> Expr:
-    """`max(x, axis=k)` reduces; `max(x, y, ...)` is elementwise. NaN wins, as in np.maximum."""
-    return _fold(MAX, "max", args, axis, where)
+def max(
+    *args: Any,
+    axis: Axes | None = None,
+    where: ExprLike | None = None,
+    init: ExprLike | None = None,
+) -> Expr:
+    """`max(x, axis=k)` reduces; `max(x, y, ...)` is elementwise. NaN wins, as in np.maximum.
+
+    `init` takes part like one more element.
+    """
+    return _fold(MAX, "max", args, axis, where, init)
 
 
-def min(*args: Any, axis: Axes | None = None, where: ExprLike | None = None) -> Expr:
-    """`min(x, axis=k)` reduces; `min(x, y, ...)` is elementwise. NaN wins, as in np.minimum."""
-    return _fold(MIN, "min", args, axis, where)
+def min(
+    *args: Any,
+    axis: Axes | None = None,
+    where: ExprLike | None = None,
+    init: ExprLike | None = None,
+) -> Expr:
+    """`min(x, axis=k)` reduces; `min(x, y, ...)` is elementwise. NaN wins, as in np.minimum.
+
+    `init` takes part like one more element.
+    """
+    return _fold(MIN, "min", args, axis, where, init)
 
 
 def any(*args: Any, axis: Axes | None = None, where: ExprLike | None = None) -> Expr:
@@ -199,12 +282,7 @@ def argmin(expr: ExprLike, axis: Axes, where: ExprLike | None = None) -> Expr:
 
 
 def _arg_reduce(reducer: Reducer, expr: ExprLike, axis: Axes, where: ExprLike | None) -> Expr:
-    value = convert(expr)
-    if value.dtype in dt.STORAGE_ONLY:
-        raise TensorIRError(
-            f"{value.dtype} is a storage type; compute in float32: "
-            f".astype('float32') before {reducer.name}"
-        )
+    value = wide(convert(expr))
     position: Expr = const(0)
     for a in make_axes(axis, reducer.name):
         position = position * a.extent + a

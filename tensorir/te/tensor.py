@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Union
 
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError, VerifyError
-from tensorir.expr import Expr, ExprLike, Load, Var, binary, cast, convert, int_value
+from tensorir.expr import Expr, ExprLike, Load, Var, cast, convert, int_value
 from tensorir.extern import ExternFunc
+from tensorir.sugar import Operators
 
 if TYPE_CHECKING:
     from tensorir.te.axis import Axis
@@ -43,10 +44,11 @@ def make_shape(shape: Shape, what: str) -> tuple[Expr, ...]:
     return tuple(check_extent(s, f"dimension {d} of {what}") for d, s in enumerate(extents))
 
 
-class Tensor:
+class Tensor(Operators[Any]):
     """A tensor: a placeholder, or one output of a compute. Compared by identity.
 
-    `A[i, j]` reads one element. A tensor of rank zero may be used in place of its one element.
+    `A[i, j]` and `A[i][j]` read one element. A tensor of rank zero may be used in place of its one
+    element; arithmetic on others makes a tensor, with the broadcasting of NumPy (te/whole.py).
     """
 
     __slots__ = ("__weakref__", "dtype", "index", "name", "op", "shape")
@@ -69,12 +71,16 @@ class Tensor:
         return f"Tensor({self.name}: {dt.SHORT[self.dtype]}[{dims}])"
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Load:
+        """The element at `indices`; fewer than there are dimensions give a TensorSlice."""
         given = indices if isinstance(indices, tuple) else (indices,)
-        if len(given) != self.ndim:
+        if len(given) > self.ndim or not given and self.ndim:
             raise TensorIRError(
                 f"tensor {self.name!r} has {self.ndim} dimensions and is indexed with {len(given)}"
             )
-        return Load(self, tuple(self._index(d, i) for d, i in enumerate(given)))  # type: ignore[arg-type]
+        found = tuple(self._index(d, i) for d, i in enumerate(given))
+        if len(found) < self.ndim:
+            return TensorSlice(self, found)  # type: ignore[return-value]
+        return Load(self, found)  # type: ignore[arg-type]
 
     def _index(self, d: int, index: ExprLike) -> Expr:
         if isinstance(index, slice):
@@ -101,57 +107,74 @@ class Tensor:
         if self.ndim:
             raise TensorIRError(
                 f"tensor {self.name!r} has {self.ndim} dimensions; index it, as in "
-                f"{self.name}[{', '.join('ijklmnpq'[d % 8] for d in range(self.ndim))}]"
+                f"{self.name}[{_letters(self.ndim)}]"
             )
         return self[()]
 
-    def astype(self, dtype: str) -> Expr:
-        return cast(dtype, self.as_scalar())
+    def astype(self, dtype: str) -> Any:
+        """Every element converted to `dtype`; see te.cast."""
+        from tensorir.te.math import cast
 
-    def __add__(self, other: ExprLike) -> Expr:
-        return binary("+", self.as_scalar(), other)
+        return cast(self if self.ndim else self.as_scalar(), dtype)  # type: ignore[arg-type]
 
-    def __radd__(self, other: ExprLike) -> Expr:
-        return binary("+", other, self.as_scalar())
+    def __bool__(self) -> bool:
+        raise TensorIRError(
+            f"tensor {self.name!r} is not true or false; use te.if_then_else, te.all or te.any in "
+            "place of if, and, or"
+        )
 
-    def __sub__(self, other: ExprLike) -> Expr:
-        return binary("-", self.as_scalar(), other)
+    @staticmethod
+    def operate(op: str, left: Any, right: Any) -> Any:
+        """Arithmetic on whole tensors is a tensor; one of rank zero stands for its element."""
+        from tensorir.te.whole import operate
 
-    def __rsub__(self, other: ExprLike) -> Expr:
-        return binary("-", other, self.as_scalar())
+        return operate(op, left, right)
 
-    def __mul__(self, other: ExprLike) -> Expr:
-        return binary("*", self.as_scalar(), other)
 
-    def __rmul__(self, other: ExprLike) -> Expr:
-        return binary("*", other, self.as_scalar())
+class TensorSlice(Operators[Any]):
+    """A tensor of which the first indices are given: `A[i]` of a matrix, to be indexed further."""
 
-    def __truediv__(self, other: ExprLike) -> Expr:
-        return binary("/", self.as_scalar(), other)
+    __slots__ = ("given", "tensor")
 
-    def __rtruediv__(self, other: ExprLike) -> Expr:
-        return binary("/", other, self.as_scalar())
+    def __init__(self, tensor: Tensor, given: tuple[Expr, ...]) -> None:
+        self.tensor = tensor
+        self.given = given
 
-    def __floordiv__(self, other: ExprLike) -> Expr:
-        return binary("//", self.as_scalar(), other)
+    @property
+    def ndim(self) -> int:
+        return self.tensor.ndim - len(self.given)
 
-    def __mod__(self, other: ExprLike) -> Expr:
-        return binary("%", self.as_scalar(), other)
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self.tensor.dtype
 
-    def __neg__(self) -> Expr:
-        return -self.as_scalar()
+    def __repr__(self) -> str:
+        return f"{self.tensor.name}[{', '.join(map(repr, self.given))}]"
 
-    def __lt__(self, other: ExprLike) -> Expr:
-        return binary("<", self.as_scalar(), other)
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Load:
+        more = indices if isinstance(indices, tuple) else (indices,)
+        return self.tensor[(*self.given, *more)]
 
-    def __le__(self, other: ExprLike) -> Expr:
-        return binary("<=", self.as_scalar(), other)
+    def __iter__(self) -> Any:
+        raise TypeError(f"{self!r} is not iterable; index it inside te.compute")
 
-    def __gt__(self, other: ExprLike) -> Expr:
-        return binary("<", other, self.as_scalar())
+    def as_scalar(self) -> Expr:
+        """TensorIRError: this is no element yet."""
+        raise TensorIRError(
+            f"{self!r} has {len(self.given)} of the {self.tensor.ndim} indices of tensor "
+            f"{self.tensor.name!r}; give the others, as in {self!r}[{_letters(self.ndim)}]"
+        )
 
-    def __ge__(self, other: ExprLike) -> Expr:
-        return binary("<=", other, self.as_scalar())
+    @staticmethod
+    def operate(op: str, left: Any, right: Any) -> Any:
+        for side in (left, right):
+            if isinstance(side, TensorSlice):
+                side.as_scalar()
+        raise AssertionError("one of the two is a slice")
+
+
+def _letters(count: int) -> str:
+    return ", ".join("ijklmnpq"[d % 8] for d in range(count))
 
 
 class Graph:

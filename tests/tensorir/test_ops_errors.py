@@ -59,8 +59,8 @@ REFUSED = [
         "add: operand 0.5 is no number of type int8",
     ),
     (
-        lambda: ops.floor_divide(t(2), t(2)),
-        "floor_divide: Tensor(x: f32[2]) is float32 and must hold integers; convert it "
+        lambda: ops.bitwise_and(t(2), t(2)),
+        "bitwise_and: Tensor(x: f32[2]) is float32 and must hold integers; convert it "
         "with ops.cast",
     ),
     (

@@ -424,12 +424,16 @@ def test_every_math_function_is_public():
     assert [name for name in MATH if not hasattr(te, name)] == []
 
 
-@pytest.mark.parametrize("name", sorted(MATH))
+FLOAT_FUNCTIONS = [name for name, row in MATH.items() if "float" in row.kinds]
+
+
+@pytest.mark.parametrize("name", sorted(FLOAT_FUNCTIONS))
 def test_math_functions(name):
     arity = MATH[name].arity
     inputs = [te.placeholder((5,), name=f"A{n}") for n in range(arity)]
     B = te.compute((5,), lambda i: getattr(te, name)(*(t[i] for t in inputs)), name="B")
-    arrays = [np.array([0.1, 0.25, 0.5, 0.75, 0.9], "float32") + n for n in range(arity)]
+    first = [1.1, 1.25, 1.5, 1.75, 1.9] if name == "acosh" else [0.1, 0.25, 0.5, 0.75, 0.9]
+    arrays = [np.array(first, "float32") + n for n in range(arity)]
     want = MATH[name].numpy(*(a.astype(float) for a in arrays))
     np.testing.assert_allclose(run(inputs, B, *arrays), want, rtol=1e-6)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tensorir import te
@@ -12,6 +13,8 @@ V = te.placeholder((8,), name="V")
 J = te.placeholder((4,), "int32", name="J")
 H = te.placeholder((4,), "float16", name="H")
 P = te.placeholder((4,), "bool", name="P")
+I64 = te.placeholder((4,), "int64", name="I64")
+U64 = te.placeholder((4,), "uint64", name="U64")
 N = te.var("n")
 S = te.placeholder((N,), name="S")
 
@@ -51,11 +54,28 @@ def borrowed():
 
 
 DEFINITIONS = {
-    "rank": (lambda: A[1], "tensor 'A' has 2 dimensions and is indexed with 1"),
+    "rank": (lambda: V[1, 2], "tensor 'V' has 1 dimensions and is indexed with 2"),
+    "rank in two steps": (lambda: A[1][2, 3], "'A' has 2 dimensions and is indexed with 3"),
+    "index of a number": (lambda: A[1][2][3], r"A\[1, 2\] is one number, which cannot be indexed"),
+    "no index": (lambda: A[()], "tensor 'A' has 2 dimensions and is indexed with 0"),
+    "a row": (lambda: vector(lambda i: A[i]), r"A\[i\] has 1 of the 2 indices .* A\[i\]\[i\]"),
+    "sum with a row": (lambda: vector(lambda i: V[i] + A[i]), r"A\[i\] has 1 of the 2 indices"),
+    "rows": (lambda: A[0] < A[1], r"A\[0\] has 1 of the 2 indices"),
+    "slice of a row": (lambda: A[1][:], "index 1 of tensor 'A' is a slice"),
     "slice": (lambda: A[1, :], "index 1 of tensor 'A' is a slice"),
     "float index": (lambda: V[0.5], "index 0 of tensor 'V' is .* of type float32"),
     "bool index": (lambda: V[True], "of type bool; indices are integers"),
-    "not a scalar": (lambda: V + 1.0, "tensor 'V' has 1 dimensions; index it, as in V"),
+    "not a scalar": (lambda: vector(lambda i: V), "'V' has 1 dimensions; index it, as in V"),
+    "whole in an element": (lambda: vector(lambda i: V[i] + A), r"'A' has 2 .*index it, as in A\["),
+    "function in an element": (lambda: vector(lambda i: te.pow(V, i)), "'V' .* index it, as in V"),
+    "broadcast": (lambda: A + te.placeholder((4, 3), name="X"),
+                  "add: .* cannot be broadcast: dimension -1 has the sizes"),
+    "tensor as a condition": (lambda: 1 if V < 2 else 3, "tensor 'less' is not true or false"),
+    "text": (lambda: V[0] + "x", "'x' of type str is not an expression"),
+    "whole and text": (lambda: A + "x", "'x' of type str is not an expression"),
+    "none added": (lambda: None * A[0, 0], "None of type NoneType is not an expression"),
+    "complex": (lambda: V[0] * 1j, "1j of type complex is not an expression"),
+    "array": (lambda: V[0] * np.zeros(3), "of type ndarray is not an expression"),
     "name": (lambda: te.placeholder((4,), name="a b"), "name 'a b' is not an identifier"),
     "keyword": (lambda: te.compute((4,), lambda i: 0.0, name="for"), "'for' is not an identifier"),
     "dtype": (lambda: te.placeholder((4,), "float31"), "unknown dtype 'float31'"),
@@ -63,7 +83,7 @@ DEFINITIONS = {
                  "the negative extent -1"),
     "float extent": (lambda: te.compute((2.5,), lambda i: 0.0), "extent 2.5 of type float32"),
     "negative axis": (lambda: k(-2), "reduce axis 'k' has the negative extent -2"),
-    "range": (lambda: te.reduce_axis((1, 4)), "give an extent or \\(0, extent\\)"),
+    "range of an axis": (lambda: te.reduce_axis((1, 4)), "give an extent or \\(0, extent\\)"),
     "size type": (lambda: te.var("n", "float32"), "size 'n' cannot be float32"),
     "few arguments": (lambda: te.compute((4, 4), lambda i: 0.0), "has 2 dimensions, and its "
                       "fcompute takes 1"),
@@ -73,13 +93,23 @@ DEFINITIONS = {
     "not an expression": (lambda: vector(lambda i: "x"), "'x' of type str is not an expression"),
     "none": (lambda: vector(lambda i: None), "None of type NoneType is not an expression"),
     "python if": (lambda: vector(lambda i: 1.0 if A[i, 0] > 0.0 else 2.0), "use te.if_then_else"),
-    "dtypes": (lambda: vector(lambda i: A[i, 0] + J[i]), "dtypes float32 and int32"),
-    "half": (lambda: vector(lambda i: H[i] + 1.0), "float16 is a storage type"),
-    "half function": (lambda: vector(lambda i: te.exp(H[i])), "float16 is a storage type"),
+    "dtypes": (lambda: vector(lambda i: I64[i] < U64[i]), "dtypes int64 and uint64, which no type"),
+    "dtypes of sides": (lambda: te.if_then_else(P[0], I64[0], U64[0]), "int64 and uint64"),
+    "bits of floats": (lambda: V[0] & J[0], "'&' needs integers, not float32"),
+    "minus of bools": (lambda: P[0] - P[1], "'-' is not defined for bool"),
+    "minus bool": (lambda: -P[0], "'-' is not defined for bool; use ~"),
+    "division of ints": (lambda: J[0] / J[1], "'/' needs floats, not int32"),
+    "too large": (lambda: te.placeholder((4,), "int8", "X")[0] + 200, "200 does not fit in int8"),
+    "negative power": (lambda: J[0] ** -1, "integers to the power -1 are no integers"),
+    "bits": (lambda: te.reinterpret("int64", V[0]), "reinterpret between types of equal size"),
+    "bits of bool": (lambda: te.reinterpret("int8", P[0]), "bool excepted"),
+    "count of floats": (lambda: te.popcount(V[0]), "popcount needs ints, not float32"),
+    "function of bools": (lambda: te.exp(P[0]), "exp needs floats, not bool"),
+    "const": (lambda: te.const(1.5, "int32"), "1.5 is not an integer"),
+    "const of nan": (lambda: te.const(float("nan"), "int32"), "nan is not an integer"),
     "function of ints": (lambda: vector(lambda i: te.exp(J[i])), "exp needs floats, not int32"),
     "function arity": (lambda: te.exp(1.0, 2.0), "exp takes 1 operands, not 2"),
-    "function types": (lambda: te.pow(te.const(1.0, "float32"), te.const(2.0, "float64")),
-                       "operands of pow have dtypes float32 and float64"),
+    "function types": (lambda: te.pow(I64[0], U64[0]), "dtypes int64 and uint64"),
     "infinity": (lambda: te.infinity("int32"), "int32 has no infinity"),
     "not at the top": (softmax, "sum in tensor 'B' is not at the top of its expression"),
     "nested": (nested, "max in tensor 'B' is not at the top"),
@@ -102,9 +132,20 @@ DEFINITIONS = {
     "max of two and axis": (lambda: te.max(V[0], V[1], axis=k()), "reduces one expression, not 2"),
     "where without axis": (lambda: te.max(V[0], V[1], where=P[0]), "where= of max needs axis="),
     "where type": (lambda: te.sum(V[0], axis=k(), where=V[0]), "where= of sum is float32"),
-    "sum of bool": (lambda: te.sum(P[0], axis=k()), "sum of bool"),
-    "sum of half": (lambda: te.sum(H[0], axis=k()), "float16 is a storage type"),
-    "argmax of half": (lambda: te.argmax(H[0], axis=k()), "storage type; .* before argmax"),
+    "start of a wider type": (lambda: te.sum(J[0], axis=k(), init=1.5),
+                              "init= of sum is float32, and int32 is reduced"),
+    "start with the axis": (lambda: reducing(lambda i, r: te.sum(A[i, r], axis=r, init=V[r])),
+                            "init= of sum uses the axis 'k', over which it reduces"),
+    "start without axis": (lambda: te.max(V[0], V[1], init=0.0), "init= of max needs axis="),
+    "python if ==": (lambda: vector(lambda i: 1.0 if i == 0 else V[i]), "use te.if_then_else"),
+    "python if !=": (lambda: vector(lambda i: 1.0 if V[i] != 0.0 else 2.0), "use te.if_then_else"),
+    "python or": (lambda: vector(lambda i: te.if_then_else(i == 0 or i == 3, 1.0, V[i])),
+                  "use te.if_then_else, te.all or te.any"),
+    "bool": (lambda: vector(lambda i: V[i] * bool(P[i])), "the value of P.i. is not known"),
+    "float": (lambda: vector(lambda i: float(V[i])), "the value of V.i. .* use .astype"),
+    "int": (lambda: vector(lambda i: int(V[i])), "the value of V.i. is not known"),
+    "range": (lambda: vector(lambda i: sum(V[n] for n in range(i))), "the value of i .* an axis"),
+    "half of a sum": (lambda: reducing(lambda i, r: te.sum(H[r], axis=r) * 2.0), "not at the top"),
     "any of floats": (lambda: te.any(V[0], axis=k()), "needs bool operands"),
     "identity": (lambda: te.comm_reducer(lambda x, y: x + y, lambda d: te.const(0), "s")(
         V[0], axis=k()), "identity of s gives int64, and the operands are float32"),

@@ -30,6 +30,7 @@ from tensorir import dtype as dt
 from tensorir.intrin import MATH
 
 i = Var("i")
+FLOAT_FUNCTIONS = [row for row in MATH.values() if "float" in row.kinds]
 NAN, INF = float("nan"), float("inf")
 FLOAT_VALUES = [0.0, -0.0, 1.0, -1.5, 2.5, 3.5, NAN, INF, -INF, 1e-40, 100.0, -100.0, 0.3]
 
@@ -149,7 +150,7 @@ def test_math_functions(run, dtype):
     b = np.roll(a, 3)
     inputs = [Buffer(n, (a.size,), dtype) for n in "ab"]
     outs, stores = [], []
-    for row in MATH.values():
+    for row in FLOAT_FUNCTIONS:
         result = "bool" if row.result == "bool" else dtype
         out = Buffer(f"out_{row.name}", (a.size,), result)
         args = tuple(x[i] for x in inputs[: row.arity])
@@ -159,7 +160,7 @@ def test_math_functions(run, dtype):
     results = [np.zeros(a.size, o.dtype) for o in outs]
     run(func, a, b, *results)
     tolerance = 2e-6 if dtype == "float32" else 2e-14
-    for row, result in zip(MATH.values(), results):
+    for row, result in zip(FLOAT_FUNCTIONS, results):
         with np.errstate(all="ignore"):
             expected = row.numpy(*(a, b)[: row.arity])
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=0, err_msg=row.name)
@@ -298,4 +299,4 @@ def test_math_of_storage_types_is_refused():
     func = elementwise(lambda x: Call("exp", (x,), "float16"), "float16", result="float16", count=4)
     with pytest.raises(BuildError, match=r"f: 'exp' is not defined for float16; convert"):
         emit(func, Target())
-    assert find_helper("floordiv", "float32") is None
+    assert find_helper("popcount", "float32") is None

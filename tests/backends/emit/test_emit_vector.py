@@ -33,6 +33,7 @@ from tensorir import (
 from tensorir import dtype as dt
 from tensorir.intrin import MATH
 
+FLOAT_FUNCTIONS = [row for row in MATH.values() if "float" in row.kinds]
 NAN, INF = float("nan"), float("inf")
 i = Var("i")
 FLOAT_VALUES = [0.0, -0.0, 1.0, -1.5, 2.5, 3.5, NAN, INF, -INF, 1e-40, 100.0, -100.0, 0.3, 88.0]
@@ -178,7 +179,7 @@ def test_math_functions(run, dtype, lanes):
     at = (Ramp(i * lanes, const(1), lanes),)
     x, y = Buffer("a", (64,), dtype), Buffer("b", (64,), dtype)
     outs, stores = [], []
-    for row in MATH.values():
+    for row in FLOAT_FUNCTIONS:
         result = "bool" if row.result == "bool" else dtype
         args = tuple(Load(v, at) for v in (x, y)[: row.arity])
         outs.append(Buffer(f"out_{row.name}", (64,), result))
@@ -186,7 +187,7 @@ def test_math_functions(run, dtype, lanes):
     results = [np.zeros(64, o.dtype) for o in outs]
     run(PrimFunc("f", (x, y, *outs), (), For(i, const(64 // lanes), seq(*stores))), a, b, *results)
     tolerance = 2e-6 if dtype == "float32" else 2e-14
-    for row, result in zip(MATH.values(), results):
+    for row, result in zip(FLOAT_FUNCTIONS, results):
         with np.errstate(all="ignore"):
             expected = row.numpy(*(a, b)[: row.arity])
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=0, err_msg=row.name)

@@ -1,0 +1,125 @@
+"""What Python's operators mean for expressions and for tensors: `operate` of an operator's name.
+
+An expression gives an expression, a whole tensor another tensor, a tensor of which only some
+indices are given (`A[i]` of a matrix) an error that says what is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tensorir import dtype as dt
+from tensorir.errors import TensorIRError
+
+Result = TypeVar("Result")
+
+
+class Operators(Generic[Result]):
+    """Python's operators in terms of `operate(op, left, right)`; `dtype` is that of self."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numbers and arrays of NumPy leave the operation to us
+
+    if TYPE_CHECKING:
+        dtype: str
+
+        @staticmethod
+        def operate(op: str, left: Any, right: Any) -> Result: ...
+
+    def __add__(self, other: Any) -> Result:
+        return self.operate("+", self, other)
+
+    def __radd__(self, other: Any) -> Result:
+        return self.operate("+", other, self)
+
+    def __sub__(self, other: Any) -> Result:
+        return self.operate("-", self, other)
+
+    def __rsub__(self, other: Any) -> Result:
+        return self.operate("-", other, self)
+
+    def __mul__(self, other: Any) -> Result:
+        return self.operate("*", self, other)
+
+    def __rmul__(self, other: Any) -> Result:
+        return self.operate("*", other, self)
+
+    def __truediv__(self, other: Any) -> Result:
+        return self.operate("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Result:
+        return self.operate("/", other, self)
+
+    def __floordiv__(self, other: Any) -> Result:
+        return self.operate("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Result:
+        return self.operate("//", other, self)
+
+    def __mod__(self, other: Any) -> Result:
+        return self.operate("%", self, other)
+
+    def __rmod__(self, other: Any) -> Result:
+        return self.operate("%", other, self)
+
+    def __pow__(self, other: Any) -> Result:
+        return self.operate("**", self, other)
+
+    def __rpow__(self, other: Any) -> Result:
+        return self.operate("**", other, self)
+
+    def __and__(self, other: Any) -> Result:
+        return self.operate("&", self, other)
+
+    def __rand__(self, other: Any) -> Result:
+        return self.operate("&", other, self)
+
+    def __or__(self, other: Any) -> Result:
+        return self.operate("|", self, other)
+
+    def __ror__(self, other: Any) -> Result:
+        return self.operate("|", other, self)
+
+    def __xor__(self, other: Any) -> Result:
+        return self.operate("^", self, other)
+
+    def __rxor__(self, other: Any) -> Result:
+        return self.operate("^", other, self)
+
+    def __lshift__(self, other: Any) -> Result:
+        return self.operate("<<", self, other)
+
+    def __rlshift__(self, other: Any) -> Result:
+        return self.operate("<<", other, self)
+
+    def __rshift__(self, other: Any) -> Result:
+        return self.operate(">>", self, other)
+
+    def __rrshift__(self, other: Any) -> Result:
+        return self.operate(">>", other, self)
+
+    def __lt__(self, other: Any) -> Result:
+        return self.operate("<", self, other)
+
+    def __le__(self, other: Any) -> Result:
+        return self.operate("<=", self, other)
+
+    def __gt__(self, other: Any) -> Result:
+        return self.operate("<", other, self)
+
+    def __ge__(self, other: Any) -> Result:
+        return self.operate("<=", other, self)
+
+    def __invert__(self) -> Result:
+        """All bits the other way, or not: x ^ -1, x ^ 255 or x != True."""
+        ones: int = True
+        if not dt.is_bool(self.dtype):
+            ones = dt.int_limits(self.dtype)[1] if dt.is_unsigned(self.dtype) else -1
+        return self.operate("^", self, ones)
+
+    def __neg__(self) -> Result:
+        if dt.is_bool(self.dtype):
+            raise TensorIRError("'-' is not defined for bool; use ~ for not")
+        if dt.is_float(self.dtype):
+            return self.operate("*", self, -1.0)
+        return self.operate("-", 0, self)
