@@ -51,7 +51,9 @@ def compute(
         made = _define(
             name, own, extents, tuple(cast(e.dtype, t[own]) for e, t in zip(parts, held)), several
         )
-    made[0].op.tag, made[0].op.attrs = tag, dict(attrs or {})
+    op = made[0].op
+    assert isinstance(op, ComputeOp)
+    op.tag, op.attrs = tag, dict(attrs or {})
     return made if several else made[0]
 
 
