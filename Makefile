@@ -14,7 +14,8 @@ help:
 	@echo "make demo    tune a kernel on this machine and compare it with the unscheduled program"
 	@echo "make test    run the tests"
 	@echo "make fuzz    random schedules against their meaning: SEED=, COUNT=, SECONDS=, SANITIZE=1"
-	@echo "            NETWORKS=1 for what rules and search make of random networks of operators"
+	@echo "            NETWORKS=1 for what rules and search make of random networks of operators,"
+	@echo "            DATABASES=1 for tuning databases with random damage"
 	@echo "make bench   run the benchmark suite"
 	@echo "make bench-peers   side by side with other libraries, installed into .venv-peers"
 	@echo "make bench-scale   cost over size, and over the number of threads"
@@ -31,7 +32,7 @@ test: $(DEV) | compiler
 fuzz: $(DEV) | compiler
 	@$(BIN)/python tests/fuzz/fuzz.py $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
 	  --seconds $(or $(SECONDS),$(if $(COUNT),0,180)) $(if $(SANITIZE),--sanitize) \
-	  $(if $(NETWORKS),--networks) $(ARGS)
+	  $(if $(NETWORKS),--networks) $(if $(DATABASES),--databases) $(ARGS)
 
 bench: $(DEV) | compiler
 	@$(BIN)/python benchmarks/suite.py $(ARGS)

@@ -2,32 +2,28 @@
 
 Columns hold what is asked for; the record itself is one JSON text, so that a new field needs no
 migration. Each `add` is committed when it returns: a killed tuner loses no finished trial. Several
-processes may write at once.
+processes may write at once. Looking changes nothing, and damage costs only what is damaged.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from autotune.conditions import Conditions
 from autotune.errors import DatabaseError
-from autotune.jsonl import ImportReport, decode, encode, read_records, write_records
+from autotune.jsonl import ImportReport, read_records, write_records
 from autotune.machine import Machine
-from autotune.miss import explain
+from autotune.miss import Miss, explain
 from autotune.records import Record, Workload
-from autotune.storage import connect
-from tensorir import NUMERICS, allows
-
-COLUMNS = (
-    "id", "time", "session", "trial", "workload", "structure", "name", "target", "machine",
-    "status", "numerics", "median", "believed", "payload",
-)  # fmt: skip
+from autotune.rows import believed, conditions_key
+from autotune.store import Store
+from tensorir import allows, check_numerics
 
 WorkloadLike = str | Workload
 """A workload or its key."""
@@ -35,18 +31,13 @@ WorkloadLike = str | Workload
 MachineLike = str | Machine
 """A machine or its key."""
 
-
-KIND = "workload, target, machine, numerics"
 RANK = "believed DESC, median, id"
-"""Records that compete with one another, and the best of them first."""
-
-CHECKED, RACED = 1, 2
-"""Values of the column `believed`: a correct trial, and one that was also timed in a race."""
+"""Trials that are believed, the best first: raced before others, then by time."""
 
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """One call of `tune`, as its records show it."""
+    """One call of `tune`, as its records show it; races are no trials."""
 
     session: str
     started: str
@@ -59,16 +50,17 @@ class SessionSummary:
 
 
 class Database:
-    """Records in the SQLite file `path`, which is created if it does not exist; ":memory:" is a
-    database that is gone when it is closed.
+    """Records in the SQLite file `path`; ":memory:" is a database that is gone when it is closed.
 
-    Raises DatabaseError if the file or its folder cannot be used, and says what to do.
+    The file is made by the first record that is added; until then, and after, looking changes
+    nothing, so that a file that cannot be written can be read.
+
+    Raises DatabaseError for a place that cannot hold a database and for a file of another program.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = connect(self.path)
+        self._store = Store(self.path)
 
     def __enter__(self) -> Database:
         return self
@@ -81,10 +73,7 @@ class Database:
 
     def close(self) -> None:
         """Close the file; a closed database raises DatabaseError when it is used."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+        self._store.close()
 
     def add(self, record: Record) -> None:
         """Store one record; a record that is there already is left as it is."""
@@ -92,13 +81,11 @@ class Database:
 
     def add_many(self, records: Iterable[Record]) -> int:
         """Store records in one transaction, all or none, and return how many were new."""
-        rows = [_row(record) for record in records]
-        marks = ", ".join("?" * len(COLUMNS))
-        sql = f"INSERT OR IGNORE INTO records ({', '.join(COLUMNS)}) VALUES ({marks})"
-        with self._transaction() as connection:
-            before = connection.total_changes
-            connection.executemany(sql, rows)
-            return connection.total_changes - before
+        return self._store.insert(records)
+
+    def require_writable(self) -> None:
+        """Make the file if there is none; raises DatabaseError where records cannot be stored."""
+        self._store.require_writable()
 
     def best(
         self,
@@ -106,24 +93,37 @@ class Database:
         target: object,
         machine: MachineLike,
         numerics: str | None = None,
+        conditions: Conditions | None = None,
     ) -> Record | None:
         """The fastest trial whose result was found correct, on exactly this machine and target.
 
         Times from a race of several candidates go before times that were taken one by one.
 
-        `numerics` bounds what the schedule may do to the result: "bitwise" accepts only bitwise
-        equal schedules, "reassociated" and "algebraic" more, "mixed" or None any. `explain_miss`
-        tells why the answer is None.
+        numerics    bounds what the schedule may do to the result: "bitwise" accepts only bitwise
+                    equal schedules, "reassociated" and "algebraic" more, "mixed" or None any
+        conditions  sizes, threads and compiler that the time has to be of; None: those that a
+                    kernel without symbolic sizes has here and now (`Conditions.here(target)`)
+
+        `explain_miss` tells why the answer is None.
         """
-        bound = "mixed" if numerics is None else numerics
-        allowed = [each for each in NUMERICS if allows(bound, each)]
-        where, values = _where(workload=workload, target=target, machine=machine)
-        where += f" AND believed > 0 AND numerics IN ({', '.join('?' * len(allowed))})"
-        rows = self._select(
-            f"SELECT payload FROM records WHERE {where} ORDER BY {RANK} LIMIT 1",
-            (*values, *allowed),
-        )
-        return decode(rows[0][0]) if rows else None
+        return next(self.ranked(workload, target, machine, numerics, conditions), None)
+
+    def ranked(
+        self,
+        workload: WorkloadLike,
+        target: object,
+        machine: MachineLike,
+        numerics: str | None = None,
+        conditions: Conditions | None = None,
+    ) -> Iterator[Record]:
+        """The trials that `best` has the first of, best first."""
+        bound = check_numerics("mixed" if numerics is None else numerics)
+        where, values = _where(
+            workload=workload, target=target, machine=machine,
+            conditions=_asked(target, conditions),
+        )  # fmt: skip
+        found = self._store.rows(f"{where} AND believed > 0", values, RANK)
+        return (record for record in found if allows(bound, record.numerics))
 
     def records(
         self,
@@ -135,135 +135,180 @@ class Database:
         *,
         session: str | None = None,
         structure: str | None = None,
+        conditions: Conditions | None = None,
     ) -> list[Record]:
-        """The records that agree with everything given, oldest first."""
+        """The records that agree with everything given, in the order in which they were stored."""
         where, values = _where(
             workload=workload, target=target, machine=machine, status=status,
-            session=session, structure=structure,
+            session=session, structure=structure, conditions=conditions,
         )  # fmt: skip
-        rows = self._select(
-            f"SELECT payload FROM records WHERE {where} ORDER BY time, trial, id LIMIT ?",
-            (*values, -1 if limit is None else limit),
-        )
-        return [decode(payload) for (payload,) in rows]
+        return list(islice(self._store.rows(where, values), limit))
 
-    def count_trials(self, workload: WorkloadLike, target: object, machine: MachineLike) -> int:
-        """How many trials were made, failed ones included."""
-        where, values = _where(workload=workload, target=target, machine=machine)
-        where += f" AND believed != {RACED}"
-        return int(self._select(f"SELECT COUNT(*) FROM records WHERE {where}", values)[0][0])
+    def count_trials(
+        self,
+        workload: WorkloadLike,
+        target: object,
+        machine: MachineLike,
+        conditions: Conditions | None = None,
+    ) -> int:
+        """How many trials were made of exactly this, failed ones included; see `best`."""
+        found = self.records(workload, target, machine, conditions=_asked(target, conditions))
+        return sum(not record.is_final for record in found)
 
-    def explain_miss(self, workload: WorkloadLike, target: object, machine: MachineLike) -> str:
-        """Why `best` has no answer: the nearest records and the first thing that differs."""
-        return explain(self, workload, str(target), machine)
+    def explain_miss(
+        self,
+        workload: WorkloadLike,
+        target: object,
+        machine: MachineLike,
+        conditions: Conditions | None = None,
+    ) -> str:
+        """Why `best` has no answer: the nearest record, and what differs; see `miss`."""
+        return self.miss(workload, target, machine, conditions).text
+
+    def miss(
+        self,
+        workload: WorkloadLike,
+        target: object,
+        machine: MachineLike,
+        conditions: Conditions | None = None,
+    ) -> Miss:
+        """Why `best` has no answer, with everything that has to agree side by side."""
+        return explain(self, workload, str(target), machine, _asked(target, conditions))
 
     def sessions(self) -> list[SessionSummary]:
-        """A summary of each tuning session, oldest first."""
-        rows = self._select(
-            "SELECT session, MIN(time), MAX(time), COUNT(*), SUM(status = 'ok'),"
-            " GROUP_CONCAT(DISTINCT name), MIN(target), MIN(machine)"
-            " FROM records GROUP BY session ORDER BY MIN(time), session",
-            (),
-        )
-        return [
-            SessionSummary(session, started, ended, trials, ok, tuple(names.split(",")), *place)
-            for session, started, ended, trials, ok, names, *place in rows
-        ]
+        """A summary of each tuning session, in the order in which they began to store."""
+        found: dict[str, list[Record]] = {}
+        for record in self.records():
+            found.setdefault(record.session, []).append(record)
+        return [_summary(session, records) for session, records in found.items()]
 
     def stats(self) -> dict[str, Any]:
         """Numbers of records, workloads, targets, machines, sessions, and records per status."""
-        counts = self._select(
-            "SELECT COUNT(*), COUNT(DISTINCT workload), COUNT(DISTINCT target),"
-            " COUNT(DISTINCT machine), COUNT(DISTINCT session) FROM records",
-            (),
-        )[0]
-        names = ("records", "workloads", "targets", "machines", "sessions")
-        by_status = self._select(
-            "SELECT status, COUNT(*) FROM records GROUP BY status ORDER BY status", ()
-        )
-        return {**dict(zip(names, counts, strict=True)), "status": dict(by_status)}
+        found = self.records()
+        return {
+            "records": len(found),
+            "workloads": len({r.workload.key for r in found}),
+            "targets": len({r.target for r in found}),
+            "machines": len({r.machine_key for r in found}),
+            "sessions": len({r.session for r in found}),
+            "status": dict(sorted(Counter(r.status for r in found).items())),
+        }
 
     def prune(self, keep: int = 20) -> int:
-        """Delete all but the `keep` fastest believed records of each workload, target, machine
-        and numerics class, and return how many were deleted. Failures are deleted as well."""
+        """Delete all but the `keep` fastest believed records of each workload, target, machine,
+        conditions and numerics class, and return how many were deleted.
+
+        Failures are deleted as well. Damaged rows are left to `repair`.
+        """
         if keep < 0:
             raise DatabaseError(f"prune keeps a number of records, not {keep!r}")
-        with self._transaction() as connection:
-            cursor = connection.execute(
-                "DELETE FROM records WHERE id NOT IN (SELECT id FROM (SELECT id, ROW_NUMBER() OVER"
-                f" (PARTITION BY {KIND} ORDER BY {RANK}) AS place"
-                " FROM records WHERE believed > 0) WHERE place <= ?)",
-                (keep,),
-            )
-            return cursor.rowcount
+        kept = {record.id for group in self._kinds() for record in group[:keep]}
+        return self.delete([r.id for r in self.records() if r.id not in kept])
+
+    def delete(self, ids: Collection[str] = (), rows: Collection[int] = ()) -> int:
+        """Delete the records with these ids and the rows with these numbers; returns how many."""
+        return self._store.delete(ids, rows)
+
+    def check(self) -> list[str]:
+        """What is damaged, one line for each thing; empty where everything is as it was stored."""
+        return self._store.check()
+
+    def repair(self) -> tuple[int, int]:
+        """Make columns and indexes anew from the records, and delete rows without a record.
+
+        Returns how many rows were mended and how many deleted. Raises DatabaseError where the file
+        itself is damaged: `salvage_to` writes what it holds to another one.
+        """
+        return self._store.repair()
+
+    def salvage_to(self, path: str | os.PathLike[str]) -> int:
+        """Write every whole record to a new database, and return how many there are.
+
+        Raises DatabaseError if there is such a file.
+        """
+        if Path(path).exists():
+            raise DatabaseError(f"there is a file {str(path)!r}: name one that does not exist yet")
+        with Database(path) as other:
+            return other.add_many(self._store.whole())
 
     def export_jsonl(self, path: str | os.PathLike[str], best_only: bool = False) -> int:
-        """Write records as JSON Lines and return their number.
+        """Write records as JSON Lines and return their number; "-" is standard output.
 
-        With `best_only`, the fastest believed record of each workload, target, machine and
-        numerics class: a small file whose lines keep their order, fit for review.
+        With `best_only`, the fastest believed record of each workload, target, machine, conditions
+        and numerics class: a small file whose lines keep their order, fit for review.
         """
         if not best_only:
             return write_records(path, self.records())
-        rows = self._select(
-            "SELECT payload FROM (SELECT *, ROW_NUMBER() OVER"
-            f" (PARTITION BY {KIND} ORDER BY {RANK}) AS place FROM records WHERE believed > 0)"
-            f" WHERE place = 1 ORDER BY name, {KIND}",
-            (),
-        )
-        return write_records(path, (decode(payload) for (payload,) in rows))
+        best = [group[0] for group in self._kinds()]
+        return write_records(path, sorted(best, key=lambda r: (r.workload.name, *_kind(r))))
 
     def import_jsonl(self, path: str | os.PathLike[str]) -> ImportReport:
-        """Add the records of an export. Importing twice adds nothing the second time."""
+        """Add the records of an export, in their order; "-" is standard input.
+
+        Importing twice adds nothing the second time.
+        """
         problems: list[tuple[int, str]] = []
         records = list(read_records(path, problems))
-        added = self.add_many(records)
+        added = self.add_many(records) if records else 0
         return ImportReport(added, len(records) - added, tuple(problems))
 
-    def _select(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
-        with self._guarded() as connection:
-            return connection.execute(sql, values).fetchall()
+    def note(self) -> str:
+        """What was set aside by what was read so far, and what to do about it; "" for nothing."""
+        texts, damage = [self._store.salvage], self._store.damage
+        if damage:
+            rows = f"{len(damage)} damaged row{'s' * (len(damage) > 1)}"
+            texts.append(
+                f"{rows} of {str(self.path)!r} set aside: `tensorir db check` shows them, and"
+                " `tensorir db repair` removes them"
+            )
+        return "; ".join(filter(None, texts))
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._guarded() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-
-    @contextmanager
-    def _guarded(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            if self._connection is None:
-                raise DatabaseError(f"the database {str(self.path)!r} is closed")
-            try:
-                yield self._connection
-            except sqlite3.Error as error:
-                raise DatabaseError(
-                    f"the database {str(self.path)!r} cannot be used: {error}"
-                ) from error
+    def _kinds(self) -> list[list[Record]]:
+        """The believed records of each kind, best first."""
+        groups: dict[tuple[str, ...], list[Record]] = {}
+        for record in self.records():
+            groups.setdefault(_kind(record), []).append(record)
+        return [ranked for group in groups.values() if (ranked := _ranking(group))]
 
 
-def _row(record: Record) -> tuple[Any, ...]:
-    believed = CHECKED if record.status == "ok" and record.verdict.checked else 0
-    believed = RACED if believed and record.is_final else believed
+def _ranking(records: Iterable[Record]) -> list[Record]:
+    """Those that are believed, in the order of RANK."""
+    key: Callable[[Record], Any] = lambda r: (-believed(r), r.median, r.id)  # noqa: E731
+    return sorted((r for r in records if believed(r)), key=key)
+
+
+def _kind(record: Record) -> tuple[str, ...]:
+    """Records that compete with one another have this in common."""
     return (
-        record.id, record.time, record.session, record.trial, record.workload.key,
-        record.workload.structure, record.workload.name, record.target, record.machine_key,
-        record.status, record.numerics, record.median, believed, encode(record),
+        record.workload.key, record.target, record.machine_key,
+        conditions_key(record.conditions), record.numerics,
     )  # fmt: skip
+
+
+def _summary(session: str, records: list[Record]) -> SessionSummary:
+    trials = [r for r in records if not r.is_final]
+    first, last = records[0], records[-1]
+    return SessionSummary(
+        session, first.time, last.time, len(trials), sum(r.status == "ok" for r in trials),
+        tuple(dict.fromkeys(r.workload.name for r in records)), first.target, first.machine_key,
+    )  # fmt: skip
+
+
+def _asked(target: object, conditions: Conditions | None) -> Conditions:
+    return Conditions.here(str(target)) if conditions is None else conditions
 
 
 def _where(**given: Any) -> tuple[str, tuple[Any, ...]]:
     """The condition that the columns have these values; None means any value."""
     texts = {name: _text(value) for name, value in given.items() if value is not None}
-    return " AND ".join(["1", *(f"{name} = ?" for name in texts)]), tuple(texts.values())
+    conditions = given.get("conditions")
+    parts = ["1", *(f"{name} = ?" for name in texts)]
+    if conditions is not None and None in conditions.to_json().values():
+        parts.append("0")  # what is not known equals nothing
+    return " AND ".join(parts), tuple(texts.values())
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, Conditions):
+        return conditions_key(value)
     return value.key if isinstance(value, (Workload, Machine)) else str(value)

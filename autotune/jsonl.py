@@ -6,15 +6,41 @@ reported with its number and skipped; it never costs the other lines.
 
 from __future__ import annotations
 
-import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from autotune.errors import DatabaseError
-from autotune.records import Record, canonical
+from autotune.records import Record
+from autotune.rows import decode
+
+STANDARD = "-"
+"""Standard input or output in place of a file."""
+
+LONGEST = 1 << 26
+"""Bytes of a line; more is no record, and is not kept in memory."""
+
+SHOWN = 10
+"""Unreadable lines that a report spells out."""
+
+BOM = b"\xef\xbb\xbf"
+
+OTHER_FILES = {
+    b"SQLite format 3\0": "a database, not an export: write one with `tensorir db export"
+    " FILE.jsonl --database {path}` and import that",
+    b"\x1f\x8b": "compressed: unpack it, or `zcat {path} | tensorir db import -`",
+    b"\xff\xfe": "in UTF-16: convert it, as with `iconv -f UTF-16 -t UTF-8`",
+    b"\xfe\xff": "in UTF-16: convert it, as with `iconv -f UTF-16 -t UTF-8`",
+}
+"""How files begin that are no JSON Lines in any of their lines, and what to do about them."""
+
+Problem = tuple[int, str]
+"""The number of a line, from 1, and why it could not be read."""
 
 
 @dataclass(frozen=True)
@@ -23,67 +49,102 @@ class ImportReport:
 
     added: int
     known: int
-    problems: tuple[tuple[int, str], ...] = ()
+    problems: tuple[Problem, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.added} added, {self.known} known already, {len(self.problems)} unreadable"]
-        return "\n".join(lines + [f"line {number}: {text}" for number, text in self.problems])
+        lines += [f"line {number}: {text}" for number, text in self.problems[:SHOWN]]
+        if len(self.problems) > SHOWN:
+            lines.append(f"... and {len(self.problems) - SHOWN} more")
+        return "\n".join(lines)
 
 
-def read_records(path: str | os.PathLike[str], problems: list[tuple[int, str]]) -> Iterator[Record]:
+def read_records(path: str | os.PathLike[str], problems: list[Problem]) -> Iterator[Record]:
     """The records in the file, in order; unreadable lines are appended to `problems`.
 
-    Raises DatabaseError if the file cannot be opened.
+    "-" is standard input. Raises DatabaseError if the file cannot be opened or read, or is
+    something else as a whole.
     """
     try:
-        stream = open(path, "rb")
+        if str(path) == STANDARD:
+            yield from _records(sys.stdin.buffer, path, problems)
+            return
+        with open(path, "rb") as stream:
+            yield from _records(stream, path, problems)
     except OSError as error:
         raise DatabaseError(f"cannot read records from {str(path)!r}: {error.strerror}") from error
-    with stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            try:
-                yield decode(line)
-            except DatabaseError as error:
-                problems.append((number, str(error)))
 
 
 def write_records(path: str | os.PathLike[str], records: Iterable[Record]) -> int:
-    """Write the file anew and return the number of records; it is replaced in one step."""
-    target = Path(path)
+    """Write the file anew and return the number of records.
+
+    A file is replaced in one step, through a symbolic link the file that it leads to. "-" is
+    standard output.
+    """
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise DatabaseError(f"cannot write records to {str(path)!r}: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with _output(path) as stream:
             count = 0
             for record in records:
                 stream.write(encode(record) + "\n")
                 count += 1
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
+    except BrokenPipeError:
+        raise  # the reader has seen enough
     except OSError as error:
         raise DatabaseError(f"cannot write records to {str(path)!r}: {error.strerror}") from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
     return count
 
 
 def encode(record: Record) -> str:
     """The record as one line of JSON, without the line break."""
-    return canonical(record.to_json())
+    return record.text
 
 
-def decode(line: bytes | str) -> Record:
-    """The record in a line; raises DatabaseError with the reason if there is none."""
+def _records(
+    stream: IO[bytes], path: str | os.PathLike[str], problems: list[Problem]
+) -> Iterator[Record]:
+    number = 0
+    while line := stream.readline(LONGEST):
+        number += 1
+        if number == 1:
+            _check_kind(line, path)
+        if len(line) == LONGEST and not line.endswith(b"\n"):
+            problems.append((number, f"longer than {LONGEST >> 20} MiB"))
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(LONGEST)
+            continue
+        line = line.removeprefix(BOM)  # also inside, where exports were put together by `cat`
+        if not line.strip():
+            continue
+        try:
+            yield decode(line)
+        except DatabaseError as error:
+            problems.append((number, str(error)))
+
+
+def _check_kind(line: bytes, path: str | os.PathLike[str]) -> None:
+    for head, text in OTHER_FILES.items():
+        if line.startswith(head):
+            raise DatabaseError(f"{str(path)!r} is {text.format(path=path)}")
+
+
+@contextmanager
+def _output(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+    if str(path) == STANDARD:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():  # a pipe or a device, which cannot be replaced
+        with open(target, "w", encoding="utf-8") as stream:
+            yield stream
+        return
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        data = json.loads(line)
-    except ValueError as error:
-        raise DatabaseError(f"not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise DatabaseError("not a tuning record: the line is not an object")
-    return Record.from_json(data)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, target.stat().st_mode & 0o777 if target.exists() else 0o644)
+        os.replace(temporary, target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)

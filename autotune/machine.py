@@ -90,14 +90,6 @@ def this_machine(gpu: str | None = None) -> Machine:
     )
 
 
-def first_difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> str | None:
-    """The first key field in which two machines (as JSON) differ, as a phrase; None if none."""
-    for name in KEY_FIELDS:
-        if a.get(name) != b.get(name):
-            return f"{name} is {b.get(name)!r} there and {a.get(name)!r} here"
-    return None
-
-
 def _cpuinfo() -> dict[str, str]:
     """The lines of the first processor in /proc/cpuinfo; empty where there is no such file."""
     try:

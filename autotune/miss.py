@@ -1,58 +1,176 @@
-"""Why a query found nothing: the nearest thing there is, and the first field that differs."""
+"""Why a query found nothing: the nearest thing there is, and what differs, side by side."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from autotune.machine import Machine, first_difference
+from autotune.conditions import Conditions
+from autotune.machine import KEY_FIELDS, Machine
 from autotune.records import Record, Workload
 
 if TYPE_CHECKING:
     from autotune.database import Database
 
+UNKNOWN = "unknown"
+SHORT = 60
+"""Characters of a value that is told in a sentence."""
 
-def explain(db: Database, workload: str | Workload, target: str, machine: str | Machine) -> str:
-    """One or two sentences; see `Database.explain_miss`."""
+
+@dataclass(frozen=True)
+class Field:
+    """One thing that has to agree: what was asked for, and what the nearest record has."""
+
+    name: str
+    asked: str
+    stored: str
+
+    @property
+    def differs(self) -> bool:
+        """What a record does not know counts as different."""
+        return self.asked != self.stored or self.stored == UNKNOWN
+
+
+@dataclass(frozen=True)
+class Miss:
+    """Why there is no exact record.
+
+    text    one or two sentences
+    fields  what was asked for beside the nearest record; empty where there is none to compare
+    record  the nearest record
+    """
+
+    text: str
+    fields: tuple[Field, ...] = ()
+    record: Record | None = None
+
+    @property
+    def differences(self) -> tuple[Field, ...]:
+        return tuple(field for field in self.fields if field.differs)
+
+
+def explain(
+    db: Database,
+    workload: str | Workload,
+    target: str,
+    machine: str | Machine,
+    conditions: Conditions,
+) -> Miss:
+    """See `Database.explain_miss`."""
     key = workload if isinstance(workload, str) else workload.key
-    machine_key = machine if isinstance(machine, str) else machine.key
-    same_workload = db.records(key)
-    if not same_workload:
+    same = db.records(key)
+    if not same:
         return _other_workload(db, workload)
-    here = [r for r in same_workload if r.machine_key == machine_key]
-    exact = [r for r in here if r.target == target]
-    count = f"{len(same_workload)} records of workload {same_workload[0].workload.name!r}"
+    rows = {r.id: _fields(r, target, machine, conditions) for r in same}
+    exact = [r for r in same if not any(field.differs for field in rows[r.id])]
     if exact:
-        return _no_believed(exact)
-    if here:
-        targets = ", ".join(sorted({repr(r.target) for r in here}))
-        return f"{count}, on this machine only for other targets: {targets}, not {target!r}"
-    nearest = next((r for r in same_workload if r.target == target), same_workload[0])
-    return f"{count}, none on this machine; the nearest {_elsewhere(nearest, target, machine)}"
+        return Miss(_no_believed(exact))
+    nearest = min(same, key=lambda r: (_distance(rows[r.id]), not r.median, r.median or 0.0))
+    miss = Miss("", rows[nearest.id], nearest)
+    names = [field.name for field in miss.differences]
+    listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    text = (
+        f"{_count(same)} of workload {nearest.workload.name!r}, none exact: the nearest differs"
+        f" in {listed}"
+    )
+    short = [f for f in miss.differences if max(len(f.asked), len(f.stored)) <= SHORT]
+    if short:
+        values = "; ".join(f"{f.name} is {f.stored} there and {f.asked} here" for f in short)
+        text += f" ({values})"
+    return Miss(text, miss.fields, nearest)
 
 
-def _other_workload(db: Database, workload: str | Workload) -> str:
-    total = db.stats()["records"]
-    if not total:
-        return f"the database {str(db.path)!r} is empty"
+def _fields(
+    record: Record, target: str, machine: str | Machine, conditions: Conditions
+) -> tuple[Field, ...]:
+    """Everything that has to agree, of most weight first."""
+    theirs, asked = record.conditions.to_json(), conditions.to_json()
+    return (
+        *_machine_fields(record, machine),
+        *_target_fields(record.target, target),
+        *(Field(name, _shown(asked[name]), _shown(theirs[name])) for name in asked),
+    )
+
+
+def _machine_fields(record: Record, machine: str | Machine) -> tuple[Field, ...]:
+    """The facts that differ, where both are known; else the key alone."""
+    key = machine if isinstance(machine, str) else machine.key
+    if record.machine_key == key or isinstance(machine, str) or not record.machine:
+        return (Field("machine", key, record.machine_key),)
+    here, there = machine.to_json(), record.machine
+    facts = [
+        Field(f"machine {name}", _shown(here.get(name)), _shown(there.get(name)))
+        for name in KEY_FIELDS
+        if here.get(name) != there.get(name)
+    ]
+    return tuple(facts) or (Field("machine", key, record.machine_key),)
+
+
+def _target_fields(stored: str, asked: str) -> tuple[Field, ...]:
+    """The kind of target and its options, one by one."""
+    theirs, mine = _options(stored), _options(asked)
+    names = [name for name in dict.fromkeys((*mine, *theirs)) if name != "target"]
+    return (
+        Field("target", mine["target"], theirs["target"]),
+        *(
+            Field(f"-{name}", mine.get(name, "(default)"), theirs.get(name, "(default)"))
+            for name in names
+        ),
+    )
+
+
+def _options(target: str) -> dict[str, str]:
+    kind, *words = target.split() or [""]
+    pairs = (word.lstrip("-").partition("=") for word in words)
+    return {"target": kind, **{name: value for name, _, value in pairs}}
+
+
+def _distance(fields: Sequence[Field]) -> tuple[int, ...]:
+    """Differences in the machine weigh most, then those of the target, then the others."""
+    differing = [field.name for field in fields if field.differs]
+    machine = any(name.startswith("machine") for name in differing)
+    target = any(name == "target" or name.startswith("-") for name in differing)
+    return (machine, target, len(differing))
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={size}" for name, size in value.items()) or "none"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _other_workload(db: Database, workload: str | Workload) -> Miss:
+    everything = db.records()
+    if not everything:
+        return Miss(f"the database {str(db.path)!r} is empty")
+    of = f"none of {_count(everything)}"
     if isinstance(workload, str):
-        return f"none of the {total} records is of workload {workload!r}"
-    alike = db.records(structure=workload.structure)
+        return Miss(f"{of} is of workload {workload!r}")
+    alike = [r for r in everything if r.workload.structure == workload.structure]
     if not alike:
-        return f"none of the {total} records computes what {workload.name!r} computes, in any shape"
-    found = alike[-1].workload
+        return Miss(f"{of} computes what {workload.name!r} computes, in any shape")
     others = [r for r in alike if _sizes(r.workload) == _sizes(workload)]
+    nearest = (others or alike)[-1]
+    fields = (
+        Field("shapes", _shapes(workload), _shapes(nearest.workload)),
+        Field("constants", _names(workload.constants), _names(nearest.workload.constants)),
+    )
     if others:
         known = "; ".join(sorted({_names(r.workload.constants) for r in others}))
-        return (
-            f"{len(others)} records of this program are for other constants: {known}; "
+        text = (
+            f"{_count(others)} of this program {_are(others)} for other constants: {known}; "
             f"not {_names(workload.constants)}"
         )
-    return (
-        f"{len(alike)} records of the same computation have other shapes: {_shapes(found)}"
-        f" in {found.name!r}, not {_shapes(workload)}"
-    )
+    else:
+        text = (
+            f"{_count(alike)} of the same computation {_are(alike)} for other shapes: "
+            f"{_shapes(nearest.workload)} in {nearest.workload.name!r}, not {_shapes(workload)}"
+        )
+    return Miss(text, fields, nearest)
 
 
 def _no_believed(records: list[Record]) -> str:
@@ -62,20 +180,19 @@ def _no_believed(records: list[Record]) -> str:
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kinds = ", ".join(f"{count} {kind}" for kind, count in ordered)
         return f"{len(records)} trials of exactly this, and none succeeded: {kinds}"
-    believed = [r for r in records if r.status == "ok" and r.verdict.checked]
-    if not believed:
+    checked = [r for r in records if r.status == "ok" and r.verdict.checked]
+    if not checked:
         return f"{unchecked} trials of exactly this succeeded, but no result was checked"
-    classes = ", ".join(sorted({r.numerics for r in believed}))
+    classes = ", ".join(sorted({r.numerics for r in checked}))
     return f"there are records of exactly this, with numerics {classes}: nothing else was missing"
 
 
-def _elsewhere(record: Record, target: str, machine: str | Machine) -> str:
-    text = f"is from machine {record.machine_key!r}"
-    if isinstance(machine, Machine):
-        text += f" ({first_difference(machine.to_json(), record.machine) or 'facts unknown'})"
-    if record.target != target:
-        text += f" and target {record.target!r}"
-    return text
+def _count(records: Sequence[Record]) -> str:
+    return "1 record" if len(records) == 1 else f"{len(records)} records"
+
+
+def _are(records: Sequence[Record]) -> str:
+    return "is" if len(records) == 1 else "are"
 
 
 def _names(constants: Sequence[str]) -> str:

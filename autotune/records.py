@@ -1,7 +1,9 @@
 """A tuning record: one trial, with everything that is needed to believe its time.
 
 Records are values. Their `id` is a hash of their content, so that merging databases is set union
-and a damaged line of an export is noticed. Times are in seconds.
+and a damaged line of an export is noticed. A record that was read keeps the text it was read from:
+what it is stored and exported as is that text, with all that this version does not know. Times are
+in seconds.
 """
 
 from __future__ import annotations
@@ -10,15 +12,20 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from typing import Any
 
+from autotune.conditions import Conditions
 from autotune.errors import DatabaseError
+from autotune.record_json import canonical, check_fields, check_text, content_id, plain, readable
 from tensorir import NUMERICS, PrimFunc, check_constants, int_value, structure_key, workload_key
 
-SCHEMA = 1
-"""Version of the record format. A change that old readers would misread increments it."""
+SCHEMA = 2
+"""Version of the record format. A change that old readers would misread increments it.
+
+1  had no conditions: a reader took a time of one size for another one's.
+"""
 
 STATUSES = (
     "ok",
@@ -76,7 +83,11 @@ class Verdict:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:
-        return cls(bool(data["checked"]), _float(data["max_error"]), _float(data["tolerance"]))
+        return cls(
+            data.get("checked", False),
+            _float(data.get("max_error")),
+            _float(data.get("tolerance")),
+        )
 
 
 @dataclass(frozen=True)
@@ -86,14 +97,19 @@ class Record:
     workload    the unscheduled program
     target      canonical text of the target; `features` what it resolved to
     machine     facts about the machine (Machine.to_json) and its key
+    conditions  what else decides the time: sizes, threads, compiler
+    rules       hash of the design space that the search had; "" where it is not known
     toolchain   versions of compiler, flags, Python, NumPy and this project
     settings    how it was measured
-    session     identifies one call of `tune`; `seed` and `trial` its seed and running number
+    session     identifies one call of `tune`; `seed` its seed
+    trial       the number of trials before this one
     sketch      name of the sketch; `decisions` the values of its choices
     trace       the schedule as a list of JSON instructions
     status      one of STATUSES; `error` is the text of a failure
     times       all block times, seconds per call
     predicted   seconds that the cost model expected before the measurement
+    time        UTC by the clock of the machine, for people: nothing is ordered by it
+    text        the record as one line of JSON, which is what is stored
     """
 
     workload: Workload
@@ -102,6 +118,8 @@ class Record:
     status: str
     features: tuple[str, ...] = ()
     machine: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Conditions = Conditions()
+    rules: str = ""
     toolchain: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     session: str = ""
@@ -121,12 +139,14 @@ class Record:
     time: str = ""
     schema: int = SCHEMA
     id: str = ""
+    text: str = field(default="", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("machine", "toolchain", "settings", "decisions"):
-            object.__setattr__(self, name, _plain(getattr(self, name)))
-        object.__setattr__(self, "trace", tuple(map(_plain, self.trace)))
+            object.__setattr__(self, name, plain(getattr(self, name)))
+        object.__setattr__(self, "trace", tuple(map(plain, self.trace)))
         object.__setattr__(self, "times", tuple(map(float, self.times)))
+        object.__setattr__(self, "error", readable(self.error))
         for name in ("median", "predicted", "build_seconds"):
             object.__setattr__(self, name, _float(getattr(self, name)))
         if self.status not in STATUSES:
@@ -141,10 +161,22 @@ class Record:
             raise DatabaseError(
                 f"a record with status 'ok' needs a positive median time, not {self.median!r}"
             )
+        if not self.text:
+            self._write()
+
+    def _write(self) -> None:
+        """Make the text and the id of a new record."""
         if not self.time:
             object.__setattr__(self, "time", utc_now())
-        if not self.id:
-            object.__setattr__(self, "id", content_id(self.to_json()))
+        data = asdict(self)
+        del data["id"], data["text"]
+        if not self.workload.constants:  # as records were before there were any
+            del data["workload"]["constants"]
+        data = {name: plain(value) for name, value in data.items()}
+        check_fields(data)
+        data["id"] = content_id(data)
+        object.__setattr__(self, "id", data["id"])
+        object.__setattr__(self, "text", canonical(data))
 
     @property
     def is_final(self) -> bool:
@@ -153,21 +185,22 @@ class Record:
         return bool(self.settings.get("final"))
 
     def to_json(self) -> dict[str, Any]:
-        """The record as plain JSON data; `Record.from_json` gives an equal record."""
-        data = asdict(self)
-        if not self.workload.constants:  # as records were before there were any: ids stay
-            del data["workload"]["constants"]
-        return {name: _plain(value) for name, value in data.items()}
+        """The record as plain JSON data; `Record.from_json` gives an equal record.
+
+        What the record was read with and this version does not know is there too.
+        """
+        data: dict[str, Any] = json.loads(self.text)
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
-        """The record in `data`, which may have fields of a later project version.
+        """The record in `data`, which may lack optional fields and have those of later versions.
 
-        Raises DatabaseError for a newer schema, a missing field, or an id that is not the hash
-        of the content.
+        Raises DatabaseError for a newer schema, a missing or impossible field, or an id that is
+        not the hash of the content.
         """
         schema = data.get("schema")
-        if not isinstance(schema, int):
+        if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
             raise DatabaseError("not a tuning record: it has no 'schema' number")
         if schema > SCHEMA:
             raise DatabaseError(
@@ -176,15 +209,26 @@ class Record:
             )
         if data.get("id") != content_id(data):
             raise DatabaseError("the id of the record is not the hash of its content: damaged")
-        known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
-        try:
-            return cls(**{**known, **_typed(known)})
-        except (KeyError, TypeError, ValueError) as error:
-            raise DatabaseError(f"not a tuning record: {error}") from error
+        check_fields(data)
+        text = canonical(data)
+        check_text(data, text)
+        known = {f.name: data[f.name] for f in fields(cls) if f.name in data and f.name != "text"}
+        known["workload"] = Workload.from_json(data["workload"])
+        known["verdict"] = Verdict.from_json(data.get("verdict", {}))
+        known["features"] = tuple(data.get("features", ()))
+        known["conditions"] = (
+            Conditions.of_schema_1(data)
+            if schema < 2
+            else Conditions.from_json(data.get("conditions", {}))
+        )
+        return cls(**known, text=text)
 
     def with_(self, **changes: Any) -> Record:
-        """A copy with some fields changed, and an id of its own."""
-        return replace(self, **changes, id="")
+        """A copy with some fields changed, and an id of its own; the rest is carried through."""
+        named = {f.name: getattr(self, f.name) for f in fields(self)}
+        fresh = Record(**{**named, **changes, "id": "", "text": ""}).to_json()
+        data = {**self.to_json(), **{name: fresh[name] for name in changes}}
+        return Record.from_json({**data, "id": content_id(data)})
 
 
 def _key_with(key: str, constants: Sequence[int]) -> str:
@@ -195,43 +239,9 @@ def _key_with(key: str, constants: Sequence[int]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def content_id(data: Mapping[str, Any]) -> str:
-    """blake2b of the canonical JSON text of a record without its id, 32 hex digits."""
-    body = {name: value for name, value in data.items() if name != "id"}
-    return hashlib.blake2b(canonical(body).encode(), digest_size=16).hexdigest()
-
-
-def canonical(data: Any) -> str:
-    """The one JSON text of `data`: sorted keys, no spaces."""
-    try:
-        return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise DatabaseError(f"a record must be plain JSON data: {error}") from error
-
-
 def utc_now() -> str:
     """The time now, UTC, ISO 8601 with milliseconds."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `data` whose JSON form is not their type."""
-    return {
-        "workload": Workload.from_json(data["workload"]),
-        "verdict": Verdict.from_json(data["verdict"]),
-        "features": tuple(data["features"]),
-    }
-
-
-def _plain(value: Any) -> Any:
-    """`value` with tuples as lists and the floats JSON does not have as text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
-    return value
 
 
 def _float(value: Any) -> float | None:

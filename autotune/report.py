@@ -13,8 +13,8 @@ import numpy as np
 
 from autotune.cost_model import Quality, quality
 from autotune.records import Record
+from autotune.replay import candidate_of
 from autotune.rules import default_sketch, machine_of, sketches
-from autotune.session import candidate_of
 from autotune.space import Candidate
 from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError
 

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from autotune.conditions import Conditions
 from autotune.cost_model import make_cost_model
 from autotune.database import Database
 from autotune.machine import Machine, this_machine
 from autotune.measure import MeasureResult, MeasureSettings
-from autotune.measure.scoring import wanted_features
+from autotune.measure.scoring import outline, wanted_features
 from autotune.records import Record, Workload
+from autotune.replay import is_current, known_candidate, replayed
 from autotune.rules import default_candidates, machine_of, make_space
 from autotune.search import SearchState
 from autotune.space import Candidate, Space
@@ -20,7 +22,14 @@ from autotune.toolchain import toolchain
 from autotune.work import flops
 from backends import resolve, why_not_here
 from schedule import Schedule
-from tensorir import PrimFunc, Target, TensorIRError, check_numerics, split_constants
+from tensorir import (
+    PrimFunc,
+    Target,
+    TensorIRError,
+    allows,
+    check_numerics,
+    split_constants,
+)
 
 
 @dataclass
@@ -30,6 +39,9 @@ class Session:
     trials  distinct candidates in the database, those of earlier runs included
     state   what the search strategy decides from
     work    operations of the function; None if a size is symbolic
+    conditions  what decides times besides program, target and machine
+    rules   hash of the design space; trials of another one count for nothing and are remembered
+    skipped stored trials that are none of this version
     notice  what the user should know of the cost model; "" for nothing
     """
 
@@ -44,30 +56,96 @@ class Session:
     machine: Machine
     state: SearchState
     work: int | None
+    conditions: Conditions
+    rules: str
     notice: str
     name: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     trials: int = 0
+    skipped: int = 0
+    _counted: set[Candidate] = field(default_factory=set, repr=False)
+    _current: dict[str, bool] = field(default_factory=dict, repr=False)
 
     def trial_records(self) -> list[Record]:
         """The stored trials, oldest first, without the records of final races."""
-        found = self.database.records(self.workload, self.target, self.machine)
+        found = self.database.records(
+            self.workload, self.target, self.machine, conditions=self.conditions
+        )
         return [r for r in found if not r.is_final]
 
+    def counted(self) -> list[Record]:
+        """The stored trials of this design space that the wanted numerics class allows."""
+        return [r for r in self.trial_records() if self.counts(r)]
+
+    def counts(self, record: Record) -> bool:
+        return record.rules == self.rules and allows(self.numerics, record.numerics)
+
     def stored_best(self) -> Record | None:
-        """The best record that the wanted numerics class allows."""
-        return self.database.best(self.workload, self.target, self.machine, self.numerics)
+        """The best record that the wanted numerics class allows and whose code is that of today."""
+        found = self.database.ranked(
+            self.workload, self.target, self.machine, self.numerics, self.conditions
+        )
+        return next((record for record in found if self.is_current(record)), None)
+
+    def answer(self, trials: int) -> Record | None:
+        """The best record, where it won a race, so many trials count, and all is of today."""
+        if self.trials < trials or self.is_outdated():
+            return None
+        best = self.stored_best()
+        return best if best is not None and best.is_final else None  # else it was killed before
+
+    def is_outdated(self) -> bool:
+        """Whether a schedule that won a race makes other code today, and was not raced since."""
+        found = self.database.ranked(
+            self.workload, self.target, self.machine, self.numerics, self.conditions
+        )
+        raced = [record for record in found if record.is_final]
+        for record in raced:
+            if self.is_current(record):
+                return False
+            again = (r for r in raced if r.trace == record.trace)
+            if self.replayed(record) is not None and not any(map(self.is_current, again)):
+                return True
+        return False
+
+    def is_current(self, record: Record) -> bool:
+        """Whether the record's schedule can still be made, and makes the code that was timed."""
+        if record.id not in self._current:
+            self._current[record.id] = is_current(record, self.target)
+        return self._current[record.id]
+
+    def replayed(self, record: Record) -> Schedule | None:
+        """The record's schedule; None where this version cannot make it."""
+        try:
+            return replayed(self.func, record)
+        except TensorIRError:
+            return None
 
     def statuses(self) -> Counter[str]:
         """How the stored trials ended."""
-        return Counter(r.status for r in self.trial_records())
+        return Counter(r.status for r in self.counted())
 
     def remember(self, record: Record) -> None:
         """Take a stored trial into the search state."""
-        self.trials += 1
-        candidate = candidate_of(record)
-        if candidate is not None and candidate.sketch in self.space.sketches:
-            timed = record.status in ("ok", "pruned")
-            self.state.add(candidate, record.median if timed else None)
+        candidate = known_candidate(record, self.space, self.state.defaults)
+        if candidate is None:
+            self.skipped += 1
+            return
+        if self.counts(record):
+            self._counted.add(candidate)
+            self.trials = len(self._counted)
+        timed = record.status in ("ok", "pruned")
+        self.state.add(candidate, record.median if timed else None)
+
+    def told(self) -> str:
+        """What the user should know of the cost model and of what was stored; "" for nothing."""
+        texts = [self.notice, self.database.note()]
+        if self.skipped:
+            trials = f"{self.skipped} stored trial{'s' * (self.skipped > 1)}"
+            texts.append(
+                f"{trials} of other versions of this project, whose choices this one does not"
+                " have, are skipped"
+            )
+        return "; ".join(filter(None, texts))
 
     def record(
         self,
@@ -85,6 +163,8 @@ class Session:
             features=self.target.features,
             machine_key=self.machine.key,
             machine=self.machine.to_json(),
+            conditions=self.conditions,
+            rules=self.rules,
             toolchain=toolchain(self.target),
             settings={**settings, "final": True} if final else settings,
             session=self.name,
@@ -129,27 +209,24 @@ def start_session(
     space = make_space(func, machine, numerics)
     model = make_cost_model(cost_model, seed)
     features = wanted_features(resolved, workload.constants, numerics)
+    settings = settings or MeasureSettings(threads=resolved.threads)
+    known = {v.name: (sizes or {})[v.name] for v in func.size_vars}
     session = Session(
         func=func,
         target=resolved,
         space=space,
         database=database,
         seed=seed,
-        settings=settings or MeasureSettings(threads=resolved.threads),
+        settings=settings,
         numerics=numerics,
         workload=workload,
         machine=facts,
         state=SearchState(model, features, defaults=default_candidates(space, workload.constants)),
         work=flops(split_constants(func, constants).main),
+        conditions=Conditions.here(resolved, known, settings.threads),
+        rules=outline(space, resolved),
         notice=getattr(model, "notice", None) or "",
     )
     for record in session.trial_records():
         session.remember(record)
     return session
-
-
-def candidate_of(record: Record) -> Candidate | None:
-    """The candidate that a record measured; None for a record without decisions."""
-    if not record.sketch or record.decisions is None:
-        return None
-    return Candidate.from_json([record.sketch, record.decisions])

@@ -18,12 +18,13 @@ from autotune.measure import Measurer, MeasureResult, MeasureSettings
 from autotune.measure.scoring import outline
 from autotune.progress import Progress, Task, make_progress
 from autotune.records import Record
+from autotune.replay import candidate_of
 from autotune.result import TuneResult
 from autotune.rules import default_candidate
 from autotune.search import search_named
-from autotune.session import Session, candidate_of, start_session
+from autotune.session import Session, start_session
 from autotune.space import Candidate
-from schedule import Schedule, Trace
+from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, allows
 
 DEFAULT_DATABASE = "tuning_logs/tuning.db"
@@ -82,10 +83,10 @@ def tune(
         session = start_session(
             func, target, db, seed, numerics, cost_model, settings, sizes, constants
         )
-        stored = session.stored_best()
-        raced = stored is not None and stored.is_final  # a run can be killed before its race
-        if stored is not None and raced and session.trials >= trials:
+        stored = session.answer(trials)
+        if stored is not None:
             return _result(session, stored, measured=0, seconds=0.0)
+        db.require_writable()
         begun, before = time.perf_counter(), session.trials
         _search(session, propose, trials, sizes, make_progress(progress), time_limit)
         best = session.stored_best()
@@ -144,7 +145,8 @@ def _search(
             _measure(session, measurer, batch, task)
             if time.perf_counter() >= deadline:
                 break
-        if session.trials > before or best is None or not best.is_final:
+        unraced = best is None or not best.is_final
+        if session.trials > before or unraced or session.is_outdated():
             task.phase("racing the best")
             _final_race(session, measurer)
     session.state.ahead = None
@@ -169,15 +171,11 @@ def _final_race(session: Session, measurer: Measurer) -> None:
 
     A single measurement favours the lucky: the fastest of many is partly noise.
     """
-    trials = [r for r in session.trial_records() if r.status == "ok" and _allowed(session, r)]
-    trials.sort(key=lambda r: (r.median, r.id))
-    default = default_candidate(session.space, session.workload.constants)
-    finalists = trials[:FINALISTS]
-    finalists += [r for r in trials[FINALISTS:] if candidate_of(r) == default]
+    finalists = _finalists(session, measurer)
     if not finalists:
         return
-    schedules = [Schedule(session.func).apply(Trace.from_json(r.trace)) for r in finalists]
-    for record, schedule, blocks in zip(finalists, schedules, measurer.race(schedules)):
+    times = measurer.race([schedule for _, schedule in finalists])
+    for (record, schedule), blocks in zip(finalists, times):
         candidate = candidate_of(record)
         assert candidate is not None
         result = MeasureResult(
@@ -189,12 +187,37 @@ def _final_race(session: Session, measurer: Measurer) -> None:
         )
 
 
+def _finalists(session: Session, measurer: Measurer) -> list[tuple[Record, Schedule]]:
+    """The latest trials of the best candidates and of the default one, with their schedules."""
+    trials = [r for r in session.trial_records() if r.status == "ok" and _allowed(session, r)]
+    latest = {c: r for r in trials if (c := candidate_of(r)) is not None}
+    default = default_candidate(session.space, session.workload.constants)
+    finalists: list[tuple[Record, Schedule]] = []
+    for candidate in sorted(latest, key=lambda c: (latest[c].median, latest[c].id)):
+        if len(finalists) < FINALISTS or candidate == default:
+            finalists += _renewed(session, measurer, latest[candidate])
+    return finalists
+
+
+def _renewed(session: Session, measurer: Measurer, record: Record) -> list[tuple[Record, Schedule]]:
+    """The trial with its schedule; checked and timed again where its code is another one today."""
+    schedule, candidate = session.replayed(record), candidate_of(record)
+    if schedule is None or candidate is None:
+        return []
+    if not session.is_current(record):
+        result = measurer.measure([schedule])[0]
+        record = session.record(candidate, schedule, result, record.predicted)
+        session.database.add(record)
+        session.remember(record)
+    return [(record, schedule)] if record.status == "ok" else []
+
+
 def _allowed(session: Session, record: Record) -> bool:
     return allows(session.numerics, record.numerics)
 
 
 def _result(session: Session, best: Record, measured: int, seconds: float) -> TuneResult:
-    records = session.trial_records()
+    records = session.counted()
     return TuneResult(
         func=session.func,
         record=best,
@@ -204,6 +227,6 @@ def _result(session: Session, best: Record, measured: int, seconds: float) -> Tu
         seconds=seconds,
         history=tuple(r.median if r.status == "ok" else None for r in records),
         work=session.work,
-        notice=session.notice,
+        notice=session.told(),
         statuses=session.statuses(),
     )

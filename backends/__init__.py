@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from backends.build import compiler_info as compiler_info
     from backends.build import have_compiler as have_compiler
     from backends.build import resolve as resolve
+    from backends.build import source_text as source_text
     from backends.build import why_not_here as why_not_here
     from backends.cache import ObjectCache as ObjectCache
     from backends.cache import default_cache as default_cache
@@ -39,7 +40,8 @@ __all__ = lazy_names(
     __name__,
     {
         "backends.build": (
-            "BACKENDS build build_source compiler_info have_compiler resolve why_not_here"
+            "BACKENDS build build_source compiler_info have_compiler resolve source_text"
+            " why_not_here"
         ),
         "backends.cache": "ObjectCache default_cache object_key",
         "backends.commands": "describe_status",

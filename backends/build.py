@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Collection
 from importlib import import_module
 from typing import Any
 
@@ -64,6 +65,18 @@ def build(
     source = backend.emit(ir, resolved, binding.prepare)
     signature = Signature.of(main, ir.size_vars)
     return _load(func, ir, source, resolved, cache, timeout, signature, binding)
+
+
+def source_text(
+    program: PrimFunc, target: Target | str = "c", constants: Collection[str] = ()
+) -> str:
+    """The source text that `build` would compile, given the names of the constants."""
+    backend, resolved = _resolve(target)
+    if not constants:
+        return backend.emit(lower(program, resolved), resolved)
+    _, main, binding = _with_constants(program, tuple(constants))
+    prepare = None if binding.prepare is None else lower(binding.prepare, resolved)
+    return backend.emit(lower(main, resolved), resolved, prepare)
 
 
 def build_source(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from itertools import chain, takewhile
 
 from autotune.cli.failure import NOTHING, OK
 from autotune.cli.output import count, short_target, show_pairs
@@ -17,11 +19,13 @@ from autotune.cli.program import (
     open_stored,
 )
 from autotune.cli.tune import best_text, signature
-from autotune.machine import this_machine
+from autotune.database import Database
 from autotune.records import Record
+from autotune.replay import is_current, replayed
 from autotune.roofline import share_of_peak
 from backends import build
-from schedule import Schedule, Trace
+from schedule import Schedule
+from tensorir import TensorIRError
 
 HELP = "show or export the best schedule that is stored for a program"
 EXAMPLES = """\
@@ -34,6 +38,12 @@ examples:
 The status is 1 where nothing is stored for exactly this program, target and machine; the message
 says what there is instead.
 """
+
+STALE = (
+    "this version of the project makes other code of the schedule than was timed; time it again"
+    " with"
+)
+FOREIGN = "with steps that this version of the project cannot make"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,14 +60,13 @@ def run(args: argparse.Namespace) -> int:
     """Print the best record, a form of its schedule, or write its kernel."""
     program = chosen(args)
     with open_stored(args.database) as db:
-        record = program.best(db, args.numerics)
-        if record is None:
-            reason = db.explain_miss(program.workload, program.target, this_machine())
-            print(f"nothing stored: {reason}", file=sys.stderr)
+        found = stored_best(program, db, args.numerics)
+        if found is None:
+            print(f"nothing stored: {program.miss(db).text}", file=sys.stderr)
             print(f"tune it with: {program.command('tune')}", file=sys.stderr)
             return NOTHING
         trials = len(program.trials(db))
-    schedule = Schedule(program.func).apply(Trace.from_json(record.trace))
+    record, schedule = found
     if args.show:
         print(SHOWN[args.show](schedule, program))
     if args.export:
@@ -67,6 +76,32 @@ def run(args: argparse.Namespace) -> int:
     if not args.show and not args.export:
         show_record(program, record, trials)
     return OK
+
+
+def stored_best(program: Program, db: Database, numerics: str) -> tuple[Record, Schedule] | None:
+    """The best record whose steps still make the code that was timed, with its schedule.
+
+    Where there is none, the best one that this version can make, with a note.
+    """
+    skipped: list[Record] = []
+
+    def made() -> Iterator[tuple[Record, Schedule]]:
+        for record in program.ranked(db, numerics):
+            try:
+                yield record, replayed(program.func, record)
+            except TensorIRError:
+                skipped.append(record)
+
+    found = made()
+    first = next(found, None)
+    raced = takewhile(lambda pair: pair[0].is_final, found)
+    several = chain([first] if first is not None else [], raced)
+    exact = next((pair for pair in several if is_current(pair[0], program.target)), None)
+    if exact is None and first is not None:
+        print(f"note: {STALE}: {program.command('tune')}", file=sys.stderr)
+    if skipped:
+        print(f"note: skipped {count(len(skipped), 'record')} {FOREIGN}", file=sys.stderr)
+    return exact or first
 
 
 def _ir(schedule: Schedule, program: Program) -> str:

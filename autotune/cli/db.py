@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 
 from autotune.cli.failure import NOTHING, OK, Failure, WrongUse
 from autotune.cli.output import count, milliseconds, show_pairs, show_table
-from autotune.cli.program import add_database, add_program, chosen, open_stored
+from autotune.cli.program import add_database, add_program, chosen, existing, open_stored
 from autotune.cli.report import shapes, show_workloads
 from autotune.database import Database
-from autotune.machine import this_machine
+from autotune.miss import Miss
 from autotune.records import Record
 from autotune.report import status_text
 
-HELP = "look after the tuning database: list, stats, sessions, export, import, prune, explain, show"
+HELP = (
+    "look after the tuning database: list, stats, sessions, export, import, prune, delete, check,"
+    " repair, explain, show"
+)
 EXAMPLES = """\
 examples:
   tensorir db list
   tensorir db export tuning_logs/mine.jsonl --best
+  tensorir db export - --best | ssh other tensorir db import -
   tensorir db import theirs.jsonl
   tensorir db prune --keep 20
   tensorir db explain matmul --shape m=512 n=512 k=512
   tensorir db show 5c1d
+  tensorir db delete 5c1d 77aa
+  tensorir db check                        what is damaged
+  tensorir db repair                       remove damaged rows
+  tensorir db repair --to new.db           what can be read of a damaged file, in a new one
 """
 
 
@@ -75,7 +84,8 @@ def _sessions(args: argparse.Namespace) -> int:
 def _export(args: argparse.Namespace) -> int:
     with open_stored(args.database) as db:
         number = db.export_jsonl(args.path, best_only=args.best)
-    print(f"wrote {count(number, 'record')} to {args.path}")
+    # Standard output may be where the records went.
+    print(f"wrote {count(number, 'record')} to {args.path}", file=sys.stderr)
     return OK
 
 
@@ -98,27 +108,73 @@ def _prune(args: argparse.Namespace) -> int:
 def _explain(args: argparse.Namespace) -> int:
     program = chosen(args)
     with open_stored(args.database) as db:
-        best = program.best(db, "mixed")
+        best = next(program.ranked(db, "mixed"), None)
         if best is not None:
             print(f"there is one: {milliseconds(best.median)}, record {best.id}, {best.numerics}")
             return OK
-        print(db.explain_miss(program.workload, program.target, this_machine()))
+        show_miss(program.miss(db))
     return NOTHING
+
+
+def _check(args: argparse.Namespace) -> int:
+    with Database(existing(args.database)) as db:
+        problems, whole = db.check(), len(db.records())
+    for problem in problems:
+        print(problem)
+    print(f"{count(whole, 'whole record')}, {count(len(problems), 'problem')}")
+    if problems:
+        print("`tensorir db repair` mends columns and removes what is no record", file=sys.stderr)
+    return NOTHING if problems else OK
+
+
+def _repair(args: argparse.Namespace) -> int:
+    with Database(existing(args.database)) as db:
+        if args.to:
+            print(f"wrote {count(db.salvage_to(args.to), 'record')} to {args.to}")
+            return OK
+        mended, deleted = db.repair()
+    print(f"mended {count(mended, 'row')}, deleted {count(deleted, 'row')}")
+    return OK
+
+
+def _delete(args: argparse.Namespace) -> int:
+    if not args.ids and not args.row:
+        raise WrongUse("name records by the heads of their ids, or rows by --row")
+    with open_stored(args.database) as db:
+        number = db.delete([one_record(db, head).id for head in args.ids], args.row)
+    print(f"deleted {count(number, 'record')}")
+    return OK
 
 
 def _show(args: argparse.Namespace) -> int:
     with open_stored(args.database) as db:
-        found = [r for r in db.records() if r.id.startswith(args.id)]
+        record = one_record(db, args.id)
+    if args.json:
+        print(json.dumps(record.to_json(), indent=1))
+    else:
+        show_record(record)
+    return OK
+
+
+def one_record(db: Database, head: str) -> Record:
+    """The record whose id begins with `head`; raises Failure for none, WrongUse for several."""
+    found = [r for r in db.records() if r.id.startswith(head)]
     if not found:
-        raise Failure(f"no record has an id that begins with {args.id!r}")
+        raise Failure(f"no record has an id that begins with {head!r}")
     if len(found) > 1:
         ids = ", ".join(r.id[:12] for r in found[:5])
-        raise WrongUse(f"{len(found)} records have an id that begins with {args.id!r}: {ids}, ...")
-    if args.json:
-        print(json.dumps(found[0].to_json(), indent=1))
-    else:
-        show_record(found[0])
-    return OK
+        raise WrongUse(f"{len(found)} records have an id that begins with {head!r}: {ids}, ...")
+    return found[0]
+
+
+def show_miss(miss: Miss) -> None:
+    """Print why there is no exact record, and what was asked beside the nearest one there is."""
+    print(miss.text)
+    if miss.record is None:
+        return
+    print()
+    rows = [("!=" if f.differs else "", f.name, f.asked, f.stored) for f in miss.fields]
+    show_table(("", "what decides", "asked for", f"record {miss.record.id[:12]}"), rows)
 
 
 def show_record(record: Record) -> None:
@@ -159,7 +215,9 @@ def _nothing(parser: argparse.ArgumentParser) -> None:
 
 
 def _path(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="FILE.jsonl")
+    parser.add_argument(
+        "path", metavar="FILE.jsonl", help="- for standard output, or input of an import"
+    )
 
 
 def _export_options(parser: argparse.ArgumentParser) -> None:
@@ -171,6 +229,20 @@ def _export_options(parser: argparse.ArgumentParser) -> None:
 
 def _prune_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", type=int, default=20, metavar="N", help="default 20")
+
+
+def _repair_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--to", metavar="NEW.db", help="leave the file and write its whole records to a new one"
+    )
+
+
+def _delete_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", nargs="*", metavar="ID", help="the heads of records' ids")
+    parser.add_argument(
+        "--row", nargs="+", action="extend", default=[], type=int, metavar="N",
+        help="rows, damaged ones too, by the numbers that `check` shows",
+    )  # fmt: skip
 
 
 def _show_options(parser: argparse.ArgumentParser) -> None:
@@ -195,6 +267,9 @@ ACTIONS: dict[str, Action] = {
         "keep the fastest records of each workload, delete the others",
         _prune_options,
     ),
+    "delete": (_delete, "delete records", _delete_options),
+    "check": (_check, "what is damaged, row by row", _nothing),
+    "repair": (_repair, "mend damaged rows, or save what a damaged file holds", _repair_options),
     "explain": (_explain, "why there is no best record for a program", add_program),
     "show": (_show, "one record", _show_options),
 }

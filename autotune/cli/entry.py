@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -39,6 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done; 1: failed, or nothing found; 2: wrong use, or no compiler; 130: stopped by Ctrl-C.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what it cannot show, it spells out
+            stream.reconfigure(errors="backslashreplace")
     try:
         if words and words[0] in delegate.NAMES:
             return delegate.run_words(words[0], words[1:])

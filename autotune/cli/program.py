@@ -8,16 +8,19 @@ import inspect
 import shlex
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from autotune.cli.failure import Failure, WrongUse
+from autotune.conditions import Conditions
 from autotune.database import Database
 from autotune.examples import EXAMPLES, make_example, sizes_of
 from autotune.machine import this_machine
+from autotune.miss import Miss
 from autotune.records import Record, Workload
 from autotune.tuner import DEFAULT_DATABASE
 from backends import resolve
@@ -56,14 +59,26 @@ class Program:
     def workload(self) -> Workload:
         return Workload.of(self.func, self.constants)
 
-    def best(self, db: Database, numerics: str) -> Record | None:
-        """The best stored record on this machine."""
-        return db.best(self.workload, self.target, this_machine(), numerics)
+    @property
+    def conditions(self) -> Conditions:
+        """Those that a kernel has here and now, with these sizes."""
+        return Conditions.here(self.target, self.sizes)
+
+    def ranked(self, db: Database, numerics: str) -> Iterator[Record]:
+        """The stored records of exactly this on this machine, best first."""
+        return db.ranked(self.workload, self.target, this_machine(), numerics, self.conditions)
+
+    def records(self, db: Database) -> list[Record]:
+        """All stored records of exactly this on this machine."""
+        return db.records(self.workload, self.target, this_machine(), conditions=self.conditions)
 
     def trials(self, db: Database) -> list[Record]:
-        """The stored trials on this machine, without those of final races."""
-        found = db.records(self.workload, self.target, this_machine())
-        return [record for record in found if not record.is_final]
+        """The stored trials of exactly this, without those of final races."""
+        return [record for record in self.records(db) if not record.is_final]
+
+    def miss(self, db: Database) -> Miss:
+        """Why there is no record of exactly this."""
+        return db.miss(self.workload, self.target, this_machine(), self.conditions)
 
     def command(self, name: str, *options: str) -> str:
         """The command line of command `name` for this program."""
@@ -105,14 +120,23 @@ def add_numerics(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def open_stored(path: str) -> Database:
-    """The database in an existing file; raises Failure, with the remedy, if there is none."""
+def existing(path: str) -> str:
+    """`path`; raises Failure, with the remedy, if there is no such database."""
     if path != ":memory:" and not Path(path).exists():
         raise Failure(
             f"there is no tuning database {path!r}: make one with `tensorir tune`, or name another"
             " with --database"
         )
-    return Database(path)
+    return path
+
+
+@contextmanager
+def open_stored(path: str) -> Iterator[Database]:
+    """The database in an existing file; what was set aside while it was read is told in the end."""
+    with Database(existing(path)) as db:
+        yield db
+        if db.note():
+            print(f"note: {db.note()}", file=sys.stderr)
 
 
 def chosen(args: argparse.Namespace) -> Program:

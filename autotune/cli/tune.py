@@ -109,7 +109,7 @@ def show_result(
     if result.notice:
         print(f"note: {result.notice}", file=sys.stderr)
     share = share_of_peak(program.func, result.best_seconds, result.target)
-    here = db.records(program.workload, program.target, result.record.machine_key)
+    here = program.records(db)
     if result.from_database:
         made = "none measured now: the result is from the database"
     else:

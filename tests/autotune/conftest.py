@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from autotune.conditions import Conditions
 from autotune.database import Database
 from autotune.examples import make_example
 from autotune.machine import this_machine
@@ -47,12 +48,12 @@ def made_records() -> Callable[[PrimFunc], list[Record]]:
             records.append(
                 Record(
                     Workload.of(func), str(target), this_machine().key, status, error=error,
-                    machine=this_machine().to_json(), session="s", trial=number + 1,
+                    machine=this_machine().to_json(), session="s", trial=number,
                     sketch=candidate.sketch, decisions=list(candidate.values),
                     trace=tuple(schedule.trace.as_json()), numerics=schedule.numerics,
                     median=seconds, times=(seconds,) * 3 if seconds else (),
                     predicted=(9 - number) * 1e-3, verdict=Verdict(status == "ok", 0.0, 1e-5),
-                    time=f"2026-01-01T00:00:{number:02}.000Z",
+                    time=f"2026-01-01T00:00:{number:02}.000Z", conditions=Conditions.here(target),
                 )
             )  # fmt: skip
         return records

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from autotune.conditions import Conditions
 from autotune.database import Database
 from autotune.errors import DatabaseError
 from autotune.machine import this_machine
@@ -29,6 +30,7 @@ def record(median=1.0, **changes) -> Record:
     values = {
         "workload": FOUR, "target": "c", "machine_key": "m", "status": "ok", "median": median,
         "times": (median,) if median else (), "verdict": CHECKED, "session": "s",
+        "conditions": Conditions.here("c"),
     }  # fmt: skip
     return Record(**{**values, **changes})
 
@@ -81,10 +83,10 @@ def test_adding_again_changes_nothing(db):
     assert [r.trial for r in db.records()] == [1, 2]
 
 
-def test_records_by_column_oldest_first(db):
+def test_records_by_column_in_stored_order(db):
     db.add_many([
-        record(time="2026-01-02", trial=2),
-        record(time="2026-01-01", trial=1, session="t"),
+        record(time="2026-01-02", trial=1, session="t"),
+        record(time="2026-01-01", trial=2),
         record(None, time="2026-01-03", trial=3, status="build_error", error="gcc said no"),
         record(time="2026-01-04", trial=4, workload=FIVE, target="cuda", machine_key="n"),
     ])  # fmt: skip
@@ -133,12 +135,12 @@ THERE = {**HERE.to_json(), "cpu": "Abacus 1000"}
     "stored, workload, message",
     [
         ([], FOUR, "is empty"),
-        ([{"workload": OTHER}], "key4", "none of the 1 records is of workload 'key4'"),
+        ([{"workload": OTHER}], "key4", "none of 1 record is of workload 'key4'"),
         ([{"workload": OTHER}], FOUR, "computes what 'scale' computes, in any shape"),
         ([{"workload": FIVE}], FOUR, r"other shapes: A\[8, 5\] in 'scale', not A\[8, 4\]"),
-        ([{"target": "cuda"}], FOUR, "only for other targets: 'cuda', not 'c'"),
-        ([{"machine_key": "m", "machine": THERE}], FOUR, r"'m' \(cpu is 'Abacus 1000' there"),
-        ([{"machine_key": "m", "target": "q"}], FOUR, "and target 'q'"),
+        ([{"target": "cuda"}], FOUR, "differs in target .target is cuda there and c here"),
+        ([{"machine_key": "m", "machine": THERE}], FOUR, "machine cpu is Abacus 1000 there"),
+        ([{"machine_key": "m", "target": "q"}], FOUR, "differs in machine and target"),
         (
             [{"status": "crash", "trial": 1}, {"status": "crash"}, {"status": "build_error"}],
             FOUR,
@@ -190,6 +192,7 @@ def test_add_many_is_all_or_nothing(db):
 
 WRITER = """
 import sys
+from autotune.conditions import Conditions
 from autotune.database import Database
 from autotune.records import Record, Verdict, Workload
 workload = Workload("key4", "structure", "scale", "text", ())
@@ -247,7 +250,8 @@ def test_threads_share_a_database(db):
 
 def test_a_newer_file_is_refused(tmp_path):
     path = tmp_path / "new.db"
-    Database(path).close()
+    with Database(path) as db:
+        db.add(record())
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     connection.close()
@@ -261,7 +265,7 @@ def test_unusable_places(tmp_path):
     (tmp_path / "file").write_text("x" * 4096)
     with pytest.raises(DatabaseError, match="cannot create the folder .* you can write to"):
         Database(tmp_path / "file" / "tuning.db")
-    with pytest.raises(DatabaseError, match="it is damaged or something else: move it away"):
+    with pytest.raises(DatabaseError, match="is no tuning database.*: move it away"):
         Database(tmp_path / "file")
 
 

@@ -28,7 +28,7 @@ def test_statuses_and_failures(records):
 
 def test_the_fastest_come_first_and_failures_last(records):
     fastest = summarize(records).fastest
-    assert [r.trial for r in fastest] == [8, 7, 4, 3, 2, 1, 5, 6]
+    assert [r.trial for r in fastest] == [7, 6, 3, 2, 1, 0, 4, 5]
 
 
 def test_the_curve_falls_and_skips_failures(records):

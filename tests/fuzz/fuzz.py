@@ -5,9 +5,10 @@ checked for every seed, races for every fourth, compiled C for every N-th, and t
 schedules that claim "bitwise" give equal bits. `--sanitize` compiles with gcc's address and
 undefined behaviour sanitizers. With `--networks` a seed is a random network of operators, and what
 is checked are the schedules that rules, the library and the search make of it: all of them
-compiled, for several targets, against the oracle of the tuner. Seeds run in worker processes: one
-that crashes or hangs is a finding, and the others go on. The exit status is 1 if there is any
-finding.
+compiled, for several targets, against the oracle of the tuner. With `--databases` it is a tuning
+database that is damaged at random: what is whole is read, and no error is a raw one. Seeds run in
+worker processes: one that crashes or hangs is a finding, and the others go on. The exit status is 1
+if there is any finding.
 """
 
 from __future__ import annotations
@@ -87,6 +88,10 @@ def check_seed(seed: int, options: argparse.Namespace) -> dict[str, Any]:
         import network_checks
 
         return network_checks.check_seed(seed)
+    if options.databases:
+        import database_checks
+
+        return database_checks.check_seed(seed)
     import checks
 
     case = checks.make_case(seed)
@@ -146,6 +151,7 @@ def run_worker(
         command += ["--compile-every", str(options.compile_every)]
         command += ["--sanitize"] if options.sanitize else []
         command += ["--networks"] if options.networks else []
+        command += ["--databases"] if options.databases else []
         environment = {**os.environ, "TENSORIR_CACHE": str(folder / "cache")}
         if options.sanitize:
             import checks
@@ -160,7 +166,7 @@ def run_worker(
             if stop.is_set() or seed is None:
                 return
             errors.seek(0)
-            yield _died(seed, process.returncode, errors.read(), options.networks)
+            yield _died(seed, process.returncode, errors.read(), options)
             done += 1
 
 
@@ -195,15 +201,15 @@ def _listen(
     return seed, rows
 
 
-def _died(seed: int, status: int, errors: str, networks: bool = False) -> dict[str, Any]:
+def _died(seed: int, status: int, errors: str, options: argparse.Namespace) -> dict[str, Any]:
     """The row of a seed whose process ended before it was done."""
     lines = errors.strip().splitlines()
     told = [line for line in lines if "ERROR" in line or "runtime error" in line] or lines[-3:]
     error = f"the process ended with status {status}: {' / '.join(told)}"
     finding = {"seed": seed, "stage": "process", "error": error}
-    if networks:
-        finding["program"] = f"tests/fuzz/network_checks.py: Case({seed})\n"
-        name = "network"
+    if options.networks or options.databases:
+        name = "network" if options.networks else "database"
+        finding["program"] = f"tests/fuzz/{name}_checks.py: check_seed({seed})\n"
     else:
         name, finding["program"] = _requested(seed)
     return {
@@ -280,6 +286,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--compile-every", type=int, default=20, metavar="N", help="0: never")
     parser.add_argument("--sanitize", action="store_true", help="gcc's address and UB sanitizers")
     parser.add_argument("--networks", action="store_true", help="rules on random networks")
+    parser.add_argument("--databases", action="store_true", help="damaged tuning databases")
     parser.add_argument("--report", type=float, default=15, help="seconds between progress lines")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(words)

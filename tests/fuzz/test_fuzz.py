@@ -69,5 +69,6 @@ def test_the_command(tmp_path, capsys):
 
 
 def test_a_worker_that_dies_is_a_finding():
-    row = fuzz._died(5, -11, "Fatal\n==1==ERROR: AddressSanitizer: heap-buffer-overflow\n")
+    options = fuzz.parse_arguments([])
+    row = fuzz._died(5, -11, "Fatal\n==1==ERROR: AddressSanitizer: heap-buffer-overflow\n", options)
     assert "heap-buffer-overflow" in row["finding"]["error"]
