@@ -151,6 +151,8 @@ if TYPE_CHECKING:
     from tensorir.tensor_match import match_intrin as match_intrin
     from tensorir.verify import verify as verify
     from tensorir.verify_ranges import check_ranges as check_ranges
+    from tensorir.verify_reductions import late_input as late_input
+    from tensorir.verify_reductions import reduction_problem as reduction_problem
     from tensorir.visit import blocks as blocks
     from tensorir.visit import child_stmts as child_stmts
     from tensorir.visit import children as children
@@ -224,6 +226,7 @@ __all__ = lazy_names(
         "tensorir.tensor_match": "Mismatch match_intrin",
         "tensorir.verify": "verify",
         "tensorir.verify_ranges": "check_ranges",
+        "tensorir.verify_reductions": "late_input reduction_problem",
         "tensorir.visit": (
             "blocks child_stmts children loads map_children map_exprs map_iter "
             "replace_buffers stmt_exprs substitute substitute_stmt transform variables walk "

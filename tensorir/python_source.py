@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.expr import TRUE, Expr, const, int_value
+from tensorir.expr import TRUE, Expr, const
 from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.parts import part_axes, part_indices, touched
 from tensorir.python_expr import Expressions
-from tensorir.reduction import split_init
+from tensorir.reduction import reduction_loop, split_init
 from tensorir.stmt import (
     Alloc,
     Block,
@@ -21,7 +21,6 @@ from tensorir.stmt import (
     For,
     ForKind,
     If,
-    IterKind,
     Let,
     Part,
     Prefetch,
@@ -29,7 +28,7 @@ from tensorir.stmt import (
     Stmt,
     Store,
 )
-from tensorir.visit import blocks, loads, stmt_exprs, variables, walk
+from tensorir.visit import blocks, loads, stmt_exprs, walk
 
 LOCAL = ("memory", "sizes", "block", "value", "lane", *(f"at{d}" for d in range(32)))
 LOOPS_PER_FUNCTION = 15
@@ -126,7 +125,7 @@ class Emitter(Expressions):
 
     def stmt_for(self, stmt: For, depth: int) -> None:
         kind = "" if stmt.kind is ForKind.SERIAL else f"  # {stmt.thread or stmt.kind}"
-        self.empty_reductions(stmt, depth)
+        self.inits(stmt, depth)
         self.loops += 1
         split = self.loops % LOOPS_PER_FUNCTION == 0
         if split:
@@ -142,22 +141,21 @@ class Emitter(Expressions):
     def domain(self, stmt: For) -> str:
         return f"range({self.expr(stmt.extent)})"
 
-    def empty_reductions(self, loop: For, depth: int) -> None:
-        """A reduction over nothing has no instance that could run its init: it runs here."""
+    def inits(self, loop: For, depth: int) -> None:
+        """The inits of the reductions of which this is the outermost loop."""
         for block in blocks(loop.body):
-            reduced = [it for it in block.iters if it.kind is IterKind.REDUCE]
-            extents = [it.extent for it in reduced if (int_value(it.extent) or 0) <= 0]
-            if block.init is None or not extents or block in self.initialised:
-                continue
-            if not any(loop.var in variables(it.binding) for it in reduced):
-                continue
-            self.initialised.add(block)
-            nest, _ = split_init(loop, block, self.names.unique)
-            empty = " or ".join(f"{self.expr(e, above=4)} == 0" for e in extents)
-            self.line(depth, f"if {empty}:")
-            self.stmt(nest, depth + 1)
+            if block.init is not None and block not in self.initialised:
+                if reduction_loop([loop], block) is loop:
+                    self.init(loop, block, depth)
+
+    def init(self, anchor: For | Block, block: Block, depth: int) -> None:
+        self.initialised.add(block)
+        nest, _ = split_init(anchor, block, self.names.unique)
+        self.stmt(nest, depth)
 
     def stmt_block(self, stmt: Block, depth: int) -> None:
+        if stmt.init is not None and stmt not in self.initialised:
+            self.init(stmt, stmt, depth)  # no loop around is one of its reduction
         outer, self.block = self.block, stmt.name
         self.line(depth, f"# block {stmt.name}")
         if stmt.predicate is not TRUE:
@@ -169,10 +167,6 @@ class Emitter(Expressions):
             self.line(depth, f"if not 0 <= {var} < {extent}:")
             shown = f"{it.var.name!r}, {var}, {extent}, {stmt.name!r}"
             self.line(depth + 1, f"no_instance({shown})")
-        if stmt.init is not None:
-            first = [f"{self.name(it.var)} == 0" for it in stmt.iters if it.kind is IterKind.REDUCE]
-            self.line(depth, f"if {' and '.join(first) or 'True'}:")
-            self.stmt(stmt.init, depth + 1)
         self.stmt(stmt.body, depth)
         self.block = outer
 

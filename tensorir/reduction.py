@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Union
 
 from tensorir.errors import TensorIRError
-from tensorir.expr import BinOp, Const, Expr, Var, all_of, binary, conjuncts, int_value
+from tensorir.expr import Const, Expr, Var, all_of, binary, conjuncts
 from tensorir.stmt import Block, For, IterKind, Stmt, replace
-from tensorir.visit import child_stmts, map_children, substitute, transform, variables
+from tensorir.visit import child_stmts, map_children, substitute, variables
 
 
 def split_init(
@@ -83,7 +83,7 @@ def _init_nest(path: list[For], block: Block, fresh: Callable[[str], str]) -> St
 
 
 def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
-    """Where the init runs: the conjuncts that can still be asked, and outer reductions at zero.
+    """Where the init runs: where the conjuncts hold that can still be asked.
 
     A conjunct that ties a dropped loop to kept ones cannot be asked any more; the spatial
     variables it kept in range are then guarded one by one. So they are where the reduction may
@@ -101,20 +101,13 @@ def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
         else:
             conditions.append(condition)
     for it in block.iters:
-        if it.kind is not IterKind.REDUCE:
-            if variables(it.binding) & unguarded:
-                conditions.append(it.binding < it.extent)
-            elif maybe_none and extents.get(it.binding) is not it.extent:  # type: ignore[call-overload]
-                conditions += [binary("<=", 0, it.binding), it.binding < it.extent]
+        if it.kind is IterKind.REDUCE:
             continue
-        first = substitute(it.binding, {loop.var: Const(0, loop.var.dtype) for loop in path})
-        conditions.append(binary("==", transform(first, _parts_of_zero), 0))
+        if variables(it.binding) & unguarded:
+            conditions.append(it.binding < it.extent)
+        elif maybe_none and extents.get(it.binding) is not it.extent:  # type: ignore[call-overload]
+            conditions += [binary("<=", 0, it.binding), it.binding < it.extent]
     return all_of(*dict.fromkeys(conditions))
-
-
-def _parts_of_zero(e: Expr) -> Expr | None:
-    """0 // n and 0 % n are 0, also where n is 0 and the reduction has no term."""
-    return e.a if isinstance(e, BinOp) and e.op in ("//", "%") and int_value(e.a) == 0 else None
 
 
 def _replace_block(stmt: Stmt, old: Block, new: Block) -> Stmt:

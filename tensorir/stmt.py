@@ -13,8 +13,14 @@
 A Block is the unit of scheduling. Its body speaks of its own iteration variables only; each
 IterVar carries the `binding`, the expression of the surrounding loops that gives its value.
 Loop primitives change loops and bindings and never touch the body. An instance of the block runs
-where `predicate` (an expression of the loops) holds. `init` runs before the first instance of
-each reduction, that is where every reduce variable is zero.
+where `predicate` (an expression of the loops) holds.
+
+The `init` of a reduction runs directly before the outermost loop that feeds a reduce variable (or
+before the block, where none does): once for each value of the spatial variables that the loops from
+there inwards give, whether or not there is an instance that adds to it. Of the predicate only what
+does not speak of the loops of the reduction bears on it. So an init needs no instance at zero, and
+sums of nothing have a value. `verify` refuses what the order of loops could give another meaning:
+instances that a reduction repeats, inits that read what is written in it.
 
 An Extern calls a function of tensorir.extern. Its Parts are adjacent elements, row by row: in a
 block all of the last dimensions of a buffer, at fixed places of the ones before.

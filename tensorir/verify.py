@@ -29,6 +29,7 @@ from tensorir.stmt import (
 )
 from tensorir.verify_extern import check_call, check_whole
 from tensorir.verify_ranges import check_ranges
+from tensorir.verify_reductions import check_reductions
 from tensorir.verify_threads import check_threads
 from tensorir.verify_types import check_types
 from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
@@ -252,6 +253,7 @@ RULES: list[Callable[[PrimFunc, list[Place]], None]] = [
     externs_fit,
     intermediates_are_written_first,
     lambda func, places: check_ranges(func),
+    lambda func, places: check_reductions(func),
     lambda func, places: check_threads(func),
 ]
 """In an order in which each rule may rely on the ones before it."""

@@ -1,7 +1,7 @@
 """Integer arithmetic: simplification, bounds and proofs; bindings of blocks; touched regions."""
 
 from tensorir.arith.analyzer import Analyzer
-from tensorir.arith.exhaustive import connected, few_values, holds_everywhere
+from tensorir.arith.exhaustive import connected, few_values, holds_everywhere, tells_apart
 from tensorir.arith.iter_map import (
     Digit,
     decompose,
@@ -31,5 +31,6 @@ __all__ = [
     "is_dense",
     "relax",
     "slope",
+    "tells_apart",
     "union",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorir import dtype as dt
-from tensorir.expr import BinOp, Const, Expr, Not, Select, Var, int_value
+from tensorir.expr import BinOp, Const, Expr, ExprLike, Not, Select, Var, int_value
 from tensorir.visit import variables
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 POINTS = 1 << 18
 """Combinations of values that are tried at most: some milliseconds for a usual condition."""
+
+INSTANCES = 1 << 14
+"""The same where points are compared with each other."""
 
 _LARGEST = 1 << 62
 """Of what is added; the sum of two such still fits in 64 bits."""
@@ -70,6 +73,37 @@ def holds_everywhere(an: Analyzer, cond: Expr) -> bool:
             with suppress(_Untried):
                 holds = np.logical_or(holds, np.logical_not(_values(part, memo)))
     return bool(np.all(holds))
+
+
+def tells_apart(
+    an: Analyzer, values: Iterable[Expr], inner: Mapping[Var, ExprLike], outside: Iterable[Var]
+) -> bool:
+    """Whether `values` never agree at two points of the box `inner` while `outside` stays where it
+    is, found by trying all points that the conditions known to `an` allow.
+
+    False also where that is not tried: see `few_values`; and where a value reads memory.
+    """
+    values = list(values)
+    used = frozenset(inner).union(*[variables(e) for e in values])
+    given = [c for c, holds in an.facts.truths.items() if holds]
+    found = used.union(*[variables(c) for c in given])
+    if not found <= {*inner, *outside} or not few_values(found, an.facts.extents):
+        return False
+    order = sorted(found, key=lambda v: v.name)
+    shape = tuple([int_value(an.facts.extents[var]) or 0 for var in order])
+    if prod(shape) > INSTANCES:
+        return False
+    memo: dict[Expr, Values] = dict(zip(order, np.ix_(*map(np.arange, shape))))
+    kept = [var for var in order if var not in inner]
+    try:
+        rows = [np.broadcast_to(_values(e, memo), shape).ravel() for e in (*kept, *values)]
+        allowed = np.ones(shape, bool)
+        for cond in given:
+            allowed &= _values(cond, memo)
+    except _Untried:
+        return False
+    table = np.stack(rows, axis=1)[allowed.ravel()]
+    return len(np.unique(table, axis=0)) == len(table)
 
 
 def connected(wanted: Iterable[Var], conditions: Iterable[Expr]) -> frozenset[Var]:

@@ -259,12 +259,12 @@ def nested(A: f32[6, 8], C: f32[6]):
         with block("outer"):
             vi = spatial(6, i)
             vo = reduce(2, k_0)
+            with init():
+                C[vi] = 1.0
             for k_1 in range(4):
                 with block("C"):
                     wi = spatial(6, vi)
                     wk = reduce(8, vo * 4 + k_1)
-                    with init():
-                        C[wi] = 1.0
                     C[wi] = C[wi] + A[wi, wk]
 """
 

@@ -1,0 +1,111 @@
+"""Reductions: what has to hold so that an init means the same in every order of the loops.
+
+The init runs before the reduction, once for each value of the spatial variables. So nothing in the
+reduction may repeat an instance, which would be added twice to one init; what the init reads must
+not be written inside of the reduction; and no block around may run a part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from tensorir.arith import Analyzer, determines_all, tells_apart
+from tensorir.block_accesses import blocks_below, written
+from tensorir.errors import VerifyError
+from tensorir.expr import Var
+from tensorir.func import PrimFunc
+from tensorir.reduction import reduction_loop
+from tensorir.stmt import Block, For, IterKind, Stmt
+from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
+
+Loops = tuple[For, ...]
+
+
+def check_reductions(func: PrimFunc) -> None:
+    """Raise VerifyError for an init that would not start its reduction once."""
+    sizes = tuple(func.size_vars)
+    for block, loops, outer in _with_init(func.body, (), None):
+        if outer is not None:
+            _require_own(block, outer)
+        problem = reduction_problem(block, loops, sizes)
+        if problem is not None:
+            raise VerifyError(problem[1])
+
+
+def _with_init(
+    stmt: Stmt, loops: Loops, outer: Block | None
+) -> Iterator[tuple[Block, Loops, Block | None]]:
+    """The blocks that have an init, the loops around each up to the block around it, and that."""
+    if isinstance(stmt, For):
+        loops = (*loops, stmt)
+    if isinstance(stmt, Block):
+        if stmt.init is not None:
+            yield stmt, loops, outer
+        loops, outer = (), stmt
+    for child in child_stmts(stmt):
+        yield from _with_init(child, loops, outer)
+
+
+def _require_own(block: Block, outer: Block) -> None:
+    around = {it.var for it in outer.iters}
+    for it in block.iters:
+        if it.kind is IterKind.REDUCE and variables(it.binding) & around:
+            raise VerifyError(
+                f"block {block.name!r} reduces over {it.var.name!r}, of which block {outer.name!r} "
+                "around it runs one part at a time; its init would start each part anew"
+            )
+
+
+@lru_cache(maxsize=1024)
+def reduction_problem(block: Block, loops: Loops, sizes: tuple[Var, ...]) -> tuple[str, str] | None:
+    """The loop or block at fault and the reason why the init of `block`, inside `loops`, does not
+    start its reduction once; None if it does."""
+    anchor = reduction_loop(list(loops), block)
+    late = late_input(block, anchor or block)
+    if late is not None or anchor is None:
+        return None if late is None else (block.name, late)
+    inside = loops[loops.index(anchor) :]
+    repeated = _repeating(block, loops[: loops.index(anchor)], inside, sizes)
+    if repeated is None:
+        return None
+    return repeated.name, (
+        f"loop {repeated.name!r} may repeat instances of block {block.name!r}, which would be "
+        "added twice to one init"
+    )
+
+
+def _repeating(block: Block, outside: Loops, inside: Loops, sizes: tuple[Var, ...]) -> For | None:
+    """The first loop of a reduction of which the block's variables do not tell the iteration."""
+    bindings = [it.binding for it in block.iters]
+    direct = {e for e in bindings if isinstance(e, Var)}
+    open_ = [f for f in inside if f.var not in direct and f.const_extent not in (0, 1)]
+    if not open_:
+        return None
+    analyzer = Analyzer()
+    for size in sizes:
+        analyzer.bind_range(size, 0, None)
+    for loop in (*outside, *inside):
+        analyzer.bind(loop.var, loop.extent)
+    extents = {loop.var: loop.extent for loop in inside}
+    known = analyzer.assuming(block.predicate)
+    for loop in open_:
+        if not determines_all(bindings, (loop.var,), extents, known):
+            if not tells_apart(known, bindings, extents, outside=[f.var for f in outside]):
+                return loop
+    return None
+
+
+def late_input(block: Block, stmt: Stmt) -> str | None:
+    """Why the init of `block` cannot run before `stmt`, in which the block is; None if it can."""
+    stmts = walk(block.init) if block.init is not None else ()
+    read = frozenset([n.buffer for s in stmts for e in stmt_exprs(s) for n in loads(e)])
+    for other in blocks_below(stmt) if read else ():
+        for buffer in read.intersection(written(other)):
+            if other.name == block.name:
+                return f"the init of block {block.name!r} reads {buffer.name!r}, its own result"
+            return (
+                f"block {block.name!r} starts from {buffer.name!r}, which block {other.name!r} "
+                "would write after that"
+            )
+    return None
