@@ -6,9 +6,10 @@ schedules that claim "bitwise" give equal bits. `--sanitize` compiles with gcc's
 undefined behaviour sanitizers. With `--networks` a seed is a random network of operators, and what
 is checked are the schedules that rules, the library and the search make of it: all of them
 compiled, for several targets, against the oracle of the tuner. With `--databases` it is a tuning
-database that is damaged at random: what is whole is read, and no error is a raw one. Seeds run in
-worker processes: one that crashes or hangs is a finding, and the others go on. The exit status is 1
-if there is any finding.
+database that is damaged at random: what is whole is read, and no error is a raw one. With `--kills`
+it is a search that is ended at random moments and begun again, compared with the one that never
+was. Seeds run in worker processes: one that crashes or hangs is a finding, and the others go on.
+The exit status is 1 if there is any finding.
 """
 
 from __future__ import annotations
@@ -92,6 +93,10 @@ def check_seed(seed: int, options: argparse.Namespace) -> dict[str, Any]:
         import database_checks
 
         return database_checks.check_seed(seed)
+    if options.kills:
+        import killed_searches
+
+        return killed_searches.check_seed(seed)
     import checks
 
     case = checks.make_case(seed)
@@ -152,6 +157,7 @@ def run_worker(
         command += ["--sanitize"] if options.sanitize else []
         command += ["--networks"] if options.networks else []
         command += ["--databases"] if options.databases else []
+        command += ["--kills"] if options.kills else []
         environment = {**os.environ, "TENSORIR_CACHE": str(folder / "cache")}
         if options.sanitize:
             import checks
@@ -207,9 +213,11 @@ def _died(seed: int, status: int, errors: str, options: argparse.Namespace) -> d
     told = [line for line in lines if "ERROR" in line or "runtime error" in line] or lines[-3:]
     error = f"the process ended with status {status}: {' / '.join(told)}"
     finding = {"seed": seed, "stage": "process", "error": error}
-    if options.networks or options.databases:
-        name = "network" if options.networks else "database"
-        finding["program"] = f"tests/fuzz/{name}_checks.py: check_seed({seed})\n"
+    kinds = {"network_checks": options.networks, "database_checks": options.databases}
+    kinds["killed_searches"] = options.kills
+    if any(kinds.values()):
+        name = next(name for name, chosen in kinds.items() if chosen)
+        finding["program"] = f"tests/fuzz/{name}.py: check_seed({seed})\n"
     else:
         name, finding["program"] = _requested(seed)
     return {
@@ -287,6 +295,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sanitize", action="store_true", help="gcc's address and UB sanitizers")
     parser.add_argument("--networks", action="store_true", help="rules on random networks")
     parser.add_argument("--databases", action="store_true", help="damaged tuning databases")
+    parser.add_argument("--kills", action="store_true", help="searches that are killed")
     parser.add_argument("--report", type=float, default=15, help="seconds between progress lines")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(words)
