@@ -257,9 +257,34 @@ def test_report_of_one_workload(stored, capsys):
     assert main(["report", "matmul", "--database", stored, "--limit", "3"]) == 0
     out = capsys.readouterr().out
     assert "8: 6 ok, 1 crash, 1 wrong_result" in out
+    lines = out.splitlines()
+    rows = [line.split() for line in lines[lines.index(next(x for x in lines if x[:2] == "--")) :]]
+    assert [r[:3] for r in rows[1:5]] == [
+        ["8", "best", "ok"], ["7", "ok", "2"], ["4", "ok", "5"], ["1", "default", "ok"],
+    ]  # fmt: skip
+    assert "1 ms (trial 8, timed alone)" in out
+    assert "8 ms  8.00 x the best time (trial 1, timed alone)" in out
     assert "rank correlation 1.00" in out
     assert "1 x crash: died of SIGSEGV" in out
-    assert "... 5 more trials" in out
+    assert "... 4 more trials" in out
+
+
+def test_trials_are_counted_alike_everywhere(stored, capsys):
+    """From 1, and races are none."""
+    with Database(stored) as db:
+        last = db.records()[-1]
+        db.add(last.with_(settings={"final": True}, median=3e-3))
+    words = ["--database", stored]
+    assert main(["db", "sessions", *words]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[3:5] == ["8", "6"]
+    assert main(["best", *MATMUL, *words]) == 0
+    assert "one of 8 trials" in capsys.readouterr().out
+    assert main(["db", "list", *words]) == 0
+    assert "  8   6  3 ms" in capsys.readouterr().out
+    assert main(["report", "matmul", *words]) == 0
+    assert "3 ms (trial 8, timed in the race)" in capsys.readouterr().out
+    assert main(["db", "show", last.id, *words]) == 0
+    assert "trial 8, seed" in capsys.readouterr().out
 
 
 def test_report_lists_workloads(stored, capsys, made_records):
