@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedule.analysis import (
+    Access,
     is_output,
     plain_store,
     producers,
@@ -15,10 +16,10 @@ from schedule.analysis import (
 from schedule.caching import pick
 from schedule.errors import require
 from schedule.ownership import innermost_shared_loop, require_sole_writer
-from schedule.placement import child_of, names_in, own_predicate
+from schedule.placement import accesses_of, beyond_extents, child_of, names_in, own_predicate
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
-from schedule.state import BlockRef, State, fresh, nest
+from schedule.state import BlockRef, State, extents, fresh, nest
 from tensorir import (
     TRUE,
     Block,
@@ -30,6 +31,9 @@ from tensorir import (
     Var,
     binary,
     const,
+    intersect_with,
+    is_dense,
+    relax,
     replace,
     seq,
     slope,
@@ -44,7 +48,9 @@ def rolling_buffer(state: State, block: str, buffer: str | int = 0) -> tuple[Sta
     and return the block that computes, before the loop, what its first iteration shares.
 
     The loop is the one that compute_at moved the block into. In memory, the rows go around in a
-    circle that holds what one iteration needs (done by lowering, where it can be proved).
+    circle that holds what one iteration needs (done by lowering, where it can be proved). The
+    stages of a chain in one loop roll from the first one on: each takes what it needs before the
+    loop from those before it.
 
     rewrite:  rolling_buffer("B", "B")
         for y in range(64):                    for t in range(2):
@@ -59,7 +65,8 @@ def rolling_buffer(state: State, block: str, buffer: str | int = 0) -> tuple[Sta
         - a loop around the block has other blocks inside: the innermost one of these rolls
         - that loop is serial and carries no annotation
         - every reader of the buffer follows the block inside that loop
-        - no block inside that loop writes what the block reads
+        - no block inside that loop writes what the block reads, unless it rolls there and has left
+          before the loop all that is needed then
         - one variable of the block moves with that loop, by a constant step, and one serial loop
           of the block's own, without annotation, runs over a longer constant range of it
         - what the block's predicate excludes can be said in the block's own variables
@@ -81,7 +88,9 @@ def rolling_buffer(state: State, block: str, buffer: str | int = 0) -> tuple[Sta
     latest = _part(state, node, rows, (overlap, rows.step), {}, {old: old.name for old in own})
     changed = state.replace(path[: len(path) - len(own)], latest)
     both = seq(first, changed.loop(loop.name))
-    return changed.replace(changed.loop_path(loop.name), both), BlockRef(name)
+    rolled = changed.replace(changed.loop_path(loop.name), both)
+    _require_made(rolled, node, name, loop.name)
+    return rolled, BlockRef(name)
 
 
 @dataclass(frozen=True)
@@ -119,14 +128,53 @@ def _rolled_loop(state: State, node: Block, buffer: Buffer) -> For:
             f"block {reader!r} reads {name!r}, and does not follow {block!r} inside loop "
             f"{loop.name!r}",
         )
-    for maker in producers(state, block):
-        require(
-            maker not in names_in(loop),
-            loop.name,
-            f"block {maker!r}, inside loop {loop.name!r}, writes what {block!r} reads",
-            f"compute {maker!r} outside of loop {loop.name!r}",
-        )
     return loop
+
+
+def _require_made(rolled: State, node: Block, first: str, loop: str) -> None:
+    """Refuse where the part before the loop reads what the loop makes: what is made before it, as
+    the first parts of stages that roll already are, must hold all of it."""
+    inside, before = names_in(rolled.loop(loop)), rolled.loops_outside(loop)
+    makers = producers(rolled, first)
+    for maker in makers:
+        if maker not in inside:
+            continue
+        for buffer in written(rolled.block(maker)):
+            reads = accesses_of(rolled, {first}, buffer, writes=False)
+            earlier = [
+                name
+                for name in makers
+                if name not in inside and rolled.loops_around(name)[: len(before)] == before
+            ]
+            writes = accesses_of(rolled, set(earlier), buffer, writes=True)
+            require(
+                all([any([_holds(rolled, w, r, len(before)) for w in writes]) for r in reads]),
+                loop,
+                f"block {maker!r}, inside loop {loop!r}, writes what {node.name!r} reads before it",
+                f"roll the buffer of {maker!r} first, or compute it outside of loop {loop!r}",
+            )
+
+
+def _holds(state: State, write: Access, read: Access, outside: int) -> bool:
+    """Whether all that is read is written, by blocks in `outside` common loops and loops of their
+    own. A writer leaves out nothing but what lies outside of the buffer."""
+    ours, theirs = (state.loops_around(a.block.name) for a in (write, read))
+    analyzer = state.analyzer([*ours, *theirs[outside:]])
+    plain = plain_store(write.block)
+    if plain is None or beyond_extents(state, write.block):
+        return False
+    for made, used, size in zip(write.in_loops(), read.in_loops(), read.buffer.shape):
+        own = extents(ours[outside:])
+        part = relax(made, own, analyzer)
+        needed = relax(used, extents(theirs[outside:]), analyzer)
+        if part is None or needed is None or not is_dense([made], own, analyzer):
+            return False
+        needed = intersect_with(needed, size, analyzer)
+        low = binary("<=", part.low, needed.low)
+        end = binary("<=", needed.low + needed.extent, part.low + part.extent)
+        if not (analyzer.prove(low) and analyzer.prove(end)):
+            return False
+    return True
 
 
 def _rows(state: State, node: Block, loop: For) -> _Rows:

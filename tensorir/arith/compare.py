@@ -40,6 +40,10 @@ def _exact(an: Analyzer, e: Expr) -> Linear | None:
     return None
 
 
+LARGE = 1 << 62
+"""Constants from here on stay where they are: moved, such as by 1, they might not be written."""
+
+
 def compare(an: Analyzer, e: BinOp) -> Expr:
     """The simplified comparison of two integers of one lane."""
     form = difference(an, e)
@@ -50,7 +54,7 @@ def compare(an: Analyzer, e: BinOp) -> Expr:
         result = equal if e.op == "==" else negated(equal)
     else:
         result = _at_least(an, form.shifted(-1) if e.op == "<" else form)
-    if e.a.dtype == dt.INDEX or isinstance(result, Const):
+    if isinstance(result, Const) or (e.a.dtype == dt.INDEX and abs(form.const) < LARGE):
         return result
     return _compare_narrow(an, e)
 

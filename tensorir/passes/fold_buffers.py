@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorir.arith import Analyzer
 from tensorir.arith.region import Interval, covers, relax, union
 from tensorir.buffer import Buffer
-from tensorir.expr import Expr, Load, const, int_value
+from tensorir.expr import Expr, Load, binary, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.accesses import Access, accesses
 from tensorir.passes.ranges import function_analyzer
@@ -28,8 +28,9 @@ def fold_buffers(func: PrimFunc) -> PrimFunc:
     Where iteration y touches the elements [a(y), a(y) + size) only, and a never decreases, two
     elements that share a position are never needed at once: an element is touched again by y
     after the other one was written by x <= y only if both lie in the part of x. What stands
-    before the loop must lie in the part of its first iteration. Sizes are powers of two, so that
-    positions are masks. Requires place_buffers, and is to run before partition_loops.
+    before the loop must have positions of its own for all that it touches, and must not reach
+    further than the part of the first iteration. Sizes are powers of two, so that positions are
+    masks. Requires place_buffers, and is to run before partition_loops.
     """
     if not any(isinstance(s, Alloc) for s in walk(func.body)):
         return func
@@ -81,16 +82,19 @@ def _window(
     extent, whole = int_value(part.extent), int_value(inside[0].buffer.shape[dim])
     if extent is None or extent < 1:
         return None
-    size = 1 << (extent - 1).bit_length()
+    early = _touched(None, before, dim, analyzer)
+    earlier = 1 if early is None else int_value(early.extent)
+    if before and (early is None or earlier is None):
+        return None
+    size = 1 << (max(extent, earlier or 1) - 1).bit_length()
     if whole is not None and whole <= size:
         return None
     low = part.low
     step = int_value(analyzer.simplify(substitute(low, {loop.var: loop.var + 1}) - low))
     if step is None or step <= 0:
         return None
-    start = Interval(analyzer.simplify(substitute(low, {loop.var: const(0)})), const(size))
-    early = _touched(None, before, dim, analyzer)
-    if before and (early is None or not covers(start, early, analyzer)):
+    end = substitute(low, {loop.var: const(0)}) + size
+    if early is not None and not analyzer.prove(binary("<=", early.low + early.extent, end)):
         return None
     return size
 

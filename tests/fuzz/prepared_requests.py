@@ -41,7 +41,11 @@ def _moved(stress: Stress, sch: Schedule) -> tuple[str, str] | None:
 
 
 def rolling_buffer(stress: Stress, sch: Schedule) -> Arguments:
-    """Of a stage whose neighbouring rows are read, in the outermost loop of its reader."""
+    """Of a stage whose neighbouring rows are read, in the outermost loop of its reader; or of all
+    stages of a chain."""
+    chains = [b for b in sch.get_blocks() if any(map(sch.get_producers, sch.get_producers(b)))]
+    if chains and stress.pick([True, True, False]):
+        return _rolling_chain(stress, sch, stress.pick(chains))
     makers = [b for b in sch.get_blocks() if sch.get_consumers(b)]
     near = [b for b in makers if _reads_neighbours(sch, b)]
     if not near and (not makers or _mostly(stress)):
@@ -52,6 +56,24 @@ def rolling_buffer(stress: Stress, sch: Schedule) -> Arguments:
         return None
     stress.ask(sch, "compute_at", block, stress.pick([*loops[:1] * 3, *loops]))
     return (block,)
+
+
+def _rolling_chain(stress: Stress, sch: Schedule, last: str) -> Arguments:
+    """The last stage of a chain before `last`, after those before it were moved and rolled."""
+    loops = sch.get_loops(last)
+    if not loops:
+        return None
+    stages: list[str] = []
+    found = sch.get_producers(last)
+    while found and len(stages) < 3:
+        stages.append(found[-1])
+        if not stress.ask(sch, "compute_at", found[-1], loops[0]):
+            break
+        found = [b for b in sch.get_producers(found[-1]) if b not in stages]
+    for block in reversed(stages[1:]):
+        if _mostly(stress):
+            stress.ask(sch, "rolling_buffer", block)
+    return (stages[0],)
 
 
 def _reads_neighbours(sch: Schedule, block: str) -> bool:

@@ -238,6 +238,35 @@ def stencil(d: Draw) -> PrimFunc:
     return te.create_prim_func([a, e if d.flag() else c], name="stencil")
 
 
+def stencil_chain(d: Draw) -> PrimFunc:
+    """Stages that each read neighbouring rows of the one before."""
+    m, stages = d.extent("m"), d.pick([2, 3])
+    t = a = te.placeholder((d.pick([9, 11, 14, 15]), m), name="A")
+    for name in "BCD"[:stages]:
+        taps, step = d.pick([2, 3]), d.pick([1, 1, 1, 2])
+        rows = (int(t.shape[0].value) - taps) // step + 1
+
+        def row(y: Any, j: Any, t: Any = t, taps: int = taps, step: int = step) -> Any:
+            total = t[y * step, j] * 2.0
+            for k in range(1, taps):
+                total = total + t[y * step + k, j]
+            return total
+
+        t = te.compute((rows, m), row, name=name)
+    return te.create_prim_func([a, t], name="stencil_chain")
+
+
+def reshapes(d: Draw) -> PrimFunc:
+    """Stages that only move elements, between others."""
+    n, m, r = (d.extent(name, symbolic=False) for name in "nmr")
+    a = te.placeholder((n, m * r), name="A")
+    b = te.compute((n, m * r), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((n, m, r), lambda i, j, k: b[i, j * r + k] * 2.0, name="C")
+    e = te.compute((m, n, r), lambda j, i, k: c[i, j, k], name="E")
+    f = te.compute((m * n * r,), lambda f: e[f // (n * r), f // r % n, f % r] - 1.0, name="F")
+    return te.create_prim_func([a, f if d.flag() else e], name="reshapes")
+
+
 def pooling(d: Draw) -> PrimFunc:
     n, window, stride = d.pick([5, 6, 7, 9]), d.pick([1, 2, 3]), d.pick([1, 2, 3])
     m = d.extent("m")
@@ -366,7 +395,8 @@ def row_sort(d: Draw) -> PrimFunc:
 WORKLOADS: list[Callable[[Draw], PrimFunc]] = [
     elementwise, broadcast, transpose, reduction, scalar, matmul, batch_matmul, two_matmuls,
     conv1d, symbolic_conv, conv2d, nchw_conv, stencil, pooling, softmax, layer_norm, argmax,
-    several_sums, gather, several_outputs, running_sum, concat, scan, row_sort,
+    several_sums, stencil_chain, reshapes, gather, several_outputs, running_sum, concat, scan,
+    row_sort,
 ]  # fmt: skip
 
 

@@ -36,6 +36,20 @@ def stencil(n=20, m=33, taps=3, step=1):
     return te.create_prim_func([a, c], name="stencil")
 
 
+def stencils(n=14, m=5, depth=3, step=1):
+    """A chain of sums of three rows; the last one, in steps of `step`. Its stages are B, C, ..."""
+    found = [te.placeholder((n, m), name="A")]
+    for stage in range(depth):
+        last, by = found[-1], step if stage == depth - 1 else 1
+        rows = (last.shape[0] - 3) // by + 1
+
+        def row(y, j, last=last, by=by):
+            return last[y * by, j] + last[y * by + 1, j] * 2.0 + last[y * by + 2, j]
+
+        found.append(te.compute((rows, m), row, name="BCDEF"[stage]))
+    return te.create_prim_func([found[0], found[-1]], name="stencils")
+
+
 def rolled(func, tile=None):
     """A stencil with the rows of B computed at each row of C; the loop over rows of C."""
     sch = Schedule(func)

@@ -7,7 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from memory_programs import affine, lowered, packed, rolled, stencil
+from memory_programs import affine, lowered, packed, rolled, stencil, stencils
 from refusal import refused
 
 from backends import build
@@ -289,6 +289,61 @@ class TestRollingBuffer:
         sch.split(sch.get_loops("B")[1], [None, 2])
         refused(sch.rolling_buffer, "B", match="before splitting its loops")
 
+    @pytest.mark.parametrize(("depth", "step"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2)])
+    @pytest.mark.parametrize("tile", [None, 4])
+    def test_every_stage_of_a_chain(self, check, depth, step, tile):
+        """Rows of each stage are computed once, and kept in a circle, also by each thread."""
+        sch = Schedule(stencils(24, 5, depth, step))
+        stages = [b for b in "BCDEF" if b in sch.get_blocks()]
+        rows = sch.get_loops(stages[-1])[0]
+        outer = None
+        if tile is not None:
+            outer, rows = sch.split(rows, [None, tile])
+        for block in reversed(stages[:-1]):
+            sch.compute_at(block, rows)
+        for block in stages[:-1]:
+            assert sch.rolling_buffer(block) == f"{block}_first"
+        if outer is not None:
+            sch.parallel(outer)
+        check(sch, compiled=depth == 3)
+        text = lowered(sch)
+        for block in stages[:-1] if tile is None else ():
+            kept = text.split(f"alloc({block}, f32[")[1].split("]")[0]
+            assert int(kept) in (20, 40, 80) and f"{block}: " not in text
+
+    def test_a_chain_golden(self, golden):
+        sch = Schedule(stencils(14, 5, 3))
+        for block in "CB":
+            sch.compute_at(block, "y_D")
+        for block in "BC":
+            sch.rolling_buffer(block)
+        golden(str(sch.func), "rolling_chain")
+        golden(lowered(sch), "rolling_chain_lowered")
+
+    def test_a_chain_rolls_from_its_first_stage_on(self, check):
+        sch = Schedule(stencils(14, 5, 3))
+        for block in "CB":
+            sch.compute_at(block, "y_D")
+        refused(
+            sch.rolling_buffer, "C", match="(?s)inside loop 'y_D', writes what .*roll the .*'B'"
+        )
+        sch.rolling_buffer("B")
+        sch.rolling_buffer("C")
+        check(sch, compiled=False)
+
+    def test_a_chain_that_skips_a_stage(self, check):
+        """D reads rows of B as well as of C, more of them than C does before the loop."""
+        a = te.placeholder((14, 5), name="A")
+        b = te.compute((14, 5), lambda y, j: a[y, j] * 2.0, name="B")
+        c = te.compute((12, 5), lambda y, j: b[y, j] + b[y + 2, j], name="C")
+        d = te.compute((8, 5), lambda y, j: c[y, j] + c[y + 1, j] + b[y + 5, j], name="D")
+        sch = Schedule(te.create_prim_func([a, d], name="skips"))
+        for block in "CB":
+            sch.compute_at(block, "y_D")
+        for block in "BC":
+            sch.rolling_buffer(block)
+        check(sch)
+
     def test_refuses_blocks(self):
         sch, loop = rolled(stencil())
         sch.cache_read("B", "A", "global")
@@ -343,11 +398,14 @@ class TestDoubleBuffer:
         shifted = PAIRS.replace("D[vi] = U[vi] + T[vi]", "D[vi] = U[7 - vi] + T[vi]")
         sch = Schedule(parse(shifted))
         refused(sch.double_buffer, "U", match="'D' reads parts of 'U' that block 'U' may not fill")
-        after = PAIRS.replace("f32[8]):", "f32[8], E: f32[8]):") + """    for j in range(8):
+        after = (
+            PAIRS.replace("f32[8]):", "f32[8], E: f32[8]):")
+            + """    for j in range(8):
         with block("E"):
             vj = spatial(8, j)
             E[vj] = U[vj]
 """
+        )
         sch = Schedule(parse(after))
         refused(sch.double_buffer, "U", match="'E' reads 'U', and does not follow 'U' inside")
 

@@ -17,12 +17,14 @@ from tensorir.expr import (
     Var,
     all_of,
     any_of,
+    binary,
     const,
     maximum,
     minimum,
     select,
 )
 from tensorir.printer import format_expr
+from tensorir.visit import walk_exprs
 
 I, J, K, F, N, M, R = (Var(name) for name in ("i", "j", "k", "f", "n", "m", "r"))  # noqa: E741
 I0, I1, X = Var("i_0"), Var("i_1"), Var("x", "float32")
@@ -339,3 +341,18 @@ def test_contradictions_do_not_crash() -> None:
     an = Analyzer({I: 4, J: I}).assuming(all_of(I < 0, J > 10, I == J))
     an.simplify((I * 3 + J) // 4 + I % 3)
     an.bounds(select(I < J, I, J))
+
+
+@pytest.mark.parametrize("op", ["<", "<=", "==", "!="])
+@pytest.mark.parametrize("limit", [2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_comparisons_with_the_limits_of_integers(op: str, limit: int, swapped: bool) -> None:
+    """The start of an argmax is the largest integer; nothing beyond it can be written."""
+    v, n = Var("v"), Var("n")
+    analyzer = Analyzer()
+    analyzer.bind_range(n, 0, None)
+    for other in (v, n, v - n, v + 1, n * 4 + 3):
+        a, b = (const(limit), other) if swapped else (other, const(limit))
+        found = analyzer.simplify(binary(op, a, b))
+        for e in walk_exprs(found):
+            assert not isinstance(e, Const) or -(2**63) <= e.value < 2**63, found

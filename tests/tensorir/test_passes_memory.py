@@ -64,9 +64,23 @@ class TestFold:
         assert folded(changed(("T[y] +", "T[y // 2] +"))) is None
         assert folded(changed(("T[y] +", "T[0] +"))) is None
 
+    def test_what_lies_before_has_room(self):
+        """Before the loop, more is written than its first iteration touches, or something else."""
+        assert folded(changed(("range(2)", "range(6)"))) == 8
+        later = (("T[y + 2]", "T[y + 5]"), ("A[y + 2]", "A[y + 5]"), ("T[y] +", "T[y + 3] +"))
+        assert folded(changed(("range(2)", "range(5)"), *later)) == 8
+        assert folded(changed(("range(2)", "range(30)"), ("T[y] =", "T[y + 0] ="))) == 32
+
     def test_what_lies_ahead_stays(self):
-        """Before the loop, more is written than its first iteration touches."""
-        assert folded(changed(("range(2)", "range(6)"))) is None
+        """The element would be where an iteration puts another one before it is read."""
+        text = changed(("for y in range(2):\n            T[y] = A[y]", "{before}"))
+        text = text.replace("range(32)", "range(30)").replace("C: f32[32]", "C: f32[30]")
+        ahead = "for y in range(2):\n            T[y + {0}] = A[y + {0}]"
+        for start, size in ((0, 4), (1, 4), (3, None), (7, None)):
+            lines = [ahead.format(0), ahead.format(start)] if start else [ahead.format(0)]
+            body = "\n        ".join(lines)
+            found = folded(text.replace("{before}", body))
+            assert found == size or (size is None and found in (8, 16)), (start, found)
 
     def test_backwards(self):
         text = changed(("for y in range(2):\n            T[y] = A[y]", "T[39] = A[39]"))
