@@ -241,6 +241,16 @@ def bent(block: Block) -> bool:
     last = [it.var for it in block.iters if it.kind is IterKind.SPATIAL][-1]
     return any(
         stride_in(load, last, block) is None
-        and not any(variables(index) & {last} and list(loads(index)) for index in load.indices)
+        and not any(_is_computed(index, last) for index in load.indices)
         for load in body_loads(block)
+    )
+
+
+def _is_computed(index: Expr, var: Var) -> bool:
+    """Whether `index` depends on `var`, and on memory or on floats made of it: where that lies is
+    not known even where `var` is."""
+    if var not in variables(index):
+        return False
+    return index.has_loads or any(
+        dtype.is_float(part.dtype) and var in variables(part) for part in walk_exprs(index)
     )

@@ -25,6 +25,9 @@ common is computed once, and conditions on its places become borders of loops.""
 MOST_WRITTEN = 1024
 """Iterations of a last axis that is written out where it is read at quotients and the like."""
 
+MOST_READ = 4096
+"""Elements read in all of them together; the text grows with these."""
+
 
 @dataclass(frozen=True)
 class SpatialPlan:
@@ -80,7 +83,7 @@ class SpatialPlan:
         outer, last = spatial[:-1], spatial[-1]
         if _vectorizable(block):
             width = values[self.key("vector")]
-            whole = bent(block) and (sch.state.loop(last).const_extent or 0) <= MOST_WRITTEN
+            whole = _is_written_out(block, sch.state.loop(last).const_extent or 0)
             pieces = sch.split(last, [None, 8 * self.machine.lanes if whole else width])
             vector = pieces[1]
             rows = prod(size(sch.state.loop(loop).extent) for loop in outer)
@@ -98,6 +101,12 @@ class SpatialPlan:
             outer = spatial
         together = values[self.key("threads")] == "parallel" or self.group.epilogue is not None
         return fuse_outer(sch, outer) if outer and together else None
+
+
+def _is_written_out(block: Block, count: int) -> bool:
+    """Whether all vectors of the last axis, `count` long, are code of their own: that tells where
+    in memory their lanes lie."""
+    return count <= MOST_WRITTEN and count * len(body_loads(block)) <= MOST_READ and bent(block)
 
 
 def _vectorizable(block: Block) -> bool:
