@@ -14,6 +14,7 @@ import signal
 import subprocess
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,7 +43,7 @@ def run_command(
     Raises subprocess.TimeoutExpired when it takes longer than `timeout` seconds, and BuildError
     where it cannot be started.
     """
-    mark = os.urandom(16).hex()
+    mark = uuid.uuid4().hex
     with _started(command, mark) as process:
         try:
             out, err = process.communicate(text, timeout)

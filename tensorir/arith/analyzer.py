@@ -7,15 +7,17 @@ expression holds wherever all bound variables have a value and every divisor dif
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from tensorir import dtype as dt
 from tensorir.arith import bounds as bounding
 from tensorir.arith import divmod as dividing
 from tensorir.arith.assume import assume
+from tensorir.arith.choices import looks
 from tensorir.arith.compare import difference
 from tensorir.arith.facts import Facts, learn, tighten
-from tensorir.arith.interval import UNBOUNDED, Range
+from tensorir.arith.interval import UNBOUNDED, Range, intersect
 from tensorir.arith.linear import Linear, of_atom, to_expr
 from tensorir.arith.logic import (
     negated,
@@ -46,7 +48,18 @@ _NESTING = 5
 class Analyzer:
     """Simplifies, bounds and proves integer expressions over variables of known range."""
 
-    __slots__ = ("_assumed", "_branches", "_exprs", "_level", "_ranges", "facts", "forms")
+    __slots__ = (
+        "_assumed",
+        "_before",
+        "_branches",
+        "_exprs",
+        "_level",
+        "_quick",
+        "_ranges",
+        "_searches",
+        "facts",
+        "forms",
+    )
 
     def __init__(self, extents: Mapping[Var, ExprLike] | None = None) -> None:
         """Every variable of `extents`, outermost first, takes values in [0, extent)."""
@@ -54,8 +67,11 @@ class Analyzer:
         self.forms: dict[Expr, Linear] = {}
         self._exprs: dict[Expr, Expr] = {}
         self._ranges: dict[Expr, Range] = {}
-        self._branches: dict[tuple[Expr, bool], Analyzer] = {}
+        self._before: dict[Expr, Range] = {}
+        self._branches: dict[tuple[Expr, bool, bool], Analyzer] = {}
         self._assumed: dict[tuple[Expr, bool], Analyzer] = {}
+        self._quick: dict[Expr, Range] = {}
+        self._searches: list[bool] = []
         self._level = 0
         for var, extent in (extents or {}).items():
             self.bind(var, extent)
@@ -137,6 +153,9 @@ class Analyzer:
         other.forms, other._exprs = self.forms, self._exprs
         other._ranges, other._branches = self._ranges, self._branches
         other._assumed = self._assumed
+        other._before = self._before
+        other._quick = self._quick
+        other._searches = self._searches
         other._level = self._level
         return other
 
@@ -230,10 +249,37 @@ class Analyzer:
             return self.facts.range(atom)
         found = self._ranges.get(atom)
         if found is None:
+            ranges = self._ranges
+            if self.searching:
+                ranges = self._quick
+                found = ranges.get(atom)
+                if found is not None:
+                    return found
             # A fact may lead back to the same atom; then what is stated of it has to do.
-            self._ranges[atom] = self.facts.range(atom)
-            found = self._ranges[atom] = bounding.atom_range(self, atom)
+            ranges[atom] = self.facts.range(atom)
+            found = ranges[atom] = bounding.atom_range(self, atom)
         return found
+
+    @property
+    def searching(self) -> bool:
+        """Whether a search for a bound is going on; a search starts no other one."""
+        return bool(self._searches)
+
+    @contextmanager
+    def one_search(self) -> Iterator[None]:
+        self._searches.append(True)
+        try:
+            yield
+        finally:
+            self._searches.pop()
+
+    def range_before(self, atom: Expr) -> Range:
+        """The interval of one atom, if it has choices as they were seen before the last fact.
+
+        Each fact would have every side of them looked at again, and facts come in dozens.
+        """
+        found = self._before.get(atom) if looks(atom) else None
+        return self.range(atom) if found is None else intersect(found, self.facts.range(atom))
 
     def lower(self, form: Linear) -> int | None:
         """The best constant lower bound found, or None."""
@@ -246,17 +292,23 @@ class Analyzer:
         low, below = bounding.lower(self, form), bounding.lower(self, form.scaled(-1))
         return low, None if below is None else -below
 
+    @property
+    def is_branch(self) -> bool:
+        """Whether it serves one side of a choice."""
+        return self._level > 0
+
     def branch(self, cond: Expr, truth: bool = True) -> Analyzer:
         """The analyzer of the side of a choice that is taken where `cond` is `truth`."""
         if self._level >= _NESTING:
             return self
-        found = self._branches.get((cond, truth))
+        key = cond, truth, self.searching
+        found = self._branches.get(key)
         if found is None:
             found = self.copy()
             found._level += 1
             found.reset()
             assume(found, cond if truth else negated(cond), True)
-            self._branches[cond, truth] = found
+            self._branches[key] = found
         return found
 
     def may_refine(self, form: Linear) -> bool:
@@ -286,8 +338,10 @@ class Analyzer:
         return apart and not self.facts.by_atom and not e.has_loads
 
     def reset(self) -> None:
-        """Forget conclusions, because what they were drawn from has changed."""
-        self.forms, self._exprs, self._ranges = {}, {}, {}
+        """Forget conclusions, because more is known now. Ranges stay true, if not the best."""
+        if self._ranges:
+            self._before = {**self._before, **self._ranges}
+        self.forms, self._exprs, self._ranges, self._quick = {}, {}, {}, {}
         self._branches, self._assumed = {}, {}
 
     def _enter(self, var: Var) -> None:
@@ -295,6 +349,7 @@ class Analyzer:
             self.facts.forget(var)
         self.facts.order[var] = len(self.facts.order)
         self.reset()
+        self._before = {}
 
 
 def _has_digits(e: Expr) -> bool:

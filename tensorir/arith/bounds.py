@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tensorir import dtype as dt
 from tensorir.arith import interval
+from tensorir.arith.choices import is_looked_at, sides
 from tensorir.arith.facts import keeps_value
 from tensorir.arith.interval import UNBOUNDED, Range
 from tensorir.arith.linear import Linear, factors, plain_form, product, times
@@ -38,6 +39,10 @@ _OPERATIONS: dict[str, Callable[[Range, Range], Range]] = {
     "min": interval.minimum,
     "max": interval.maximum,
     "&": interval.bit_and,
+    "|": interval.bit_or,
+    "^": interval.bit_xor,
+    "<<": interval.shift_left,
+    ">>": interval.shift_right,
 }
 
 
@@ -64,12 +69,15 @@ def _fits(e: Expr, found: Range, limits: Range) -> bool:
 def _structural(an: Analyzer, e: Expr) -> Range:
     if isinstance(e, BinOp):
         operation = _OPERATIONS.get(e.op)
-        return operation(_part(an, e.a), _part(an, e.b)) if operation else UNBOUNDED
+        found = operation(_part(an, e.a), _part(an, e.b)) if operation else UNBOUNDED
+        opposed = e.op in ("min", "max") and e.dtype == dt.INDEX
+        return interval.intersect(found, _middle(an, e)) if opposed else found
     if isinstance(e, Select):
         known = an.facts.truths.get(e.cond)
         if known is not None:
             return _part(an, e.a if known else e.b)
-        return interval.hull(_part(an.branch(e.cond), e.a), _part(an.branch(e.cond, False), e.b))
+        then, orelse = sides(an, e)
+        return interval.hull(_part(then, e.a), _part(orelse, e.b))
     if isinstance(e, Cast):
         return _cast_range(an, e)
     if isinstance(e, Broadcast):
@@ -79,6 +87,17 @@ def _structural(an: Analyzer, e: Expr) -> Range:
         reach = interval.hull((0, 0), interval.multiply(_part(an, e.stride), last))
         return interval.add(_part(an, e.base), reach)
     return UNBOUNDED
+
+
+def _middle(an: Analyzer, e: BinOp) -> Range:
+    """2 * min(a, b) <= a + b <= 2 * max(a, b), which says something where a and b are opposed."""
+    a, b = plain_form(e.a), plain_form(e.b)
+    if not any([t * b.terms.get(atom, 0) < 0 for atom, t in a.terms.items()]):
+        return UNBOUNDED
+    low, high = an.interval(a.plus(b))
+    if e.op == "max":
+        return None if low is None else -(-low // 2), None
+    return None, None if high is None else high // 2
 
 
 def _part(an: Analyzer, e: Expr) -> Range:
@@ -127,9 +146,10 @@ def plain_interval(an: Analyzer, form: Linear) -> Range:
 def lower(an: Analyzer, form: Linear, goal: int | None = None) -> int | None:
     """The best lower bound found for `form`, or None; stops as soon as it reaches `goal`."""
     found = plain_lower(an, form)
-    if _reaches(found, goal) or not an.may_refine(form):
+    if _reaches(found, goal) or an.searching or not an.may_refine(form):
         return found
-    return _Search(an).run(form, goal, frozenset(), _DEPTH)
+    with an.one_search():
+        return _Search(an).run(form, goal, frozenset(), _DEPTH)
 
 
 def nonnegative(an: Analyzer, form: Linear) -> bool:
@@ -148,6 +168,8 @@ class _Step(NamedTuple):
     forms: tuple[Linear, ...]
     scale: int = 1
     fact: Linear | None = None
+    under: tuple[Analyzer, ...] = ()
+    """Who knows what holds where each of `forms` counts; none if that is nothing special."""
 
 
 class _Search:
@@ -187,8 +209,10 @@ class _Search:
         else:
             inner = 0
         worst: int | None = None
-        for form in step.forms:
-            found = self.run(form, inner, used, depth)
+        for place, form in enumerate(step.forms):
+            search = self.within(step.under[place]) if step.under else self
+            found = search.run(form, inner, used, depth)
+            self.left = search.left
             if found is None:
                 return None
             worst = found if worst is None else min(worst, found)
@@ -197,6 +221,12 @@ class _Search:
         if not step.scale:
             return goal if worst >= 0 else None
         return -(-worst // step.scale)
+
+    def within(self, an: Analyzer) -> _Search:
+        """The same search by one who knows more."""
+        inner = _Search(an)
+        inner.left = self.left
+        return inner
 
     def pick(self, form: Linear, used: frozenset[Linear]) -> Expr | None:
         """The atom to remove next: products of minima and maxima, which two terms may stand for,
@@ -232,16 +262,21 @@ class _Search:
         end = an.range(atom)[0 if coef > 0 else 1]
         if end is not None:
             yield _Step((rest.shifted(coef * end),))
-        if isinstance(atom, Select):
-            yield _Step(tuple(rest.plus(plain_form(s), coef) for s in (atom.a, atom.b)))
+        if isinstance(atom, Select) and is_looked_at(atom):
+            chosen = tuple([rest.plus(plain_form(s), coef) for s in (atom.a, atom.b)])
+            yield _Step(chosen)
+            under = (an, an) if goal is None and an.is_branch else sides(an, atom)
+            if under[0] is not an:
+                yield _Step(chosen, under=under)
         if not isinstance(atom, BinOp):
             return
         if atom.op in ("min", "max"):
-            sides = [rest.plus(plain_form(s), coef) for s in (atom.a, atom.b)]
+            both = [rest.plus(plain_form(s), coef) for s in (atom.a, atom.b)]
             if (atom.op == "min") == (coef > 0):
-                yield _Step(tuple(sides))
+                yield _Step(tuple(both))
             else:
-                yield from (_Step((side,)) for side in sides)
+                yield from (_Step((side,)) for side in both)
+                yield _Step((both[0].plus(both[1]),), 2)
         elif atom.op == "//":
             yield from self.quotient(form, atom, goal)
         elif atom.op == "%":
@@ -287,9 +322,9 @@ class _Search:
             cofactor = Linear({product(others): 1})
             if isinstance(part, BinOp) and part.op in ("min", "max"):
                 rest = form.without(atom)
-                sides = [rest.plus(times(plain_form(s), cofactor), coef) for s in (part.a, part.b)]
+                ends = [rest.plus(times(plain_form(s), cofactor), coef) for s in (part.a, part.b)]
                 both = (part.op == "min") == (coef > 0)
-                yield from [_Step(tuple(sides))] if both else [_Step((s,)) for s in sides]
+                yield from [_Step(tuple(ends))] if both else [_Step((s,)) for s in ends]
             for fact in an.facts.by_atom.get(part, ()):
                 if fact.terms[part] * coef > 0 and fact not in used:
                     yield _eliminate(form, atom, fact, cofactor, None, part)

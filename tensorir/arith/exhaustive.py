@@ -45,6 +45,11 @@ _OPERATIONS: dict[str, Callable[[Values, Values], Values]] = {
     "<=": np.less_equal,
     "==": np.equal,
     "!=": np.not_equal,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": lambda a, b: a * _power(b),
+    ">>": lambda a, b: a // _power(b),
     "and": np.logical_and,
     "or": np.logical_or,
 }
@@ -143,9 +148,20 @@ def _computed(e: Expr, memo: dict[Expr, Values]) -> Values:
     a, b = _values(e.a, memo), _values(e.b, memo)
     if e.op in ("//", "%") and not np.all(b):
         raise _Untried
-    if e.op == "*" and _magnitude(a) * _magnitude(b) > _LARGEST:
+    if e.op in ("*", "<<") and _magnitude(a) * _factor(e.op, b) > _LARGEST:
         raise _Untried
     return _fitting(_OPERATIONS[e.op](a, b))
+
+
+def _factor(op: str, b: Values) -> int:
+    """The largest factor of a product or shift by `b`."""
+    return _magnitude(b) if op == "*" else _magnitude(_power(b))
+
+
+def _power(bits: Values) -> Values:
+    if np.any(bits < 0) or np.any(bits > 61):
+        raise _Untried
+    return np.left_shift(np.int64(1), bits)
 
 
 def _is_exact(e: Expr) -> bool:

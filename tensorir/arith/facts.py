@@ -220,7 +220,7 @@ def _propagate(an: Analyzer, form: Linear, depth: int) -> None:
     """Tighten each atom of a fact by the ranges of the others."""
     if not depth:
         return
-    spans = {atom: an.range(atom) for atom in form.terms}
+    spans = {atom: an.range_before(atom) for atom in form.terms}
     for atom, coef in form.terms.items():
         most = form.const
         for other, factor in form.terms.items():

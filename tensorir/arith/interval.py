@@ -86,6 +86,42 @@ def bit_and(a: Range, b: Range) -> Range:
     return (0, min(highs)) if highs else UNBOUNDED
 
 
+def bit_or(a: Range, b: Range) -> Range:
+    """Of values that are not negative: at least the larger, and no more bits than that."""
+    if _negative(a) or _negative(b):
+        return UNBOUNDED
+    return maximum(a, b)[0], _bits(a, b)
+
+
+def bit_xor(a: Range, b: Range) -> Range:
+    """Of values that are not negative: no more bits than the larger."""
+    return UNBOUNDED if _negative(a) or _negative(b) else (0, _bits(a, b))
+
+
+def shift_left(a: Range, b: Range) -> Range:
+    """Multiples by a power of two; unbounded unless the shift is one number of bits in range."""
+    if b[0] is None or b[0] != b[1] or not 0 <= b[0] < 63:
+        return UNBOUNDED
+    return multiply(a, (1 << b[0], 1 << b[0]))
+
+
+def shift_right(a: Range, b: Range) -> Range:
+    """Quotients by powers of two; unbounded unless the shift is in range."""
+    if b[0] is None or b[1] is None or b[0] < 0 or b[1] > 62:
+        return UNBOUNDED
+    return floor_divide(a, (1 << b[0], 1 << b[1]))
+
+
+def _negative(a: Range) -> bool:
+    """Whether there may be negative values."""
+    return a[0] is None or a[0] < 0
+
+
+def _bits(a: Range, b: Range) -> int | None:
+    """The largest number of as many bits as the larger of two values has."""
+    return None if a[1] is None or b[1] is None else (1 << max(a[1], b[1]).bit_length()) - 1
+
+
 def _ends(a: Range) -> tuple[float, float]:
     return -math.inf if a[0] is None else a[0], math.inf if a[1] is None else a[1]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tensorir import dtype as dt
 from tensorir.arith.bounds import nonnegative
+from tensorir.arith.choices import sides
 from tensorir.expr import (
     FALSE,
     TRUE,
@@ -105,7 +106,8 @@ def simplify_select(an: Analyzer, e: Select) -> Expr:
         return an.simplify(e.a if cond.value else e.b)
     if isinstance(cond, Not):
         return simplify_select(an, Select(cond.a, e.b, e.a))
-    return select(cond, an.branch(cond).simplify(e.a), an.branch(cond, False).simplify(e.b))
+    then, orelse = sides(an, Select(cond, e.a, e.b))
+    return select(cond, then.simplify(e.a), orelse.simplify(e.b))
 
 
 def simplify_extremum(an: Analyzer, e: BinOp) -> Expr:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensorir import dtype as dt
-from tensorir.arith import Analyzer
+from tensorir.arith import Analyzer, holds_everywhere
 from tensorir.errors import VerifyError
 from tensorir.expr import BinOp, Expr, Load, Select, Var, all_of, any_of, binary, int_value
 from tensorir.te.axis import Axis
 from tensorir.te.reduce import Reduce
-from tensorir.te.tensor import PlaceholderOp
-from tensorir.visit import children, negate, substitute, variables
+from tensorir.te.tensor import ComputeOp, PlaceholderOp
+from tensorir.visit import children, loads, negate, substitute, variables
 
 if TYPE_CHECKING:
     from tensorir.te.tensor import Tensor
@@ -60,16 +60,41 @@ def _walk(
     given: Expr | None,
 ) -> _Walk:
     plain = _plain_variables(axes)
-    analyzer = Analyzer({plain[axis]: axis.extent for axis in axes})
-    sizes = {v for axis in axes for v in variables(axis.extent)}
+    analyzer = Analyzer()
+    read = [extent for part in parts for load in loads(part) for extent in load.buffer.shape]
+    sizes = {v for extent in (*read, *(axis.extent for axis in axes)) for v in variables(extent)}
     for size in sorted(sizes, key=lambda v: v.name):
         analyzer.bind_range(size, 0, None)
-    if given is not None:
-        analyzer = analyzer.assuming(substitute(given, {axis: v for axis, v in plain.items()}))
+    for axis in axes:
+        analyzer.bind(plain[axis], axis.extent)
+    ran = [binary("<=", 1, axis.extent) for axis in axes]
+    known = all_of(*ran, *(() if given is None else (given,)))
+    analyzer = analyzer.assuming(substitute(known, {axis: v for axis, v in plain.items()}))
     time = axes[0] if given is None and axes and not axes[0].is_reduce else None
     walk = _Walk(name, plain, {t: plain[axis] for t, axis in rows.items()}, time)
+    walk.in_scan = time is not None and any(_may_be_step(part, time) for part in parts)
     walk.visit_all(parts, analyzer)
     return walk
+
+
+def _may_be_step(part: Expr, time: Axis) -> bool:
+    """Whether `part` reads rows before the current one of what may be the state of a te.scan, or
+    the current row of what does."""
+    for load in loads(part):
+        op: Any = load.buffer.op  # type: ignore[attr-defined]
+        if not load.indices:
+            continue
+        if isinstance(op, ComputeOp) and op.early is not None and load.indices[0] is time:
+            return True
+        back = int_value(Analyzer().simplify(time - load.indices[0]))
+        if _may_be_state(load) and back is not None and back > 0:
+            return True
+    return False
+
+
+def _may_be_state(load: Load) -> bool:
+    op: Any = load.buffer.op  # type: ignore[attr-defined]
+    return isinstance(op, PlaceholderOp) and (op.is_state or load.buffer.ndim >= 2)
 
 
 def _plain_variables(axes: tuple[Axis, ...]) -> dict[Axis, Var]:
@@ -113,6 +138,8 @@ class _Walk:
         """How many rows of a tensor are there: fewer than its shape says, in a te.scan."""
         self.time = time
         """The axis whose earlier rows may be read with an error that is kept in `early`."""
+        self.in_scan = False
+        """Whether this may be a step of a te.scan, which begins later than its time axis."""
         self.early: VerifyError | None = None
         self.plain: dict[Var, Expr] = {axis: v for axis, v in plain.items()}
         self.seen: set[tuple[Expr, int]] = set()
@@ -128,7 +155,7 @@ class _Walk:
         self.visit_all((e,), known)
 
     def visit(self, e: Expr, analyzer: Analyzer) -> None:
-        if (e, id(analyzer)) in self.seen:
+        if not e.has_loads or (e, id(analyzer)) in self.seen:
             return
         self.seen.add((e, id(analyzer)))
         if isinstance(e, Select):
@@ -150,7 +177,8 @@ class _Walk:
             value = substitute(index, self.plain)
             if d == 0 and load.buffer in self.rows:
                 size = self.rows[load.buffer]
-            if analyzer.prove(binary("<=", 0, value)) and analyzer.prove(binary("<", value, size)):
+            wanted = all_of(binary("<=", 0, value), binary("<", value, size))
+            if analyzer.prove(wanted) or holds_everywhere(analyzer, wanted):
                 continue
             low, high = analyzer.bounds(value)
             name = load.buffer.name
@@ -165,17 +193,15 @@ class _Walk:
             self.early = self.early or error
 
     def is_early(self, load: Load, d: int, value: Expr, analyzer: Analyzer) -> bool:
-        """Whether what is wrong may be right in a te.scan: rows before the current one are read
-        of a tensor that may be its state, or the first rows of a tensor of symbolic length."""
-        op, size = load.buffer.op, load.buffer.shape[0]  # type: ignore[attr-defined]
-        if self.time is None or d > 0 or not isinstance(op, PlaceholderOp):
+        """Whether what is wrong may be right in a te.scan: a step reads rows before the current
+        one, of its state or of anything else, or the first rows are those of a symbolic length."""
+        if self.time is None:
             return False
-        if not op.is_state and load.buffer.ndim < 2:
+        now, size = self.plain[self.time], load.buffer.shape[d]
+        if self.in_scan and now in variables(value) and analyzer.prove(binary("<", value, size)):
+            return True
+        if d > 0 or not _may_be_state(load):
             return False
-        now = self.plain[self.time]
-        if self.time.extent is size:
-            back = int_value(analyzer.simplify(now - value))
-            return back is not None and back > 0
         known = analyzer.assuming(binary("<", now, size))
         inside = known.prove(binary("<=", 0, value)) and known.prove(binary("<", value, size))
         return isinstance(size, Var) and inside

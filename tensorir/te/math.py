@@ -14,9 +14,11 @@ from tensorir.expr import (
     Const,
     Expr,
     ExprLike,
+    all_of,
     binary,
     const,
     convert,
+    int_value,
     maximum,
     minimum,
     select,
@@ -113,14 +115,35 @@ def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
     x, y = _pair(a, b)
     if dt.is_unsigned(x.dtype):
         return x // y
-    return select(binary("==", x < 0, y < 0), x // y, -((-x) // y))
+    up = _upwards(x, y)
+    if up is not None:
+        return (x + up) // y
+    return select(_rounds_down(x, y), x // y + 1, x // y)
 
 
 @elementwise
 def truncmod(a: ExprLike, b: ExprLike) -> Expr:
     """The remainder of truncdiv; it has the sign of `a`, as C's %."""
     x, y = _pair(a, b)
-    return x - truncdiv(x, y) * y
+    if dt.is_unsigned(x.dtype):
+        return x % y
+    up = _upwards(x, y)
+    if up is not None:
+        return (x + up) % y - up
+    return select(_rounds_down(x, y), x % y - y, x % y)
+
+
+def _upwards(x: Expr, y: Expr) -> Expr | None:
+    """What makes (x + that) // y round towards zero, for a positive constant `y`."""
+    divisor = int_value(y)
+    if divisor is None or divisor <= 0:
+        return None
+    return select(x < 0, const(divisor - 1, x.dtype), const(0, x.dtype))
+
+
+def _rounds_down(x: Expr, y: Expr) -> Expr:
+    """Whether x // y is less than the quotient."""
+    return all_of((x < 0) != (y < 0), x % y != 0)
 
 
 def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:

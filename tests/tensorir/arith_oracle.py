@@ -68,8 +68,11 @@ def same_value(a: Expr, b: Expr, env: Mapping[Var, np.ndarray]) -> bool:
     return bool(np.all(evaluate(a, env) == evaluate(b, env)))
 
 
-def index_exprs(variables: list[Var], leaves: int = 8) -> st.SearchStrategy[Expr]:
-    """Integer expressions as schedules make them, and some that they do not."""
+def index_exprs(
+    variables: list[Var], leaves: int = 8, bits: bool = False
+) -> st.SearchStrategy[Expr]:
+    """Integer expressions as schedules make them, and some that they do not; those on `bits` may
+    have no bounds."""
     constants = st.integers(-6, 12).map(lambda v: Const(v, "int64"))
     divisors = st.sampled_from([1, 2, 3, 4, 6, 8]).map(lambda v: Const(v, "int64"))
     leaf = st.sampled_from(variables) | constants
@@ -80,6 +83,8 @@ def index_exprs(variables: list[Var], leaves: int = 8) -> st.SearchStrategy[Expr
             st.builds(binary, st.just("*"), inner, constants),
             st.builds(binary, st.sampled_from(["//", "%", "//", "%"]), inner, divisors),
             st.builds(binary, st.sampled_from(["min", "max"]), inner, inner),
+            st.builds(lambda e: binary("max", e, 0 - e), inner),
+            *(on_bits(inner) if bits else ()),
             st.builds(
                 lambda op, a, b, x, y: select(binary(op, a, b), x, y),
                 st.sampled_from(["<", "<=", "==", "!="]),
@@ -91,6 +96,14 @@ def index_exprs(variables: list[Var], leaves: int = 8) -> st.SearchStrategy[Expr
         ),
         max_leaves=leaves,
     )
+
+
+def on_bits(inner: st.SearchStrategy[Expr]) -> list[st.SearchStrategy[Expr]]:
+    shifts = st.integers(0, 4).map(lambda v: Const(v, "int64"))
+    return [
+        st.builds(binary, st.sampled_from(["&", "|", "^"]), inner, inner),
+        st.builds(binary, st.sampled_from(["<<", ">>"]), inner, shifts),
+    ]
 
 
 def conditions(variables: list[Var], leaves: int = 4) -> st.SearchStrategy[Expr]:

@@ -21,7 +21,7 @@ from tests.tensorir.arith_oracle import (
 I, J, K = (Var(name) for name in "ijk")  # noqa: E741
 EXTENTS = {I: 5, J: 4, K: 6}
 BOX = box({var: range(extent) for var, extent in EXTENTS.items()})
-INDEX = index_exprs([I, J, K])
+INDEX = index_exprs([I, J, K], bits=True)
 CONDITION = conditions([I, J, K])
 modest = settings(max_examples=120, deadline=None, derandomize=True)
 
