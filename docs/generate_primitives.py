@@ -127,6 +127,9 @@ def examples() -> dict[str, Example]:
             'sch.reorder("k", "j")\nsch.decompose_reduction("C", "k")',
             'sch.tensorize("j", "f32.fma_4")',
         ),
+        "transform_block_layout": (
+            chain(), "", 'sch.transform_block_layout("B", "i, j: j // 4, i, j % 4")'
+        ),
         "transform_layout": (
             chain(), "", 'sch.transform_layout("B", "B", "i, j: j // 4, i, j % 4")'
         ),

@@ -203,6 +203,7 @@ CANDIDATES: dict[str, Candidates] = {
     "unannotate": _unannotate,
     "annotate": layout.annotate,
     "transform_layout": layout.transform_layout,
+    "transform_block_layout": layout.transform_block_layout,
     "storage_align": layout.storage_align,
     "pad_einsum": layout.pad_einsum,
     "pipeline": layout.pipeline,

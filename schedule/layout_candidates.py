@@ -69,6 +69,27 @@ def storage_align(state: State) -> Iterator[Args]:
                 yield block, buffer.name, buffer.ndim - 2, factor, offset
 
 
+def transform_block_layout(state: State) -> Iterator[Args]:
+    """The last two variables in the other order, all of them as one, and the last one in blocks."""
+    for block in state.block_names():
+        iters = state.block(block).iters
+        names = [f"i{n}" for n in range(len(iters))]
+        head, given = names[:-1], ", ".join(names)
+        if len(names) > 1:
+            yield block, f"{given}: {', '.join([*names[:-2], names[-1], names[-2]])}"
+            sizes = [int_value(it.extent) for it in iters]
+            if None not in sizes:
+                joined = names[0]
+                for name, size in zip(names[1:], sizes[1:]):
+                    joined = f"({joined}) * {size} + {name}"
+                yield block, f"{given}: {joined}"
+        size = int_value(iters[-1].extent) if iters else None
+        for tile in TILES if size is not None else ():
+            if size is not None and size > tile and size % tile == 0:
+                parts = [f"{names[-1]} // {tile}", *head, f"{names[-1]} % {tile}"]
+                yield block, f"{given}: {', '.join(parts)}"
+
+
 def _intermediates(state: State) -> Iterator[tuple[str, Buffer]]:
     """The blocks that write an intermediate, and what they write."""
     for name in state.block_names():

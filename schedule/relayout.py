@@ -142,13 +142,13 @@ def on_new_axes(node: Block, store: Store, layout: Layout, loops: Analyzer) -> B
     if layout.inverse is None or not whole:
         return node
     bindings = [loops.simplify(e) for e in layout.image(tuple(it.binding for it in iters))]
-    axes = _names(node, iters, layout)
+    axes = new_axes(node, iters, layout)
     made = [
         IterVar(axis, size, iters[0].kind, binding)
         for axis, size, binding in zip(axes, layout.shape, bindings)
     ]
     rest = [it for it in node.iters if it not in iters]
-    values = _old_values(iters, axes, layout)
+    values = old_values(iters, axes, layout)
     body = substitute_stmt(node.body, values)
     init = None if node.init is None else substitute_stmt(node.init, values)
     return replace(node, iters=(*made, *rest), body=body, init=init)
@@ -166,8 +166,8 @@ def whole_copy(
     assert store is not None and layout.inverse is not None
     by_var = {it.var: it for it in node.iters}
     iters = [by_var[v] for v in store.indices if isinstance(v, Var)]
-    axes = _names(node, iters, layout)
-    values = _old_values(iters, axes, layout)
+    axes = new_axes(node, iters, layout)
+    values = old_values(iters, axes, layout)
     analyzer = state.analyzer()
     for axis, size in zip(axes, layout.shape):
         analyzer.bind(axis, size)
@@ -186,7 +186,7 @@ def whole_copy(
     return replace(node, iters=made, body=Store(new, axes, select(inside, value, pad)))
 
 
-def _names(node: Block, iters: list[IterVar], layout: Layout) -> tuple[Var, ...]:
+def new_axes(node: Block, iters: list[IterVar], layout: Layout) -> tuple[Var, ...]:
     """Block variables for the new indices: the old one where it stays whole."""
     own = dict(zip(layout.old, iters))
     taken = {it.var.name for it in node.iters}
@@ -202,5 +202,5 @@ def _names(node: Block, iters: list[IterVar], layout: Layout) -> tuple[Var, ...]
     return tuple(axes)
 
 
-def _old_values(iters: list[IterVar], axes: tuple[Var, ...], layout: Layout) -> dict[Var, Expr]:
+def old_values(iters: list[IterVar], axes: tuple[Var, ...], layout: Layout) -> dict[Var, Expr]:
     return {it.var: value for it, value in zip(iters, layout.preimage(axes))}

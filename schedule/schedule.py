@@ -74,6 +74,7 @@ class Schedule:
     pad_einsum = method(p.pad_einsum)
     storage_align = method(p.storage_align)
     transform_layout = method(p.transform_layout)
+    transform_block_layout = method(p.transform_block_layout)
     add_unit_loop = method(p.add_unit_loop)
     partition = method(p.partition)
     merge = method(p.merge)

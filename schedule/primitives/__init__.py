@@ -35,6 +35,7 @@ from schedule.primitives.spread_prefetch import spread_prefetch
 from schedule.primitives.storage_align import storage_align
 from schedule.primitives.stream import stream
 from schedule.primitives.tensorize import tensorize
+from schedule.primitives.transform_block_layout import transform_block_layout
 from schedule.primitives.transform_layout import transform_layout
 from schedule.primitives.unannotate import unannotate
 from schedule.primitives.unroll import unroll
@@ -77,6 +78,7 @@ __all__ = [
     "storage_align",
     "stream",
     "tensorize",
+    "transform_block_layout",
     "transform_layout",
     "unannotate",
     "unroll",

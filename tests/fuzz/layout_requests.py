@@ -47,6 +47,17 @@ def transform_layout(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
     return _user(stress, sch, buffer), buffer.name, text, pad
 
 
+def transform_block_layout(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    """Mostly of a block alone in its loops, by maps of as many parameters as it has variables."""
+    blocks = [sch.state.block(name) for name in sch.get_blocks()]
+    alone = [b for b in blocks if len(sch.get_loops(b.name)) == len(b.iters)]
+    block = stress.pick(alone or blocks)
+    if len(block.iters) not in MAPS:
+        return None
+    sizes = [it.extent for it in block.iters]
+    return block.name, stress.pick(MAPS[len(sizes)]).format(*sizes)
+
+
 def storage_align(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
     buffer = _pick_buffer(stress, sch)
     if buffer is None:

@@ -296,6 +296,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "use_algorithm": layout_requests.use_algorithm,
     "storage_align": layout_requests.storage_align,
     "transform_layout": layout_requests.transform_layout,
+    "transform_block_layout": layout_requests.transform_block_layout,
     "prefetch": Stress.prefetch,
     "spread_prefetch": Stress.spread_prefetch,
     "add_unit_loop": loop_requests.add_unit_loop,

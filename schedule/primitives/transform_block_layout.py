@@ -1,0 +1,141 @@
+"""transform_block_layout: run the instances of a block in other loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from schedule.errors import require
+from schedule.index_map import Layout, index_map_text, layout_of
+from schedule.placement import names_in, own_loops
+from schedule.primitive import primitive
+from schedule.rebind import plain_loop
+from schedule.relayout import new_axes, old_values
+from schedule.state import State, nest
+from schedule.verified import require_verified
+from tensorir import (
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IterKind,
+    IterVar,
+    binary,
+    const,
+    int_value,
+    recurrent,
+    replace,
+    substitute_stmt,
+    variables,
+)
+
+
+@primitive
+def transform_block_layout(
+    state: State, block: str, index_map: str | Callable[..., Any]
+) -> tuple[State, None]:
+    """Give a block new variables, which a map makes of those it has, and a loop for each of them.
+
+    `index_map` is a lambda or its text, of one parameter for each variable of the block. The body
+    is said in the new variables; buffers stay as they are. Variables of a reduction that are not
+    kept whole make another order of its terms. Places of the new loops that nothing comes to are
+    left out.
+
+    rewrite:  transform_block_layout("C", "i, j: j // 4, i, j % 4")
+        for i, j in grid(8, 12):              for j_0, i, j_1 in grid(3, 8, 4):
+            C[vi, vj] = A[vi, vj]       ->        C[vi, vj_0 * 4 + vj_1] = A[vi, vj_0 * 4 + vj_1]
+
+    requires:
+        - the block is alone in its loops, one for each of its variables, over all of it
+        - these loops are serial and carry no annotation
+        - no variable of the block is opaque, and its instances do not read what others write
+        - the map is a function, or text such as "i, j: j, i" with distinct new names, whose results
+          are integers made of its parameters
+        - the map has one parameter per variable, and gives integers from 0 on, with bounds
+        - the map sends different instances to different places, in digits that tell them
+        - no result of the map mixes variables of a reduction with others
+        - every new place of a reduction has an instance
+    """
+    node = state.block(block)
+    around = _own_loops(state, node)
+    text = index_map if isinstance(index_map, str) else index_map_text(index_map)
+    sizes = tuple([it.extent for it in node.iters])
+    layout = layout_of(state, text, Buffer(block, sizes, "int64"), block)
+    require(
+        layout.inverse is not None,
+        block,
+        f"the variables of block {block!r} cannot be told from the results of {text!r}",
+    )
+    require(
+        layout.exact or not node.is_reduction,
+        block,
+        f"the new loops {list(layout.shape)} have places without an instance of the reduction "
+        f"{block!r}",
+    )
+    moved, conditions = _moved(state, node, layout)
+    path = state.block_path(block)
+    place = path[: path.index(around[0]) + 1]
+    rest = state.replace(place, None)
+    loops, bound = own_loops(rest, moved, {}, conditions, state.analyzer())
+    changed = state.replace(place, nest(loops, bound))
+    return require_verified(changed, block, "the new order of loops"), None
+
+
+def _own_loops(state: State, node: Block) -> list[For]:
+    """The loops around the block, checked: each drives one of its variables, over its extent."""
+    block, around = node.name, state.loops_around(node.name)
+    analyzer = state.analyzer()
+    driven = {f.var: f for f in around}
+    free = [it for it in node.iters if int_value(it.binding) != 0 or int_value(it.extent) != 1]
+    mine = [driven.get(it.binding) for it in free]  # type: ignore[call-overload]
+    whole = [
+        f is not None and analyzer.prove(binary("==", f.extent, it.extent))
+        for f, it in zip(mine, free)
+    ]
+    alone = bool(around) and names_in(around[0]) == {block}
+    rest = [f for f in around if f not in mine and f.const_extent != 1]
+    require(
+        alone and all(whole) and len(set(mine)) == len(mine) and not rest,
+        block,
+        f"block {block!r} is not alone in loops of its own, one for each variable",
+        "transform_block_layout before splitting, fusing or moving its loops",
+    )
+    for loop in around:
+        plain_loop(loop, "transform_block_layout first, and annotate the new loops")
+    opaque = any([it.kind is IterKind.OPAQUE for it in node.iters])
+    require(
+        not opaque and not recurrent(node),
+        block,
+        f"instances of block {block!r} depend on each other, and keep their order",
+    )
+    return around
+
+
+def _moved(state: State, node: Block, layout: Layout) -> tuple[Block, list[Expr]]:
+    """The block on the new variables, yet to be bound, and where it runs."""
+    iters = list(node.iters)
+    axes = new_axes(node, iters, layout)
+    own = dict(zip(layout.old, iters))
+    made: list[IterVar] = []
+    for axis, size, part in zip(axes, layout.shape, layout.components):
+        kinds = {it.kind for var, it in own.items() if var in variables(part)} or {IterKind.SPATIAL}
+        require(
+            len(kinds) == 1,
+            node.name,
+            f"{part!r} of the index map mixes variables of the reduction with others",
+        )
+        made.append(IterVar(axis, size, kinds.pop(), const(0)))
+    values = old_values(iters, axes, layout)
+    analyzer = state.analyzer()
+    for it in made:
+        analyzer.bind(it.var, it.extent)
+    conditions: list[Expr] = []
+    for it in iters:
+        value = values[it.var]
+        conditions += [binary("<=", const(0), value), binary("<", value, it.extent)]
+    back = layout.image(layout.preimage(axes))
+    conditions += [binary("==", analyzer.simplify(e), axis) for e, axis in zip(back, axes)]
+    missing = [] if layout.exact else [c for c in conditions if not analyzer.prove(c)]
+    body = substitute_stmt(node.body, values)
+    init = None if node.init is None else substitute_stmt(node.init, values)
+    return replace(node, iters=tuple(made), body=body, init=init), missing
