@@ -15,7 +15,9 @@ help:
 	@echo "make test    run the tests"
 	@echo "make fuzz    random schedules against their meaning: SEED=, COUNT=, SECONDS=, SANITIZE=1"
 	@echo "            NETWORKS=1 for what rules and search make of random networks of operators,"
-	@echo "            DATABASES=1 for tuning databases with random damage"
+	@echo "            DATABASES=1 for tuning databases with random damage,"
+	@echo "            KILLS=1 for searches that are killed at random moments and begun again,"
+	@echo "            TE=1 for requests to te schedules in any order"
 	@echo "make bench   run the benchmark suite"
 	@echo "make bench-peers   side by side with other libraries, installed into .venv-peers"
 	@echo "make bench-scale   cost over size, and over the number of threads"
@@ -32,7 +34,8 @@ test: $(DEV) | compiler
 fuzz: $(DEV) | compiler
 	@$(BIN)/python tests/fuzz/fuzz.py $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
 	  --seconds $(or $(SECONDS),$(if $(COUNT),0,180)) $(if $(SANITIZE),--sanitize) \
-	  $(if $(NETWORKS),--networks) $(if $(DATABASES),--databases) $(ARGS)
+	  $(if $(NETWORKS),--networks) $(if $(DATABASES),--databases) $(if $(KILLS),--kills) \
+	  $(if $(TE),--te) $(ARGS)
 
 bench: $(DEV) | compiler
 	@$(BIN)/python benchmarks/suite.py $(ARGS)

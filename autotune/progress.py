@@ -11,7 +11,7 @@ from autotune.records import Record
 
 
 class Progress:
-    """Shows nothing."""
+    """Shows nothing, not even a wait."""
 
     def message(self, text: str) -> None:
         """Something the user should know now, such as a wait."""
@@ -33,6 +33,13 @@ class Task:
 
     def phase(self, text: str) -> None:
         """What happens now."""
+
+
+class PlainProgress(Progress):
+    """Lines on standard error that is no terminal, for what somebody may wonder about later."""
+
+    def message(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
 
 
 class RichProgress(Progress):
@@ -91,6 +98,7 @@ class _RichTask(Task):
 
 
 def make_progress(wanted: bool | None) -> Progress:
-    """The display: on a terminal if `wanted` is None, else as wanted."""
-    show = sys.stderr.isatty() if wanted is None else wanted
-    return RichProgress() if show else Progress()
+    """The display as wanted; where that is None, a bar on a terminal, and messages elsewhere."""
+    if wanted is None and not sys.stderr.isatty():
+        return PlainProgress()
+    return Progress() if wanted is False else RichProgress()

@@ -103,6 +103,8 @@ class Record:
     settings    how it was measured
     session     identifies one call of `tune`; `seed` its seed
     trial       the number of trials before this one
+    batch       how many trials were known when its candidate was proposed, with others of the same
+                number; None where a search proposed nothing (a race, earlier versions)
     sketch      name of the sketch; `decisions` the values of its choices
     trace       the schedule as a list of JSON instructions
     status      one of STATUSES; `error` is the text of a failure
@@ -125,6 +127,7 @@ class Record:
     session: str = ""
     seed: int = 0
     trial: int = 0
+    batch: int | None = None
     sketch: str = ""
     decisions: Any = None
     trace: tuple[Any, ...] = ()
@@ -172,6 +175,8 @@ class Record:
         del data["id"], data["text"]
         if not self.workload.constants:  # as records were before there were any
             del data["workload"]["constants"]
+        if self.batch is None:
+            del data["batch"]
         data = {name: plain(value) for name, value in data.items()}
         check_fields(data)
         data["id"] = content_id(data)

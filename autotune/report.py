@@ -14,16 +14,18 @@ import numpy as np
 from autotune.cost_model import Quality, quality
 from autotune.records import Record
 from autotune.replay import candidate_of
+from autotune.rows import conditions_key
 from autotune.rules import default_sketch, machine_of, sketches
 from autotune.space import Candidate
-from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError
+from backends import resolve
+from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, parse
 
 
 @dataclass(frozen=True)
 class Report:
-    """The trials of one workload, target and machine, in the order they were made.
+    """The trials of one workload, target, machine and conditions, in the order they were made.
 
-    races     candidates with the records of their latest final race
+    races     candidates with the records of their fastest final race, which is what counts
     statuses  number of trials by how they ended
     failures  (status, first line of the error) with counts, most frequent first
     quality   the cost model's predictions against the times
@@ -39,23 +41,57 @@ class Report:
 
     @property
     def fastest(self) -> list[Record]:
-        """Successful trials first, the fastest of them first of all; then the others."""
-        return sorted(self.trials, key=lambda r: (r.status != "ok", r.median or math.inf, r.time))
+        """The best first: those that were raced, other successes, pruned ones, failures."""
+        return sorted(self.trials, key=self._rank)
+
+    @property
+    def best(self) -> Record | None:
+        """The trial that won the races, or else the fastest one; None if none succeeded."""
+        first = next(iter(self.fastest), None)
+        return first if first is not None and first.status == "ok" else None
 
     def race_of(self, record: Record) -> Record | None:
         """The final race of a trial's candidate, if it took part in one."""
-        return self.races.get(_identity(record))
+        return self.races.get(_identity(record)) if record.status == "ok" else None
+
+    def seconds(self, record: Record) -> float | None:
+        """The time that counts: of the race, or else of the trial."""
+        race = self.race_of(record)
+        return record.median if race is None else race.median
+
+    def number(self, record: Record) -> int:
+        """The place of a trial among all, from 1."""
+        return next(n for n, other in enumerate(self.trials, 1) if other is record)
+
+    def default(self) -> Record | None:
+        """The trial of the schedule that needs no tuning; None where it is not known."""
+        if not self.trials:
+            return None
+        first = self.trials[0]
+        try:
+            func, target = parse(first.workload.text), resolve(first.target)
+            candidate = _default(func, target, first.workload.constants)
+        except TensorIRError:  # a target or a program that this machine or version cannot make
+            return None
+        return next((r for r in reversed(self.trials) if candidate_of(r) == candidate), None)
+
+    def _rank(self, record: Record) -> tuple[int, float]:
+        kinds = (self.race_of(record) is not None, record.status == "ok", record.status == "pruned")
+        return (kinds.index(True) if any(kinds) else len(kinds), self.seconds(record) or math.inf)
 
 
 def summarize(records: Sequence[Record]) -> Report:
-    """The report of records of one workload, target and machine, oldest first."""
+    """The report of records of one workload, target, machine and conditions, in stored order."""
     trials = tuple(r for r in records if not r.is_final)
     failed = [r for r in trials if r.status not in ("ok", "pruned")]
     counts = Counter((r.status, headline(r.error)) for r in failed)
     guessed = [r for r in trials if r.predicted is not None and r.status == "ok"]
+    races: dict[str, Record] = {}
+    for record in sorted((r for r in records if r.is_final), key=lambda r: r.median or math.inf):
+        races.setdefault(_identity(record), record)
     return Report(
         trials,
-        {_identity(r): r for r in records if r.is_final},
+        races,
         Counter(r.status for r in trials),
         tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
         quality(np.array([r.predicted for r in guessed]), np.array([r.median for r in guessed])),
@@ -63,13 +99,14 @@ def summarize(records: Sequence[Record]) -> Report:
     )
 
 
-def places(records: Iterable[Record]) -> dict[tuple[str, str, str], list[Record]]:
-    """The records by (workload key, target, machine key), in order of appearance."""
-    found: dict[tuple[str, str, str], list[Record]] = {}
+def places(records: Iterable[Record]) -> list[list[Record]]:
+    """The records in groups of one workload, target, machine and conditions each."""
+    found: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
-        key = (record.workload.key, record.target, record.machine_key)
+        conditions = conditions_key(record.conditions)
+        key = (record.workload.key, record.target, record.machine_key, conditions)
         found.setdefault(key, []).append(record)
-    return found
+    return list(found.values())
 
 
 def default_time(
@@ -79,10 +116,14 @@ def default_time(
 
     `target` must be resolved.
     """
-    first = default_sketch(sketches(func, machine_of(target), DEFAULT_NUMERICS), constants)
-    default = Candidate(first.name, first.default(constants))
+    default = _default(func, target, constants)
     found = [r for r in records if r.status == "ok" and candidate_of(r) == default]
-    return max(found, key=lambda r: (r.is_final, r.time), default=None)
+    return max(reversed(found), key=lambda r: r.is_final, default=None)
+
+
+def _default(func: PrimFunc, target: Target, constants: Collection[str]) -> Candidate:
+    first = default_sketch(sketches(func, machine_of(target), DEFAULT_NUMERICS), constants)
+    return Candidate(first.name, first.default(constants))
 
 
 def status_text(statuses: Mapping[str, int]) -> str:

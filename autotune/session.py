@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from autotune.batches import split_open
 from autotune.conditions import Conditions
 from autotune.cost_model import make_cost_model
 from autotune.database import Database
@@ -37,12 +38,13 @@ class Session:
     """What is fixed during a search, and what has been measured.
 
     trials  distinct candidates in the database, those of earlier runs included
-    state   what the search strategy decides from
+    state   what the search strategy decides from: all trials but those of a batch that is open
     work    operations of the function; None if a size is symbolic
     conditions  what decides times besides program, target and machine
     rules   hash of the design space; trials of another one count for nothing and are remembered
     skipped stored trials that are none of this version
     notice  what the user should know of the cost model; "" for nothing
+    stored  records of trials that the database had when the session was started
     """
 
     func: PrimFunc
@@ -62,6 +64,8 @@ class Session:
     name: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     trials: int = 0
     skipped: int = 0
+    stored: int = 0
+    _open: list[Record] = field(default_factory=list, repr=False)
     _counted: set[Candidate] = field(default_factory=set, repr=False)
     _current: dict[str, bool] = field(default_factory=dict, repr=False)
 
@@ -77,7 +81,7 @@ class Session:
         return [r for r in self.trial_records() if self.counts(r)]
 
     def counts(self, record: Record) -> bool:
-        return record.rules == self.rules and allows(self.numerics, record.numerics)
+        return record.rules == self.rules and self.allows(record)
 
     def stored_best(self) -> Record | None:
         """The best record that the wanted numerics class allows and whose code is that of today."""
@@ -87,11 +91,14 @@ class Session:
         return next((record for record in found if self.is_current(record)), None)
 
     def answer(self, trials: int) -> Record | None:
-        """The best record, where it won a race, so many trials count, and all is of today."""
-        if self.trials < trials or self.is_outdated():
-            return None
+        """The best record, where so many trials count and nothing is left to race."""
+        return self.stored_best() if self.trials >= trials and self.is_settled() else None
+
+    def is_settled(self) -> bool:
+        """Whether the best won a race of today's code, and no trial came after that."""
         best = self.stored_best()
-        return best if best is not None and best.is_final else None  # else it was killed before
+        won = best is not None and best.is_final
+        return won and self.is_raced() and not self.is_outdated()
 
     def is_outdated(self) -> bool:
         """Whether a schedule that won a race makes other code today, and was not raced since."""
@@ -120,21 +127,43 @@ class Session:
         except TensorIRError:
             return None
 
+    def is_raced(self) -> bool:
+        """Whether a race came after the last trial that counts: a run can be killed before it."""
+        found = self.database.records(
+            self.workload, self.target, self.machine, conditions=self.conditions
+        )
+        races = [at for at, r in enumerate(found) if r.is_final and self.allows(r)]
+        trials = [at for at, r in enumerate(found) if not r.is_final and self.counts(r)]
+        return max(races, default=-1) > max(trials, default=-1)
+
+    def allows(self, record: Record) -> bool:
+        """Whether the wanted numerics class allows what a record's schedule does."""
+        return allows(self.numerics, record.numerics)
+
     def statuses(self) -> Counter[str]:
         """How the stored trials ended."""
         return Counter(r.status for r in self.counted())
 
     def remember(self, record: Record) -> None:
         """Take a stored trial into the search state."""
+        self.count(record)
+        self.learn(record)
+
+    def count(self, record: Record) -> None:
+        """Count a stored trial; one that is none of this version is skipped."""
         candidate = known_candidate(record, self.space, self.state.defaults)
         if candidate is None:
             self.skipped += 1
-            return
-        if self.counts(record):
+        elif self.counts(record):
             self._counted.add(candidate)
             self.trials = len(self._counted)
-        timed = record.status in ("ok", "pruned")
-        self.state.add(candidate, record.median if timed else None)
+
+    def learn(self, record: Record) -> None:
+        """Take a counted trial into the search state."""
+        candidate = known_candidate(record, self.space, self.state.defaults)
+        if candidate is not None:
+            timed = record.status in ("ok", "pruned")
+            self.state.add(candidate, record.median if timed else None)
 
     def told(self) -> str:
         """What the user should know of the cost model and of what was stored; "" for nothing."""
@@ -147,6 +176,21 @@ class Session:
             )
         return "; ".join(filter(None, texts))
 
+    def load(self) -> None:
+        """Count and learn what is stored; what belongs to a batch that is open is only counted."""
+        records = self.trial_records()
+        self.stored = len(records)
+        known, self._open = split_open(records, self.seed, self.rules)
+        for record in known:
+            self.remember(record)
+        for record in self._open:
+            self.count(record)
+
+    def take_open(self) -> list[Record]:
+        """The counted trials that the state does not know, since their batch was cut off."""
+        found, self._open = self._open, []
+        return found
+
     def record(
         self,
         candidate: Candidate,
@@ -154,6 +198,7 @@ class Session:
         result: MeasureResult,
         predicted: float | None,
         final: bool = False,
+        batch: int | None = None,
     ) -> Record:
         """The record of one measurement."""
         settings = self.settings.to_json()
@@ -170,6 +215,7 @@ class Session:
             session=self.name,
             seed=self.seed,
             trial=self.trials,
+            batch=batch,
             sketch=candidate.sketch,
             decisions=list(candidate.values),
             trace=tuple(schedule.trace.as_json()),
@@ -227,6 +273,5 @@ def start_session(
         rules=outline(space, resolved),
         notice=getattr(model, "notice", None) or "",
     )
-    for record in session.trial_records():
-        session.remember(record)
+    session.load()
     return session

@@ -1,19 +1,23 @@
 """tune: search for the fastest schedule of a function, and remember it.
 
 The search is a pure function of the seed and of what was measured: batches are proposed from the
-records, every finished trial is stored at once, and a run that was killed goes on where it was.
+records (`autotune/batches.py`), every finished trial is stored at once, and a run that was killed
+goes on where it was, in the middle of a batch too. Of several tuners that want the same, one
+searches at a time (`autotune/turns.py`).
 """
 
 from __future__ import annotations
 
 import math
-import random
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 
+from autotune.batches import Batch, Propose, next_batch
 from autotune.database import Database
+from autotune.failures import describe_failures
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
 from autotune.measure.scoring import outline
 from autotune.progress import Progress, Task, make_progress
@@ -23,18 +27,13 @@ from autotune.result import TuneResult
 from autotune.rules import default_candidate
 from autotune.search import search_named
 from autotune.session import Session, start_session
-from autotune.space import Candidate
+from autotune.turns import search_turn
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, allows
+from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError
 
 DEFAULT_DATABASE = "tuning_logs/tuning.db"
-BATCH = 8
-"""Candidates per batch: small, so that the model learns early."""
-
 FINALISTS = 4
 """Candidates in the race at the end, the default one besides."""
-
-Propose = Callable[..., list[Candidate]]
 
 
 def tune(
@@ -79,32 +78,52 @@ def tune(
     propose = search_named(strategy)
     owned = not isinstance(database, Database)
     db = database if isinstance(database, Database) else Database(database or ":memory:")
+    start = partial(
+        start_session, func, target, db, seed, numerics, cost_model, settings, sizes, constants
+    )
     try:
-        session = start_session(
-            func, target, db, seed, numerics, cost_model, settings, sizes, constants
-        )
-        stored = session.answer(trials)
-        if stored is not None:
-            return _result(session, stored, measured=0, seconds=0.0)
-        db.require_writable()
-        begun, before = time.perf_counter(), session.trials
-        _search(session, propose, trials, sizes, make_progress(progress), time_limit)
-        best = session.stored_best()
-        if best is None:
-            raise _nothing_ran(session)
-        seconds = time.perf_counter() - begun
-        return _result(session, best, session.trials - before, seconds)
+        return _searched(start, propose, trials, sizes, progress, time_limit)
     finally:
         if owned:
             db.close()
 
 
+def _searched(
+    start: Callable[[], Session],
+    propose: Propose,
+    trials: int,
+    sizes: Mapping[str, int] | None,
+    progress: bool | None,
+    time_limit: float | None,
+) -> TuneResult:
+    """The result of the search that `start` makes a session for, when it is its turn."""
+    session = start()
+    stored = session.answer(trials)
+    if stored is not None:
+        return _result(session, stored, measured=0, seconds=0.0)
+    session.database.require_writable()
+    show = make_progress(progress)
+    with search_turn(session.database.path, session.func.name, _turn_key(session), show.message):
+        if len(session.trial_records()) != session.stored:  # another tuner was searching
+            session = start()
+        begun, before = time.perf_counter(), session.trials
+        if session.answer(trials) is None:
+            _search(session, propose, trials, sizes, show, time_limit)
+        best = session.stored_best()
+        if best is None:
+            raise _nothing_ran(session)
+        seconds = time.perf_counter() - begun
+        return _result(session, best, session.trials - before, seconds)
+
+
+def _turn_key(session: Session) -> tuple[str, ...]:
+    return session.workload.key, str(session.target), session.machine.key
+
+
 def _nothing_ran(session: Session) -> TensorIRError:
-    counts = ", ".join(f"{n} {s}" for s, n in sorted(session.statuses().items()))
-    refused = "; ".join(session.state.refusals)
+    reasons = describe_failures(session.counted()) or "; ".join(session.state.refusals)
     return TensorIRError(
-        f"no candidate of {session.func.name!r} ran correctly in {session.trials} trials: "
-        f"{counts or refused}"
+        f"no candidate of {session.func.name!r} ran correctly in {session.trials} trials: {reasons}"
     )
 
 
@@ -135,30 +154,30 @@ def _search(
         session.state.ahead = lambda some: measurer.features(some, session.numerics, known)
     with measurer, show.task(session.func.name, session.trials, trials, session.work) as task:
         task.best(None if best is None else best.median)
-        before = session.trials
         while session.trials < trials:
-            count = min(BATCH, trials - session.trials)
-            rng = random.Random(f"{session.seed}:{session.trials}")
-            batch = propose(session.space, session.state, count, rng)
-            if not batch:
+            batch = next_batch(session, propose)
+            if not batch.proposed:
                 break
-            _measure(session, measurer, batch, task)
-            if time.perf_counter() >= deadline:
-                break
-        unraced = best is None or not best.is_final
-        if session.trials > before or unraced or session.is_outdated():
+            if batch.missing:
+                _measure(session, measurer, batch, trials - session.trials, task)
+                if time.perf_counter() >= deadline:
+                    break
+        if not session.is_settled():
             task.phase("racing the best")
             _final_race(session, measurer)
     session.state.ahead = None
 
 
-def _measure(session: Session, measurer: Measurer, batch: Sequence[Candidate], task: Task) -> None:
-    """Measure a batch; each trial is stored as soon as it is finished."""
-    schedules = [session.space.build(candidate) for candidate in batch]
-    predicted = [session.state.predicted(candidate) for candidate in batch]
+def _measure(session: Session, measurer: Measurer, batch: Batch, most: int, task: Task) -> None:
+    """Measure what is missing of a batch, the first `most`; each trial is stored when finished."""
+    candidates = batch.missing[:most]
+    schedules = [session.space.build(candidate) for candidate in candidates]
+    predicted = [session.state.predicted(candidate) for candidate in candidates]
 
     def store(index: int, result: MeasureResult) -> None:
-        record = session.record(batch[index], schedules[index], result, predicted[index])
+        record = session.record(
+            candidates[index], schedules[index], result, predicted[index], batch=batch.number
+        )
         session.database.add(record)
         session.remember(record)
         task.advance(record)
@@ -175,6 +194,7 @@ def _final_race(session: Session, measurer: Measurer) -> None:
     if not finalists:
         return
     times = measurer.race([schedule for _, schedule in finalists])
+    raced = []
     for (record, schedule), blocks in zip(finalists, times):
         candidate = candidate_of(record)
         assert candidate is not None
@@ -182,14 +202,13 @@ def _final_race(session: Session, measurer: Measurer) -> None:
             "ok", "", blocks, median(blocks), record.verdict, record.build_seconds,
             source_hash=record.source_hash,
         )  # fmt: skip
-        session.database.add(
-            session.record(candidate, schedule, result, record.predicted, final=True)
-        )
+        raced.append(session.record(candidate, schedule, result, record.predicted, final=True))
+    session.database.add_many(raced)  # all or none: a part of a race would decide it
 
 
 def _finalists(session: Session, measurer: Measurer) -> list[tuple[Record, Schedule]]:
     """The latest trials of the best candidates and of the default one, with their schedules."""
-    trials = [r for r in session.trial_records() if r.status == "ok" and _allowed(session, r)]
+    trials = [r for r in session.trial_records() if r.status == "ok" and session.allows(r)]
     latest = {c: r for r in trials if (c := candidate_of(r)) is not None}
     default = default_candidate(session.space, session.workload.constants)
     finalists: list[tuple[Record, Schedule]] = []
@@ -210,10 +229,6 @@ def _renewed(session: Session, measurer: Measurer, record: Record) -> list[tuple
         session.database.add(record)
         session.remember(record)
     return [(record, schedule)] if record.status == "ok" else []
-
-
-def _allowed(session: Session, record: Record) -> bool:
-    return allows(session.numerics, record.numerics)
 
 
 def _result(session: Session, best: Record, measured: int, seconds: float) -> TuneResult:

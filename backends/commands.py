@@ -14,7 +14,6 @@ import signal
 import subprocess
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,7 +42,7 @@ def run_command(
     Raises subprocess.TimeoutExpired when it takes longer than `timeout` seconds, and BuildError
     where it cannot be started.
     """
-    mark = uuid.uuid4().hex
+    mark = os.urandom(16).hex()
     with _started(command, mark) as process:
         try:
             out, err = process.communicate(text, timeout)

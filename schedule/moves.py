@@ -14,9 +14,13 @@ from schedule.candidates import Args, candidates
 from schedule.errors import Illegal, hint_text
 from schedule.primitive import REGISTRY, bind, parameter_names, run
 from schedule.state import State
+from tensorir import ForKind
 
 MOST_SHOWN = 4
 """Of the calls with one verdict, so many are printed."""
+
+FOR_GPUS = ("bind",)
+"""Primitives that only programs for GPUs need."""
 
 NO_PLACES = ("buffer", "thread", "scope", "key", "value", "index_map", "intrinsic", "algorithm")
 """Parameters whose values are names of something else than a loop or block."""
@@ -117,13 +121,28 @@ def _places(name: str, args: Args) -> list[Any]:
     return [a for n, a in enumerate(args) if names[min(n, len(names) - 1)] not in NO_PLACES]
 
 
+def _useful_first(state: State) -> list[str]:
+    """The primitives as the table of `Schedule` has them, others after.
+
+    Threads of a GPU come last, unless the program has some.
+    """
+    from schedule.schedule import Schedule
+
+    names = [name for name in vars(Schedule) if name in REGISTRY]
+    names += sorted(set(REGISTRY) - set(names))
+    loops = map(state.loop, state.loop_names())
+    if not any(loop.kind is ForKind.THREAD for loop in loops):
+        names.sort(key=lambda name: name in FOR_GPUS)
+    return names
+
+
 def _hashable(args: Args) -> Args:
     return tuple(tuple(a) if isinstance(a, list) else a for a in args)
 
 
 def legal_moves(state: State, where: str | None = None, name: str | None = None) -> list[Move]:
     """The moves, among those worth trying, that are accepted; of primitive `name` if given."""
-    names = [name] if name is not None else sorted(REGISTRY)
+    names = [name] if name is not None else _useful_first(state)
     return [Move(*r) for r in requests(state, where, names) if accepted(state, *r)]
 
 
@@ -135,7 +154,7 @@ def explain(state: State, where: str, name: str | None, args: tuple[Any, ...]) -
     """
     if name is not None and args:
         return Explanation([attempt(state, name, (where, *args))])
-    names = [name] if name is not None else sorted(REGISTRY)
+    names = [name] if name is not None else _useful_first(state)
     found = Explanation(attempt(state, *request) for request in requests(state, where, names))
     if name is not None and not found:
         found.append(attempt(state, name, (where,)))

@@ -18,6 +18,7 @@ from autotune.cli.program import (
     chosen,
     open_stored,
 )
+from autotune.cli.script import as_script
 from autotune.cli.tune import best_text, signature
 from autotune.database import Database
 from autotune.records import Record
@@ -31,9 +32,9 @@ HELP = "show or export the best schedule that is stored for a program"
 EXAMPLES = """\
 examples:
   tensorir best matmul --shape m=512 n=512 k=512
-  tensorir best matmul --show schedule     the primitives, as Python
-  tensorir best matmul --show source       the C text
-  tensorir best matmul --export out/       stand-alone matmul.c and matmul.h
+  tensorir best matmul --show schedule > matmul.py   a program that runs and checks itself
+  tensorir best matmul --show source                 the C text
+  tensorir best matmul --export out/                 stand-alone matmul.c and matmul.h
 
 The status is 1 where nothing is stored for exactly this program, target and machine; the message
 says what there is instead.
@@ -51,7 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_database(parser)
     add_numerics(parser)
     parser.add_argument(
-        "--show", choices=tuple(SHOWN), help="print only the program, its steps, or its source"
+        "--show",
+        choices=tuple(SHOWN),
+        help="print only the program, its steps, its source, or all of it as a Python file",
     )
     parser.add_argument("--export", metavar="DIR", help="write source and header into a folder")
 
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         trials = len(program.trials(db))
     record, schedule = found
     if args.show:
-        print(SHOWN[args.show](schedule, program))
+        print(SHOWN[args.show](program, record, schedule))
     if args.export:
         kernel = build(schedule, program.target, constants=program.constants)
         files = kernel.export(args.export)
@@ -104,20 +107,20 @@ def stored_best(program: Program, db: Database, numerics: str) -> tuple[Record, 
     return exact or first
 
 
-def _ir(schedule: Schedule, program: Program) -> str:
+def _ir(program: Program, record: Record, schedule: Schedule) -> str:
     return str(schedule.func)
 
 
-def _trace(schedule: Schedule, program: Program) -> str:
+def _trace(program: Program, record: Record, schedule: Schedule) -> str:
     return json.dumps(schedule.trace.as_json(), indent=1)
 
 
-def _source(schedule: Schedule, program: Program) -> str:
+def _source(program: Program, record: Record, schedule: Schedule) -> str:
     return build(schedule, program.target, constants=program.constants).source
 
 
-def _schedule(schedule: Schedule, program: Program) -> str:
-    return f"sch = Schedule({program.func.name})\n{schedule.trace.as_python()}"
+def _schedule(program: Program, record: Record, schedule: Schedule) -> str:
+    return as_script(program, record, schedule, signature(program))
 
 
 SHOWN = {"ir": _ir, "trace": _trace, "source": _source, "schedule": _schedule}

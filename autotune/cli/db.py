@@ -10,7 +10,7 @@ from collections.abc import Callable
 from autotune.cli.failure import NOTHING, OK, Failure, WrongUse
 from autotune.cli.output import count, milliseconds, show_pairs, show_table
 from autotune.cli.program import add_database, add_program, chosen, existing, open_stored
-from autotune.cli.report import shapes, show_workloads
+from autotune.cli.report import conditions_text, shapes, show_workloads
 from autotune.database import Database
 from autotune.miss import Miss
 from autotune.records import Record
@@ -195,11 +195,12 @@ def show_record(record: Record) -> None:
             ("numerics", record.numerics),
             ("sketch", record.sketch),
             ("decisions", json.dumps(record.decisions)),
-            ("made", f"{record.time}, trial {record.trial}, seed {record.seed}"),
+            ("made", f"{record.time}, trial {record.trial + 1}, seed {record.seed}"),
             ("session", record.session),
             ("target", record.target),
             ("machine", f"{record.machine.get('cpu', '')} ({record.machine_key})"),
-            ("compiler", compiler.get("version")),
+            ("measured with", conditions_text(record)),
+            ("compiler", compiler.get("version") if isinstance(compiler, dict) else None),
         ]
     )
     for title, text in (("error", record.error), ("program", record.workload.text)):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 
 from autotune.cli.failure import NOTHING, OK, WRONG_USE, Failure
-from autotune.cli.output import milliseconds, short_target, show_pairs, show_table
+from autotune.cli.output import count, milliseconds, short_target, show_pairs, show_table
 from autotune.cli.program import add_database, open_stored
 from autotune.records import Record, Workload
 from autotune.report import Report, headline, places, plot, status_text, summarize
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         print("several workloads have this name: give the head of a key", file=sys.stderr)
         return WRONG_USE
     groups = places(found)
-    for number, group in enumerate(groups.values()):
+    for number, group in enumerate(groups):
         if number:
             print()
         show_report(args, group, "" if len(groups) == 1 else f"-{number + 1}")
@@ -71,32 +70,43 @@ def is_named(record: Record, name: str) -> bool:
 
 
 def show_workloads(records: list[Record]) -> None:
-    """Print one line for each workload, target and machine."""
+    """Print one line for each workload, target, machine and conditions."""
     rows = []
-    for group in places(records).values():
+    for group in places(records):
         report = summarize(group)
-        workload = group[0].workload
+        first = group[0]
         rows.append(
             (
-                workload.key[:KEY_DIGITS],
-                workload.name,
-                shapes(workload),
+                first.workload.key[:KEY_DIGITS],
+                first.workload.name,
+                shapes(first.workload),
                 len(report.trials),
                 report.statuses.get("ok", 0),
                 milliseconds(best_time(report)),
-                group[0].machine_key,
+                conditions_text(first),
+                first.machine_key,
             )
         )
-    show_table(("key", "name", "shapes", ">trials", ">ok", ">best", "machine"), rows)
+    columns = ("key", "name", "shapes", ">trials", ">ok", ">best", "measured with", "machine")
+    show_table(columns, rows)
 
 
 def best_time(report: Report) -> float | None:
-    """Seconds of the best trial; where candidates were raced, of the best of the races."""
-    raced = [r.median for r in report.races.values() if r.median is not None]
-    if raced:
-        return min(raced)
-    best = min(report.curve, default=math.inf)
-    return best if math.isfinite(best) else None
+    """Seconds of the best: the winner of the races, or else the fastest trial or race there is."""
+    if report.best is not None:
+        return report.seconds(report.best)
+    raced = [race.median for race in report.races.values() if race.median is not None]
+    return min(raced, default=None)
+
+
+def conditions_text(record: Record) -> str:
+    """Sizes, threads and compiler in a few words."""
+    found = record.conditions
+    sizes = [f"{name}={size}" for name, size in (found.sizes or {}).items()]
+    threads = [] if found.threads is None else [count(found.threads, "thread")]
+    words = (found.compiler or "").split()
+    compiler = [f"{words[0]} {words[-1]}"] if words else []
+    return ", ".join([*sizes, *threads, *compiler]) or "unknown"
 
 
 def shapes(workload: Workload) -> str:
@@ -111,27 +121,29 @@ def shapes(workload: Workload) -> str:
 def show_report(args: argparse.Namespace, records: list[Record], suffix: str) -> None:
     """Print one workload on one machine, and plot it if asked to."""
     report, first = summarize(records), records[0]
+    default, best = report.default(), report.best
     rows = report.fastest if args.order == "time" else list(report.trials)
     shown = rows if args.limit <= 0 else rows[: args.limit]
+    if default in rows[len(shown) :]:
+        shown = [*shown, default]
     show_pairs(
         [
             ("workload", f"{first.workload.name} {shapes(first.workload)} ({first.workload.key})"),
             ("target", short_target(first.target)),
+            ("measured with", conditions_text(first)),
             ("machine", f"{first.machine.get('cpu', '')} ({first.machine_key})"),
             ("trials", f"{len(report.trials)}: {status_text(report.statuses)}"),
-            ("best", milliseconds(best_time(report))),
+            ("best", time_text(report, best)),
+            ("default", time_text(report, default)),
             ("model", report.quality if report.quality.samples > 1 else ""),
         ]
     )
     print()
-    columns = (">trial", "status", ">time ms", ">race", ">predicted", "sketch", "decisions")
-    show_table(columns, [row(report, record) for record in shown])
+    columns = (">trial", "", "status", ">race ms", ">time ms", ">predicted", "sketch", "decisions")
+    show_table(columns, [row(report, record, best, default) for record in shown])
     if len(shown) < len(rows):
         print(f"... {len(rows) - len(shown)} more trials: --limit 0 shows all")
-    if report.failures:
-        print("\nfailures")
-        for (status, text), number in report.failures:
-            print(f"  {number} x {status}: {text}")
+    show_others(report)
     if args.plot:
         stem, dot, ending = args.plot.rpartition(".")
         file = f"{stem}{suffix}{dot}{ending}" if stem else f"{args.plot}{suffix}"
@@ -139,14 +151,43 @@ def show_report(args: argparse.Namespace, records: list[Record], suffix: str) ->
         print(f"wrote {file}", file=sys.stderr)
 
 
-def row(report: Report, record: Record) -> tuple[object, ...]:
+def time_text(report: Report, record: Record | None) -> str:
+    """The time of a trial that counts, how it was taken, and what part of the best it is."""
+    if record is None:
+        return ""
+    seconds, best = report.seconds(record), report.best
+    if record.status != "ok" or seconds is None:
+        return f"{record.status} (trial {report.number(record)})"
+    how = "in the race" if report.race_of(record) is not None else "alone"
+    ratio = ""
+    if best is not None and best is not record:
+        ratio = f"  {seconds / (report.seconds(best) or seconds):.2f} x the best time"
+    return f"{milliseconds(seconds)}{ratio} (trial {report.number(record)}, timed {how})"
+
+
+def show_others(report: Report) -> None:
+    """Print how many trials did not get a time, and why."""
+    pruned = report.statuses.get("pruned", 0)
+    if pruned or report.failures:
+        print("\nwithout a full time")
+    if pruned:
+        print(f"  {pruned} x pruned: stopped early, far slower than the best so far")
+    for (status, text), number in report.failures:
+        print(f"  {number} x {status}: {text}")
+
+
+def row(
+    report: Report, record: Record, best: Record | None, default: Record | None
+) -> tuple[object, ...]:
     race = report.race_of(record)
     text = json.dumps(record.decisions) if record.status in ("ok", "pruned") else record.error
+    marks = [name for name, one in (("best", best), ("default", default)) if one is record]
     return (
-        record.trial,
+        report.number(record),
+        ", ".join(marks),
         record.status,
-        figure(record.median),
         figure(race.median) if race else "",
+        figure(record.median),
         figure(record.predicted),
         record.sketch,
         shortened(headline(text)),

@@ -98,18 +98,19 @@ def run(args: argparse.Namespace) -> int:
             print(text.replace("trial are", "trial is"), file=sys.stderr)
             print(f"continue with: {program.command('tune')}", file=sys.stderr)
             return STOPPED
-        show_result(args, program, result, stored, db)
+        show_result(args, program, result, db)
     return OK
 
 
 def show_result(
-    args: argparse.Namespace, program: Program, result: TuneResult, stored: int, db: Database
+    args: argparse.Namespace, program: Program, result: TuneResult, db: Database
 ) -> None:
     """Print a summary of the search and what can be done next."""
     if result.notice:
         print(f"note: {result.notice}", file=sys.stderr)
     share = share_of_peak(program.func, result.best_seconds, result.target)
     here = program.records(db)
+    stored = result.trials - result.measured  # other tuners may have added some since the start
     if result.from_database:
         made = "none measured now: the result is from the database"
     else:

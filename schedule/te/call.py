@@ -31,16 +31,14 @@ class Call:
             raise self.refused(reason, hint)
 
     def require_outside(self, parent: Stage) -> None:
-        """Refuse to compute the stage in one that is computed in it."""
-        outer: StageState | None = parent
-        while outer is not None:
-            if self.stage in outer.with_groups():
-                raise self.refused(
-                    f"{parent.shown} is computed in {self.stage.shown} itself; compute_at needs a "
-                    "consumer"
-                )
-            home = outer.home[0]
-            outer = home[0] if isinstance(home, tuple) else None
+        """Refuse to compute a stage in itself, or a group in one of its stages."""
+        if self.stage in parent.with_groups():
+            raise self.refused(f"{parent.shown} is in {self.stage.shown}", "give it a consumer")
+
+    def require_movable(self) -> None:
+        """Refuse for a stage that is a part of another."""
+        if self.stage.stays:
+            raise self.refused(self.stage.stays, "ask it of that stage")
 
     def change(
         self,
@@ -61,34 +59,17 @@ class Call:
 
     def mark(self, name: str, axis: Any, *args: Any) -> None:
         """A loop is to be run in some way, or the stage's memory to be used so."""
-        stage = self.stage
-
-        def revert() -> None:
-            if stage.kinds.get(kind.slot) is kind:
-                del stage.kinds[kind.slot]
-                if before is not None:
-                    stage.kinds[kind.slot] = before
-
-        kind = Kind(name, axis, args, self._record(revert, stands_alone=True))
-        before = stage.kinds.get(kind.slot)
-        stage.kinds[kind.slot] = kind
+        self.stage.marks.append(Kind(name, axis, args, self._record()))
 
     def put(self, place: Home) -> None:
         """The stage is computed elsewhere."""
-        stage, before = self.stage, (self.stage.place, self.stage.placed_by)
+        self.stage.places.append((place, self._record()))
 
-        def revert() -> None:
-            if stage.placed_by is request:
-                stage.place, stage.placed_by = before
-
-        request = self._record(revert, stands_alone=True)
-        stage.place, stage.placed_by = place, request
-
-    def _record(self, revert: Callable[[], None], stands_alone: bool = False) -> Request:
-        request = self.request(revert, stands_alone)
+    def _record(self, revert: Callable[[], None] | None = None) -> Request:
+        request = self.request(revert)
         self.stage._owner.record(request)
         return request
 
-    def request(self, revert: Callable[[], None], stands_alone: bool = False) -> Request:
+    def request(self, revert: Callable[[], None] | None) -> Request:
         """The call as a request that `revert` takes back."""
-        return Request(self.text, caller(), revert, stands_alone)
+        return Request(self.text, caller(), revert)

@@ -100,15 +100,18 @@ def _cache(maker: StageMaker, block: str, output: Key, cached: Key, scope: str) 
 class RFactor:
     """`factored` reduces for each iteration of `axis` by itself, then `stage` over these.
 
-    `before` is what was asked of the reduction until then, `outputs` what both compute.
+    `before` is what was asked of the reduction until then, `after` has the first loops of
+    `factored`; `parts` are what this computes of `outputs`.
     """
 
     stage: Stage
     factored: Stage
     before: Nest
+    after: Nest
     axis: Any
     factor_axis: int
     outputs: tuple[Key, ...]
+    parts: tuple[Key, ...]
     request: Request
 
     def apply(self, maker: StageMaker) -> None:
@@ -122,9 +125,10 @@ class RFactor:
         block = maker.sch.rfactor(maker.blocks[self.stage], loop, self.factor_axis)
         maker.blocks[self.factored] = block
         parts = {b.name: part.name for b, part in zip(whole, written(maker.sch.state.block(block)))}
-        for number, output in enumerate(self.outputs):
-            maker.buffers[self.factored.op, number] = parts[maker.buffers[output]]
-        nest = self.factored.nest
-        maker.find_loops(self.factored, Nest(nest.roots, nest.roots))
+        for output, part in zip(self.outputs, self.parts):
+            maker.buffers[part] = parts[maker.buffers[output]]
+        maker.find_loops(self.factored, self.after)
         loops = maker.loops.pop(self.factored)
-        maker.sch.reorder(*(loop for axis in nest.leaves if (loop := loops[id(axis)]) is not None))
+        maker.sch.reorder(
+            *(loop for axis in self.after.leaves if (loop := loops[id(axis)]) is not None)
+        )

@@ -79,7 +79,7 @@ class Words:
         return "".join(parts)
 
 
-AFTER_BLOCK = re.compile(r"(\b(?:blocks?|readers?) '\w+'(?:(?:, | and )'\w+')*)")
+AFTER_BLOCK = re.compile(r"(\b(?:blocks?|readers?|follow) '\w+'(?:(?:, | and )'\w+')*)")
 QUOTED = re.compile(r"'(\w+)'")
 NAMES = re.compile(r"'(\w+)'|\b((?=\w*[_\d])[A-Za-z_]\w*)\b")
 

@@ -24,15 +24,18 @@ def cache_write(s: TESchedule, tensor: Any, scope: str) -> Any:
     tensors = [tensor_of(t) for t in (tensor if several else [tensor])]
     if not tensors:
         raise RequestError(text, "", "there is no tensor to cache")
+    if len(set(map(key_of, tensors))) < len(tensors):
+        raise RequestError(text, "", "a tensor is named twice")
     call = Call(s[tensors[0]], text)
     for other in tensors[1:]:
         if other.op is not tensors[0].op:
             reason = f"{other.name!r} and {tensors[0].name!r} are not outputs of one operation"
             raise call.refused(reason, "cache each by itself")
     call.require_computed()
+    call.require_movable()
     copied = any(s.copy_of(t) is not None for t in call.stage.op.outputs)
-    if copied or len(set(map(key_of, tensors))) < len(call.stage.op.outputs):
-        made = [_cache_output(s, t, scope, text) for t in tensors]
+    if copied or len(tensors) < len(call.stage.op.outputs):
+        made = _cache_outputs(s, tensors, scope, text)
     else:
         made = _cache_all(s, s[tensors[0]], call, scope)
         made = [made[t.index] for t in tensors]
@@ -48,10 +51,9 @@ def _cache_all(s: TESchedule, stage: Stage, call: Call, scope: str) -> list[Cach
     """All outputs: a new stage computes them, with the loops that there were, and the old one
     copies."""
     op, nest = stage.op, stage.nest
-    reduced = nest.part(op.reduce_axis)
-    moved = {slot: kind for slot, kind in stage.kinds.items() if among(kind.axis, reduced.leaves)}
-    _require_loops(s, call, [*op.axis, *reduced.leaves], "cache_write")
-    spatial = nest.part(op.axis).copied(".c")
+    reduced = nest.part(nest.reduced)
+    _require_loops(s, call, [*nest.data, *reduced.leaves], "cache_write")
+    spatial = nest.part(nest.data).copied(".c")
     leaves = (*spatial.leaves, *reduced.leaves)
     steps = (*spatial.steps, *reduced.steps)
     if steps:
@@ -61,33 +63,40 @@ def _cache_all(s: TESchedule, stage: Stage, call: Call, scope: str) -> list[Cach
     inner = Stage(s, name, made, Nest((*spatial.roots, *reduced.roots), leaves, steps))
     labels = [name] if len(op.outputs) == 1 else [f"{t.name}.{scope}" for t in op.outputs]
     _add_outputs(op, made, labels, None)
-    copy = StageOp(op.name, op.axis, (), made.outputs, op.tag, op.attrs)
+    copy = StageOp(op.name, nest.data, (), made.outputs, op.tag, op.attrs)
     copy.outputs = op.outputs
     request = s.change(call.text, [stage], {made: inner, copy: stage})
     outputs, cached = tuple(map(key_of, op.outputs)), tuple(map(key_of, made.outputs))
     s.meet(CacheWrite(outputs, cached, inner, stage, scope, request))
-    stage.op, stage.nest, inner.kinds = copy, Nest(tuple(op.axis), tuple(op.axis)), moved
+    stage.op, stage.nest = copy, Nest(nest.data, nest.data)
+    inner.marks = [kind for kind in stage.marks if among(kind.axis, reduced.leaves)]
+    stage.marks = [kind for kind in stage.marks if kind not in inner.marks]
     inner.group = stage.group
-    stage.kinds = {slot: kind for slot, kind in stage.kinds.items() if slot not in moved}
     return list(made.outputs)
 
 
-def _cache_output(s: TESchedule, tensor: Any, scope: str, text: str) -> CachedTensor:
-    """One of several outputs: a new stage copies it, the old one computes all as before."""
-    stage = s[tensor]
-    name = s.fresh_name(f"{tensor.name}.{scope}")
-    made = StageOp(name, stage.op.axis, stage.op.reduce_axis, stage.op.inputs)
-    cached = CachedTensor(name, made, tensor.shape, tensor.dtype)
-    made.outputs = (cached,)
-    axes = tuple(IterVar(axis.name, axis.extent) for axis in stage.op.axis)
-    copy = StageOp(tensor.name, axes, (), [cached])
-    copy.outputs = (tensor,)
-    copier = Stage(s, s.fresh_name(tensor.name), copy, Nest(axes, axes))
-    copier.group = stage.group
-    request = s.change(text, [stage], {made: stage, copy: copier})
-    s.set_copy_of(tensor, copier)
-    s.meet(CacheOutput(key_of(tensor), key_of(cached), stage, copier, scope, request))
-    return cached
+def _cache_outputs(
+    s: TESchedule, tensors: Sequence[Any], scope: str, text: str
+) -> list[CachedTensor]:
+    """Some of several outputs: a new stage copies each, the old one computes all as before."""
+    request = s.change(text, [], {})
+    found = []
+    for tensor in tensors:
+        stage = s[tensor]
+        name = s.fresh_name(f"{tensor.name}.{scope}")
+        made = StageOp(name, stage.op.axis, stage.op.reduce_axis, stage.op.inputs)
+        cached = CachedTensor(name, made, tensor.shape, tensor.dtype)
+        made.outputs = (cached,)
+        axes = tuple(IterVar(axis.name, axis.extent) for axis in stage.nest.data)
+        copy = StageOp(tensor.name, axes, (), [cached])
+        copy.outputs = (tensor,)
+        copier = Stage(s, s.fresh_name(tensor.name), copy, Nest(axes, axes))
+        copier.group = stage.group
+        s.add({made: stage, copy: copier})
+        s.set_copy_of(tensor, copier)
+        s.meet(CacheOutput(key_of(tensor), key_of(cached), stage, copier, scope, request))
+        found.append(cached)
+    return found
 
 
 def cache_read(s: TESchedule, tensor: Any, scope: str, readers: Any) -> CachedTensor:
@@ -98,12 +107,14 @@ def cache_read(s: TESchedule, tensor: Any, scope: str, readers: Any) -> CachedTe
     if s.find(source) is None:
         name = getattr(source, "name", source)
         raise RequestError(text, "", f"{name!r} is no tensor of this schedule")
+    Call(s[source], text).require_movable()
     stages = list(dict.fromkeys(s[reader] for reader in found))
     if not stages:
         raise RequestError(text, "", "there is no reader", "name the stages that read the copy")
     for stage in stages:
         call = Call(stage, text)
         call.require_computed()
+        call.require_movable()
         if not _reads(stage.op, source):
             known = ", ".join(t.name for t in stage.op.inputs) or "nothing"
             reason = f"{stage.shown} does not read {source.name!r}; it reads {known}"
@@ -137,32 +148,34 @@ def rfactor(s: TESchedule, tensor: Any, axis: Any, factor_axis: int) -> Any:
     """See TESchedule.rfactor."""
     stage = s[tensor]
     call = Call(stage, call_text("s", "rfactor", (tensor, axis), {}))
+    call.require_computed()
     stage.require_leaf(call, axis)
     op, nest = stage.op, stage.nest
     if not axis.is_reduce:
         raise call.refused(f"{axis.name!r} is no reduction loop of {stage.shown}")
-    rank = len(op.axis) + 1
+    rank = len(nest.data) + 1
     if not isinstance(factor_axis, int) or not -rank <= factor_axis < rank:
         raise call.refused(f"factor_axis {factor_axis!r} is none of {rank} dimensions")
-    at, kept, reduced = factor_axis % rank, nest.part(op.axis), nest.part(op.reduce_axis)
+    at, kept, reduced = factor_axis % rank, nest.part(nest.data), nest.part(nest.reduced)
     _require_loops(s, call, kept.all_handles(), "rfactor")
     name = s.fresh_name(f"{op.name}.rf")
-    spatial = [IterVar(f"{a.name}.rf", a.extent) for a in op.axis]
+    spatial = [IterVar(f"{a.name}.rf", a.extent) for a in nest.data]
     own = IterVar(f"{axis.name}.rf", axis.extent)
     left = [IterVar(f"{a.name}.rf", a.extent, True) for a in reduced.leaves if a is not axis]
     made = StageOp(name, [*spatial[:at], own, *spatial[at:]], left, op.inputs, op.tag, op.attrs)
     labels = [name] if len(op.outputs) == 1 else [f"{t.name}.rf" for t in op.outputs]
     _add_outputs(op, made, labels, (at, axis.extent))
-    factored = Stage(s, name, made, Nest((*spatial, own, *left), (*made.axis, *left)))
+    after = Nest((*spatial, own, *left), (*made.axis, *left))
+    factored = Stage(s, name, made, after)
     last = IterVar(f"{axis.name}.v", axis.extent, True)
     final = StageOp(op.name, op.axis, [last], made.outputs, op.tag, op.attrs)
     final.outputs = op.outputs
     request = s.change(call.text, [stage], {made: factored, final: stage})
     before = Nest(nest.roots, nest.leaves, reduced.steps)
-    outputs = tuple(map(key_of, op.outputs))
-    s.meet(RFactor(stage, factored, before, axis, at, outputs, request))
+    outputs, parts = tuple(map(key_of, op.outputs)), tuple(map(key_of, made.outputs))
+    s.meet(RFactor(stage, factored, before, after, axis, at, outputs, parts, request))
     factored.group = stage.group
-    stage.op, stage.nest = final, Nest((*op.axis, last), (*kept.leaves, last), kept.steps)
+    stage.op, stage.nest = final, Nest((*nest.data, last), (*kept.leaves, last), kept.steps)
     return made.outputs[0] if len(made.outputs) == 1 else list(made.outputs)
 
 

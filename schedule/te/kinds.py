@@ -22,7 +22,7 @@ PASSED_ON = {"parallel": (0,), "vectorize": (1,), "unroll": (0, 1)}
 Slot = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """A request about a loop, or about the memory of the stage where `axis` is None."""
 

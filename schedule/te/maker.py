@@ -121,13 +121,19 @@ class StageMaker:
         around = state.loops_around(block)
         outside: set[str] = set()
         place = stage.home[0]
-        if isinstance(place, tuple):
+        if isinstance(place, tuple) and place[0] in self.loops:
             outside = {f.name for f in state.loops_around(self.blocks[place[0]])}
         own = [f for f in around if f.name not in outside]
         found: Loops = {}
+        free = {f.name for f in own}
         for it, handle in zip(state.block(block).iters, nest.roots, strict=True):
             used = [f.name for f in own if f.var in variables(it.binding)]
             found[id(handle)] = LoopRef(used[-1]) if used else None
+            free.difference_update(used)
+        absent = [handle for handle in nest.roots if found[id(handle)] is None]
+        if len(absent) == len(free):  # loops of one iteration, of which no binding speaks
+            names = [LoopRef(f.name) for f in own if f.name in free]
+            found.update(zip(map(id, absent), names))
         self.loops[stage] = found
 
     def change(self, stage: Stage, step: Step) -> None:

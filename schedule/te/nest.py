@@ -32,7 +32,7 @@ def among(axis: Any, axes: Iterable[Any]) -> bool:
     return any(axis is other for other in axes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """A request that changes loops: the handles that it takes, and those that it makes of them.
 
@@ -46,7 +46,7 @@ class Step:
     option: Any = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Nest:
     """`roots` has the handle of each variable of the block; `steps` make `leaves` of them, which
     are the loops as they stand, outermost first."""
@@ -54,6 +54,16 @@ class Nest:
     roots: tuple[Any, ...]
     leaves: tuple[Any, ...]
     steps: tuple[Step, ...] = ()
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """The roots that are not of a reduction: one for each dimension of the tensor."""
+        return tuple(root for root in self.roots if not root.is_reduce)
+
+    @property
+    def reduced(self) -> tuple[Any, ...]:
+        """The roots of the reduction."""
+        return tuple(root for root in self.roots if root.is_reduce)
 
     def then(self, step: Step, leaves: Sequence[Any]) -> Nest:
         return Nest(self.roots, tuple(leaves), (*self.steps, step))

@@ -15,14 +15,13 @@ HERE = str(Path(__file__).parent)
 class Request:
     """One call: `text` is the call as typed, `place` the file and line of it.
 
-    `revert` undoes what it recorded, provided that later requests are undone; `stands_alone` says
-    that no later request can rest on it.
+    `revert` undoes what it recorded, if later requests are undone. It is None where no later
+    request can rest on this one, so that it can be taken back alone.
     """
 
     text: str
     place: str
-    revert: Callable[[], None]
-    stands_alone: bool = False
+    revert: Callable[[], None] | None = None
 
     def __str__(self) -> str:
         return f"{self.text}  # {self.place}"

@@ -193,9 +193,7 @@ class TESchedule:
         if not isinstance(steps, int) or not 0 <= steps <= len(self.requests):
             raise TensorIRError(f"undo({steps}): only {len(self.requests)} requests were made")
         for request in reversed(self.requests[len(self.requests) - steps :]):
-            request.revert()
-            self.requests.pop()
-        self._made = None
+            self._take_back(request)
 
     def withdraw(self, request: Request) -> None:
         """Take back one request, as that of an error, and keep those after it.
@@ -205,12 +203,19 @@ class TESchedule:
         if request not in self.requests:
             raise TensorIRError(f"{request.text} was not asked of this schedule, or was taken back")
         later = len(self.requests) - self.requests.index(request)
-        if later > 1 and not request.stands_alone:
+        if later > 1 and request.revert is not None:
             raise TensorIRError(
                 f"{request.text} made what the {later - 1} requests after it may be about; "
                 f"undo({later}) takes it back with them"
             )
-        request.revert()
+        self._take_back(request)
+
+    def _take_back(self, request: Request) -> None:
+        if request.revert is not None:
+            request.revert()
+        for stage in self.stages:
+            for each in stage.with_groups():
+                each.forget(request)
         self.requests.remove(request)
         self._made = None
 
@@ -257,26 +262,30 @@ class TESchedule:
         """Say where the request was made, how it is taken back, and what else is asked."""
         request = error.request
         later = len(self.requests) - self.requests.index(request)
-        back = "s.withdraw(error.request)" if request.stands_alone else f"s.undo({later})"
+        back = "s.withdraw(error.request)" if request.revert is None else f"s.undo({later})"
         error.place, error.remedy = request.place, f"{back} takes it back"
         error.stages = f"stages:\n{self}"
 
     def change(self, text: str, stages: Sequence[Stage], table: Mapping[Any, Stage]) -> Request:
         """Record a request that changes the graph: new operations with their stages in `table`;
         `stages` are those that it changes."""
-        states = [(stage, stage.op, stage.nest, dict(stage.kinds)) for stage in stages]
+        states = [(stage, stage.op, stage.nest, list(stage.marks)) for stage in stages]
         known, copied, changes = dict(self._stages), dict(self._copied), list(self._changes)
 
         def revert() -> None:
             self._stages, self._copied, self._changes = known, copied, changes
-            for stage, op, nest, kinds in states:
+            for stage, op, nest, marks in states:
                 stage.op, stage.nest = op, nest
-                stage.kinds = {s: k for s, k in kinds.items() if k.request in self.requests}
+                stage.marks = [kind for kind in marks if kind.request in self.requests]
 
         request = Request(text, caller(), revert)
         self.record(request)
-        self._stages.update(table)
+        self.add(table)
         return request
+
+    def add(self, table: Mapping[Any, Stage]) -> None:
+        """New operations, as a part of the last request."""
+        self._stages.update(table)
 
     def meet(self, change: Change) -> None:
         """The change of the graph that the last request is."""

@@ -143,6 +143,7 @@ class Stage(KindRequests):
         tensor = self.op.outputs[0]
         op.outputs = (CachedTensor(name, op, tensor.shape, tensor.dtype),)
         init = Stage(self._owner, name, op, Nest(axes, axes))
+        init.stays = f"the first values of {self.shown} stay before loop {axis.name!r} of it"
         request = self._owner.change(call.text, [self], {op: init})
         step = Step("decompose", (axis,), (), request, (init, tuple(inside)))
         self.nest = self.nest.then(step, self.leaves)
@@ -158,6 +159,7 @@ class Stage(KindRequests):
             raise call.refused(f"{parent!r} is no stage of this schedule", "give it s[tensor]")
         parent.require_leaf(call, scope)
         call.require_outside(parent)
+        call.require_movable()
         call.put((parent, scope))
 
     def compute_inline(self) -> None:
@@ -165,6 +167,7 @@ class Stage(KindRequests):
         call = self._call("compute_inline")
         if self._owner.is_output(self):
             raise call.refused(f"{self.name!r} is an output")
+        call.require_movable()
         call.put("inline")
 
     def compute_root(self) -> None:

@@ -47,9 +47,12 @@ class KindRequests(StageState):
     def storage_align(self, axis: Any, factor: int, offset: int) -> None:
         """Make the stride of `axis`, one of `op.axis`, a multiple of `factor`, plus `offset`."""
         call = self._call("storage_align", axis, factor, offset)
-        place = next((n for n, a in enumerate(self.op.axis) if a is axis), None)
+        place = next((n for n, a in enumerate(self.nest.data) if a is axis), None)
         if place is None:
-            raise call.refused(f"storage_align of {self.shown} needs one of its op.axis")
+            raise call.refused(
+                f"storage_align of {self.shown} needs one of its op.axis that is a dimension of "
+                "its tensor"
+            )
         call.mark("storage_align", axis, place, factor, offset)
 
     def pragma(self, var: Any, pragma_type: str, pragma_value: Any = None) -> None:

@@ -30,12 +30,16 @@ class StageState:
         """What the stage is called in messages: the name of its block, or of the cached tensor."""
         self.op = op
         self.nest = nest
-        self.kinds: dict[Slot, Kind] = {}
-        self.place: Home = None
-        self.placed_by: Request | None = None
+        self.marks: list[Kind] = []
+        """What was asked of the loops, and of the memory, in order."""
+        self.places: list[tuple[Home, Request]] = []
+        """Where it was to be computed, in order."""
         self.group: Group | None = None
         self.fixed = ""
         """Why nothing can be asked of the stage, if so."""
+
+        self.stays = ""
+        """Why the stage can neither be put elsewhere nor cached, if so."""
 
     def __repr__(self) -> str:
         return f"Stage({self.name}: {', '.join(a.name for a in self.leaves)})"
@@ -59,9 +63,18 @@ class StageState:
     @property
     def home(self) -> tuple[Home, Request | None]:
         """Where the stage is computed, by itself or with its group, and who asked for that."""
-        if self.place is None and self.group is not None:
-            return self.group.home
-        return self.place, self.placed_by
+        own = self.places[-1] if self.places else (None, None)
+        return self.group.home if own[0] is None and self.group is not None else own
+
+    @property
+    def kinds(self) -> dict[Slot, Kind]:
+        """What is asked of the loops and of the memory now: the last request for each."""
+        return {kind.slot: kind for kind in self.marks}
+
+    def forget(self, request: Request) -> None:
+        """Take back a request about how loops are run or where this is computed."""
+        self.marks = [kind for kind in self.marks if kind.request is not request]
+        self.places = [(home, by) for home, by in self.places if by is not request]
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Call:
         call = Call(self, call_text(self.shown, name, args, kwargs))

@@ -13,11 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from autotune import default_schedule
 from autotune.cli import main
+from autotune.cli.entry import make_parser
 from autotune.cli.output import plain_table, show_table
+from autotune.cli.program import chosen
 from autotune.database import Database
 from autotune.examples import EXAMPLES, make_example
-from autotune.records import Workload
+from autotune.machine import this_machine
+from autotune.records import Record, Verdict, Workload
 
 ROOT = Path(__file__).parents[2]
 MATMUL = ["matmul", "--shape", "m=16", "n=16", "k=16"]
@@ -152,7 +156,7 @@ def test_best(stored, capsys):
         ("ir", "@prim_func"),
         ("trace", "["),
         ("source", "/* matmul"),
-        ("schedule", "sch = Schedule(matmul)"),
+        ("schedule", '"""matmul: 1 ms on'),
     ],
 )
 def test_best_shows_nothing_else(stored, capsys, form, start):
@@ -163,15 +167,69 @@ def test_best_shows_nothing_else(stored, capsys, form, start):
         json.loads(out)
 
 
-def test_the_shown_schedule_runs(stored, capsys):
-    from schedule import Schedule
+PROGRAMS = """
+from tensorir import te
 
-    main(["best", *MATMUL, "--database", stored, "--show", "ir"])
-    ir = capsys.readouterr().out
-    main(["best", *MATMUL, "--database", stored, "--show", "schedule"])
-    names = {"Schedule": Schedule, "matmul": make_example("matmul", {"m": 16, "n": 16, "k": 16})}
-    exec(capsys.readouterr().out, names)
-    assert str(names["sch"].func).strip() == ir.strip()
+def symbolic():
+    n = te.var("n")
+    A, W = te.placeholder((n, 33), name="A"), te.placeholder((33, 17), name="W")
+    k = te.reduce_axis(33, name="k")
+    C = te.compute((n, 17), lambda i, j: te.sum(A[i, k] * W[k, j], axis=k), name="C")
+    return [A, W, C]
+
+def build(n: int = 40):
+    A = te.placeholder((n,), "float32", name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    return [A, B, te.compute((n,), lambda i: te.exp(B[i]), name="C")]
+
+def bits(n: int = 24):
+    A = te.placeholder((n, 8), "bfloat16", name="A")
+    B = te.placeholder((8, n), "bfloat16", name="B")
+    k = te.reduce_axis(8, name="k")
+    product = lambda i, j: te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)
+    return [A, B, te.compute((n, n), product, name="C")]
+"""
+SHOWN = {
+    "an example": ["matmul", "--shape", "m=16", "n=16", "k=16"],
+    "stages": ["softmax", "--shape", "m=8", "n=40"],
+    "constants and a symbolic size": ["symbolic", "--shape", "n=9", "--constants", "W"],
+    "several outputs, and a name that the file needs": ["build"],
+    "bfloat16, one thread": ["bits", "--target", "c -threads=1"],
+}
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_the_shown_schedule_is_a_file_that_runs(tmp_path, capsys, monkeypatch, kind):
+    """In a process of its own, which knows nothing of the command line."""
+    monkeypatch.undo()
+    name, *options = SHOWN[kind]
+    if name not in EXAMPLES:
+        (tmp_path / "programs.py").write_text(PROGRAMS)
+        name = f"{tmp_path / 'programs.py'}:{name}"
+    words = [name, *options, "--database", str(tmp_path / "new.db")]
+    program = chosen(make_parser().parse_args(["best", *words]))
+    made = default_schedule(program.func, program.target, program.constants)
+    with Database(tmp_path / "new.db") as db:
+        db.add(
+            Record(
+                program.workload, str(program.target), this_machine().key, "ok", median=1e-3,
+                verdict=Verdict(True), trace=tuple(made.trace.as_json()),
+                conditions=program.conditions,
+            )
+        )  # fmt: skip
+    assert main(["best", *words, "--show", "schedule"]) == 0
+    shown, ir = capsys.readouterr().out, tmp_path / "ir"
+    assert main(["best", *words, "--show", "ir"]) == 0
+    ir.write_text(capsys.readouterr().out)
+    script = tmp_path / "shown.py"
+    script.write_text(shown + f"assert str(sch.func).strip() == open({str(ir)!r}).read().strip()\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "right, largest error" in done.stdout
+    assert done.stdout.count("right") == (2 if "several" in kind else 1)
 
 
 def test_best_exports(stored, tmp_path, capsys):
@@ -199,9 +257,34 @@ def test_report_of_one_workload(stored, capsys):
     assert main(["report", "matmul", "--database", stored, "--limit", "3"]) == 0
     out = capsys.readouterr().out
     assert "8: 6 ok, 1 crash, 1 wrong_result" in out
+    lines = out.splitlines()
+    rows = [line.split() for line in lines[lines.index(next(x for x in lines if x[:2] == "--")) :]]
+    assert [r[:3] for r in rows[1:5]] == [
+        ["8", "best", "ok"], ["7", "ok", "2"], ["4", "ok", "5"], ["1", "default", "ok"],
+    ]  # fmt: skip
+    assert "1 ms (trial 8, timed alone)" in out
+    assert "8 ms  8.00 x the best time (trial 1, timed alone)" in out
     assert "rank correlation 1.00" in out
     assert "1 x crash: died of SIGSEGV" in out
-    assert "... 5 more trials" in out
+    assert "... 4 more trials" in out
+
+
+def test_trials_are_counted_alike_everywhere(stored, capsys):
+    """From 1, and races are none."""
+    with Database(stored) as db:
+        last = db.records()[-1]
+        db.add(last.with_(settings={"final": True}, median=3e-3))
+    words = ["--database", stored]
+    assert main(["db", "sessions", *words]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[3:5] == ["8", "6"]
+    assert main(["best", *MATMUL, *words]) == 0
+    assert "one of 8 trials" in capsys.readouterr().out
+    assert main(["db", "list", *words]) == 0
+    assert "  8   6  3 ms" in capsys.readouterr().out
+    assert main(["report", "matmul", *words]) == 0
+    assert "3 ms (trial 8, timed in the race)" in capsys.readouterr().out
+    assert main(["db", "show", last.id, *words]) == 0
+    assert "trial 8, seed" in capsys.readouterr().out
 
 
 def test_report_lists_workloads(stored, capsys, made_records):

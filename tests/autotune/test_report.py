@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+from autotune.conditions import Conditions
+from autotune.database import Database
 from autotune.examples import make_example
 from autotune.report import default_time, headline, places, plot, status_text, summarize
 from backends import resolve
@@ -50,6 +52,27 @@ def test_races_are_no_trials(records):
     assert report.race_of(records[6]) is None
 
 
+def test_the_order_is_that_of_best(records):
+    """Raced ones first, by the fastest of their races; pruned ones before failures."""
+    races = [
+        (7, 3e-3), (7, 5e-3), (2, 2e-3), (0, 6e-3),
+    ]  # fmt: skip
+    finals = [
+        records[n].with_(settings={"final": True}, median=seconds) for n, seconds in races
+    ]
+    pruned = records[1].with_(status="pruned", median=1e-4, trial=8)
+    report = summarize([*records, pruned, *finals])
+    assert [report.number(r) for r in report.fastest] == [3, 8, 1, 7, 4, 2, 9, 5, 6]
+    assert report.best == records[2] and report.seconds(report.best) == 2e-3
+    assert report.race_of(records[7]).median == 3e-3
+    assert report.default() is records[0]
+    with Database(":memory:") as db:
+        db.add_many([*records, pruned, *finals])
+        first = records[0]
+        best = db.best(first.workload, first.target, first.machine_key)
+        assert best.median == 2e-3
+
+
 def test_the_default_schedule_is_found_and_its_race_preferred(records):
     func, target = make_example("matmul", SIZES), resolve("c")
     assert default_time(func, target, records) == records[0]
@@ -60,7 +83,9 @@ def test_the_default_schedule_is_found_and_its_race_preferred(records):
 
 def test_places_keep_machines_apart(records):
     other = records[0].with_(machine_key="elsewhere")
-    assert [len(group) for group in places([*records, other]).values()] == [8, 1]
+    threads = records[0].with_(conditions=Conditions.here("c -threads=77"))
+    groups = places([*records, other, threads, *records])
+    assert [len(group) for group in groups] == [16, 1, 1]
 
 
 @pytest.mark.parametrize(

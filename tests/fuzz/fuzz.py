@@ -6,9 +6,11 @@ schedules that claim "bitwise" give equal bits. `--sanitize` compiles with gcc's
 undefined behaviour sanitizers. With `--networks` a seed is a random network of operators, and what
 is checked are the schedules that rules, the library and the search make of it: all of them
 compiled, for several targets, against the oracle of the tuner. With `--databases` it is a tuning
-database that is damaged at random: what is whole is read, and no error is a raw one. Seeds run in
-worker processes: one that crashes or hangs is a finding, and the others go on. The exit status is 1
-if there is any finding.
+database that is damaged at random: what is whole is read, and no error is a raw one. With `--kills`
+it is a search that is ended at random moments and begun again, compared with the one that never
+was. With `--te` it is a list of requests to a te schedule: they come to one program, or one error,
+in whatever order they are made. Seeds run in worker processes: one that crashes or hangs is a
+finding, and the others go on. The exit status is 1 if there is any finding.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +85,25 @@ class Totals:
         )
 
 
+OTHERS = {
+    "networks": "network_checks",
+    "databases": "database_checks",
+    "kills": "killed_searches",
+    "te": "te_checks",
+}
+"""Options that say what a seed is, if it is no workload with a trace, and the modules for them."""
+
+
+def other_checks(options: argparse.Namespace) -> str | None:
+    """The module that checks a seed, if the options ask for one."""
+    return next((OTHERS[name] for name in OTHERS if getattr(options, name)), None)
+
+
 def check_seed(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """Everything about one seed, as a row for the parent."""
-    if options.networks:
-        import network_checks
-
-        return network_checks.check_seed(seed)
-    if options.databases:
-        import database_checks
-
-        return database_checks.check_seed(seed)
+    module = other_checks(options)
+    if module is not None:
+        return import_module(module).check_seed(seed)  # type: ignore[no-any-return]
     import checks
 
     case = checks.make_case(seed)
@@ -150,8 +162,7 @@ def run_worker(
         command += ["--seed", str(first + done), "--count", str(count - done)]
         command += ["--compile-every", str(options.compile_every)]
         command += ["--sanitize"] if options.sanitize else []
-        command += ["--networks"] if options.networks else []
-        command += ["--databases"] if options.databases else []
+        command += [f"--{name}" for name in OTHERS if getattr(options, name)]
         environment = {**os.environ, "TENSORIR_CACHE": str(folder / "cache")}
         if options.sanitize:
             import checks
@@ -207,9 +218,10 @@ def _died(seed: int, status: int, errors: str, options: argparse.Namespace) -> d
     told = [line for line in lines if "ERROR" in line or "runtime error" in line] or lines[-3:]
     error = f"the process ended with status {status}: {' / '.join(told)}"
     finding = {"seed": seed, "stage": "process", "error": error}
-    if options.networks or options.databases:
-        name = "network" if options.networks else "database"
-        finding["program"] = f"tests/fuzz/{name}_checks.py: check_seed({seed})\n"
+    module = other_checks(options)
+    if module is not None:
+        name = module.removesuffix("_checks")
+        finding["program"] = f"tests/fuzz/{module}.py: check_seed({seed})\n"
     else:
         name, finding["program"] = _requested(seed)
     return {
@@ -287,6 +299,8 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sanitize", action="store_true", help="gcc's address and UB sanitizers")
     parser.add_argument("--networks", action="store_true", help="rules on random networks")
     parser.add_argument("--databases", action="store_true", help="damaged tuning databases")
+    parser.add_argument("--kills", action="store_true", help="searches that are killed")
+    parser.add_argument("--te", action="store_true", help="requests to te schedules in any order")
     parser.add_argument("--report", type=float, default=15, help="seconds between progress lines")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(words)

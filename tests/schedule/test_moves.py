@@ -75,6 +75,19 @@ def test_moves_of_one_primitive(conv):
     ]
 
 
+def test_useful_moves_come_first(matmul):
+    """In the order of the table of Schedule; GPU threads last, where the program has none."""
+    sch = Schedule(matmul())
+    names = list(dict.fromkeys(move.name for move in sch.legal_moves()))
+    assert names[:5] == ["split", "fuse", "reorder", "parallel", "vectorize"]
+    assert names[-1] == "bind" and names.index("add_unit_loop") > names.index("cache_write")
+    explained = list(dict.fromkeys(verdict.name for verdict in sch.explain("i")))
+    assert explained[0] == "split" and explained[-1] == "bind"
+    sch.bind("i", "threadIdx.x")
+    names = list(dict.fromkeys(verdict.name for verdict in sch.explain("j")))
+    assert names[-1] != "bind"
+
+
 def test_a_name_that_is_neither(matmul):
     sch = Schedule(matmul())
     for query in (sch.legal_moves, sch.explain):

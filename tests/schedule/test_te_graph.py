@@ -132,6 +132,45 @@ def test_cache_write_after_split_and_reorder(check):
     assert [a.name for a in s[C].leaves] == ["i.outer", "j", "k.outer", "k.inner", "i.inner"]
 
 
+def test_cache_of_a_cache_whose_axes_are_loops(check):
+    """The axes of the first cache are two loops of one dimension; the second has one again."""
+    _, B, _ = pair()
+    C = te.compute((6, 8), lambda i, j: B[i, j] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    s[C].split(C.op.axis[0], factor=4)
+    first = s.cache_write(C, "local")
+    second = s.cache_write(first, "local")
+    assert [a.name for a in first.op.axis] == ["i.outer.c", "i.inner.c", "j.c"]
+    assert [a.name for a in s[first].op.axis] == ["i.c", "j.c"]
+    assert [a.name for a in s[second].leaves] == ["i.outer.c.c", "i.inner.c.c", "j.c.c"]
+    s[first].vectorize(s[first].op.axis[1])
+    s[first].storage_align(s[first].op.axis[0], 8, 1)
+    s[second].compute_at(s[first], s[first].op.axis[0])
+    met(s, check)
+
+
+def test_changes_of_what_rfactor_made(check):
+    _, B = row_sums()
+    s = te.create_schedule(B.op)
+    BF = s.rfactor(B, s[B].split(B.op.reduce_axis[0], factor=8)[1])
+    s[BF].fuse(*BF.op.axis)
+    read = s.cache_read(BF, "local", [B])
+    cached = s.cache_write(BF, "local")
+    s[read].compute_at(s[B], B.op.axis[0])
+    met(s, check)
+    assert [a.name for a in cached.op.axis] == ["k.inner.rf.i.rf.fused.c"]
+
+
+def test_some_of_several_outputs_are_one_request():
+    _, B0, B1 = pair()
+    s = te.create_schedule(B0.op)
+    s.cache_write(B0, "local")
+    made = s.cache_write([B0, B1], "global")
+    assert [t.name for t in made] == ["B_0.global", "B_1.global"] and len(s.requests) == 2
+    s.undo()
+    assert len(s.stages) == 2 and s[B1] is not s[B0]
+
+
 def test_cache_write_of_loops_that_others_need():
     A = te.placeholder((10, 12), name="A")
     B = te.compute((10, 12), lambda i, j: A[i, j] * 2.0, name="B")
@@ -295,7 +334,7 @@ def test_groups_in_groups(check):
         (lambda: s.create_group(outputs=A, inputs=A), "no stage is between"),
         (lambda: inner.compute_inline(), "stages are inlined one by one"),
         (lambda: inner.parallel(B.op.axis[0]), "is no loop of stage"),
-        (lambda: outer.compute_at(s[B], B.op.axis[0]), "computed in"),
+        (lambda: outer.compute_at(s[B], B.op.axis[0]), "is in"),
     ):
         with pytest.raises(ScheduleError, match=message):
             call()

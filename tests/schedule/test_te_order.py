@@ -269,6 +269,30 @@ def test_the_error_names_the_request_and_the_axes(check):
     met(s, check)
 
 
+def test_places_in_stages_that_are_gone_or_come_later():
+    top, e, total, out = softmax()
+    s = te.create_schedule(out.op)
+    s[top].compute_at(s[e], e.op.axis[0])
+    s[e].compute_inline()
+    with pytest.raises(ScheduleError, match=r"s\[e\] runs before s\[top\] or is inlined"):
+        s.normalize()
+    s[e].compute_root()
+    s[total].compute_at(s[top], top.op.axis[0])
+    with pytest.raises(ScheduleError, match=r"s\[top\] runs before s\[total\] or is inlined"):
+        s.normalize()
+    s.withdraw(s.requests[-1])
+    first = s[total].decompose_reduction(total.op.reduce_axis[0])
+    for call in (
+        lambda: s[first].compute_at(s[out], out.op.axis[0]),
+        lambda: s[first].compute_inline(),
+        lambda: s.cache_write(first, "local"),
+        lambda: s.cache_read(first, "local", [out]),
+    ):
+        with pytest.raises(ScheduleError, match="first values of s.total. stay before loop 'k2'"):
+            call()
+    s.normalize()
+
+
 @pytest.mark.parametrize("asked", ["cache", "cached"])
 def test_blocks_and_buffers_that_have_changed_names(asked):
     """After cache_write the block C computes the buffer C_local, and the block C_local copies it

@@ -306,7 +306,7 @@ def test_what_can_never_be_met_is_refused_at_once():
         (lambda: s[C].reorder(i, i), "twice"),
         (lambda: s[C].fuse(j, i), "not next to each other"),
         (lambda: s[C].compute_inline(), "'C' is an output"),
-        (lambda: s[C].compute_at(s[C], i), "compute_at needs a consumer"),
+        (lambda: s[C].compute_at(s[C], i), r"s\[C\] is in s\[C\]"),
         (lambda: s[B].compute_at(other[B], B.op.axis[0]), "no stage of this schedule"),
         (lambda: s[B].compute_at(C, i), "no stage of this schedule"),
         (lambda: s.cache_read(A, "local", [C]), r"s\[C\] does not read 'A'; it reads B"),
@@ -328,9 +328,6 @@ def test_a_producer_of_its_own_producer():
     _, B, C = stages()
     s = te.create_schedule(C.op)
     s[B].compute_at(s[C], C.op.axis[0])
-    with pytest.raises(ScheduleError, match=r"s\[B\] is computed in s\[C\] itself"):
-        s[C].compute_at(s[B], B.op.axis[0])
-    s[B].compute_root()
     s[C].compute_at(s[B], B.op.axis[0])
     with pytest.raises(ScheduleError, match="compute_at needs a consumer"):
         s.normalize()

@@ -1,0 +1,91 @@
+"""One tuner at a time searches for a program in a database; others wait, and use its trials.
+
+Two that searched at once would propose the same candidates, and measure them twice. A lock on a
+file beside the database tells who is first; the system releases the lock of a process that dies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+POLL_SECONDS = 0.1
+
+
+@contextmanager
+def search_turn(
+    database: Path, name: str, key: tuple[str, ...], report: Callable[[str], None]
+) -> Iterator[None]:
+    """Hold the lock on what `key` names in a database; `report` is told once of a wait.
+
+    Where no file can be made or locked, there is no lock. A database in memory needs none.
+    """
+    if str(database) == ":memory:":
+        yield
+        return
+    path = _lock_path(database, key)
+    handle = _wait(path, name, report)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            with suppress(OSError):
+                path.unlink()
+            os.close(handle)
+
+
+def _wait(path: Path, name: str, report: Callable[[str], None]) -> int | None:
+    """A handle that holds the lock; None where there can be no lock."""
+    told = False
+    while True:
+        try:
+            handle = _try_lock(path)
+        except (ImportError, OSError):
+            return None
+        if handle is not None:
+            return handle
+        if not told:
+            report(
+                f"{_owner(path)} is searching for {name!r} in this database: waiting for it, then "
+                "using its trials"
+            )
+        told = True
+        time.sleep(POLL_SECONDS)
+
+
+def _lock_path(database: Path, key: tuple[str, ...]) -> Path:
+    """The same file whatever name the database is opened by."""
+    place = database.resolve()
+    digest = hashlib.blake2b("\n".join(key).encode(), digest_size=8).hexdigest()
+    return place.with_name(f"{place.name}.{digest}.lock")
+
+
+def _try_lock(path: Path) -> int | None:
+    """A handle that holds the lock; None where another one has it."""
+    import fcntl
+
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), os.stat(path)):
+            os.truncate(handle, 0)
+            os.write(handle, str(os.getpid()).encode())
+            return handle
+    except (BlockingIOError, FileNotFoundError):  # the owner removes the file when it is done
+        pass
+    except BaseException:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None
+
+
+def _owner(path: Path) -> str:
+    try:
+        return f"another tuner (process {int(path.read_text())})"
+    except (OSError, ValueError):
+        return "another tuner"

@@ -1,0 +1,67 @@
+"""The reasons of failures are told where nothing else can be."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune import tune
+from autotune.examples import make_example
+from autotune.failures import describe_failures
+from autotune.measure import MeasureResult
+from autotune.records import Record, Workload
+from tensorir import TensorIRError
+
+FUNC = make_example("matmul", {"m": 4, "n": 4, "k": 4})
+
+
+def record(status: str, error: str = "") -> Record:
+    return Record(Workload.of(FUNC), "c", "m", status, error=error)
+
+
+def test_each_kind_has_its_number_and_its_first_reason():
+    found = describe_failures(
+        [
+            record("wrong_result", "output 'C' differs at [0]: found 1, expected 2\nmore"),
+            record("pruned", "slower than 1 s"),
+            record("crash", "in phase 'check', the process died of SIGSEGV"),
+            record("wrong_result", "another"),
+            record("error", "Traceback (most recent call last):\n  File x\nValueError: no"),
+            record("build_timeout"),
+            record("build_error", "x" * 1000),
+        ]
+    )
+    assert found == (
+        f"1 build_error ({'x' * 197}...); 1 build_timeout (no reason is known); "
+        "1 crash (in phase 'check', the process died of SIGSEGV); 1 error (ValueError: no); "
+        "2 wrong_result (output 'C' differs at [0]: found 1, expected 2)"
+    )
+    assert describe_failures([record("pruned")]) == ""
+
+
+class Failing:
+    """A measurer for which everything fails."""
+
+    def __init__(self, *args, **options):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        pass
+
+    def measure(self, programs, incumbent, on_result):
+        for index in range(len(programs)):
+            on_result(index, MeasureResult("wrong_result", "output 'C' differs at [0, 0]"))
+
+    def features(self, *args):
+        return None
+
+
+def test_a_search_without_a_result_says_why(monkeypatch):
+    monkeypatch.setattr("autotune.tuner.Measurer", Failing)
+    with pytest.raises(
+        TensorIRError,
+        match=r"no candidate of 'matmul' ran correctly in 3 trials: 3 wrong_result \(output 'C'",
+    ):
+        tune(FUNC, trials=3, database=None, strategy="random", progress=False)

@@ -1,0 +1,162 @@
+"""Several tuners on one database: they share the work, and what they print is right."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from autotune import Database, MeasureSettings, tune
+from autotune.turns import search_turn
+from tensorir import te
+
+ROOT = Path(__file__).parents[2]
+FAST = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
+
+TUNER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_turns import FAST, scaled
+from autotune import tune
+result = tune(scaled(), trials=int(sys.argv[3]), seed=int(sys.argv[4]), database=sys.argv[2],
+              strategy="random", settings=FAST)
+print(result.trials, result.measured, result.record.id)
+"""
+
+
+def scaled():
+    a = te.placeholder((64, 8), name="A")
+    b = te.compute((64, 8), lambda i, j: a[i, j] * 2.0 + 1.0, name="B")
+    return te.create_prim_func([a, b], name="scaled")
+
+
+def tuner(path: Path, trials: int, seed: int = 0) -> subprocess.Popen[str]:
+    words = [str(Path(__file__).parent), str(path), str(trials), str(seed)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-c", TUNER, *words],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def stored(path: Path) -> list[str]:
+    """The candidates tried, in order."""
+    if not path.exists():
+        return []
+    with Database(path) as db:
+        return [f"{r.sketch} {r.decisions}" for r in db.records() if not r.is_final]
+
+
+def wait_for_trials(path: Path, count: int) -> None:
+    end = time.monotonic() + 60
+    while len(stored(path)) < count and time.monotonic() < end:
+        time.sleep(0.02)
+    assert len(stored(path)) >= count
+
+
+def waiting(path: Path, first: subprocess.Popen[str], trials: int, seed: int):
+    """A second tuner, which waits for the first one; that is stopped meanwhile."""
+    wait_for_trials(path, 1)
+    first.send_signal(signal.SIGSTOP)
+    second = tuner(path, trials, seed)
+    line = second.stderr.readline()
+    assert f"another tuner (process {first.pid}) is searching for 'scaled' in this" in line
+    assert "waiting for it, then using its trials" in line
+    return second
+
+
+def test_two_tuners_with_different_seeds_share_the_work(tmp_path):
+    path = tmp_path / "tuning.db"
+    first = tuner(path, 6, seed=0)
+    second = waiting(path, first, 8, seed=1)
+    first.send_signal(signal.SIGCONT)
+    (out, err), (out2, err2) = first.communicate(timeout=120), second.communicate(timeout=120)
+    assert (first.returncode, second.returncode) == (0, 0), err + err2
+    assert out.split()[:2] == ["6", "6"] and out2.split()[:2] == ["8", "2"]
+    assert "is searching for" not in err + err2
+    assert len(stored(path)) == len(set(stored(path))) == 8
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_a_killed_tuner_hands_over_and_nothing_is_tried_again(tmp_path):
+    path = tmp_path / "tuning.db"
+    first = tuner(path, 6)
+    second = waiting(path, first, 6, 0)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    out, err = second.communicate(timeout=120)
+    assert second.returncode == 0, err
+    assert out.split()[0] == "6" and int(out.split()[1]) < 6
+    whole = tmp_path / "whole.db"
+    tune(scaled(), trials=6, database=whole, strategy="random", settings=FAST, progress=False)
+    assert stored(path) == stored(whole)
+
+
+def test_what_the_first_found_is_enough_for_the_second(tmp_path):
+    path = tmp_path / "tuning.db"
+    results = []
+
+    def run():
+        results.append(tune(scaled(), trials=2, database=path, settings=FAST, progress=False))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(r.measured for r in results) == [0, 2]
+    assert results[0].record.id == results[1].record.id
+
+
+def test_one_at_a_time_and_only_for_the_same(tmp_path):
+    path, told, order = tmp_path / "tuning.db", [], []
+    begun = threading.Event()
+
+    def other():
+        with search_turn(path, "f", ("f",), lambda text: None):
+            begun.set()
+            time.sleep(0.3)
+            order.append("other")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    begun.wait()
+    with search_turn(path, "g", ("g",), told.append):
+        order.append("different")
+    (tmp_path / "link.db").symlink_to(path)
+    with search_turn(tmp_path / "link.db", "f", ("f",), told.append):
+        order.append("same")
+    thread.join()
+    assert order == ["different", "other", "same"] and len(told) == 1
+
+
+def test_many_turns_at_once(tmp_path):
+    inside, most = [], []
+
+    def work():
+        for _ in range(5):
+            with search_turn(tmp_path / "tuning.db", "f", ("f",), lambda text: None):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.002)
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1 and len(most) == 20 and not list(tmp_path.glob("*.lock"))
+
+
+def test_where_nothing_can_be_locked_the_search_goes_on(tmp_path):
+    with search_turn(tmp_path / "no" / "tuning.db", "f", ("f",), lambda text: None):
+        pass
+    with pytest.raises(KeyError), search_turn(Path(":memory:"), "f", ("f",), lambda text: None):
+        raise KeyError

@@ -1,0 +1,36 @@
+"""A search that was ended at any moment and begun again tries what it would have tried."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import autotune.batches
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fuzz  # noqa: E402
+import killed_searches  # noqa: E402
+from killed_searches import Case, Run, check  # noqa: E402
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_seeds_have_no_findings(seed):
+    row = killed_searches.check_seed(seed)
+    assert row["finding"] is None, fuzz.show_finding(row["finding"])
+
+
+@pytest.mark.parametrize("after", range(8))
+def test_after_each_trial(after):
+    case = Case(0)
+    case.func, case.strategy, case.cost_model = killed_searches.products(), "evolutionary", "auto"
+    case.batch, case.trials, case.failing, case.before = 3, 7, 0.3, []
+    case.runs = [Run(7, "killed", after), Run(7, "killed in the race")]
+    check(case)
+
+
+def test_a_search_that_begins_a_batch_anew_is_found(monkeypatch):
+    monkeypatch.setattr(autotune.batches, "split_open", lambda records, seed, rules: (records, []))
+    monkeypatch.setattr("autotune.session.split_open", autotune.batches.split_open)
+    assert any(killed_searches.check_seed(seed)["finding"] for seed in range(12))
