@@ -99,7 +99,9 @@ class Expr(Operators["Expr"]):
         return binary("!=", self, other)  # type: ignore[arg-type]
 
     def __invert__(self) -> "Expr":
-        return Not(self) if dt.is_bool(self.dtype) else super().__invert__()
+        if not dt.is_bool(self.dtype):
+            return super().__invert__()
+        return Const(not self.value, self.dtype) if isinstance(self, Const) else Not(self)
 
     def astype(self, dtype: str) -> "Expr":
         """This value converted to `dtype`; floats to integers truncate towards zero, as in C."""
@@ -194,6 +196,9 @@ class Not(Compound):
 
     def __new__(cls, a: Expr) -> "Not":
         return intern(cls, (cls, a), a.dtype, (a,), (a,))  # type: ignore[no-any-return]
+
+    def __invert__(self) -> Expr:
+        return self.a
 
 
 class Cast(Compound):

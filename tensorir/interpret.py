@@ -2,8 +2,9 @@
 
 It runs any program, scheduled or not, lowered or not, one element at a time: it writes the program
 as plain Python (python_source.py) and executes that. Loops of every kind run in order, vectors
-lane by lane. Integers are exact and wrap to their type; floats are computed in float64 and rounded
-where they are stored or cast. Meant for small arrays: about a million steps a second.
+lane by lane. Integers wrap to their type, but for int64 of variables, which are indices and exact;
+floats are computed in float64 and rounded where they are stored or cast. Meant for small arrays:
+about a million steps a second.
 """
 
 from __future__ import annotations

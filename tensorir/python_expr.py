@@ -99,7 +99,7 @@ class Expressions:
         level = PRECEDENCE[symbol]
         left = self.expr(e.a, above=level if level == 4 else level - 1)
         text = f"{left} {symbol} {self.expr(e.b, above=level)}"
-        if e.op in WRAPPED and dt.is_int(kind) and kind != dt.INDEX:
+        if e.op in WRAPPED and dt.is_int(kind) and (kind != dt.INDEX or e.has_loads):
             return f"wrap_{kind}({text})", ATOM
         return text, level
 

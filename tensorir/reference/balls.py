@@ -1,15 +1,14 @@
 """Numbers with error bounds: how far the value of a kernel may be from the exact one.
 
 This is a running error analysis: each operation carries the bounds of its operands along and
-adds one rounding of its result. Sums add what oracle.py says. Math functions are taken at the
-ends of the interval of their operand, and may be wrong by MATH_ULPS units themselves. Infinite
-values are exact: an overflow of a kernel's type makes the bound inf.
+adds one rounding of its result. Sums add what oracle.py says. Math functions (functions.py) may be
+wrong by MATH_ULPS units themselves. Infinite values are exact, unless the bounds that led to them
+say nothing: an overflow of a kernel's type makes the bound inf.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from tensorir.expr import Const
 from tensorir.intrin import MATH
 from tensorir.reference.contract import contract
 from tensorir.reference.exact import UFUNCS, Array, Exact, bits_as, constant, convert, numbers_dtype
+from tensorir.reference.functions import EXACT_FUNCTIONS, function_error
 
 MATH_ULPS = 8
 """Units in the last place by which a math function of a target may be off."""
@@ -105,7 +105,8 @@ class Balls:
         total = err + units * (ROUNDOFF[dtype] * size + SMALLEST[dtype])
         total = np.where(size + total > LARGEST[dtype], np.inf, total)
         total = np.where(np.isnan(total), np.inf, total)
-        return Ball(value, np.where(np.isfinite(value), total, 0.0))
+        infinite = np.where(np.isinf(err) | np.isnan(err), np.inf, 0.0)
+        return Ball(value, np.where(np.isfinite(value), total, infinite))
 
     def binary(self, op: str, dtype: str, a: Ball, b: Ball) -> Ball:
         value = np.asarray(UFUNCS[op](a.value, b.value))
@@ -123,6 +124,7 @@ class Balls:
             err = a.err + b.err
         elif op == "*":
             err = _times(x, b.err) + _times(y, a.err) + _times(a.err, b.err)
+            err = np.where(_any([np.isinf(a.err), np.isinf(b.err)]), np.inf, err)
         elif op == "/":
             room = y - b.err
             err = np.where(room > 0, (a.err + _times(np.abs(value), b.err)) / room, np.inf)
@@ -136,13 +138,24 @@ class Balls:
     def cast(self, source: str, target: str, a: Ball) -> Ball:
         value = convert(a.value, source, target)
         if dt.is_float(target):
-            exact = dt.is_float(source) and ROUNDOFF[target] <= ROUNDOFF[source]
-            return Ball(value, a.err) if exact else self.rounded(target, value, a.err)
+            wider = dt.is_float(source) and dt.bits(target) > dt.bits(source) or target == source
+            if wider:
+                return Ball(value, a.err)
+            made = self.rounded(target, value, a.err)
+            if dt.is_float(source):
+                return made
+            whole = (np.abs(value) <= 1 / ROUNDOFF[target]) & (a.err == 0)
+            return Ball(value, np.where(whole, 0.0, made.err))
         if a.exact:
             return Ball(value, ZERO)
-        ends = [convert(a.value + s * a.err, source, target) for s in (-1.0, 1.0)]
-        off = (ends[0] != value) | (ends[1] != value)
-        return Ball(value, np.where(off, np.inf, 0.0))
+        if not dt.is_float(source):
+            off = a.err > 0
+        elif dt.is_bool(target):
+            off = (np.abs(a.value) <= a.err) & (a.err > 0)
+        else:
+            ends = [convert(a.value + s * a.err, source, target) for s in (-1.0, 1.0)]
+            off = (ends[0] != value) | (ends[1] != value)
+        return Ball(value, np.where(off | np.isinf(a.err), np.inf, 0.0))
 
     def select(self, cond: Ball, a: Ball, b: Ball) -> Ball:
         value = np.where(cond.value, a.value, b.value)
@@ -159,33 +172,17 @@ class Balls:
         return Ball(value, np.where(cond.err > 0, either, chosen))
 
     def call(self, name: str, dtype: str, args: tuple[Ball, ...]) -> Ball:
-        function = MATH[name].numpy
-        value = np.asarray(function(*(a.value for a in args)))
+        value = np.asarray(MATH[name].numpy(*(a.value for a in args)))
+        known = all(a.exact for a in args)
         if dt.is_bool(dtype):
-            return Ball(value, ZERO)
+            lost = _any([np.isinf(a.err) for a in args])
+            return Ball(value, ZERO if known else np.where(lost, np.inf, 0.0))
         if not dt.is_float(dtype):
             return Ball(value, _never_off(args))
-        units = 0.0 if name in EXACT_FUNCTIONS else MATH_ULPS
-        err: Array = ZERO
-        if not all(a.exact for a in args):
-            if name in QUOTIENTS:
-                err = self.quotient_error(name, value, *args)
-            else:
-                for signs in itertools.product((-1.0, 1.0), repeat=len(args)):
-                    end = function(*(a.value + s * a.err for s, a in zip(signs, args)))
-                    err = np.maximum(err, np.where(end == value, 0.0, np.abs(end - value)))
-        if name in PERIODIC:
-            err = np.minimum(err + MATH_ULPS * ROUNDOFF[dtype], 2.0)
-        return self.rounded(dtype, value, err, units)
-
-    def quotient_error(self, name: str, value: Array, a: Ball, b: Ball) -> Array:
-        """The error of a whole quotient, or of what it leaves, which both jump."""
-        whole, exact = QUOTIENTS[name], np.asarray(QUOTIENTS[name](a.value, b.value))
-        sure = np.abs(b.value) > b.err
-        for s, t in itertools.product((-1.0, 1.0), repeat=2):
-            sure = sure & (whole(a.value + s * a.err, b.value + t * b.err) == exact)
-        err = ZERO if name == "floordiv" else a.err + _times(np.abs(exact), b.err)
-        return np.where(sure | ((a.err == 0) & (b.err == 0)), err, np.inf)
+        err = ZERO
+        if not known:
+            err = function_error(name, value, [(a.value, a.err) for a in args])
+        return self.rounded(dtype, value, err, 0.0 if name in EXACT_FUNCTIONS else MATH_ULPS)
 
     def reinterpret(self, source: str, target: str, a: Ball) -> Ball:
         return Ball(bits_as(a.value, source, target), _never_off((a,)))
@@ -255,16 +252,6 @@ class Balls:
         return self.rounded(dtype, value, err)
 
 
-EXACT_FUNCTIONS = ("floor", "ceil", "trunc", "rint", "round", "fabs", "fmod")
-PERIODIC = ("sin", "cos")
-QUOTIENTS: dict[str, Callable[..., Any]] = {
-    "floordiv": np.floor_divide,
-    "floormod": np.floor_divide,
-    "fmod": lambda a, b: np.trunc(a / b),
-}
-"""The whole quotients of functions that are not continuous in it."""
-
-
 def _times(a: Any, b: Any) -> Any:
     """The product, where infinity times zero is zero: no error, or nothing to be in error."""
     product = np.multiply(a, b)
@@ -289,8 +276,11 @@ def _never_off(args: tuple[Ball, ...]) -> Array:
     """The error of bits or counts: none, or nothing can be said."""
     if all(a.exact for a in args):
         return ZERO
-    off = functools.reduce(np.logical_or, [np.asarray(a.err) > 0 for a in args])
-    return np.where(off, np.inf, 0.0)
+    return np.where(_any([a.err > 0 for a in args]), np.inf, 0.0)
+
+
+def _any(conditions: list[Array]) -> Array:
+    return functools.reduce(np.logical_or, conditions)
 
 
 def _any_err(a: Ball) -> Array:

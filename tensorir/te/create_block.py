@@ -132,14 +132,14 @@ def _block_parts(
     def rule(e: Expr) -> Expr | None:
         if isinstance(e, Axis):
             return values[e]
-        if isinstance(e, Load):
+        if isinstance(e, Load) and not isinstance(e.buffer, Buffer):  # a part was lowered before
             indices = e.indices
             read: Any = e.buffer
             if read in stages:  # rows of its own, one for each step
                 indices = (iters[op.axis[0]], *indices[1:])
             if step is not None:
                 indices = tuple(map(analyzer.simplify, indices))
-            return Load(buffers[key_of(e.buffer)], indices)  # type: ignore[arg-type]
+            return Load(buffers[key_of(e.buffer)], indices)
         return None
 
     shifted = step is not None and step.holds_rows(op)

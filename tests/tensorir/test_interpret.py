@@ -280,6 +280,13 @@ def test_casts(value, source, target, expected):
     assert evaluate(Cast(target, Const(value, source))) == expected
 
 
+def test_values_of_64_bits_wrap():
+    A = te.placeholder((2,), "int64", name="A")
+    B = te.compute((2,), lambda i: te.popcount(A[i] * A[i]), name="B")
+    (found,) = interpret(te.create_prim_func([A, B]), np.array([2**33 + 1, 3]))
+    assert found.tolist() == [2, 2]
+
+
 @pytest.mark.parametrize("count", [-1, 32, 64, 2**31 - 1])
 def test_shifts_by_all_bits_and_more(count):
     amount = lit(count, "int32")

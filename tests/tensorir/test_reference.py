@@ -432,3 +432,49 @@ def test_overflow_of_an_intermediate_is_not_judged():
 def test_growth_is_checked():
     with pytest.raises(TensorIRError, match="growth is 'worst' or 'random', not 'best'"):
         tolerance(matmul(1, 1, 1), normal(1, 1), normal(1, 1), growth="best")
+
+
+LARGE = np.array([2**31 - 1, 2**31 - 129, 65535, 65521, 2**24 + 1, -(2**31) + 1, 3, 0], "int32")
+BOUNDED = {
+    "a wave beyond its peak": lambda x: te.sin(x.astype("float32") + 1.5),
+    "a tangent across its pole": lambda x: te.tan(x.astype("float32") * 1.5707),
+    "an odd or even power": lambda x: te.pow(te.const(-1.0), x.astype("float32")),
+    "the logarithm of what cancels": lambda x: te.log(x.astype("float32") - x.astype("float64")),
+    "an overflow to infinity, times zero": lambda x: x.astype("float16").astype("float32") * 0.0,
+    "an overflow within a function": lambda x: te.tanh(x.astype("float16").astype("float32")),
+    "an overflow that is asked for": lambda x: te.isinf(x.astype("float16").astype("float32")),
+    "an overflow of a narrower range": lambda x: te.exp2(
+        x.astype("float32") * 1e-8
+    ).astype("bfloat16").astype("float16") * 3,
+    "a remainder that jumps": lambda x: te.floormod(x.astype("float32"), 32.0),
+    "a truth of what may be zero": lambda x: te.fmod(x.astype("float32"), 32.0).astype("bool"),
+    "an integer of what overflows": lambda x: te.min(
+        x.astype("float16").astype("float32") * 0.0, 7.0
+    ) == 0.0,
+    "an angle around the origin": lambda x: te.atan2(
+        x.astype("float32") - x.astype("float64"), x.astype("float64") - x.astype("float32")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BOUNDED)
+def test_bounds_hold_where_functions_turn_and_jump(what):
+    A = te.placeholder(LARGE.shape, "int32", name="A")
+    B = te.compute(LARGE.shape, lambda i: BOUNDED[what](A[i]), name="B")
+    func = te.create_prim_func([A, B])
+    ((value,), (bound,)) = reference_with_tolerance(func, LARGE)
+    (found,) = interpret(func, LARGE)
+    off = np.abs(found.astype(float) - value.astype(float))
+    right = (off <= bound) | np.isinf(bound) | ((found != found) & (value != value))
+    right |= found == value
+    assert right.all(), (found, value, bound)
+
+
+def test_conversions_of_small_integers_are_exact():
+    A = te.placeholder(LARGE.shape, "int32", name="A")
+    B = te.compute(LARGE.shape, lambda i: A[i].astype("float32") * 2, name="B")
+    (bound,) = tolerance(te.create_prim_func([A, B]), LARGE)
+    np.testing.assert_array_less(bound[np.abs(LARGE) < 2**16], 0.02)
+    C = te.compute(LARGE.shape, lambda i: A[i].astype("float32"), name="C")
+    (bound,) = tolerance(te.create_prim_func([A, C]), LARGE)
+    np.testing.assert_array_equal(bound > 0, np.abs(LARGE.astype("int64")) > 2**24)

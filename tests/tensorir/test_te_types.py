@@ -208,6 +208,7 @@ def test_bools():
     k = te.reduce_axis(4, "k")
     each = {
         "add": lambda x, y: x + y, "mul": lambda x, y: x * y, "xor": lambda x, y: x ^ y,
+        "twice": lambda x, y: ~~~(~x | y),
         "and": lambda x, y: x & y, "or": lambda x, y: x | y, "not": lambda x, y: ~x,
     }  # fmt: skip
     outs = [te.compute((4,), lambda i, f=f: f(A[i], B[i]), name=f"C_{n}") for n, f in each.items()]
