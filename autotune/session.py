@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from autotune.batches import split_open
+from autotune.busy import disturbance
 from autotune.conditions import Conditions
 from autotune.cost_model import make_cost_model
 from autotune.database import Database
@@ -45,6 +46,7 @@ class Session:
     skipped stored trials that are none of this version
     notice  what the user should know of the cost model; "" for nothing
     stored  records of trials that the database had when the session was started
+    others  share of the processors that other programs had while times were taken
     """
 
     func: PrimFunc
@@ -65,6 +67,7 @@ class Session:
     trials: int = 0
     skipped: int = 0
     stored: int = 0
+    others: float | None = None
     _open: list[Record] = field(default_factory=list, repr=False)
     _counted: set[Candidate] = field(default_factory=set, repr=False)
     _current: dict[str, bool] = field(default_factory=dict, repr=False)
@@ -167,7 +170,7 @@ class Session:
 
     def told(self) -> str:
         """What the user should know of the cost model and of what was stored; "" for nothing."""
-        texts = [self.notice, self.database.note()]
+        texts = [self.notice, self.database.note(), disturbance([self.others])]
         if self.skipped:
             trials = f"{self.skipped} stored trial{'s' * (self.skipped > 1)}"
             texts.append(

@@ -166,6 +166,7 @@ def _search(
             task.phase("racing the best")
             _final_race(session, measurer)
     session.state.ahead = None
+    session.others = measurer.neighbours.share()
 
 
 def _measure(session: Session, measurer: Measurer, batch: Batch, most: int, task: Task) -> None:

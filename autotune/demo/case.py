@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autotune.busy import Neighbours
 from autotune.default import default_schedule
-from autotune.demo.busy import Neighbours
 from autotune.demo.timing import side_by_side
 from autotune.measure import machine_lock
 from autotune.roofline import Share, share_of_peak
@@ -128,7 +128,7 @@ def timed(
     calls: Mapping[str, Call], rounds: int, min_ms: float, libraries: Collection[str]
 ) -> tuple[dict[str, Timing], float | None]:
     """The calls timed in turns, while no tuner runs on this machine, and how busy others were."""
-    with machine_lock():
-        neighbours = Neighbours()
+    neighbours = Neighbours()
+    with machine_lock(), neighbours.watching():
         times = side_by_side(calls, rounds, min_ms, last=libraries)
-        return times, neighbours.share()
+    return times, neighbours.share()

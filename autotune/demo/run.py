@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from autotune.busy import disturbance
 from autotune.database import Database
 from autotune.demo import digits, photo
-from autotune.demo.busy import note
 from autotune.demo.case import NUMPY, OURS, TUNED, Case, Figures, figures, kernels_of, timed
 from autotune.demo.table import ms, share, show_table, times
 from autotune.machine import this_machine
@@ -243,9 +243,9 @@ class Demo:
             "the times of a row were taken in turns; intervals are 95 %; the peak of this machine, "
             f"measured, is {peak:.0f} GFLOP/s"
         )
-        disturbed = note([f.others for f in found])
+        disturbed = disturbance(f.others for f in found)
         if disturbed:
-            print(disturbed)
+            print(f"note: {disturbed}")
 
     def what_next(self) -> None:
         path = self.database.path

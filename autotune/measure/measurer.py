@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from autotune.busy import Neighbours
 from autotune.errors import MeasureError
 from autotune.measure.builders import BuilderPool
 from autotune.measure.externs import declarations
@@ -58,6 +60,8 @@ class Measurer:
     builder    "module:function" that turns (text, target) into a kernel, see `measure.job`
     report     told about waits
 
+    `neighbours` tells how busy others were while times were taken.
+
     Raises MeasureError when the set-up is broken, such as a worker that cannot start.
     """
 
@@ -82,6 +86,7 @@ class Measurer:
         self._builder = builder
         self._report = report
         self._lock = lock
+        self.neighbours = Neighbours()
         self._folder = _folder()
         self._reference = reference
         self._runner: WorkerProcess | None = None
@@ -132,7 +137,7 @@ class Measurer:
         for index, (text, (result, source)) in enumerate(zip(texts, built, strict=True)):
             if result.ok:
                 message = self._message(text, source, incumbent, check, min_ms, repeats)
-                with machine_lock(report=self._report, path=self._lock):
+                with self._undisturbed():
                     measured = self._run(runner, message)
                 seconds = result.build_seconds or measured.build_seconds
                 result = replace(measured, build_seconds=seconds)
@@ -156,7 +161,7 @@ class Measurer:
             "op": "race", "texts": texts, "rounds": rounds, "min_ms": min_ms,
             "seed": self.settings.seed,
         }  # fmt: skip
-        with machine_lock(report=self._report, path=self._lock):
+        with self._undisturbed():
             reply = self._start_runner().request(message, self._limits())
         if reply.outcome != "answer" or reply.data["status"] != "ok":
             raise MeasureError(
@@ -164,6 +169,12 @@ class Measurer:
                 f" {reply.phase!r} {reply.data.get('error', reply.error)}"
             )
         return [tuple(times) for times in reply.data["race"]]
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Where times are taken: no other tuner works, and who else does is noted."""
+        with machine_lock(report=self._report, path=self._lock), self.neighbours.watching():
+            yield
 
     def features(
         self, candidates: Sequence[Candidate], numerics: str, outline: str

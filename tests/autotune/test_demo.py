@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
 import subprocess
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 from autotune.demo import digits, main, photo, rivals, run
-from autotune.demo.busy import Neighbours, note
 from autotune.demo.case import check, relative_error
 from autotune.demo.table import plain_table
 from autotune.demo.timing import side_by_side
@@ -101,31 +99,6 @@ def test_side_by_side_takes_slow_calls_less_often():
     assert len(found["slow"].times) == 2 and found["slow"].calls == 1
     assert len(found["fast"].times) == 6 and found["fast"].calls >= 2
     assert found["slow"].median > 0.1 > found["fast"].median
-
-
-@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="there is no /proc/stat")
-def test_neighbours_are_those_who_work_while_this_process_does_not(tmp_path):
-    stat = tmp_path / "stat"
-    cpus = sorted(os.sched_getaffinity(0))
-
-    def write(work: int, stolen: int) -> None:
-        rows = [f"cpu{n} {work} 0 0 5 0 0 0 {stolen} 0 0" for n in cpus]
-        stat.write_text("\n".join(["cpu 9 9 9 9", *rows, "intr 5"]))
-
-    write(100, 0)
-    quiet, disturbed, robbed = Neighbours(stat), Neighbours(stat), Neighbours(stat)
-    time.sleep(0.05)
-    assert quiet.share() == 0
-    write(100 + 100, 0)
-    assert disturbed.share() > 1  # a second's worth of ticks in a twentieth of it
-    write(100, 100)
-    assert robbed.share() > 1
-    assert Neighbours(tmp_path / "nothing").share() is None
-
-
-def test_the_note_on_neighbours():
-    assert note([None, 0.01]) == note([]) == ""
-    assert "up to 40% of the processors" in note([0.1, None, 0.4])
 
 
 def test_plain_table():

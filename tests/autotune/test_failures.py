@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autotune import tune
+from autotune.busy import Neighbours
 from autotune.examples import make_example
 from autotune.failures import describe_failures
 from autotune.measure import MeasureResult
@@ -42,7 +43,7 @@ class Failing:
     """A measurer for which everything fails."""
 
     def __init__(self, *args, **options):
-        pass
+        self.neighbours = Neighbours()
 
     def __enter__(self):
         return self

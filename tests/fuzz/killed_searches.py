@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 from autotune import Database, tune
+from autotune.busy import Neighbours
 from autotune.measure import MeasureResult
 from autotune.records import Record, Verdict
 from autotune.search import Evolution, evolutionary
@@ -131,6 +132,7 @@ class FakeMeasurer:
     """Gives each program the time of its text, until the run is to end."""
 
     def __init__(self, case: Case, run: Run, *args: Any, **options: Any) -> None:
+        self.neighbours = Neighbours()
         self.case, self.run, self.left = case, run, run.after
 
     def __enter__(self) -> FakeMeasurer:
