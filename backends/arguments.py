@@ -21,12 +21,18 @@ Empty = Callable[[tuple[int, ...], str], Array]
 
 def wrong_count(signature: Signature, count: int) -> TensorIRError:
     """The error of a call with `count` arguments, neither all of them nor the inputs alone."""
-    every, inputs = len(signature.params), len(signature.inputs)
-    reads = ", ".join(signature.params[i].name for i in signature.inputs)
+    every, given = len(signature.params), len(signature.given)
+    reads = ", ".join(signature.params[i].name for i in signature.given)
+    kept = ", ".join(repr(p.name) for p in signature.params if p.is_given and p.is_output)
+    note = f"; the kernel needs what is in {kept} before, and writes there" if kept else ""
+    if given == every:
+        return TensorIRError(
+            f"{signature.name}: {count} arguments given; expected {every} ({reads}){note}"
+        )
     all_names = ", ".join(p.name for p in signature.params)
     return TensorIRError(
-        f"{signature.name}: {count} arguments given; expected {inputs} ({reads}) to allocate "
-        f"the outputs, or {every} ({all_names}) to write into them"
+        f"{signature.name}: {count} arguments given; expected {given} ({reads}) to allocate "
+        f"the outputs, or {every} ({all_names}) to write into them{note}"
     )
 
 
@@ -51,12 +57,13 @@ def adopt(signature: Signature, args: Sequence[object]) -> list[Array]:
 
 
 def complete(signature: Signature, inputs: Sequence[object], empty: Empty) -> list[object]:
-    """All arguments: `inputs`, with every output made by `empty(shape, dtype)` at its place.
+    """All arguments: `inputs`, those that are given, and every output that is not made by
+    `empty(shape, dtype)` at its place.
 
     Raises TensorIRError where the shape of an input is wrong or leaves a size of an output open.
     """
     known: list[tuple[int, Array]] = []
-    for i, arg in zip(signature.inputs, inputs, strict=True):
+    for i, arg in zip(signature.given, inputs, strict=True):
         known.append((i, _adopt(signature, i, arg)))
     sizes: dict[Var, int] = {}
     first: dict[Var, str] = {}
@@ -65,7 +72,7 @@ def complete(signature: Signature, inputs: Sequence[object], empty: Empty) -> li
     given = iter(inputs)
     result: list[object] = []
     for param in signature.params:
-        if not param.is_output:
+        if param.is_given:
             result.append(next(given))
             continue
         for dim in param.shape:

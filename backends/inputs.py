@@ -18,7 +18,7 @@ def random_arguments(
     empty: Callable[[tuple[int, ...], str], Any],
     seed: int = 0,
 ) -> list[Any]:
-    """All arguments in call order: floats in [-1, 1), integers in [0, 8), outputs zero.
+    """All arguments in call order: floats in [-1, 1), integers in [0, 8), what is made zero.
 
     `sizes` maps each symbolic size to its value; `empty(shape, dtype)` makes the arrays. The same
     seed gives the same numbers. Raises TensorIRError for a size that is missing or unknown.
@@ -40,7 +40,7 @@ def random_arguments(
 
 
 def _fill(param: Param, array: Any, rng: np.random.Generator) -> Any:
-    if param.is_output:
+    if not param.is_given:
         array[...] = 0
     elif param.dtype == "bfloat16":
         floats = np.asarray(rng.random(array.shape) * 2 - 1, np.float32)

@@ -24,9 +24,11 @@ class CompiledKernel:
     """A program that runs.
 
     kernel(a, b) allocates and returns the output (a tuple of several); kernel(a, b, c) writes into
-    the caller's output arrays and returns them. Arrays are NumPy's, or share CPU memory by DLPack
-    or the buffer protocol. They are checked before anything is touched; TensorIRError names the
-    first that does not fit. Any number of threads may call one kernel at a time.
+    the caller's output arrays and returns them. What the program needs and writes too (C[i] = C[i]
+    + A[i], or a part of C) has to be given, is changed in place, and is returned. Arrays are
+    NumPy's, or share CPU memory by DLPack or the buffer protocol. They are checked before anything
+    is touched; TensorIRError names the first that does not fit. Any number of threads may call one
+    kernel at a time.
 
     func       the program before lowering
     ir         the lowered program; `prepare` the lowered part of it that ran when it was built,
@@ -61,7 +63,7 @@ class CompiledKernel:
         self._executable = executable
         self._entry: Callable[..., int] = executable.entry or _refuse
         self._arity = len(self.signature.params)
-        self._input_count = len(self.signature.inputs)
+        self._input_count = len(self.signature.given)
         self._outputs = self.signature.outputs
         self._only_output = self._outputs[0] if len(self._outputs) == 1 else None
         self._asm: str | None = None

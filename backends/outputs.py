@@ -16,7 +16,7 @@ Source = int | tuple[int, int]
 
 @dataclass(frozen=True)
 class OutputPlan:
-    """How to make the outputs of a call from its inputs; see `plan`."""
+    """How to make the outputs of a call from what it gives; see `plan`."""
 
     signature: Signature
     outputs: tuple[tuple[int, str, tuple[Source, ...]], ...] | None
@@ -51,12 +51,12 @@ class OutputPlan:
 def plan(signature: Signature) -> OutputPlan:
     """The plan for `signature`. Where a dimension is an expression every call works it out anew."""
     sources: dict[Var, tuple[int, int]] = {}
-    for number, position in enumerate(signature.inputs):
+    for number, position in enumerate(signature.given):
         for axis, dim in enumerate(signature.params[position].shape):
             if isinstance(dim, Var):
                 sources.setdefault(dim, (number, axis))
     outputs: list[tuple[int, str, tuple[Source, ...]]] = []
-    for position in signature.outputs:
+    for position in signature.made:
         dims: list[Source] = []
         for dim in signature.params[position].shape:
             extent = int_value(dim)

@@ -12,12 +12,17 @@ from tensorir import dtype as dt
 
 @dataclass(frozen=True, eq=False)
 class Param:
-    """One argument; `shape` holds constants and expressions of the symbolic sizes."""
+    """One argument; `shape` holds constants and expressions of the symbolic sizes.
+
+    is_output  the kernel writes it
+    is_given   a call has to give it: the kernel needs what is in it
+    """
 
     name: str
     dtype: str
     shape: tuple[Expr, ...]
     is_output: bool
+    is_given: bool
 
     def __str__(self) -> str:
         return f"{dt.SHORT[self.dtype]}[{', '.join(map(repr, self.shape))}]"
@@ -40,8 +45,10 @@ class Signature:
 
         Raises BuildError where a size stands in no shape on its own, since no array tells it then.
         """
-        outputs = func.outputs
-        params = tuple(Param(p.name, p.dtype, p.shape, p in outputs) for p in func.params)
+        outputs, given = func.outputs, func.given
+        params = tuple(
+            Param(p.name, p.dtype, p.shape, p in outputs, p in given) for p in func.params
+        )
         order = tuple(func.size_vars if sizes is None else sizes)
         alone = {dim for p in params for dim in p.shape if isinstance(dim, Var)}
         for var in (*func.size_vars, *order):
@@ -59,9 +66,14 @@ class Signature:
         return tuple(i for i, p in enumerate(self.params) if p.is_output)
 
     @property
-    def inputs(self) -> tuple[int, ...]:
-        """Positions of the arguments that the kernel only reads."""
-        return tuple(i for i, p in enumerate(self.params) if not p.is_output)
+    def given(self) -> tuple[int, ...]:
+        """Positions of the arguments that a call has to give: inputs, and in-out arguments."""
+        return tuple(i for i, p in enumerate(self.params) if p.is_given)
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """Positions of the arguments that a call may leave out: outputs that it only writes."""
+        return tuple(i for i, p in enumerate(self.params) if not p.is_given)
 
     def shape(self, param: Param, sizes: Mapping[Var, int]) -> tuple[int, ...]:
         """The shape of `param` in numbers, given every size it mentions."""

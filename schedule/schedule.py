@@ -15,7 +15,16 @@ from schedule.primitive import REGISTRY, check_arguments, method, run
 from schedule.state import BlockRef, LoopRef, State
 from schedule.threads import thread_conflict
 from schedule.trace import Instruction, Trace, output_names
-from tensorir import Block, PrimFunc, TensorIRError, VerifyError, format_func, prove, walk
+from tensorir import (
+    Block,
+    PrimFunc,
+    TensorIRError,
+    VerifyError,
+    format_func,
+    prove,
+    walk,
+    with_declared,
+)
 
 if TYPE_CHECKING:
     from schedule.module import Module
@@ -43,6 +52,7 @@ class Schedule:
                 "make one with te.create_prim_func([inputs..., outputs...])"
             )
         prove(func)
+        func = with_declared(func)
         state = State(func)
         refusal = thread_conflict(state)
         if refusal is not None:

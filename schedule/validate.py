@@ -147,7 +147,7 @@ def _inputs(func: PrimFunc, sizes: Mapping[str, int], top: int) -> list[Array]:
     rng = np.random.default_rng(0)
     known = {Var(name): Const(n, dtype.INDEX) for name, n in sizes.items()}
     found = []
-    for param in func.inputs:
+    for param in func.given:
         shape = [int_value(substitute(s, known)) or 0 for s in param.shape]
         low = -top if dtype.is_float(param.dtype) else 0
         found.append(_array(rng.integers(low, top + 1, shape), param.dtype))

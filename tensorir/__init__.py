@@ -84,7 +84,10 @@ if TYPE_CHECKING:
     from tensorir.extern_check import check_extern as check_extern
     from tensorir.extern_check import register_extern_checked as register_extern_checked
     from tensorir.externs import BUILT_IN_EXTERNS as BUILT_IN_EXTERNS
+    from tensorir.func import DECLARED as DECLARED
     from tensorir.func import PrimFunc as PrimFunc
+    from tensorir.inout import fills as fills
+    from tensorir.inout import with_declared as with_declared
     from tensorir.interpret import interpret as interpret
     from tensorir.interpret import interpret_source as interpret_source
     from tensorir.intrin import MATH as MATH
@@ -196,7 +199,8 @@ __all__ = lazy_names(
         "tensorir.extern": "ExternFunc add_extern find_extern",
         "tensorir.extern_check": "ExternRunner check_extern register_extern_checked",
         "tensorir.externs": "BUILT_IN_EXTERNS EXTERNS",
-        "tensorir.func": "PrimFunc",
+        "tensorir.func": "DECLARED PrimFunc",
+        "tensorir.inout": "fills with_declared",
         "tensorir.interpret": "interpret interpret_source",
         "tensorir.intrin": "MATH REINTERPRET",
         "tensorir.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",

@@ -19,11 +19,14 @@ Arrays = dict[Buffer, np.ndarray[Any, Any]]
 
 
 def match_arrays(func: PrimFunc, arrays: Sequence[Any]) -> Arrays:
-    """Pair `arrays` with the inputs of `func`, or with all of its parameters, in call order.
+    """Pair `arrays` with the inputs of `func`, with these and its in-out parameters, or with all of
+    its parameters, in call order.
 
     Raises TensorIRError where the number, a type or a number of dimensions differs.
     """
     params = func.params if len(arrays) == len(func.params) else func.inputs
+    if len(arrays) != len(params):
+        params = func.given
     if len(arrays) != len(params):
         raise TensorIRError(
             f"function {func.name!r} takes {len(params)} inputs "

@@ -12,6 +12,9 @@ from tensorir.parts import touched
 from tensorir.stmt import Stmt
 from tensorir.visit import walk, walk_exprs
 
+DECLARED = "inout"
+"""The attribute of a function that names its in-out parameters: attrs({"inout": ["C"]})."""
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class PrimFunc:
@@ -43,6 +46,22 @@ class PrimFunc:
         """The parameters that the program only reads, in call order."""
         outputs = self.outputs
         return tuple(p for p in self.params if p not in outputs)
+
+    @property
+    def in_outs(self) -> tuple[Buffer, ...]:
+        """The parameters that the program writes and needs as they are given, in call order.
+
+        It reads elements of them before it has written these, or leaves some as they are.
+        """
+        from tensorir.inout import in_outs
+
+        return in_outs(self)
+
+    @property
+    def given(self) -> tuple[Buffer, ...]:
+        """The parameters that a caller has to give, in call order: inputs and in-outs."""
+        made = set(self.outputs) - set(self.in_outs)
+        return tuple(p for p in self.params if p not in made)
 
     @property
     def size_vars(self) -> tuple[Var, ...]:

@@ -37,12 +37,13 @@ def interpret(
 ) -> tuple[np.ndarray[Any, Any], ...]:
     """Run `func` and return its outputs, in call order, as new NumPy arrays.
 
-    `arrays` are the inputs, or all parameters; in the latter case outputs start from the values
-    given. Their types and shapes must be those of the parameters (bfloat16: uint16 bits), else
-    TensorIRError. Symbolic sizes come from the shapes, or from `sizes`. `precise` keeps float64 in
-    all float buffers and rounds only the results. VerifyError is raised for an index outside of a
-    buffer, for reading an element that was never written, for a block variable outside of its
-    domain, for a division by zero of integers, and for an output element that was never written.
+    `arrays` are the inputs, with or without the in-out parameters, or all parameters. Outputs that
+    are given start from these values, others unwritten. Types and shapes must be those of the
+    parameters (bfloat16: uint16 bits), else TensorIRError. Symbolic sizes come from the shapes, or
+    from `sizes`. `precise` keeps float64 in all float buffers and rounds only the results.
+    VerifyError is raised for an index outside of a buffer, for reading an element that was never
+    written, for a block variable outside of its domain, for a division by zero of integers, and for
+    an output element that was never written.
     With `races` the program runs with its buffers placed as by lowering, and VerifyError is also
     raised where two iterations of a parallel, vectorized or thread loop touch one element and one
     of them writes.

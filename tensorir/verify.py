@@ -14,6 +14,7 @@ from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import Expr, Load, Var
 from tensorir.func import PrimFunc
+from tensorir.inout import check_declared
 from tensorir.parts import touched
 from tensorir.stmt import (
     Alloc,
@@ -255,5 +256,6 @@ RULES: list[Callable[[PrimFunc, list[Place]], None]] = [
     lambda func, places: check_ranges(func),
     lambda func, places: check_reductions(func),
     lambda func, places: check_threads(func),
+    lambda func, places: check_declared(func),
 ]
 """In an order in which each rule may rely on the ones before it."""

@@ -19,7 +19,7 @@ def make_oracle(func: PrimFunc, seed: int, sizes: Mapping[str, int] | None = Non
     """
     for positive in (False, True):
         inputs = draw_inputs(func, seed, sizes, positive)
-        arrays = [inputs[p.name] for p in func.inputs]
+        arrays = [inputs[p.name] for p in func.given]
         with np.errstate(all="ignore"):
             outputs, bounds = reference_with_tolerance(func, *arrays, growth="random", sizes=sizes)
         if all(np.isfinite(a).all() for a in outputs):

@@ -41,7 +41,7 @@ class Reference:
 
     names      parameters in call order
     dtypes     IR types by name
-    inputs     what the kernel reads
+    inputs     what the kernel reads, also of in-out parameters, as it is before the call
     expected   what it must write
     tolerance  largest absolute error, an array that broadcasts against the expected one
     """
@@ -110,13 +110,14 @@ def _errors(found: np.ndarray, expected: np.ndarray, kind: str) -> np.ndarray:
 def draw_inputs(
     func: PrimFunc, seed: int = 0, sizes: Mapping[str, int] | None = None, positive: bool = False
 ) -> dict[str, np.ndarray]:
-    """Random arrays for the inputs of `func`; `positive` keeps floats away from zero and below.
+    """Random arrays for the inputs of `func` and its in-out parameters; `positive` keeps floats
+    away from zero and below.
 
     Raises MeasureError for a symbolic size that `sizes` does not give.
     """
     rng = np.random.default_rng(seed)
     exact = not _calls_functions(func)
-    return {p.name: _draw(p, concrete_shape(p, sizes), rng, positive, exact) for p in func.inputs}
+    return {p.name: _draw(p, concrete_shape(p, sizes), rng, positive, exact) for p in func.given}
 
 
 def _calls_functions(func: PrimFunc) -> bool:

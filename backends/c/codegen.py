@@ -20,6 +20,7 @@ from backends.expressions import UNARY
 from backends.names import c_identifier
 from backends.sharing import SharedLoad
 from tensorir import (
+    DECLARED,
     Alloc,
     Buffer,
     Extern,
@@ -133,10 +134,11 @@ class CEmitter(ParallelEmitter):
             self.names.fresh(name)
 
     def header(self) -> str:
-        outputs = self.func.outputs
+        outputs, needed = self.func.outputs, self.func.attrs.get(DECLARED, ())
         lines = [f"/* {self.name}, generated for {replace(self.target, features=())}", ""]
         for buffer in self.func.params:
             way = "writes" if buffer in outputs else "reads"
+            way = f"reads and {way}" if buffer.name in needed else way
             lines.append(f"   {way} {self.names.of(buffer)}: {_shape(buffer)}")
         return "\n".join([*lines, "*/"])
 

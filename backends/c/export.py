@@ -115,7 +115,10 @@ def _about(ir: PrimFunc, signature: Signature) -> str:
     arrays, sizes = _argument_names(ir)
     about = [f"{signature}", ""]
     for given, param in zip(arrays, signature.params, strict=True):
-        about.append(f"{given}: {describe(param)}, {'written' if param.is_output else 'read'}")
+        way = "written" if param.is_output else "read"
+        if param.is_output and param.is_given:
+            way = "read and written: the kernel needs what is in it"
+        about.append(f"{given}: {describe(param)}, {way}")
     about += [f"{given}: size, int64" for given in sizes]
     return "\n".join(f"   {line}".rstrip() for line in about)
 

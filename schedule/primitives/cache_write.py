@@ -16,7 +16,7 @@ from schedule.ownership import require_sole_writer
 from schedule.placement import names_in
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, add_buffers
-from tensorir import Block, Buffer, replace, replace_buffers
+from tensorir import Block, Buffer, fills, replace, replace_buffers
 
 
 @primitive
@@ -58,6 +58,11 @@ def cache_write(
         "cache_write before compute_at or reverse_compute_at",
     )
     require_whole(state, target, block)
+    require(
+        fills(state.func, target, block),
+        block,
+        f"block {block!r} writes a part of {target.name!r} only, and the copy would be whole",
+    )
     name = state.fresh_buffer(f"{target.name}_{scope}")
     copy = Buffer(name, target.shape, target.dtype, scope)
     copier = state.fresh_block(name)

@@ -69,8 +69,7 @@ def compute_at(
     move_checks(state, block, loop)
     users = _readers_inside(state, buffers, block, target)
     position = min(i for i, s in enumerate(child_of(target)) if names_in(s) & users)
-    late = {*_between(state, block, target)}
-    late.update(*(names_in(s) for s in child_of(target)[position:]))
+    late = {*_between(state, block, target), *names_in(target)}
     for name in producers(state, block):
         require(
             name not in late or not meets_within(state, block, name, target),

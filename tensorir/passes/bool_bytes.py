@@ -41,7 +41,8 @@ def bool_bytes(func: PrimFunc) -> PrimFunc:
     if all(b.dtype != "bool" for b in (*func.params, *func.buffers)):
         return func
     handed = _handed(func.body)
-    func = _with_copies(func, [p for p in func.inputs if p.dtype == "bool" and p in handed])
+    handed_in = [p for p in func.params if p.dtype == "bool" and p in handed and p in func.given]
+    func = _with_copies(func, handed_in)
     given = _given(func)
     moved = _moved(func.body) - _handed(func.body) | given
     if not moved:
@@ -64,15 +65,19 @@ def _with_copies(func: PrimFunc, params: Collection[Buffer]) -> PrimFunc:
     names = Names(b.name for b in (*func.params, *func.buffers))
     names.taken |= {s.var.name for s in walk(body) if isinstance(s, For)}
     copies = {p: Buffer(names.unique(f"{p.name}_bools"), p.shape, "bool") for p in params}
-    nests = []
-    for param, copy in copies.items():
-        axes = tuple(Var(names.unique(f"{param.name}_{d}"), "int64") for d in range(param.ndim))
-        nest: Stmt = Store(copy, axes, Load(param, axes))
-        for var, extent in zip(reversed(axes), reversed(param.shape)):
-            nest = For(var, extent, nest)
-        nests.append(nest)
-    body = seq(*nests, replace_buffers(body, copies))
+    pairs = list(copies.items())
+    back = [(copy, param) for param, copy in pairs if param in func.outputs]
+    before, after = ([_copy(a, b, names) for a, b in group] for group in (pairs, back))
+    body = seq(*before, replace_buffers(body, copies), *after)
     return replace_fields(func, buffers=(*func.buffers, *copies.values()), body=body)
+
+
+def _copy(source: Buffer, target: Buffer, names: Names) -> Stmt:
+    axes = tuple(Var(names.unique(f"{target.name}_{d}"), "int64") for d in range(source.ndim))
+    nest: Stmt = Store(target, axes, Load(source, axes))
+    for var, extent in zip(reversed(axes), reversed(source.shape)):
+        nest = For(var, extent, nest)
+    return nest
 
 
 def _given(func: PrimFunc) -> frozenset[Buffer]:

@@ -9,7 +9,7 @@ from dataclasses import replace as replace_fields
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Var
-from tensorir.func import PrimFunc
+from tensorir.func import DECLARED, PrimFunc
 from tensorir.passes.accesses import accesses
 from tensorir.stmt import Alloc, Seq, Stmt, seq
 from tensorir.visit import replace_buffers, stmt_exprs, variables, walk
@@ -80,6 +80,7 @@ def split_constants(func: PrimFunc, names: Collection[str]) -> SplitFunc:
         params=(*(p for p in func.params if p in read), *crossing),
         buffers=inside,
         body=ahead,
+        attrs={key: value for key, value in func.attrs.items() if key != DECLARED},
     )
     return SplitFunc(_main(func, rest, constants, crossing, outside), prepare, crossing)
 

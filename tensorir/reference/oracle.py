@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from tensorir.arrays import bind_sizes, decode, match_arrays
+from tensorir.buffer import Buffer
+from tensorir.errors import TensorIRError
 from tensorir.func import PrimFunc
 from tensorir.reference.balls import Ball, Balls
 from tensorir.reference.exact import Array, Exact
@@ -19,9 +21,10 @@ def reference(
 ) -> tuple[Array, ...]:
     """The outputs of an unscheduled `func`, computed by NumPy in float64 and not rounded.
 
-    `inputs` are arrays of the types and shapes of the inputs (bfloat16: uint16 bits). Float
-    outputs come as float64, others in their own type. Raises TensorIRError for arrays that do not
-    fit and for functions that are not as te.create_prim_func makes them.
+    `inputs` are arrays of the types and shapes of the inputs and in-out parameters (bfloat16:
+    uint16 bits), none of which is written to. Float outputs come as float64, others in their own
+    type. Raises TensorIRError for arrays that do not fit and for functions that are not as
+    te.create_prim_func makes them.
     """
     return tuple(_run(func, Exact(), inputs, sizes))
 
@@ -55,8 +58,20 @@ def reference_with_tolerance(
 def _run(func: PrimFunc, algebra: Any, inputs: Any, sizes: Mapping[str, int] | None) -> list[Any]:
     given = match_arrays(func, inputs)
     values = bind_sizes(func, given, sizes)
-    outputs = func.outputs
-    numbers = {p: algebra.exact(decode(a, p.dtype)) for p, a in given.items() if p not in outputs}
+    outputs, in_outs = func.outputs, func.in_outs
+    for param in in_outs:
+        if param not in given:
+            raise TensorIRError(
+                f"function {func.name!r} needs what is in {param.name!r} before: give all of "
+                f"{', '.join(p.name for p in func.given)}"
+            )
+    numbers: dict[Buffer, Any] = {}
+    for param, array in given.items():
+        if param not in outputs:
+            numbers[param] = algebra.exact(decode(array, param.dtype))
+        elif param in in_outs:  # to be written: a copy
+            numbers[param] = algebra.empty(array.shape, param.dtype)
+            algebra.assign(numbers[param], algebra.exact(decode(array, param.dtype)))
     runner = Runner(func, algebra, numbers, values)
     with np.errstate(all="ignore"):
         runner.run()

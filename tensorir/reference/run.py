@@ -18,7 +18,14 @@ from tensorir.reference.exact import Array
 from tensorir.reference.extern import run_extern
 from tensorir.reference.folds import ArgFold, Fold, match_folds
 from tensorir.reference.grid import Grid
-from tensorir.reference.unscheduled import Steps, first_rows, scan_steps, unscheduled_block
+from tensorir.reference.unscheduled import (
+    Steps,
+    first_rows,
+    in_order_of_loops,
+    in_sequence,
+    scan_steps,
+    unscheduled_block,
+)
 from tensorir.stmt import Block, Extern, IterKind, IterVar, Let, Seq, Stmt, Store
 from tensorir.te.reducer import ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM
 from tensorir.visit import variables, walk
@@ -44,6 +51,7 @@ class Runner:
         self.algebra = algebra
         self.sizes = dict(sizes)
         """Symbolic sizes, and the step of the scan that runs."""
+        self.in_outs = frozenset(func.in_outs)
         self.rows: dict[Buffer, tuple[Any, ...]] = {}
         """Where the running block writes."""
         self.memory: dict[Buffer, Any] = {
@@ -56,7 +64,11 @@ class Runner:
         for nest in body.stmts if isinstance(body, Seq) else (body,):
             steps = scan_steps(nest)
             if steps is None:
-                self.run_block(unscheduled_block(nest, self.func.name))
+                block = unscheduled_block(nest, self.func.name, self.in_outs)
+                if in_sequence(block):
+                    self.run_points(block, nest)
+                else:
+                    self.run_block(block)
             else:
                 self.run_scan(steps)
 
@@ -72,12 +84,7 @@ class Runner:
         if limit is not None:
             rows = block.iters[0].var
             spatial[rows] = min(spatial[rows], size_of(limit, self.sizes))
-        self.rows = {
-            store.buffer: self.written(store, spatial)
-            for part in (block.init, block.body)
-            for store in (walk(part) if part is not None else ())
-            if isinstance(store, Store)
-        }
+        self.rows = self.places(block, spatial)
         reduced = self.extents(it for it in block.iters if it.kind is IterKind.REDUCE)
         if 0 in spatial.values():
             return
@@ -91,11 +98,37 @@ class Runner:
         elif 0 not in reduced.values():
             self.reduce(block.body, spatial, reduced)
 
-    def written(self, store: Store, spatial: Mapping[Var, int]) -> tuple[Any, ...]:
-        return tuple(
-            slice(0, spatial[i]) if isinstance(i, Var) and i in spatial else size_of(i, self.sizes)
-            for i in store.indices
-        )
+    def run_points(self, block: Block, nest: Stmt) -> None:
+        """Run the instances of a block one by one, since they read each other's results."""
+        extents = self.extents(it for it in block.iters)
+        order = in_order_of_loops(nest, extents)
+        known = dict(self.sizes)
+        for point in itertools.product(*(range(extents[v]) for v in order)):
+            here = dict(zip(order, point))
+            self.sizes = {**known, **here}
+            self.rows = self.places(block, {})
+            reduces = [it.var for it in block.iters if it.kind is IterKind.REDUCE]
+            if block.init is not None and all(here[v] == 0 for v in reduces):
+                self.execute(block.init, {}, {})
+            self.execute(block.body, {}, {})
+        self.sizes = known
+
+    def places(self, block: Block, spatial: Mapping[Var, int]) -> dict[Buffer, tuple[Any, ...]]:
+        """Where the stores of a block write, all `spatial` variables running."""
+        return {
+            store.buffer: tuple(self.place(i, spatial) for i in store.indices)
+            for part in (block.init, block.body)
+            for store in (walk(part) if part is not None else ())
+            if isinstance(store, Store)
+        }
+
+    def place(self, index: Expr, spatial: Mapping[Var, int]) -> Any:
+        """The numbers that an index takes: a variable, one plus a number, or a number."""
+        moving = next((v for v in spatial if v in variables(index)), None)
+        if moving is None:
+            return size_of(index, self.sizes)
+        start = size_of(index, {**self.sizes, moving: 0})
+        return slice(start, start + spatial[moving])
 
     def target(self, buffer: Buffer) -> Any:
         """The part of a buffer that the running block writes."""

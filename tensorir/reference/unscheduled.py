@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import TRUE, BinOp, Const, Expr, Var, const, int_value
 from tensorir.stmt import Block, Extern, For, IterKind, Seq, Stmt, Store
-from tensorir.visit import walk
+from tensorir.visit import loads, stmt_exprs, variables, walk
 
 
 @dataclass(frozen=True)
@@ -19,17 +20,28 @@ class Steps:
     blocks: tuple[tuple[Block, Var], ...]
 
 
-def unscheduled_block(nest: Stmt, func: str) -> Block:
-    """The block of a loop nest as te.create_prim_func makes it; TensorIRError for another."""
+def unscheduled_block(nest: Stmt, func: str, partly: Collection[Buffer] = ()) -> Block:
+    """The block of a loop nest as te.create_prim_func makes it, its variables in the order of the
+    loops; TensorIRError for another. Of the buffers in `partly` it may write a part."""
     loops, inner = _chain(nest)
     if not isinstance(inner, Block):
         raise TensorIRError(f"function {func!r} is lowered; use interpret in place of reference")
-    if not _is_trivial(inner, loops):
+    if not _is_trivial(inner, loops, partly):
         raise TensorIRError(
             f"block {inner.name!r} of function {func!r} is scheduled; reference evaluates "
             "functions as te.create_prim_func makes them, interpret any"
         )
     return inner
+
+
+def in_order_of_loops(nest: Stmt, names: Collection[Var]) -> list[Var]:
+    """The variables of the block of a nest that are among `names`, outermost loop first."""
+    loops, block = _chain(nest)
+    assert isinstance(block, Block)
+    place = {loop.var: n for n, loop in enumerate(loops)}
+    iters = [it for it in block.iters if it.var in names]
+    iters.sort(key=lambda it: place.get(it.binding, -1))  # type: ignore[call-overload]
+    return [it.var for it in iters]
 
 
 def scan_steps(nest: Stmt) -> Steps | None:
@@ -50,6 +62,19 @@ def scan_steps(nest: Stmt) -> Steps | None:
     return Steps(nest, tuple(found))
 
 
+def in_sequence(block: Block) -> bool:
+    """Whether instances of a block read elsewhere what others write, other than at another time."""
+    moving = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    parts = [part for part in (block.init, block.body) if part is not None]
+    stmts = [stmt for part in parts for stmt in walk(part)]
+    stores = {s.buffer: s.indices for s in stmts if isinstance(s, Store)}
+    for load in (load for s in stmts for e in stmt_exprs(s) for load in loads(e)):
+        for mine, other in zip(load.indices, stores.get(load.buffer, ())):
+            if mine is not other and (variables(mine) | variables(other)) & moving:
+                return True
+    return False
+
+
 def first_rows(block: Block) -> Expr | None:
     """The size that limits the first dimension of a block which makes the first rows of a scan."""
     cond = block.predicate
@@ -66,7 +91,7 @@ def _chain(nest: Stmt) -> tuple[list[For], Stmt]:
     return loops, nest
 
 
-def _is_trivial(block: Block, loops: Sequence[For]) -> bool:
+def _is_trivial(block: Block, loops: Sequence[For], partly: Collection[Buffer] = ()) -> bool:
     extents = {loop.var: loop.extent for loop in loops}
     bound = [it for it in block.iters if not isinstance(it.binding, Const)]
     names = [it.binding for it in bound]
@@ -86,7 +111,8 @@ def _is_trivial(block: Block, loops: Sequence[For]) -> bool:
             if isinstance(stmt, (Block, For)):
                 return False
             if isinstance(stmt, Store) and not _whole(stmt, block, limit):
-                return False
+                if stmt.buffer not in partly or not _one_each(stmt, block):
+                    return False
             if isinstance(stmt, Extern) and not _each_row(stmt, block):
                 return False
     return True
@@ -123,6 +149,18 @@ def _whole(store: Store, block: Block, limit: Expr | None) -> bool:
             if d > 0 or not rows:
                 return False
     return True
+
+
+def _one_each(store: Store, block: Block) -> bool:
+    """Whether a block writes one element for each point, at its variables in order plus constants,
+    or at constants."""
+    left = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
+    for index in store.indices:
+        if left and (index is left[0] or _later(index, left[0])):
+            del left[0]
+        elif variables(index) & {it.var for it in block.iters}:
+            return False
+    return not left
 
 
 def _later(index: Expr, time: Var) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from backends import build
-from tensorir import Buffer, PrimFunc, Store, TensorIRError, Var, const, seq, te
+from tensorir import Buffer, For, PrimFunc, Store, TensorIRError, Var, const, seq, te
 from tensorir import dtype as dt
 
 N, M = Var("n"), Var("m")
@@ -19,7 +19,13 @@ N, M = Var("n"), Var("m")
 def func_of(name, params, outputs):
     """A function over `params` that writes `outputs`; only its signature matters here."""
     zero = {"float32": 0.0, "float64": 0.0}
-    stores = [Store(p, (const(0),) * p.ndim, const(zero.get(p.dtype, 0), p.dtype)) for p in outputs]
+    stores = []
+    for p in outputs:
+        axes = tuple(Var(f"{p.name}_{d}") for d in range(p.ndim))
+        nest = Store(p, axes, const(zero.get(p.dtype, 0), p.dtype))
+        for axis, extent in zip(axes[::-1], p.shape[::-1], strict=True):
+            nest = For(axis, extent, nest)
+        stores.append(nest)
     return PrimFunc(name, tuple(params), (), seq(*stores))
 
 

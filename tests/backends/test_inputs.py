@@ -11,7 +11,7 @@ N = Var("n")
 
 
 def arguments(dtype, shape=(N, 100), seed=0):
-    a, c = Buffer("A", shape, dtype), Buffer("C", (2,), "float32")
+    a, c = Buffer("A", shape, dtype), Buffer("C", (1,), "float32")
     func = PrimFunc("f", (a, c), (), Store(c, (const(0),), const(0.0, "float32")))
     signature = Signature.of(func)
     sizes = {var.name: 3 for var in signature.sizes}
