@@ -58,7 +58,11 @@ class StageMaker:
                 self.sch.compute_inline(self.blocks[stage])
         live = [stage for stage in self.stages if stage.home[0] != "inline"]
         for stage in reversed(self._in_order(live)):
-            self._build(stage)
+            self._place(stage)
+            if not _rolling(stage):
+                self._build(stage)
+        for stage in self._in_order([s for s in live if _rolling(s)]):
+            self._roll(stage)
         self._mark(self._in_order(live))
         return self.sch
 
@@ -67,16 +71,23 @@ class StageMaker:
         order = {str(name): place for place, name in enumerate(self.sch.get_blocks())}
         return sorted((s for s in stages if s in self.blocks), key=lambda s: order[self.blocks[s]])
 
-    def _build(self, stage: Stage) -> None:
-        """Put a stage where it is computed, and make its loops."""
+    def _place(self, stage: Stage) -> None:
+        """Put a stage where it is computed."""
         place, request = stage.home
         if isinstance(place, tuple):
             with self.meeting(request):
                 self._attach(stage, place)
-        rolling = next((k for k in stage.kinds.values() if k.name == "rolling_buffer"), None)
-        if rolling is not None:
-            with self.meeting(rolling.request):
+
+    def _roll(self, stage: Stage) -> None:
+        """The stages of a chain roll from the first one on, when all are in their loop, and have
+        their own loops after that."""
+        for kind in _rolling(stage):
+            with self.meeting(kind.request):
                 self.sch.rolling_buffer(self.blocks[stage])
+        self._build(stage)
+
+    def _build(self, stage: Stage) -> None:
+        """Make the loops of a stage."""
         if stage not in self.loops:
             self.find_loops(stage, stage.nest)
         for step in stage.nest.steps:
@@ -100,6 +111,12 @@ class StageMaker:
             raise TensorIRError(
                 f"loop {axis.name!r}, in which {stage.name!r} is computed, is gone: the loops of "
                 f"{parent.shown} are {', '.join(a.name for a in parent.leaves) or 'none'}"
+            )
+        if _rolling(parent) and parent in self.blocks:
+            raise TensorIRError(
+                f"{parent.shown} is a rolling buffer: each iteration computes a part of what is "
+                f"read, and nothing can be computed in its loops; compute {stage.shown} where "
+                f"{parent.shown} is computed"
             )
         if parent not in self.loops:
             raise TensorIRError(
@@ -280,3 +297,8 @@ class StageMaker:
         iters = self.sch.state.block(self.blocks[stage]).iters
         if len(iters) == len(stage.nest.roots):
             self.find_loops(stage, stage.nest)
+
+
+def _rolling(stage: Stage) -> list[Kind]:
+    """The request for a rolling buffer, if there is one."""
+    return [kind for kind in stage.kinds.values() if kind.name == "rolling_buffer"]

@@ -284,6 +284,42 @@ def test_rolling_buffer(check):
     assert "B_first" in s.schedule.get_blocks()
 
 
+def chain_of_windows():
+    A = te.placeholder((12, 6), name="A")
+    B = te.compute((12, 6), lambda y, x: A[y, x] * 2.0, name="B")
+    C = te.compute((10, 6), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
+    D = te.compute((8, 6), lambda y, x: C[y, x] + C[y + 1, x] + C[y + 2, x], name="D")
+    return B, C, D
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_rolling_buffers_of_a_chain(check, order):
+    stages = chain_of_windows()
+    D = stages[-1]
+    s = te.create_schedule(D.op)
+    for n in order:
+        s[stages[n]].rolling_buffer()
+        s[stages[n]].compute_at(s[D], D.op.axis[0])
+        s[stages[n]].vectorize(s[stages[n]].split(stages[n].op.axis[1], factor=3)[1])
+    met(s, check)
+    assert s.schedule.get_blocks() == ["B_first", "C_first", "B", "C", "D"]
+
+
+def test_nothing_is_computed_in_a_rolling_buffer():
+    B, C, D = chain_of_windows()
+    s = te.create_schedule(D.op)
+    s[C].rolling_buffer()
+    s[C].compute_at(s[D], D.op.axis[0])
+    s[B].compute_at(s[C], C.op.axis[0])
+    with pytest.raises(ScheduleError, match=r"s\[C\] is a rolling buffer: .* compute s\[B\] where"):
+        s.normalize()
+    s[B].compute_at(s[D], D.op.axis[0])
+    with pytest.raises(ScheduleError, match=r"s\[C\].rolling_buffer\(\)"):
+        s.normalize()
+    s[B].rolling_buffer()
+    s.normalize()
+
+
 @pytest.mark.parametrize(
     ("call", "reason", "remedy"),
     [
