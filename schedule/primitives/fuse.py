@@ -7,12 +7,14 @@ from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, chain_below
-from tensorir import Expr, For, IterKind, Var
+from tensorir import Analyzer, Expr, For, IterKind, Var, const
 
 
 @primitive
 def fuse(state: State, *loops: str) -> tuple[State, LoopRef]:
     """Fuse `loops`, given outermost first, into one loop over all their iterations.
+
+    A loop of data and one of a reduction may become one, which is one of the reduction then.
 
     rewrite:  fuse("i", "j")
         for i, j in grid(3, 4):     for i_j in range(12):
@@ -23,7 +25,8 @@ def fuse(state: State, *loops: str) -> tuple[State, LoopRef]:
     requires:
         - each loop is the only statement in the one before it
         - the loops are serial and carry no annotation
-        - no loop belongs to a reduction where another one does not
+        - a loop of a reduction that may have no iterations is not fused with one of data before
+          decompose_reduction
     """
     require(len(loops) > 0, "", "no loops were given")
     nodes = [state.loop(name) for name in loops]
@@ -37,7 +40,7 @@ def fuse(state: State, *loops: str) -> tuple[State, LoopRef]:
         )
     for node in nodes:
         plain_loop(node, "fuse before parallel, vectorize or unroll")
-    _same_kind(nodes)
+    _first_values_stay(state, nodes)
     if len(nodes) == 1:
         return state, LoopRef(loops[0])
     name = state.fresh_loop("_".join(n.name for n in nodes))
@@ -63,14 +66,25 @@ def fuse(state: State, *loops: str) -> tuple[State, LoopRef]:
     return new, LoopRef(name)
 
 
-def _same_kind(nodes: list[For]) -> None:
-    for block in blocks_below(nodes[0]):
-        kinds = {node.name: feeds(block, node.var) for node in nodes}
-        reducing = [name for name, fed in kinds.items() if IterKind.REDUCE in fed]
-        others = [name for name, fed in kinds.items() if fed and IterKind.REDUCE not in fed]
-        require(
-            not (reducing and others),
-            (reducing or [""])[0],
-            f"loop {(reducing or [''])[0]!r} is a reduction of block {block.name!r} "
-            f"and {(others or [''])[0]!r} is not",
-        )
+def _first_values_stay(state: State, nodes: list[For]) -> None:
+    """A sum of nothing has its first value, which the iterations of one loop over both would not
+    give if there are none."""
+    analyzer = state.analyzer(state.loops_outside(nodes[0].name))
+    for block in blocks_below(nodes[0]) if len(nodes) > 1 else ():
+        kinds = {node: feeds(block, node.var) for node in nodes}
+        data = [node for node, fed in kinds.items() if fed - {IterKind.REDUCE}]
+        if block.init is None or not data:
+            continue
+        for node in nodes:
+            require(
+                IterKind.REDUCE not in kinds[node] or _runs(node, analyzer),
+                node.name,
+                f"loop {node.name!r} of the reduction of block {block.name!r} may have no "
+                f"iterations, and {data[0].name!r} with it would leave out its first values",
+                "decompose_reduction first, at the outermost of them",
+            )
+
+
+def _runs(node: For, analyzer: Analyzer) -> bool:
+    size = node.const_extent
+    return size > 0 if size is not None else analyzer.prove(const(0) < node.extent)

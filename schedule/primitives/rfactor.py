@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedule.analysis import reduction_loops
+from schedule.analysis import feeds, reduction_loops
 from schedule.caching import place_beside, require_whole, top_statement
 from schedule.combiner import any_combiner
 from schedule.einsum import neutral
@@ -65,7 +65,7 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
         - the block is a reduction with its init, by + * min max and or, or of values by a combiner
           that is found in its step and is associative and commutative
         - what it starts from changes nothing when parts start from it again
-        - `loop` is a reduction loop of the block
+        - `loop` is a reduction loop of the block, and of nothing else in it
         - where iterations of `loop` have no term at the first iteration of the other reduction
           loops, the block's own variables can say so
         - the block computes its buffers as a whole, and no other block writes them
@@ -77,6 +77,12 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     around = state.loops_around(block)
     reducing = reduction_loops(node, around)
     require(target in reducing, loop, f"loop {loop!r} is no reduction loop of block {block!r}")
+    require(
+        feeds(node, target.var) == {IterKind.REDUCE},
+        loop,
+        f"loop {loop!r} also chooses the element of block {block!r}",
+        "rfactor before fusing loops of data and of the reduction",
+    )
     predicate, left_out = _conditions(state, node, target, around)
     anchor = top_statement(state, block)
     require(names_in(anchor) == {node.name}, block, f"block {block!r} is not alone in its nest")

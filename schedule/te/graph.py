@@ -200,6 +200,10 @@ def _require_loops(s: TESchedule, call: Call, kept: Sequence[Any], change: str) 
     in which others are computed."""
     stage = call.stage
     for step in stage.nest.steps:
+        if any(axis.is_mixed for axis in step.made):
+            raise call.refused(
+                f"{step.request.text} has made one loop of data and reduce axes", f"{change} first"
+            )
         if step.name == "decompose":
             raise call.refused(
                 f"{step.request.text} has taken the first values out", f"{change} first"

@@ -15,16 +15,25 @@ if TYPE_CHECKING:
 class IterVar:
     """A loop of a stage, as split, fuse and the like return it; compared by identity.
 
-    `extent` is its number of iterations where the stage is computed as a whole.
+    `extent` is its number of iterations where the stage is computed as a whole; `is_mixed` says of
+    a loop of a reduction that data axes were fused into it.
     """
 
-    __slots__ = ("extent", "is_reduce", "name")
+    __slots__ = ("extent", "is_mixed", "is_reduce", "name")
 
-    def __init__(self, name: str, extent: Expr, is_reduce: bool = False) -> None:
-        self.name, self.extent, self.is_reduce = name, extent, is_reduce
+    def __init__(
+        self, name: str, extent: Expr, is_reduce: bool = False, is_mixed: bool = False
+    ) -> None:
+        self.name, self.extent = name, extent
+        self.is_reduce, self.is_mixed = is_reduce, is_mixed
 
     def __repr__(self) -> str:
         return self.name
+
+
+def is_data(axis: Any) -> bool:
+    """Whether the loop tells which element is computed."""
+    return not axis.is_reduce or getattr(axis, "is_mixed", False)
 
 
 def among(axis: Any, axes: Iterable[Any]) -> bool:
@@ -77,8 +86,7 @@ class Nest:
         return [leaf for leaf in self.leaves if among(leaf, found)]
 
     def part(self, roots: Sequence[Any]) -> Nest:
-        """What was asked of some of the roots alone. `same_kind` has seen to it that no loop is
-        made of these and others."""
+        """What was asked of some of the roots alone, where no loop is made of these and others."""
         own, steps = list(roots), []
         for step in self.steps:
             args = tuple(arg for arg in step.args if among(arg, own))
@@ -94,7 +102,7 @@ class Nest:
 
         def copy(axis: Any) -> IterVar:
             if id(axis) not in new:
-                new[id(axis)] = IterVar(f"{axis.name}{suffix}", axis.extent, axis.is_reduce)
+                new[id(axis)] = IterVar(f"{axis.name}{suffix}", axis.extent)
             return new[id(axis)]
 
         steps = tuple(

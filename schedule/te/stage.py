@@ -7,7 +7,7 @@ from typing import Any
 
 from schedule.te.call import Call
 from schedule.te.kinds import in_the_way
-from schedule.te.nest import IterVar, Nest, Step
+from schedule.te.nest import IterVar, Nest, Step, is_data
 from schedule.te.ops import CachedTensor, StageOp
 from schedule.te.stage_kinds import KindRequests
 from schedule.te.values import axes_of, factor_of, quotient
@@ -50,9 +50,10 @@ class Stage(KindRequests):
         size = factor_of(call, factor if nparts is None else nparts)
         self._changeable(call, [parent], "split")
         rest = quotient(parent.extent, size)
+        mixed = parent.is_reduce and is_data(parent)
         extents = (rest, const(size)) if nparts is None else (const(size), rest)
         outer, inner = (
-            IterVar(f"{parent.name}.{part}", extent, parent.is_reduce)
+            IterVar(f"{parent.name}.{part}", extent, parent.is_reduce, mixed)
             for part, extent in zip(("outer", "inner"), extents)
         )
         factors = [None, size] if nparts is None else [size, None]
@@ -91,19 +92,13 @@ class Stage(KindRequests):
                 f"{self._names()}",
                 "reorder them first",
             )
-        data = [a.name for a in axes if not a.is_reduce]
-        reduced = [a.name for a in axes if a.is_reduce]
-        if data and reduced:
-            raise call.refused(
-                f"{data[0]!r} is a data axis and {reduced[0]!r} a reduce axis: a loop over both "
-                "would have no place for the first values of the sums",
-                "fuse the data axes, and the reduce axes, among themselves",
-            )
         self._changeable(call, axes, "fuse")
         extent = axes[0].extent
         for axis in axes[1:]:
             extent = extent * axis.extent
-        fused = IterVar(".".join(a.name for a in axes) + ".fused", extent, bool(reduced))
+        name = ".".join(a.name for a in axes) + ".fused"
+        reduces = any(a.is_reduce for a in axes)
+        fused = IterVar(name, extent, reduces, reduces and any(map(is_data, axes)))
         leaves = [*self.leaves[: places[0]], fused, *self.leaves[places[-1] + 1 :]]
         call.change("fuse", axes, (fused,), leaves)
         return fused
@@ -136,7 +131,7 @@ class Stage(KindRequests):
                 f"loop {outside[0].name!r}, outside of {axis.name!r}, is of the reduction",
                 f"decompose at {outside[0].name!r} or further out",
             )
-        inside = [leaf for leaf in self.leaves[at:] if not leaf.is_reduce]
+        inside = [leaf for leaf in self.leaves[at:] if is_data(leaf)]
         axes = tuple(IterVar(f"{a.name}.init", a.extent) for a in inside)
         name = self._owner.fresh_name(f"{self.name}.init")
         op = StageOp(name, axes, (), ())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from refusal import refused
 
 from schedule import Schedule, ScheduleError, Trace
-from tensorir import TensorIRError, parse, te, verify
+from tensorir import TensorIRError, interpret, parse, te, verify
 
 
 class TestSplit:
@@ -61,6 +62,34 @@ class TestFuse:
         sch.split(fused, [None, 7])
         check(sch)
 
+    def test_data_with_the_reduction(self, matmul, check):
+        sch = Schedule(matmul())
+        fused = sch.fuse("i", "j", "k")
+        check(sch)
+        refused(sch.rfactor, "C", fused, match="chooses the element of block 'C'")
+        refused(sch.parallel, fused, match="is a reduction of block 'C'")
+        refused(sch.vectorize, fused, match="is a reduction of block 'C'")
+        sch.reorder(*reversed(sch.split(fused, [None, 7])))
+        check(sch)
+        sch = Schedule(matmul())
+        sch.reorder("k", "j")
+        outer, inner = sch.split(sch.fuse("i", "k"), [None, 4])
+        sch.decompose_reduction("C", outer)
+        check(sch)
+
+    @pytest.mark.parametrize("size", [0, None])
+    def test_data_with_a_reduction_over_nothing(self, check, size):
+        """The sum of nothing is 0, for each element, although no iteration is left."""
+        n = te.var("n") if size is None else size
+        a, k = te.placeholder((3, n), name="A"), te.reduce_axis(n, name="k")
+        sums = te.compute((3,), lambda i: te.sum(a[i, k], axis=k), name="B")
+        sch = Schedule(te.create_prim_func([a, sums]))
+        refused(sch.fuse, "i", "k", match="'i' with it would leave out its first values")
+        sch.decompose_reduction("B", "i")
+        sch.fuse("i", "k")
+        found = interpret(sch.func, np.zeros((3, 0), np.float32))[0]
+        np.testing.assert_array_equal(found, np.zeros(3, np.float32))
+
     def test_undoes_split(self, matmul, check):
         sch = Schedule(matmul())
         sch.fuse(*sch.split("i", [2, 3]))
@@ -70,7 +99,6 @@ class TestFuse:
         sch = Schedule(matmul())
         refused(sch.fuse, match="no loops were given")
         refused(sch.fuse, "i", "k", match="not directly inside 'i'")
-        refused(sch.fuse, "j", "k", match="'k' is a reduction of block 'C' and 'j' is not")
         sch.unroll("j")
         refused(sch.fuse, "i", "j", match="loop 'j' is unrolled")
 

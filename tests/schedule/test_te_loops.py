@@ -88,15 +88,39 @@ def test_fuse_of_a_list_and_of_one_axis(check):
     met(s, check)
 
 
-def test_fuse_of_a_data_axis_with_one_of_the_reduction():
+def test_fuse_of_a_data_axis_with_one_of_the_reduction(check):
     _, C = product()
     s = te.create_schedule(C.op)
     (k,) = C.op.reduce_axis
-    with pytest.raises(ScheduleError) as caught:
-        s[C].fuse(C.op.axis[1], k)
-    assert "'j' is a data axis and 'k' a reduce axis" in caught.value.reason
-    assert caught.value.hint == "fuse the data axes, and the reduce axes, among themselves"
-    assert len(s[C].leaves) == 3
+    fused = s[C].fuse(C.op.axis[1], k)
+    outer, inner = s[C].split(fused, factor=8)
+    s[C].unroll(inner)
+    met(s, check)
+    assert fused.is_reduce and [a.name for a in s[C].leaves] == [
+        "i", "j.k.fused.outer", "j.k.fused.inner"
+    ]  # fmt: skip
+    first = s[C].decompose_reduction(outer)
+    assert [a.name for a in first.op.axis] == ["j.k.fused.outer.init", "j.k.fused.inner.init"]
+    s[first].unroll(first.op.axis[1])
+    met(s, check)
+    for call, message in (
+        (lambda: s[C].parallel(outer), "is a reduction of s.C."),
+        (lambda: s.cache_write(C, "local"), r"fuse\(j, k\) has made one loop of data and reduce"),
+        (lambda: s.rfactor(C, inner), r"fuse\(j, k\) has made one loop of data and reduce"),
+    ):
+        with pytest.raises(ScheduleError, match=message):
+            call()
+    n = te.var("n")
+    A, r = te.placeholder((4, n), name="A"), te.reduce_axis(n, "r")
+    B = te.compute((4,), lambda i: te.sum(A[i, r], axis=r), name="B")
+    s = te.create_schedule(B.op)
+    s[B].fuse(B.op.axis[0], r)
+    with pytest.raises(ScheduleError, match="loop 'r' of s.B. of the reduction .* no iterations"):
+        s.normalize()
+    s.undo()
+    s[B].decompose_reduction(B.op.axis[0])
+    s[B].fuse(B.op.axis[0], r)
+    s.normalize()
 
 
 @pytest.mark.parametrize(
