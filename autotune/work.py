@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tensorir import (
+    REINTERPRET,
     BinOp,
     Call,
     Expr,
@@ -52,7 +53,7 @@ def _operations(body: object) -> int:
 
 def _counts(node: Expr, floating: bool) -> bool:
     if isinstance(node, (Call, Select)):
-        return isinstance(node, Call)
+        return isinstance(node, Call) and node.name != REINTERPRET
     return (
         isinstance(node, BinOp)
         and node.op in COUNTED

@@ -86,7 +86,8 @@ class Reduce(Compound):
     def describe(self) -> str:
         args = ", ".join(map(repr, self.args))
         axes = ", ".join(axis.name for axis in self.axes)
-        return f"{self.reducer.name}({args}, axis=[{axes}])"
+        start = f", init={', '.join(map(repr, self.init))}" if self.init else ""
+        return f"{self.reducer.name}({args}, axis=[{axes}]{start})"
 
 
 def make_axes(axis: Axes, name: str) -> tuple[Axis, ...]:

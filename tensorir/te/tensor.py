@@ -39,9 +39,16 @@ def check_extent(extent: ExprLike, what: str) -> Expr:
 
 
 def make_shape(shape: Shape, what: str) -> tuple[Expr, ...]:
-    """A shape as int64 expressions; a single extent means one dimension."""
+    """A shape as int64 expressions of sizes; a single extent means one dimension."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return tuple(check_extent(s, f"dimension {d} of {what}") for d, s in enumerate(extents))
+    sizes = tuple(check_extent(s, f"dimension {d} of {what}") for d, s in enumerate(extents))
+    for d, size in enumerate(sizes):
+        if size.has_loads:
+            raise TensorIRError(
+                f"dimension {d} of {what} reads memory: {size!r}; shapes are known before a call, "
+                "so make the number a te.var that is a dimension of an argument"
+            )
+    return sizes
 
 
 class Tensor(Operators[Any]):

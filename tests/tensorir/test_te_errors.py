@@ -81,6 +81,9 @@ DEFINITIONS = {
     "dtype": (lambda: te.placeholder((4,), "float31"), "unknown dtype 'float31'"),
     "negative": (lambda: te.placeholder((4, -1), name="X"), "dimension 1 of placeholder 'X' has "
                  "the negative extent -1"),
+    "extent from memory": (lambda: te.compute((N // J[0],), lambda i: 0.0, name="X"),
+                           "dimension 0 of tensor 'X' reads memory: n // i64.J.0.*make the number"),
+    "whole extent": (lambda: te.placeholder((J,), name="X"), "'J' has 1 dimensions; index it"),
     "float extent": (lambda: te.compute((2.5,), lambda i: 0.0), "extent 2.5 of type float32"),
     "negative axis": (lambda: k(-2), "reduce axis 'k' has the negative extent -2"),
     "range of an axis": (lambda: te.reduce_axis((1, 4)), "give an extent or \\(0, extent\\)"),

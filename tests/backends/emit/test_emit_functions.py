@@ -32,7 +32,7 @@ from tensorir import (
 )
 from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
-from tensorir.expr import combine
+from tensorir.expr import cast, combine
 from tensorir.intrin import MATH, REINTERPRET
 from tensorir.printer import format_func
 from tensorir.stmt import Block, IterKind, IterVar
@@ -199,3 +199,44 @@ def test_constant_shifts_fold_to_what_kernels_compute():
         for x, y, value in zip(a.tolist(), b.tolist(), wanted.tolist()):
             folded = combine(name, Const(x, dtype), Const(y, dtype))
             assert isinstance(folded, Const) and folded.value == value, (name, dtype, x, y)
+
+
+FOLDED = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "//": np.floor_divide, "%": np.remainder,
+    "min": np.minimum, "max": np.maximum, "&": np.bitwise_and, "|": np.bitwise_or,
+    "^": np.bitwise_xor, "<": np.less, "<=": np.less_equal, "==": np.equal, "!=": np.not_equal,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", dt.SIGNED + dt.UNSIGNED)
+def test_constants_fold_to_what_kernels_compute(dtype):
+    low, high = dt.int_limits(dtype)
+    values = [v for v in (0, 1, 2, -1, 7, -7, 100, low, high, high - 1) if low <= v <= high]
+    for op, function in FOLDED.items():
+        for x, y in itertools.product(values, values):
+            folded = combine(op, Const(x, dtype), Const(y, dtype))
+            if op in ("//", "%") and y == 0:
+                assert not isinstance(folded, Const)  # the interpreter reports it
+                continue
+            with np.errstate(over="ignore"):
+                wanted = function(np.array(x, dtype), np.array(y, dtype))
+            assert isinstance(folded, Const) and folded.value == wanted, (op, x, y)
+
+
+def test_casts_of_constants_fold_to_what_kernels_compute():
+    numbers = [0.0, -0.0, 1.5, -2.75, 0.1, 127.0, 2047.0, 2049.0, 65504.0, 65520.0, 3e38, INF, NAN]
+    for source, goal in itertools.product(dt.SCALARS, dt.SCALARS):
+        low, high = (-INF, INF) if dt.is_float(source) else dt.int_limits(source)
+        given = [v for v in numbers if low <= v <= high or v != v and dt.is_float(source)]
+        given = given if dt.is_float(source) else [int(v) for v in given]
+        for value in given:
+            held = Const(value, source)
+            folded = cast(goal, held)
+            if not isinstance(folded, Const):
+                continue
+            with np.errstate(all="ignore"):
+                exact = decode(encode([held.value], source), source)
+                wanted = exact != 0 if goal == "bool" else decode(encode(exact, goal), goal)
+            np.testing.assert_array_equal([folded.value], wanted, err_msg=f"{held!r} to {goal}")
+            if dt.is_float(goal):
+                assert np.signbit(folded.value) == np.signbit(wanted[0])
