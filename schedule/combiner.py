@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schedule.analysis import accesses, written
 from schedule.einsum import neutral
 from schedule.errors import require
@@ -55,7 +57,8 @@ def _old(store: Stmt) -> Expr | None:
 
 
 def any_combiner(node: Block) -> Combiner:
-    """How the parts of a reduction, of one value or of several, are merged; refuses others."""
+    """How the parts of a reduction, of one value or of several, are merged, and what each of them
+    starts from; refuses others."""
     where = node.name
     hint = "rfactor before decompose_reduction" if node.is_reduction else None
     require(
@@ -78,10 +81,20 @@ def any_combiner(node: Block) -> Combiner:
         "associative and commutative, nor by a combiner of which that is found",
     )
     assert found is not None
-    starts = ", ".join(map(repr, found.start))
+    starts, parts = ", ".join(map(repr, found.start)), _part_starts(found)
     require(
-        found.restarts,
+        parts is not None,
         where,
         f"block {where!r} starts from {starts}, which every part of the reduction would add again",
     )
-    return found
+    return found if parts is found.start else replace(found, start=parts or ())
+
+
+def _part_starts(found: Combiner) -> tuple[Expr, ...] | None:
+    """What the whole starts from, if parts may start there again, or else what changes nothing;
+    None where that is not known."""
+    if found.restarts:
+        return found.start
+    values = [neutral(op, s.buffer.dtype) for op, s in zip(found.ops, found.stores)]
+    known = tuple([v for v in values if v is not None])
+    return known if known and len(known) == len(found.stores) else None

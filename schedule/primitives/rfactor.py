@@ -64,7 +64,7 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     requires:
         - the block is a reduction with its init, by + * min max and or, or of values by a combiner
           that is found in its step and is associative and commutative
-        - what it starts from changes nothing when parts start from it again
+        - parts may start again from what it starts from, or what changes nothing is known
         - `loop` is a reduction loop of the block, and of nothing else in it
         - where iterations of `loop` have no term at the first iteration of the other reduction
           loops, the block's own variables can say so
@@ -199,10 +199,19 @@ def _factored(state: State, plan: _Plan, reducing: list[For]) -> Block:
     present = substitute(plan.left_out, {**values, **own})
     body = _to_partial(plan.block.body, plan, old, present)
     assert plan.block.init is not None
-    init: Stmt | None = _to_partial(plan.block.init, plan, old, TRUE)
+    starts = dict(zip(plan.partials, plan.combiner.start))
+    init: Stmt | None = _to_partial(_started(plan.block.init, starts), plan, old, TRUE)
     if len(reducing) == 1:
         body, init = _single_terms(state, plan, body, iters), None
     return replace(plan.block, name=name, iters=tuple(iters), body=body, init=init)
+
+
+def _started(init: Stmt, starts: Mapping[Buffer, Expr]) -> Stmt:
+    """An init with the values that parts start from."""
+    if isinstance(init, Seq):
+        return Seq(tuple([_started(s, starts) for s in init.stmts]))
+    assert isinstance(init, Store)
+    return replace(init, value=starts[init.buffer])
 
 
 def _to_partial(stmt: Stmt, plan: _Plan, old: Mapping[Var, Expr], present: Expr) -> Stmt:

@@ -8,6 +8,7 @@ import pytest
 from autotune import default_schedule
 from backends import BuildError, build
 from tensorir import Target, TensorIRError, lower, ops, te
+from tensorir.arrays import encode
 from tensorir.ops.registry import known_operators, prim_func
 
 TARGET = Target(vector_bits=512, threads=2, features=("avx512f", "fma"))
@@ -35,6 +36,26 @@ def test_rows_with_nan_and_inf():
     result = kernel(data)
     assert np.allclose(result[[0, 3, 4]], 1 / 37)
     assert np.isnan(result[1]).all() and np.isnan(result[2, 4])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8"])
+@pytest.mark.parametrize("shape", [(3, 1, 4099), (33, 35, 40), (1, 1, 700)])
+def test_sums_that_start_from_something(shape, dtype):
+    m, n, r = shape
+    a, b = te.placeholder((m, r), dtype, name="A"), te.placeholder((r, n), dtype, name="B")
+    wide = "int32" if dtype == "int8" else "float32"
+    start, k = te.placeholder((n,), wide, name="S"), te.reduce_axis(r, "k")
+
+    def element(i, j):
+        terms = a[i, k].astype(wide) * b[k, j].astype(wide)
+        return te.sum(terms, axis=k, init=start[j] * 3)
+
+    func = te.create_prim_func([a, b, start, te.compute((m, n), element, name="C")])
+    rng = np.random.default_rng(0)
+    x, y, s = (rng.integers(-3, 4, size) for size in ((m, r), (r, n), (n,)))
+    kernel = build(default_schedule(func))
+    given = [encode(v, d) for v, d in ((x, dtype), (y, dtype), (s, wide))]
+    np.testing.assert_array_equal(kernel(*given), x @ y + s * 3)
 
 
 @pytest.mark.parametrize("length", ["m", 48])

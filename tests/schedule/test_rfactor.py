@@ -214,14 +214,35 @@ class TestRefuses:
         refused(sch.rfactor, "C", "k", match="known to be associative and commutative, nor")
 
     def test_what_does_not_start_again(self):
+        A, S = te.placeholder((4, 6), name="A"), te.placeholder((4,), "int64", name="S")
+        k = te.reduce_axis(6, "k")
+        C = te.compute((4,), lambda i: te.argmax(A[i, k], axis=k, where=S[i] > k), name="C")
+        text = str(te.create_prim_func([A, S, C]))
+        given = text.replace("C[vi] = 9223372036854775807", "C[vi] = S[vi]")
+        assert given != text
+        sch = Schedule(parse(given))
+        refused(sch.rfactor, "C", "k", match=r"starts from S\[vi\], -?\S+, which every part")
+
+    def test_parts_start_from_what_changes_nothing(self, check):
         sch = step_of(lambda x, y: x + y, lambda d: te.const(5, d), lambda k, a: a)
-        refused(sch.rfactor, "C", "k", match="starts from 5.0, which every part")
+        sch.rfactor("C", sch.split("k", [None, 2])[1])
+        check(sch)
         sch = step_of(
             lambda x, y: (x[0] + y[0], te.max(x[1], y[1])),
             lambda d, e: (te.const(1, d), te.const(0, e)),
             lambda k, a: (a, a),
         )
-        refused(sch.rfactor, "C", "k", match="starts from 1.0, 0.0, which")
+        sch.rfactor("C", sch.split("k", [None, 4])[0])
+        check(sch)
+
+    @pytest.mark.parametrize("whole", [False, True])
+    def test_a_sum_that_starts_from_a_tensor(self, check, whole):
+        A, B = te.placeholder((6, 11), name="A"), te.placeholder((6,), name="B")
+        k = te.reduce_axis(11, "k")
+        C = te.compute((6,), lambda i: te.sum(A[i, k], axis=k, init=B[i] * 2), name="C")
+        sch = Schedule(te.create_prim_func([A, B, C]))
+        sch.rfactor("C", "k" if whole else sch.split("k", [None, 4])[1])
+        check(sch)
 
     def test_a_maximum_may_start_anywhere(self, check):
         sch = step_of(lambda x, y: te.max(x, y), lambda d: te.const(1, d), lambda k, a: a)
