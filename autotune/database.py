@@ -15,15 +15,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from autotune.arguments import check_path, instance, integer
 from autotune.conditions import Conditions
 from autotune.errors import DatabaseError
 from autotune.jsonl import ImportReport, read_records, write_records
 from autotune.machine import Machine
 from autotune.miss import Miss, explain
-from autotune.records import Record, Workload
+from autotune.records import STATUSES, Record, Workload
 from autotune.rows import believed, conditions_key
 from autotune.store import Store
-from tensorir import allows, check_numerics
+from tensorir import Target, allows, check_numerics
 
 WorkloadLike = str | Workload
 """A workload or its key."""
@@ -59,7 +60,7 @@ class Database:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = _path(path)
         self._store = Store(self.path)
 
     def __enter__(self) -> Database:
@@ -81,7 +82,11 @@ class Database:
 
     def add_many(self, records: Iterable[Record]) -> int:
         """Store records in one transaction, all or none, and return how many were new."""
-        return self._store.insert(records)
+        instance("records", records, Iterable, "Records", DatabaseError)
+        found = list(records)
+        for record in found:
+            instance("what is added", record, Record, "a Record", DatabaseError)
+        return self._store.insert(found)
 
     def require_writable(self) -> None:
         """Make the file if there is none; raises DatabaseError where records cannot be stored."""
@@ -138,6 +143,8 @@ class Database:
         conditions: Conditions | None = None,
     ) -> list[Record]:
         """The records that agree with everything given, in the order in which they were stored."""
+        if limit is not None:
+            limit = integer("limit", limit, 0, error=DatabaseError)
         where, values = _where(
             workload=workload, target=target, machine=machine, status=status,
             session=session, structure=structure, conditions=conditions,
@@ -200,13 +207,15 @@ class Database:
 
         Failures are deleted as well. Damaged rows are left to `repair`.
         """
-        if keep < 0:
-            raise DatabaseError(f"prune keeps a number of records, not {keep!r}")
+        keep = integer("keep", keep, 0, error=DatabaseError)
         kept = {record.id for group in self._kinds() for record in group[:keep]}
         return self.delete([r.id for r in self.records() if r.id not in kept])
 
     def delete(self, ids: Collection[str] = (), rows: Collection[int] = ()) -> int:
         """Delete the records with these ids and the rows with these numbers; returns how many."""
+        for name, given in (("ids", ids), ("rows", rows)):
+            kinds = (list, tuple, set, frozenset)
+            instance(name, given, kinds, f"a list of {name}", DatabaseError)
         return self._store.delete(ids, rows)
 
     def check(self) -> list[str]:
@@ -226,7 +235,7 @@ class Database:
 
         Raises DatabaseError if there is such a file.
         """
-        if Path(path).exists():
+        if _path(path).exists():
             raise DatabaseError(f"there is a file {str(path)!r}: name one that does not exist yet")
         with Database(path) as other:
             return other.add_many(self._store.whole())
@@ -237,6 +246,7 @@ class Database:
         With `best_only`, the fastest believed record of each workload, target, machine, conditions
         and numerics class: a small file whose lines keep their order, fit for review.
         """
+        _path(path)
         if not best_only:
             return write_records(path, self.records())
         best = [group[0] for group in self._kinds()]
@@ -247,6 +257,7 @@ class Database:
 
         Importing twice adds nothing the second time.
         """
+        _path(path)
         problems: list[tuple[int, str]] = []
         records = list(read_records(path, problems))
         added = self.add_many(records) if records else 0
@@ -298,8 +309,29 @@ def _asked(target: object, conditions: Conditions | None) -> Conditions:
     return Conditions.here(str(target)) if conditions is None else conditions
 
 
+def _path(path: Any) -> Path:
+    check_path("path", path, "that of a file", DatabaseError)
+    return Path(path)
+
+
+KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "workload": ((str, Workload), "a Workload or its key"),
+    "machine": ((str, Machine), "a Machine or its key"),
+    "target": ((str, Target), "a Target or its text"),
+    "conditions": ((Conditions,), "Conditions(...)"),
+}
+"""What a column may be compared with; all others are texts."""
+
+
 def _where(**given: Any) -> tuple[str, tuple[Any, ...]]:
     """The condition that the columns have these values; None means any value."""
+    for name, value in given.items():
+        if value is not None:
+            kinds, words = KINDS.get(name, ((str,), "a text"))
+            instance(name, value, kinds, words, DatabaseError)
+    if given.get("status") not in (None, *STATUSES):
+        known = ", ".join(STATUSES)
+        raise DatabaseError(f"unknown status {given['status']!r}; known are {known}")
     texts = {name: _text(value) for name, value in given.items() if value is not None}
     conditions = given.get("conditions")
     parts = ["1", *(f"{name} = ?" for name in texts)]

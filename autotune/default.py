@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from autotune.arguments import check_func, check_names
 from autotune.rules.generate import default_sketch, machine_of, sketches
 from backends import resolve
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, check_constants, check_numerics
+from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, check_numerics
 
 
 def default_schedule(
@@ -30,7 +31,8 @@ def default_schedule(
     Raises BuildError where there is no compiler for `target`, and TensorIRError for a target that
     is not understood, a name in `constants` that is no parameter, or an unknown `numerics`.
     """
-    check_constants(func, constants)
+    check_func(func)
+    constants = check_names(func, constants)
     check_numerics(numerics)
     first = default_sketch(sketches(func, machine_of(resolve(target)), numerics), constants)
     return first.build(first.decisions(first.default(constants)))

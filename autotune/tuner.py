@@ -14,7 +14,18 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from statistics import median
+from types import NoneType
 
+from autotune.arguments import (
+    LARGEST_SEED,
+    check_func,
+    check_names,
+    check_path,
+    check_sizes,
+    instance,
+    integer,
+    number,
+)
 from autotune.batches import Batch, Propose, next_batch
 from autotune.database import Database
 from autotune.failures import describe_failures
@@ -71,13 +82,20 @@ def tune(
     progress    show it; None shows it on a terminal
     time_limit  seconds after which no further batch of trials is begun
 
-    Raises TensorIRError if no candidate ran correctly. Ctrl-C leaves all finished trials stored.
+    Raises TensorIRError for arguments that are not of their kind, before anything is done, and if
+    no candidate ran correctly. Ctrl-C leaves all finished trials stored.
     """
-    if trials < 1:
-        raise TensorIRError(f"trials must be at least 1, not {trials}")
+    check_func(func)
+    trials = integer("trials", trials, 1)
+    seed = integer("seed", seed, 0, LARGEST_SEED)
+    sizes, constants = check_sizes(func, sizes), check_names(func, constants)
+    instance("settings", settings, (MeasureSettings, NoneType), "MeasureSettings(...) or None")
+    instance("progress", progress, (bool, NoneType), "True, False or None")
+    instance("cost_model", cost_model, str, "the name of one")
+    time_limit = math.inf if time_limit is None else number("time_limit", time_limit, 0)
     propose = search_named(strategy)
     owned = not isinstance(database, Database)
-    db = database if isinstance(database, Database) else Database(database or ":memory:")
+    db = _opened(database)
     start = partial(
         start_session, func, target, db, seed, numerics, cost_model, settings, sizes, constants
     )
@@ -88,13 +106,21 @@ def tune(
             db.close()
 
 
+def _opened(database: str | Path | Database | None) -> Database:
+    if isinstance(database, Database):
+        return database
+    if database is not None:
+        check_path("database", database, "a Database, the path of one, or None")
+    return Database(":memory:" if database is None else database)
+
+
 def _searched(
     start: Callable[[], Session],
     propose: Propose,
     trials: int,
-    sizes: Mapping[str, int] | None,
+    sizes: Mapping[str, int],
     progress: bool | None,
-    time_limit: float | None,
+    time_limit: float,
 ) -> TuneResult:
     """The result of the search that `start` makes a session for, when it is its turn."""
     session = start()
@@ -131,15 +157,15 @@ def _search(
     session: Session,
     propose: Propose,
     trials: int,
-    sizes: Mapping[str, int] | None,
+    sizes: Mapping[str, int],
     show: Progress,
-    time_limit: float | None,
+    time_limit: float,
 ) -> None:
     """Measure until `trials` are stored or nothing new is left, then race the best.
 
     Where there is a time limit, one batch is measured at least.
     """
-    deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
+    deadline = time.perf_counter() + time_limit
     measurer = Measurer(
         session.func,
         str(session.target),

@@ -1,5 +1,5 @@
 """The command line: `tensorir`, or `python -m autotune`."""
 
-from autotune.cli.entry import main
+from autotune.cli.start import main
 
 __all__ = ["main"]

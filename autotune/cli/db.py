@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from autotune.cli.failure import NOTHING, OK, Failure, WrongUse
+from autotune.cli.numbers import natural
 from autotune.cli.output import count, milliseconds, show_pairs, show_table
 from autotune.cli.program import add_database, add_program, chosen, existing, open_stored
 from autotune.cli.report import conditions_text, shapes, show_workloads
@@ -229,7 +230,7 @@ def _export_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _prune_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keep", type=int, default=20, metavar="N", help="default 20")
+    parser.add_argument("--keep", type=natural, default=20, metavar="N", help="default 20")
 
 
 def _repair_options(parser: argparse.ArgumentParser) -> None:
@@ -241,7 +242,7 @@ def _repair_options(parser: argparse.ArgumentParser) -> None:
 def _delete_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="*", metavar="ID", help="the heads of records' ids")
     parser.add_argument(
-        "--row", nargs="+", action="extend", default=[], type=int, metavar="N",
+        "--row", nargs="+", action="extend", default=[], type=natural, metavar="N",
         help="rows, damaged ones too, by the numbers that `check` shows",
     )  # fmt: skip
 

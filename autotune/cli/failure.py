@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from autotune.cli.start import STOPPED as STOPPED
 from tensorir import TensorIRError
 
-OK, NOTHING, WRONG_USE, STOPPED = 0, 1, 2, 130
+OK, NOTHING, WRONG_USE = 0, 1, 2
 
 
 class Failure(TensorIRError):

@@ -7,6 +7,7 @@ import json
 import sys
 
 from autotune.cli.failure import NOTHING, OK, WRONG_USE, Failure
+from autotune.cli.numbers import natural
 from autotune.cli.output import count, milliseconds, short_target, show_pairs, show_table
 from autotune.cli.program import add_database, open_stored
 from autotune.records import Record, Workload
@@ -31,7 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_database(parser)
     parser.add_argument(
-        "--limit", type=int, default=20, metavar="N", help="rows to show, 0 for all (default 20)"
+        "--limit",
+        type=natural,
+        default=20,
+        metavar="N",
+        help="rows to show, 0 for all (default 20)",
     )
     parser.add_argument(
         "--order", choices=("time", "trial"), default="time", help="of the rows (default time)"

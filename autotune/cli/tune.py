@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from autotune.cli.failure import OK, STOPPED, WrongUse
+from autotune.cli.numbers import positive, seconds, seed
 from autotune.cli.output import count, milliseconds, show_pairs
 from autotune.cli.program import Program, add_database, add_numerics, add_program, chosen
 from autotune.cost_model import KINDS
@@ -41,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--trials", type=positive, default=64, help="trials, stored ones counted (default 64)"
     )
     parser.add_argument("--more", type=positive, metavar="N", help="N trials more than are stored")
-    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="of the search (default 0)")
     add_database(parser)
     add_numerics(parser)
     parser.add_argument("--strategy", choices=tuple(STRATEGIES), default="evolutionary")
@@ -50,22 +51,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--time-limit", type=seconds, metavar="SECONDS", help="begin no trials after that"
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return value
 
 
 def run(args: argparse.Namespace) -> int:

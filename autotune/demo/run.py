@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from autotune.busy import disturbance
+from autotune.cli.failure import STOPPED
+from autotune.cli.numbers import positive, seconds, seed
 from autotune.database import Database
 from autotune.demo import digits, photo
 from autotune.demo.case import NUMPY, OURS, TUNED, Case, Figures, figures, kernels_of, timed
@@ -39,7 +41,6 @@ HEADER = (
     "operator", "unscheduled ms", "default ms", "tuned ms", "library ms", "speed-up over library",
     "of peak",
 )  # fmt: skip
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "command goes on from there",
             file=sys.stderr,
         )
-        return INTERRUPTED
+        return STOPPED
     except TensorIRError as error:
         print(error, file=sys.stderr)
         return 1
@@ -89,14 +90,14 @@ def _parser() -> argparse.ArgumentParser:
         description="Tune a digit classifier and a convolution, and compare with NumPy and SciPy.",
     )
     parser.add_argument(
-        "--trials", type=int, metavar="N",
+        "--trials", type=positive, metavar="N",
         help=f"trials per operator (default: {LAYER_TRIALS}, {PHOTO_TRIALS} for the convolution)",
     )  # fmt: skip
     parser.add_argument(
-        "--time-limit", type=float, default=SEARCH_SECONDS, metavar="SECONDS",
+        "--time-limit", type=seconds, default=SEARCH_SECONDS, metavar="SECONDS",
         help="for all searches together; the next run goes on (default: %(default)g)",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="of the search (default: 0)")
     parser.add_argument(
         "--database", type=Path, default=Path(DEFAULT_DATABASE), metavar="PATH",
         help="where trials are stored (default: %(default)s)",

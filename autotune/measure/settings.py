@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from autotune.arguments import LARGEST_SEED, integer, number
 from autotune.errors import MeasureError
 from autotune.records import Verdict
 
@@ -39,13 +40,21 @@ class MeasureSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("repeats", "timeout_s", "build_timeout_s", "restart_every"):
-            if getattr(self, name) <= 0:
-                raise MeasureError(f"{name} must be positive, not {getattr(self, name)!r}")
-        if self.min_ms < 0:
-            raise MeasureError(f"min_ms must not be negative, not {self.min_ms!r}")
-        if self.prune_factor <= 1:
-            raise MeasureError(f"prune_factor must be above 1, not {self.prune_factor!r}")
+        for name in ("timeout_s", "build_timeout_s", "memory_gib"):
+            if name != "memory_gib" or self.memory_gib is not None:
+                self._set(
+                    name, number(name, getattr(self, name), 0, above=True, error=MeasureError)
+                )
+        self._set("min_ms", number("min_ms", self.min_ms, 0, error=MeasureError))
+        factor = number("prune_factor", self.prune_factor, 1, above=True, error=MeasureError)
+        self._set("prune_factor", factor)
+        for name in ("repeats", "restart_every", "threads", "build_jobs"):
+            if getattr(self, name) is not None or name in ("repeats", "restart_every"):
+                self._set(name, integer(name, getattr(self, name), 1, error=MeasureError))
+        self._set("seed", integer("seed", self.seed, 0, LARGEST_SEED, MeasureError))
+
+    def _set(self, name: str, value: float) -> None:
+        object.__setattr__(self, name, value)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -19,6 +19,6 @@ STRATEGIES: dict[str, Callable[..., list[Candidate]]] = {
 
 def search_named(name: str) -> Callable[..., list[Candidate]]:
     """The strategy of that name; TensorIRError, listing them, if there is none."""
-    if name not in STRATEGIES:
+    if not isinstance(name, str) or name not in STRATEGIES:
         raise TensorIRError(f"unknown strategy {name!r}; known are {', '.join(STRATEGIES)}")
     return STRATEGIES[name]

@@ -340,7 +340,8 @@ def test_db_prune(stored, capsys):
     assert "deleted" in capsys.readouterr().out
     with Database(stored) as db:
         assert len(db.records()) < 8
-    assert "not -1" in refused(capsys, "db", "prune", "--keep", "-1", "--database", stored)
+    told = refused(capsys, "db", "prune", "--keep", "-1", "--database", stored)
+    assert "'-1' is not an integer" in told
 
 
 def test_db_show(stored, capsys):

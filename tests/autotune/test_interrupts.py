@@ -1,0 +1,71 @@
+"""Ctrl-C at any moment, while packages are imported too: no traceback, and nothing left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+RUN = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == moment:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+moment, *words = sys.argv[1:]
+import autotune
+sys.meta_path.insert(0, Interrupt())
+from autotune.cli import main
+sys.exit(main(words))
+"""
+
+TUNE = "tune matmul --shape m=16 n=16 k=16 --trials 2 --database tuning.db"
+DEMO = "demo --quick --trials 1 --database tuning.db"
+
+
+@pytest.mark.parametrize(
+    ("words", "moment"),
+    [
+        (TUNE, "autotune.cli.entry"),
+        (TUNE, "numpy"),
+        (TUNE, "autotune.tuner"),
+        (TUNE, "xgboost"),
+        ("db list --database tuning.db", "sqlite3"),
+        (DEMO, "autotune.cli.delegate"),
+        (DEMO, "autotune.demo"),
+        (DEMO, "autotune.demo.photo"),
+        (DEMO, "sklearn"),
+    ],
+)
+def test_an_interrupt_during_an_import(tmp_path, words, moment):
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, moment, *words.split()],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 130, done.stderr
+    assert "stopped" in done.stderr and "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+    assert not list(scratch.iterdir()) and not list(tmp_path.glob("*.lock"))
+
+
+def test_a_thread_may_run_the_command_line(capsys):
+    from threading import Thread
+
+    from autotune.cli import main
+
+    statuses = []
+    thread = Thread(target=lambda: statuses.append(main(["--version"])))
+    thread.start()
+    thread.join()
+    assert statuses == [0]
