@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from schedule.analysis import read_by_others, written
+from schedule.analysis import read_by_others, reduction_loops, written
 from schedule.te.nest import Nest
 from schedule.te.request import Request
 from schedule.te.stage import Stage
@@ -101,7 +101,8 @@ class RFactor:
     """`factored` reduces for each iteration of `axis` by itself, then `stage` over these.
 
     `before` is what was asked of the reduction until then, `after` has the first loops of
-    `factored`; `parts` are what this computes of `outputs`.
+    `factored`, `left` pairs of its other reduce axes with what they were; `parts` are what it
+    computes of `outputs`.
     """
 
     stage: Stage
@@ -109,6 +110,7 @@ class RFactor:
     before: Nest
     after: Nest
     axis: Any
+    left: tuple[tuple[Any, Any], ...]
     factor_axis: int
     outputs: tuple[Key, ...]
     parts: tuple[Key, ...]
@@ -118,10 +120,18 @@ class RFactor:
         maker.find_loops(self.stage, self.before)
         for step in self.before.steps:
             maker.change(self.stage, step)
-        loop = maker.loops.pop(self.stage)[id(self.axis)]
-        if loop is None:
-            raise TensorIRError(f"{self.axis.name!r} has one iteration only")
-        whole = written(maker.sch.state.block(maker.blocks[self.stage]))
+        state, loops = maker.sch.state, maker.loops.pop(self.stage)
+        node = state.block(maker.blocks[self.stage])
+        around = state.loops_around(node.name)
+        reducing = {f.name for f in reduction_loops(node, around)}
+        loop = loops[id(self.axis)]
+        if loop is None or (around and node.is_reduction and loop not in reducing):
+            raise TensorIRError(
+                f"{self.axis.name!r} has one iteration only, so there are no parts to reduce"
+            )
+        once = [new for old, new in self.left if loops[id(old)] not in reducing]
+        maker.without_variable[self.factored] = once
+        whole = written(node)
         block = maker.sch.rfactor(maker.blocks[self.stage], loop, self.factor_axis)
         maker.blocks[self.factored] = block
         parts = {b.name: part.name for b, part in zip(whole, written(maker.sch.state.block(block)))}

@@ -52,7 +52,7 @@ def _cache_all(s: TESchedule, stage: Stage, call: Call, scope: str) -> list[Cach
     copies."""
     op, nest = stage.op, stage.nest
     reduced = nest.part(nest.reduced)
-    _require_loops(s, call, [*nest.data, *reduced.leaves], "cache_write")
+    _require_loops(call, [*nest.data, *reduced.leaves], "cache_write")
     spatial = nest.part(nest.data).copied(".c")
     leaves = (*spatial.leaves, *reduced.leaves)
     steps = (*spatial.steps, *reduced.steps)
@@ -157,11 +157,12 @@ def rfactor(s: TESchedule, tensor: Any, axis: Any, factor_axis: int) -> Any:
     if not isinstance(factor_axis, int) or not -rank <= factor_axis < rank:
         raise call.refused(f"factor_axis {factor_axis!r} is none of {rank} dimensions")
     at, kept, reduced = factor_axis % rank, nest.part(nest.data), nest.part(nest.reduced)
-    _require_loops(s, call, kept.all_handles(), "rfactor")
+    _require_loops(call, kept.all_handles(), "rfactor")
     name = s.fresh_name(f"{op.name}.rf")
     spatial = [IterVar(f"{a.name}.rf", a.extent) for a in nest.data]
     own = IterVar(f"{axis.name}.rf", axis.extent)
-    left = [IterVar(f"{a.name}.rf", a.extent, True) for a in reduced.leaves if a is not axis]
+    rest = [a for a in reduced.leaves if a is not axis]
+    left = [IterVar(f"{a.name}.rf", a.extent, True) for a in rest]
     made = StageOp(name, [*spatial[:at], own, *spatial[at:]], left, op.inputs, op.tag, op.attrs)
     labels = [name] if len(op.outputs) == 1 else [f"{t.name}.rf" for t in op.outputs]
     _add_outputs(op, made, labels, (at, axis.extent))
@@ -173,7 +174,8 @@ def rfactor(s: TESchedule, tensor: Any, axis: Any, factor_axis: int) -> Any:
     request = s.change(call.text, [stage], {made: factored, final: stage})
     before = Nest(nest.roots, nest.leaves, reduced.steps)
     outputs, parts = tuple(map(key_of, op.outputs)), tuple(map(key_of, made.outputs))
-    s.meet(RFactor(stage, factored, before, after, axis, at, outputs, parts, request))
+    pairs = tuple(zip(rest, left))
+    s.meet(RFactor(stage, factored, before, after, axis, pairs, at, outputs, parts, request))
     factored.group = stage.group
     stage.op, stage.nest = final, Nest((*nest.data, last), (*kept.leaves, last), kept.steps)
     return made.outputs[0] if len(made.outputs) == 1 else list(made.outputs)
@@ -195,9 +197,9 @@ def _add_outputs(
     )
 
 
-def _require_loops(s: TESchedule, call: Call, kept: Sequence[Any], change: str) -> None:
-    """Refuse a change of the graph that takes loops from a stage for which requests were made, or
-    in which others are computed."""
+def _require_loops(call: Call, kept: Sequence[Any], change: str) -> None:
+    """Refuse a change of the graph that takes loops from a stage for which requests were made.
+    Those who are computed in such a loop may still be put elsewhere."""
     stage = call.stage
     for step in stage.nest.steps:
         if any(axis.is_mixed for axis in step.made):
@@ -213,12 +215,4 @@ def _require_loops(s: TESchedule, call: Call, kept: Sequence[Any], change: str) 
             raise call.refused(
                 f"{kind.request.text} is for a loop that {change} takes from {stage.shown}",
                 f"{change} first, or withdraw that request",
-            )
-    for other in s.stages:
-        place = other.home[0]
-        if isinstance(place, tuple) and place[0] is stage and not among(place[1], kept):
-            raise call.refused(
-                f"{other.shown} is computed in loop {place[1].name!r}, which {change} "
-                f"takes from {stage.shown}",
-                f"{change} first, then compute_at",
             )

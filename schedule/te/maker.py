@@ -17,7 +17,7 @@ from schedule.state import LoopRef
 from schedule.te.errors import RequestError, Words
 from schedule.te.kinds import Kind, of_loops
 from schedule.te.mark import mark
-from schedule.te.nest import Nest, Step
+from schedule.te.nest import Nest, Step, among
 from schedule.te.request import Request
 from schedule.te.stage import Stage
 from schedule.te.stage_state import Place
@@ -34,6 +34,7 @@ class StageMaker:
 
     `blocks` has the block of each stage, `buffers` the name of the buffer of each tensor, and
     `loops` for each stage the loop of each handle, None where it has one iteration and is gone.
+    `without_variable` are roots of one iteration for which a block has no variable.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class StageMaker:
         self.blocks, self.buffers = dict(blocks), dict(buffers)
         self.changes, self.stages = changes, stages
         self.loops: dict[Stage, Loops] = {}
+        self.without_variable: dict[Stage, Sequence[Any]] = {}
 
     def run(self) -> Schedule:
         for change in self.changes:
@@ -143,7 +145,10 @@ class StageMaker:
         own = [f for f in around if f.name not in outside]
         found: Loops = {}
         free = {f.name for f in own}
-        for it, handle in zip(state.block(block).iters, nest.roots, strict=True):
+        once = self.without_variable.get(stage, ())
+        found.update({id(handle): None for handle in once})
+        roots = [handle for handle in nest.roots if not among(handle, once)]
+        for it, handle in zip(state.block(block).iters, roots, strict=True):
             used = [f.name for f in own if f.var in variables(it.binding)]
             found[id(handle)] = LoopRef(used[-1]) if used else None
             free.difference_update(used)
@@ -295,7 +300,7 @@ class StageMaker:
     def _find_first_loops(self, stage: Stage) -> None:
         """The loops of a stage whose turn has not come."""
         iters = self.sch.state.block(self.blocks[stage]).iters
-        if len(iters) == len(stage.nest.roots):
+        if len(iters) + len(self.without_variable.get(stage, ())) == len(stage.nest.roots):
             self.find_loops(stage, stage.nest)
 
 

@@ -178,8 +178,12 @@ def test_cache_write_of_loops_that_others_need():
     s = te.create_schedule(C.op)
     outer, inner = s[C].split(C.op.axis[1], factor=4)
     s[B].compute_at(s[C], outer)
-    with pytest.raises(ScheduleError, match=r"s\[B\] is computed in loop 'j.outer'.*\n.*first"):
-        s.cache_write(C, "local")
+    CC = s.cache_write(C, "local")
+    with pytest.raises(ScheduleError, match="loop 'j.outer', in which 'B' is computed, is gone"):
+        s.normalize()
+    s[B].compute_at(s[CC], CC.op.axis[1])
+    s.normalize()
+    s.undo(2)
     s[B].compute_root()
     s[C].vectorize(inner)
     with pytest.raises(ScheduleError, match=r"vectorize\(j.inner\) is for a loop that cache_write"):
@@ -246,6 +250,23 @@ def test_rfactor_of_a_tuple(check):
     s[parts[1]].unroll(parts[0].op.reduce_axis[0])
     s[at].parallel(at.op.axis[0])
     met(s, check)
+
+
+def test_rfactor_beside_loops_of_one_iteration(check):
+    """A factor of 2 for two terms leaves one loop with one iteration."""
+    _, B = row_sums(3, 2)
+    s = te.create_schedule(B.op)
+    ko, ki = s[B].split(B.op.reduce_axis[0], factor=2)
+    BF = s.rfactor(B, ki)
+    s[BF].unroll(BF.op.reduce_axis[0])
+    s[BF].vectorize(BF.op.axis[0])
+    s[BF].reorder(BF.op.axis[1], BF.op.reduce_axis[0], BF.op.axis[0])
+    met(s, check)
+    s = te.create_schedule(B.op)
+    ko, ki = s[B].split(B.op.reduce_axis[0], factor=2)
+    s.rfactor(B, ko)
+    with pytest.raises(ScheduleError, match="'k.outer' has one iteration only, so there are no"):
+        s.normalize()
 
 
 def test_rfactor_of_loops_that_were_asked_for():
