@@ -54,3 +54,21 @@ def _extent_of_range(bounds: tuple[Any, ...], name: str) -> Any:
             "and add the offset where the axis is used"
         )
     return bounds[1]
+
+
+class MovedAxes(tuple[Axis, ...]):
+    """The reduce axes of a stage that has none since another stage sums: asked for one, it says
+    which. `name` is the stage, `held` the other one."""
+
+    def __new__(cls, name: str, held: str) -> MovedAxes:
+        made = super().__new__(cls)
+        made.text = (
+            f"stage {name!r} rounds what stage {held!r} sums in float32, and has no reduce axis: "
+            f"schedule s[{name}.op.input_tensors[0]], the stage {held!r}"
+        )
+        return made
+
+    text: str
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        raise TensorIRError(self.text)

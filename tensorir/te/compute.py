@@ -9,7 +9,7 @@ from typing import Any
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
 from tensorir.expr import Cast, Expr, Load, Rounded, cast, convert
-from tensorir.te.axis import Axis
+from tensorir.te.axis import Axis, MovedAxes
 from tensorir.te.check import check_body
 from tensorir.te.reduce import Reduce
 from tensorir.te.tensor import ComputeOp, Shape, Tensor, check_name, make_shape
@@ -42,6 +42,7 @@ def compute(
     parts = tuple(map(convert, result if several else (result,)))
     if not parts:
         raise TensorIRError(f"fcompute of tensor {name!r} returned no expression")
+    held: tuple[Tensor, ...] = ()
     if not any(map(_is_converted_reduction, parts)):
         made = _define(name, axes, extents, parts, several)
     else:
@@ -53,6 +54,8 @@ def compute(
         )
     op = made[0].op
     assert isinstance(op, ComputeOp)
+    if held:
+        op.reduce_axis = MovedAxes(op.outputs[0].name, held[0].name)
     op.tag, op.attrs = tag, dict(attrs or {})
     return made if several else made[0]
 

@@ -182,6 +182,9 @@ def test_reductions_of_narrow_floats(dtype):
     both = te.compute((5,), lambda i: two((A[i, k], A[i, k] * 2), axis=k), name="both")
     assert [t.dtype for t in (dot, most, where, *both)] == [dtype, dtype, "int64", dtype, dtype]
     assert dot.op.inputs[0].dtype == "float32" and dot.op.inputs[0].name == "dot_f32"
+    assert not dot.op.reduce_axis and dot.op.inputs[0].op.reduce_axis == (k,)
+    with pytest.raises(TensorIRError, match="stage 'dot' rounds what stage 'dot_f32' sums"):
+        dot.op.reduce_axis[0]
     x, y = decode(a, dtype), decode(b, dtype)
     found = call([[A, B], dot, most, where, *both], a, b)
     unit = {"float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
