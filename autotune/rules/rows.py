@@ -2,7 +2,8 @@
 
 For matrix-vector products, row sums, norms and products with a transposed operand. The reduction
 is split into lanes by rfactor, so results are reassociated. A long row is one stream, asked for
-ahead; short rows share the loads of what they all read, and fill each other's gaps.
+ahead; short rows share the loads of what they all read, and fill each other's gaps. Rows of
+symbolic size count as SYMBOLIC_SIZE long; lanes that get no term add nothing.
 """
 
 from __future__ import annotations
@@ -128,8 +129,8 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
     if store is None or not block.is_reduction or not single_reducer(store):
         return []
     run, lanes = contiguous_run(block), lanes_of(block, machine)
-    extent = run_length(run)
-    if extent is None or extent < 2 * lanes:  # rfactor needs a term for every lane
+    extent = run_length(run) or size(run[-1].extent) if run else 0
+    if extent < 2 * lanes:  # most lanes would have a term or none
         return []
     sizes = (max(1, lanes // 2), lanes, 2 * lanes, 4 * lanes, 8 * lanes)
     widths = tuple(w for w in sizes if w < extent)
@@ -140,7 +141,8 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
         choices.append(Categorical(f"{group.block}.rows", options))
         choices.append(Categorical(f"{group.block}.threads", ("parallel", "serial")))
     choices.append(Categorical(f"{group.block}.ahead", (0, PAGE // 2, PAGE)))
-    large = instances(block) >= SMALL_WORK
+    # The kernel sees at each call whether rows of symbolic size are worth threads.
+    large = run_length(run) is None or instances(block) >= SMALL_WORK
     axes = tuple(it.var.name for it in run)
     near = _is_near(block, machine)
     return [RowsPlan(group, machine, axes, extent, lanes, tuple(choices), large, near)]

@@ -14,7 +14,7 @@ from schedule.ownership import require_sole_writer
 from schedule.placement import names_in
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
-from schedule.state import BlockRef, State, add_buffers, fresh, nest
+from schedule.state import BlockRef, State, add_buffers, extents, fresh, nest
 from tensorir import (
     TRUE,
     BinOp,
@@ -36,6 +36,7 @@ from tensorir import (
     binary,
     conjuncts,
     const,
+    relax,
     replace,
     select,
     seq,
@@ -65,7 +66,8 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
         - the block is a reduction with its init, by + * min max and or, or of values by a combiner
           that is found in its step and is associative and commutative
         - parts may start again from what it starts from, or what changes nothing is known
-        - `loop` is a reduction loop of the block, and of nothing else in it
+        - `loop` is a reduction loop of the block, of the same extent wherever it runs; none of
+          these loops chooses the element too
         - where iterations of `loop` have no term at the first iteration of the other reduction
           loops, the block's own variables can say so
         - the block computes its buffers as a whole, and no other block writes them
@@ -76,13 +78,7 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     combiner = any_combiner(node)
     around = state.loops_around(block)
     reducing = reduction_loops(node, around)
-    require(target in reducing, loop, f"loop {loop!r} is no reduction loop of block {block!r}")
-    require(
-        feeds(node, target.var) == {IterKind.REDUCE},
-        loop,
-        f"loop {loop!r} also chooses the element of block {block!r}",
-        "rfactor before fusing loops of data and of the reduction",
-    )
+    _require_loop(node, target, reducing, around)
     predicate, left_out = _conditions(state, node, target, around)
     anchor = top_statement(state, block)
     require(names_in(anchor) == {node.name}, block, f"block {block!r} is not alone in its nest")
@@ -100,6 +96,28 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     changed = State(add_buffers(changed.func, *plan.partials.values()))
     anchor = top_statement(changed, factored.name)
     return place_beside(changed, anchor, _final(plan), before=False), BlockRef(factored.name)
+
+
+def _require_loop(node: Block, target: For, reducing: list[For], around: list[For]) -> None:
+    """Refuse a loop that cannot become an axis of partial results."""
+    require(
+        target in reducing,
+        target.name,
+        f"loop {target.name!r} is no reduction loop of block {node.name!r}",
+    )
+    for each in reducing:
+        require(
+            feeds(node, each.var) == {IterKind.REDUCE},
+            each.name,
+            f"loop {each.name!r} also chooses the element of block {node.name!r}",
+            "rfactor before fusing loops of data and of the reduction",
+        )
+    require(
+        not variables(target.extent) & {f.var for f in around},
+        target.name,
+        f"loop {target.name!r} runs over {target.extent!r}, which depends on loops",
+        "split it by a number, and rfactor the inner part",
+    )
 
 
 @dataclass(frozen=True)
@@ -189,7 +207,7 @@ def _factored(state: State, plan: _Plan, reducing: list[For]) -> Block:
         var = Var(fresh(taken, (f"v{loop.name}",)))
         taken.add(var.name)
         values[loop.var] = var
-        iters.append(IterVar(var, loop.extent, IterKind.REDUCE, loop.var))
+        iters.append(IterVar(var, _most(state, loop), IterKind.REDUCE, loop.var))
     old = {
         it.var: substitute(it.binding, values)
         for it in plan.block.iters
@@ -212,6 +230,23 @@ def _started(init: Stmt, starts: Mapping[Buffer, Expr]) -> Stmt:
         return Seq(tuple([_started(s, starts) for s in init.stmts]))
     assert isinstance(init, Store)
     return replace(init, value=starts[init.buffer])
+
+
+def _most(state: State, loop: For) -> Expr:
+    """How often a loop runs at most, whatever the loops around it."""
+    outer = extents(state.loops_outside(loop.name))
+    if not variables(loop.extent) & outer.keys():
+        return loop.extent
+    analyzer = state.analyzer(state.loops_outside(loop.name))
+    found = relax(loop.extent, outer, analyzer)
+    most = None if found is None else analyzer.simplify(found.low + found.extent - 1)
+    require(
+        most is not None and not variables(most) & outer.keys(),
+        loop.name,
+        f"loop {loop.name!r} runs over {loop.extent!r}, of which no bound is known",
+    )
+    assert most is not None
+    return most
 
 
 def _to_partial(stmt: Stmt, plan: _Plan, old: Mapping[Var, Expr], present: Expr) -> Stmt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -228,3 +229,43 @@ def test_how_many_rows_in_cache_go_together_depends_on_their_length(
     sketch = next(s for s in make_space(func, TWO).sketches.values() if s.name.endswith(":rows"))
     values = dict(zip([choice.name for choice in sketch.choices], sketch.default()))
     assert values["sum.rows"] == together
+
+
+@pytest.mark.parametrize(
+    ("f", "numpy"),
+    [
+        (lambda x: ops.sum(x, 1), lambda a: a.sum(1)),
+        (lambda x: ops.max(x, 1), lambda a: a.max(1)),
+        (lambda x: ops.sum(x * x, 1), lambda a: (a * a).sum(1)),
+    ],
+)
+@pytest.mark.parametrize("rows", [37, None])
+def test_rows_of_symbolic_size_have_their_lanes_along_the_row(
+    f: Callable[[Any], Any], numpy: Callable[[Any], Any], rows: int | None
+) -> None:
+    """Vectors of neighbours, and none of elements a row apart; rows of any size, on all threads."""
+    n = te.size_var("n")
+    x = te.placeholder((rows or te.size_var("m"), n), name="x")
+    func = te.create_prim_func([x, f(x)])
+    assert "rows" in first_sketch(func)
+    sch = default_schedule(func, "c -threads=2")
+    assert "parallel(" in str(sch.func)
+    kernel = build(sch, "c -threads=2")
+    assert "load_strided" not in kernel.source and "f32x" in kernel.source
+    rng = np.random.default_rng(0)
+    for size in (1, 3, 16, 100, 1000):
+        a = rng.integers(-8, 9, (37, size)).astype("float32")
+        np.testing.assert_array_equal(kernel(a), numpy(a))
+
+
+def test_candidates_of_symbolic_rows() -> None:
+    """Whatever is chosen computes the sums, also of rows without elements."""
+    x = te.placeholder((te.size_var("m"), te.size_var("n")), name="x")
+    func = te.create_prim_func([x, ops.sum(x, 1)])
+    space = make_space(func, TWO)
+    rng = random.Random(0)
+    for _ in range(6):
+        sch = space.build(space.sample(rng))
+        for shape in ((3, 0), (0, 5), (5, 7), (9, 40)):
+            a = np.arange(shape[0] * shape[1], dtype="float32").reshape(shape)
+            np.testing.assert_array_equal(interpret(sch.func, a)[0], a.sum(1))

@@ -269,6 +269,45 @@ def diagonal(A: f32[6, 8], C: f32[6]):
 """
 
 
+TRIANGLE = """
+@prim_func
+def triangle(A: f32[8, 8], C: f32[8]):
+    for i in range(8):
+        for k in range(i + 1):
+            with block("C"):
+                vi = spatial(8, i)
+                vk = reduce(8, k)
+                with init():
+                    C[vi] = 0.0
+                C[vi] = C[vi] + A[vi, vk]
+"""
+
+
+def test_rows_of_different_length():
+    """Lanes are as many in each row; parts of the length of the row are not."""
+    sch = Schedule(parse(TRIANGLE))
+    outer, lane = sch.split("k", [None, 4])
+    for loop in (outer, "k"):
+        whole = Schedule(parse(TRIANGLE)) if loop == "k" else sch
+        refused(whole.rfactor, "C", loop, match="runs over .*, which depends on loops")
+    sch.rfactor("C", lane)
+    verify(sch.func)
+    a = np.arange(64, dtype="float32").reshape(8, 8)
+    np.testing.assert_array_equal(interpret(sch.func, a)[0], np.tril(a).sum(1))
+    np.testing.assert_array_equal(build(sch)(a), np.tril(a).sum(1))
+
+
+def test_beside_a_loop_of_data_and_of_the_sum():
+    """The fused loop is at its first iteration in the first row only."""
+    a = te.placeholder((3, 4, 5), name="A")
+    k, q = te.reduce_axis(4, name="k"), te.reduce_axis(5, name="q")
+    c = te.compute((3,), lambda i: te.sum(a[i, k, q], axis=[k, q]), name="C")
+    sch = Schedule(te.create_prim_func([a, c], name="sums"))
+    fused = sch.fuse("i", "k")
+    for loop in (fused, "q"):
+        refused(sch.rfactor, "C", loop, match=f"loop '{fused}' also chooses the element")
+
+
 def test_combiners_are_asked_of_every_reduction():
     """What has no init has none."""
     for func in (rows(4, FOLDS["sum"][0]), rows(4, FOLDS["argmax"][0])):
