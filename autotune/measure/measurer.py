@@ -137,6 +137,7 @@ class Measurer:
         for index, (text, (result, source)) in enumerate(zip(texts, built, strict=True)):
             if result.ok:
                 message = self._message(text, source, incumbent, check, min_ms, repeats)
+                message["loose"] = rounds_otherwise(programs[index])
                 with self._undisturbed():
                     measured = self._run(runner, message)
                 seconds = result.build_seconds or measured.build_seconds
@@ -330,6 +331,11 @@ def _no_room(error: OSError) -> MeasureError:
         f"measuring cannot write to {place} ({error.strerror or error}); make room, or name "
         "another one in TMPDIR"
     )
+
+
+def rounds_otherwise(program: Program) -> bool:
+    """Whether a program may compute the definition by other expressions, or is not known not to."""
+    return getattr(program, "numerics", "algebraic") not in ("bitwise", "reassociated")
 
 
 def program_text(program: Program) -> str:

@@ -1,14 +1,15 @@
 """Numbers with error bounds: how far the value of a kernel may be from the exact one.
 
 This is a running error analysis: each operation carries the bounds of its operands along and
-adds one rounding of its result. Sums add what oracle.py says. Math functions (functions.py) may be
-wrong by MATH_ULPS units themselves. Infinite values are exact, unless the bounds that led to them
-say nothing: an overflow of a kernel's type makes the bound inf.
+adds one rounding of its result, unless operands and result are exact. Sums add what sums.py says.
+Math functions (functions.py) may be wrong by MATH_ULPS units themselves. Infinite values are exact,
+unless the bounds that led to them say nothing: an overflow of a kernel's type makes the bound inf.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,10 @@ from tensorir.intrin import MATH
 from tensorir.reference.contract import contract
 from tensorir.reference.exact import UFUNCS, Array, Exact, bits_as, constant, convert, numbers_dtype
 from tensorir.reference.functions import EXACT_FUNCTIONS, function_error
+from tensorir.reference.sums import any_order, grid, multiples, representable, sum_error
+
+PARTS_GRID = 6
+"""Of terms that are summed in parts, because there are many, multiples of 2**-6 count as exact."""
 
 MATH_ULPS = 8
 """Units in the last place by which a math function of a target may be off."""
@@ -55,18 +60,16 @@ class Balls:
     """The algebra of balls."""
 
     def __init__(self, growth: str) -> None:
-        if growth not in ("worst", "random"):
-            raise TensorIRError(f"growth is 'worst' or 'random', not {growth!r}")
-        self.growth = growth
+        if growth not in ("order", "algebra"):
+            raise TensorIRError(f"growth is 'order' or 'algebra', not {growth!r}")
+        self.strict = growth == "order"
 
     def sum_growth(self, count: int, dtype: str) -> float:
         """The error of a sum of `count` terms, relative to the sum of their magnitudes."""
         if not dt.is_float(dtype):
             return 0.0
-        n, u = count + 2, ROUNDOFF[dtype]
-        if self.growth == "random":
-            return 6.0 * float(np.sqrt(n)) * u
-        return n * u / (1.0 - n * u) if n * u < 1 else np.inf
+        least = 0.0 if self.strict else 6.0 * float(np.sqrt(count + 2)) * ROUNDOFF[dtype]
+        return max(least, any_order(count, ROUNDOFF[dtype]))
 
     def constant(self, e: Const) -> Ball:
         return Ball(constant(e), ZERO)
@@ -102,7 +105,10 @@ class Balls:
         if not dt.is_float(dtype):
             return Ball(value, ZERO if err is ZERO else np.asarray(err))
         size = np.abs(value)
-        total = err + units * (ROUNDOFF[dtype] * size + SMALLEST[dtype])
+        own = units * (ROUNDOFF[dtype] * size + SMALLEST[dtype])
+        if self.strict and 0 < units <= 1:
+            own = np.where((np.asarray(err) == 0) & representable(value, dtype), 0.0, own)
+        total = err + own
         total = np.where(size + total > LARGEST[dtype], np.inf, total)
         total = np.where(np.isnan(total), np.inf, total)
         infinite = np.where(np.isinf(err) | np.isnan(err), np.inf, 0.0)
@@ -194,7 +200,11 @@ class Balls:
             return Ball(value, ZERO if a.exact else err.max(axis=axes, keepdims=True))
         growth = self.sum_growth(count, dtype)
         sizes = np.abs(a.value).astype(np.float64) + err
-        if op == "+":
+        if op == "+" and self.strict and dt.is_float(dtype):
+            total = err.sum(axis=axes, keepdims=True)
+            total = total + sum_error(sizes, axes, count, ROUNDOFF[dtype])
+            total = np.where(self.adds_exactly(dtype, a, err, sizes, axes, count), 0.0, total)
+        elif op == "+":
             total = err.sum(axis=axes, keepdims=True)
             total = total + _times(growth, sizes.sum(axis=axes, keepdims=True))
         else:
@@ -210,6 +220,23 @@ class Balls:
             return a
         more = _times(self.sum_growth(count, dtype), np.abs(a.value).astype(np.float64))
         return Ball(a.value, a.err + more)
+
+    def adds_exactly(
+        self, dtype: str, a: Ball, err: Array, sizes: Array, axes: tuple[int, ...], count: int
+    ) -> Array:
+        """Where no order of summation rounds: exact terms that are multiples of one number."""
+        if np.any(err):
+            return np.zeros((), bool)
+        whole = sizes.sum(axis=axes, keepdims=True)
+        if math.prod(sizes.shape[d] for d in axes) < count:  # other parts have terms as well
+            whole = np.maximum(whole, count * sizes.max(initial=0.0))
+            return multiples(whole, PARTS_GRID, dtype) & (grid(a.value) <= PARTS_GRID)
+        return multiples(whole, grid(a.value), dtype)
+
+    def weigh(self, a: Ball, dtype: str, count: int) -> Ball:
+        """What is there before `count` terms are added to it."""
+        growth = self.sum_growth(count + 1, dtype)
+        return Ball(a.value, a.err + _times(growth, np.abs(a.value).astype(np.float64) + a.err))
 
     def merge(self, op: str, dtype: str, a: Ball, b: Ball) -> Ball:
         """Two partial results; the rounding of a sum is counted in its parts already."""
@@ -247,8 +274,17 @@ class Balls:
         x, y = np.abs(a.value), np.abs(b.value)
         high = contract(x + a.err, y + b.err, sizes, axes)
         err = self.sum_growth(count, dtype) * high
-        if not (a.exact and b.exact):
+        known = not np.any(a.err) and not np.any(b.err)
+        if not known:
             err = err + (high - contract(x, y, sizes, axes))
+        elif self.strict:
+            step, whole = grid(x) + grid(y), high
+            if math.prod(sizes[d] for d in axes) < count:  # other parts have terms as well
+                fits = step <= PARTS_GRID
+                step = PARTS_GRID
+                whole = np.full(high.shape, count * x.max(initial=0.0) * y.max(initial=0.0))
+                whole = whole if fits else np.full(high.shape, np.inf)
+            err = np.where(multiples(whole, step, dtype), 0.0, err)
         return self.rounded(dtype, value, err)
 
 

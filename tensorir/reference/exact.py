@@ -123,6 +123,10 @@ class Exact:
         """What `count` terms are merged with."""
         return a
 
+    def weigh(self, a: Any, dtype: str, count: int) -> Any:
+        """What is there before `count` terms are added to it."""
+        return a
+
     def merge(self, op: str, dtype: str, a: Any, b: Any) -> Any:
         """Two partial results of one reduction as one."""
         return UFUNCS[op](a, b)

@@ -30,23 +30,23 @@ def reference(
 
 
 def tolerance(
-    func: PrimFunc, *inputs: Any, growth: str = "worst", sizes: Mapping[str, int] | None = None
+    func: PrimFunc, *inputs: Any, growth: str = "order", sizes: Mapping[str, int] | None = None
 ) -> tuple[Array, ...]:
     """For each output an array of bounds on |kernel - reference|; see reference_with_tolerance."""
     return reference_with_tolerance(func, *inputs, growth=growth, sizes=sizes)[1]
 
 
 def reference_with_tolerance(
-    func: PrimFunc, *inputs: Any, growth: str = "worst", sizes: Mapping[str, int] | None = None
+    func: PrimFunc, *inputs: Any, growth: str = "order", sizes: Mapping[str, int] | None = None
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """The reference, and elementwise bounds on the error of a kernel that reassociates its sums.
+    """The reference, and elementwise bounds on the error of a kernel.
 
-    Every rounding that the program asks for may go wrong by one unit, in any order of its
-    reductions, and the bounds are carried through the whole program (balls.py). A sum of n terms
-    adds g(n) * sum(|terms|), with u the unit roundoff: for `growth="worst"` g(n) = n u / (1 - n u)
-    (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2), which holds for all
-    data; for "random" g(n) = 6 sqrt(n) u (Higham and Mary, SIAM J. Sci. Comput. 41, 2019), far
-    sharper for long sums, which holds for rounding errors of mean zero, as random data have.
+    Every rounding that the program asks for may go wrong by one unit, unless it is of an exact
+    number, and the bounds are carried through the whole program (balls.py). For `growth="order"`
+    they hold for all data and any order in which a kernel adds the terms of its sums (sums.py).
+    `growth="algebra"` is for kernels that compute the same by other expressions (Winograd's
+    convolutions): a sum of n terms adds max(n, 6 sqrt(n)) u times the sum of their magnitudes, and
+    exact numbers are no exception; such kernels are known to stay within it, which is no proof.
     A bound is inf where nothing can be said: a condition that rounding may turn over, or an
     intermediate that overflows.
     """

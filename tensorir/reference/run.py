@@ -96,7 +96,15 @@ class Runner:
         if block.init is None and not reduced:
             self.execute(block.body, spatial, {})
         elif 0 not in reduced.values():
+            if block.init is None:
+                self.weigh(math.prod(reduced.values()))
             self.reduce(block.body, spatial, reduced)
+
+    def weigh(self, count: int) -> None:
+        """Count in what the running block adds `count` terms to."""
+        for buffer in self.rows:
+            held = self.target(buffer)
+            self.algebra.assign(held, self.algebra.weigh(held, buffer.dtype, count))
 
     def run_points(self, block: Block, nest: Stmt) -> None:
         """Run the instances of a block one by one, since they read each other's results."""

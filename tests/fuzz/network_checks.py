@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune import default_schedule
+from autotune.measure.measurer import rounds_otherwise
 from autotune.measure.oracle import make_oracle
 from autotune.rules import make_space
 from autotune.rules.generate import machine_of
@@ -62,7 +63,7 @@ class Case:
         found = kernel(*(truth.inputs[p.name] for p in func.inputs if p.name not in constants))
         results = found if isinstance(found, tuple) else (found,)
         for param, result in zip(func.outputs, results, strict=True):
-            error, bound, place = truth.error(param.name, result)
+            error, bound, place = truth.error(param.name, result, rounds_otherwise(sch))
             if place is not None:
                 raise Mismatch(f"{param.name} is off by {error:g} at {place}, more than {bound:g}")
 

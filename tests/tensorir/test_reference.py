@@ -341,7 +341,7 @@ def in_float32(func, a, b, rng):
     return total
 
 
-@pytest.mark.parametrize("growth", ["worst", "random"])
+@pytest.mark.parametrize("growth", ["order", "algebra"])
 @pytest.mark.parametrize("depth", [1, 7, 300])
 def test_float32_sums_stay_within_the_tolerance(growth, depth):
     rng = np.random.default_rng(depth)
@@ -360,8 +360,8 @@ def test_a_missing_term_is_outside_of_the_tolerance():
     (value,), (bound,) = reference_with_tolerance(func, a, b)
     wrong = a[:, 1:].astype(float) @ b[1:]
     assert (abs(wrong - value) > bound).any()
-    (sharper,) = tolerance(func, a, b, growth="random")
-    assert (sharper < bound).all()
+    (looser,) = tolerance(func, a, b, growth="algebra")
+    assert (looser >= bound).all()
 
 
 def test_exact_work_has_no_tolerance():
@@ -430,7 +430,7 @@ def test_overflow_of_an_intermediate_is_not_judged():
 
 
 def test_growth_is_checked():
-    with pytest.raises(TensorIRError, match="growth is 'worst' or 'random', not 'best'"):
+    with pytest.raises(TensorIRError, match="growth is 'order' or 'algebra', not 'best'"):
         tolerance(matmul(1, 1, 1), normal(1, 1), normal(1, 1), growth="best")
 
 
