@@ -33,6 +33,9 @@ MAGIC = b"SQLite format 3\0"
 BUSY_SECONDS = 30.0
 """How long a writer waits for another one."""
 
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What the module sqlite3 raises; the latter where names in a damaged file are no text."""
+
 MEMORY = Path(":memory:")
 
 NETWORK_FILE_SYSTEMS = frozenset(

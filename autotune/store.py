@@ -14,6 +14,7 @@ from autotune.records import Record
 from autotune.rows import COLUMNS, Damage, decode, record_of, row_of
 from autotune.storage import (
     INSERT,
+    SQLITE_ERRORS,
     VERSION,
     check_place,
     in_memory,
@@ -129,7 +130,7 @@ class Store:
         with self._guarded() as connection:
             try:
                 return connection.execute(sql, values).fetchall()
-            except sqlite3.Error as error:
+            except SQLITE_ERRORS as error:
                 if "locked" in str(error):
                     raise
                 self._connection = self._salvaged(error)
@@ -139,12 +140,12 @@ class Store:
     def _opened(self) -> sqlite3.Connection:
         try:
             return open_reading(self.path)
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             if "locked" in str(error):
                 raise self._unusable(error) from error
             return self._salvaged(error)
 
-    def _salvaged(self, error: sqlite3.Error) -> sqlite3.Connection:
+    def _salvaged(self, error: Exception) -> sqlite3.Connection:
         """What can be read of a damaged file, in memory."""
         from autotune.salvage import salvage
 
@@ -192,7 +193,7 @@ class Store:
                 raise DatabaseError(f"the database {str(self.path)!r} is closed")
             try:
                 yield self._connection
-            except (sqlite3.Error, OSError) as error:
+            except (*SQLITE_ERRORS, OSError) as error:
                 raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> DatabaseError:

@@ -14,7 +14,7 @@ import fuzz  # noqa: E402
 from autotune.store import Store  # noqa: E402
 
 
-@pytest.mark.parametrize("seed", [*range(16), 325])
+@pytest.mark.parametrize("seed", [*range(16), 325, 5216])
 def test_seeds_have_no_findings(seed):
     row = database_checks.check_seed(seed)
     assert row["finding"] is None, fuzz.show_finding(row["finding"])
