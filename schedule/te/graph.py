@@ -63,16 +63,25 @@ def _cache_all(s: TESchedule, stage: Stage, call: Call, scope: str) -> list[Cach
     inner = Stage(s, name, made, Nest((*spatial.roots, *reduced.roots), leaves, steps))
     labels = [name] if len(op.outputs) == 1 else [f"{t.name}.{scope}" for t in op.outputs]
     _add_outputs(op, made, labels, None)
-    copy = StageOp(op.name, nest.data, (), made.outputs, op.tag, op.attrs)
+    axes = _copy_axes(stage, op.outputs[0])
+    copy = StageOp(op.name, axes, (), made.outputs, op.tag, op.attrs)
     copy.outputs = op.outputs
     request = s.change(call.text, [stage], {made: inner, copy: stage})
     outputs, cached = tuple(map(key_of, op.outputs)), tuple(map(key_of, made.outputs))
     s.meet(CacheWrite(outputs, cached, inner, stage, scope, request))
-    stage.op, stage.nest = copy, Nest(nest.data, nest.data)
+    stage.op, stage.nest = copy, Nest(axes, axes)
     inner.marks = [kind for kind in stage.marks if among(kind.axis, reduced.leaves)]
     stage.marks = [kind for kind in stage.marks if kind not in inner.marks]
     inner.group = stage.group
     return list(made.outputs)
+
+
+def _copy_axes(stage: Stage, tensor: Any) -> tuple[Any, ...]:
+    """The axes of a stage that copies: those of `stage`, unless an extern function makes whole rows
+    there, along which it has none."""
+    data = stage.nest.data
+    rest = enumerate(tensor.shape[len(data) :], len(data))
+    return (*data, *(IterVar(f"ax{d}", extent) for d, extent in rest))
 
 
 def _cache_outputs(
@@ -87,7 +96,7 @@ def _cache_outputs(
         made = StageOp(name, stage.op.axis, stage.op.reduce_axis, stage.op.inputs)
         cached = CachedTensor(name, made, tensor.shape, tensor.dtype)
         made.outputs = (cached,)
-        axes = tuple(IterVar(axis.name, axis.extent) for axis in stage.nest.data)
+        axes = tuple(IterVar(a.name, a.extent) for a in _copy_axes(stage, tensor))
         copy = StageOp(tensor.name, axes, (), [cached])
         copy.outputs = (tensor,)
         copier = Stage(s, s.fresh_name(tensor.name), copy, Nest(axes, axes))
@@ -108,6 +117,11 @@ def cache_read(s: TESchedule, tensor: Any, scope: str, readers: Any) -> CachedTe
         name = getattr(source, "name", source)
         raise RequestError(text, "", f"{name!r} is no tensor of this schedule")
     Call(s[source], text).require_movable()
+    if s.is_state(source):
+        raise RequestError(
+            text, "", f"{source.name!r} is the state of a te.scan, which its steps write",
+            "cache_read what else they read",
+        )  # fmt: skip
     stages = list(dict.fromkeys(s[reader] for reader in found))
     if not stages:
         raise RequestError(text, "", "there is no reader", "name the stages that read the copy")

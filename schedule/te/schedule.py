@@ -143,6 +143,11 @@ class TESchedule:
         self._fixed[op] = stage
         return stage
 
+    def is_state(self, tensor: Any) -> bool:
+        """Whether `tensor` stands for what a te.scan has computed so far."""
+        scans = [op for op in self._definition_ops() if isinstance(op, te.ScanOp)]
+        return any(tensor is state for scan in scans for state in scan.state)
+
     def _definition_ops(self) -> list[Any]:
         """All operations that the outputs need."""
         found: dict[Any, None] = {}

@@ -92,7 +92,7 @@ class KindRequests(StageState):
         """Refused: the loops of a stage and its memory are changed apart, on the schedule."""
         raise self._call("transform_layout", mapping_function).refused(
             "stages keep the layout of their tensor",
-            f"sch = s.schedule; sch.transform_layout({self.name!r}, 0, index_map) moves the "
+            f"sch = s.schedule; sch.transform_layout({self.shown}.block, 0, index_map) moves the "
             "elements of an intermediate, when the stages are scheduled",
         )
 

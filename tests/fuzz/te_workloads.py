@@ -70,4 +70,19 @@ def scan(n: int, m: int, _: int) -> list[Any]:
     return [te.scan(first, step, state, name="p")]
 
 
-WORKLOADS = [product, softmax, window, two_outputs, argmax, scan]
+def extern(n: int, m: int, _: int) -> list[Any]:
+    """Rows that an extern function makes, several outputs of them, and of one."""
+    a = te.placeholder((n, m + 1), name="A")
+    p = te.compute((n, m + 1), lambda i, j: a[i, j] * 2.0, name="P")
+    values, places = te.extern([(n, 1), (n, 1)], p, "topk", name="top")
+    ordered = te.extern((n, m + 1), p, "sort", name="S")
+    return [
+        te.compute(
+            (n, m + 1),
+            lambda i, j: ordered[i, j] + values[i, 0] * places[i, 0].astype("float32"),
+            name="Q",
+        )
+    ]
+
+
+WORKLOADS = [product, softmax, window, two_outputs, argmax, scan, extern]

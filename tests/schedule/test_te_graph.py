@@ -311,6 +311,40 @@ def test_stages_of_two_outputs_and_of_scans_are_moved(check):
         s[scan].parallel(inner)
 
 
+def test_caches_of_what_an_extern_function_makes(check):
+    """Its stage has axes for the rows only, and the copies of its outputs have all."""
+    A = te.placeholder((4, 6), name="A")
+    values, places = te.extern([(4, 2), (4, 2)], A, "topk", name="top")
+    total = te.compute((4, 2), lambda i, j: values[i, j] + places[i, j].astype("float32"), name="Q")
+    for wanted in (values, [values, places]):
+        s = te.create_schedule(total.op)
+        s.cache_write(wanted, "global")
+        copied = s[values]
+        assert sizes(copied.leaves) == [4, 2]
+        copied.unroll(copied.leaves[1])
+        met(s, check)
+    ordered = te.extern((4, 6), A, "sort", name="S")
+    s = te.create_schedule(ordered.op)
+    cached = s.cache_write(ordered, "global")
+    s[cached].compute_at(s[ordered], s[ordered].op.axis[0])
+    met(s, check)
+
+
+def test_cache_read_around_a_scan(check):
+    X, state = te.placeholder((5, 6), name="X"), te.state((5, 6), name="s")
+    first = te.compute((1, 6), lambda _, i: X[0, i], name="first")
+    step = te.compute((5, 6), lambda t, i: state[t - 1, i] * 0.5 + X[t, i], name="step")
+    scan = te.scan(first, step, state, name="p")
+    D = te.compute((5, 6), lambda t, i: scan[t, i] + 1.0, name="D")
+    s = te.create_schedule(D.op)
+    P, XX = s.cache_read(scan, "local", [D]), s.cache_read(X, "local", [step, first])
+    s[P].compute_at(s[D], D.op.axis[0])
+    s[XX].vectorize(XX.op.axis[1])
+    met(s, check)
+    with pytest.raises(ScheduleError, match="'s' is the state of a te.scan, which its steps write"):
+        s.cache_read(state, "local", [step])
+
+
 def test_group(check):
     A = te.placeholder((6, 8), name="A")
     B = te.compute((6, 8), lambda i, j: A[i, j] * 2.0, name="B")

@@ -349,6 +349,7 @@ def test_nothing_is_computed_in_a_rolling_buffer():
     [
         (lambda st: st.set_store_predicate(None), "no thread stores what", "te.if_then_else"),
         (lambda st: st.env_threads([]), "threads begin where a loop is bound", "bind a loop"),
+        (lambda st: st.transform_layout(lambda i, j: (j, i)), "keep the layout", "sch.transform_"),
     ],
 )
 def test_what_there_is_not_says_what_to_do(call, reason, remedy):
@@ -358,3 +359,15 @@ def test_what_there_is_not_says_what_to_do(call, reason, remedy):
         call(s[C])
     assert reason in caught.value.reason and remedy in caught.value.hint
     assert not s.requests
+
+
+def test_the_other_way_to_another_layout(check):
+    """As the refusal of transform_layout has it."""
+    A, B, C = stages()
+    s = te.create_schedule(C.op)
+    CC = s.cache_write(C, "global")
+    s[CC].parallel(CC.op.axis[0])
+    sch = s.schedule
+    sch.transform_layout(s[CC].block, 0, lambda i, j: (j, i // 4, i % 4))
+    check(sch)
+    assert "C_global = alloc(f32[6, 3, 4])" in str(sch.func)
