@@ -46,7 +46,7 @@ def parse(text: str) -> PrimFunc:
     Raises ParseError with the line, and what was expected there.
     """
     text = textwrap.dedent(text).strip("\n")
-    parser = _Parser(text.split("\n"))
+    parser = Parser(text.split("\n"))
     module = parser.syntax(lambda: ast.parse(text))
     if len(module.body) != 1 or not isinstance(module.body[0], ast.FunctionDef):
         parser.fail(1, "one function: '@prim_func' and 'def name(A: f32[16], ...):'")
@@ -58,13 +58,13 @@ def parse_expr(text: str, env: Env) -> Expr:
 
     Raises ParseError for anything that is not an expression, and for names not in `env`.
     """
-    parser = _Parser(text.split("\n"))
+    parser = Parser(text.split("\n"))
     tree = parser.syntax(lambda: ast.parse(text.strip(), mode="eval"))
     return parser.expr(tree.body, env)
 
 
 @dataclass
-class _Parser(ExprParser):
+class Parser(ExprParser):
     def syntax(self, read: Callable[[], Any]) -> Any:
         try:
             return read()
@@ -273,10 +273,10 @@ class _Parser(ExprParser):
         return IterVar(Var(self.target(node.targets), extent.dtype), extent, kind, binding)
 
 
-_SCOPES: dict[str, Callable[[_Parser, Any, list[ast.stmt], Env], Stmt]] = {
-    "block": _Parser.block,
-    "let": _Parser.let,
-    "alloc": _Parser.alloc,
+_SCOPES: dict[str, Callable[[Parser, Any, list[ast.stmt], Env], Stmt]] = {
+    "block": Parser.block,
+    "let": Parser.let,
+    "alloc": Parser.alloc,
 }
 
 

@@ -63,14 +63,20 @@ def long_dtype(name: str) -> str | None:
 
 @dataclass
 class ExprParser:
-    """Reads expressions of one text; `lines` are only for the messages."""
+    """Reads expressions of one text; the fields are only for the messages.
+
+    `file` and the number of the `first` line say where the lines are from, if that is a file.
+    """
 
     lines: list[str]
+    file: str | None = None
+    first: int = 1
 
     def fail(self, node: ast.AST | int, expected: str) -> NoReturn:
         number = node if isinstance(node, int) else getattr(node, "lineno", 1)
         line = self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
-        raise ParseError(f"line {number}: expected {expected}\n    {line}")
+        place = f"line {number}" if self.file is None else f"{self.file}:{self.first + number - 1}"
+        raise ParseError(f"{place}: expected {expected}\n    {line}")
 
     def expr(self, node: ast.expr, env: Env) -> Expr:
         rule = _RULES.get(type(node))

@@ -272,10 +272,21 @@ def _widest(stmt: Stmt) -> int:
 
 
 def _widths(e: Expr) -> set[int]:
-    if isinstance(e, Load):
-        return {dt.bits(e.dtype)}
-    own = {dt.bits(e.dtype)} if isinstance(e, Cast) and e.dtype != dt.INDEX else set[int]()
-    if isinstance(e, Cast) and {e.dtype, e.a.dtype} & set(dt.STORAGE_ONLY):
-        own.add(32)  # conversions of storage types go through float32
-    parts = (e.a, e.b) if isinstance(e, Select) else children(e)
-    return own.union(*map(_widths, parts))
+    """Bits of the types of values in `e`; each part is looked at once, however often it is used."""
+    widths: set[int] = set()
+    pending, seen = [e], {e}
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Load):
+            widths.add(dt.bits(node.dtype))
+            continue
+        if isinstance(node, Cast) and node.dtype != dt.INDEX:
+            widths.add(dt.bits(node.dtype))
+        if isinstance(node, Cast) and {node.dtype, node.a.dtype} & set(dt.STORAGE_ONLY):
+            widths.add(32)  # conversions of storage types go through float32
+        parts = (node.a, node.b) if isinstance(node, Select) else children(node)
+        for part in parts:
+            if part not in seen:
+                seen.add(part)
+                pending.append(part)
+    return widths

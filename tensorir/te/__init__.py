@@ -3,6 +3,7 @@
 from tensorir.expr import const, maximum, minimum
 from tensorir.extern import ExternFunc
 from tensorir.promotion import call
+from tensorir.script import prim_func
 from tensorir.te.axis import Axis, reduce_axis
 from tensorir.te.compute import compute
 from tensorir.te.create import create_named_blocks, create_named_tensors, create_prim_func
@@ -105,7 +106,7 @@ __all__ = [
     "extern", "fabs", "floor", "floordiv", "floormod", "fmod", "if_then_else", "infinity",
     "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "lower", "max", "max_value",
     "maximum", "min", "min_value", "minimum", "nearbyint", "placeholder", "popcount", "pow",
-    "power", "prod", "reduce_axis", "reinterpret", "rint", "round", "rsqrt", "scan", "select",
-    "sigmoid", "sin", "sinh", "size_var", "sqrt", "state", "sum", "tan", "tanh", "thread_axis",
-    "trunc", "truncdiv", "truncmod", "var",
+    "power", "prim_func", "prod", "reduce_axis", "reinterpret", "rint", "round", "rsqrt",
+    "scan", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt", "state", "sum", "tan",
+    "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]

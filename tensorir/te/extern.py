@@ -37,6 +37,11 @@ def extern(
     declaration.
     """
     check_name(name, "tensor")
+    if not isinstance(func, (str, ExternFunc)):
+        raise TensorIRError(
+            f"tensor {name!r} is made by {func!r}; te.extern takes the name of an extern function "
+            "or an ExternFunc, and statements are written under @te.prim_func"
+        )
     found = find_extern(func if isinstance(func, str) else func.name)
     if isinstance(func, ExternFunc) and found is not func:
         raise TensorIRError(f"extern function {func.name!r} is registered with another meaning")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
-from tensorir import PrimFunc
+from tensorir import Buffer, Load, PrimFunc, children, const
 from tensorir.parser import parse
 from tensorir.passes import simplify, unroll, vector_locals, vectorize
 
@@ -240,3 +242,16 @@ def test_simplify(body: str, expected: str | None) -> None:
     func = simplify(func_of(body))
     assert expected is None or body_of(func) == expected
     assert simplify(func) is func
+
+
+def test_values_used_many_times_are_looked_at_once(monkeypatch):
+    """A value that is doubled 40 times has 41 parts, and 2 ** 41 if each use is counted."""
+    looked: list[int] = []
+    module = import_module("tensorir.passes.vectorize")
+    monkeypatch.setattr(module, "children", lambda e: looked.append(1) or children(e))
+    A = Load(Buffer("A", (const(4),), "float64"), (const(0),))
+    value = A
+    for _ in range(40):
+        value = value + value
+    assert module._widths(value) == {64}
+    assert len(looked) == 40
