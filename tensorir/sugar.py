@@ -123,3 +123,8 @@ class Operators(Generic[Result]):
         if dt.is_float(self.dtype):
             return self.operate("*", self, -1.0)
         return self.operate("-", 0, self)
+
+    def __abs__(self) -> Result:
+        from tensorir.te.math import abs
+
+        return abs(self)  # type: ignore[arg-type, return-value]

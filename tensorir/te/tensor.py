@@ -124,6 +124,12 @@ class Tensor(Operators[Any]):
 
         return cast(self if self.ndim else self.as_scalar(), dtype)  # type: ignore[arg-type]
 
+    def __matmul__(self, other: Tensor) -> Tensor:
+        """ops.matmul: of matrices, or of batches of them."""
+        from tensorir.ops import matmul
+
+        return matmul(self, other)
+
     def __bool__(self) -> bool:
         raise TensorIRError(
             f"tensor {self.name!r} is not true or false; use te.if_then_else, te.all or te.any in "

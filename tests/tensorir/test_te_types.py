@@ -321,6 +321,16 @@ def test_functions_of_whole_tensors():
     assert C.dtype == "float32" and D.shape[0] is n
 
 
+def test_products_of_whole_tensors():
+    A, B = te.placeholder((2, 1, 3, 4), name="A"), te.placeholder((5, 4, 2), name="B")
+    a, b = (np.random.default_rng(0).random([int(n.value) for n in t.shape], "f") for t in (A, B))
+    (found,) = interpret(te.create_prim_func([A, B, abs(-(A @ B))]), a, b)
+    np.testing.assert_allclose(found, a @ b, rtol=1e-5)
+    with pytest.raises(TensorIRError, match="matmul: b is 3, not a tensor"):
+        A @ 3
+    assert abs(A[0, 0, 0, 0]) is te.abs(A[0, 0, 0, 0])
+
+
 def test_mixed_types_of_whole_tensors():
     X, F = te.placeholder((3,), "int32", name="X"), te.placeholder((2, 1), "float16", name="F")
     for made, dtype in ((X + F, "float16"), (X / 2.0, "float32"), (X << 3, "int32"), (~X, "int32")):
