@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from backends.foreign_arrays import borrow, is_foreign
 from backends.signature import Param, Signature, dimension
 from tensorir import TensorIRError, Var, int_value, refuse_masked, variables
 from tensorir import dtype as dt
@@ -43,10 +44,10 @@ def prepare(signature: Signature, args: Sequence[object]) -> tuple[list[Array], 
     """
     arrays = adopt(signature, args)
     for i, array in enumerate(arrays):
-        _check_type(signature, i, array)
+        _check_type(signature, i, array, args[i])
     sizes = bind_sizes(signature, arrays)
     for i, array in enumerate(arrays):
-        _check_memory(signature, i, array)
+        _check_memory(signature, i, array, args[i])
     _check_overlap(signature, arrays)
     return arrays, [sizes[var] for var in signature.sizes]
 
@@ -132,16 +133,8 @@ def _adopt(signature: Signature, position: int, arg: object) -> Array:
             return arg
         refuse_masked(arg, _where(signature, position))
         return arg.view(np.ndarray)
-    if hasattr(arg, "__dlpack__") and not isinstance(arg, np.generic):
-        try:
-            array: Array = np.from_dlpack(arg)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            where = _where(signature, position)
-            raise TensorIRError(
-                f"{where}: the DLPack memory of this {type(arg).__name__} cannot be used: {error}; "
-                "the array has to be on the CPU, without gradient, in a type NumPy has"
-            ) from error
-        return _writable_view(arg, array)
+    if is_foreign(arg):
+        return _adopt_foreign(signature, position, arg)
     try:
         return np.asarray(memoryview(arg))  # type: ignore[arg-type]
     except (TypeError, ValueError, NotImplementedError):
@@ -152,21 +145,33 @@ def _adopt(signature: Signature, position: int, arg: object) -> Array:
         ) from None
 
 
-def _writable_view(arg: object, array: Array) -> Array:
-    """Old DLPack cannot say "writable" and NumPy assumes the worst; ask the owner by __array__."""
-    if array.flags.writeable or not hasattr(arg, "__array__"):
-        return array
-    other = np.asarray(arg)
-    same = _address(other) == _address(array) and other.strides == array.strides
-    return other if same and other.dtype == array.dtype else array
+def _adopt_foreign(signature: Signature, position: int, arg: object) -> Array:
+    """The same for an array of another library."""
+    param, where = signature.params[position], _where(signature, position)
+    try:
+        array, is_bfloat16 = borrow(arg)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise TensorIRError(
+            f"{where}: the DLPack memory of this {type(arg).__name__} cannot be used: {error}; "
+            "the array has to be on the CPU (.cpu()), without gradient (.detach()), carried out "
+            "(.resolve_conj(), .resolve_neg()), in a type NumPy has or bfloat16"
+        ) from error
+    if is_bfloat16 and param.dtype != "bfloat16":
+        raise TensorIRError(
+            f"{where} has dtype bfloat16, expected {param.dtype}; convert with "
+            f"{_conversion(arg, param.dtype)}"
+        )
+    return array
 
 
-def _address(array: Array) -> int:
-    """Where the first element lies; `array.ctypes.data` takes five times as long."""
-    return int(array.__array_interface__["data"][0])
+def _conversion(arg: object, dtype: str) -> str:
+    """How an array of some library is converted, as text."""
+    if isinstance(arg, np.ndarray) or hasattr(arg, "astype") or not hasattr(arg, "to"):
+        return f".astype({dt.numpy_dtype(dtype).name!r})"
+    return f".to({type(arg).__module__.partition('.')[0]}.{dtype})"
 
 
-def _check_type(signature: Signature, position: int, array: Array) -> None:
+def _check_type(signature: Signature, position: int, array: Array, arg: object = None) -> None:
     param = signature.params[position]
     expected = dt.numpy_dtype(param.dtype)
     if array.dtype == expected:
@@ -178,7 +183,7 @@ def _check_type(signature: Signature, position: int, array: Array) -> None:
             f"convert with .astype({expected.name!r})"
         )
     note = " (the bits of bfloat16 in uint16)" if param.dtype == "bfloat16" else ""
-    remedy = ".view('uint16')" if note and array.itemsize == 2 else f".astype({expected.name!r})"
+    remedy = ".view('uint16')" if note and array.itemsize == 2 else _conversion(arg, param.dtype)
     raise TensorIRError(
         f"{where} has dtype {array.dtype}, expected {expected.name}{note}; convert with {remedy}"
     )
@@ -229,14 +234,14 @@ def _shape_error(
     )
 
 
-def _check_memory(signature: Signature, position: int, array: Array) -> None:
+def _check_memory(signature: Signature, position: int, array: Array, arg: object) -> None:
     param = signature.params[position]
     where = _where(signature, position)
     if not array.flags.c_contiguous:
         hint = "" if not param.is_output else ", and copy the result back"
+        dense = ".contiguous()" if hasattr(arg, "contiguous") else "np.ascontiguousarray(...)"
         raise TensorIRError(
-            f"{where} is not C-contiguous (strides {array.strides}); "
-            f"pass np.ascontiguousarray(...){hint}"
+            f"{where} is not C-contiguous (strides {array.strides}); pass {dense}{hint}"
         )
     if not array.flags.aligned or array.ctypes.data % dt.itemsize(param.dtype):
         raise TensorIRError(

@@ -10,6 +10,7 @@ from backends.arguments import adopt, prepare, wrong_count
 from backends.base import Backend, Executable
 from backends.constants import Binding
 from backends.errors import OutOfMemory
+from backends.foreign_arrays import lend, library_of
 from backends.outputs import plan
 from backends.signature import Signature
 from tensorir import PrimFunc, Target, TensorIRError
@@ -26,7 +27,8 @@ class CompiledKernel:
     kernel(a, b) allocates and returns the output (a tuple of several); kernel(a, b, c) writes into
     the caller's output arrays and returns them. What the program needs and writes too (C[i] = C[i]
     + A[i], or a part of C) has to be given, is changed in place, and is returned. Arrays are
-    NumPy's, or share CPU memory by DLPack or the buffer protocol. They are checked before anything
+    NumPy's, or share CPU memory by DLPack or the buffer protocol; where all that are given are of
+    one other library, such as torch, so are those that are made. They are checked before anything
     is touched; TensorIRError names the first that does not fit. Any number of threads may call one
     kernel at a time.
 
@@ -81,10 +83,12 @@ class CompiledKernel:
         return self._asm
 
     def __call__(self, *args: Any) -> Any:
+        given = args
         if len(args) != self._arity:
             args = self._with_outputs(args)
         if self._entry(*args) != RAN:
             self._call_checked(args)
+            args = self._lent(args, given)
         if self._only_output is not None:
             return args[self._only_output]
         return tuple([args[i] for i in self._outputs])
@@ -155,12 +159,20 @@ class CompiledKernel:
             raise wrong_count(self.signature, len(args))
         return self._plan.fill(args, self._executable.empty)
 
+    def _lent(self, args: tuple[Any, ...], given: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments, those that were made for a call as arrays of the library of the others."""
+        library = None if len(given) == len(args) else library_of(given)
+        if library is None:
+            return args
+        made = {i: self.signature.params[i].dtype == "bfloat16" for i in self.signature.made}
+        return tuple([lend(a, library, made[i]) if i in made else a for i, a in enumerate(args)])
+
     def _call_checked(self, args: Sequence[Any]) -> None:
         """What the entry refused: arrays that it does not know, or something wrong."""
         arrays = adopt(self.signature, args)
         if any([a is not b for a, b in zip(arrays, args)]) and self._entry(*arrays) == RAN:
             return
-        arrays, sizes = prepare(self.signature, arrays)
+        arrays, sizes = prepare(self.signature, args)
         if not self._executable.run(arrays, sizes):
             raise self._failed()
 
