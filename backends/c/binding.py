@@ -3,13 +3,14 @@
 Kernels are found in their object as `<name>_packed(void **arrays, const int64_t *sizes)`, one
 signature for all, and are called by the fixed code of runtime.c.
 
-An object stays mapped until the process ends: threads of the OpenMP pool may still stand in its
-code, and unmapping it under them would crash. What is freed is its workspace, when the last
-kernel that uses the object goes.
+The last kernel that uses an object frees its workspace and unmaps it: threads of the OpenMP pool
+leave its code before a call returns. The library of OpenMP, where they wait, stays, since the
+runtime needs it too.
 """
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import os
 import threading
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from backends.c.allocate import empty
+from backends.errors import BuildError
 from backends.signature import Signature
 from tensorir import TensorIRError, Var, int_value
 from tensorir import dtype as dt
@@ -34,6 +36,11 @@ if hasattr(os, "register_at_fork"):  # the child would wait for a thread that it
     os.register_at_fork(
         before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
     )
+
+MAPPINGS = Path("/proc/self/maps")
+MOST_MAPPINGS = Path("/proc/sys/vm/max_map_count")
+NEAR_LIMIT = 32
+"""Mappings that may be left where an object does not find room for its five."""
 
 Pointers = ctypes.Array[ctypes.c_void_p]
 Sizes = ctypes.Array[ctypes.c_int64]
@@ -79,17 +86,21 @@ class CExecutable:
         self.path = path
         self._bound = dict(bound or {})
         self._given = [i for i in range(len(signature.params)) if i not in self._bound]
-        self.library = ctypes.CDLL(str(path))
-        self._packed = getattr(self.library, f"{symbol}_packed")
+        library = open_object(path, signature.name)
+        try:
+            self._packed = getattr(library, f"{symbol}_packed")
+        except AttributeError:
+            close_object(library)
+            raise
         self._packed.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._address = ctypes.cast(self._packed, ctypes.c_void_p)
         self._time = runtime.time
         self.entry = _make_entry(runtime, self._address, signature, self._bound)
         with _lock:
             _users[str(path)] += 1
-        release = getattr(self.library, f"{symbol}_release", None)
+        release = getattr(library, f"{symbol}_release", None)
         # Not at exit: the process gives the memory back, and its threads may still run.
-        weakref.finalize(self, _forget, str(path), release).atexit = False
+        weakref.finalize(self, _forget, str(path), release, library).atexit = False
 
     def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
         pointers, numbers = pack(self._all(arrays), sizes)
@@ -126,7 +137,39 @@ class SilentExecutable:
         return empty(shape, dtype)
 
 
-def _forget(path: str, release: Callable[[], None] | None) -> None:
+def open_object(path: Path, name: str) -> ctypes.CDLL:
+    """The object at `path`, mapped once more. Raises OSError where it cannot be, and BuildError
+    where the process has no room for it."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        full = _mappings_in_use()
+        if full is None:
+            raise
+        raise BuildError(
+            f"{name}: no room for the compiled object: this process has {full[0]} of the {full[1]} "
+            "memory mappings that the system allows, and each kernel takes about five; let go of "
+            "kernels that are no longer used, or raise the limit (sysctl vm.max_map_count)"
+        ) from error
+
+
+def close_object(library: ctypes.CDLL) -> None:
+    """Undo one `open_object`; the last one unmaps the object."""
+    _ctypes.dlclose(library._handle)
+
+
+def _mappings_in_use() -> tuple[int, int] | None:
+    """How many there are and may be, if that is why nothing more can be mapped."""
+    try:
+        with MAPPINGS.open("rb") as lines:
+            count = sum(1 for _ in lines)
+        most = int(MOST_MAPPINGS.read_text())
+    except (OSError, ValueError):  # a system that counts otherwise, or not at all
+        return None
+    return (count, most) if count + NEAR_LIMIT > most else None
+
+
+def _forget(path: str, release: Callable[[], None] | None, library: ctypes.CDLL) -> None:
     """One kernel less uses the object; the last one frees the workspace."""
     with _lock:
         _users[path] -= 1
@@ -134,6 +177,7 @@ def _forget(path: str, release: Callable[[], None] | None) -> None:
             del _users[path]
             if release is not None:
                 release()
+        close_object(library)
 
 
 def pack(arrays: Sequence[Any], sizes: Sequence[int]) -> tuple[Pointers, Sizes]:

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from backends.base import Executable
 from backends.c.allocate import Array, lasting
-from backends.c.binding import CExecutable, Runtime, SilentExecutable, pack
+from backends.c.binding import (
+    CExecutable,
+    Runtime,
+    SilentExecutable,
+    close_object,
+    open_object,
+    pack,
+)
 from backends.c.codegen import c_name
 from backends.constants import Binding
 from backends.errors import OutOfMemory
@@ -47,11 +54,14 @@ def _prepared(
         return {}
     prepare, ahead = binding.function
     made = {p.name: lasting(ahead.shape(p, {}), p.dtype) for p in ahead.params if p.is_output}
-    library = ctypes.CDLL(str(path))
-    function = getattr(library, f"{c_name(prepare)}_packed")
-    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    failed = function(*pack([made.get(p.name, arrays.get(p.name)) for p in ahead.params], []))
-    getattr(library, f"{symbol}_release")()  # what it kept for a second call
+    library = open_object(path, ahead.name)
+    try:
+        function = getattr(library, f"{c_name(prepare)}_packed")
+        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        failed = function(*pack([made.get(p.name, arrays.get(p.name)) for p in ahead.params], []))
+        getattr(library, f"{symbol}_release")()  # what it kept for a second call
+    finally:
+        close_object(library)
     if failed:
         raise OutOfMemory(f"{ahead.name}: no memory for the workspace of the kernel")
     return made

@@ -63,6 +63,12 @@ typedef struct {
 
 static const char *const LETTERS[] = {"?", "bhilq", "BHILQ", "efd"};
 
+#ifdef _OPENMP
+int omp_get_max_threads(void);
+/* Keeps the library of OpenMP, where threads wait between kernels, when the last kernel goes. */
+int (*const tensorir_openmp)(void) = omp_get_max_threads;
+#endif
+
 static PyObject *ndarray; /* the type of NumPy */
 
 void tensorir_arrays(PyObject *type) { ndarray = type; }
