@@ -17,6 +17,7 @@ from autotune.report import default_time, status_text
 from autotune.result import TuneResult
 from autotune.roofline import Share, share_of_peak
 from autotune.search import STRATEGIES
+from autotune.session import start_session
 from autotune.tuner import tune
 from tensorir import DEFAULT_NUMERICS
 
@@ -61,12 +62,11 @@ def run(args: argparse.Namespace) -> int:
         example = " ".join(f"{name}=128" for name in missing)
         raise WrongUse(f"give the symbolic sizes that trials are timed with: --shape {example}")
     with Database(args.database) as db:
-        stored = len(program.trials(db))
         try:
             result = tune(
                 program.func,
                 program.target,
-                stored + args.more if args.more else args.trials,
+                counted(program, db, args) + args.more if args.more else args.trials,
                 args.seed,
                 db,
                 numerics=args.numerics,
@@ -85,6 +85,15 @@ def run(args: argparse.Namespace) -> int:
             return STOPPED
         show_result(args, program, result, db)
     return OK
+
+
+def counted(program: Program, db: Database, args: argparse.Namespace) -> int:
+    """The stored trials that count in this search: not those of other rules or numerics."""
+    session = start_session(
+        program.func, program.target, db, args.seed, args.numerics, args.cost_model, None,
+        program.sizes, program.constants,
+    )  # fmt: skip
+    return session.trials
 
 
 def show_result(

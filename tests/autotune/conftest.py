@@ -13,6 +13,7 @@ from autotune.conditions import Conditions
 from autotune.database import Database
 from autotune.examples import make_example
 from autotune.machine import this_machine
+from autotune.measure.scoring import outline
 from autotune.records import Record, Verdict, Workload
 from autotune.rules import default_candidate, machine_of, make_space
 from autotune.space import Candidate
@@ -54,6 +55,7 @@ def made_records() -> Callable[[PrimFunc], list[Record]]:
                     median=seconds, times=(seconds,) * 3 if seconds else (),
                     predicted=(9 - number) * 1e-3, verdict=Verdict(status == "ok", 0.0, 1e-5),
                     time=f"2026-01-01T00:00:{number:02}.000Z", conditions=Conditions.here(target),
+                    rules=outline(space, target),
                 )
             )  # fmt: skip
         return records

@@ -124,6 +124,11 @@ def test_more_counts_from_what_is_stored(stored, monkeypatch):
     main(["tune", *MATMUL, "--database", stored, "--more", "5"])
     main(["tune", *MATMUL, "--database", stored])
     assert seen == [13, 64]
+    with Database(stored) as db:  # of other rules, which do not count
+        db.add_many([r.with_(rules="other", session="t") for r in db.records()])
+        db.delete([r.id for r in db.records() if r.session != "t"][2:])
+    main(["tune", *MATMUL, "--database", stored, "--more", "5"])
+    assert seen[2:] == [7]
 
 
 def test_tune_passes_its_options_on(stored, monkeypatch):
