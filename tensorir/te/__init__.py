@@ -4,6 +4,7 @@ from tensorir.expr import const, maximum, minimum
 from tensorir.extern import ExternFunc
 from tensorir.promotion import call
 from tensorir.script import prim_func
+from tensorir.te.at import at
 from tensorir.te.axis import Axis, reduce_axis
 from tensorir.te.compute import compute
 from tensorir.te.create import create_named_blocks, create_named_tensors, create_prim_func
@@ -100,7 +101,7 @@ fabs = abs
 __all__ = [
     "Axis", "ComputeOp", "ExternFunc", "ExternOp", "PlaceholderOp", "Reduce", "Reducer", "ScanOp",
     "Tensor", "TensorSlice", "ThreadAxis", "abs", "acos", "acosh", "all", "any", "argmax", "argmin",
-    "asin", "asinh", "atan", "atan2", "atanh", "call", "cast", "ceil", "ceildiv", "clip",
+    "asin", "asinh", "at", "atan", "atan2", "atanh", "call", "cast", "ceil", "ceildiv", "clip",
     "comm_reducer", "compute", "const", "cos", "cosh", "create_named_blocks",
     "create_named_tensors", "create_prim_func", "create_schedule", "erf", "exp", "exp2", "expm1",
     "extern", "fabs", "floor", "floordiv", "floormod", "fmod", "if_then_else", "infinity",
