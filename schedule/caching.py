@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schedule.analysis import writers
 from schedule.errors import require
+from schedule.placement import conditions_of_writes
 from schedule.state import State, extents, fresh, nest
 from tensorir import (
     SCOPES,
@@ -56,6 +57,9 @@ def _runs_for_all(state: State, name: str, terms: bool) -> bool:
     the first to the last of each, and without gaps."""
     block, loops = state.block(name), state.loops_around(name)
     ranges, analyzer = extents(loops), state.analyzer(loops)
+    if conditions_of_writes(state, block):
+        return False
+    terms = terms and block.init is None  # which writes them all
     asked = [it for it in block.iters if terms or it.kind is not IterKind.REDUCE]
     for it in asked:
         part = relax(it.binding, ranges, analyzer)
@@ -63,8 +67,9 @@ def _runs_for_all(state: State, name: str, terms: bool) -> bool:
             return False
         if not analyzer.prove(it.extent <= part.low + part.extent):
             return False
-    shifted = [it.binding for it in asked if not isinstance(it.binding, Var)]
-    return not shifted or is_dense(shifted, ranges, analyzer)
+    if all([isinstance(it.binding, Var) for it in asked]):
+        return True
+    return is_dense([it.binding for it in asked], ranges, analyzer)
 
 
 def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:

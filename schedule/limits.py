@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from schedule.analysis import Access
 from schedule.errors import require
-from schedule.placement import beyond_extents, touched_region
+from schedule.placement import conditions_of_writes, touched_region
 from schedule.state import State, loops_below
 from tensorir import (
     BinOp,
@@ -36,7 +36,7 @@ def limits_of(state: State, write: Access, target: For, indices: Sequence[Expr])
     inner = {loop.var for loop in loops_below(target.body)}
     places = list(zip(write.in_loops(), indices))
     found = []
-    for part in beyond_extents(state, write.block):
+    for part in conditions_of_writes(state, write.block):
         limit = part if not inner & variables(part) else _eliminate(state, part, inner, places)
         require(
             limit is not None,
@@ -61,7 +61,7 @@ def limits_of_all(
     Refuses writes of which none writes all that the others do.
     """
     whole = [w for w in writes if _covers(touched_region(state, target, [w], ""), region)]
-    if any([not beyond_extents(state, w.block) for w in whole]):
+    if any([not conditions_of_writes(state, w.block) for w in whole]):
         return []
     limits = [limits_of(state, write, target, indices) for write in writes]
     alike = all([len(x) == len(limits[0]) and not set(x) ^ set(limits[0]) for x in limits])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from schedule.analysis import Access, accesses, blocks_below
+from schedule.analysis import Access, accesses, blocks_below, reduction_loops
 from schedule.errors import require
 from schedule.state import State, extents, fresh, loops_below
 from tensorir import (
@@ -24,6 +24,7 @@ from tensorir import (
     binary,
     conjuncts,
     const,
+    in_own_variables,
     intersect_with,
     relax,
     replace,
@@ -77,20 +78,31 @@ def beyond_extents(state: State, block: Block) -> list[Expr]:
     return [part for part in parts if not within.prove(part)]
 
 
+def conditions_of_writes(state: State, block: Block) -> list[Expr]:
+    """What a block's predicate says of the elements that it writes, beyond its variables being in
+    range. An init writes them whether or not the reduction has a term."""
+    reduced = {loop.var for loop in reduction_loops(block, state.loops_around(block.name))}
+    parts = beyond_extents(state, block)
+    return [part for part in parts if block.init is None or not variables(part) & reduced]
+
+
 def own_predicate(state: State, block: Block) -> list[Expr]:
     """What a block's predicate says beyond its variables being in range, in terms of those
     variables; refuses a predicate that cannot be said so."""
-    loops = {loop.var for loop in state.loops_around(block.name)}
-    plain = {it.binding: it.var for it in block.iters if isinstance(it.binding, Var)}
-    said = {part: substitute(part, plain) for part in beyond_extents(state, block)}
-    for part, own in said.items():
+    around = state.loops_around(block.name)
+    loops, analyzer = {loop.var for loop in around}, state.analyzer(around)
+    found = []
+    for part in beyond_extents(state, block):
+        own = in_own_variables(part, block, loops, analyzer)
         require(
-            not loops & variables(own),
+            own is not None,
             block.name,
             f"block {block.name!r} runs where {part!r}, which its own variables cannot say",
             "move the block before splitting its loops",
         )
-    return list(said.values())
+        assert own is not None
+        found.append(own)
+    return found
 
 
 def own_loops(

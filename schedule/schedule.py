@@ -22,6 +22,7 @@ from tensorir import (
     VerifyError,
     format_func,
     prove,
+    rectangular,
     walk,
     with_declared,
 )
@@ -53,7 +54,7 @@ class Schedule:
             )
         prove(func)
         func = with_declared(func)
-        state = State(func)
+        state = State(rectangular(func))
         refusal = thread_conflict(state)
         if refusal is not None:
             raise VerifyError(refusal.reason)

@@ -117,6 +117,8 @@ if TYPE_CHECKING:
     from tensorir.printer import format_stmt as format_stmt
     from tensorir.printer_expr import format_expr as format_expr
     from tensorir.prove import prove as prove
+    from tensorir.rectangular import largest_value as largest_value
+    from tensorir.rectangular import rectangular as rectangular
     from tensorir.reduction import split_init as split_init
     from tensorir.reference import reference as reference
     from tensorir.reference import reference_with_tolerance as reference_with_tolerance
@@ -152,6 +154,7 @@ if TYPE_CHECKING:
     from tensorir.tensor_intrins import INTRINS as INTRINS
     from tensorir.tensor_match import Mismatch as Mismatch
     from tensorir.tensor_match import match_intrin as match_intrin
+    from tensorir.terms import in_own_variables as in_own_variables
     from tensorir.verify import verify as verify
     from tensorir.verify_ranges import check_ranges as check_ranges
     from tensorir.verify_reductions import late_input as late_input
@@ -216,6 +219,7 @@ __all__ = lazy_names(
         "tensorir.printer": "format_func format_stmt",
         "tensorir.printer_expr": "format_expr",
         "tensorir.prove": "prove",
+        "tensorir.rectangular": "largest_value rectangular",
         "tensorir.reduction": "split_init",
         "tensorir.reference": "reference reference_with_tolerance",
         "tensorir.stmt": (
@@ -228,6 +232,7 @@ __all__ = lazy_names(
         "tensorir.tensor_intrin_check": "check_intrin register_checked",
         "tensorir.tensor_intrins": "BUILT_IN INTRINS",
         "tensorir.tensor_match": "Mismatch match_intrin",
+        "tensorir.terms": "in_own_variables",
         "tensorir.verify": "verify",
         "tensorir.verify_ranges": "check_ranges",
         "tensorir.verify_reductions": "late_input reduction_problem",

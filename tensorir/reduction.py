@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Union
 
+from tensorir.arith import Analyzer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Const, Expr, Var, all_of, binary, conjuncts
+from tensorir.rectangular import largest_value
 from tensorir.stmt import Block, For, IterKind, Stmt, replace
 from tensorir.visit import child_stmts, map_children, substitute, variables
 
@@ -77,9 +79,28 @@ def _init_nest(path: list[For], block: Block, fresh: Callable[[str], str]) -> St
         predicate=substitute(_init_predicate(block, path, dropped), renamed),
     )
     for loop in reversed(kept):
-        var, extent = renamed[loop.var], substitute(loop.extent, renamed)
-        nest = replace(loop, var=var, extent=extent, body=nest)
+        extent = _free_of(dropped, loop, path)
+        nest = replace(loop, var=renamed[loop.var], extent=substitute(extent, renamed), body=nest)
     return nest
+
+
+def _free_of(dropped: set[Var], loop: For, path: list[For]) -> Expr:
+    """The extent of `loop`, the largest where it depends on loops that are not there any more."""
+    if not variables(loop.extent) & dropped:
+        return loop.extent
+    ranges: dict[Var, Expr] = {}
+    analyzer = Analyzer()
+    for outer in path[: path.index(loop)]:
+        most = largest_value(outer.extent, ranges, analyzer)
+        ranges[outer.var] = outer.extent if most is None else most
+        analyzer.bind(outer.var, ranges[outer.var])
+    largest = largest_value(loop.extent, ranges, analyzer)
+    if largest is None:
+        raise TensorIRError(
+            f"the extent {loop.extent!r} of loop {loop.name!r} has no known largest value, up to "
+            "which the init of the reduction around it would run"
+        )
+    return largest
 
 
 def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
@@ -94,6 +115,9 @@ def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
     unguarded: set[Var] = set()
     maybe_none = any([not isinstance(f.extent, Const) for f in path if f.var in dropped])
     extents = {loop.var: loop.extent for loop in path}
+    for loop in path:
+        if variables(loop.extent) & dropped:
+            unguarded.add(loop.var)
     for condition in conjuncts(block.predicate):
         used = variables(condition)
         if used & dropped:

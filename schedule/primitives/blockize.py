@@ -11,7 +11,6 @@ from schedule.state import BlockRef, LoopRef, State, extents, fresh
 from tensorir import (
     TRUE,
     Analyzer,
-    BinOp,
     Block,
     Expr,
     For,
@@ -23,6 +22,7 @@ from tensorir import (
     conjuncts,
     const,
     decompose,
+    in_own_variables,
     map_children,
     replace,
     substitute,
@@ -50,7 +50,7 @@ def blockize(state: State, loop: LoopRef) -> tuple[State, BlockRef]:
         - the loops from `loop` inwards are neither parallel nor bound to threads
         - each variable of the block is a multiple of what the outer loops give plus a remainder
           that the inner loops give
-        - each condition of the block is about outer loops, or about one of its variables
+        - each condition of the block is about outer loops, or about its variables
         - no loop of the function is bound to threads
     """
     node = state.loop(loop)
@@ -168,7 +168,7 @@ def _conditions(block: Block, chain: list[For], division: _Division) -> tuple[Ex
         require(
             said is not None,
             chain[0].name,
-            f"block {block.name!r} runs where {part!r}, which is not about one of its variables",
+            f"block {block.name!r} runs where {part!r}, which is not about its variables",
         )
         assert said is not None
         inside.append(said)
@@ -176,16 +176,14 @@ def _conditions(block: Block, chain: list[For], division: _Division) -> tuple[Ex
 
 
 def _in_variables(part: Expr, block: Block, division: _Division, inner: set[Var]) -> Expr | None:
-    """A condition on one variable of the block, in terms of the new block's variables."""
+    """A condition on the variables of the block, in terms of the new block's variables."""
     if not variables(part) - inner:
         return part
-    if not isinstance(part, BinOp) or part.op not in ("<", "<="):
+    own = in_own_variables(part, block, _loops(part, block), division.around)
+    if own is None:
         return None
-    for old, new in zip(block.iters, division.inner):
-        rest = division.around.simplify(part.a - part.b - old.binding)
-        if not variables(rest) & variables(old.binding) and not _loops(rest, block):
-            return binary(part.op, division.within.simplify(new.binding + rest), const(0))
-    return None
+    values = {old.var: new.binding for old, new in zip(block.iters, division.inner)}
+    return division.within.simplify(substitute(own, values))
 
 
 def _loops(e: Expr, block: Block) -> frozenset[Var]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schedule.analysis import accesses, feeds, reduction_loops
+from schedule.analysis import accesses, blocks_below, feeds, reduction_loops, written
 from schedule.early_init import require_input_before
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, extents, fresh
-from tensorir import Block, IterKind, blocks, determines, seq, split_init
+from tensorir import Block, For, IterKind, blocks, determines, seq, split_init
 
 
 @primitive
@@ -30,6 +30,7 @@ def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, Blo
         - `loop` is around the block
         - no loop of the reduction is outside `loop`
         - no other loop from `loop` inwards repeats instances of the block
+        - no other block inside `loop` writes what it does
         - what the init reads is complete before `loop`
     """
     node = state.block(block)
@@ -59,7 +60,7 @@ def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, Blo
             f"loop {inner.name!r} repeats instances of block {block!r}, which would then be "
             "added to one init",
         )
-    require_input_before(node, target)
+    _alone(node, target)
     taken = {*state.taken_names(), *state.block_names()}
 
     def fresh_name(hint: str) -> str:
@@ -68,5 +69,18 @@ def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, Blo
         return name
 
     init, rest = split_init(target, node, fresh_name)
-    made = next(b for b in blocks(init) if isinstance(b, Block))
-    return state.replace(state.loop_path(loop), seq(init, rest)), BlockRef(made.name)
+    first = next(b for b in blocks(init) if isinstance(b, Block))
+    return state.replace(state.loop_path(loop), seq(init, rest)), BlockRef(first.name)
+
+
+def _alone(node: Block, target: For) -> None:
+    """An init that is put before a loop must not pass over what else is written there, nor over
+    what it reads."""
+    require_input_before(node, target)
+    made = set(written(node))
+    for other in blocks_below(target):
+        require(
+            other.name == node.name or made.isdisjoint(written(other)),
+            target.name,
+            f"block {other.name!r} inside loop {target.name!r} also writes it",
+        )

@@ -25,7 +25,6 @@ from tensorir import (
     replace,
     seq,
     slope,
-    variables,
 )
 
 
@@ -48,7 +47,6 @@ def pipeline(state: State, loop: LoopRef, stages: Sequence[int]) -> tuple[State,
     requires:
         - `loop` is serial, carries no annotation, and has at least two statements
         - there is one stage for each statement, none negative, the least 0, and not all the same
-        - inner loops have extents that do not depend on `loop`
         - no block of a later stage reduces over `loop` and still has its init
         - what a statement writes is read by statements of the same or later stages only, and these
           follow it
@@ -59,9 +57,6 @@ def pipeline(state: State, loop: LoopRef, stages: Sequence[int]) -> tuple[State,
     plain_loop(node, "pipeline the loop before it gets other annotations")
     parts = child_of(node)
     _check_stages(node, parts, stages)
-    for inner in loops_below(node.body):
-        fixed = node.var not in variables(inner.extent)
-        require(fixed, inner.name, f"the extent of loop {inner.name!r} depends on {loop!r}")
     for part, stage in zip(parts, stages):
         for block in blocks_below(part) if stage else ():
             whole = block.init is None or not reduction_loops(block, [node])

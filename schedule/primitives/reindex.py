@@ -8,7 +8,7 @@ from schedule.analysis import accesses, read, readers, writers, written
 from schedule.caching import check_scope, pick, place_beside, require_whole, top_statement
 from schedule.errors import require
 from schedule.ownership import require_sole_writer
-from schedule.placement import beyond_extents, names_in, own_loops
+from schedule.placement import conditions_of_writes, names_in, own_loops
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, add_buffers, nest
 from tensorir import (
@@ -140,13 +140,13 @@ def _written_once(
         analyzer.bind(it.var, it.extent)
     once = all(determines(indices, it.var, box, analyzer) for it in iters)
     require(once, block, f"several instances of block {block!r} may write one element of {name!r}")
-    require_whole(state, source, block)
-    missing = beyond_extents(state, node)
+    missing = conditions_of_writes(state, node)
     require(
         not missing,
         block,
         f"block {block!r} runs only where {missing[0] if missing else None!r}",
     )
+    require_whole(state, source, block)
 
 
 def _with_copy(

@@ -66,8 +66,7 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
         - the block is a reduction with its init, by + * min max and or, or of values by a combiner
           that is found in its step and is associative and commutative
         - parts may start again from what it starts from, or what changes nothing is known
-        - `loop` is a reduction loop of the block, of the same extent wherever it runs; none of
-          these loops chooses the element too
+        - `loop` is a reduction loop of the block, and no such loop chooses the element too
         - where iterations of `loop` have no term at the first iteration of the other reduction
           loops, the block's own variables can say so
         - the block computes its buffers as a whole, and no other block writes them
@@ -78,7 +77,7 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     combiner = any_combiner(node)
     around = state.loops_around(block)
     reducing = reduction_loops(node, around)
-    _require_loop(node, target, reducing, around)
+    _require_loop(node, target, reducing)
     predicate, left_out = _conditions(state, node, target, around)
     anchor = top_statement(state, block)
     require(names_in(anchor) == {node.name}, block, f"block {block!r} is not alone in its nest")
@@ -98,7 +97,7 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     return place_beside(changed, anchor, _final(plan), before=False), BlockRef(factored.name)
 
 
-def _require_loop(node: Block, target: For, reducing: list[For], around: list[For]) -> None:
+def _require_loop(node: Block, target: For, reducing: list[For]) -> None:
     """Refuse a loop that cannot become an axis of partial results."""
     require(
         target in reducing,
@@ -112,12 +111,6 @@ def _require_loop(node: Block, target: For, reducing: list[For], around: list[Fo
             f"loop {each.name!r} also chooses the element of block {node.name!r}",
             "rfactor before fusing loops of data and of the reduction",
         )
-    require(
-        not variables(target.extent) & {f.var for f in around},
-        target.name,
-        f"loop {target.name!r} runs over {target.extent!r}, which depends on loops",
-        "split it by a number, and rfactor the inner part",
-    )
 
 
 @dataclass(frozen=True)

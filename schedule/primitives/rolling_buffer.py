@@ -205,9 +205,6 @@ def _rows(state: State, node: Block, loop: For) -> _Rows:
     plain_loop(rows, "roll the buffer first")
     others = [v for v in node.iters if v is not it and rows.var in variables(v.binding)]
     require(not others, rows.name, f"loop {rows.name!r} feeds several variables of {block!r}")
-    for f in own:
-        fixed = not variables(f.extent) & {g.var for g in around}
-        require(fixed, f.name, f"loop {f.name!r} runs over {f.extent!r}, which depends on loops")
     assert step is not None
     require(
         count is not None and count > step,

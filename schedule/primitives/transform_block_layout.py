@@ -7,7 +7,7 @@ from typing import Any
 
 from schedule.errors import require
 from schedule.index_map import Layout, index_map_text, layout_of
-from schedule.placement import names_in, own_loops
+from schedule.placement import names_in, own_loops, own_predicate
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
 from schedule.relayout import new_axes, old_values
@@ -25,6 +25,7 @@ from tensorir import (
     int_value,
     recurrent,
     replace,
+    substitute,
     substitute_stmt,
     variables,
 )
@@ -136,6 +137,7 @@ def _moved(state: State, node: Block, layout: Layout) -> tuple[Block, list[Expr]
     back = layout.image(layout.preimage(axes))
     conditions += [binary("==", analyzer.simplify(e), axis) for e, axis in zip(back, axes)]
     missing = [] if layout.exact else [c for c in conditions if not analyzer.prove(c)]
+    missing += [substitute(said, values) for said in own_predicate(state, node)]
     body = substitute_stmt(node.body, values)
     init = None if node.init is None else substitute_stmt(node.init, values)
     return replace(node, iters=tuple(made), body=body, init=init), missing

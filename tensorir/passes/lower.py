@@ -18,6 +18,7 @@ from tensorir.passes.pad_rows import pad_rows
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.simplify import simplify
+from tensorir.passes.skip_stores import skip_stores
 from tensorir.passes.spread_prefetch import spread_prefetch
 from tensorir.passes.strided_loads import strided_loads
 from tensorir.passes.transpose_tiles import transpose_tiles
@@ -41,6 +42,7 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
         ("lower_prefetch", lower_prefetch),
         ("spread_prefetch", spread_prefetch),
         ("lower_blocks", lower_blocks),
+        ("skip_stores", skip_stores),
         ("bool_bytes", lambda f: f if on_gpu else bool_bytes(f)),
         ("place_buffers", lambda f: place_buffers(f, whole_globals=on_gpu)),
         ("double_buffers", double_buffers),

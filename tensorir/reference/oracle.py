@@ -11,6 +11,7 @@ from tensorir.arrays import bind_sizes, decode, match_arrays
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.func import PrimFunc
+from tensorir.rectangular import rectangular
 from tensorir.reference.balls import Ball, Balls
 from tensorir.reference.exact import Array, Exact
 from tensorir.reference.run import Runner
@@ -56,6 +57,7 @@ def reference_with_tolerance(
 
 
 def _run(func: PrimFunc, algebra: Any, inputs: Any, sizes: Mapping[str, int] | None) -> list[Any]:
+    func = rectangular(func)
     given = match_arrays(func, inputs)
     values = bind_sizes(func, given, sizes)
     outputs, in_outs = func.outputs, func.in_outs

@@ -67,11 +67,19 @@ def _walk(
         analyzer.bind_range(size, 0, None)
     for axis in axes:
         analyzer.bind(plain[axis], axis.extent)
-    ran = [binary("<=", 1, axis.extent) for axis in axes]
-    known = all_of(*ran, *(() if given is None else (given,)))
-    analyzer = analyzer.assuming(substitute(known, {axis: v for axis, v in plain.items()}))
+    analyzer = analyzer.assuming(all_of(*[binary("<=", 1, axis.extent) for axis in axes]))
+    values: dict[Var, Expr] = {}
     time = axes[0] if given is None and axes and not axes[0].is_reduce else None
-    walk = _Walk(name, plain, {t: plain[axis] for t, axis in rows.items()}, time)
+    walk = _Walk(name, values, {}, time)
+    for axis in axes:
+        values[axis] = substitute(axis.start, values) + plain[axis]
+        if axis is axes[0] and given is not None:
+            analyzer = analyzer.assuming(substitute(given, values))
+        walk.visit_all(axis.range_exprs, analyzer)
+        if axis.limit is not None:
+            ends = binary("<", plain[axis], substitute(axis.limit, values))
+            analyzer = analyzer.assuming(ends, memory=True)
+    walk.rows = {t: values[axis] for t, axis in rows.items()}
     walk.in_scan = time is not None and any(_may_be_step(part, time) for part in parts)
     walk.visit_all(parts, analyzer)
     return walk
@@ -129,8 +137,8 @@ class _Walk:
     def __init__(
         self,
         name: str,
-        plain: dict[Axis, Var],
-        rows: Mapping[Any, Var],
+        values: Mapping[Var, Expr],
+        rows: Mapping[Any, Expr],
         time: Axis | None,
     ) -> None:
         self.name = name
@@ -141,7 +149,8 @@ class _Walk:
         self.in_scan = False
         """Whether this may be a step of a te.scan, which begins later than its time axis."""
         self.early: VerifyError | None = None
-        self.plain: dict[Var, Expr] = {axis: v for axis, v in plain.items()}
+        self.plain = values
+        """The axes in terms of variables that start at 0."""
         self.seen: set[tuple[Expr, int]] = set()
         self.analyzers: list[Analyzer] = []
 

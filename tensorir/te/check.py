@@ -19,6 +19,8 @@ def check_body(
     known = {*map(id, axes), *map(id, reduce_axes)}
     for part in parts:
         _check_axes(name, part, known)
+    for n, axis in enumerate(reduce_axes):
+        _check_range(name, axis, {*map(id, axes), *map(id, reduce_axes[:n])})
     return reduce_axes, check_indices(name, (*axes, *reduce_axes), parts)
 
 
@@ -59,6 +61,15 @@ def _check_axes(name: str, part: Expr, known: set[int]) -> None:
         raise TensorIRError(
             f"tensor {name!r} uses axis {node.name!r}, which belongs to another te.compute"
         )
+
+
+def _check_range(name: str, axis: Axis, before: set[int]) -> None:
+    for node in (n for e in axis.range_exprs for n in walk_exprs(e)):
+        if isinstance(node, Axis) and id(node) not in before:
+            raise TensorIRError(
+                f"the range of reduce axis {axis.name!r} in tensor {name!r} depends on axis "
+                f"{node.name!r}, which is none of its own or does not come before it in axis="
+            )
 
 
 def _names(axes: tuple[Axis, ...]) -> str:

@@ -71,7 +71,8 @@ def _define(
     parts = tuple(Cast(e.dtype, e.a) if isinstance(e, Rounded) else e for e in parts)
     reduce_axes, early = check_body(name, axes, parts)
     names = [f"{name}_{n}" for n in range(len(parts))] if several else [name]
-    op = ComputeOp(name, axes, reduce_axes, parts, _inputs(parts), early=early)
+    ranges = tuple(e for axis in reduce_axes for e in axis.range_exprs)
+    op = ComputeOp(name, axes, reduce_axes, parts, _inputs((*parts, *ranges)), early=early)
     op.outputs = tuple(
         Tensor(label, extents, e.dtype, op, n) for n, (label, e) in enumerate(zip(names, parts))
     )

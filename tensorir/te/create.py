@@ -135,7 +135,9 @@ def _sizes(args: Sequence[Tensor], ops: list[Made]) -> list[Var]:
             used.update(dict.fromkeys(_size_vars(extent), t.name))
     for op in _computes(ops):
         made = tuple(e for t in op.outputs for e in t.shape)
-        parts = (*op.body, *made, *(axis.extent for axis in (*op.axis, *op.reduce_axis)))
+        axes = (*op.axis, *op.reduce_axis)
+        ranges = (e for axis in axes for e in (axis.extent, *axis.range_exprs))
+        parts = (*op.body, *made, *ranges)
         for e in parts:
             used.update(dict.fromkeys(_size_vars(e), op.name))
     for size, where in used.items():

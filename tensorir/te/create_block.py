@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import TRUE, Expr, Load, Var, binary, const, select
+from tensorir.expr import TRUE, Expr, Load, Var, all_of, binary, const, select
 from tensorir.names import Names
 from tensorir.stmt import Block, Extern, For, IterKind, IterVar, Let, Part, Stmt, Store, seq
 from tensorir.te.axis import Axis
@@ -142,6 +142,10 @@ def _block_parts(
             return Load(buffers[key_of(e.buffer)], indices)
         return None
 
+    terms: list[Expr] = []
+    for axis in op.reduce_axis:
+        values[axis] = lower(axis.start) + iters[axis]
+        terms += [binary("<", iters[axis], lower(e)) for e in axis.range_exprs[1:]]
     shifted = step is not None and step.holds_rows(op)
     where = tuple((values if shifted else iters)[axis] for axis in op.axis)
     if not op.reduce_axis:
@@ -159,7 +163,8 @@ def _block_parts(
         dtypes = tuple(s.dtype for s in sources)
         start = tuple(map(lower, reduction.init)) or reduction.reducer.identity(dtypes)
         inits += [Store(b, where, value) for b, value in zip(targets, start)]
-        updates.append(_update(reduction, targets, where, sources, lower(reduction.cond), names))
+        cond = all_of(*terms, lower(reduction.cond))
+        updates.append(_update(reduction, targets, where, sources, cond, names))
     return seq(*inits), seq(*updates)
 
 

@@ -285,7 +285,13 @@ def argmin(expr: ExprLike, axis: Axes, where: ExprLike | None = None) -> Expr:
 def _arg_reduce(reducer: Reducer, expr: ExprLike, axis: Axes, where: ExprLike | None) -> Expr:
     value = wide(convert(expr))
     position: Expr = const(0)
-    for a in make_axes(axis, reducer.name):
+    axes = make_axes(axis, reducer.name)
+    for a in axes:
+        if len(axes) > 1 and int_value(a.start) != 0:
+            raise TensorIRError(
+                f"{reducer.name} over several axes numbers their values from 0 on, and axis "
+                f"{a.name!r} begins at {a.start!r}; add that where the axis is used"
+            )
         position = position * a.extent + a
     return reduce(reducer, [position, value], axis, where)[0]
 

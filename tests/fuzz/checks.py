@@ -28,7 +28,6 @@ from tensorir import (
     int_value,
     interpret,
     parse,
-    reference,
     substitute,
     verify,
 )
@@ -116,7 +115,7 @@ def check_text(sch: Schedule, work: Workload) -> None:
 def check_interpreted(sch: Schedule, work: Workload, seed: int) -> None:
     """The interpreter, which checks every index and every read, agrees with the reference."""
     inputs = inputs_of(work, seed)
-    expected = reference(work.func, *inputs, sizes=work.sizes)
+    expected = work.expected(inputs)
     _compare(sch, interpret(sch.func, *inputs, sizes=work.sizes), expected, "the interpreter")
 
 
@@ -128,7 +127,7 @@ def check_races(sch: Schedule, work: Workload, seed: int) -> None:
 def check_compiled(sch: Schedule, work: Workload, seed: int) -> None:
     """Compiled C agrees with the reference."""
     inputs = inputs_of(work, seed)
-    expected = reference(work.func, *inputs, sizes=work.sizes)
+    expected = work.expected(inputs)
     _compare(sch, _run_compiled(sch, inputs), expected, "compiled C")
 
 

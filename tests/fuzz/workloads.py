@@ -5,11 +5,16 @@ Inputs hold small integers, so that sums are exact in every order and a wrong te
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from tensorir import PrimFunc, te
+from tensorir import PrimFunc, interpret, reference, te
+
+sys.path.insert(0, str(Path(__file__).parent))
+import triangles  # noqa: E402
 
 EXTENTS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13]
 
@@ -40,6 +45,13 @@ class Workload:
     func: PrimFunc
     sizes: dict[str, int]
     high: int = 3
+
+    def expected(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """The values by NumPy; of a text that is no tensor expression those of the definition,
+        unscheduled, by the interpreter."""
+        if self.func.name in triangles.NAMES:
+            return interpret(self.func, *inputs, sizes=self.sizes)
+        return reference(self.func, *inputs, sizes=self.sizes)
 
 
 def elementwise(d: Draw) -> PrimFunc:
@@ -396,7 +408,7 @@ WORKLOADS: list[Callable[[Draw], PrimFunc]] = [
     elementwise, broadcast, transpose, reduction, scalar, matmul, batch_matmul, two_matmuls,
     conv1d, symbolic_conv, conv2d, nchw_conv, stencil, pooling, softmax, layer_norm, argmax,
     several_sums, stencil_chain, reshapes, gather, several_outputs, running_sum, concat, scan,
-    row_sort,
+    row_sort, triangles.by_text, triangles.by_axes, triangles.solved,
 ]  # fmt: skip
 
 

@@ -134,8 +134,10 @@ class TestBlockize:
         refused(sch.blockize, "i_0", match="no multiple of an outer part plus a smaller inner")
 
     def test_refuses_what_is_no_condition_of_a_variable(self):
-        sch = Schedule(parse(TRIANGLE))
-        refused(sch.blockize, "j", match="runs where .* not about one of its variables")
+        Schedule(parse(TRIANGLE)).blockize("j")
+        sch = Schedule(parse(TRIANGLE.replace("i + j", "i * j")))
+        sch.split("i", [None, 2])
+        refused(sch.blockize, "i_1", match="runs where .* not about its variables")
 
     @pytest.mark.parametrize("name", sorted({"compute_inline", "cache_write", "rfactor", "bind"}))
     def test_other_primitives_do_not_look_inside(self, chain, name):

@@ -501,8 +501,15 @@ class TestPipeline:
         refused(
             sch.pipeline, loop, [0, 1], match="'C', whose init|do not pass separate parts of 'B'"
         )
+
+    def test_inner_loops_that_depend_on_the_loop(self, check):
         sch = Schedule(parse(TRIANGLE))
-        refused(sch.pipeline, "i", [0, 1], match="extent of loop 'j' depends on 'i'")
+        sch.pipeline("i", [0, 1])
+        a, c = np.arange(8, dtype="float32"), np.zeros((8, 8), "float32")
+        want = np.tril(np.repeat(a[:, None], 8, axis=1))
+        for made in (sch.func, lower(sch.func, Target())):
+            shaped = c if made is sch.func else c.ravel()
+            np.testing.assert_array_equal(interpret(made, a, shaped)[0].reshape(8, 8), want)
 
 
 TRIANGLE = """

@@ -23,6 +23,13 @@ def k(extent=8, name="k"):
     return te.reduce_axis(extent, name)
 
 
+def axis_of_another():
+    """A reduce axis as long as an axis of another compute says."""
+    made = []
+    vector(lambda i: made.append(te.reduce_axis(i + 1, name="q")) or V[i])
+    return made[0]
+
+
 def vector(f, size=4):
     return te.compute((size,), f, name="B")
 
@@ -86,7 +93,15 @@ DEFINITIONS = {
     "whole extent": (lambda: te.placeholder((J,), name="X"), "'J' has 1 dimensions; index it"),
     "float extent": (lambda: te.compute((2.5,), lambda i: 0.0), "extent 2.5 of type float32"),
     "negative axis": (lambda: k(-2), "reduce axis 'k' has the negative extent -2"),
-    "range of an axis": (lambda: te.reduce_axis((1, 4)), "give an extent or \\(0, extent\\)"),
+    "range of an axis": (lambda: te.reduce_axis((1, 4, 2)), "or the pair \\(first, end\\)"),
+    "first of an axis": (lambda: te.reduce_axis((0.5, 4)), "the bound 0.5 of type float32"),
+    "end of an axis": (lambda: te.reduce_axis((3, 1)), "has the negative extent -2"),
+    "extent of any size": (lambda: vector(lambda i: te.sum(V[i], axis=te.reduce_axis(J[i]))),
+                           "no largest value is known; limit it with te.min"),
+    "axis of another": (lambda: vector(lambda i: te.sum(V[i], axis=axis_of_another())),
+                        "the range of reduce axis 'q' in tensor .* depends on axis 'i'"),
+    "positions from elsewhere": (lambda: vector(lambda i: te.argmax(
+        V[i], axis=[k(2), te.reduce_axis((i, 4))])), "numbers their values from 0 on"),
     "size type": (lambda: te.var("n", "float32"), "size 'n' cannot be float32"),
     "few arguments": (lambda: te.compute((4, 4), lambda i: 0.0), "has 2 dimensions, and its "
                       "fcompute takes 1"),
