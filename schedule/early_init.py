@@ -1,4 +1,4 @@
-"""What an init means has to stay: tensorir.verify_reductions says what that is."""
+"""What an init means has to stay: tensorir.verifier.reductions says what that is."""
 
 from __future__ import annotations
 

@@ -116,7 +116,6 @@ if TYPE_CHECKING:
     from tensorir.printer import format_func as format_func
     from tensorir.printer import format_stmt as format_stmt
     from tensorir.printer_expr import format_expr as format_expr
-    from tensorir.prove import prove as prove
     from tensorir.rectangular import largest_value as largest_value
     from tensorir.rectangular import rectangular as rectangular
     from tensorir.reduction import split_init as split_init
@@ -155,10 +154,11 @@ if TYPE_CHECKING:
     from tensorir.tensor_match import Mismatch as Mismatch
     from tensorir.tensor_match import match_intrin as match_intrin
     from tensorir.terms import in_own_variables as in_own_variables
-    from tensorir.verify import verify as verify
-    from tensorir.verify_ranges import check_ranges as check_ranges
-    from tensorir.verify_reductions import late_input as late_input
-    from tensorir.verify_reductions import reduction_problem as reduction_problem
+    from tensorir.verifier.program import verify as verify
+    from tensorir.verifier.prove import prove as prove
+    from tensorir.verifier.ranges import check_ranges as check_ranges
+    from tensorir.verifier.reductions import late_input as late_input
+    from tensorir.verifier.reductions import reduction_problem as reduction_problem
     from tensorir.visit import blocks as blocks
     from tensorir.visit import child_stmts as child_stmts
     from tensorir.visit import children as children
@@ -218,7 +218,7 @@ __all__ = lazy_names(
         "tensorir.passes.spread_prefetch": "dense_part requests",
         "tensorir.printer": "format_func format_stmt",
         "tensorir.printer_expr": "format_expr",
-        "tensorir.prove": "prove",
+        "tensorir.verifier.prove": "prove",
         "tensorir.rectangular": "largest_value rectangular",
         "tensorir.reduction": "split_init",
         "tensorir.reference": "reference reference_with_tolerance",
@@ -233,9 +233,9 @@ __all__ = lazy_names(
         "tensorir.tensor_intrins": "BUILT_IN INTRINS",
         "tensorir.tensor_match": "Mismatch match_intrin",
         "tensorir.terms": "in_own_variables",
-        "tensorir.verify": "verify",
-        "tensorir.verify_ranges": "check_ranges",
-        "tensorir.verify_reductions": "late_input reduction_problem",
+        "tensorir.verifier.program": "verify",
+        "tensorir.verifier.ranges": "check_ranges",
+        "tensorir.verifier.reductions": "late_input reduction_problem",
         "tensorir.visit": (
             "blocks child_stmts children loads map_children map_exprs map_iter "
             "replace_buffers stmt_exprs substitute substitute_stmt transform variables walk "

@@ -20,7 +20,7 @@ from tensorir.expr import Var, const
 from tensorir.extern import Array, ExternFunc, Sizes, add_extern, held_dtype, require_new
 from tensorir.func import PrimFunc
 from tensorir.stmt import Block, Extern, Part
-from tensorir.verify_extern import unmet_condition
+from tensorir.verifier.extern import unmet_condition
 
 ExternRunner = Callable[[PrimFunc, ExternFunc], Callable[..., Any]]
 """Compiles a program that calls a function. The result takes all arrays, inputs first."""

@@ -43,7 +43,7 @@ def prim_func(function: Callable[..., Any]) -> PrimFunc:
     source file: `tensorir.parse(text)` reads a text.
     """
     from tensorir.parser_source import read_function  # not needed to run a program
-    from tensorir.verify import verify
+    from tensorir.verifier.program import verify
 
     func = read_function(function)
     verify(func)

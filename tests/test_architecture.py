@@ -182,9 +182,9 @@ def test_lazy_packages_tell_type_checkers_the_same():
 
 def test_names_of_a_lazy_package():
     code = (
-        "import sys, tensorir; assert 'tensorir.verify' not in sys.modules;"
-        "import tensorir.verify; assert callable(tensorir.verify);"
-        "from tensorir import dtype, reference, verify; assert callable(reference);"
+        "import sys, tensorir; assert 'tensorir.interpret' not in sys.modules;"
+        "import tensorir.interpret; assert callable(tensorir.interpret);"
+        "from tensorir import dtype, interpret, reference; assert callable(reference);"
         "import tensorir.reference; assert tensorir.reference is reference;"
         "assert 'parse' in dir(tensorir); assert dtype is sys.modules['tensorir.dtype'];"
         "print(getattr(tensorir, 'nothing', 'absent'));"

@@ -11,7 +11,7 @@ from tensorir.expr import Expr
 from tensorir.extern import ExternFunc, find_extern
 from tensorir.te.axis import Axis
 from tensorir.te.tensor import ExternOp, Shape, Tensor, check_name, make_shape
-from tensorir.verify_extern import unfit_types, unmet_condition
+from tensorir.verifier.extern import unfit_types, unmet_condition
 
 
 def extern(

@@ -180,7 +180,7 @@ def test_threads_with_memory_of_their_own_are_accepted():
 
 
 def test_a_proof_is_made_once(monkeypatch):
-    calls, module = [], sys.modules["tensorir.verify"]
+    calls, module = [], sys.modules["tensorir.verifier.program"]
     real = module.verify
     monkeypatch.setattr(module, "verify", lambda func: calls.append(func) or real(func))
     func = program()

@@ -9,7 +9,7 @@ from tensorir import Target, interpret, lower
 from tensorir.parser import parse
 from tensorir.passes.lane_patterns import places
 from tensorir.printer import format_func
-from tensorir.verify import verify
+from tensorir.verifier.program import verify
 
 MASKS = ("avx512bw", "avx512f", "avx512vl")
 

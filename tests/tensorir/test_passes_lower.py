@@ -17,7 +17,7 @@ from tensorir.passes import lower
 from tensorir.passes.lower import passes
 from tensorir.stmt import Block, For, ForKind, If
 from tensorir.structural import structural_equal
-from tensorir.verify import verify
+from tensorir.verifier.program import verify
 from tensorir.visit import walk
 
 

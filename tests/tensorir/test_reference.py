@@ -16,7 +16,7 @@ from tensorir.reference import run as run_module
 from tensorir.reference.contract import contract
 from tensorir.stmt import For, ForKind, replace
 from tensorir.structural import structural_equal
-from tensorir.verify import verify
+from tensorir.verifier.program import verify
 
 RNG = np.random.default_rng(0)
 

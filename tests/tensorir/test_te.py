@@ -12,7 +12,7 @@ from tensorir.intrin import MATH
 from tensorir.parser import parse
 from tensorir.stmt import IterKind
 from tensorir.structural import structural_equal
-from tensorir.verify import verify
+from tensorir.verifier.program import verify
 from tensorir.visit import blocks
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 from tensorir import te
 from tensorir.errors import TensorIRError, VerifyError
 from tensorir.interpret import interpret
-from tensorir.verify import verify
+from tensorir.verifier.program import verify
 
 X = te.placeholder((4, 5), name="X")
 PLACES = np.array([-(2**31), -6, -5, -1, 0, 3, 4, 5, 9, 2**31 - 1])

@@ -13,7 +13,7 @@ from tensorir.arith import analyzer
 from tensorir.errors import VerifyError
 from tensorir.expr import int_value
 from tensorir.interpret import interpret
-from tensorir.verify import verify
+from tensorir.verifier.program import verify
 from tensorir.visit import substitute
 
 M, N = te.var("m"), te.var("n")

@@ -25,8 +25,8 @@ from tensorir.stmt import (
     replace,
     seq,
 )
-from tensorir.verify import verify
-from tensorir.verify_types import check_types
+from tensorir.verifier.program import verify
+from tensorir.verifier.types import check_types
 from tensorir.visit import walk
 
 MATMUL = """

@@ -26,7 +26,7 @@ from tensorir.expr import (
 )
 from tensorir.func import PrimFunc
 from tensorir.stmt import Alloc, Block, Extern, For, If, Let, Seq, Stmt, Store
-from tensorir.verify_bounds import (
+from tensorir.verifier.bounds import (
     ZERO,
     always_inside,
     bounds_of,

@@ -28,11 +28,11 @@ from tensorir.stmt import (
     Stmt,
     Store,
 )
-from tensorir.verify_extern import check_call, check_whole
-from tensorir.verify_ranges import check_ranges
-from tensorir.verify_reductions import check_reductions
-from tensorir.verify_threads import check_threads
-from tensorir.verify_types import check_types
+from tensorir.verifier.extern import check_call, check_whole
+from tensorir.verifier.ranges import check_ranges
+from tensorir.verifier.reductions import check_reductions
+from tensorir.verifier.threads import check_threads
+from tensorir.verifier.types import check_types
 from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
 
 

@@ -19,10 +19,10 @@ def prove(func: PrimFunc) -> None:
     provably in range too, iterations that run at once are independent, and hints are what
     primitives would have made.
     """
-    from tensorir.verify import verify
-    from tensorir.verify_hints import check_hints
-    from tensorir.verify_loops import check_loops
-    from tensorir.verify_ranges import check_ranges
+    from tensorir.verifier.hints import check_hints
+    from tensorir.verifier.loops import check_loops
+    from tensorir.verifier.program import verify
+    from tensorir.verifier.ranges import check_ranges
 
     verify(func)
     check_ranges(func, everywhere=True)

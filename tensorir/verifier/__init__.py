@@ -1,0 +1,1 @@
+"""Whether a program is well formed, stays inside its buffers, and may run as it says."""
