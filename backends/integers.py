@@ -8,6 +8,7 @@ integer than 1 / b). For 64 bits there are two steps, each too small by less tha
 
 from __future__ import annotations
 
+from backends import philox
 from backends.forms import Helper
 from tensorir import dtype as dt
 
@@ -117,6 +118,7 @@ _LONG = {
 def integer_helpers(dtype: str) -> dict[str, Helper]:
     """The helpers of a type of integers."""
     known = UNSIGNED if dt.is_unsigned(dtype) else SIGNED
+    known = known | philox.HELPERS.get(dtype, {})
     if dtype not in _LONG:
         return known
     return known | {"lanediv": Helper(_LONG[dtype], "$T", (("floordiv", ""),), ("uint64",))}

@@ -113,6 +113,9 @@ if TYPE_CHECKING:
     from tensorir.passes.split_constants import split_constants as split_constants
     from tensorir.passes.spread_prefetch import dense_part as dense_part
     from tensorir.passes.spread_prefetch import requests as requests
+    from tensorir.philox import PHILOX_MULTIPLIERS as PHILOX_MULTIPLIERS
+    from tensorir.philox import PHILOX_ROUNDS as PHILOX_ROUNDS
+    from tensorir.philox import PHILOX_STEPS as PHILOX_STEPS
     from tensorir.printer import format_func as format_func
     from tensorir.printer import format_stmt as format_stmt
     from tensorir.printer_expr import format_expr as format_expr
@@ -216,6 +219,7 @@ __all__ = lazy_names(
         "tensorir.passes.specialize": "specialize",
         "tensorir.passes.split_constants": "SplitFunc check_constants split_constants",
         "tensorir.passes.spread_prefetch": "dense_part requests",
+        "tensorir.philox": "PHILOX_MULTIPLIERS PHILOX_ROUNDS PHILOX_STEPS",
         "tensorir.printer": "format_func format_stmt",
         "tensorir.printer_expr": "format_expr",
         "tensorir.verifier.prove": "prove",

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from tensorir import dtype as dt
+from tensorir.philox import philox
 
 
 @dataclass(frozen=True)
 class MathFunction:
     """`numpy` computes the result from arrays of one type; `result` is "same" or "bool".
 
-    `kinds` are those of the types that it takes: "float" (float32, float64), "int" (all of them).
+    `kinds` are those of the types that it takes: "float" (float32, float64), "int" (all of them),
+    or types by name.
     """
 
     name: str
@@ -31,7 +33,12 @@ class MathFunction:
     def takes(self, dtype: str) -> bool:
         """Whether operands may be of that type, float16 and bfloat16 by way of float32."""
         kind = "float" if dt.is_float(dtype) else "int" if dt.is_int(dtype) else "bool"
-        return kind in self.kinds
+        return kind in self.kinds or dt.element(dtype) in self.kinds
+
+    @property
+    def example(self) -> str:
+        """A type that it takes."""
+        return {"float": "float32", "int": "int32"}.get(self.kinds[0], self.kinds[0])
 
 
 _erf = np.frompyfunc(math.erf, 1, 1)
@@ -89,6 +96,7 @@ _ROWS = [
     MathFunction("floordiv", 2, np.floor_divide),
     MathFunction("floormod", 2, np.remainder),
     MathFunction("popcount", 1, _popcount, kinds=("int",)),
+    MathFunction("philox", 7, philox, kinds=("uint32", "uint64")),
     MathFunction("isnan", 1, np.isnan, "bool"),
     MathFunction("isinf", 1, np.isinf, "bool"),
     MathFunction("isfinite", 1, np.isfinite, "bool"),

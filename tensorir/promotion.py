@@ -108,8 +108,9 @@ def call(name: str, *args: ExprLike) -> Expr:
     dtype = _common(name, exprs)
     if not function.takes(dtype):
         wanted = " or ".join(f"{kind}s" for kind in function.kinds)
-        example = "float32" if "float" in function.kinds else "int32"
-        raise TensorIRError(f"{name} needs {wanted}, not {dtype}; use .astype({example!r})")
+        raise TensorIRError(
+            f"{name} needs {wanted}, not {dtype}; use .astype({function.example!r})"
+        )
     kind = computed_in(dtype)
     result = "bool" if function.result == "bool" else kind
     return stored(dtype, Call(name, tuple(cast(kind, e) for e in exprs), result))

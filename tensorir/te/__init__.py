@@ -4,6 +4,7 @@ from tensorir.expr import const, maximum, minimum
 from tensorir.extern import ExternFunc
 from tensorir.promotion import call
 from tensorir.script import prim_func
+from tensorir.te import random
 from tensorir.te.at import at
 from tensorir.te.axis import Axis, reduce_axis
 from tensorir.te.compute import compute
@@ -26,6 +27,7 @@ from tensorir.te.math import (
     truncdiv,
     truncmod,
 )
+from tensorir.te.random import philox
 from tensorir.te.reduce import (
     Reduce,
     all,
@@ -106,8 +108,8 @@ __all__ = [
     "create_named_tensors", "create_prim_func", "create_schedule", "erf", "exp", "exp2", "expm1",
     "extern", "fabs", "floor", "floordiv", "floormod", "fmod", "if_then_else", "infinity",
     "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "lower", "max", "max_value",
-    "maximum", "min", "min_value", "minimum", "nearbyint", "placeholder", "popcount", "pow",
-    "power", "prim_func", "prod", "reduce_axis", "reinterpret", "rint", "round", "rsqrt",
-    "scan", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt", "state", "sum", "tan",
+    "maximum", "min", "min_value", "minimum", "nearbyint", "philox", "placeholder", "popcount",
+    "pow", "power", "prim_func", "prod", "random", "reduce_axis", "reinterpret", "rint", "round",
+    "rsqrt", "scan", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt", "state", "sum", "tan",
     "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]

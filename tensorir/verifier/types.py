@@ -133,7 +133,8 @@ def _call(e: Call) -> None:
         raise VerifyError(f"{e.name} takes {row.arity} arguments, and {e!r} has {count}")
     for arg in e.args:
         if not row.takes(arg.dtype) or dt.element(arg.dtype) in dt.STORAGE_ONLY:
-            wanted = "float32 or float64" if "float" in row.kinds else "a type of integers"
+            named = {"float": "float32 or float64", "int": "a type of integers"}
+            wanted = " or ".join(named.get(kind, kind) for kind in row.kinds)
             raise VerifyError(f"{e!r} is applied to {arg.dtype}; convert it to {wanted}")
         if arg.dtype != e.args[0].dtype:
             raise VerifyError(f"the arguments of {e!r} differ in dtype")

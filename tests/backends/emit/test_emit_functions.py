@@ -45,6 +45,35 @@ WIDTHS = {8: [], 16: [], 32: [], 64: []}
 for _kind in dt.SCALARS[1:]:
     WIDTHS[dt.bits(_kind)].append(_kind)
 
+KNOWN_WORDS = {
+    "uint32": [
+        ([0] * 6, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+        ([2**32 - 1] * 6, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+        (
+            [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0],
+            [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+        ),
+    ],
+    "uint64": [
+        (
+            [0] * 6,
+            [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B],
+        ),
+        (
+            [2**64 - 1] * 6,
+            [0x87B092C3013FE90B, 0x438C3C67BE8D0224, 0x9CC7D7C69CD777B6, 0xA09CAEBF594F0BA0],
+        ),
+        (
+            [
+                0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0, 0x082EFA98EC4E6C89,
+                0x452821E638D01377, 0xBE5466CF34E90C6C,
+            ],
+            [0xA528F45403E61D95, 0x38C72DBD566E9788, 0xA5A1610E72FD18B5, 0x57BD43B5E52B7FE6],
+        ),
+    ],
+}  # fmt: skip
+"""Of Philox4x32-10 and Philox4x64-10: counter and key, and the four words (Random123)."""
+
 Make = Callable[..., Expr]
 Case = tuple[str, str, tuple[np.ndarray, ...], Make, np.ndarray]
 """Name, type of the operands, the operands, the expression of them, and the right values."""
@@ -112,9 +141,43 @@ def bit_cases() -> Iterator[Case]:
             yield f"bits_{goal}", source, (own,), make, wanted
 
 
+def random_cases() -> Iterator[Case]:
+    """Counters, keys and numbers of words; the last rows are the known answers of Random123."""
+    rng = np.random.default_rng(5)
+    for dtype, known in KNOWN_WORDS.items():
+        most = dt.int_limits(dtype)[1]
+        rows = rng.integers(0, most, (COUNT, 7), dtype, endpoint=True).tolist()
+        rows[:4] = [[0] * 6 + [n] for n in range(4)]
+        answers = [(given, n, word) for given, words in known for n, word in enumerate(words)]
+        rows[-len(answers) :] = [[*given, n] for given, n, _ in answers]
+        wanted = [philox_word(row, dt.bits(dtype)) for row in rows]
+        assert wanted[-len(answers) :] == [word for _, _, word in answers]
+        operands = tuple(np.array(column, dtype) for column in zip(*rows))
+        yield (
+            "philox", dtype, operands, lambda *x: Call("philox", x, x[0].dtype),
+            np.array(wanted, dtype),
+        )  # fmt: skip
+
+
+def philox_word(operands: list[int], bits: int) -> int:
+    """Philox as its paper has it, in integers of any size."""
+    *counter, k0, k1, word = operands
+    multipliers = {
+        32: (0xD2511F53, 0xCD9E8D57),
+        64: (0xD2E7470EE14C6C93, 0xCA5A826395121157),
+    }[bits]
+    weyl = {32: (0x9E3779B9, 0xBB67AE85), 64: (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)}[bits]
+    for n in range(10):
+        high0, low0 = divmod(counter[0] * multipliers[0], 2**bits)
+        high1, low1 = divmod(counter[2] * multipliers[1], 2**bits)
+        keys = [(k + n * step) % 2**bits for k, step in zip((k0, k1), weyl)]
+        counter = [high1 ^ counter[1] ^ keys[0], low1, high0 ^ counter[3] ^ keys[1], low0]
+    return counter[word % 4]
+
+
 def all_cases() -> list[Case]:
     with np.errstate(all="ignore"):
-        return [*float_cases(), *integer_cases(), *bit_cases()]
+        return [*float_cases(), *integer_cases(), *bit_cases(), *random_cases()]
 
 
 CASES = all_cases()
