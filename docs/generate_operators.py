@@ -44,7 +44,7 @@ FAMILIES = (
     "matmul", "einsum", "conv", "conv_transpose", "winograd", "pool", "adaptive_pool", "softmax",
     "attention", "norm", "group_norm", "activation", "elementwise", "broadcast", "reduce",
     "statistics", "cumulative", "sorting", "rearrange", "blocks", "selection", "indexing", "pad",
-    "resize", "quantize",
+    "resize", "quantize", "random",
 )  # fmt: skip
 """The order of the sections; families that are not listed come at the end."""
 

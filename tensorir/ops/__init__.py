@@ -126,6 +126,10 @@ if TYPE_CHECKING:
     from tensorir.ops.quantize import dequantize as dequantize
     from tensorir.ops.quantize import quantize as quantize
     from tensorir.ops.quantize import requantize as requantize
+    from tensorir.ops.random import dropout as dropout
+    from tensorir.ops.random import random_integers as random_integers
+    from tensorir.ops.random import random_normal as random_normal
+    from tensorir.ops.random import random_uniform as random_uniform
     from tensorir.ops.rearrange import broadcast_to as broadcast_to
     from tensorir.ops.rearrange import expand_dims as expand_dims
     from tensorir.ops.rearrange import flip as flip
@@ -205,6 +209,7 @@ __all__ = lazy_names(
         "tensorir.ops.pad": "pad",
         "tensorir.ops.pool": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
         "tensorir.ops.quantize": "dequantize quantize requantize",
+        "tensorir.ops.random": "dropout random_integers random_normal random_uniform",
         "tensorir.ops.rearrange": (
             "broadcast_to expand_dims flip repeat reshape roll squeeze tile transpose"
         ),

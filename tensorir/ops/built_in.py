@@ -8,7 +8,7 @@ from tensorir.ops.registry import OPERATORS
 
 FAMILIES = (
     "activation adaptive_pool attention blocks broadcast conv conv_transpose cumulative einsum "
-    "elementwise group_norm indexing matmul norm pad pool quantize rearrange reduce resize "
+    "elementwise group_norm indexing matmul norm pad pool quantize random rearrange reduce resize "
     "selection softmax sorting statistics winograd"
 ).split()
 """The modules that define operators."""

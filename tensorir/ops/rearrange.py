@@ -40,7 +40,7 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None, name: str = "transpo
     return te.compute(shape, lambda *i: x[tuple(i[d] for d in back)], name)  # type: ignore[no-any-return]
 
 
-def _flat(indices: Sequence[Expr], sizes: Sequence[Expr]) -> Expr:
+def flat_index(indices: Sequence[Expr], sizes: Sequence[Expr]) -> Expr:
     """The row-major index."""
     flat: Expr = const(0)
     for i, size in zip(indices, sizes):
@@ -94,7 +94,7 @@ def reshape(x: Tensor, shape: Any, name: str = "reshape") -> Tensor:
     def element(*i: Expr) -> Expr:
         at: list[Expr] = []
         for left, right in pairs:
-            flat = _flat([i[d] for d in right], [sizes[d] for d in right])
+            flat = flat_index([i[d] for d in right], [sizes[d] for d in right])
             at += _split(flat, [x.shape[d] for d in left])
         return x[tuple(at)]
 

@@ -141,6 +141,8 @@ def _word(what: str, value: ExprLike, kind: str) -> Expr:
 
 def _halves(value: ExprLike) -> tuple[Expr, Expr]:
     """The low and the high 32 bits of a number of 64."""
+    if isinstance(value, Expr) and value.dtype in ("uint8", "uint16", "uint32"):
+        return cast("uint32", value), Const(0, "uint32")
     word = _word("a random number", value, "uint64")
     if isinstance(word, Const):
         number = int(word.value)

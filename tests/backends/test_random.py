@@ -9,7 +9,7 @@ import pytest
 
 from backends import build
 from schedule import Schedule
-from tensorir import Call, interpret, te, verify
+from tensorir import Call, interpret, ops, te, verify
 from tensorir.errors import TensorIRError
 
 SEED = 0xFEDCBA9876543210
@@ -189,3 +189,47 @@ def test_programs_are_checked():
     )
     with pytest.raises(TensorIRError, match="convert it to uint32 or uint64"):
         verify(func)
+
+
+def dropped(x, seed, **attrs):
+    X, S = te.placeholder(x.shape, name="X"), te.placeholder((), "uint64", name="S")
+    return te.create_prim_func([X, S, ops.dropout(X, S, name="Y", **attrs)])
+
+
+@pytest.mark.parametrize("schedule", [in_order, in_vectors, unevenly])
+def test_operators_have_the_same_bits(schedule, cache):
+    x = np.random.default_rng(1).normal(size=(19, 53)).astype("float32")
+    seed, func = np.uint64(SEED), dropped(x, SEED, p=0.3, stream=2, offset=11)
+    (want,) = interpret(func, x, seed)
+    kernel = build(schedule(func), cache=cache)
+    np.testing.assert_array_equal(kernel(x, seed), want)
+    u = ops.random_uniform(SEED, x.shape, stream=2, offset=11, name="U")
+    kernel = build(schedule(te.create_prim_func([u])), cache=cache)
+    np.testing.assert_array_equal(kernel() < np.float32(0.3), want == 0)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_dropout_keeps_the_mean(p, cache):
+    x = np.full((256, 257), 3, "float32")
+    y = build(dropped(x, SEED, p=p), cache=cache)(x, np.uint64(5))
+    noise = 5 / math.sqrt(x.size)
+    assert abs((y == 0).mean() - p) <= noise * math.sqrt(p * (1 - p))
+    assert set(np.unique(y)) <= {np.float32(0), np.float32(3) * np.float32(1 / (1 - min(p, 0.99)))}
+    if p < 1:
+        assert abs(y.mean() / 3 - 1) <= noise * math.sqrt(p / (1 - p)) + 1e-6
+
+
+def test_a_part_of_a_larger_array_has_its_own_numbers():
+    whole = ops.random_uniform(SEED, (6, 8), name="W")
+    part = ops.random_uniform(SEED, (2, 8), offset=32, name="P")
+    results = interpret(te.create_prim_func([whole, part]))
+    np.testing.assert_array_equal(results[0][4:], results[1])
+
+
+def test_symbolic_shapes_have_the_numbers_of_their_sizes():
+    X, S = te.placeholder((te.var("n"), te.var("m")), name="X"), te.placeholder((1,), "uint64")
+    x, seed = np.ones((5, 7), "float32"), np.array([SEED], "uint64")
+    func = te.create_prim_func([X, S, ops.dropout(X, S)])
+    np.testing.assert_array_equal(
+        interpret(func, x, seed)[0], interpret(dropped(x, SEED), x, seed[0])[0]
+    )

@@ -533,6 +533,50 @@ REFUSED = [
         "unknown dtype 'int4'; known are bool, int8, int16, int32, int64, uint8, uint16, "
         "uint32, uint64, float16, bfloat16, float32, float64",
     ),
+    (
+        lambda: ops.random_uniform(t(1), (3,)),
+        "random_uniform: seed Tensor(x: f32[1]) must be one uint64, of shape () or (1,)",
+    ),
+    (
+        lambda: ops.random_normal(t(2, dtype="uint64"), (3,)),
+        "random_normal: seed Tensor(x: u64[2]) must be one uint64, of shape () or (1,)",
+    ),
+    (
+        lambda: ops.random_uniform(1, (3,), dtype="float16"),
+        "random_uniform: dtype='float16' is unknown; use one of 'float32', 'float64'",
+    ),
+    (
+        lambda: ops.random_normal(1, (3,), stream=2**64),
+        f"random_normal: stream={2**64} is no integer from 0 to 2**64 - 1",
+    ),
+    (
+        lambda: ops.random_uniform(1, (3,), offset=-1),
+        "random_uniform: offset=-1 is no integer from 0 to 2**62 - 1",
+    ),
+    (
+        lambda: ops.random_integers(1, (3,), 5, 5),
+        "random_integers: there are 1 to 2**32 integers, not 0",
+    ),
+    (
+        lambda: ops.random_integers(1, (3,), 0.5, 5),
+        "random_integers: low=0.5 is no integer",
+    ),
+    (
+        lambda: ops.random_integers(1, (3,), 0, 129, dtype="int8"),
+        "random_integers: 0 to 128 do not fit into int8",
+    ),
+    (
+        lambda: ops.random_integers(1, (3,), 0, 1, dtype="float32"),
+        "random_integers: dtype='float32' is no type of integers",
+    ),
+    (
+        lambda: ops.dropout(t(3), 1, p=1.5),
+        "dropout: p=1.5 is no probability, a number from 0 to 1",
+    ),
+    (
+        lambda: ops.dropout(t(3, dtype="int8"), 1),
+        "dropout: x Tensor(x: i8[3]) is int8 and must hold floats; convert it with ops.cast",
+    ),
 ]
 
 
