@@ -22,6 +22,7 @@ class Native(NamedTuple):
 FEATURES = {128: "__SSE2__", 256: "__AVX__", 512: "__AVX512F__"}
 """By the bits of a register: what a target has that has such registers."""
 
+_U64 = "unsigned long long"
 _SUFFIX = {"float32": "ps", "float64": "pd"}
 _WIDTH = {128: "", 256: "256", 512: "512_mask"}
 
@@ -71,6 +72,21 @@ def lane_function(name: str, dtype: str) -> Native | None:
     vector = f"({dt.SHORT[dt.element(dtype)]}x{dt.lanes(dtype)})"
     expression = text.format(e=suffix, w=register, v=vector, r=", 4" if widest else "")
     return Native("__AVX512F__" if widest else "__AVX512VL__", expression)
+
+
+def upper_half(name: str, dtype: str) -> Native | None:
+    """mulhi of uint32: the products of the even lanes, and those of the odd ones."""
+    register = dt.itemsize(dtype) * 8
+    if name != "mulhi" or dt.element(dtype) != "uint32" or register not in FEATURES:
+        return None
+    own, wide = (f"(__attribute__((vector_size({register // 8}))) {t})" for t in ("int", _U64))
+    function, rest = f"__builtin_ia32_pmuludq{register}", ""
+    if register == 512:
+        function, rest = f"{function}_mask", f", {wide.replace('unsigned ', '')}{{0}}, -1"
+    even = f"{wide}{function}({own}a, {own}b{rest}) >> 32"
+    odd = f"{wide}{function}({own}({wide}a >> 32), {own}({wide}b >> 32){rest})"
+    feature = "__AVX2__" if register == 256 else FEATURES[register]
+    return Native(feature, f"(u32x{dt.lanes(dtype)})(({even}) | ({odd} & -1ull << 32))")
 
 
 def any_far(dtype: str) -> Native | None:

@@ -10,7 +10,7 @@ import re
 from string import Template
 from typing import TYPE_CHECKING
 
-from backends.c.native import any_far, extremum, lane_function, propagating
+from backends.c.native import any_far, extremum, lane_function, propagating, upper_half
 from backends.forms import Form, Helper
 from backends.helpers import find_helper, helper_name, substitutions
 from tensorir import dtype as dt
@@ -51,7 +51,7 @@ def lane_loop(emitter: VectorEmitter, name: str, helper: Helper, dtype: str) -> 
     names = _parameters(helper)
     params = ", ".join(f"{vector} {p}" for p in names)
     lane = f"{scalar}({', '.join(f'{p}[i]' for p in names)})"
-    native = extremum(name, dtype) or lane_function(name, dtype)
+    native = extremum(name, dtype) or lane_function(name, dtype) or upper_half(name, dtype)
     full = helper_name(name, dtype)
     return emitter.lanes_helper(full, vector, params, lane, dt.lanes(dtype), native)
 
