@@ -68,7 +68,7 @@ def require_fitting(signature: inspect.Signature, args: Mapping[str, Any]) -> No
             takes = ", ".join(signature.parameters)
             raise Illegal("", f"it has no parameter {key!r}", f"it takes ({takes})")
         several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
-        fits, words = kinds(str(parameter.annotation))
+        fits, words = kinds(annotation_text(parameter.annotation))
         if several and not isinstance(value, (list, tuple)):
             raise Illegal("", f"{key} is {value!r}, which is no list of names")
         for each in value if several else (value,):
@@ -124,16 +124,38 @@ KINDS: dict[str, tuple[Fits, str]] = {
 """What a part of an annotation admits, as a question to a literal and in words."""
 
 
+def annotation_text(annotation: Any) -> str:
+    """An annotation as it is written; a file that does not postpone annotations has objects."""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
 @functools.cache
 def kinds(annotation: str) -> tuple[Fits, str]:
-    """What an annotation such as `str | int` admits."""
-    parts = [KINDS[part] for part in _alternatives(ast.parse(annotation, mode="eval").body)]
+    """What an annotation such as `str | int` admits: anything, where it is none of ours."""
+    parts = [KINDS.get(part, KINDS["Any"]) for part in alternatives(annotation)]
     tests = [fits for fits, _ in parts]
     words = " or ".join(dict.fromkeys(words for _, words in parts))
     return lambda value: any([fits(value) for fits in tests]), words
 
 
-def _alternatives(node: ast.expr) -> list[str]:
+def alternatives(annotation: str) -> list[str]:
+    """The parts of a union, without the modules that their names are from."""
+    return _parts(_Unqualified().visit(ast.parse(annotation, mode="eval")).body)
+
+
+class _Unqualified(ast.NodeTransformer):
+    """Names without the modules that they are from."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return ast.Name(node.attr, node.ctx)
+
+
+def _parts(node: ast.expr) -> list[str]:
     if isinstance(node, ast.BinOp):
-        return [*_alternatives(node.left), *_alternatives(node.right)]
+        return [*_parts(node.left), *_parts(node.right)]
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        if node.value.id in ("Union", "Optional"):
+            inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            none = ["None"] if node.value.id == "Optional" else []
+            return [part for each in inner for part in _parts(each)] + none
     return [ast.unparse(node)]

@@ -2,14 +2,17 @@
 
 import inspect
 import json
+from collections.abc import Sequence
+from typing import Union
 
 import numpy as np
 import pytest
 
 import schedule.primitives  # noqa: F401
 from schedule import Schedule, ScheduleError, Trace
-from schedule.arguments import kinds
+from schedule.arguments import KINDS, alternatives, annotation_text, kinds
 from schedule.primitive import REGISTRY
+from schedule.state import LoopRef
 from tensorir import TensorIRError, te
 
 ODD = (
@@ -84,7 +87,26 @@ def _replay(func, name, given):
 def test_every_annotation_is_known():
     for fn in REGISTRY.values():
         for parameter in list(inspect.signature(fn).parameters.values())[1:]:
-            kinds(str(parameter.annotation))
+            assert set(alternatives(annotation_text(parameter.annotation))) <= set(KINDS)
+
+
+@pytest.mark.parametrize(
+    "annotation, words",
+    [
+        (LoopRef, "the name of a loop"),
+        (str, "a name"),
+        (int | None, "an integer or None"),
+        ("schedule.state.BlockRef", "the name of a block"),
+        ("typing.Optional[int]", "an integer or None"),
+        (Union[str, int], "a name or an integer"),
+        ("str | int", "a name or an integer"),
+        (Sequence[int], "a list of integers, such as [8, 4],"),
+        (list[int], "anything"),
+        (inspect.Parameter.empty, "anything"),
+    ],
+)
+def test_annotations_may_be_objects(annotation, words):
+    assert kinds(annotation_text(annotation))[1] == words
 
 
 @pytest.mark.parametrize(
