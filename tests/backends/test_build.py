@@ -12,6 +12,7 @@ import types
 
 import numpy as np
 import pytest
+from fake_compilers import wait_dead
 
 from backends import (
     BuildError,
@@ -282,13 +283,11 @@ def test_a_compiler_that_hangs_is_stopped_with_its_children(monkeypatch, tmp_pat
     hanging = f'case "$*" in *-shared*) {sleep};; *) {gcc} "$@";; esac'
     monkeypatch.setenv("CC", script(tmp_path / "slow-cc", hanging))
     start = time.monotonic()
-    with pytest.raises(BuildError, match=r"slow-cc took longer than 0.3 s; raise timeout="):
-        cc.compile_shared(cc.find_compiler(), TEXT, tmp_path / "x.so", (), "twice", timeout=0.3)
-    assert time.monotonic() - start < 10
+    with pytest.raises(BuildError, match=r"slow-cc took longer than 1 s; raise timeout="):
+        cc.compile_shared(cc.find_compiler(), TEXT, tmp_path / "x.so", (), "twice", timeout=1.0)
+    assert time.monotonic() - start < 25
     child = int((tmp_path / "child").read_text())
-    time.sleep(0.05)
-    alive = subprocess.run(["ps", "-o", "stat=", "-p", str(child)], capture_output=True, text=True)
-    assert alive.stdout.strip() in ("", "Z", "Zs")
+    assert wait_dead(child)
 
 
 def test_a_compiler_without_openmp_makes_serial_kernels(monkeypatch, tmp_path):
