@@ -305,8 +305,8 @@ def test_two_processes_share_a_cache(tmp_path):
     program = (
         "import numpy as np, sys; sys.path.insert(0, sys.argv[1]); from backends import *;"
         "from tensorir import *;"
-        "a, c = Buffer('A', (4,), 'float32'), Buffer('C', (4,), 'float32');"
-        "f = PrimFunc('one', (a, c), (), Store(c, (const(0),), a[0]));"
+        "A = te.placeholder((4,), name='A'); C = te.compute((4,), lambda i: A[i] + 1.0, name='C');"
+        "f = te.create_prim_func([A, C], name='one');"
         "k = build_source(f, 'int one(const float *a, float *c) {"
         " for (int i = 0; i < 4; i++) c[i] = a[i] + 1; return 0; }');"
         "assert (k(np.zeros(4, np.float32)) == 1).all()"
