@@ -239,6 +239,7 @@ with Measurer(None, "c", settings, reference=ref, builder="fake_kernels:build",
               lock=Path({lock!r})) as m:
     m.measure(["ok 1"])
     print(m._runner.pid, m._folder.path, flush=True)
+    sys.stdin.readline()
     m.measure([{fault!r}])
 """
 
@@ -250,12 +251,15 @@ def test_no_worker_and_nothing_of_it_outlives_its_parent(tmp_path, fault, how):
     program = f"{fault} {pids}"
     code = PARENT.format(here=str(HERE), lock=str(tmp_path / "lock"), fault=program)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    pipe = subprocess.PIPE
     parent = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+        [sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe, env=env
     )
     guardian, folder = parent.stdout.readline().split()
     family = [int(guardian), *below(int(guardian))]
     assert len(family) == 2
+    parent.stdin.write(b"\n")
+    parent.stdin.flush()
     if "family" in fault:
         family += started(pids, 3)
     else:
