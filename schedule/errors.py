@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from schedule.trace import Trace
 
 
-Hint = Union[str, Callable[[], str], None]
+Hint = Union[str, Callable[[], Union[str, None]], None]
 """A text, or a function that makes it where that takes time, called if somebody reads it."""
 
 

@@ -144,8 +144,9 @@ def method(
         except Illegal as refusal:
             text = f"{name}({_as_typed(args, kwargs) if values is None else format_args(values)})"
             where, reason = refusal.where, self.describe_missing(refusal)
+            hint = refusal.hint if values is None else self.hint_for(name, values, refusal.hint)
             raise ScheduleError(
-                text, where, reason, refusal.hint, self.state, self.trace, refusal.detail
+                text, where, reason, hint, self.state, self.trace, refusal.detail
             ) from None
         self.commit(state, Instruction(name, values, literal(outputs)))
         return outputs  # type: ignore[no-any-return]

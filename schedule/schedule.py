@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from schedule import primitives as p
 from schedule.analysis import consumers, producers
 from schedule.arguments import literal
-from schedule.errors import Illegal, ScheduleError
+from schedule.errors import Hint, Illegal, ScheduleError, hint_text
 from schedule.primitive import REGISTRY, check_arguments, method, run
 from schedule.state import BlockRef, LoopRef, State
 from schedule.threads import thread_conflict
@@ -283,6 +283,16 @@ class Schedule:
                 used = f"step {number}, {step.name}, made {made} of it"
                 return f"{refusal.where!r} no longer exists: {used}"
         return refusal.reason
+
+    def hint_for(self, name: str, args: dict[str, Any], known: Hint) -> Hint:
+        """What the error of a refused call says to do: another order, if a step before it is in the
+        way and one is found, or else what is `known`. Called by the primitives' methods."""
+        from schedule.order_hint import late_steps, order_hint
+
+        if not late_steps(self.trace):
+            return known
+        present = self.copy()
+        return lambda: order_hint(present, name, args) or hint_text(known)
 
     def show(self) -> None:
         """Print the program, its numerics class and the steps that led to it."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis import Access, accesses, blocks_below, reduction_loops
-from schedule.errors import require
+from schedule.analysis import Access, accesses, blocks_below, producers, reduction_loops
+from schedule.errors import Illegal, require
 from schedule.placement import child_of
-from schedule.primitive import primitive
+from schedule.primitive import primitive, run
 from schedule.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, extents, loops_below
 from tensorir import (
@@ -56,7 +56,7 @@ def pipeline(state: State, loop: LoopRef, stages: Sequence[int]) -> tuple[State,
     node = state.loop(loop)
     plain_loop(node, "pipeline the loop before it gets other annotations")
     parts = child_of(node)
-    _check_stages(node, parts, stages)
+    _check_stages(state, node, parts, stages)
     for part, stage in zip(parts, stages):
         for block in blocks_below(part) if stage else ():
             whole = block.init is None or not reduction_loops(block, [node])
@@ -82,9 +82,14 @@ def pipeline(state: State, loop: LoopRef, stages: Sequence[int]) -> tuple[State,
     return state.replace(state.loop_path(loop), replace(longer, body=seq(*moved))), None
 
 
-def _check_stages(node: For, parts: Sequence[Stmt], stages: Sequence[int]) -> None:
+def _check_stages(state: State, node: For, parts: Sequence[Stmt], stages: Sequence[int]) -> None:
     where = node.name
-    require(len(parts) > 1, where, f"loop {where!r} has one statement, so there is no overlap")
+    require(
+        len(parts) > 1,
+        where,
+        f"loop {where!r} has one statement, so there is no overlap",
+        lambda: _first_stage(state, node),
+    )
     whole = all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in stages)
     require(whole, where, f"stages {list(stages)} are not integers from 0 on")
     require(
@@ -93,6 +98,36 @@ def _check_stages(node: For, parts: Sequence[Stmt], stages: Sequence[int]) -> No
         f"there are {len(stages)} stages for the {len(parts)} statements of loop {where!r}",
     )
     require(min(stages) == 0 < max(stages), where, f"stages {list(stages)} do not go from 0 up")
+
+
+def _first_stage(state: State, node: For) -> str | None:
+    """What could run ahead in the loop: a block that makes what is read there, or a copy of it."""
+    inside = [b.name for b in blocks_below(node)]
+    for block in inside:
+        for maker in producers(state, block):
+            if maker not in inside and _overlaps(state, node, maker):
+                return f"compute_at({maker!r}, {node.name!r}) first"
+    for block in inside:
+        for buffer in dict.fromkeys(a.buffer for a in accesses(state.block(block))):
+            args = {"block": block, "buffer": buffer.name, "scope": "local"}
+            try:
+                copied, name = run(state, "cache_read", args)
+            except Illegal:
+                continue
+            if _overlaps(copied, copied.loop(node.name), name):
+                call = f"cache_read({block!r}, {buffer.name!r}, 'local')"
+                return f"{call} and compute_at the copy in loop {node.name!r} first"
+    return None
+
+
+def _overlaps(state: State, node: For, maker: str) -> bool:
+    """Whether `maker`, once it is computed in the loop, may run an iteration ahead."""
+    try:
+        moved, _ = run(state, "compute_at", {"block": maker, "loop": node.name})
+        run(moved, "pipeline", {"loop": node.name, "stages": [0, 1]})
+    except Illegal:
+        return False
+    return True
 
 
 def _guard(node: For, stage: int, last: int) -> Expr:
