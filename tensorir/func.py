@@ -35,6 +35,17 @@ class PrimFunc:
 
         return format_func(self)
 
+    def __call__(self, *inputs: Any) -> Any:
+        """The outputs for te tensors in the place of the inputs, as a stage of a te graph; a tuple
+        where there are several. See te.extern, which takes the shapes of the outputs too.
+
+        Raises TensorIRError where the tensors do not fit, or this is no function of its inputs:
+        where it is in place.
+        """
+        from tensorir.te.statements import call
+
+        return call(self, inputs)
+
     @property
     def outputs(self) -> tuple[Buffer, ...]:
         """The parameters that the program writes, in call order."""

@@ -13,7 +13,7 @@ from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_
 from autotune.rules.plan import Machine, Values
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, IterKind, dtype
+from tensorir import Block, IterKind, Var, dtype
 
 SMALL_STAGE = 32_768
 """Elements below which a stage stays on one thread by default."""
@@ -71,13 +71,15 @@ class SpatialPlan:
                 sch.reverse_compute_at(self.group.epilogue, task)
                 finish_nest(sch, self.group.epilogue, self.machine, unroll_rows=0)
         if parallel:
-            sch.parallel(task)
+            with suppress(ScheduleError):  # a dependence that the definition itself has
+                sch.parallel(task)
 
     def _nest(self, sch: Schedule, values: Values) -> LoopRef | None:
         """The loops of the block itself; returns the one whose iterations threads may share."""
         block = sch.state.block(self.group.block)
         names = loops_by_variable(sch, self.group.block)
-        spatial = [LoopRef(names[it.var.name]) for it in block.iters if it.kind is IterKind.SPATIAL]
+        iters = [it.var.name for it in block.iters if it.kind is IterKind.SPATIAL]
+        spatial = [LoopRef(names[name]) for name in iters if name in names]
         if not spatial:
             return None
         outer, last = spatial[:-1], spatial[-1]
@@ -110,12 +112,14 @@ def _is_written_out(block: Block, count: int) -> bool:
 
 
 def _vectorizable(block: Block) -> bool:
-    """Whether the last spatial axis is the last axis of what is stored."""
+    """Whether the last spatial axis is the last axis of what is stored, and a loop."""
     store = output_store(block)
     if store is None or not store.indices:
         return False
-    spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
-    return bool(spatial) and store.indices[-1] is spatial[-1]
+    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
+    if not spatial or not isinstance(spatial[-1].binding, Var):
+        return False
+    return store.indices[-1] is spatial[-1].var
 
 
 def spatial_plans(sch: Schedule, group: Group, machine: Machine) -> list[SpatialPlan]:

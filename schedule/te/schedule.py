@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedule.analysis import written
 from schedule.schedule import Schedule
 from schedule.state import fresh
 from schedule.te import graph
@@ -22,7 +23,7 @@ from schedule.te.ops import CachedTensor, StageOp, key_of
 from schedule.te.request import Request, caller
 from schedule.te.stage import Stage
 from schedule.trace import Trace
-from tensorir import PrimFunc, TensorIRError, Var, te
+from tensorir import PrimFunc, TensorIRError, Var, blocks, te
 
 
 class _Start:
@@ -113,12 +114,12 @@ class TESchedule:
         op = getattr(tensor, "op", tensor)
         if isinstance(op, (StageOp, te.ComputeOp)):
             return self._stages.get(op)
-        if isinstance(op, (te.PlaceholderOp, te.ScanOp)):
+        if isinstance(op, (te.PlaceholderOp, te.ScanOp, te.StatementsOp)):
             return self._fixed_stage(op)
         return None
 
     def _fixed_stage(self, op: Any) -> Stage | None:
-        """The stage of an input or of a te.scan, of which nothing can be asked."""
+        """The stage of an input, a te.scan or statements, of which nothing can be asked."""
         if op in self._fixed:
             return self._fixed[op]
         ops = [t.op for t in self._params]
@@ -136,9 +137,21 @@ class TESchedule:
                 f"{op.name!r} is a te.scan, a loop over the stages of its steps; "
                 f"schedule these: {parts}"
             )
+        elif isinstance(op, te.StatementsOp) and op in self._definition_ops():
+            buffers = {self._start.buffers[key_of(t)] for t in op.outputs}
+            names = ", ".join(
+                repr(block.name)
+                for block in blocks(self._start.func.body)
+                if any(buffer.name in buffers for buffer in written(block))
+            )
+            reason = (
+                f"{op.name!r} is a program of statements, which has no stage of loops; "
+                f"schedule its blocks on s.schedule, when the stages are: {names} write the result"
+            )
         else:
             return None
-        stage = Stage(self, op.name, op, Nest((), ()))
+        name = op.outputs[0].name if len(op.outputs) == 1 else op.name
+        stage = Stage(self, name, op, Nest((), ()))
         stage.fixed = reason
         self._fixed[op] = stage
         return stage

@@ -100,6 +100,14 @@ class Balls:
         target.value[...] = a.value
         target.err[...] = a.err
 
+    def is_sure(self, a: Ball) -> bool:
+        """Whether rounding changes nothing."""
+        return not np.any(a.err)
+
+    def forget(self, target: Ball) -> None:
+        """Nothing can be said of it from now on."""
+        target.err[...] = np.inf
+
     def rounded(self, dtype: str, value: Array, err: Any, units: float = 1.0) -> Ball:
         """A result of type `dtype` that was rounded by at most `units`."""
         if not dt.is_float(dtype):

@@ -24,8 +24,10 @@ def reference(
 
     `inputs` are arrays of the types and shapes of the inputs and in-out parameters (bfloat16:
     uint16 bits), none of which is written to. Float outputs come as float64, others in their own
-    type. Raises TensorIRError for arrays that do not fit and for functions that are not as
-    te.create_prim_func makes them.
+    type. Blocks are evaluated on their whole domains where they are as te.create_prim_func makes
+    them, and instance by instance where a program is written in another way. Raises TensorIRError
+    for arrays that do not fit, for lowered programs, and for reductions that are scheduled, since
+    the bounds need all terms of a sum together.
     """
     return tuple(_run(func, Exact(), inputs, sizes))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ import numpy as np
 from tensorir.arrays import shape_of, size_of
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
-from tensorir.expr import TRUE, BinOp, Expr, Var
+from tensorir.expr import TRUE, BinOp, Expr, Not, Var
 from tensorir.func import PrimFunc
 from tensorir.reference.exact import Array
 from tensorir.reference.extern import run_extern
 from tensorir.reference.folds import ArgFold, Fold, match_folds
 from tensorir.reference.grid import Grid
+from tensorir.reference.statements import run_statements
 from tensorir.reference.unscheduled import (
     Steps,
     first_rows,
@@ -26,8 +28,9 @@ from tensorir.reference.unscheduled import (
     scan_steps,
     unscheduled_block,
 )
-from tensorir.stmt import Block, Extern, IterKind, IterVar, Let, Seq, Stmt, Store
+from tensorir.stmt import Block, Extern, If, IterKind, IterVar, Let, Seq, Stmt, Store
 from tensorir.te.reducer import ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM
+from tensorir.terms import with_terms
 from tensorir.visit import variables, walk
 
 GRID_LIMIT = 1 << 22
@@ -64,8 +67,10 @@ class Runner:
         for nest in body.stmts if isinstance(body, Seq) else (body,):
             steps = scan_steps(nest)
             if steps is None:
-                block = unscheduled_block(nest, self.func.name, self.in_outs)
-                if in_sequence(block):
+                block = unscheduled_block(nest, self.in_outs)
+                if block is None:
+                    run_statements(self, nest)
+                elif in_sequence(block):
                     self.run_points(block, nest)
                 else:
                     self.run_block(block)
@@ -83,7 +88,7 @@ class Runner:
         limit = first_rows(block)
         if limit is not None:
             rows = block.iters[0].var
-            spatial[rows] = min(spatial[rows], size_of(limit, self.sizes))
+            spatial[rows] = max(0, min(spatial[rows], size_of(limit, self.sizes)))
         self.rows = self.places(block, spatial)
         reduced = self.extents(it for it in block.iters if it.kind is IterKind.REDUCE)
         if 0 in spatial.values():
@@ -119,24 +124,51 @@ class Runner:
             if block.init is not None and all(here[v] == 0 for v in reduces):
                 self.execute(block.init, {}, {})
             self.execute(block.body, {}, {})
+            if reduces:
+                self.count_in(block, math.prod(extents[v] for v in reduces))
         self.sizes = known
+
+    def count_in(self, block: Block, count: int) -> None:
+        """After one of `count` terms was added to what a block writes, as they come: the sizes of
+        all partial sums, twice, are no less than those of the terms, of which any order rounds."""
+        for buffer in self.rows:
+            held = self.target(buffer)
+            for _ in range(2):
+                self.algebra.assign(held, self.algebra.weigh(held, buffer.dtype, count))
 
     def places(self, block: Block, spatial: Mapping[Var, int]) -> dict[Buffer, tuple[Any, ...]]:
         """Where the stores of a block write, all `spatial` variables running."""
         return {
-            store.buffer: tuple(self.place(i, spatial) for i in store.indices)
+            store.buffer: tuple(self.place(i, spatial, {}) for i in store.indices)
             for part in (block.init, block.body)
             for store in (walk(part) if part is not None else ())
             if isinstance(store, Store)
         }
 
-    def place(self, index: Expr, spatial: Mapping[Var, int]) -> Any:
+    def place(self, index: Expr, spatial: Mapping[Var, int], fixed: Mapping[Var, Any]) -> Any:
         """The numbers that an index takes: a variable, one plus a number, or a number."""
         moving = next((v for v in spatial if v in variables(index)), None)
         if moving is None:
-            return size_of(index, self.sizes)
+            return self.number(index, fixed)
         start = size_of(index, {**self.sizes, moving: 0})
         return slice(start, start + spatial[moving])
+
+    def number(self, e: Expr, fixed: Mapping[Var, Any] = MappingProxyType({})) -> int:
+        """An index at one point; it may read memory."""
+        if not e.has_loads and variables(e).isdisjoint(fixed):
+            return size_of(e, self.sizes)
+        found = self.grid({}, {}, fixed).evaluate(e)
+        if not self.algebra.is_sure(found):
+            raise TensorIRError(
+                f"the place {e!r} in function {self.func.name!r} depends on how numbers are "
+                "rounded, so its results are not determined"
+            )
+        return int(self.algebra.value(found))
+
+    def truth(self, cond: Expr) -> tuple[bool, bool]:
+        """Whether a condition holds at one point, and whether that is sure."""
+        found = self.grid({}, {}, {}).evaluate(cond)
+        return bool(self.algebra.value(found)), self.algebra.is_sure(found)
 
     def target(self, buffer: Buffer) -> Any:
         """The part of a buffer that the running block writes."""
@@ -163,12 +195,24 @@ class Runner:
             self.execute(stmt.body, spatial, {**fixed, stmt.var: kept})
         elif isinstance(stmt, Store):
             value = self.grid(spatial, {}, fixed).evaluate(stmt.value)
-            self.algebra.assign(self.target(stmt.buffer), value)
+            where = tuple(self.place(i, spatial, fixed) for i in stmt.indices)
+            self.algebra.assign(self.algebra.part(self.memory[stmt.buffer], where), value)
+        elif isinstance(stmt, If):
+            self.choose(stmt, spatial, fixed)
         else:
             raise TensorIRError(
                 f"the reference cannot run {type(stmt).__name__} in function {self.func.name!r}; "
                 "use interpret"
             )
+
+    def choose(self, stmt: If, spatial: Mapping[Var, int], fixed: Mapping[Var, Any]) -> None:
+        """Both sides of an if, each at the points that are its own."""
+        cond = Var(f"if{len(fixed)}", stmt.cond.dtype)
+        value = self.grid(spatial, {}, fixed).evaluate(stmt.cond)
+        inside = {**fixed, cond: self.algebra.map(np.array, value)}
+        self.execute(with_terms(stmt.then, cond), spatial, inside)
+        if stmt.orelse is not None:
+            self.execute(with_terms(stmt.orelse, Not(cond)), spatial, inside)
 
     def reduce(self, body: Stmt, spatial: Mapping[Var, int], reduced: Mapping[Var, int]) -> None:
         folds = match_folds(body)

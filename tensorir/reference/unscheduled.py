@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tensorir.buffer import Buffer
-from tensorir.errors import TensorIRError
 from tensorir.expr import TRUE, BinOp, Const, Expr, Var, const, int_value
 from tensorir.stmt import Block, Extern, For, IterKind, Seq, Stmt, Store
 from tensorir.visit import loads, stmt_exprs, variables, walk
@@ -20,23 +19,18 @@ class Steps:
     blocks: tuple[tuple[Block, Var], ...]
 
 
-def unscheduled_block(nest: Stmt, func: str, partly: Collection[Buffer] = ()) -> Block:
+def unscheduled_block(nest: Stmt, partly: Collection[Buffer] = ()) -> Block | None:
     """The block of a loop nest as te.create_prim_func makes it, its variables in the order of the
-    loops; TensorIRError for another. Of the buffers in `partly` it may write a part."""
-    loops, inner = _chain(nest)
-    if not isinstance(inner, Block):
-        raise TensorIRError(f"function {func!r} is lowered; use interpret in place of reference")
-    if not _is_trivial(inner, loops, partly):
-        raise TensorIRError(
-            f"block {inner.name!r} of function {func!r} is scheduled; reference evaluates "
-            "functions as te.create_prim_func makes them, interpret any"
-        )
+    loops; None for another. Of the buffers in `partly` it may write a part."""
+    loops, inner = chain(nest)
+    if not isinstance(inner, Block) or not is_trivial(inner, loops, partly):
+        return None
     return inner
 
 
 def in_order_of_loops(nest: Stmt, names: Collection[Var]) -> list[Var]:
     """The variables of the block of a nest that are among `names`, outermost loop first."""
-    loops, block = _chain(nest)
+    loops, block = chain(nest)
     assert isinstance(block, Block)
     place = {loop.var: n for n, loop in enumerate(loops)}
     iters = [it for it in block.iters if it.var in names]
@@ -50,13 +44,13 @@ def scan_steps(nest: Stmt) -> Steps | None:
         return None
     found = []
     for part in nest.body.stmts if isinstance(nest.body, Seq) else (nest.body,):
-        loops, block = _chain(part)
+        loops, block = chain(part)
         if not isinstance(block, Block):
             return None
         times = [it for it in block.iters if it.kind is IterKind.OPAQUE]
         if len(times) != 1 or times[0].binding is not nest.var:
             return None
-        if times[0].extent is not nest.extent or not _is_trivial(block, [nest, *loops]):
+        if times[0].extent is not nest.extent or not is_trivial(block, [nest, *loops]):
             return None
         found.append((block, times[0].var))
     return Steps(nest, tuple(found))
@@ -83,7 +77,25 @@ def first_rows(block: Block) -> Expr | None:
     return cond.b if limited and isinstance(cond, BinOp) else None
 
 
-def _chain(nest: Stmt) -> tuple[list[For], Stmt]:
+def reads_others(block: Block) -> bool:
+    """Whether an instance reads of what the block writes anything but what it writes itself, as far
+    as is seen."""
+    parts = [part for part in (block.init, block.body) if part is not None]
+    stmts = [stmt for part in parts for stmt in walk(part)]
+    places: dict[Buffer, tuple[Expr, ...]] = {}
+    moving = {it.var for it in block.iters}
+    for s in stmts:
+        if isinstance(s, Store) and places.setdefault(s.buffer, s.indices) != s.indices:
+            return True
+    for load in (load for s in stmts for e in stmt_exprs(s) for load in loads(e)):
+        for mine, other in zip(load.indices, places.get(load.buffer, ())):
+            if mine is not other and (variables(mine) | variables(other)) & moving:
+                return True
+    return False
+
+
+def chain(nest: Stmt) -> tuple[list[For], Stmt]:
+    """The loops of a nest, outermost first, and what is in them."""
     loops: list[For] = []
     while isinstance(nest, For):
         loops.append(nest)
@@ -91,7 +103,9 @@ def _chain(nest: Stmt) -> tuple[list[For], Stmt]:
     return loops, nest
 
 
-def _is_trivial(block: Block, loops: Sequence[For], partly: Collection[Buffer] = ()) -> bool:
+def is_trivial(block: Block, loops: Sequence[For], partly: Collection[Buffer] = ()) -> bool:
+    """Whether the loops have an iteration for each point of the block, and each instance stores one
+    element of its own; all of a buffer, but for those in `partly`."""
     extents = {loop.var: loop.extent for loop in loops}
     bound = [it for it in block.iters if not isinstance(it.binding, Const)]
     names = [it.binding for it in bound]

@@ -53,6 +53,7 @@ from tensorir.te.tensor import (
     ExternOp,
     PlaceholderOp,
     ScanOp,
+    StatementsOp,
     Tensor,
     TensorSlice,
     placeholder,
@@ -102,8 +103,9 @@ fabs = abs
 
 __all__ = [
     "Axis", "ComputeOp", "ExternFunc", "ExternOp", "PlaceholderOp", "Reduce", "Reducer", "ScanOp",
-    "Tensor", "TensorSlice", "ThreadAxis", "abs", "acos", "acosh", "all", "any", "argmax", "argmin",
-    "asin", "asinh", "at", "atan", "atan2", "atanh", "call", "cast", "ceil", "ceildiv", "clip",
+    "StatementsOp", "Tensor", "TensorSlice", "ThreadAxis", "abs", "acos", "acosh", "all", "any",
+    "argmax", "argmin", "asin", "asinh", "at", "atan", "atan2", "atanh", "call", "cast", "ceil",
+    "ceildiv", "clip",
     "comm_reducer", "compute", "const", "cos", "cosh", "create_named_blocks",
     "create_named_tensors", "create_prim_func", "create_schedule", "erf", "exp", "exp2", "expm1",
     "extern", "fabs", "floor", "floordiv", "floormod", "fmod", "if_then_else", "infinity",

@@ -13,10 +13,18 @@ from tensorir.names import Names
 from tensorir.stmt import For, Stmt, seq
 from tensorir.te.axis import Axis
 from tensorir.te.create_block import Key, Step, hidden, hidden_name, key_of, make_nest
-from tensorir.te.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor, check_name
+from tensorir.te.statements import Nest
+from tensorir.te.tensor import (
+    ComputeOp,
+    PlaceholderOp,
+    ScanOp,
+    StatementsOp,
+    Tensor,
+    check_name,
+)
 from tensorir.visit import walk_exprs
 
-Made = Union[ComputeOp, ScanOp]
+Made = Union[ComputeOp, ScanOp, StatementsOp]
 
 
 def create_prim_func(args: Sequence[Tensor], name: str = "main") -> PrimFunc:
@@ -52,9 +60,11 @@ def create_named_tensors(
         names.unique(size.name)
     buffers = _buffers(args, ops, names)
     blocks = {op: _block_name(op, buffers, names) for op in _computes(ops)}
-    body = seq(*_nests(ops, blocks, buffers, names))
+    written = {op: _statements(op, buffers, names) for op in ops if isinstance(op, StatementsOp)}
+    body = seq(*_nests(ops, blocks, buffers, names, written))
     params = tuple(buffers[key_of(t)] for t in args)
     made = dict.fromkeys(buffers.values())
+    made.update(dict.fromkeys(b for nest in written.values() for b in nest.intermediates))
     intermediate = tuple(b for b in made if b not in params)
     return PrimFunc(name, params, intermediate, body), blocks, buffers
 
@@ -84,8 +94,7 @@ def _check_args(args: Sequence[Tensor]) -> None:
 
 
 def _ordered_ops(args: Sequence[Tensor]) -> list[Made]:
-    """The computes and scans that the outputs need, producers first. Iterative: graphs may be
-    deep."""
+    """What the outputs need but placeholders, producers first. Iterative: graphs may be deep."""
     done: dict[Made, None] = {}
     stack: list[tuple[Any, bool]] = [(t.op, False) for t in reversed(args)]
     while stack:
@@ -102,7 +111,13 @@ def _ordered_ops(args: Sequence[Tensor]) -> list[Made]:
 
 def _computes(ops: Sequence[Made]) -> list[ComputeOp]:
     """The computes of `ops` and those of the steps of its scans, in order."""
-    return [c for op in ops for c in (op.steps if isinstance(op, ScanOp) else (op,))]
+    return [c for op in ops for c in _parts(op)]
+
+
+def _parts(op: Made) -> tuple[ComputeOp, ...]:
+    if isinstance(op, StatementsOp):
+        return ()
+    return op.steps if isinstance(op, ScanOp) else (op,)
 
 
 def _check_inputs(args: Sequence[Tensor], ops: list[Made]) -> None:
@@ -133,6 +148,9 @@ def _sizes(args: Sequence[Tensor], ops: list[Made]) -> list[Var]:
     for t in args:
         for extent in t.shape:
             used.update(dict.fromkeys(_size_vars(extent), t.name))
+    for stage in ops:
+        if isinstance(stage, StatementsOp):
+            used.update(dict.fromkeys(stage.func.size_vars, stage.name))
     for op in _computes(ops):
         made = tuple(e for t in op.outputs for e in t.shape)
         axes = (*op.axis, *op.reduce_axis)
@@ -159,6 +177,9 @@ def _buffers(args: Sequence[Tensor], ops: list[Made], names: Names) -> dict[Key,
     for op in ops:
         if isinstance(op, ScanOp):
             _scan_buffers(op, table, names)
+    for t in (t for op in ops if isinstance(op, StatementsOp) for t in op.outputs):
+        if key_of(t) not in table:
+            table[key_of(t)] = Buffer(names.unique(t.name), t.shape, t.dtype)
     for compute in _computes(ops):
         for t in compute.outputs:
             if key_of(t) not in table:
@@ -188,6 +209,12 @@ def _scan_buffers(scan: ScanOp, table: dict[Key, Buffer], names: Names) -> None:
         table[key_of(t)] = Buffer(names.unique(t.name), shape, t.dtype)
 
 
+def _statements(op: StatementsOp, buffers: dict[Key, Buffer], names: Names) -> Nest:
+    given = dict(zip(op.func.inputs, [buffers[key_of(t)] for t in op.inputs]))
+    made = dict(zip(op.func.outputs, [buffers[key_of(t)] for t in op.outputs]))
+    return Nest(op, {**given, **made}, names)
+
+
 def _block_name(op: ComputeOp, buffers: dict[Key, Buffer], names: Names) -> str:
     """Blocks are named after their tensor; those of several outputs, and those that make rows of
     a scan, after the compute."""
@@ -205,7 +232,11 @@ def _loop_name(axis: Axis, block: str, names: Names) -> str:
 
 
 def _nests(
-    ops: list[Made], blocks: dict[ComputeOp, str], buffers: dict[Key, Buffer], names: Names
+    ops: list[Made],
+    blocks: dict[ComputeOp, str],
+    buffers: dict[Key, Buffer],
+    names: Names,
+    written: dict[StatementsOp, Nest],
 ) -> list[Stmt]:
     """The loop nests of all operations. Loops are named first, then the variables inside."""
     loops: dict[ComputeOp, dict[Axis, Var]] = {}
@@ -226,6 +257,8 @@ def _nests(
                 *(make_nest(c, blocks[c], buffers, loops[c], names, step=step) for c in op.steps)
             )
             found.append(For(step.loop, step.extent, body))
+        elif isinstance(op, StatementsOp):
+            found.append(written[op].make())
         else:
             rows = _rows(op, buffers)
             found.append(make_nest(op, blocks[op], buffers, loops[op], names, rows=rows))

@@ -14,6 +14,7 @@ from tensorir.extern import ExternFunc
 from tensorir.sugar import Operators
 
 if TYPE_CHECKING:
+    from tensorir.func import PrimFunc
     from tensorir.te.axis import Axis
 
 Shape = Union[ExprLike, Sequence[ExprLike]]
@@ -293,7 +294,20 @@ class ScanOp(Graph):
         return tuple(t for op in self.steps for t in op.outputs if t not in self.update)
 
 
-Operation = Union[PlaceholderOp, ComputeOp, ScanOp]
+@dataclass(slots=True, eq=False)
+class StatementsOp(Graph):
+    """A program as a stage: `func`, of which the inputs are `inputs` and the outputs `outputs`, in
+    order. Its symbolic sizes are those of these tensors."""
+
+    name: str
+    func: PrimFunc
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...] = field(default=(), repr=False)
+    tag: str = ""
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+Operation = Union[PlaceholderOp, ComputeOp, ScanOp, StatementsOp]
 
 
 def placeholder(shape: Shape, dtype: str = "float32", name: str = "A") -> Tensor:
