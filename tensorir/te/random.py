@@ -55,6 +55,7 @@ def random_bits(
     if dtype == "uint64":
         high = philox(counter, _halves(seed), 1)
         return cast(dtype, high) << 32 | cast(dtype, low)
+    dt.check_dtype(dtype)
     raise TensorIRError(f"random bits are uint32 or uint64, not {dtype}; use .astype({dtype!r})")
 
 
@@ -101,9 +102,10 @@ def integers(seed: ExprLike, place: ExprLike, count: ExprLike, stream: ExprLike 
     above that. The upper half of a product of 64 random bits with it: the probabilities of two
     integers differ by less than 2**-64.
     """
-    if isinstance(count, int) and not 0 < count <= 1 << 32:
+    n = _word("integers", count, "uint64")
+    if isinstance(n, Const) and not 0 < n.value <= 1 << 32:
         raise TensorIRError(f"integers needs a count from 1 to 2**32, not {count}")
-    bits, n = random_bits(seed, place, "uint64", stream), _word("integers", count, "uint64")
+    bits = random_bits(seed, place, "uint64", stream)
     return cast("int64", ((bits >> 32) * n + ((bits & 0xFFFFFFFF) * n >> 32)) >> 32)
 
 
@@ -127,6 +129,7 @@ def numpy_uniform(seed: ExprLike, place: ExprLike, dtype: str = "float64") -> Ex
 
 
 def _no_float(what: str, dtype: str) -> TensorIRError:
+    dt.check_dtype(dtype)
     return TensorIRError(f"{what} makes float32 or float64, not {dtype}; use .astype({dtype!r})")
 
 

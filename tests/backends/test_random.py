@@ -170,6 +170,11 @@ REFUSED = {
     "seed": (lambda i: te.random.uniform(1.5, i), "takes integers"),
     "count": (lambda i: te.random.integers(0, i, 0), r"from 1 to 2\*\*32, not 0"),
     "many": (lambda i: te.random.integers(0, i, 2**32 + 1), r"from 1 to 2\*\*32"),
+    "none": (lambda i: te.random.integers(0, i, np.int64(0)), r"from 1 to 2\*\*32, not 0"),
+    "minus": (lambda i: te.random.integers(0, i, -5), r"from 1 to 2\*\*32, not -5"),
+    "type": (lambda i: te.random.normal(0, i, "half"), "unknown dtype 'half'"),
+    "width": (lambda i: te.random.random_bits(0, i, "u32"), "unknown dtype 'u32'"),
+    "truth": (lambda i: te.random.uniform(True, i), "takes integers, and True is bool"),
     "numpy": (lambda i: te.random.numpy_uniform(0, i, "float16"), "float32 or float64"),
     "raw": (lambda i: te.call("philox", *[te.const(1, "int32")] * 7), r"use \.astype\('uint32'\)"),
 }

@@ -119,6 +119,9 @@ class Writer:
             return te.call(self.rng.choice(OF_FLOATS), a)
         if self.rng.random() < 0.5:
             return te.popcount(a)
+        if a.dtype in ("uint32", "uint64"):
+            counter = [a, a >> 3, self.rng.getrandbits(32), 0]
+            return te.philox(counter, (7, a), a & 3, dt.bits(a.dtype))
         bits = [k for k in (*dt.SIGNED, *dt.UNSIGNED) if dt.bits(k) == dt.bits(a.dtype)]
         return te.reinterpret(self.rng.choice(bits), a)
 
