@@ -74,6 +74,12 @@ def _check_args(args: Sequence[Tensor]) -> None:
         raise TensorIRError("create_prim_func takes a list of tensors: create_prim_func([A, B, C])")
     outputs: list[Tensor] = []
     for n, t in enumerate(args):
+        if isinstance(t, Var):
+            raise TensorIRError(
+                f"argument {n} of create_prim_func is the size {t.name!r}, no tensor: a call tells "
+                f"sizes by the dimensions of its arrays; give it a placeholder with a dimension "
+                f"{t.name!r}, or values in a placeholder of one element"
+            )
         if not isinstance(t, Tensor):
             raise TensorIRError(
                 f"argument {n} of create_prim_func is {t!r} of type {type(t).__name__}, no tensor"
@@ -162,7 +168,7 @@ def _sizes(args: Sequence[Tensor], ops: list[Made]) -> list[Var]:
         if size not in bound:
             raise TensorIRError(
                 f"size {size.name!r} in tensor {where!r} is not a dimension of any argument, so "
-                "its value cannot be known"
+                "its value cannot be known; add a placeholder that has it as a dimension"
             )
     return list(used)
 
