@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from schedule.te.call import Call
 from schedule.te.dataflow import CacheOutput, CacheRead, CacheWrite, RFactor
 from schedule.te.errors import RequestError
+from schedule.te.layout import require_first_layout
 from schedule.te.nest import IterVar, Nest, Step, among
 from schedule.te.ops import CachedTensor, StageOp, key_of, rewired
 from schedule.te.request import call_text
@@ -33,6 +34,7 @@ def cache_write(s: TESchedule, tensor: Any, scope: str) -> Any:
             raise call.refused(reason, "cache each by itself")
     call.require_computed()
     call.require_movable()
+    require_first_layout(s, call, s[tensors[0]], "cache_write")
     copied = any(s.copy_of(t) is not None for t in call.stage.op.outputs)
     if copied or len(tensors) < len(call.stage.op.outputs):
         made = _cache_outputs(s, tensors, scope, text)
@@ -117,6 +119,7 @@ def cache_read(s: TESchedule, tensor: Any, scope: str, readers: Any) -> CachedTe
         name = getattr(source, "name", source)
         raise RequestError(text, "", f"{name!r} is no tensor of this schedule")
     Call(s[source], text).require_movable()
+    require_first_layout(s, Call(s[source], text), s[source], "cache_read")
     if s.is_state(source):
         raise RequestError(
             text, "", f"{source.name!r} is the state of a te.scan, which its steps write",
@@ -163,6 +166,7 @@ def rfactor(s: TESchedule, tensor: Any, axis: Any, factor_axis: int) -> Any:
     stage = s[tensor]
     call = Call(stage, call_text("s", "rfactor", (tensor, axis), {}))
     call.require_computed()
+    require_first_layout(s, call, stage, "rfactor")
     stage.require_leaf(call, axis)
     op, nest = stage.op, stage.nest
     if not axis.is_reduce:

@@ -17,6 +17,7 @@ from schedule.te import graph
 from schedule.te.dataflow import Change
 from schedule.te.errors import RequestError
 from schedule.te.group import Group, create_group
+from schedule.te.layout import StageLayout
 from schedule.te.maker import StageMaker
 from schedule.te.nest import Nest
 from schedule.te.ops import CachedTensor, StageOp, key_of
@@ -308,6 +309,10 @@ class TESchedule:
     def meet(self, change: Change) -> None:
         """The change of the graph that the last request is."""
         self._changes.append(change)
+
+    def has_layout(self, stage: Stage) -> bool:
+        """Whether the layout of what the stage computes was transformed."""
+        return any(isinstance(c, StageLayout) and c.stage is stage for c in self._changes)
 
     def copy_of(self, tensor: Any) -> Stage | None:
         """The stage that copies one of several outputs, if there is one."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from schedule.te.call import Call
 from schedule.te.kinds import in_the_way
+from schedule.te.layout import transform_layout
 from schedule.te.nest import IterVar, Nest, Step, is_data
 from schedule.te.ops import CachedTensor, StageOp
 from schedule.te.stage_kinds import KindRequests
@@ -143,6 +144,17 @@ class Stage(KindRequests):
         step = Step("decompose", (axis,), (), request, (init, tuple(inside)))
         self.nest = self.nest.then(step, self.leaves)
         return op.outputs[0]
+
+    def transform_layout(self, mapping_function: Any) -> list[IterVar]:
+        """Keep the tensor in another layout, and compute it in that order: the new axes.
+
+        `mapping_function` takes the data axes and returns their new order, as in
+        `lambda i, j: (j // 4, i, j % 4)`; every new place has an element. The axes of a reduction
+        stay innermost. Comes before requests for the loops, and is not for outputs.
+        """
+        call = self._call("transform_layout", mapping_function)
+        call.require_movable()
+        return transform_layout(self._owner, call, self, mapping_function)
 
     def compute_at(self, parent: Stage, scope: Any) -> None:
         """Compute what is needed of this stage in each iteration of a loop of its consumer.

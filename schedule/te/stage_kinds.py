@@ -88,14 +88,6 @@ class KindRequests(StageState):
         """Keep the rows that the next iteration of the loop in which this is computed needs too."""
         self._call("rolling_buffer").mark("rolling_buffer", None)
 
-    def transform_layout(self, mapping_function: Any) -> None:
-        """Refused: the loops of a stage and its memory are changed apart, on the schedule."""
-        raise self._call("transform_layout", mapping_function).refused(
-            "stages keep the layout of their tensor",
-            f"sch = s.schedule; sch.transform_layout({self.shown}.block, 0, index_map) moves the "
-            "elements of an intermediate, when the stages are scheduled",
-        )
-
     def set_store_predicate(self, predicate: Any) -> None:
         """Refused: no instance of a stage runs more often than once, by one thread."""
         raise self._call("set_store_predicate", predicate).refused(

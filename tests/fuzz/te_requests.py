@@ -14,7 +14,7 @@ from te_workloads import WORKLOADS
 from schedule.te.errors import RequestError
 from tensorir import TensorIRError, te
 
-CHANGES = ("cache_read", "cache_write", "rfactor")
+CHANGES = ("cache_read", "cache_write", "rfactor", "transform_layout")
 STEPS = ("split", "fuse", "reorder", "decompose_reduction")
 PLACES = ("compute_at", "compute_inline", "compute_root")
 
@@ -70,7 +70,7 @@ def perform(s: Any, ask: Ask) -> None:
         return [value(each) for each in arg[1:]]
 
     args = [value(arg) for arg in ask.args]
-    target = s if ask.name in CHANGES else stage
+    target = s if hasattr(s, ask.name) else stage
     getattr(target, ask.name)(*args, **dict(ask.kwargs))
 
 
@@ -128,6 +128,8 @@ class Drawn:
             tensor = self.rng.choice([("list", *tensors), *tensors])
             scope = self.rng.choice(["local", "global"])
             return Ask(call, stage.name, (tensor, scope), about=about)
+        if call == "transform_layout":
+            return Ask(call, stage.name, (self._index_map(len(stage.nest.data)),), about=about)
         leaves = [("loop", stage.name, axis.name) for axis in stage.leaves]
         if call == "fuse" or not leaves:
             at = self.rng.randrange(len(leaves)) if leaves else 0
@@ -137,6 +139,15 @@ class Drawn:
             chosen = tuple(self.rng.sample(leaves, self.rng.randint(1, len(leaves))))
             return Ask(call, stage.name, chosen, about=about)
         return self._of_loop(call, stage, self.rng.choice(leaves))
+
+    def _index_map(self, rank: int) -> str:
+        """The axes in another order, one of them in two parts."""
+        names = [f"d{n}" for n in range(rank)]
+        parts = self.rng.sample(names, rank)
+        if parts and self.rng.random() < 0.5:
+            at, factor = self.rng.randrange(rank), self.rng.choice([2, 4])
+            parts[at : at + 1] = [f"{parts[at]} // {factor}", f"{parts[at]} % {factor}"]
+        return f"{', '.join(names)}: {', '.join(parts)}"
 
     def _of_loop(self, call: str, stage: Any, loop: Any) -> Ask:
         about, uses = frozenset([stage.name]), _uses([loop])
@@ -194,7 +205,7 @@ NAMES = [
     "split", "split", "fuse", "reorder", "reorder", "vectorize", "parallel", "unroll", "compute_at",
     "compute_at", "compute_at", "compute_at", "compute_inline", "compute_root", "set_scope",
     "cache_read", "cache_write", "rfactor", "decompose_reduction", "pragma", "double_buffer",
-    "rolling_buffer",
+    "rolling_buffer", "transform_layout",
 ]  # fmt: skip
 
 

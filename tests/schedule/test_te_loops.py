@@ -349,7 +349,6 @@ def test_nothing_is_computed_in_a_rolling_buffer():
     [
         (lambda st: st.set_store_predicate(None), "no thread stores what", "te.if_then_else"),
         (lambda st: st.env_threads([]), "threads begin where a loop is bound", "bind a loop"),
-        (lambda st: st.transform_layout(lambda i, j: (j, i)), "keep the layout", "sch.transform_"),
     ],
 )
 def test_what_there_is_not_says_what_to_do(call, reason, remedy):
@@ -362,7 +361,7 @@ def test_what_there_is_not_says_what_to_do(call, reason, remedy):
 
 
 def test_the_other_way_to_another_layout(check):
-    """As the refusal of transform_layout has it."""
+    """For outputs' copies, after the stages are scheduled."""
     A, B, C = stages()
     s = te.create_schedule(C.op)
     CC = s.cache_write(C, "global")
