@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tensorir.ops.registry import Example, known_operators
+from tensorir.ops.registry import Example, Operator, known_operators
 
 Shape = tuple["int | str", ...]
 
@@ -146,6 +146,19 @@ def _moves() -> Iterator[tuple[str, Example]]:
     yield "one_hot", _of((384,), dtypes="int64", depth=1000)
 
 
+def _type(found: Operator) -> str:
+    """The type that an operator's first example has."""
+    dtypes = found.examples[0].dtypes
+    return dtypes if isinstance(dtypes, str) else str(dtypes[0])
+
+
+def _random() -> Iterator[tuple[str, Example]]:
+    for name in ("random_uniform", "random_normal"):
+        yield name, _of((1,), dtypes="uint64", shape=MATRIX)
+    yield "random_integers", _of((1,), dtypes="uint64", shape=MATRIX, low=0, high=1000)
+    yield "dropout", _of(MATRIX, (1,), dtypes=("float32", "uint64"), p=0.1)
+
+
 def _elements() -> Iterator[tuple[str, Example]]:
     given: dict[str, Mapping[str, Any]] = {
         "clip": {"low": 0.0, "high": 6.0},
@@ -154,20 +167,15 @@ def _elements() -> Iterator[tuple[str, Example]]:
         "dequantize": {"scale": 0.1},
         "requantize": {"scale": 0.0078125},
     }
-    types = {"dequantize": "int8", "requantize": "int32", "logical_not": "bool"}
     for name, found in known_operators().items():
         if found.family in ("activation", "elementwise", "quantize"):
             more: tuple[Shape, ...] = ((64,),) if name == "prelu" else ()
             shape = IMAGE if name == "prelu" else MATRIX
-            dtype = types.get(name, "float32")
-            yield name, _of(shape, *more, dtypes=dtype, **given.get(name, {}))
+            yield name, _of(shape, *more, dtypes=_type(found), **given.get(name, {}))
             if name in ("exp", "erf", "gelu", "tanh", "sin", "log"):
                 yield name, _of(MATRIX, dtypes="float64")
         if found.family == "broadcast" and name != "where":
-            kind = "bool" if name.startswith("logical") else "float32"
-            whole = name.startswith("bitwise") or name in ("floor_divide", "mod")
-            dtype = "int32" if whole else kind
-            yield name, _of(MATRIX, (1024,), dtypes=dtype)
+            yield name, _of(MATRIX, (1024,), dtypes=_type(found))
     yield "where", _of(MATRIX, MATRIX, (1024,), dtypes=("bool", "float32", "float32"))
 
 
@@ -175,7 +183,7 @@ def cold_rows() -> dict[str, tuple[str, Example]]:
     """Operators with inputs; names are the operator's, numbered from 2 on where it has several."""
     found: dict[str, tuple[str, Example]] = {}
     counts: dict[str, int] = {}
-    for part in (_products, _convolutions, _rows, _windows, _moves, _elements):
+    for part in (_products, _convolutions, _rows, _windows, _moves, _elements, _random):
         for name, example in part():
             counts[name] = counts.get(name, 0) + 1
             found[name if counts[name] == 1 else f"{name}.{counts[name]}"] = (name, example)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from autotune.demo.busy import note
+from autotune.busy import disturbance
 from autotune.demo.case import DEFAULT, TUNED, UNSCHEDULED, Figures
 from autotune.demo.table import ms, show_table, times
 from autotune.machine import this_machine
@@ -57,7 +57,7 @@ def show(found: Sequence[Figures]) -> None:
     show_table(HEADER, [_cells(row) for row in found])
     print(f"geometric mean of the speed-ups over the library: {mean_gain(found):.2f}x")
     print("times of a row were taken in turns; +- and [] are 95 % intervals")
-    disturbed = note([row.others for row in found])
+    disturbed = disturbance(row.others for row in found)
     if disturbed:
         print(disturbed)
 
@@ -85,7 +85,7 @@ def as_markdown(facts: Mapping[str, str], found: Sequence[Figures]) -> str:
     text = ["| " + " | ".join(line) + " |" for line in lines]
     if found:
         text += ["", f"Geometric mean of the speed-ups over the library: {mean_gain(found):.2f}x."]
-    disturbed = note([row.others for row in found])
+    disturbed = disturbance(row.others for row in found)
     text += ["", disturbed] if disturbed else []
     text += ["", *(f"* {name}: {value}" for name, value in facts.items())]
     return "\n".join(text) + "\n"

@@ -60,15 +60,6 @@ class Process:
     def alive(self) -> bool:
         return self._child.poll() is None
 
-    def cpu_seconds(self) -> float:
-        """Processor time that it has used so far; 0 where the system does not tell."""
-        try:
-            text = Path(f"/proc/{self._child.pid}/stat").read_text()
-        except OSError:
-            return 0.0
-        fields = text.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def close(self) -> None:
         """End the process, by the end of its input if it heeds that."""
         with contextlib.suppress(OSError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from autotune.demo.busy import Neighbours
-from autotune.machine import this_machine
+from autotune.busy import Neighbours
 from autotune.measure import machine_lock
 from benchmarks.limits import Limits
 from benchmarks.peers.catalog import PEERS
@@ -98,11 +96,11 @@ def run_row(row: Row, everyone: Field, settings: Settings, limits: Limits) -> Fi
             subjects[name] = _prepared(name, process, request, errors, missing)
         subjects = {name: found for name, found in subjects.items() if found}
     with machine_lock():
-        watch = _Watch(everyone)
-        times, gone = in_turns(subjects, everyone.processes, settings.rounds, settings.pause_s)
-        others = watch.others()
+        neighbours = Neighbours()
+        with neighbours.watching():
+            times, gone = in_turns(subjects, everyone.processes, settings.rounds, settings.pause_s)
     _release(everyone)
-    reasons = {**missing, **gone}
+    reasons, others = {**missing, **gone}, neighbours.share()
     return Figures(row, times, errors, reasons, flops, moved, kind.dtype, limits, others)
 
 
@@ -136,22 +134,3 @@ def _release(everyone: Field) -> None:
             process.ask(PREPARE_S, do="release")
         except Gone:
             process.close()
-
-
-class _Watch:
-    """How much of the processors others than this program and its libraries use."""
-
-    def __init__(self, everyone: Field) -> None:
-        self._everyone = everyone
-        self._neighbours = Neighbours()
-        self._begun, self._own = time.monotonic(), self._seconds()
-
-    def others(self) -> float | None:
-        share = self._neighbours.share()
-        if share is None:
-            return None
-        wall = (time.monotonic() - self._begun) * this_machine().cores
-        return max(0.0, share - (self._seconds() - self._own) / wall)
-
-    def _seconds(self) -> float:
-        return sum(p.cpu_seconds() for p in self._everyone.processes.values() if p.alive)
