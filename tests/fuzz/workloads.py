@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tensorir import PrimFunc, interpret, reference, te
+from tensorir import PrimFunc, interpret, parse, reference, te
 
 sys.path.insert(0, str(Path(__file__).parent))
 import triangles  # noqa: E402
@@ -404,11 +404,43 @@ def row_sort(d: Draw) -> PrimFunc:
     return te.create_prim_func([a, c if d.flag() else s], name="row_sort")
 
 
+ALTERNATING = parse("""
+@prim_func
+def alternating(A: f32[n, m], T: f32[n, m], S: f32[n]):
+    for i in range(n):
+        with block("S"):
+            vi = spatial(n, i)
+            S[vi] = 0.0
+        for j in range(m):
+            with block("T"):
+                vi = spatial(n, i)
+                vj = opaque(m, j)
+                T[vi, vj] = A[vi, vj] - S[vi]
+            with block("S_next"):
+                vi = spatial(n, i)
+                vj = opaque(m, j)
+                if T[vi, vj] < 3.0:
+                    S[vi] = T[vi, vj]
+""")
+
+
+def statements(d: Draw) -> PrimFunc:
+    """A program of statements, once or twice, between elementwise stages."""
+    n, m = d.extent("n"), d.extent("m")
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] * 2.0 + 1.0, name="B")
+    t, s = ALTERNATING(b)
+    if d.flag():
+        t, s = te.extern([(n, m), (n,)], t, ALTERNATING, name="U")
+    c = te.compute((n, m), lambda i, j: t[i, j] + s[i], name="C")
+    return te.create_prim_func([a, c if d.flag() else t], name="statements")
+
+
 WORKLOADS: list[Callable[[Draw], PrimFunc]] = [
     elementwise, broadcast, transpose, reduction, scalar, matmul, batch_matmul, two_matmuls,
     conv1d, symbolic_conv, conv2d, nchw_conv, stencil, pooling, softmax, layer_norm, argmax,
     several_sums, stencil_chain, reshapes, gather, several_outputs, running_sum, concat, scan,
-    row_sort, triangles.by_text, triangles.by_axes, triangles.solved,
+    row_sort, triangles.by_text, triangles.by_axes, triangles.solved, statements,
 ]  # fmt: skip
 
 
