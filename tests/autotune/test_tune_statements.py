@@ -64,7 +64,7 @@ def test_statements_are_tuned(make, tmp_path):
 def test_a_candidate_that_misses_a_step_is_found():
     func = stage()
     right = str(func)
-    wrong = re.sub(r"range\((i\w*)\)", r"range(\1 - \1 % 2)", right)
+    wrong = re.sub(r"grid\((i\w*), ", r"grid(\1 - \1 % 2, ", right)
     assert wrong != right
     with Measurer(func, settings=QUICK) as measurer:
         found = [r.status for r in measurer.measure([right, wrong])]
