@@ -25,6 +25,7 @@ from tensorir import (
     rectangular,
     walk,
     with_declared,
+    with_unique_loops,
 )
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Schedule:
             )
         prove(func)
         func = with_declared(func)
-        state = State(rectangular(func))
+        state = State(rectangular(with_unique_loops(func)))
         refusal = thread_conflict(state)
         if refusal is not None:
             raise VerifyError(refusal.reason)

@@ -124,6 +124,7 @@ if TYPE_CHECKING:
     from tensorir.reduction import split_init as split_init
     from tensorir.reference import reference as reference
     from tensorir.reference import reference_with_tolerance as reference_with_tolerance
+    from tensorir.rename import with_unique_loops as with_unique_loops
     from tensorir.stmt import Alloc as Alloc
     from tensorir.stmt import Block as Block
     from tensorir.stmt import Extern as Extern
@@ -224,6 +225,7 @@ __all__ = lazy_names(
         "tensorir.printer_expr": "format_expr",
         "tensorir.verifier.prove": "prove",
         "tensorir.rectangular": "largest_value rectangular",
+        "tensorir.rename": "with_unique_loops",
         "tensorir.reduction": "split_init",
         "tensorir.reference": "reference reference_with_tolerance",
         "tensorir.stmt": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace as replace_fields
 
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var
@@ -32,6 +33,24 @@ def with_sizes(func: PrimFunc, sizes: Mapping[Var, Expr]) -> PrimFunc:
     body = replace_buffers(with_names(func.body, sizes, loops, kept, names), buffers)
     params, inner = (tuple(buffers[b] for b in group) for group in (func.params, func.buffers))
     return PrimFunc(func.name, params, inner, body, func.attrs)
+
+
+def with_unique_loops(func: PrimFunc) -> PrimFunc:
+    """`func` with other names for loops that have the name of one before: names are handles."""
+    loops = loops_of(func.body)
+    known = {loop.name for loop in loops}
+    if len(known) == len(loops):
+        return func
+    outside = {b.name for b in (*func.params, *func.buffers)} | {v.name for v in func.size_vars}
+    inside = {it.var.name for block in blocks(func.body) for it in block.iters}
+    inside |= {node.var.name for node in walk(func.body) if isinstance(node, Let)}
+    names, seen, chosen = Names(outside | inside | known), set[str](), []
+    for loop in loops:
+        chosen.append(names.unique(loop.name) if loop.name in seen else loop.name)
+        seen.add(loop.name)
+    kept = [block.name for block in blocks(func.body)]
+    taken = Names(outside.union(chosen))
+    return replace_fields(func, body=with_names(func.body, {}, chosen, kept, taken))
 
 
 def shape_with(buffer: Buffer, sizes: Mapping[Var, Expr]) -> tuple[Expr, ...]:

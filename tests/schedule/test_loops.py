@@ -295,3 +295,30 @@ class TestAnnotate:
             )
         )
         refused(sch.unannotate, "i", "theirs", match="belongs to the primitive that set it")
+
+
+REPEATED = """
+@prim_func
+def twice(A: f32[6], B: f32[6], C: f32[6]):
+    for i in range(6):
+        with block("B"):
+            i_1 = spatial(6, i)
+            B[i_1] = A[i_1] + 1.0
+    for i in range(6):
+        with block("C"):
+            vi = spatial(6, i)
+            C[vi] = B[vi] * 2.0
+"""
+
+
+def test_loops_of_one_name_are_told_apart():
+    """A written program may use a name again; in a schedule names are handles."""
+    sch = Schedule(parse(REPEATED))
+    (first,), (second,) = sch.get_loops("B"), sch.get_loops("C")
+    assert (first, second) == ("i", "i_2")
+    sch.split(second, [2, None])
+    sch.unroll(first)
+    assert len(sch.get_loops("B")) == 1 and len(sch.get_loops("C")) == 2
+    a = np.arange(6, dtype="float32")
+    for got, wanted in zip(interpret(sch.func, a), (a + 1, a * 2 + 2)):
+        np.testing.assert_array_equal(got, wanted)
