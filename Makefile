@@ -29,7 +29,7 @@ demo: $(RUN) | compiler
 	@$(BIN)/python -m autotune demo
 
 test: $(DEV) | compiler
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 fuzz: $(DEV) | compiler
 	@$(BIN)/python tests/fuzz/fuzz.py $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
