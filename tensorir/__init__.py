@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from tensorir.rename import with_unique_loops as with_unique_loops
     from tensorir.stmt import Alloc as Alloc
     from tensorir.stmt import Block as Block
+    from tensorir.stmt import Exchange as Exchange
     from tensorir.stmt import Extern as Extern
     from tensorir.stmt import For as For
     from tensorir.stmt import ForKind as ForKind
@@ -139,6 +140,7 @@ if TYPE_CHECKING:
     from tensorir.stmt import Seq as Seq
     from tensorir.stmt import Stmt as Stmt
     from tensorir.stmt import Store as Store
+    from tensorir.stmt import Sync as Sync
     from tensorir.stmt import replace as replace
     from tensorir.stmt import seq as seq
     from tensorir.structural import structural_equal as structural_equal
@@ -229,8 +231,8 @@ __all__ = lazy_names(
         "tensorir.reduction": "split_init",
         "tensorir.reference": "reference reference_with_tolerance",
         "tensorir.stmt": (
-            "Alloc Block Extern For ForKind If IterKind IterVar Let Part Prefetch Seq Stmt "
-            "Store replace seq"
+            "Alloc Block Exchange Extern For ForKind If IterKind IterVar Let Part Prefetch Seq "
+            "Stmt Store Sync replace seq"
         ),
         "tensorir.structural": "structural_equal structural_hash structure_key workload_key",
         "tensorir.target": "Processor Target",

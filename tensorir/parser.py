@@ -9,7 +9,7 @@ import ast
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from tensorir.buffer import SCOPES, Buffer
 from tensorir.errors import TensorIRError
@@ -19,8 +19,10 @@ from tensorir.func import PrimFunc
 from tensorir.parser_expr import Env, ExprParser
 from tensorir.printer import LOOP_WORDS
 from tensorir.stmt import (
+    SYNC_SCOPES,
     Alloc,
     Block,
+    Exchange,
     Extern,
     For,
     ForKind,
@@ -32,6 +34,7 @@ from tensorir.stmt import (
     Prefetch,
     Stmt,
     Store,
+    Sync,
     seq,
 )
 
@@ -154,6 +157,8 @@ class Parser(ExprParser):
             return self.store(node, env)
         if isinstance(node, ast.Expr) and _called(node) == "prefetch":
             return self.prefetch(node.value, env)  # type: ignore[arg-type]
+        if isinstance(node, ast.Expr) and _called(node) == "sync":
+            return self.sync(node.value)  # type: ignore[arg-type]
         if isinstance(node, ast.Expr) and _called(node) == "extern":
             return self.extern(node.value, env)  # type: ignore[arg-type]
         if isinstance(node, ast.Pass):
@@ -161,11 +166,15 @@ class Parser(ExprParser):
         usage = "a loop, a block, an assignment to a buffer element, 'extern', 'if' or 'pass'"
         self.unexpected(node, usage)
 
-    def store(self, node: ast.Assign, env: Env) -> Store:
+    def store(self, node: ast.Assign, env: Env) -> Store | Exchange:
         target = node.targets[0]
         if len(node.targets) != 1 or not isinstance(target, ast.Subscript):
             self.unexpected(node, "an assignment to a buffer element such as A[i] = 0.0")
         buffer = self.buffer(target.value, env)
+        if _is_exchange(node.value):
+            value, source = self.arity(node.value, 2, "B[0] = exchange(A[0], lane)")
+            moved, lane = self.expr(value, env), self.expr(source, env)
+            return Exchange(buffer, self.indices(target, env), moved, lane)
         return Store(buffer, self.indices(target, env), self.expr(node.value, env))
 
     def prefetch(self, call: ast.Call, env: Env) -> Prefetch:
@@ -173,6 +182,13 @@ class Parser(ExprParser):
         if not isinstance(target, ast.Subscript):
             self.unexpected(target, "an element of a buffer, as in prefetch(A[i])")
         return Prefetch(self.buffer(target.value, env), self.indices(target, env))
+
+    def sync(self, call: ast.Call) -> Sync:
+        (scope,) = self.arity(call, 1, 'sync("block")')
+        text = self.text(scope)
+        if text not in SYNC_SCOPES:
+            self.fail(scope, f"one of {', '.join(map(repr, SYNC_SCOPES))}")
+        return Sync(text)
 
     def extern(self, call: ast.Call, env: Env) -> Extern:
         usage = 'extern("sort", [part(B[i, 0], n)], [part(A[i, 0], n)])'
@@ -288,3 +304,7 @@ def _called(node: ast.AST) -> str | None:
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
         return call.func.id
     return None
+
+
+def _is_exchange(node: ast.expr) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and _called(node) == "exchange"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var
-from tensorir.stmt import Extern, Part, Stmt, Store
+from tensorir.stmt import Exchange, Extern, Part, Stmt, Store
 
 Touch = tuple[Buffer, tuple[Expr, ...], bool]
 """A buffer, indices into it, and whether it is written there."""
@@ -15,7 +15,7 @@ def touched(stmt: Stmt) -> tuple[Touch, ...]:
 
     The indices of a part of an Extern run over it by variables of their own: `part_axes`.
     """
-    if isinstance(stmt, Store):
+    if isinstance(stmt, (Store, Exchange)):
         return ((stmt.buffer, stmt.indices, True),)
     if isinstance(stmt, Extern):
         written = (False,) * len(stmt.inputs) + (True,) * len(stmt.outputs)

@@ -17,6 +17,7 @@ from tensorir.printer_expr import format_buffer_type, format_expr, format_exprs
 from tensorir.stmt import (
     Alloc,
     Block,
+    Exchange,
     Extern,
     For,
     ForKind,
@@ -27,6 +28,7 @@ from tensorir.stmt import (
     Seq,
     Stmt,
     Store,
+    Sync,
 )
 from tensorir.visit import variables
 
@@ -155,6 +157,13 @@ class _Printer:
     def prefetch(self, s: Prefetch, depth: int) -> None:
         self.line(depth, f"prefetch({s.buffer.name}[{format_exprs(s.indices) or '()'}])")
 
+    def sync(self, s: Sync, depth: int) -> None:
+        self.line(depth, f"sync({json.dumps(s.scope)})")
+
+    def exchange(self, s: Exchange, depth: int) -> None:
+        target = f"{s.buffer.name}[{format_exprs(s.indices) or '()'}]"
+        self.line(depth, f"{target} = exchange({format_exprs((s.value, s.source))})")
+
     def extern(self, s: Extern, depth: int) -> None:
         parts = [f"[{', '.join(map(_part, parts))}]" for parts in (s.outputs, s.inputs)]
         self.line(depth, f"extern({json.dumps(s.name)}, {', '.join(parts)})")
@@ -189,6 +198,8 @@ _STATEMENTS: dict[type, Callable[[_Printer, Any, int], None]] = {
     If: _Printer.branch,
     Alloc: _Printer.alloc,
     Prefetch: _Printer.prefetch,
+    Sync: _Printer.sync,
+    Exchange: _Printer.exchange,
     Extern: _Printer.extern,
 }
 

@@ -9,6 +9,8 @@
           | Extern(name, outputs, inputs)   an extern function fills parts of buffers from others
           | Alloc(buffer, body)          only in lowered programs: the place of an allocation
           | Prefetch(buffer, indices)    only in lowered programs: a hint without any effect
+          | Sync(scope)                  only in lowered programs: threads wait for each other
+          | Exchange(buffer, indices, value, source)   only in lowered programs: from another lane
 
 A Block is the unit of scheduling. Its body speaks of its own iteration variables only; each
 IterVar carries the `binding`, the expression of the surrounding loops that gives its value.
@@ -159,6 +161,35 @@ class Prefetch(Stmt):
 
     buffer: Buffer
     indices: tuple[Expr, ...]
+
+
+SYNC_SCOPES = ("block", "warp")
+"""Who waits at a Sync: all threads of a block, or the lanes of each warp of it."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Sync(Stmt):
+    """Threads wait here for each other, and see after it what each of them wrote before it.
+
+    `scope` is "block" for the threads of a block, "warp" for the lanes of a warp. All of them
+    reach it.
+    """
+
+    scope: str
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Exchange(Stmt):
+    """Each lane of a warp stores into an element of its own what `value` is in another lane.
+
+    `source` is that lane, 0 to 31; lanes are counted by the linear index of the thread. All lanes
+    of the warp reach it. What they have written to memory is not ordered by it.
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+    source: Expr
 
 
 @dataclass(slots=True, eq=False)

@@ -19,7 +19,21 @@ from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Broadcast, Call, Cast, Const, Expr, Load, Ramp, Shuffle, Var
 from tensorir.externs import extern_digest
 from tensorir.func import PrimFunc
-from tensorir.stmt import Alloc, Block, Extern, For, If, Let, Part, Prefetch, Seq, Stmt, Store
+from tensorir.stmt import (
+    Alloc,
+    Block,
+    Exchange,
+    Extern,
+    For,
+    If,
+    Let,
+    Part,
+    Prefetch,
+    Seq,
+    Stmt,
+    Store,
+    Sync,
+)
 from tensorir.visit import children, walk_exprs
 
 
@@ -190,6 +204,13 @@ class _Writer:
 
     def stmt_prefetch(self, s: Prefetch) -> None:
         self.row("prefetch", self.buffer(s.buffer), self.exprs(s.indices))
+
+    def stmt_sync(self, s: Sync) -> None:
+        self.row("sync", s.scope)
+
+    def stmt_exchange(self, s: Exchange) -> None:
+        where, value = self.exprs(s.indices), self.expr(s.value)
+        self.row("exchange", self.buffer(s.buffer), where, value, self.expr(s.source))
 
     def stmt_extern(self, s: Extern) -> None:
         parts = [tuple(map(self.part, group)) for group in (s.outputs, s.inputs)]

@@ -28,6 +28,7 @@ from tensorir.expr import (
 from tensorir.stmt import (
     Alloc,
     Block,
+    Exchange,
     Extern,
     For,
     If,
@@ -211,6 +212,8 @@ def stmt_exprs(stmt: Stmt) -> tuple[Expr, ...]:
         return (stmt.value,)
     if isinstance(stmt, Prefetch):
         return stmt.indices
+    if isinstance(stmt, Exchange):
+        return (*stmt.indices, stmt.value, stmt.source)
     if isinstance(stmt, Extern):
         return tuple([e for part in stmt.parts for e in (*part.indices, *part.shape)])
     return ()
@@ -268,6 +271,9 @@ def map_own_exprs(stmt: Stmt, fn: ExprFn) -> Stmt:
         indices = tuple([fn(i) for i in stmt.indices])
         same = all(map(is_, indices, stmt.indices))
         return stmt if same else Prefetch(stmt.buffer, indices)
+    if isinstance(stmt, Exchange):
+        indices, value = tuple([fn(i) for i in stmt.indices]), fn(stmt.value)
+        return replace(stmt, indices=indices, value=value, source=fn(stmt.source))
     if isinstance(stmt, Extern):
         return map_parts(stmt, lambda part: _map_part(part, fn))
     if isinstance(stmt, Block):
@@ -325,7 +331,7 @@ def replace_buffers(stmt: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
 
     def stores(node: Stmt) -> Stmt:
         node = map_children(node, stores)
-        if isinstance(node, (Store, Alloc, Prefetch)) and node.buffer in buffers:
+        if isinstance(node, (Store, Alloc, Prefetch, Exchange)) and node.buffer in buffers:
             return replace(node, buffer=buffers[node.buffer])
         return map_parts(node, move) if isinstance(node, Extern) else node
 

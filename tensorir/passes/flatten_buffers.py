@@ -12,7 +12,7 @@ from tensorir.expr import Const, Expr, Load
 from tensorir.func import PrimFunc
 from tensorir.passes.alignment import aligned_strides
 from tensorir.passes.ranges import function_analyzer
-from tensorir.stmt import Alloc, Extern, Part, Prefetch, Stmt, Store, replace
+from tensorir.stmt import Alloc, Exchange, Extern, Part, Prefetch, Stmt, Store, replace
 from tensorir.visit import map_children, map_loads, map_own_exprs, map_parts
 
 
@@ -78,6 +78,9 @@ class _Flatten:
             return stmt if same else Store(buffer, indices, stmt.value)
         if isinstance(stmt, Prefetch):
             return Prefetch(self.buffer(stmt.buffer), self.index(stmt.buffer, stmt.indices))
+        if isinstance(stmt, Exchange):
+            index = self.index(stmt.buffer, stmt.indices)
+            return replace(stmt, buffer=self.buffer(stmt.buffer), indices=index)
         if isinstance(stmt, Extern):
             return map_parts(stmt, self.part)
         if isinstance(stmt, Alloc):

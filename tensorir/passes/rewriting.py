@@ -8,7 +8,20 @@ from operator import is_
 
 from tensorir.expr import Const, Expr, Var
 from tensorir.func import PrimFunc
-from tensorir.stmt import Block, Extern, For, If, Prefetch, Seq, Stmt, Store, replace, seq
+from tensorir.stmt import (
+    Block,
+    Exchange,
+    Extern,
+    For,
+    If,
+    Prefetch,
+    Seq,
+    Stmt,
+    Store,
+    Sync,
+    replace,
+    seq,
+)
 from tensorir.visit import child_stmts, map_children, map_own_exprs, rebuild, walk
 
 NOTHING = Seq(())
@@ -88,6 +101,6 @@ def replace_exprs(stmt: Stmt, changes: Mapping[Expr, Expr]) -> Stmt:
 
 def is_nothing(stmt: Stmt) -> bool:
     """Whether `stmt` has no statements, or holds nothing but such statements."""
-    if isinstance(stmt, (Store, Extern, Prefetch)):
+    if isinstance(stmt, (Store, Extern, Prefetch, Sync, Exchange)):
         return False
     return all(map(is_nothing, child_stmts(stmt)))

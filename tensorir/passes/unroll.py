@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorir.expr import Const
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import NOTHING, replace_exprs, with_body
-from tensorir.stmt import Extern, For, ForKind, Prefetch, Seq, Stmt, Store, seq
+from tensorir.stmt import Exchange, Extern, For, ForKind, Prefetch, Seq, Stmt, Store, Sync, seq
 from tensorir.visit import child_stmts, map_children
 
 LIMIT = 1024
@@ -43,7 +43,7 @@ def expand(loop: For) -> Stmt:
 
 def code_size(stmt: Stmt) -> int:
     """About how many stores are left when loops are unrolled and vectorized."""
-    if isinstance(stmt, (Store, Extern, Prefetch)):
+    if isinstance(stmt, (Store, Extern, Prefetch, Sync, Exchange)):
         return 1
     below = sum(map(code_size, child_stmts(stmt)))
     if isinstance(stmt, For) and stmt.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):

@@ -13,7 +13,7 @@ from tensorir.expr import Expr, Var
 from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.rename import loops_of, shape_with, with_names, with_sizes
-from tensorir.stmt import Alloc, For, Prefetch, Stmt
+from tensorir.stmt import Alloc, Exchange, For, Prefetch, Stmt, Sync
 from tensorir.te.tensor import StatementsOp, Tensor
 from tensorir.visit import blocks, replace_buffers, walk
 
@@ -106,7 +106,7 @@ def _check_program(name: str, func: PrimFunc) -> None:
                 "tensors are in global memory, so copy it to a buffer of alloc(...)"
             )
     hinted = [s for s in walk(func.body) if isinstance(s, For) and {*s.annotations} & {*BY_NAME}]
-    lowered = any(isinstance(s, (Alloc, Prefetch)) for s in walk(func.body))
+    lowered = any(isinstance(s, (Alloc, Prefetch, Sync, Exchange)) for s in walk(func.body))
     if func.attrs or hinted or lowered:
         what = "is lowered" if lowered else "has hints for buffers by name"
         raise TensorIRError(

@@ -13,7 +13,19 @@ from tensorir.expr import TRUE, Expr, Not, Var, all_of
 from tensorir.func import PrimFunc
 from tensorir.parts import part_axes
 from tensorir.passes.lifetimes import keeps_to_itself
-from tensorir.stmt import Block, Extern, For, ForKind, If, IterKind, Let, Stmt, Store
+from tensorir.stmt import (
+    Block,
+    Exchange,
+    Extern,
+    For,
+    ForKind,
+    If,
+    IterKind,
+    Let,
+    Stmt,
+    Store,
+    Sync,
+)
 from tensorir.visit import child_stmts, loads, walk
 
 AT_ONCE = (ForKind.PARALLEL, ForKind.VECTORIZED)
@@ -22,6 +34,12 @@ AT_ONCE = (ForKind.PARALLEL, ForKind.VECTORIZED)
 def check_loops(func: PrimFunc) -> None:
     """Raise VerifyError for a parallel or vectorized loop whose iterations are not proved to be
     independent, or that lies where such a loop cannot run."""
+    for stmt in walk(func.body):
+        if isinstance(stmt, (Sync, Exchange)):
+            raise VerifyError(
+                f"function {func.name!r} has a {type(stmt).__name__.lower()} of threads, which is "
+                "made by lowering; write loops over threads, which wait where they end"
+            )
     loops = list(_loops(func.body, ()))
     if not any(loop.kind in AT_ONCE for loop, _ in loops):
         return

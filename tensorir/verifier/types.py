@@ -27,7 +27,7 @@ from tensorir.expr import (
 from tensorir.func import PrimFunc
 from tensorir.intrin import MATH, REINTERPRET
 from tensorir.operators import check_operator
-from tensorir.stmt import Block, For, ForKind, If, Let, Prefetch, Stmt, Store
+from tensorir.stmt import Block, Exchange, For, ForKind, If, Let, Prefetch, Stmt, Store
 from tensorir.visit import child_stmts, stmt_exprs, walk, walk_exprs
 
 BODIES = 1024
@@ -199,6 +199,12 @@ def _store(s: Store) -> None:
         )
 
 
+def _exchange(s: Exchange) -> None:
+    _store(Store(s.buffer, s.indices, s.value))
+    lane = s.source.dtype
+    _require(dt.is_int(lane), f"exchange reads the lane {s.source!r}, which is {lane}")
+
+
 def _extent(owner: str, var: Var, extent: Expr) -> None:
     value = int_value(extent)
     _require(value is None or value >= 0, f"{owner} has the negative extent {value}")
@@ -241,6 +247,7 @@ _STATEMENTS: dict[type, Callable[[Any], None]] = {
     Block: _block,
     Store: _store,
     Let: _let,
+    Exchange: _exchange,
     Prefetch: lambda s: _access(s.buffer, s.indices, f"prefetch of {s.buffer.name!r}"),
     If: lambda s: _condition("an if", s.cond, dt.lanes(s.cond.dtype)),
 }
