@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "backends": {"tensorir", "backends"},
     "autotune": set(PACKAGES),
 }
-HEAVY = {"cupy", "xgboost", "sklearn", "matplotlib", "rich", "scipy", "pandas"}
+HEAVY = {"cupy", "cuda", "pyopencl", "xgboost", "sklearn", "matplotlib", "rich", "scipy", "pandas"}
 NEEDS_ONLY_NUMPY = "tensorir"
 
 MAX_FILE_LINES = 500
