@@ -55,7 +55,7 @@ def read_by_others(block: Block) -> tuple[Buffer, ...]:
 
 
 def all_blocks(state: State) -> list[Block]:
-    return [state.block(name) for name in state.block_names()]
+    return state.blocks()
 
 
 def writers(state: State, buffer: Buffer) -> list[str]:

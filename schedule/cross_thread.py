@@ -6,6 +6,8 @@ then the threads of the block combine their parts, and the first one of them upd
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedule.analysis import accesses, blocks_below, feeds
 from schedule.combiner import combiner
 from schedule.errors import Illegal
@@ -61,7 +63,7 @@ def _mixed(state: State, loop: For, block: Block) -> Illegal | None:
     return None
 
 
-def _used(loop: For, block: Block, buffer: Buffer, below: list[Block]) -> Illegal | None:
+def _used(loop: For, block: Block, buffer: Buffer, below: Sequence[Block]) -> Illegal | None:
     """Before the threads have met, the element is not ready for anybody else."""
     for other in below:
         if other is not block and any(a.buffer is buffer for a in accesses(other)):

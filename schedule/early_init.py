@@ -11,13 +11,12 @@ COMPUTE_OUTSIDE = "compute it outside of the loops of the reduction"
 
 def init_conflict(state: State) -> Illegal | None:
     """Why the init of some reduction would not start it once; None if each does."""
-    sizes = tuple(state.func.size_vars)
-    for name in state.block_names():
-        block = state.block(name)
+    sizes = state.func.size_vars
+    for block in state.blocks():
         if block.init is None:
             continue
         loops: list[For] = []
-        for stmt in state.block_path(name)[:-1]:
+        for stmt in state.block_path(block.name)[:-1]:
             if isinstance(stmt, Block):
                 loops = []
             elif isinstance(stmt, For):
@@ -25,7 +24,7 @@ def init_conflict(state: State) -> Illegal | None:
         problem = reduction_problem(block, tuple(loops), sizes)
         if problem is not None:
             where, reason = problem
-            return Illegal(where, reason, COMPUTE_OUTSIDE if where == name else None)
+            return Illegal(where, reason, COMPUTE_OUTSIDE if where == block.name else None)
     return None
 
 

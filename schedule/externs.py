@@ -46,9 +46,9 @@ ON_LOOPS = {
 
 def require_changeable(state: State, primitive: str, args: Mapping[str, Any]) -> None:
     """Refuse what would change the call of an extern function, or what it is handed."""
-    calls = {name: found for name in state.block_names() if (found := call_of(state.block(name)))}
-    if not calls:
+    if not state.has_externs:
         return
+    calls = {block.name: found for block in state.blocks() if (found := call_of(block))}
     if primitive in ON_LOOPS and args.get("loop") in state.loop_names():
         for below in blocks_below(state.loop(args["loop"])):
             if below.name in calls:
@@ -95,8 +95,8 @@ def _require_free(
 
 def extern_conflict(state: State) -> Illegal | None:
     """Why a block cannot call its extern function where it stands; None if all can."""
-    for name in state.block_names():
-        call = call_of(state.block(name))
+    for block in state.blocks() if state.has_externs else ():
+        name, call = block.name, call_of(block)
         for loop in state.loops_around(name) if call is not None else ():
             if loop.kind in (ForKind.VECTORIZED, ForKind.THREAD):
                 return Illegal(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedule.analysis import blocks_below, innermost
 from tensorir import (
     APPLIED_ALGORITHMS,
@@ -47,7 +49,7 @@ def numerics_class(func: PrimFunc, definition: PrimFunc) -> str:
 
 
 def _order_class(
-    func: PrimFunc, definition: PrimFunc, inner: list[tuple[Block, tuple[For, ...]]]
+    func: PrimFunc, definition: PrimFunc, inner: Sequence[tuple[Block, tuple[For, ...]]]
 ) -> str:
     """ "bitwise", or "reassociated" where the sums of the program are not those of `definition`."""
     original = _definitions(definition, [block for block, _ in inner])

@@ -21,7 +21,7 @@ def sharing_conflict(before: State, after: State) -> Illegal | None:
 
     What they shared before, the step that made it so has proved.
     """
-    if not any(loop.kind is ForKind.PARALLEL for loop in after.loops()):
+    if ForKind.PARALLEL not in after.kinds:
         return None
     known = {(loop.name, buffer.name) for loop, buffer in _shared(before)}
     for loop, buffer in _shared(after):

@@ -17,6 +17,7 @@ from tensorir import (
     Expr,
     Extern,
     For,
+    ForKind,
     PrimFunc,
     Seq,
     Stmt,
@@ -45,13 +46,16 @@ class BlockRef(str):
 class State:
     """A PrimFunc and an index from names to the path of statements that leads to each of them."""
 
-    __slots__ = ("_analyzers", "_blocks", "_loops", "func", "has_nested_blocks")
+    __slots__ = (
+        "_analyzers", "_blocks", "_loops", "func", "has_externs", "has_nested_blocks", "kinds"
+    )  # fmt: skip
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
         self._loops: dict[str, tuple[Stmt, ...]] = {}
         self._blocks: dict[str, tuple[Stmt, ...]] = {}
-        self.has_nested_blocks = False
+        self.has_nested_blocks = self.has_externs = False
+        self.kinds: set[ForKind] = set()  # other than serial
         self._analyzers: dict[tuple[For, ...], Analyzer] = {}
         stack: list[tuple[Stmt, tuple[Stmt, ...], bool]] = [(func.body, (), False)]
         while stack:
@@ -59,6 +63,8 @@ class State:
             path = (*above, node)
             if isinstance(node, For):
                 self._loops[node.var.name] = path
+                if node.kind is not ForKind.SERIAL:
+                    self.kinds.add(node.kind)
                 stack.append((node.body, path, in_block))
                 continue
             if isinstance(node, Block):
@@ -67,6 +73,8 @@ class State:
                 if isinstance(node.body, Store) and isinstance(node.init, (Store, NoneType)):
                     continue
                 in_block = True
+            elif isinstance(node, Extern):
+                self.has_externs = True
             stack.extend([(child, path, in_block) for child in reversed(child_stmts(node))])
 
     def loop_names(self) -> list[str]:
@@ -76,6 +84,10 @@ class State:
     def loops(self) -> list[For]:
         """All loops, in program order."""
         return [path[-1] for path in self._loops.values()]  # type: ignore[misc]
+
+    def blocks(self) -> list[Block]:
+        """All blocks, in program order."""
+        return [path[-1] for path in self._blocks.values()]  # type: ignore[misc]
 
     def block_names(self) -> list[str]:
         """All blocks, in program order."""

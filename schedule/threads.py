@@ -40,9 +40,9 @@ Guide, technical specifications per compute capability)."""
 
 def thread_conflict(state: State) -> Illegal | None:
     """Why threads cannot run the program as it is; None if they can, or if there are none."""
-    bound = [loop for loop in state.loops() if loop.kind is ForKind.THREAD]
-    if not bound:
+    if ForKind.THREAD not in state.kinds:
         return None
+    bound = [loop for loop in state.loops() if loop.kind is ForKind.THREAD]
     for loop in bound:
         refusal = cross_thread_conflict(state, loop) or _misplaced(state, loop)
         if refusal is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var, all_of
@@ -23,17 +23,26 @@ class Access:
 
     def in_loops(self) -> tuple[Expr, ...]:
         """The indices as expressions of the loops around the block."""
+        return self._in_loops
+
+    @cached_property
+    def _in_loops(self) -> tuple[Expr, ...]:
         values = {it.var: it.binding for it in self.block.iters}
-        return tuple(substitute(index, values) for index in self.indices)
+        return tuple([substitute(index, values) for index in self.indices])
 
 
-def accesses(block: Block) -> list[Access]:
+BLOCKS = 4096
+"""Blocks, and bodies of them, of which the accesses are kept: most steps leave most as they are."""
+
+
+@lru_cache(maxsize=BLOCKS)
+def accesses(block: Block) -> tuple[Access, ...]:
     """All loads, stores and parts of a block, those of its init included."""
-    return [Access(block, *touch) for touch in _touches(block.init, block.body)]
+    return tuple([Access(block, *touch) for touch in touches(block.init, block.body)])
 
 
-@lru_cache(maxsize=4096)
-def _touches(*parts: Stmt | None) -> tuple[tuple[Buffer, tuple[Expr, ...], bool], ...]:
+@lru_cache(maxsize=BLOCKS)
+def touches(*parts: Stmt | None) -> tuple[tuple[Buffer, tuple[Expr, ...], bool], ...]:
     """Buffer, indices and whether it is a write; bodies are shared by all schedules of a block."""
     found: list[tuple[Buffer, tuple[Expr, ...], bool]] = []
     for part in parts:
@@ -44,22 +53,19 @@ def _touches(*parts: Stmt | None) -> tuple[tuple[Buffer, tuple[Expr, ...], bool]
     return tuple(dict.fromkeys(found))
 
 
-def blocks_below(stmt: Stmt) -> list[Block]:
+@lru_cache(maxsize=512)
+def blocks_below(stmt: Stmt) -> tuple[Block, ...]:
     """The innermost blocks in `stmt`, in program order, as bound to the loops around them.
 
     These are the blocks of the program, except for those that blockize has put into another one:
     they appear with the variables of the outer one replaced.
     """
-    return [block for block, _ in _innermost(stmt)]
-
-
-def innermost(stmt: Stmt) -> list[tuple[Block, tuple[For, ...]]]:
-    """`blocks_below`, and the loops in `stmt` around each."""
-    return list(_innermost(stmt))
+    return tuple([block for block, _ in innermost(stmt)])
 
 
 @lru_cache(maxsize=512)
-def _innermost(stmt: Stmt) -> tuple[tuple[Block, tuple[For, ...]], ...]:
+def innermost(stmt: Stmt) -> tuple[tuple[Block, tuple[For, ...]], ...]:
+    """`blocks_below`, and the loops in `stmt` around each."""
     found: list[tuple[Block, tuple[For, ...]]] = []
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(stmt, ())]
     while stack:
@@ -72,9 +78,9 @@ def _innermost(stmt: Stmt) -> tuple[tuple[Block, tuple[For, ...]], ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=BLOCKS)
 def _leaves(block: Block) -> tuple[tuple[Block, tuple[For, ...]], ...]:
-    below = [] if isinstance(block.body, Store) else innermost(block.body)
+    below = () if isinstance(block.body, Store) else innermost(block.body)
     if not below:
         return ((block, ()),)
     values = {it.var: it.binding for it in block.iters}
@@ -93,12 +99,18 @@ def _leaves(block: Block) -> tuple[tuple[Block, tuple[For, ...]], ...]:
 
 def written(block: Block) -> tuple[Buffer, ...]:
     """The buffers that `block` stores to, without duplicates."""
-    return tuple(dict.fromkeys(a.buffer for a in accesses(block) if a.is_write))
+    return _buffers(block.init, block.body, True)
 
 
 def read(block: Block) -> tuple[Buffer, ...]:
     """The buffers that `block` loads from, without duplicates; its own output in a reduction."""
-    return tuple(dict.fromkeys(a.buffer for a in accesses(block) if not a.is_write))
+    return _buffers(block.init, block.body, False)
+
+
+@lru_cache(maxsize=BLOCKS)
+def _buffers(init: Stmt | None, body: Stmt, writes: bool) -> tuple[Buffer, ...]:
+    found = touches(init, body)
+    return tuple(dict.fromkeys([buffer for buffer, _, is_write in found if is_write == writes]))
 
 
 def feeds(block: Block, var: Var) -> set[IterKind]:

@@ -9,12 +9,13 @@ in places of its own. The second is proved on the digits of the index expression
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from tensorir.arith import Analyzer, Digit, decompose, determines
-from tensorir.block_accesses import Access, accesses, blocks_below, feeds, read, written
+from tensorir.block_accesses import BLOCKS, Access, blocks_below, feeds, read, touches, written
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Var, const, int_value
-from tensorir.stmt import Block, For, IterKind
+from tensorir.stmt import Block, For, IterKind, Stmt
 from tensorir.visit import child_stmts, substitute, variables
 
 
@@ -63,14 +64,25 @@ def _fixes(write: Access, var: Var, inner: Mapping[Var, Expr], analyzer: Analyze
 
 def carries(block: Block, buffer: Buffer) -> bool:
     """Whether the block reads a buffer that it writes at another place: a step of a scan."""
-    found = [a for a in accesses(block) if a.buffer is buffer]
-    writes = [a for a in found if a.is_write]
-    return any(not _same_place(a, w) for w in writes for a in found if not a.is_write)
+    return buffer in _carried(block.init, block.body)
 
 
 def recurrent(block: Block) -> bool:
     """Whether the instances of a block pass data to each other, other than in a reduction."""
-    return any(carries(block, buffer) for buffer in written(block))
+    return bool(_carried(block.init, block.body))
+
+
+@lru_cache(maxsize=BLOCKS)
+def _carried(init: Stmt | None, body: Stmt) -> frozenset[Buffer]:
+    """What a block of this init and body reads at other places than where it writes."""
+    places: dict[Buffer, set[tuple[Expr, ...]]] = {}
+    reads: list[tuple[Buffer, tuple[Expr, ...]]] = []
+    for buffer, indices, is_write in touches(init, body):
+        if is_write:
+            places.setdefault(buffer, set()).add(indices)
+        else:
+            reads.append((buffer, indices))
+    return frozenset([b for b, indices in reads if places.get(b, set()) - {indices}])
 
 
 def belongs_to(buffer: Buffer, below: Iterable[Block], every: Iterable[Block]) -> bool:
@@ -79,11 +91,11 @@ def belongs_to(buffer: Buffer, below: Iterable[Block], every: Iterable[Block]) -
     Its memory then belongs to one iteration of the loop above those blocks.
     """
     below = list(below)
-    if any(carries(block, buffer) for block in below):
+    if any([carries(block, buffer) for block in below]):
         return False  # what one iteration makes is there for a later one
     own = {(block.name, block.body) for block in below}
-    others = (block for block in every if (block.name, block.body) not in own)
-    return not any(a.buffer is buffer for block in others for a in accesses(block))
+    users = [block for block in every if buffer in read(block) or buffer in written(block)]
+    return all([(block.name, block.body) in own for block in users])
 
 
 def piped(loops: Iterable[For], buffer: Buffer) -> bool:

@@ -15,6 +15,7 @@ from tensorir.arith.linear import Linear, to_expr
 from tensorir.errors import VerifyError
 from tensorir.expr import (
     BinOp,
+    Const,
     Expr,
     Select,
     Var,
@@ -111,6 +112,8 @@ def _where(stmt: Stmt, condition: Expr, analyzer: Analyzer) -> Stmt:
 def _terms_inside(block: Block, analyzer: Analyzer) -> Block:
     """What a predicate says of the terms of a reduction that has its init, beyond the variables
     being in range, as a condition of the update."""
+    if block.init is None or isinstance(block.predicate, Const):
+        return block
     reduced: set[Var] = set()
     for it in block.iters:
         if it.kind is IterKind.REDUCE:
@@ -122,7 +125,7 @@ def _terms_inside(block: Block, analyzer: Analyzer) -> Block:
         for part in conjuncts(block.predicate)
         if variables(part) & reduced and part not in in_range and not known.prove(part)
     ]
-    if block.init is None or not terms:
+    if not terms:
         return block
     made = _one_variable_each(block, analyzer)
     loops = set[Var]().union(*(variables(it.binding) for it in made.iters))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Union
 
 from tensorir.arith import Analyzer
@@ -44,7 +44,7 @@ def split_init(
     return _init_nest(path, block, fresh), update
 
 
-def reduction_loop(loops: list[For], block: Block) -> For | None:
+def reduction_loop(loops: Sequence[For], block: Block) -> For | None:
     """The outermost of `loops`, given outermost first, that feeds a reduce binding of `block`."""
     used: set[Var] = set()
     for it in block.iters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedule.analysis import read, readers, written
+from schedule.analysis import plain_store, read, readers, written
 from schedule.caching import (
     check_scope,
     copy_nest,
@@ -59,7 +59,7 @@ def cache_write(
     )
     require_whole(state, target, block)
     require(
-        fills(state.func, target, block),
+        _stores_each(node, target) or fills(state.func, target, block),
         block,
         f"block {block!r} writes a part of {target.name!r} only, and the copy would be whole",
     )
@@ -75,6 +75,16 @@ def cache_write(
         before=False,
     )
     return placed, BlockRef(copier)
+
+
+def _stores_each(node: Block, target: Buffer) -> bool:
+    """Whether a block that runs for all values of its variables stores to each element of `target`,
+    which nearly all do: at a variable for each dimension that runs over all of it."""
+    store = plain_store(node)
+    extents = {it.var: it.extent for it in node.iters}
+    return store is not None and all(
+        [extents[i] is size for i, size in zip(store.indices, target.shape)]  # type: ignore[index]
+    )
 
 
 def _redirect(node: Block, target: Buffer, copy: Buffer) -> Block:

@@ -12,19 +12,25 @@ from functools import lru_cache
 
 from tensorir.arith import Analyzer, determines_all, tells_apart
 from tensorir.block_accesses import blocks_below, written
+from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
-from tensorir.expr import Var
+from tensorir.expr import Expr, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.reduction import reduction_loop
 from tensorir.stmt import Block, For, IterKind, Stmt
 from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
 
 Loops = tuple[For, ...]
+Ranges = tuple[tuple[Var, Expr], ...]
+Sizes = tuple[Var, ...]
+
+VERDICTS = 4096
+"""Answers that are kept: most steps of a schedule leave most reductions alone."""
 
 
 def check_reductions(func: PrimFunc) -> None:
     """Raise VerifyError for an init that would not start its reduction once."""
-    sizes = tuple(func.size_vars)
+    sizes = func.size_vars
     for block, loops, outer in _with_init(func.body, (), None):
         if outer is not None:
             _require_own(block, outer)
@@ -57,16 +63,19 @@ def _require_own(block: Block, outer: Block) -> None:
             )
 
 
-@lru_cache(maxsize=1024)
-def reduction_problem(block: Block, loops: Loops, sizes: tuple[Var, ...]) -> tuple[str, str] | None:
+def reduction_problem(block: Block, loops: Loops, sizes: Sizes) -> tuple[str, str] | None:
     """The loop or block at fault and the reason why the init of `block`, inside `loops`, does not
     start its reduction once; None if it does."""
-    anchor = reduction_loop(list(loops), block)
+    anchor = reduction_loop(loops, block)
     late = late_input(block, anchor or block)
-    if late is not None or anchor is None:
-        return None if late is None else (block.name, late)
-    inside = loops[loops.index(anchor) :]
-    repeated = _repeating(block, loops[: loops.index(anchor)], inside, sizes)
+    if late is not None:
+        return block.name, late
+    if anchor is None:
+        return None
+    bindings = tuple([it.binding for it in block.iters])
+    ranges = tuple([(loop.var, loop.extent) for loop in loops])
+    place = loops.index(anchor)
+    repeated = _repeating(bindings, block.predicate, ranges[:place], ranges[place:], sizes)
     if repeated is None:
         return None
     return repeated.name, (
@@ -75,31 +84,35 @@ def reduction_problem(block: Block, loops: Loops, sizes: tuple[Var, ...]) -> tup
     )
 
 
-def _repeating(block: Block, outside: Loops, inside: Loops, sizes: tuple[Var, ...]) -> For | None:
-    """The first loop of a reduction of which the block's variables do not tell the iteration."""
-    bindings = [it.binding for it in block.iters]
-    direct = {e for e in bindings if isinstance(e, Var)}
-    open_ = [f for f in inside if f.var not in direct and f.const_extent not in (0, 1)]
+@lru_cache(maxsize=VERDICTS)
+def _repeating(
+    bindings: tuple[Expr, ...], predicate: Expr, outside: Ranges, inside: Ranges, sizes: Sizes
+) -> Var | None:
+    """The first loop of a reduction, those `inside`, of which the bindings of a block that runs
+    where `predicate` holds do not tell the iteration."""
+    direct = set(bindings)
+    open_ = [v for v, extent in inside if v not in direct and int_value(extent) not in (0, 1)]
     if not open_:
         return None
     analyzer = Analyzer()
     for size in sizes:
         analyzer.bind_range(size, 0, None)
-    for loop in (*outside, *inside):
-        analyzer.bind(loop.var, loop.extent)
-    extents = {loop.var: loop.extent for loop in inside}
-    known = analyzer.assuming(block.predicate)
-    for loop in open_:
-        if not determines_all(bindings, (loop.var,), extents, known):
-            if not tells_apart(known, bindings, extents, outside=[f.var for f in outside]):
-                return loop
+    for var, extent in (*outside, *inside):
+        analyzer.bind(var, extent)
+    extents = dict(inside)
+    if determines_all(bindings, open_, extents, analyzer):
+        return None  # whatever the predicate says
+    known = analyzer.assuming(predicate)
+    for var in open_:
+        if not determines_all(bindings, (var,), extents, known):
+            if not tells_apart(known, bindings, extents, outside=[v for v, _ in outside]):
+                return var
     return None
 
 
 def late_input(block: Block, stmt: Stmt) -> str | None:
     """Why the init of `block` cannot run before `stmt`, in which the block is; None if it can."""
-    stmts = walk(block.init) if block.init is not None else ()
-    read = frozenset([n.buffer for s in stmts for e in stmt_exprs(s) for n in loads(e)])
+    read = _inputs(block.init) if block.init is not None else frozenset()
     for other in blocks_below(stmt) if read else ():
         for buffer in read.intersection(written(other)):
             if other.name == block.name:
@@ -109,3 +122,9 @@ def late_input(block: Block, stmt: Stmt) -> str | None:
                 "would write after that"
             )
     return None
+
+
+@lru_cache(maxsize=VERDICTS)
+def _inputs(init: Stmt) -> frozenset[Buffer]:
+    """The buffers that an init reads; inits are shared by all schedules of a block."""
+    return frozenset([n.buffer for s in walk(init) for e in stmt_exprs(s) for n in loads(e)])
