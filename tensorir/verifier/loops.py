@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorir.arith import Analyzer
-from tensorir.block_accesses import Access, accesses, blocks_below, feeds
+from tensorir.block_accesses import feeds
 from tensorir.buffer import Buffer
 from tensorir.dependence import belongs_to, conflict, piped
 from tensorir.errors import VerifyError
-from tensorir.expr import TRUE, Expr, Not, Var, all_of
 from tensorir.func import PrimFunc
-from tensorir.parts import part_axes
+from tensorir.independence import outside_analyzer, ranges, shared_accesses, units
 from tensorir.passes.lifetimes import keeps_to_itself
 from tensorir.stmt import (
     Block,
     Exchange,
-    Extern,
     For,
     ForKind,
-    If,
     IterKind,
-    Let,
     Stmt,
-    Store,
     Sync,
 )
-from tensorir.visit import child_stmts, loads, walk
+from tensorir.visit import child_stmts, walk
 
 AT_ONCE = (ForKind.PARALLEL, ForKind.VECTORIZED)
 """Threads of GPUs have rules of their own, which the schedule knows."""
+
 
 def check_loops(func: PrimFunc) -> None:
     """Raise VerifyError for a parallel or vectorized loop whose iterations are not proved to be
@@ -43,7 +38,7 @@ def check_loops(func: PrimFunc) -> None:
     loops = list(_loops(func.body, ()))
     if not any(loop.kind in AT_ONCE for loop, _ in loops):
         return
-    every = list(_units(func.body, TRUE))
+    every = list(units(func.body))
     for loop, outside in loops:
         if loop.kind in AT_ONCE:
             _check_place(loop, outside)
@@ -57,21 +52,6 @@ def _loops(stmt: Stmt, outside: tuple[For, ...]) -> Iterator[tuple[For, tuple[Fo
         inside = (*outside, stmt)
     for child in child_stmts(stmt):
         yield from _loops(child, inside)
-
-
-def _units(stmt: Stmt, condition: Expr) -> Iterator[Block]:
-    """The innermost blocks, and each statement outside of all blocks as if it were one."""
-    if isinstance(stmt, Block):
-        yield from blocks_below(stmt)
-    elif isinstance(stmt, (Store, Extern, Let)):
-        yield Block("", (), stmt, predicate=condition)
-    elif isinstance(stmt, If) and stmt.cond.dtype == "bool":
-        yield from _units(stmt.then, all_of(condition, stmt.cond))
-        if stmt.orelse is not None:
-            yield from _units(stmt.orelse, all_of(condition, Not(stmt.cond)))
-    else:
-        for child in child_stmts(stmt):
-            yield from _units(child, condition)
 
 
 def _check_place(loop: For, outside: tuple[For, ...]) -> None:
@@ -90,44 +70,17 @@ def _check_place(loop: For, outside: tuple[For, ...]) -> None:
 def _check_independent(
     func: PrimFunc, loop: For, outside: tuple[For, ...], every: list[Block]
 ) -> None:
-    below = list(_units(loop.body, TRUE))
+    below = list(units(loop.body))
     for block in below:
         if IterKind.REDUCE in feeds(block, loop.var):
             raise _refused(loop, f"loop {loop.name!r} is a reduction of block {block.name!r}")
-    varying = _ranges(loop)
-    analyzer = Analyzer()
-    for size in func.size_vars:
-        analyzer.bind_range(size, 0, None)
-    for var, extent in {**{f.var: f.extent for f in outside}, **varying}.items():
-        analyzer.bind(var, extent)
-    touched: dict[Buffer, list[Access]] = {}
-    for block in below:
-        for access in (*accesses(block), *_asked(block)):
-            touched.setdefault(access.buffer, []).append(access)
-    for buffer, found in touched.items():
-        if any(a.is_write for a in found) and not _own(func, loop, outside, buffer, below, every):
+    varying = ranges(loop)
+    analyzer = outside_analyzer(func, outside, varying)
+    for buffer, found in shared_accesses(loop, below).items():
+        if not _own(func, loop, outside, buffer, below, every):
             reason = conflict(found, loop, varying, analyzer)
             if reason is not None:
                 raise _refused(loop, reason)
-
-
-def _asked(block: Block) -> Iterator[Access]:
-    """What is read to find out where a block runs."""
-    for e in (block.predicate, *(it.binding for it in block.iters)):
-        for load in loads(e):
-            yield Access(block, load.buffer, load.indices, is_write=False)
-
-
-def _ranges(loop: For) -> dict[Var, Expr]:
-    """The variables of a loop and of what is in it, with their extents, those of parts included."""
-    found: dict[Var, Expr] = {}
-    for stmt in walk(loop):
-        if isinstance(stmt, For):
-            found[stmt.var] = stmt.extent
-        elif isinstance(stmt, Extern):
-            for part in stmt.parts:
-                found.update(part_axes(part))
-    return found
 
 
 def _own(

@@ -1,0 +1,1 @@
+"""Lowering passes of programs for GPUs."""
