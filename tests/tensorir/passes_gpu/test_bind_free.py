@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorir import Extern, For, Store, interpret, ops, parse, te, walk
+from tensorir import For, interpret, ops, parse, te, walk
 from tensorir.passes.gpu.bind_free import ONE_THREAD, bind_free
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
@@ -34,8 +34,8 @@ def run_alike(func, *arrays, **sizes):
 @pytest.mark.parametrize(("name", "number"), CASES, ids=lambda v: str(v))
 def test_operators_mean_the_same(name, number):
     func = ops.prim_func(name, number)
-    if not any(isinstance(s, Store | Extern) for s in walk(lowered(func).body)):
-        return  # an extent is 0: there is nothing to run
+    if lowered(func).outputs != func.outputs:
+        return  # an extent is 0: there is nothing to write
     bound = run_alike(func, *ops.OPERATORS[name].examples[number].arrays())
     assert thread_loops(bound)
 
