@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from tensorir.algorithms.registry import ALGORITHMS as ALGORITHMS
     from tensorir.algorithms.registry import find_algorithm as find_algorithm
     from tensorir.algorithms.registry import known_algorithms as known_algorithms
+    from tensorir.architectures import ARCHITECTURES as ARCHITECTURES
+    from tensorir.architectures import DEFAULT_ARCH as DEFAULT_ARCH
+    from tensorir.architectures import Architecture as Architecture
+    from tensorir.architectures import architecture_of as architecture_of
+    from tensorir.architectures import find_architecture as find_architecture
     from tensorir.arith import Analyzer as Analyzer
     from tensorir.arith import Digit as Digit
     from tensorir.arith import Interval as Interval
@@ -189,6 +194,9 @@ __all__ = lazy_names(
         "tensorir.algorithms.apply": "APPLIED_ALGORITHMS apply_algorithm",
         "tensorir.algorithms.check": "check_algorithm register_algorithm",
         "tensorir.algorithms.registry": "ALGORITHMS find_algorithm known_algorithms",
+        "tensorir.architectures": (
+            "ARCHITECTURES DEFAULT_ARCH Architecture architecture_of find_architecture"
+        ),
         "tensorir.arith": (
             "Analyzer Digit Interval connected decompose determines few_values intersect_with "
             "is_dense relax union"

@@ -1,4 +1,4 @@
-"""Target: what a program is compiled for, written like `c -march=haswell -threads=2`."""
+"""Target: what a program is compiled for, as `c -march=haswell -threads=2`, `cuda -arch=sm_90a`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tensorir import dtype as dt
+from tensorir.architectures import DEFAULT_ARCH, Architecture, find_architecture
 from tensorir.errors import TensorIRError
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "c": ("march", "threads", "vector_bits", "l1d", "l2", "l3", "features", "cc"),
-    "cuda": ("arch", "vector_bits", "features"),
+    "cuda": ("arch",),
+    "cuda-emulator": ("arch", "check", "seed"),
+    "opencl": (),
 }
 """The kinds of target and the options each understands, in the order they are printed."""
+
+GPUS = ("cuda", "cuda-emulator", "opencl")
+"""The kinds whose programs are kernels of blocks and threads."""
+
+CHECKS = ("alignment", "bounds", "counts", "divergence", "lanes", "races", "uninitialised")
+"""What the emulator can be asked to look for."""
 
 VECTOR_BITS = (128, 256, 512)
 
 LANE_BITS = 128
-"""Vectors of a target that does not know its own: every machine has these."""
+"""Vectors of a target that does not know its own: every machine has these. A thread of a GPU reads
+and writes at most so many bits at once."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +51,21 @@ class Processor:
 class Target:
     """What a program is compiled for. Equal targets have equal text, and `parse` reads it back.
 
-    Schedules ask `lanes`, `vector_registers`, `thread_count` and `l1d_bytes` to `l3_bytes`, which
-    are true of a target that `backends.resolve` returned.
+    Schedules for processors ask `lanes`, `vector_registers`, `thread_count` and `l1d_bytes` to
+    `l3_bytes`, those for GPUs `lanes` and `architecture`; the answers are true of a target that
+    `backends.resolve` returned. The others are errors where they do not apply.
 
     march        the processor as the C compiler names it; "native" is the one at hand, and one of
                  another kind, such as "armv8.2-a+dotprod", chooses a cross compiler
     threads      worker threads of parallel loops; None means all that the machine offers
     vector_bits  width of vector registers; None until `backends.resolve` asked the compiler
     l1d, l2, l3  bytes of the data caches, to schedule for others than those of the processor
-    arch         CUDA architecture such as "sm_90"; None means the device at hand
-    features     instruction set extensions, sorted; empty until resolved
+    arch         CUDA architecture such as "sm_90a"; None means that of the device at hand, and
+                 sm_80 where there is none, as for the emulator always
+    check        what the emulator looks for, of CHECKS, sorted; empty for nothing but results
+    seed         of the order in which the emulator runs threads; None for that of their indices
+    features     instruction set extensions of a processor, sorted; empty until resolved. Those of a
+                 GPU follow from its architecture
     cc           the compiler's command; None means the one that is found (CC, gcc, clang)
     processor    what `backends.resolve` found of the machine; no part of the text, and equal
                  targets may differ in it, so records made on machines of one kind stay together
@@ -61,6 +76,8 @@ class Target:
     threads: int | None = None
     vector_bits: int | None = None
     arch: str | None = None
+    check: tuple[str, ...] = ()
+    seed: int | None = None
     features: tuple[str, ...] = ()
     cc: str | None = None
     l1d: int | None = None
@@ -76,7 +93,8 @@ class Target:
             if value != default and name not in OPTIONS[self.kind]:
                 raise TensorIRError(_unknown_option(self.kind, name))
             _check_value(name, value)
-        object.__setattr__(self, "features", tuple(sorted(set(self.features))))
+        for name in _LISTS:
+            object.__setattr__(self, name, tuple(sorted(set(getattr(self, name)))))
 
     @classmethod
     def parse(cls, text: TargetLike) -> Target:
@@ -107,11 +125,30 @@ class Target:
         for name in OPTIONS[self.kind]:
             value = getattr(self, name)
             if value != _DEFAULTS[name]:
-                words.append(f"-{name}={','.join(value) if name == 'features' else value}")
+                words.append(f"-{name}={','.join(value) if name in _LISTS else value}")
         return " ".join(words)
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether programs are kernels of blocks and threads."""
+        return self.kind in GPUS
+
+    @property
+    def architecture(self) -> Architecture:
+        """Limits and rates of the GPU: registers, warps, shared memory, a typical card."""
+        if "arch" not in OPTIONS[self.kind]:
+            raise TensorIRError(f"target {str(self)!r} has no CUDA architecture; ask a cuda target")
+        return find_architecture(self.arch or DEFAULT_ARCH)
+
+    def _asked(self, what: str) -> None:
+        if self.on_gpu:
+            raise TensorIRError(
+                f"schedules that ask for {what} are for processors, and target {str(self)!r} is a "
+                "GPU: target.architecture has the limits of a CUDA one"
+            )
+
     def lanes(self, dtype: str = "float32") -> int:
-        """Elements of `dtype` in a vector register."""
+        """Elements of `dtype` in a vector register, or in the widest access of a GPU's thread."""
         return (self.vector_bits or LANE_BITS) // dt.bits(dtype)
 
     @property
@@ -120,6 +157,7 @@ class Target:
 
         32 with AVX-512, in its full width or with AVX512VL in any, and on AArch64; else 16.
         """
+        self._asked("vector registers")
         if "arm_neon" in self.features:
             return 16 if self.march.startswith(("armv6", "armv7")) else 32
         return 32 if self.vector_bits == 512 or "avx512vl" in self.features else 16
@@ -127,21 +165,25 @@ class Target:
     @property
     def thread_count(self) -> int:
         """Threads of a parallel loop: those asked for, else all that the machine offers."""
+        self._asked("worker threads")
         return self.processor.threads if self.threads is None else self.threads
 
     @property
     def l1d_bytes(self) -> int:
         """Bytes of the first-level data cache of a core."""
+        self._asked("the caches of a core")
         return self.processor.l1d if self.l1d is None else self.l1d
 
     @property
     def l2_bytes(self) -> int:
         """Bytes of the second-level cache of a core."""
+        self._asked("the caches of a core")
         return self.processor.l2 if self.l2 is None else self.l2
 
     @property
     def l3_bytes(self) -> int:
         """Bytes of the third-level cache that cores share."""
+        self._asked("the caches of cores")
         return self.processor.l3 if self.l3 is None else self.l3
 
 
@@ -151,7 +193,8 @@ _DEFAULTS: dict[str, Any] = {
     f.name: f.default for f in fields(Target) if f.compare and f.name != "kind"
 }
 _COUNTS = ("threads", "l1d", "l2", "l3")
-_INTEGERS = ("vector_bits", *_COUNTS)
+_INTEGERS = ("vector_bits", "seed", *_COUNTS)
+_LISTS = ("features", "check")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+\-]*")
 
 
@@ -160,7 +203,7 @@ def _names(known: Any) -> str:
 
 
 def _unknown_option(kind: str, name: str) -> str:
-    known = ", ".join(f"-{option}" for option in OPTIONS[kind])
+    known = ", ".join(f"-{option}" for option in OPTIONS[kind]) or "none"
     return f"target {kind!r} has no option -{name}; it has {known}"
 
 
@@ -170,7 +213,7 @@ def _parse_option(kind: str, word: str) -> tuple[str, Any]:
         raise TensorIRError(f"target option {word!r} is not of the form -option=value")
     if name not in OPTIONS[kind]:
         raise TensorIRError(_unknown_option(kind, name))
-    if name == "features":
+    if name in _LISTS:
         return name, tuple(filter(None, text.split(",")))
     if name not in _INTEGERS:
         return name, text
@@ -186,8 +229,14 @@ def _check_value(name: str, value: Any) -> None:
         raise TensorIRError(f"target option -vector_bits={value!r} is not one of {known}")
     if name in _COUNTS and value is not None and (type(value) is not int or value < 1):
         raise TensorIRError(f"target option -{name}={value!r} is not a positive integer")
+    if name == "seed" and value is not None and (type(value) is not int or value < 0):
+        raise TensorIRError(f"target option -seed={value!r} is not an integer of 0 or more")
     # These words reach a compiler's command line and are split at spaces and commas when read back.
-    words = value if name == "features" else (value,) if name in ("march", "arch", "cc") else ()
+    words = value if name in _LISTS else (value,) if name in ("march", "arch", "cc") else ()
     for word in words:
         if word is not None and not (isinstance(word, str) and _WORD.fullmatch(word)):
             raise TensorIRError(f"target option -{name}={word!r} is not a plain word")
+        if name == "check" and word not in CHECKS:
+            raise TensorIRError(f"target option -check={word!r} is not one of {', '.join(CHECKS)}")
+    if name == "arch" and value is not None:
+        find_architecture(value)

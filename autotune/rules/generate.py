@@ -27,7 +27,7 @@ from autotune.rules.transposed import transposed_plans
 from autotune.rules.window import window_plans
 from autotune.space import DRAWS, Candidate, Sketch, Space
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, allows
+from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, allows
 
 Rule = Callable[[Schedule, Group, Machine], Sequence[Plan]]
 
@@ -65,6 +65,11 @@ FUSED = {"fma", "avx512f", "arm_neon"}
 
 def machine_of(target: Target) -> Machine:
     """What the rules need to know; `target` must be resolved (backends.resolve)."""
+    if target.on_gpu:
+        raise TensorIRError(
+            f"there are no scheduling rules for GPUs yet, so none for {str(target)!r}: write a "
+            "schedule with bind, or build the program as it is, which binds what nobody bound"
+        )
     return Machine(
         lanes=target.lanes(),
         registers=target.vector_registers - (0 if FUSED & set(target.features) else 1),

@@ -36,7 +36,7 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
     """The passes for `target` with their names, in order."""
     bits = target.vector_bits or LANE_BITS
     masked = masked_bits(target)
-    on_gpu = target.kind == "cuda"
+    on_gpu = target.on_gpu
     return [
         ("lower_init", lower_init),
         ("lower_prefetch", lower_prefetch),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
+from autotune.rules.generate import machine_of
 from backends import BuildError, build
 from tensorir import Target, TensorIRError, lower, ops, te
 from tensorir.arrays import encode
@@ -90,6 +91,8 @@ def test_what_is_refused():
         default_schedule(func, constants="B")
     with pytest.raises(BuildError, match="target kind 'cuda' has no backend here"):
         default_schedule(func, "cuda")
+    with pytest.raises(TensorIRError, match="no scheduling rules for GPUs yet, .* 'opencl'"):
+        machine_of(Target("opencl"))
 
 
 @pytest.mark.parametrize("name", sorted(known_operators()))

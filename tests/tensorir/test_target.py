@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensorir.architectures import ARCHITECTURES
 from tensorir.errors import TensorIRError
-from tensorir.target import VECTOR_BITS, Processor, Target
+from tensorir.target import GPUS, OPTIONS, VECTOR_BITS, Processor, Target
 
 WORDS = st.from_regex(r"[a-z0-9_][a-z0-9_.+\-]{0,8}", fullmatch=True)
 
@@ -23,6 +24,8 @@ WORDS = st.from_regex(r"[a-z0-9_][a-z0-9_.+\-]{0,8}", fullmatch=True)
         "c -march=armv8.2-a+fp16 -threads=1 -vector_bits=128 -features=avx,fma",
         "cuda",
         "cuda -arch=sm_90",
+        "cuda-emulator -arch=sm_90a -check=bounds,races -seed=0",
+        "opencl",
     ],
 )
 def test_canonical_text_round_trips(text):
@@ -65,7 +68,7 @@ def test_features_are_a_sorted_set():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("opencl", "unknown target kind 'opencl'; known are 'c', 'cuda'"),
+        ("metal", "unknown target kind 'metal'; known are 'c', 'cuda', 'cuda-emulator', 'opencl'"),
         ("", "'' is not a target"),
         (7, "7 is not a target"),
         ("c -simd=4", "target 'c' has no option -simd; it has -march, -threads, -vector_bits"),
@@ -77,6 +80,15 @@ def test_features_are_a_sorted_set():
         ("c -l2=big", "-l2='big' is not an integer"),
         ("c -l2=-1", "-l2=-1 is not a positive integer"),
         ("cuda -l2=1", "target 'cuda' has no option -l2; it has -arch"),
+        ("cuda -vector_bits=128", "target 'cuda' has no option -vector_bits; it has -arch"),
+        ("cuda -check=races", "target 'cuda' has no option -check; it has -arch"),
+        ("opencl -arch=sm_90", "target 'opencl' has no option -arch; it has none"),
+        ("cuda -arch=sm_91", "architecture 'sm_91' is unknown; known are sm_75, sm_80, sm_86, sm"),
+        ("cuda -arch=90", "architecture '90' is unknown"),
+        ("cuda -arch=a,b", "-arch='a,b' is not a plain word"),
+        ("cuda-emulator -check=races,hopes", "-check='hopes' is not one of alignment, bounds,"),
+        ("cuda-emulator -seed=x", "-seed='x' is not an integer"),
+        ("cuda-emulator -seed=-1", "-seed=-1 is not an integer of 0 or more"),
         ("c -threads=0", "-threads=0 is not a positive integer"),
         ("c -vector_bits=100", "-vector_bits=100 is not one of 128, 256, 512"),
         ("c -threads=1 -threads=2", "-threads is given twice"),
@@ -144,3 +156,31 @@ def test_what_is_found_is_no_part_of_the_text():
     assert pickle.loads(pickle.dumps(found)).thread_count == 6
     with pytest.raises(TensorIRError, match="no option -processor"):
         Target.parse("c -processor=6")
+
+
+@pytest.mark.parametrize("kind", GPUS)
+@pytest.mark.parametrize(
+    "asked", ["vector_registers", "thread_count", "l1d_bytes", "l2_bytes", "l3_bytes"]
+)
+def test_a_gpu_has_no_answer_to_questions_about_processors(kind, asked):
+    with pytest.raises(TensorIRError, match=f"processors, and target '{kind}' is a GPU"):
+        getattr(Target(kind), asked)
+
+
+def test_a_gpu_tells_its_architecture():
+    assert Target("cuda", arch="sm_90a").architecture is ARCHITECTURES["sm_90a"]
+    assert Target("cuda-emulator").architecture.name == "sm_80"
+    assert Target("cuda").lanes("float32") == 4 and Target("cuda").lanes("float16") == 8
+    for text in ("c", "opencl"):
+        with pytest.raises(TensorIRError, match=f"target '{text}' has no CUDA architecture"):
+            _ = Target.parse(text).architecture
+
+
+def test_every_kind_is_a_gpu_or_a_processor():
+    assert [kind for kind in OPTIONS if not Target(kind).on_gpu] == ["c"]
+
+
+def test_checks_are_a_sorted_set():
+    target = Target("cuda-emulator", check=("races", "bounds", "races"), seed=3)
+    assert target.check == ("bounds", "races")
+    assert str(target) == "cuda-emulator -check=bounds,races -seed=3"
