@@ -21,6 +21,7 @@ from autotune.demo import digits, photo
 from autotune.demo.case import NUMPY, OURS, TUNED, Case, Figures, figures, kernels_of, timed
 from autotune.demo.table import ms, share, show_table, times
 from autotune.machine import this_machine
+from autotune.measure import MeasureSettings
 from autotune.peak import peak_gflops
 from autotune.records import Workload
 from autotune.roofline import Share
@@ -124,6 +125,7 @@ class Demo:
         layers = digits.layer_count(quick)
         self.planned = layers * self.layer_trials + self.photo_trials
         self.rounds, self.min_ms = (3, 1.0) if quick else (ROUNDS, MIN_MS)
+        self.settings = MeasureSettings(min_ms=self.min_ms, repeats=3) if quick else None
         self.target = resolve("c")
         self.measured = 0
         self.notices: set[str] = set()
@@ -210,7 +212,10 @@ class Demo:
         work = "nothing to measure" if stored >= trials else f"measuring {trials - stored} more"
         print(f"  {case.name}: {stored} of {trials} trials found stored, {work}", flush=True)
         limit = self.seconds * trials / max(self.planned, trials)
-        result = tune(case.func, self.target, trials, self.seed, self.database, time_limit=limit)
+        result = tune(
+            case.func, self.target, trials, self.seed, self.database,
+            settings=self.settings, time_limit=limit,
+        )  # fmt: skip
         self.planned -= trials
         self.seconds -= result.seconds
         self.measured += result.measured

@@ -1,18 +1,26 @@
 """Measuring candidates in a supervised worker process."""
 
-from autotune.measure.lock import machine_lock
-from autotune.measure.measurer import HasFunc, Measurer, Program
-from autotune.measure.reference import Reference, draw_inputs, make_reference
-from autotune.measure.settings import MeasureResult, MeasureSettings
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "HasFunc",
-    "MeasureResult",
-    "MeasureSettings",
-    "Measurer",
-    "Program",
-    "Reference",
-    "draw_inputs",
-    "machine_lock",
-    "make_reference",
-]
+from tensorir import lazy_names
+
+if TYPE_CHECKING:
+    from autotune.measure.lock import machine_lock as machine_lock
+    from autotune.measure.measurer import HasFunc as HasFunc
+    from autotune.measure.measurer import Measurer as Measurer
+    from autotune.measure.measurer import Program as Program
+    from autotune.measure.reference import Reference as Reference
+    from autotune.measure.reference import draw_inputs as draw_inputs
+    from autotune.measure.reference import make_reference as make_reference
+    from autotune.measure.settings import MeasureResult as MeasureResult
+    from autotune.measure.settings import MeasureSettings as MeasureSettings
+
+__all__ = lazy_names(
+    __name__,
+    {
+        "autotune.measure.lock": "machine_lock",
+        "autotune.measure.measurer": "HasFunc Measurer Program",
+        "autotune.measure.reference": "Reference draw_inputs make_reference",
+        "autotune.measure.settings": "MeasureResult MeasureSettings",
+    },
+)

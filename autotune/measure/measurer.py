@@ -150,18 +150,27 @@ class Measurer:
         return results
 
     def race(
-        self, programs: Sequence[Program], rounds: int = 20, min_ms: float = 5.0
+        self,
+        programs: Sequence[Program],
+        rounds: int | None = None,
+        min_ms: float | None = None,
     ) -> list[tuple[float, ...]]:
         """Block times (seconds per call) of programs that were measured "ok" before.
 
         All are timed in turn, in a new random order each round, so that drift of the machine hits
-        all alike. Raises MeasureError if one of them fails now.
+        all alike: unless `rounds` and `min_ms` say otherwise, in four times as many blocks as the
+        settings give one candidate, of half their duration. Raises MeasureError if one of them
+        fails now.
         """
+        settings = self.settings
         texts = [program_text(program) for program in programs]
         message = {
-            "op": "race", "texts": texts, "rounds": rounds, "min_ms": min_ms,
-            "seed": self.settings.seed,
-        }  # fmt: skip
+            "op": "race",
+            "texts": texts,
+            "rounds": 4 * settings.repeats if rounds is None else rounds,
+            "min_ms": settings.min_ms / 2 if min_ms is None else min_ms,
+            "seed": settings.seed,
+        }
         with self._undisturbed():
             reply = self._start_runner().request(message, self._limits())
         if reply.outcome != "answer" or reply.data["status"] != "ok":

@@ -26,6 +26,8 @@ class MeasureSettings:
                      what the machine has and the arrays need
     restart_every    candidates after which the worker is renewed, so that memory cannot grow
     seed             of the random inputs
+
+    The race at the end of a search takes four times `repeats` blocks of half `min_ms`.
     """
 
     min_ms: float = 10.0

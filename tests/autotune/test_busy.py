@@ -75,6 +75,6 @@ def test_tune_warns(monkeypatch, share):
     a = te.placeholder((8, 24), name="A")
     b = te.compute((8, 24), lambda i, j: a[i, j] * 2.0, name="B")
     func = te.create_prim_func([a, b], name="scaled")
-    settings = MeasureSettings(min_ms=0.2, repeats=2)
+    settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
     result = tune(func, trials=1, database=None, settings=settings, progress=False)
     assert ("other programs used up to 37%" in result.notice) == bool(share)

@@ -17,7 +17,7 @@ from autotune.replay import candidate_of
 from backends import host_threads, resolve
 from tensorir import te
 
-FAST = MeasureSettings(min_ms=0.2, repeats=2)
+FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
 HERE = Conditions.here("c")
 OTHER = {
     "sizes": {"n": 2048}, "threads": 77, "compiler": "cc 1", "flags": "-O0", "caches": "cold",
@@ -125,49 +125,62 @@ def test_another_size_is_measured():
         assert again.from_database and again.record == first.record
 
 
-def tuned_twice(monkeypatch, change, **changed):
-    """tune, a change of the world, and tune again in the same database."""
+@pytest.fixture(scope="module")
+def stored_trials():
+    """What tuning leaves in a database."""
     with Database(":memory:") as db:
-        options = {"trials": 2, "database": db, "settings": FAST, "progress": False}
-        first = tune(scaled(), **options)
-        assert tune(scaled(), **options).from_database
-        change(db)
-        return first, tune(scaled(), **{**options, **changed}), db.records()
+        tune(scaled(), trials=2, database=db, settings=FAST, progress=False)
+        return db.records()
 
 
-def test_another_number_of_threads_is_measured(monkeypatch):
+@pytest.fixture
+def tuned_again(stored_trials):
+    """tune in a database that has the answer, a change of the world, and tune again."""
+
+    def tuned(change, **changed):
+        with Database(":memory:") as db:
+            db.add_many(stored_trials)
+            options = {"trials": 2, "database": db, "settings": FAST, "progress": False}
+            assert tune(scaled(), **options).from_database
+            change(db)
+            return tune(scaled(), **{**options, **changed}), db.records()
+
+    return tuned
+
+
+def test_another_number_of_threads_is_measured(tuned_again):
     one = dataclasses.replace(FAST, threads=1)
-    _, second, _ = tuned_twice(monkeypatch, lambda db: None, settings=one)
+    second, _ = tuned_again(lambda db: None, settings=one)
     assert second.measured == 2 and second.record.conditions.threads == 1
 
 
-def test_another_compiler_is_measured(monkeypatch):
+def test_another_compiler_is_measured(monkeypatch, tuned_again):
     info = {"version": "gcc 99", "flags": ["-O2"]}
 
     def change(db):
         monkeypatch.setattr("autotune.conditions.compiler_info", lambda target: info)
 
-    _, second, _ = tuned_twice(monkeypatch, change)
+    second, _ = tuned_again(change)
     assert second.measured == 2 and second.record.conditions.compiler == "gcc 99"
 
 
-def test_trials_of_other_rules_are_remembered_and_do_not_count(monkeypatch):
+def test_trials_of_other_rules_are_remembered_and_do_not_count(monkeypatch, tuned_again):
     def change(db):
         monkeypatch.setattr("autotune.session.outline", lambda space, target: "other rules")
 
-    first, second, records = tuned_twice(monkeypatch, change)
+    second, records = tuned_again(change)
     assert second.trials == second.measured == 2
     trials = [candidate_of(r) for r in records if not r.is_final]
     assert len(set(trials)) == len(trials) == 4
 
 
-def test_a_schedule_that_makes_other_code_now_is_timed_again(monkeypatch):
+def test_a_schedule_that_makes_other_code_now_is_timed_again(tuned_again):
     def change(db):
         stale = [r.with_(source_hash="of another version") for r in db.records()]
         db.delete([r.id for r in db.records()])
         db.add_many(stale)
 
-    first, second, records = tuned_twice(monkeypatch, change)
+    second, records = tuned_again(change)
     assert second.measured == 0 and second.record.is_final
     assert second.record.source_hash != "of another version"
     raced = [r for r in records if r.is_final and r.source_hash != "of another version"]
@@ -187,11 +200,11 @@ def test_trials_of_another_class_of_numerics_do_not_count():
     assert bitwise.trials == 3 and bitwise.measured > 0
 
 
-def test_the_name_of_the_program_is_no_part_of_the_code():
+def test_the_name_of_the_program_is_no_part_of_the_code(stored_trials):
     with Database(":memory:") as db:
-        options = {"trials": 2, "database": db, "settings": FAST, "progress": False}
-        tune(scaled(), **options)
-        assert tune(scaled("other"), **options).from_database
+        db.add_many(stored_trials)
+        again = tune(scaled("other"), trials=2, database=db, settings=FAST, progress=False)
+        assert again.from_database
 
 
 def test_explain_shows_what_differs_side_by_side(tmp_path, capsys):

@@ -74,7 +74,7 @@ def test_workers_are_told_of_functions(extern_cleanup):
 def test_tune(extern_cleanup, tmp_path):
     extern_cleanup(NEGATE)
     func = make(func="test.negate")
-    settings = MeasureSettings(repeats=2, min_ms=0.1)
+    settings = MeasureSettings(repeats=2, min_ms=0.1, build_jobs=1)
     result = tune(func, trials=2, seed=0, database=tmp_path / "tuning.db", settings=settings)
     a = np.random.default_rng(0).integers(-3, 4, (12, 10)).astype("float32")
     np.testing.assert_allclose(result.build()(a), interpret(func, a)[0], rtol=1e-5)

@@ -190,6 +190,7 @@ def test_what_a_kernel_prints_is_no_answer(measurer):
 def test_race_times_everyone_each_round(measurer):
     times = measurer().race(["ok 0.1", "ok 0.2"], rounds=4, min_ms=0)
     assert times == [(0.1,) * 4, (0.2,) * 4]
+    assert measurer(replace(SETTINGS, repeats=2)).race(["ok 0.3"]) == [(0.3,) * 8]
 
 
 def test_race_of_a_broken_finalist(measurer):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -14,9 +16,10 @@ from schedule import Schedule, Trace, library
 from tensorir import ops, reference, te
 
 TARGET = "c -vector_bits=128 -threads=2"
-FAST = MeasureSettings(min_ms=0.2, repeats=2)
+FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
 
 
+@cache
 def conv(n=1, c=8, o=8, size=8, stride=1, activation="relu"):
     x = te.placeholder((n, c, size, size), name="x")
     w = te.placeholder((o, c, 3, 3), name="w")
@@ -25,6 +28,7 @@ def conv(n=1, c=8, o=8, size=8, stride=1, activation="relu"):
     return te.create_prim_func([x, w, bias, out], name="layer")
 
 
+@cache
 def space_of(func, numerics):
     return make_space(func, machine_of(resolve(TARGET)), numerics)
 

@@ -20,7 +20,7 @@ MACHINE = machine_of(Target(vector_bits=512, threads=2, features=FEATURES))
 """The rules see this one; a machine that lacks the instructions runs the loops."""
 
 PACK = ("root", "panel", "block")
-FAST = MeasureSettings(min_ms=0.5, repeats=2)
+FAST = MeasureSettings(min_ms=0.5, repeats=2, build_jobs=1)
 
 
 def placeholders(*params):

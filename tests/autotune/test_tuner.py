@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from autotune.rules import default_candidate
 from autotune.session import start_session
 from tensorir import TensorIRError, te
 
-FAST = MeasureSettings(min_ms=0.2, repeats=2)
+FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
 
 
 def matmul(m: int = 16, n: int = 24, k: int = 8, name: str = "matmul"):
@@ -23,9 +25,10 @@ def matmul(m: int = 16, n: int = 24, k: int = 8, name: str = "matmul"):
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
-    """A database with ten trials, and the result that they gave."""
+    """A database with ten trials, built two at a time, and the result that they gave."""
     path = tmp_path_factory.mktemp("tuning") / "tuning.db"
-    return path, tune(matmul(), trials=10, database=path, settings=FAST, progress=False)
+    settings = replace(FAST, build_jobs=2)
+    return path, tune(matmul(), trials=10, database=path, settings=settings, progress=False)
 
 
 def test_the_result_computes_the_function(tuned):
