@@ -16,7 +16,8 @@ from pathlib import Path
 from backends.commands import describe_status, run_command
 from backends.errors import BuildError, BuildMemoryError, BuildPlaceError, BuildTimeout
 
-CANDIDATES = ("gcc", "clang", "cc")
+CANDIDATES = {"CC": ("gcc", "clang", "cc"), "CXX": ("g++", "clang++", "c++")}
+"""By the environment variable that names another one."""
 
 FLAGS = (
     "-O2",
@@ -80,26 +81,45 @@ def find_compiler() -> Compiler:
 
     Raises BuildError where there is none, or where CC names none.
     """
-    text = os.environ.get("CC", "")
+    return _find(
+        "CC",
+        "no C compiler found: install gcc or clang (Debian/Ubuntu: apt install gcc; "
+        "Fedora: dnf install gcc; macOS: xcode-select --install), or name one in CC",
+    )
+
+
+def find_cxx_compiler() -> Compiler:
+    """The C++ compiler in CXX (which may hold arguments), else g++, else clang++, else c++.
+
+    Raises BuildError where there is none, or where CXX names none.
+    """
+    return _find(
+        "CXX",
+        "no C++ compiler found, which the emulator of GPUs needs: install g++ or clang++ "
+        "(Debian/Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select "
+        "--install), or name one in CXX",
+    )
+
+
+def _find(variable: str, none_found: str) -> Compiler:
+    text = os.environ.get(variable, "")
     try:
         chosen = shlex.split(text)
     except ValueError as error:
         reason = str(error).lower()
         raise BuildError(
-            f"CC is {text!r}, which is no command ({reason}); correct or unset CC"
+            f"{variable} is {text!r}, which is no command ({reason}); correct or unset {variable}"
         ) from None
     if chosen and shutil.which(chosen[0]) is None:
         raise BuildError(
-            f"CC is {' '.join(chosen)!r}, and there is no such command; correct or unset CC"
+            f"{variable} is {' '.join(chosen)!r}, and there is no such command; correct or unset "
+            f"{variable}"
         )
-    names = (tuple(chosen),) if chosen else tuple((name,) for name in CANDIDATES)
+    names = (tuple(chosen),) if chosen else tuple((name,) for name in CANDIDATES[variable])
     for command in names:
         if shutil.which(command[0]) is not None:
             return named_compiler(command)
-    raise BuildError(
-        "no C compiler found: install gcc or clang (Debian/Ubuntu: apt install gcc; "
-        "Fedora: dnf install gcc; macOS: xcode-select --install), or name one in CC"
-    )
+    raise BuildError(none_found)
 
 
 @cache
@@ -201,10 +221,14 @@ def compile_shared(
     flags: tuple[str, ...],
     name: str,
     timeout: float = DEFAULT_TIMEOUT,
+    language: str = "c",
 ) -> None:
-    """Compile C text to a shared object at `path`; BuildError says what the compiler said."""
+    """Compile C text to a shared object at `path`; BuildError says what the compiler said.
+
+    language  as the compiler calls it: "c++" for a C++ compiler
+    """
     # The assembler reads what the compiler writes meanwhile, and no file lies between.
-    tail: tuple[str, ...] = ("-pipe", "-shared", "-o", str(path), "-x", "c", "-", "-lm")
+    tail: tuple[str, ...] = ("-pipe", "-shared", "-o", str(path), "-x", language, "-", "-lm")
     if os.uname().sysname == "Darwin":  # symbols of Python are found when the object is loaded
         tail = ("-undefined", "dynamic_lookup", *tail)
     _compile(compiler, (*flags, *tail), source, name, timeout)

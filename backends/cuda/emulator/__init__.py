@@ -1,0 +1,7 @@
+"""Runs the CUDA text of this project on the CPU, and checks what its threads do."""
+
+from backends.cuda.emulator.emulator import Emulator
+from backends.cuda.emulator.launch import Launch
+from backends.cuda.emulator.report import EmulationError, Report
+
+__all__ = ["EmulationError", "Emulator", "Launch", "Report"]

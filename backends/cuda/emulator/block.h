@@ -1,0 +1,85 @@
+// One block of threads, run by one thread of the system.
+#pragma once
+#include "fibre.h"
+#include "launch.h"
+#include <deque>
+#include <memory>
+#include <vector>
+
+constexpr int WARP = 32;
+constexpr int MOST_SHARED = 227 * 1024;
+
+enum class State : char { ready, waiting, ended };
+
+struct Copy {
+    void *to;
+    const void *from;
+    int bytes;
+};
+
+struct Thread {
+    Fibre fibre;
+    ti_place place;
+    const char *waits_in = "";
+    int line = 0;
+    std::deque<std::vector<Copy>> copies; // asynchronous ones: the groups, the open one last
+};
+
+// Threads that wait for each other. Every member passes it as often as the others.
+struct Meeting {
+    int members = 0, arrived = 0, line = 0;
+    const char *what = "";
+    unsigned times = 0;
+};
+
+struct Warp {
+    Meeting meeting;
+    alignas(16) unsigned char values[2][WARP][16]; // of exchanges, by the parity of `times`
+};
+
+class Report;
+
+class Block {
+public:
+    Block();
+    ~Block();
+    // Runs one block; false where it failed. The launch may differ from the last one's.
+    bool run(const ti_launch &launch, const uint3 &index);
+
+    Thread &running() { return *running_; }
+    int number(const Thread &t) const { return int(&t - threads_.get()); }
+    const ti_launch &launch() const { return *launch_; }
+    unsigned char *arena(int bytes, int line);
+    void barrier(int scope, int line);
+    void exchange(void *value, int size, int source, const char *what, int line);
+    [[noreturn]] void fail(const Report &report);
+    // A report about the running thread.
+    Report report(const char *kind, int line);
+
+private:
+    void start(const ti_launch &launch, const uint3 &index);
+    void order();
+    Thread *next();
+    void pass_on();
+    void meet(Meeting &meeting, int first, const char *what, int line);
+    [[noreturn]] void mismatch(const Meeting &meeting, const char *what, int line);
+    void stuck();
+    static void thread_body(void *block);
+
+    const ti_launch *launch_ = nullptr;
+    Stacks stacks_;
+    Fibre host_;
+    std::unique_ptr<Thread[]> threads_;
+    int count_ = 0, capacity_ = 0, left_ = 0;
+    Thread *running_ = nullptr;
+    std::vector<State> states_;          // by thread
+    std::vector<unsigned short> order_;  // the threads, as they are given turns
+    int turn_ = 0;
+    unsigned long long random_ = 0;
+    Meeting all_;
+    Warp warps_[WARP];
+    unsigned char *arena_;
+    bool failed_ = false;
+};
+
+Block *current_block();

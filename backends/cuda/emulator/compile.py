@@ -1,0 +1,78 @@
+"""Compiling CUDA text for the CPU, and the runtime that it runs on, once."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from backends.c import compiler as cc
+from backends.cache import ObjectCache, default_cache, object_key
+from backends.cuda.emulator.signature import Kernels
+
+FOLDER = Path(__file__).parent
+
+FLAGS = (
+    "-std=gnu++17",
+    "-fPIC",
+    "-fwrapv",
+    "-fno-strict-aliasing",  # parts of the arena have several types
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-U_FORTIFY_SOURCE",  # takes a switch of stacks for an error
+    "-w",
+    f"-I{FOLDER}",
+)
+KERNEL_FLAGS = ("-O2", "-DTENSORIR_EMULATOR", "-march=native")
+CHECKED_FLAGS = ("-O1", "-DTENSORIR_EMULATOR", "-DTENSORIR_CHECKED")
+
+RUNTIME = ("report.cpp", "fibre.cpp", "block.cpp", "runtime.cpp")
+
+
+def compile_kernels(
+    source: str,
+    kernels: Kernels,
+    *,
+    checked: bool = False,
+    cache: ObjectCache | None = None,
+    timeout: float = cc.DEFAULT_TIMEOUT,
+) -> Path:
+    """The object of a CUDA text, for checked runs or for plain ones.
+
+    Raises BuildError where there is no C++ compiler, and with its words where it refuses the text.
+    """
+    entries = "".join(f"TI_EMULATED({name})\n" for name in kernels)
+    flags = CHECKED_FLAGS if checked else KERNEL_FLAGS
+    return _compile(f"{source}\n{entries}", flags, next(iter(kernels)), cache, timeout)
+
+
+def compile_runtime(cache: ObjectCache | None = None) -> Path:
+    """The runtime as an object, to be loaded before kernels."""
+    text = "".join(f'#include "{name}"\n' for name in RUNTIME)
+    return _compile(text, ("-O2", "-pthread"), "the emulator's runtime", cache, cc.DEFAULT_TIMEOUT)
+
+
+def _compile(
+    text: str, flags: tuple[str, ...], name: str, cache: ObjectCache | None, timeout: float
+) -> Path:
+    compiler = cc.find_cxx_compiler()
+    flags = (*FLAGS, *flags)
+    store = default_cache() if cache is None else cache
+    machine = sorted(cc.macros(compiler, "native")) if "-march=native" in flags else ()
+    key = object_key(
+        text, own_sources(), *compiler.command, compiler.identity, *flags, "\n".join(machine)
+    )
+    found = store.find(key)
+    if found is not None:
+        return found
+    return store.add(
+        key, lambda draft: cc.compile_shared(compiler, text, draft, flags, name, timeout, "c++")
+    )
+
+
+@functools.cache
+def own_sources() -> str:
+    """All of the emulator's own text, which an object depends on."""
+    paths = sorted((*FOLDER.glob("*.h"), *FOLDER.glob("*.cpp")))
+    return "".join(f"// {path.name}\n{path.read_text(encoding='utf-8')}" for path in paths)
