@@ -106,6 +106,11 @@ if TYPE_CHECKING:
     from tensorir.parser import parse_expr as parse_expr
     from tensorir.parts import part_axes as part_axes
     from tensorir.parts import touched as touched
+    from tensorir.passes.gpu.axes import BLOCK_AXES as BLOCK_AXES
+    from tensorir.passes.gpu.axes import THREAD_AXES as THREAD_AXES
+    from tensorir.passes.gpu.axes import kernel_roots as kernel_roots
+    from tensorir.passes.gpu.axes import nest_of as nest_of
+    from tensorir.passes.gpu.axes import threads_of as threads_of
     from tensorir.passes.lifetimes import keeps_to_itself as keeps_to_itself
     from tensorir.passes.lower import lower as lower
     from tensorir.passes.lower_prefetch import prefetch_region as prefetch_region
@@ -223,6 +228,7 @@ __all__ = lazy_names(
         "tensorir.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",
         "tensorir.parser": "parse parse_expr",
         "tensorir.parts": "part_axes touched",
+        "tensorir.passes.gpu.axes": "BLOCK_AXES THREAD_AXES kernel_roots nest_of threads_of",
         "tensorir.passes.lifetimes": "keeps_to_itself",
         "tensorir.passes.lower": "lower",
         "tensorir.passes.lower_prefetch": "prefetch_region",

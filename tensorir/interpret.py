@@ -21,9 +21,13 @@ from tensorir.errors import VerifyError
 from tensorir.extern import find_extern, held_dtype
 from tensorir.folding import FOLD, wrap
 from tensorir.func import PrimFunc
+from tensorir.interpret_threads import ThreadRaces, Threads
 from tensorir.intrin import MATH
 from tensorir.python_source import Emitter
 from tensorir.sanitize import RaceEmitter, Races, combined_by_threads, placed
+from tensorir.stmt import Alloc
+from tensorir.thread_source import ThreadEmitter, ThreadRaceEmitter, has_kernels
+from tensorir.visit import walk
 
 Cells = list[Any]
 
@@ -57,8 +61,7 @@ def interpret(
             memory.append(decode(given[p], p.dtype).ravel().tolist())
         else:
             memory.append([None] * math.prod(shapes[p]))
-    watch = Races(combined_by_threads(func)) if races else None
-    run = _compile(placed(func) if races else func, precise, watch)
+    run = _compile(placed(func) if races else func, precise, _watch(func) if races else None)
     with np.errstate(all="ignore"):
         try:
             run(memory, {v.name: values[v] for v in func.size_vars})
@@ -74,14 +77,33 @@ def interpret(
 
 def interpret_source(func: PrimFunc, precise: bool = False) -> str:
     """The Python text that `interpret` runs, for reading."""
-    return Emitter(func, precise, frozenset(RUNTIME)).source()
+    return _emitter(func, False)(func, precise, frozenset(RUNTIME)).source()
+
+
+def _watch(func: PrimFunc) -> Races:
+    if not has_kernels(func):
+        return Races(combined_by_threads(func))
+    allocated = {s.buffer for s in walk(func.body) if isinstance(s, Alloc)} | {*func.buffers}
+    return ThreadRaces(
+        *[
+            frozenset([b.name for b in allocated if b.scope == scope])
+            for scope in ("local", "shared")
+        ]
+    )
+
+
+def _emitter(func: PrimFunc, races: bool) -> type[Emitter]:
+    if has_kernels(func):
+        return ThreadRaceEmitter if races else ThreadEmitter
+    return RaceEmitter if races else Emitter
 
 
 def _compile(
     func: PrimFunc, precise: bool, races: Races | None
 ) -> Callable[[list[Cells], dict[str, int]], None]:
-    scope = {**RUNTIME, "races": races}
-    emitter = Emitter if races is None else RaceEmitter
+    watch = races if isinstance(races, ThreadRaces) else None
+    scope = {**RUNTIME, "races": races, "threads": Threads(func.name, watch)}
+    emitter = _emitter(func, races is not None)
     source = emitter(func, precise, frozenset(scope)).source()
     before = set(scope)
     exec(compile(source, f"<interpret {func.name}>", "exec"), scope)

@@ -6,6 +6,8 @@ the text uses and does not define (`outside`, `f32`, `wrap_int8`, ...) are in in
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, Expr, const
@@ -45,6 +47,9 @@ class Emitter(Expressions):
         self.loops = 0
         self.mask = ""  # of the lanes for which vector statements run
         self.initialised: set[Block] = set()
+        self.inside: Collection[Buffer] = ()  # of kernels: no memory of the whole function
+        self.loaded: set[Buffer] = set()
+        self.stored: set[Buffer] = set()
 
     def source(self) -> str:
         allocated = [s.buffer for s in walk(self.func.body) if isinstance(s, Alloc)]
@@ -54,20 +59,26 @@ class Emitter(Expressions):
         for n, param in enumerate(self.func.params):
             self.line(1, f"{self.name(param)} = memory[{n}]")
         for buffer in dict.fromkeys([*self.func.buffers, *allocated]):
+            if buffer in self.inside:
+                continue
             cells = "[]" if buffer in allocated else f"[None] * ({self.count(buffer)})"
             self.line(1, f"{self.name(buffer)} = {cells}")
         nodes = list(walk(self.func.body))
         touches = [touch for s in nodes for touch in touched(s)]
-        stored = {buffer for buffer, _, is_write in touches if is_write}
-        loaded = {e.buffer for s in nodes for x in stmt_exprs(s) for e in loads(x)}
-        loaded |= {buffer for buffer, _, is_write in touches if not is_write}
-        for buffer in [b for b in self.identifiers if isinstance(b, Buffer)]:
-            if buffer in loaded:
-                self.loader(buffer)
-            if buffer in stored:
-                self.storer(buffer)
+        self.stored = {buffer for buffer, _, is_write in touches if is_write}
+        self.loaded = {e.buffer for s in nodes for x in stmt_exprs(s) for e in loads(x)}
+        self.loaded |= {buffer for buffer, _, is_write in touches if not is_write}
+        self.accessors([b for b in self.identifiers if isinstance(b, Buffer)], 1)
         self.stmt(self.func.body, 1)
         return "\n".join(self.lines) + "\n"
+
+    def accessors(self, buffers: Iterable[Buffer], depth: int) -> None:
+        """The functions that read and write elements of these buffers."""
+        for buffer in buffers:
+            if buffer in self.loaded:
+                self.loader(buffer, depth)
+            if buffer in self.stored:
+                self.storer(buffer, depth)
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append(" " * depth + text)
@@ -75,34 +86,41 @@ class Emitter(Expressions):
     def count(self, buffer: Buffer) -> str:
         return " * ".join(self.expr(s, above=10) for s in _cells(buffer)) or "1"
 
-    def loader(self, buffer: Buffer) -> None:
+    def loader(self, buffer: Buffer, depth: int) -> None:
         """The function that reads one element, with all checks."""
         me, where = self.name(buffer), self.indices(buffer)
         self.names.taken.add(f"load_{me}")
-        self.line(1, f"def load_{me}({', '.join([*where, 'block'])}):")
-        self.check(buffer, "reads")
-        self.line(2, f"value = {me}[{self.offset(buffer)}]")
-        self.line(2, f"if value is None: unwritten({buffer.name!r}, {_tuple(where)}, block)")
-        self.line(2, "return value")
+        self.line(depth, f"def load_{me}({', '.join([*where, 'block'])}):")
+        self.check(buffer, "reads", depth + 1)
+        self.fetch(buffer, depth + 1)
+        unwritten = f"unwritten({buffer.name!r}, {_tuple(where)}, block)"
+        self.line(depth + 1, f"if value is None: {unwritten}")
+        self.line(depth + 1, "return value")
 
-    def storer(self, buffer: Buffer) -> None:
+    def fetch(self, buffer: Buffer, depth: int) -> None:
+        self.line(depth, f"value = {self.name(buffer)}[{self.offset(buffer)}]")
+
+    def storer(self, buffer: Buffer, depth: int) -> None:
         """The function that writes one element, with all checks."""
         me, where = self.name(buffer), self.indices(buffer)
         self.names.taken.add(f"store_{me}")
-        self.line(1, f"def store_{me}({', '.join([*where, 'value', 'block'])}):")
-        self.check(buffer, "writes")
-        self.line(2, f"{me}[{self.offset(buffer)}] = {self.rounded('value', buffer.dtype)}")
+        self.line(depth, f"def store_{me}({', '.join([*where, 'value', 'block'])}):")
+        self.check(buffer, "writes", depth + 1)
+        self.put(buffer, self.rounded("value", buffer.dtype), depth + 1)
+
+    def put(self, buffer: Buffer, value: str, depth: int) -> None:
+        self.line(depth, f"{self.name(buffer)}[{self.offset(buffer)}] = {value}")
 
     def indices(self, buffer: Buffer) -> list[str]:
         return [f"at{d}" for d in range(len(_cells(buffer)))]
 
-    def check(self, buffer: Buffer, verb: str) -> None:
+    def check(self, buffer: Buffer, verb: str, depth: int) -> None:
         extents, where = [self.expr(s) for s in _cells(buffer)], self.indices(buffer)
         inside = " and ".join(f"0 <= {i} < {n}" for i, n in zip(where, extents))
         if inside:
-            self.line(2, f"if not ({inside}):")
+            self.line(depth, f"if not ({inside}):")
             shown = f"{buffer.name!r}, {_tuple(extents)}, {_tuple(where)}"
-            self.line(3, f"outside({shown}, block, {verb!r})")
+            self.line(depth + 1, f"outside({shown}, block, {verb!r})")
 
     def offset(self, buffer: Buffer) -> str:
         """The row-major position, by Horner's rule."""
@@ -135,8 +153,12 @@ class Emitter(Expressions):
         self.line(depth, f"for {self.name(stmt.var)} in {self.domain(stmt)}:{kind}")
         self.stmt(stmt.body, depth + 1)
         if split:
-            self.line(depth - 1, f"{part}()")
+            self.line(depth - 1, self.call_part(part, stmt.body))
         self.loops -= 1
+
+    def call_part(self, part: str, body: Stmt) -> str:
+        """How the function that holds `body` is called."""
+        return f"{part}()"
 
     def domain(self, stmt: For) -> str:
         return f"range({self.expr(stmt.extent)})"
@@ -242,6 +264,7 @@ class Emitter(Expressions):
     def stmt_alloc(self, stmt: Alloc, depth: int) -> None:
         self.line(depth, f"{self.name(stmt.buffer)}[:] = [None] * ({self.count(stmt.buffer)})")
         self.stmt(stmt.body, depth)
+
 
 def _cells(buffer: Buffer) -> tuple[Expr, ...]:
     """The shape of `buffer` in scalars: a vector type adds a dimension of its lanes."""

@@ -33,7 +33,7 @@ def placed(func: PrimFunc) -> PrimFunc:
     nodes = list(walk(func.body))
     if not func.buffers and not any(isinstance(s, Block) for s in nodes):
         return func
-    return place_buffers(lower_blocks(lower_init(func)), whole_globals=_on_gpu(func))
+    return place_buffers(lower_blocks(lower_init(func)))
 
 
 def _on_gpu(func: PrimFunc) -> bool:
@@ -132,10 +132,10 @@ class RaceEmitter(Emitter):
         kind = stmt.thread or str(stmt.kind)
         return f"races.concurrently({stmt.name!r}, {kind!r}, {iterations})"
 
-    def check(self, buffer: Buffer, verb: str) -> None:
-        super().check(buffer, verb)
+    def check(self, buffer: Buffer, verb: str, depth: int) -> None:
+        super().check(buffer, verb, depth)
         where = "".join(f"{i}, " for i in self.indices(buffer))
-        self.line(2, f"races.touch({buffer.name!r}, ({where}), {verb == 'writes'})")
+        self.line(depth, f"races.touch({buffer.name!r}, ({where}), {verb == 'writes'})")
 
     def stmt_alloc(self, stmt: Alloc, depth: int) -> None:
         self.line(depth, f"races.fresh({stmt.buffer.name!r})")

@@ -43,7 +43,7 @@ def innermost_place(uses: list[Access], analyzer: Analyzer) -> tuple[int, bool]:
     while not _self_contained(uses, depth, parts):
         around = [n for n, s in enumerate(path[:depth]) if isinstance(s, For)]
         loop = path[around[-1]]
-        if isinstance(loop, For) and loop.kind is ForKind.PARALLEL:
+        if isinstance(loop, For) and loop.kind in (ForKind.PARALLEL, ForKind.THREAD):
             return depth, False  # its iterations pass nothing on, whatever can be proved here
         depth = around[-1]
     return depth, True

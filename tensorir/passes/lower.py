@@ -1,65 +1,26 @@
-"""lower: the list of passes."""
+"""lower: the passes for a target, one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 from tensorir.func import PrimFunc
-from tensorir.passes.bool_bytes import bool_bytes
-from tensorir.passes.double_buffers import double_buffers
-from tensorir.passes.flatten_buffers import flatten_buffers
-from tensorir.passes.fold_buffers import fold_buffers
-from tensorir.passes.lane_patterns import lane_patterns
-from tensorir.passes.lower_blocks import lower_blocks
-from tensorir.passes.lower_init import lower_init
-from tensorir.passes.lower_prefetch import lower_prefetch
-from tensorir.passes.masked_tails import masked_bits
-from tensorir.passes.pad_rows import pad_rows
-from tensorir.passes.partition_loops import partition_loops
-from tensorir.passes.place_buffers import place_buffers
-from tensorir.passes.simplify import simplify
-from tensorir.passes.skip_stores import skip_stores
-from tensorir.passes.spread_prefetch import spread_prefetch
-from tensorir.passes.strided_loads import strided_loads
-from tensorir.passes.transpose_tiles import transpose_tiles
-from tensorir.passes.unroll import unroll
-from tensorir.passes.unroll_registers import unroll_registers
-from tensorir.passes.unswitch import unswitch
-from tensorir.passes.vector_locals import vector_locals
-from tensorir.passes.vectorize import vectorize
-from tensorir.target import LANE_BITS, Target
+from tensorir.passes.rewriting import Pass
+from tensorir.target import GPUS, Target
 
-Pass = Callable[[PrimFunc], PrimFunc]
+LISTS = {
+    "c": "tensorir.passes.lower_cpu:cpu_passes",
+    **dict.fromkeys(GPUS, "tensorir.passes.lower_gpu:gpu_passes"),
+}
+"""Where the list of passes of each kind of target is: a function of the target."""
 
 
 def passes(target: Target) -> list[tuple[str, Pass]]:
     """The passes for `target` with their names, in order."""
-    bits = target.vector_bits or LANE_BITS
-    masked = masked_bits(target)
-    on_gpu = target.on_gpu
-    return [
-        ("lower_init", lower_init),
-        ("lower_prefetch", lower_prefetch),
-        ("spread_prefetch", spread_prefetch),
-        ("lower_blocks", lower_blocks),
-        ("skip_stores", skip_stores),
-        ("bool_bytes", lambda f: f if on_gpu else bool_bytes(f)),
-        ("place_buffers", lambda f: place_buffers(f, whole_globals=on_gpu)),
-        ("double_buffers", double_buffers),
-        ("fold_buffers", fold_buffers),
-        ("partition_loops", partition_loops),
-        ("pad_rows", lambda f: pad_rows(f, bits, masked)),
-        ("flatten_buffers", flatten_buffers),
-        ("transpose_tiles", lambda f: f if on_gpu else transpose_tiles(f, bits)),
-        ("unroll_registers", unroll_registers),
-        ("vectorize", lambda f: vectorize(f, bits, masked)),
-        ("unroll", unroll),
-        ("strided_loads", lambda f: f if on_gpu else strided_loads(f)),
-        ("lane_patterns", lambda f: f if on_gpu else lane_patterns(f, masked)),
-        ("vector_locals", vector_locals),
-        ("simplify", simplify),
-        ("unswitch", lambda f: f if on_gpu else unswitch(f)),
-    ]
+    module, _, name = LISTS[target.kind].partition(":")
+    found: list[tuple[str, Pass]] = getattr(import_module(module), name)(target)
+    return found
 
 
 def lower(

@@ -13,7 +13,7 @@ from tensorir.func import PrimFunc
 from tensorir.passes.accesses import Access, accesses
 from tensorir.passes.lifetimes import innermost_place, written_part
 from tensorir.passes.ranges import function_analyzer
-from tensorir.stmt import Alloc, Extern, Part, Seq, Stmt, Store, seq
+from tensorir.stmt import Alloc, Extern, ForKind, Part, Seq, Stmt, Store, seq
 from tensorir.visit import map_children, map_exprs, map_loads, map_parts, variables
 
 
@@ -29,14 +29,14 @@ class Place:
     last: int = 0
 
 
-def place_buffers(func: PrimFunc, whole_globals: bool = False) -> PrimFunc:
+def place_buffers(func: PrimFunc) -> PrimFunc:
     """Allocate every intermediate around the innermost statement that contains its accesses.
 
     Inside, each dimension keeps only the interval that is written while the loops below the
     allocation run, where that interval has a constant length; indices shift accordingly. Memory
     that carries a value from one iteration to the next is allocated outside of that loop.
-    `whole_globals` leaves buffers of scope "global" at the top and whole (CUDA). Requires that
-    lower_blocks ran; loop names must be unique.
+    Memory that all threads of a GPU see is allocated outside of their loops, and whole: at the top.
+    Requires that lower_blocks ran; loop names must be unique.
     """
     if not func.buffers:
         return func
@@ -45,14 +45,15 @@ def place_buffers(func: PrimFunc, whole_globals: bool = False) -> PrimFunc:
     places: list[Place] = []
     for buffer in func.buffers:
         if buffer in found:
-            at_top = whole_globals and buffer.scope == "global"
-            places.append(_place(found[buffer], func.body, at_top, analyzer))
+            places.append(_place(found[buffer], analyzer))
     at = {p.around: [q for q in places if q.around is p.around] for p in places}
     body = _insert(func.body, at)
     return replace_fields(func, body=_shift(body, places, analyzer), buffers=())
 
 
-def _place(uses: list[Access], root: Stmt, at_top: bool, analyzer: Analyzer) -> Place:
+def _place(uses: list[Access], analyzer: Analyzer) -> Place:
+    threads = any([loop.kind is ForKind.THREAD for use in uses for loop in use.loops()])
+    at_top = threads and uses[0].buffer.scope == "global"
     depth, known = (0, False) if at_top else innermost_place(uses, analyzer)
     buffer, around = uses[0].buffer, uses[0].path[depth]
     rigid = _rigid(uses) if known else set(range(buffer.ndim))

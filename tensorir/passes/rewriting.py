@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as _replace
 from operator import is_
 
@@ -24,6 +24,9 @@ from tensorir.stmt import (
 )
 from tensorir.visit import child_stmts, map_children, map_own_exprs, rebuild, walk
 
+Pass = Callable[[PrimFunc], PrimFunc]
+"""What lowering is made of."""
+
 NOTHING = Seq(())
 """The statement that does nothing."""
 
@@ -43,9 +46,10 @@ def replace_stmts(stmt: Stmt, changes: Mapping[Stmt, Stmt]) -> Stmt:
     return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
 
 
-def fresh_names(body: Stmt) -> Callable[[str], str]:
-    """A source of names that no loop or block of `body` has: wanted, wanted_1, wanted_2, ..."""
-    taken = {s.name for s in walk(body) if isinstance(s, (For, Block))}
+def fresh_names(body: Stmt, others: Iterable[str] = ()) -> Callable[[str], str]:
+    """A source of names that no loop or block of `body` has, nor are among `others`: wanted,
+    wanted_1, wanted_2, ..."""
+    taken = {s.name for s in walk(body) if isinstance(s, (For, Block))} | set(others)
 
     def fresh(wanted: str) -> str:
         name, n = wanted, 0

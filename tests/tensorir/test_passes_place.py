@@ -9,8 +9,8 @@ from tensorir.parser import parse
 from tensorir.passes import flatten_buffers, lower_blocks, place_buffers
 
 
-def place(text: str, whole_globals: bool = False) -> PrimFunc:
-    return place_buffers(lower_blocks(parse(text.strip())), whole_globals)
+def place(text: str) -> PrimFunc:
+    return place_buffers(lower_blocks(parse(text.strip())))
 
 
 def places(func: PrimFunc) -> dict[str, tuple[str, int]]:
@@ -74,7 +74,10 @@ def test_never_larger_than_declared() -> None:
 
 
 def test_globals_of_a_gpu_stay_at_the_top_and_whole() -> None:
-    assert places(place(chain("range"), whole_globals=True)) == {"T": ("f32[40]", 0)}
+    text = chain("thread").replace("thread(", 'thread("blockIdx.x", ')
+    assert places(place(text)) == {"T": ("f32[40]", 0)}
+    text = text.replace("alloc(f32[40])", 'alloc(f32[40], scope="shared")')
+    assert places(place(text)) == {"T": ("f32[6]", 1)}
 
 
 def test_unused_buffer_is_not_allocated() -> None:

@@ -13,6 +13,7 @@ from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var, binary, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.accesses import accesses
+from tensorir.passes.gpu.axes import has_threads
 from tensorir.passes.gpu.free_loops import FreeLoops, Nest
 from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, replace, seq
@@ -52,11 +53,6 @@ def bind_free(func: PrimFunc) -> PrimFunc:
     own = {b: b.with_scope("local") for b in binder.own}
     buffers = tuple([own.get(b, b) for b in func.buffers])
     return replace_fields(func, body=replace_buffers(body, own), buffers=buffers)
-
-
-def has_threads(stmt: Stmt) -> bool:
-    """Whether a loop in `stmt` is bound to an axis of threads."""
-    return any([isinstance(s, For) and s.kind is ForKind.THREAD for s in walk(stmt)])
 
 
 def _serial(stmt: Stmt) -> Stmt:

@@ -1,0 +1,57 @@
+"""The passes that make code for a processor: vectors, threads, and memory that caches hold."""
+
+from __future__ import annotations
+
+from tensorir.passes.bool_bytes import bool_bytes
+from tensorir.passes.double_buffers import double_buffers
+from tensorir.passes.flatten_buffers import flatten_buffers
+from tensorir.passes.fold_buffers import fold_buffers
+from tensorir.passes.lane_patterns import lane_patterns
+from tensorir.passes.lower_blocks import lower_blocks
+from tensorir.passes.lower_init import lower_init
+from tensorir.passes.lower_prefetch import lower_prefetch
+from tensorir.passes.masked_tails import masked_bits
+from tensorir.passes.pad_rows import pad_rows
+from tensorir.passes.partition_loops import partition_loops
+from tensorir.passes.place_buffers import place_buffers
+from tensorir.passes.rewriting import Pass
+from tensorir.passes.simplify import simplify
+from tensorir.passes.skip_stores import skip_stores
+from tensorir.passes.spread_prefetch import spread_prefetch
+from tensorir.passes.strided_loads import strided_loads
+from tensorir.passes.transpose_tiles import transpose_tiles
+from tensorir.passes.unroll import unroll
+from tensorir.passes.unroll_registers import unroll_registers
+from tensorir.passes.unswitch import unswitch
+from tensorir.passes.vector_locals import vector_locals
+from tensorir.passes.vectorize import vectorize
+from tensorir.target import LANE_BITS, Target
+
+
+def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
+    """The passes for `target` with their names, in order."""
+    bits = target.vector_bits or LANE_BITS
+    masked = masked_bits(target)
+    return [
+        ("lower_init", lower_init),
+        ("lower_prefetch", lower_prefetch),
+        ("spread_prefetch", spread_prefetch),
+        ("lower_blocks", lower_blocks),
+        ("skip_stores", skip_stores),
+        ("bool_bytes", bool_bytes),
+        ("place_buffers", place_buffers),
+        ("double_buffers", double_buffers),
+        ("fold_buffers", fold_buffers),
+        ("partition_loops", partition_loops),
+        ("pad_rows", lambda f: pad_rows(f, bits, masked)),
+        ("flatten_buffers", flatten_buffers),
+        ("transpose_tiles", lambda f: transpose_tiles(f, bits)),
+        ("unroll_registers", unroll_registers),
+        ("vectorize", lambda f: vectorize(f, bits, masked)),
+        ("unroll", unroll),
+        ("strided_loads", strided_loads),
+        ("lane_patterns", lambda f: lane_patterns(f, masked)),
+        ("vector_locals", vector_locals),
+        ("simplify", simplify),
+        ("unswitch", unswitch),
+    ]

@@ -1,0 +1,35 @@
+"""The passes that make the code of one thread of a GPU.
+
+What comes out, for all GPU languages: the function's body is a tree of Seq, Alloc (workspaces in
+global memory), If (on sizes) and kernels. A kernel is a nest of loops over its axes, and in it the
+code of one thread, in which threads wait at Sync and Exchange.
+"""
+
+from __future__ import annotations
+
+from tensorir.passes.flatten_buffers import flatten_buffers
+from tensorir.passes.gpu.bind_free import bind_free
+from tensorir.passes.gpu.kernels import kernels
+from tensorir.passes.gpu.spmd import spmd
+from tensorir.passes.lower_blocks import lower_blocks
+from tensorir.passes.lower_init import lower_init
+from tensorir.passes.place_buffers import place_buffers
+from tensorir.passes.rewriting import Pass
+from tensorir.passes.simplify import simplify
+from tensorir.passes.skip_stores import skip_stores
+from tensorir.target import Target
+
+
+def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
+    """The passes for `target` with their names, in order."""
+    return [
+        ("kernels", kernels),
+        ("lower_init", lower_init),
+        ("lower_blocks", lower_blocks),
+        ("bind_free", bind_free),
+        ("skip_stores", skip_stores),
+        ("spmd", spmd),
+        ("place_buffers", place_buffers),
+        ("flatten_buffers", flatten_buffers),
+        ("simplify", simplify),
+    ]
