@@ -1,4 +1,4 @@
-"""Fixtures of the tests that compile: one object cache for all, away from the user's own."""
+"""Fixtures of the tests that compile: one object cache for all, away from the user's own; NVRTC."""
 
 from __future__ import annotations
 
@@ -23,3 +23,19 @@ def compile_text(cache: ObjectCache) -> Callable[[PrimFunc, str], CompiledKernel
         return build_source(func, text, cache=cache)
 
     return compile_
+
+
+@pytest.fixture(scope="session")
+def with_nvrtc() -> str:
+    """The version of the compiler of CUDA text, which needs no GPU, as "13.0".
+
+    The test is skipped, with the command that installs it, where it is not installed.
+    """
+    from backends.cuda import nvrtc
+
+    missing = nvrtc.why_not()
+    if missing and "cannot be imported" in missing:
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+    return "{}.{}".format(*nvrtc.version())

@@ -1,0 +1,52 @@
+"""What of CUDA is installed with Python, and the commands that install what is not."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+WHEELS = {
+    12: ("cupy-cuda12x", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime-cu12"),
+    13: ("cupy-cuda13x", "'nvidia-cuda-nvrtc==13.*'", "'nvidia-cuda-runtime==13.*'"),
+}
+"""For each major version: CuPy, the compiler NVRTC, and the headers. The extras name the same."""
+
+NEWEST = max(WHEELS)
+
+
+def cupy_version() -> str | None:
+    """The version of CuPy; None where it is not installed."""
+    if find_spec("cupy") is None:
+        return None
+    for name in (*(wheels[0] for wheels in WHEELS.values()), "cupy"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "of unknown version"
+
+
+def cuda_major() -> int:
+    """The major version of CUDA that the installed CuPy is for; the newest where none is."""
+    for major, wheels in WHEELS.items():
+        try:
+            version(wheels[0])
+        except PackageNotFoundError:
+            continue
+        return major
+    return NEWEST
+
+
+def install(*parts: str, major: int | None = None) -> str:
+    """The command that installs "cupy", "nvrtc", "headers", or why there is none."""
+    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "aarch64"):
+        here = f"{platform.system()} on {platform.machine()}"
+        return f"there are no such packages for {here}; use Linux on x86_64 or aarch64"
+    wheels = dict(zip(("cupy", "nvrtc", "headers"), WHEELS[major or cuda_major()]))
+    return f"pip install {' '.join(wheels[part] for part in parts)}"
+
+
+def no_cupy(purpose: str) -> str:
+    """The sentence for who needs CuPy and has none."""
+    return f"{purpose} needs CuPy, which is not installed: {install('cupy', 'nvrtc', 'headers')}"
