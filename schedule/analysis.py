@@ -21,6 +21,7 @@ from tensorir import (
     innermost,
     loads,
     read,
+    reduces,
     stmt_exprs,
     walk,
     written,
@@ -41,6 +42,7 @@ __all__ = [
     "read",
     "read_by_others",
     "readers",
+    "reduces",
     "reduction_loops",
     "writers",
     "written",
@@ -87,7 +89,7 @@ def is_output(state: State, buffer: Buffer) -> bool:
 
 def reduction_loops(block: Block, loops: Iterable[For]) -> list[For]:
     """Those of `loops` that feed a reduce variable of the block."""
-    return [loop for loop in loops if IterKind.REDUCE in feeds(block, loop.var)]
+    return [loop for loop in loops if reduces(block, loop.var)]
 
 
 def plain_store(block: Block) -> Store | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis import accesses, blocks_below, feeds
+from schedule.analysis import accesses, blocks_below, reduces
 from schedule.combiner import combiner
 from schedule.errors import Illegal
 from schedule.state import State
@@ -21,7 +21,7 @@ def cross_thread_conflict(state: State, loop: For) -> Illegal | None:
     """Why threads cannot share the reductions that a thread loop runs; None if they can."""
     below = blocks_below(loop)
     for block in below:
-        if IterKind.REDUCE not in feeds(block, loop.var):
+        if not reduces(block, loop.var):
             continue
         if loop.thread not in AXES:
             return Illegal(

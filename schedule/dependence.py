@@ -15,14 +15,13 @@ from tensorir import (
     Block,
     Buffer,
     For,
-    IterKind,
     accesses,
     belongs_to,
     blocks_below,
     conflict,
     disjoint,
-    feeds,
     piped,
+    reduces,
 )
 
 
@@ -34,7 +33,7 @@ def carried_dependence(state: State, loop: str, lanes: bool = False) -> Illegal 
     """
     node = state.loop(loop)
     for block in blocks_below(node):
-        if IterKind.REDUCE in feeds(block, node.var):
+        if reduces(block, node.var):
             return Illegal(
                 node.name,
                 f"loop {node.name!r} is a reduction of block {block.name!r}",
@@ -58,19 +57,20 @@ def conflict_within(state: State, node: For, outermost: For, lanes: bool = False
     outside = state.loops_outside(outermost.name)
     varying = loops_below(outermost)
     analyzer = state.analyzer([*outside, *varying])
-    inner, around = extents(varying), (*state.loops_outside(node.name), node)
+    inner = extents(varying)
     touched: dict[Buffer, list[Access]] = {}
     for block in below:
         for access in accesses(block):
             touched.setdefault(access.buffer, []).append(access)
     for buffer, found in touched.items():
-        if not any(a.is_write for a in found):
-            continue
-        own = not lanes and private(state, buffer, below) and not piped(around, buffer)
-        if own and covered(state, buffer, node):
+        if not any([a.is_write for a in found]):
             continue
         reason = conflict(found, node, inner, analyzer)
-        if reason is not None:
+        if reason is None:
+            continue
+        around = (*state.loops_outside(node.name), node)
+        own = not lanes and private(state, buffer, below) and not piped(around, buffer)
+        if not own or not covered(state, buffer, node):
             return Illegal(node.name, reason)
     return None
 

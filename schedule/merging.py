@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from schedule.analysis import (
     accesses,
-    feeds,
     is_output,
     loads_of,
     producers,
     readers,
+    reduces,
     reduction_loops,
     written,
 )
@@ -207,7 +207,7 @@ def _same_place_once(state: State, maker: Block, made: Store) -> None:
     values = {it.var: it.binding for it in maker.iters}
     indices = [substitute(index, values) for index in made.indices]
     for loop in around:
-        once = loop.const_extent == 1 or IterKind.REDUCE in feeds(maker, loop.var)
+        once = loop.const_extent == 1 or reduces(maker, loop.var)
         require(
             once or determines(indices, loop.var, extents(around), known),
             loop.name,

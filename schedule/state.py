@@ -7,6 +7,7 @@ and a copy of a schedule costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from types import NoneType
 
 from schedule.errors import Illegal
@@ -30,6 +31,10 @@ from tensorir import (
     walk,
 )
 
+ANALYZERS = 256
+"""Nests whose analyzers are kept: steps of a schedule, and those of others of its kind, ask about
+the same ones again."""
+
 
 class LoopRef(str):
     """The name of a loop."""
@@ -47,7 +52,7 @@ class State:
     """A PrimFunc and an index from names to the path of statements that leads to each of them."""
 
     __slots__ = (
-        "_analyzers", "_blocks", "_loops", "func", "has_externs", "has_nested_blocks", "kinds"
+        "_blocks", "_loops", "func", "has_externs", "has_nested_blocks", "kinds"
     )  # fmt: skip
 
     def __init__(self, func: PrimFunc) -> None:
@@ -56,7 +61,6 @@ class State:
         self._blocks: dict[str, tuple[Stmt, ...]] = {}
         self.has_nested_blocks = self.has_externs = False
         self.kinds: set[ForKind] = set()  # other than serial
-        self._analyzers: dict[tuple[For, ...], Analyzer] = {}
         stack: list[tuple[Stmt, tuple[Stmt, ...], bool]] = [(func.body, (), False)]
         while stack:
             node, above, in_block = stack.pop()
@@ -170,18 +174,22 @@ class State:
     def analyzer(self, loops: Iterable[For] = ()) -> Analyzer:
         """Knows that sizes are at least 0 and the ranges of `loops`.
 
-        Every answer is a copy, of which all share what they conclude until they learn more.
+        Every answer is a copy, of which all share what they conclude until they learn more, also
+        those of other states.
         """
-        around = tuple(loops)
-        known = self._analyzers.get(around)
-        if known is None:
-            known = Analyzer()
-            for var in self.func.size_vars:
-                known.bind_range(var, 0, None)
-            for loop in around:
-                known.bind(loop.var, loop.extent)
-            self._analyzers[around] = known
-        return known.copy()
+        ranges = tuple([(loop.var, loop.extent) for loop in loops])
+        return _analyzer(self.func.size_vars, ranges).copy()
+
+
+@lru_cache(maxsize=ANALYZERS)
+def _analyzer(sizes: tuple[Var, ...], ranges: tuple[tuple[Var, Expr], ...]) -> Analyzer:
+    """Knows `sizes` and `ranges`; not to be changed."""
+    known = Analyzer()
+    for var in sizes:
+        known.bind_range(var, 0, None)
+    for var, extent in ranges:
+        known.bind(var, extent)
+    return known
 
 
 def _replace_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tensorir.block_accesses import feeds as feeds
     from tensorir.block_accesses import innermost as innermost
     from tensorir.block_accesses import read as read
+    from tensorir.block_accesses import reduces as reduces
     from tensorir.block_accesses import written as written
     from tensorir.buffer import SCOPES as SCOPES
     from tensorir.buffer import Buffer as Buffer
@@ -208,7 +209,9 @@ __all__ = lazy_names(
         ),
         "tensorir.arith.slope": "slope",
         "tensorir.arrays": "refuse_masked",
-        "tensorir.block_accesses": "Access accesses blocks_below feeds innermost read written",
+        "tensorir.block_accesses": (
+            "Access accesses blocks_below feeds innermost read reduces written"
+        ),
         "tensorir.buffer": "SCOPES Buffer",
         "tensorir.combiner": "Combiner combiner_of",
         "tensorir.dependence": "belongs_to carries conflict disjoint piped recurrent same_slice",

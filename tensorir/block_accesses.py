@@ -113,6 +113,11 @@ def _buffers(init: Stmt | None, body: Stmt, writes: bool) -> tuple[Buffer, ...]:
     return tuple(dict.fromkeys([buffer for buffer, _, is_write in found if is_write == writes]))
 
 
+def reduces(block: Block, var: Var) -> bool:
+    """Whether the loop variable feeds a reduce variable of the block."""
+    return any([it.kind is IterKind.REDUCE and var in variables(it.binding) for it in block.iters])
+
+
 def feeds(block: Block, var: Var) -> set[IterKind]:
     """The kinds of the block variables whose bindings mention the loop variable."""
     return {it.kind for it in block.iters if var in variables(it.binding)}

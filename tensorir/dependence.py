@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from tensorir.arith import Analyzer, Digit, decompose, determines
-from tensorir.block_accesses import BLOCKS, Access, blocks_below, feeds, read, touches, written
+from tensorir.arith import Analyzer, Digit, Linear, decompose, determines
+from tensorir.block_accesses import BLOCKS, Access, blocks_below, read, reduces, touches, written
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Var, const, int_value
-from tensorir.stmt import Block, For, IterKind, Stmt
+from tensorir.stmt import Block, For, Stmt
 from tensorir.visit import child_stmts, substitute, variables
 
 
@@ -114,14 +114,14 @@ def piped(loops: Iterable[For], buffer: Buffer) -> bool:
 def disjoint(a: Access, b: Access, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
     """Whether two accesses never touch one element while the loops outside stay where they are."""
     for left, right in zip(a.in_loops(), b.in_loops()):
-        if not (variables(left) | variables(right)) & inner.keys():
+        if variables(left).isdisjoint(inner) and variables(right).isdisjoint(inner):
             if int_value(analyzer.simplify(left - right)) not in (None, 0):
                 return True
     return False
 
 
 def _is_reduction_update(write: Access, node: For) -> bool:
-    return IterKind.REDUCE in feeds(write.block, node.var)
+    return reduces(write.block, node.var)
 
 
 def _same_place(a: Access, b: Access) -> bool:
@@ -144,8 +144,23 @@ def same_slice(
 
 def _same_offset(a: Expr, b: Expr, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
     """Whether two sums of digits of `inner` have the same rest, which loops outside may shift."""
+    mine, theirs = _rest(analyzer.linear(a), inner), _rest(analyzer.linear(b), inner)
+    if mine is not None and theirs is not None and mine == theirs:
+        return True
     start: dict[Var, Expr] = {var: const(0) for var in inner}
     return analyzer.simplify(substitute(a, start) - substitute(b, start)) is const(0)
+
+
+def _rest(form: Linear, inner: Mapping[Var, Expr]) -> tuple[dict[Expr, int], int] | None:
+    """What is left of a sum where all variables of `inner` are zero, if these are terms of it."""
+    rest: dict[Expr, int] = {}
+    for atom, factor in form.terms.items():
+        if atom in inner:
+            continue
+        if not variables(atom).isdisjoint(inner):
+            return None
+        rest[atom] = factor
+    return rest, form.const
 
 
 def _digits_at(e: Expr, var: Var, inner: Mapping[Var, Expr], analyzer: Analyzer) -> list[Digit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from tensorir.buffer import Buffer
@@ -77,13 +78,7 @@ class PrimFunc:
     @property
     def size_vars(self) -> tuple[Var, ...]:
         """The symbolic sizes in the shapes of the parameters, in order of appearance."""
-        found: dict[Var, None] = {}
-        for param in self.params:
-            for size in param.shape:
-                for node in walk_exprs(size) if size.variables else ():
-                    if isinstance(node, Var):
-                        found[node] = None
-        return tuple(found)
+        return _sizes_of(self.params)
 
     def buffer(self, name: str) -> Buffer:
         """The parameter or intermediate of this name; KeyError if there is none."""
@@ -91,3 +86,14 @@ class PrimFunc:
             if buffer.name == name:
                 return buffer
         raise KeyError(name)
+
+
+@lru_cache(maxsize=256)
+def _sizes_of(params: tuple[Buffer, ...]) -> tuple[Var, ...]:
+    found: dict[Var, None] = {}
+    for param in params:
+        for size in param.shape:
+            for node in walk_exprs(size) if size.variables else ():
+                if isinstance(node, Var):
+                    found[node] = None
+    return tuple(found)

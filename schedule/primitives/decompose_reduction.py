@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schedule.analysis import accesses, blocks_below, feeds, reduction_loops, written
+from schedule.analysis import accesses, blocks_below, reduces, reduction_loops, written
 from schedule.early_init import require_input_before
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, extents, fresh
-from tensorir import Block, For, IterKind, blocks, determines, seq, split_init
+from tensorir import Block, For, blocks, determines, seq, split_init
 
 
 @primitive
@@ -53,7 +53,7 @@ def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, Blo
     analyzer = state.analyzer(around)
     indices = next(a for a in accesses(node) if a.is_write).in_loops()
     for inner in inside:
-        once = inner.const_extent == 1 or IterKind.REDUCE in feeds(node, inner.var)
+        once = inner.const_extent == 1 or reduces(node, inner.var)
         require(
             once or determines(indices, inner.var, extents(around), analyzer),
             inner.name,

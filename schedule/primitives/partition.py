@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis import blocks_below, feeds
+from schedule.analysis import blocks_below, reduces
 from schedule.errors import require
 from schedule.factors import known_factors
 from schedule.primitive import primitive
@@ -14,7 +14,6 @@ from tensorir import (
     Block,
     Expr,
     For,
-    IterKind,
     Seq,
     Stmt,
     Var,
@@ -58,7 +57,7 @@ def partition(
     sizes = part_sizes(node, factors)
     for block in blocks_below(node):
         require(
-            block.init is None or IterKind.REDUCE not in feeds(block, node.var),
+            block.init is None or not reduces(block, node.var),
             loop,
             f"loop {loop!r} is a reduction of block {block.name!r} whose init is still attached",
             "decompose_reduction first",

@@ -11,6 +11,7 @@ from tensorir.arith.iter_map import (
     is_compact,
     is_dense,
 )
+from tensorir.arith.linear import Linear
 from tensorir.arith.region import Interval, covers, intersect_with, relax, union
 from tensorir.arith.slope import slope
 
@@ -18,6 +19,7 @@ __all__ = [
     "Analyzer",
     "Digit",
     "Interval",
+    "Linear",
     "connected",
     "covers",
     "decompose",

@@ -147,7 +147,12 @@ def is_bijective(
 
 def _bound(extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> Analyzer:
     """The analyzer, knowing also the extents where it does not know them yet."""
-    missing = {v: extent for v, extent in extents.items() if not analyzer.binds(v, extent)}
+    known = analyzer.facts.extents
+    missing = {
+        v: extent
+        for v, extent in extents.items()
+        if known.get(v) is not extent and not analyzer.binds(v, extent)
+    }
     if not missing:
         return analyzer
     an = analyzer.copy()

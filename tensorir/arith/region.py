@@ -39,9 +39,9 @@ def relax(index: Expr, inner: Mapping[Var, ExprLike], analyzer: Analyzer) -> Int
     Other variables stay symbolic in `low`; the extent is constant whenever possible. A strided
     index gives its dense hull. None where no interval is found.
     """
-    an = analyzer
+    an, known = analyzer, analyzer.facts.extents
     for var, extent in inner.items():
-        if not an.binds(var, extent):
+        if known.get(var) is not extent and not an.binds(var, extent):
             an = analyzer.copy() if an is analyzer else an
             an.bind(var, extent)
     form = an.linear(index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorir.block_accesses import feeds
+from tensorir.block_accesses import reduces
 from tensorir.buffer import Buffer
 from tensorir.dependence import belongs_to, conflict, piped
 from tensorir.errors import VerifyError
@@ -16,7 +16,6 @@ from tensorir.stmt import (
     Exchange,
     For,
     ForKind,
-    IterKind,
     Stmt,
     Sync,
 )
@@ -72,15 +71,14 @@ def _check_independent(
 ) -> None:
     below = list(units(loop.body))
     for block in below:
-        if IterKind.REDUCE in feeds(block, loop.var):
+        if reduces(block, loop.var):
             raise _refused(loop, f"loop {loop.name!r} is a reduction of block {block.name!r}")
     varying = ranges(loop)
     analyzer = outside_analyzer(func, outside, varying)
     for buffer, found in shared_accesses(loop, below).items():
-        if not _own(func, loop, outside, buffer, below, every):
-            reason = conflict(found, loop, varying, analyzer)
-            if reason is not None:
-                raise _refused(loop, reason)
+        reason = conflict(found, loop, varying, analyzer)
+        if reason is not None and not _own(func, loop, outside, buffer, below, every):
+            raise _refused(loop, reason)
 
 
 def _own(

@@ -66,16 +66,13 @@ def _require_own(block: Block, outer: Block) -> None:
 def reduction_problem(block: Block, loops: Loops, sizes: Sizes) -> tuple[str, str] | None:
     """The loop or block at fault and the reason why the init of `block`, inside `loops`, does not
     start its reduction once; None if it does."""
-    anchor = reduction_loop(loops, block)
-    late = late_input(block, anchor or block)
-    if late is not None:
-        return block.name, late
-    if anchor is None:
-        return None
-    bindings = tuple([it.binding for it in block.iters])
+    if _inputs(block.init):
+        late = late_input(block, reduction_loop(loops, block) or block)
+        if late is not None:
+            return block.name, late
+    bindings = tuple([(it.binding, it.kind is IterKind.REDUCE) for it in block.iters])
     ranges = tuple([(loop.var, loop.extent) for loop in loops])
-    place = loops.index(anchor)
-    repeated = _repeating(bindings, block.predicate, ranges[:place], ranges[place:], sizes)
+    repeated = _repeating(bindings, block.predicate, ranges, sizes)
     if repeated is None:
         return None
     return repeated.name, (
@@ -86,33 +83,36 @@ def reduction_problem(block: Block, loops: Loops, sizes: Sizes) -> tuple[str, st
 
 @lru_cache(maxsize=VERDICTS)
 def _repeating(
-    bindings: tuple[Expr, ...], predicate: Expr, outside: Ranges, inside: Ranges, sizes: Sizes
+    iters: tuple[tuple[Expr, bool], ...], predicate: Expr, ranges: Ranges, sizes: Sizes
 ) -> Var | None:
-    """The first loop of a reduction, those `inside`, of which the bindings of a block that runs
-    where `predicate` holds do not tell the iteration."""
-    direct = set(bindings)
+    """The first of the loops of a reduction of which the bindings of a block, each with whether it
+    is reduced, do not tell the iteration; the block runs where `predicate` holds."""
+    bindings = [binding for binding, _ in iters]
+    reduced = frozenset[Var]().union(*[variables(e) for e, is_reduced in iters if is_reduced])
+    first = next((n for n, (var, _) in enumerate(ranges) if var in reduced), len(ranges))
+    inside, direct = ranges[first:], set(bindings)
     open_ = [v for v, extent in inside if v not in direct and int_value(extent) not in (0, 1)]
     if not open_:
         return None
     analyzer = Analyzer()
     for size in sizes:
         analyzer.bind_range(size, 0, None)
-    for var, extent in (*outside, *inside):
+    for var, extent in ranges:
         analyzer.bind(var, extent)
     extents = dict(inside)
     if determines_all(bindings, open_, extents, analyzer):
         return None  # whatever the predicate says
-    known = analyzer.assuming(predicate)
+    known, outside = analyzer.assuming(predicate), [var for var, _ in ranges[:first]]
     for var in open_:
         if not determines_all(bindings, (var,), extents, known):
-            if not tells_apart(known, bindings, extents, outside=[v for v, _ in outside]):
+            if not tells_apart(known, bindings, extents, outside=outside):
                 return var
     return None
 
 
 def late_input(block: Block, stmt: Stmt) -> str | None:
     """Why the init of `block` cannot run before `stmt`, in which the block is; None if it can."""
-    read = _inputs(block.init) if block.init is not None else frozenset()
+    read = _inputs(block.init)
     for other in blocks_below(stmt) if read else ():
         for buffer in read.intersection(written(other)):
             if other.name == block.name:
@@ -125,6 +125,7 @@ def late_input(block: Block, stmt: Stmt) -> str | None:
 
 
 @lru_cache(maxsize=VERDICTS)
-def _inputs(init: Stmt) -> frozenset[Buffer]:
+def _inputs(init: Stmt | None) -> frozenset[Buffer]:
     """The buffers that an init reads; inits are shared by all schedules of a block."""
-    return frozenset([n.buffer for s in walk(init) for e in stmt_exprs(s) for n in loads(e)])
+    stmts = walk(init) if init is not None else ()
+    return frozenset([n.buffer for s in stmts for e in stmt_exprs(s) for n in loads(e)])
