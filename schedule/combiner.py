@@ -4,56 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedule.analysis import accesses, written
-from schedule.einsum import neutral
+from schedule.analysis import written
 from schedule.errors import require
-from tensorir import BinOp, Block, Combiner, Expr, Load, Select, Stmt, Store, carries, combiner_of
-
-ASSOCIATIVE = ("+", "*", "min", "max", "and", "or")
-IDEMPOTENT = ("min", "max", "and", "or")
-"""Those that may start from any value in each part."""
-
-
-def combiner(node: Block) -> tuple[Store, str]:
-    """The update of a reduction and its operation; refuses terms that cannot be regrouped."""
-    where = node.name
-    require(
-        node.init is not None,
-        where,
-        f"block {where!r} is no reduction, or its init was split off",
-    )
-    store = node.body
-    value = store.value if isinstance(store, Store) else None
-    while isinstance(value, Select) and value.b is _old(store):
-        value = value.a  # a reduction with a condition keeps the old value elsewhere
-    op = value.op if isinstance(value, BinOp) else ""
-    require(
-        isinstance(store, Store) and op in ASSOCIATIVE and isinstance(node.init, Store),
-        where,
-        f"block {where!r} does not reduce one value by one of {' '.join(ASSOCIATIVE)}, "
-        "which are known to be associative and commutative",
-    )
-    assert isinstance(store, Store) and isinstance(value, BinOp) and isinstance(node.init, Store)
-    first = node.init.value
-    require(
-        op in IDEMPOTENT or first is neutral(op, store.buffer.dtype),
-        where,
-        f"block {where!r} starts from {first!r}, which every part of the reduction would add again",
-    )
-    own = [a for a in accesses(node) if a.buffer is store.buffer and not a.is_write]
-    parts = [p for p in (value.a, value.b) if isinstance(p, Load) and p.buffer is store.buffer]
-    same = all(all(x is y for x, y in zip(a.indices, store.indices)) for a in own)
-    require(
-        len(parts) == 1 and same,
-        where,
-        f"block {where!r} uses {store.buffer.name!r} in other ways than to update it",
-    )
-    return store, op
-
-
-def _old(store: Stmt) -> Expr | None:
-    """What stood where a store writes."""
-    return store.buffer[store.indices] if isinstance(store, Store) else None
+from tensorir import ASSOCIATIVE, Block, Combiner, Expr, carries, combiner_of, neutral
 
 
 def any_combiner(node: Block) -> Combiner:

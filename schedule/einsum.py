@@ -16,7 +16,6 @@ from tensorir import (
     Load,
     Store,
     Var,
-    dtype,
 )
 
 
@@ -28,26 +27,6 @@ class Einsum:
     store: Store
     op: str
     loads: tuple[Load, ...]
-
-
-def neutral(op: str, kind: str) -> Const | None:
-    """The value that a load of type `kind` is to have, so that the term changes nothing.
-
-    A sum of products takes 0, a product of products 1.
-    """
-    if op in ("and", "or"):
-        return Const(op == "and", kind) if dtype.is_bool(kind) else None
-    if op in ("+", "*"):
-        value = 0 if op == "+" else 1
-        if dtype.is_bool(kind):
-            return Const(bool(value), kind)
-        return Const(float(value) if dtype.is_float(kind) else value, kind)
-    if dtype.is_float(kind):
-        return Const(float("inf") if op == "min" else float("-inf"), kind)
-    if dtype.is_bool(kind):
-        return None
-    low, high = dtype.int_limits(kind)
-    return Const(high if op == "min" else low, kind)
 
 
 def einsum_of(node: Block) -> Einsum:

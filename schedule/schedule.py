@@ -13,13 +13,11 @@ from schedule.arguments import literal
 from schedule.errors import Hint, Illegal, ScheduleError, hint_text
 from schedule.primitive import REGISTRY, check_arguments, method, run
 from schedule.state import BlockRef, LoopRef, State
-from schedule.threads import thread_conflict
 from schedule.trace import Instruction, Trace, output_names
 from tensorir import (
     Block,
     PrimFunc,
     TensorIRError,
-    VerifyError,
     format_func,
     prove,
     rectangular,
@@ -56,9 +54,6 @@ class Schedule:
         prove(func)
         func = with_declared(func)
         state = State(rectangular(with_unique_loops(func)))
-        refusal = thread_conflict(state)
-        if refusal is not None:
-            raise VerifyError(refusal.reason)
         self._definition, self._debug = func, debug
         self._generator: random.Random | int = seed
         self._history: tuple[tuple[State, Trace], ...] = ((state, Trace()),)

@@ -44,8 +44,10 @@ if TYPE_CHECKING:
     from tensorir.block_accesses import written as written
     from tensorir.buffer import SCOPES as SCOPES
     from tensorir.buffer import Buffer as Buffer
+    from tensorir.combiner import ASSOCIATIVE as ASSOCIATIVE
     from tensorir.combiner import Combiner as Combiner
     from tensorir.combiner import combiner_of as combiner_of
+    from tensorir.combiner import neutral as neutral
     from tensorir.dependence import belongs_to as belongs_to
     from tensorir.dependence import carries as carries
     from tensorir.dependence import conflict as conflict
@@ -107,8 +109,6 @@ if TYPE_CHECKING:
     from tensorir.parser import parse_expr as parse_expr
     from tensorir.parts import part_axes as part_axes
     from tensorir.parts import touched as touched
-    from tensorir.passes.gpu.axes import BLOCK_AXES as BLOCK_AXES
-    from tensorir.passes.gpu.axes import THREAD_AXES as THREAD_AXES
     from tensorir.passes.gpu.axes import kernel_roots as kernel_roots
     from tensorir.passes.gpu.axes import nest_of as nest_of
     from tensorir.passes.gpu.axes import threads_of as threads_of
@@ -171,11 +171,19 @@ if TYPE_CHECKING:
     from tensorir.tensor_match import Mismatch as Mismatch
     from tensorir.tensor_match import match_intrin as match_intrin
     from tensorir.terms import in_own_variables as in_own_variables
+    from tensorir.thread_axes import AXES as AXES
+    from tensorir.thread_axes import BLOCK_AXES as BLOCK_AXES
+    from tensorir.thread_axes import REAL_AXES as REAL_AXES
+    from tensorir.thread_axes import THREAD_AXES as THREAD_AXES
+    from tensorir.thread_axes import VIRTUAL_AXES as VIRTUAL_AXES
+    from tensorir.thread_axes import WARP as WARP
+    from tensorir.thread_axes import WARP_AXES as WARP_AXES
     from tensorir.verifier.program import verify as verify
     from tensorir.verifier.prove import prove as prove
     from tensorir.verifier.ranges import check_ranges as check_ranges
     from tensorir.verifier.reductions import late_input as late_input
     from tensorir.verifier.reductions import reduction_problem as reduction_problem
+    from tensorir.verifier.thread_loops import thread_fault as thread_fault
     from tensorir.visit import blocks as blocks
     from tensorir.visit import child_stmts as child_stmts
     from tensorir.visit import children as children
@@ -213,7 +221,7 @@ __all__ = lazy_names(
             "Access accesses blocks_below feeds innermost read reduces written"
         ),
         "tensorir.buffer": "SCOPES Buffer",
-        "tensorir.combiner": "Combiner combiner_of",
+        "tensorir.combiner": "ASSOCIATIVE Combiner combiner_of neutral",
         "tensorir.dependence": "belongs_to carries conflict disjoint piped recurrent same_slice",
         "tensorir.errors": "ParseError TensorIRError VerifyError",
         "tensorir.expr": (
@@ -231,7 +239,7 @@ __all__ = lazy_names(
         "tensorir.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",
         "tensorir.parser": "parse parse_expr",
         "tensorir.parts": "part_axes touched",
-        "tensorir.passes.gpu.axes": "BLOCK_AXES THREAD_AXES kernel_roots nest_of threads_of",
+        "tensorir.passes.gpu.axes": "kernel_roots nest_of threads_of",
         "tensorir.passes.lifetimes": "keeps_to_itself",
         "tensorir.passes.lower": "lower",
         "tensorir.passes.lower_prefetch": "prefetch_region",
@@ -261,6 +269,8 @@ __all__ = lazy_names(
         "tensorir.verifier.program": "verify",
         "tensorir.verifier.ranges": "check_ranges",
         "tensorir.verifier.reductions": "late_input reduction_problem",
+        "tensorir.thread_axes": "AXES BLOCK_AXES REAL_AXES THREAD_AXES VIRTUAL_AXES WARP WARP_AXES",
+        "tensorir.verifier.thread_loops": "thread_fault",
         "tensorir.visit": (
             "blocks child_stmts children loads map_children map_exprs map_iter "
             "replace_buffers stmt_exprs substitute substitute_stmt transform variables walk "

@@ -57,6 +57,26 @@ class Combiner:
         return _agree(_values(self.merge(self.start, self.start), {}), _values(self.start, {}))
 
 
+def neutral(op: str, kind: str) -> Const | None:
+    """The value that a load of type `kind` is to have, so that the term changes nothing.
+
+    A sum of products takes 0, a product of products 1. None where there is no such value.
+    """
+    if op in ("and", "or"):
+        return Const(op == "and", kind) if dt.is_bool(kind) else None
+    if op in ("+", "*"):
+        value = 0 if op == "+" else 1
+        if dt.is_bool(kind):
+            return Const(bool(value), kind)
+        return Const(float(value) if dt.is_float(kind) else value, kind)
+    if dt.is_float(kind):
+        return Const(float("inf") if op == "min" else float("-inf"), kind)
+    if dt.is_bool(kind):
+        return None
+    low, high = dt.int_limits(kind)
+    return Const(high if op == "min" else low, kind)
+
+
 @dataclass(frozen=True, eq=False)
 class _Step:
     stores: tuple[Store, ...]

@@ -9,6 +9,7 @@ in places of its own. The second is proved on the digits of the index expression
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from tensorir.arith import Analyzer, Digit, Linear, decompose, determines
@@ -28,14 +29,14 @@ def conflict(
     for write in writes:
         if _is_reduction_update(write, node):
             continue
-        if not _fixes(write, node.var, inner, analyzer):
+        if not fixes(write, node.var, inner, analyzer):
             return (
                 f"different iterations of loop {node.name!r} write the same elements of "
                 f"{write.buffer.name!r} in block {write.block.name!r}"
             )
     for write in writes:
         for other in found:
-            if other.block is write.block and _same_place(other, write):
+            if same_place(other, write):
                 continue
             if disjoint(write, other, inner, analyzer):
                 continue
@@ -48,7 +49,7 @@ def conflict(
     return None
 
 
-def _fixes(write: Access, var: Var, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
+def fixes(write: Access, var: Var, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
     """Whether the place of `write` tells the value of `var`.
 
     The predicate holds in both iterations that are compared; it is seldom needed.
@@ -124,21 +125,32 @@ def _is_reduction_update(write: Access, node: For) -> bool:
     return reduces(write.block, node.var)
 
 
-def _same_place(a: Access, b: Access) -> bool:
+def same_place(a: Access, b: Access) -> bool:
+    """Whether two accesses of one block are of the same element in each instance."""
+    if a.block is not b.block:
+        return False
     return len(a.indices) == len(b.indices) and all(x is y for x, y in zip(a.indices, b.indices))
 
 
 def same_slice(
-    a: Access, b: Access, node: For, inner: Mapping[Var, Expr], analyzer: Analyzer
+    a: Access,
+    b: Access,
+    node: For,
+    inner: Mapping[Var, Expr],
+    analyzer: Analyzer,
+    other: For | None = None,
 ) -> bool:
-    """Whether equal elements of the two accesses imply equal iterations of the loop."""
+    """Whether equal elements of the two accesses imply equal iterations of the loop.
+
+    `other` is the loop of `b`, where it is not that of `a`: one of the same extent.
+    """
+    theirs = (other or node).var
     shared: list[Digit] = []
     for left, right in zip(a.in_loops(), b.in_loops()):
         if not _same_offset(left, right, inner, analyzer):
             continue
-        mine = _digits_at(left, node.var, inner, analyzer)
-        theirs = _digits_at(right, node.var, inner, analyzer)
-        shared.extend(d for d in mine if d in theirs)
+        found = [replace(d, var=node.var) for d in _digits_at(right, theirs, inner, analyzer)]
+        shared.extend(d for d in _digits_at(left, node.var, inner, analyzer) if d in found)
     return _cover(shared, node)
 
 

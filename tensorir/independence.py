@@ -9,28 +9,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tensorir.arith import Analyzer
-from tensorir.block_accesses import Access, accesses, blocks_below
+from tensorir.block_accesses import Access, accesses, innermost
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, Expr, Not, Var, all_of
 from tensorir.func import PrimFunc
 from tensorir.parts import part_axes
-from tensorir.stmt import Block, Extern, For, If, Let, Seq, Stmt, Store
+from tensorir.stmt import Block, Extern, For, If, Let, Seq, Stmt, Store, replace
 from tensorir.visit import child_stmts, loads, walk
 
+Unit = tuple[Block, tuple[For, ...]]
+"""A block, or a statement outside of all blocks as if it were one, and the loops around it."""
 
-def units(stmt: Stmt, condition: Expr = TRUE) -> Iterator[Block]:
+
+def units(stmt: Stmt) -> Iterator[Block]:
     """The innermost blocks, and each statement outside of all blocks as if it were one."""
+    return (unit for unit, _ in placed_units(stmt))
+
+
+def placed_units(
+    stmt: Stmt, loops: tuple[For, ...] = (), condition: Expr = TRUE
+) -> Iterator[Unit]:
+    """`units`, each with the loops around it."""
     if isinstance(stmt, Block):
-        yield from blocks_below(stmt)
+        for block, inner in innermost(stmt):
+            if condition.has_loads:  # which is asked for each time
+                block = replace(block, predicate=all_of(condition, block.predicate))
+            yield block, (*loops, *inner)
     elif isinstance(stmt, (Store, Extern, Let)):
-        yield Block("", (), stmt, predicate=condition)
+        yield Block("", (), stmt, predicate=condition), loops
     elif isinstance(stmt, If) and stmt.cond.dtype == "bool":
-        yield from units(stmt.then, all_of(condition, stmt.cond))
+        yield from placed_units(stmt.then, loops, all_of(condition, stmt.cond))
         if stmt.orelse is not None:
-            yield from units(stmt.orelse, all_of(condition, Not(stmt.cond)))
+            yield from placed_units(stmt.orelse, loops, all_of(condition, Not(stmt.cond)))
     else:
+        inside = (*loops, stmt) if isinstance(stmt, For) else loops
         for child in child_stmts(stmt):
-            yield from units(child, condition)
+            yield from placed_units(child, inside, condition)
 
 
 def shared_accesses(loop: For, below: Iterable[Block]) -> dict[Buffer, list[Access]]:
@@ -40,7 +54,7 @@ def shared_accesses(loop: For, below: Iterable[Block]) -> dict[Buffer, list[Acce
     """
     found: dict[Buffer, list[Access]] = {}
     for unit in below:
-        for access in (*accesses(unit), *_asked(unit)):
+        for access in (*accesses(unit), *asked(unit)):
             found.setdefault(access.buffer, []).append(access)
     for inner in walk(loop.body):
         if isinstance(inner, For):
@@ -51,21 +65,21 @@ def shared_accesses(loop: For, below: Iterable[Block]) -> dict[Buffer, list[Acce
     return {b: uses for b, uses in found.items() if any([use.is_write for use in uses])}
 
 
-def _asked(unit: Block) -> Iterator[Access]:
+def asked(unit: Block) -> Iterator[Access]:
     """What is read to find out where a unit runs."""
     for e in (unit.predicate, *(it.binding for it in unit.iters)):
         for load in loads(e):
             yield Access(unit, load.buffer, load.indices, is_write=False)
 
 
-def ranges(loop: For) -> dict[Var, Expr]:
-    """The variables of a loop and of what is in it, with their extents, those of parts included."""
+def ranges(stmt: Stmt) -> dict[Var, Expr]:
+    """The variables of the loops in `stmt`, itself included, and of parts, with their extents."""
     found: dict[Var, Expr] = {}
-    for stmt in walk(loop):
-        if isinstance(stmt, For):
-            found[stmt.var] = stmt.extent
-        elif isinstance(stmt, Extern):
-            for part in stmt.parts:
+    for s in walk(stmt):
+        if isinstance(s, For):
+            found[s.var] = s.extent
+        elif isinstance(s, Extern):
+            for part in s.parts:
                 found.update(part_axes(part))
     return found
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedule.dependence import shared_conflict
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
 from schedule.state import State
-from schedule.threads import AXES, thread_conflict
-from tensorir import ForKind, replace
+from schedule.threads import thread_conflict
+from tensorir import AXES, ForKind, replace
 
 
 @primitive
-def bind(state: State, loop: str, thread: str) -> tuple[State, None]:
+def bind(state: State, loop: str | Sequence[str], thread: str) -> tuple[State, None]:
     """Run each iteration of `loop` in a thread of its own.
 
     `thread` is an axis: blockIdx.x, .y or .z number the blocks of threads, threadIdx.x, .y or .z
-    the threads of a block, and vthread.x makes one thread do the work of several. A kernel is the
-    outermost nest of loops around. A reduction over threadIdx is shared by the threads of a block,
-    which combine their parts in any order. What other primitives make of the kernel later is held
-    to the same rules.
+    the threads of a block; warp and lane are threadIdx.x // 32 and threadIdx.x % 32, and
+    vthread.x, .y or .z make one thread do the work of several. A kernel is the outermost nest of
+    loops around. Threads of a block wait for each other where a loop over them ends; what stands
+    outside of all loops over an axis is done by the first thread of it. A reduction over threads
+    is shared by the threads of a block: each has its own part, and where the outermost loop of the
+    reduction ends they combine these, in any order. What other primitives make of the kernel later
+    is held to the same rules.
+
+    `loop` may be a list: of loops that only together keep to the rules, as those in which
+    accumulators in local memory are cleared, updated and stored.
 
     rewrite:  bind("i", "blockIdx.x")
         for i in range(n):  ->  for i in thread("blockIdx.x", n):
@@ -28,27 +36,38 @@ def bind(state: State, loop: str, thread: str) -> tuple[State, None]:
     requires:
         - `loop` is serial and carries no annotation
         - `thread` is one of those axes
-        - blocks below reduce over `loop` only if it is bound to threadIdx, and then they combine
-          terms by one of + * min max and or, have their init, and have all spatial loops outside
-        - no other block uses inside `loop` what such a reduction makes
+        - blocks below reduce over `loop` only if it is bound to threadIdx, warp or lane, and then
+          they combine terms by one of + * min max and or, have their init, and have all spatial
+          loops that are no threads outside of the reduction
+        - no other block uses inside the reduction what threads make together
         - iterations write elements of their own and use none that another one writes
         - neither `loop` nor what is around or inside it is parallel; nothing around is vectorized
         - loops over block axes are outside of all other loops
         - no loop is inside another one over the same axis
         - all loops of a kernel over one axis have the same extent, a number unless over blocks
-        - an extent is at least 1 and not larger than the axis can be
+        - an extent is at least 1 and not larger than the axis can be, for lane 32
+        - a kernel with warp or lane has no threadIdx.x
         - a block has at most 1024 threads
-        - memory is seen by all that share it: local by one thread, shared by one block of threads,
-          global by blocks of threads that need not wait for each other
+        - it is known how often the loops around `loop` run at the most, and conditions around it do
+          not read what the kernel writes
+        - memory is seen by all that share it: each element of local memory is used by one thread,
+          of shared memory by one block of threads, both in one kernel; of global memory by blocks
+          of threads that need not wait for each other
     """
-    node = state.loop(loop)
-    plain_loop(node, "a loop has one kind")
-    require(thread in AXES, loop, f"{thread!r} is no thread axis", f"axes are {', '.join(AXES)}")
-    refusal = shared_conflict(state, node)
-    if refusal is not None:
-        raise refusal
-    bound = replace(node, kind=ForKind.THREAD, thread=thread)
-    after = state.replace(state.loop_path(loop), bound)
+    names = [loop] if isinstance(loop, str) else list(loop)
+    require(bool(names), "", "there is no loop to bind")
+    after = state
+    for name in names:
+        node = after.loop(name)
+        plain_loop(node, "a loop has one kind")
+        require(
+            thread in AXES, name, f"{thread!r} is no thread axis", f"axes are {', '.join(AXES)}"
+        )
+        refusal = shared_conflict(state, state.loop(name))
+        if refusal is not None:
+            raise refusal
+        bound = replace(node, kind=ForKind.THREAD, thread=thread)
+        after = after.replace(after.loop_path(name), bound)
     refusal = thread_conflict(after)
     if refusal is not None:
         raise refusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedule.caching import place_beside, top_statement
-from schedule.einsum import Einsum, einsum_of, neutral, unused
+from schedule.einsum import Einsum, einsum_of, unused
 from schedule.errors import require
 from schedule.ownership import require_sole_writer
 from schedule.placement import own_loops
@@ -27,6 +27,7 @@ from tensorir import (
     all_of,
     binary,
     map_exprs,
+    neutral,
     replace,
     select,
     transform,

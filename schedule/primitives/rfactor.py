@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from schedule.analysis import feeds, reduction_loops
 from schedule.caching import place_beside, require_whole, top_statement
 from schedule.combiner import any_combiner
-from schedule.einsum import neutral
 from schedule.errors import require
 from schedule.ownership import require_sole_writer
 from schedule.placement import names_in
@@ -36,6 +35,7 @@ from tensorir import (
     binary,
     conjuncts,
     const,
+    neutral,
     relax,
     replace,
     select,

@@ -22,7 +22,7 @@ from tensorir.stmt import (
 from tensorir.visit import child_stmts, walk
 
 AT_ONCE = (ForKind.PARALLEL, ForKind.VECTORIZED)
-"""Threads of GPUs have rules of their own, which the schedule knows."""
+"""Threads of GPUs have rules of their own: thread_loops.py."""
 
 
 def check_loops(func: PrimFunc) -> None:

@@ -39,6 +39,19 @@ def staged(A: f32[4, 32], D: f32[4, 32]):
 """A row of each block of threads is read in another order than it was written."""
 
 
+UNEVEN = """
+@prim_func
+def uneven(A: f32[4, 4], D: f32[4, 4]):
+    for i in range(4):
+        if {condition}:
+            for j in range(4):
+                with block("D"):
+                    vi = spatial(4, i)
+                    vj = spatial(4, j)
+                    D[vi, vj] = A[vi, vj]
+"""
+
+
 def bound(program, *pairs):
     sch = Schedule(parse(program)) if isinstance(program, str) else Schedule(program)
     for loop, axis in pairs:
@@ -144,6 +157,33 @@ class TestBind:
         sch = Schedule(matmul(65, 2, 3))
         refused(sch.bind, "i", "threadIdx.z", match="extent 65; threadIdx.z takes 1 to 64")
 
+    def test_warps(self, matmul, check):
+        """Lanes and warps are what threadIdx.x is made of."""
+        sch = Schedule(matmul(3, 64, 2))
+        warp, lane = sch.split("j", [None, 32])
+        sch.bind("i", "threadIdx.y")
+        sch.bind(warp, "warp")
+        sch.bind(lane, "lane")
+        check(sch, compiled=False)
+        sch = bound(matmul(32, 64, 2), ("i", "lane"))
+        refused(sch.bind, "j", "threadIdx.x", match="a part of threadIdx.x, to which loop 'j'")
+        refused(sch.bind, "j", "warp", match="'j' has extent 64; warp takes 1 to 32")
+        sch = Schedule(matmul(16, 64, 3))
+        refused(sch.bind, "i", "lane", match="has extent 16; a warp has 32 lanes")
+        sch = bound(matmul(4, 32, 3), ("i", "threadIdx.x"))
+        refused(sch.bind, "j", "lane", match="'j' is bound to lane, which is a part of threadIdx.x")
+        sch = bound(matmul(16, 3, 3), ("i", "warp"))
+        refused(sch.bind, "j", "threadIdx.y", match="'i', 'j' make 1536 threads per block")
+
+    def test_uneven_conditions(self):
+        """All threads of a block come to the end of a loop over threads, where they wait."""
+        for condition in ("i < 3", "A[i, 0] < 1.0"):
+            sch = Schedule(parse(UNEVEN.format(condition=condition)))
+            sch.bind("j", "threadIdx.x")
+            sch.bind("i", "threadIdx.y")
+        sch = Schedule(parse(UNEVEN.format(condition="D[i, 0] < 1.0")))
+        refused(sch.bind, "j", "threadIdx.x", match="wait for each other where it ends")
+
     def test_symbolic(self):
         n = te.var("n")
         a = te.placeholder((n,), name="A")
@@ -231,9 +271,11 @@ class TestMemoryOfThreads:
     def test_shared_across_kernels(self, chain):
         sch = Schedule(chain())
         sch.set_scope("B", 0, "shared")
+        sch.bind("i_C", "threadIdx.x")  # the nest that writes B may be computed there yet
         refused(
             sch.bind, "i", "threadIdx.x", match="'B' is in shared memory, which belongs to one b"
         )
+        sch.compute_at("B", "i_C")
 
     def test_global_across_blocks(self):
         """Blocks of threads do not wait for each other: a row made by many is not ready."""

@@ -10,21 +10,15 @@ from collections.abc import Iterator
 
 from tensorir.expr import Const, Expr
 from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt
+from tensorir.thread_axes import BLOCK_AXES as BLOCK_AXES
+from tensorir.thread_axes import THREAD_AXES as THREAD_AXES
+from tensorir.thread_axes import VIRTUAL_AXES as VIRTUAL_AXES
+from tensorir.thread_axes import WARP as WARP
+from tensorir.thread_axes import WARP_AXES as WARP_AXES
 from tensorir.visit import walk
 
-BLOCK_AXES = ("blockIdx.z", "blockIdx.y", "blockIdx.x")
-THREAD_AXES = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
-WARP_AXES = ("warp", "lane")
-"""Together they are threadIdx.x: 32 lanes for each warp."""
-
-VIRTUAL_AXES = ("vthread.z", "vthread.y", "vthread.x")
-"""Threads of which one does the work of several."""
-
-NEST = (*BLOCK_AXES, *THREAD_AXES)
+NEST = (*reversed(BLOCK_AXES), *reversed(THREAD_AXES))
 """The loops of a kernel, outermost first."""
-
-WARP = 32
-"""Lanes of a warp."""
 
 
 def is_block_loop(stmt: Stmt) -> bool:

@@ -1,0 +1,182 @@
+"""What the threads of a GPU may share: elements that two of them touch, and who has the memory.
+
+`local` memory belongs to one thread, `shared` memory to one block of threads, `global` memory to
+all; and so is any memory that several kernels use, of which one at most has threads: the others are
+such that nobody has bound yet. Two questions are asked of each buffer that a kernel writes.
+
+*Is each element touched by one owner only?* Memory that each owner has for itself may be used in
+several loops over one axis, if the index of the axis can be told from the element, the same one
+wherever it is touched: that is read off the digits of the indices. Or else the loops around all
+uses form a frame, of which every iteration reads only what it wrote itself; it may then write what
+another iteration writes too, in memory of its own.
+
+*Do two threads meet?* Threads wait for each other where a loop over threads ends, and after what
+the first of them does alone. So two of them meet only within one loop over threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tensorir.arith import Analyzer
+from tensorir.block_accesses import reduces
+from tensorir.buffer import Buffer
+from tensorir.dependence import conflict, disjoint, fixes, same_place, same_slice
+from tensorir.expr import Expr, Var
+from tensorir.func import PrimFunc
+from tensorir.independence import outside_analyzer, ranges
+from tensorir.kernels import Fault, Kernel, Use
+from tensorir.passes.lifetimes import keeps_to_itself
+from tensorir.stmt import For
+from tensorir.thread_axes import AXES, BLOCK_AXES
+
+OWNERS = {
+    "local": (AXES, "belongs to one thread"),
+    "shared": (BLOCK_AXES, "belongs to one block of threads"),
+    "global": (BLOCK_AXES, "blocks of threads share without waiting for each other"),
+}
+"""The axes of which each index has elements of its own, by scope, in words."""
+
+
+def memory_fault(func: PrimFunc, kernels: Sequence[Kernel]) -> Fault | None:
+    """Why threads may not use the buffers that the program writes as they do; None if they may."""
+    for buffer in dict.fromkeys(b for kernel in kernels for b in kernel.uses):
+        users = [kernel for kernel in kernels if buffer in kernel.uses]
+        if not any([use.access.is_write for kernel in users for use in kernel.uses[buffer]]):
+            continue
+        bound = [kernel for kernel in users if kernel.threads]
+        if len(bound) > 1 and buffer.scope != "global":
+            first, second = [kernel.uses[buffer][0] for kernel in bound[:2]]
+            return _shared_by(first, second, "kernels")
+        scope = buffer.scope if len(users) == 1 else "global"
+        for kernel in bound:
+            fault = _meeting(func, kernel, buffer, scope) or _owners(func, kernel, buffer, scope)
+            if fault is not None:
+                return fault
+    return None
+
+
+def _shared_by(first: Use, other: Use, places: str) -> Fault:
+    buffer = first.access.buffer
+    return Fault(
+        other.place,
+        f"{buffer.name!r} is in {buffer.scope} memory, which {OWNERS[buffer.scope][1]}, and "
+        f"{first.who} and {other.who} use it in different {places}",
+        "let one thread use the same elements in all loops over an axis, which are bound at once "
+        "(bind takes several loops); or go through global memory to another kernel",
+    )
+
+
+# owners
+
+
+def _owners(func: PrimFunc, kernel: Kernel, buffer: Buffer, scope: str) -> Fault | None:
+    """Whether all that is touched of an element is touched by one owner of such memory."""
+    uses = kernel.uses[buffer]
+    axes = [axis for axis in OWNERS[scope][0] if _divides(kernel, axis)]
+    around = _around(uses)
+    first: Fault | None = None
+    for depth in _frames(scope, around):
+        frame = around[:depth]
+        framed = {loop.thread for loop in frame}
+        fault = _by_elements(func, kernel, uses, frame, [a for a in axes if a not in framed])
+        if fault is None:
+            if depth == 0 or keeps_to_itself(func, around[depth - 1].var, buffer):
+                return None
+        first = first or fault
+    return first
+
+
+def _divides(kernel: Kernel, axis: str) -> bool:
+    loop = kernel.axes.get(axis)
+    return loop is not None and loop.const_extent != 1
+
+
+def _around(uses: Sequence[Use]) -> tuple[For, ...]:
+    """The loops around all uses, outermost first."""
+    around = uses[0].loops
+    for use in uses[1:]:
+        same = [a is b for a, b in zip(around, use.loops)]
+        around = around[: same.index(False) if False in same else len(same)]
+    return around
+
+
+def _frames(scope: str, around: Sequence[For]) -> Iterator[int]:
+    """How many of the loops around all uses may form a frame: none, or up to one over threads."""
+    yield 0
+    if scope != "global":
+        for depth, loop in enumerate(around, 1):
+            if loop.thread is not None:
+                yield depth
+
+
+def _by_elements(
+    func: PrimFunc,
+    kernel: Kernel,
+    uses: Sequence[Use],
+    frame: Sequence[For],
+    axes: Sequence[str],
+) -> Fault | None:
+    """Whether elements tell the indices of `axes`, within an iteration of the loops of `frame`."""
+    inside = frame[-1].body if frame else kernel.stmt
+    inner = ranges(inside)
+    analyzer = outside_analyzer(func, frame, inner)
+    for axis in axes:
+        for write in uses:
+            if not write.access.is_write:
+                continue
+            for other in uses:
+                if not _same_index(write, other, axis, inner, analyzer):
+                    return _shared_by(write, other, _different(write, other, axis))
+    return None
+
+
+def _different(write: Use, other: Use, axis: str) -> str:
+    """What the two are in, in words."""
+    mine, theirs = write.over(axis), other.over(axis)
+    if mine is theirs:
+        return f"iterations of loop {mine.name!r} ({axis})" if mine else "ones"
+    names = [repr(loop.name) if loop else "none" for loop in (mine, theirs)]
+    return f"ones, of loops {names[0]} and {names[1]} over {axis}"
+
+
+def _same_index(
+    write: Use, other: Use, axis: str, inner: dict[Var, Expr], analyzer: Analyzer
+) -> bool:
+    """Whether the two touch one element only with the same index of the axis."""
+    mine, theirs = write.over(axis), other.over(axis)
+    if mine is not None and reduces(write.access.block, mine.var):
+        return True  # all threads that share a reduction have its result
+    if mine is None and theirs is None:
+        return True
+    if write is other or same_place(write.access, other.access):
+        return mine is None or fixes(write.access, mine.var, inner, analyzer)
+    if disjoint(write.access, other.access, inner, analyzer):
+        return True
+    if mine is None or theirs is None:
+        return False
+    return same_slice(write.access, other.access, mine, inner, analyzer, theirs)
+
+
+# threads that meet
+
+
+def _meeting(func: PrimFunc, kernel: Kernel, buffer: Buffer, scope: str) -> Fault | None:
+    """Two threads never touch one element within one loop over them, one of them writing."""
+    if scope == "local":
+        return None
+    for loop in kernel.threads:
+        if scope == "shared" and loop.thread in BLOCK_AXES:
+            continue
+        found = [use for use in kernel.uses[buffer] if loop in use.loops]
+        if not any([use.access.is_write for use in found]):
+            continue
+        outside = found[0].loops[: found[0].loops.index(loop)]
+        inner = ranges(loop)
+        analyzer = outside_analyzer(func, outside, inner)
+        reason = conflict([use.access for use in found], loop, inner, analyzer)
+        if reason is not None:
+            own = "local" if loop.thread not in BLOCK_AXES else "shared or local"
+            hint = f"set_scope it to {own} memory" if buffer not in func.params else None
+            return Fault(loop.name, f"{reason} ({loop.thread})", hint)
+    return None
