@@ -1,8 +1,8 @@
-"""What a backend is: the four stages from a program to something that can be called."""
+"""What a backend is: the stages from a program to something that can be called."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from backends.cache import ObjectCache
@@ -33,6 +33,16 @@ class Executable(Protocol):
         ...
 
 
+class Compiled(Protocol):
+    """What the compiler made of a source, on a machine that need not be able to run it.
+
+    `resources` is what each kernel of a GPU takes, by name; None where there is nothing to know.
+    """
+
+    @property
+    def resources(self) -> Mapping[str, Any] | None: ...
+
+
 class Backend(Protocol):
     """One kind of target. `lower` is common to all; these are the stages that differ."""
 
@@ -51,7 +61,7 @@ class Backend(Protocol):
         """The source text of a lowered program, and of the one that prepares its constants."""
         ...
 
-    def load(
+    def compile(
         self,
         ir: PrimFunc,
         source: str,
@@ -60,8 +70,12 @@ class Backend(Protocol):
         cache: ObjectCache | None,
         timeout: float,
         binding: Binding | None = None,
-    ) -> Executable:
-        """Compile `source` unless `cache` has it, and load it. Raises BuildError.
+    ) -> Compiled:
+        """Compile `source` unless `cache` has it. Raises BuildError."""
+        ...
+
+    def load(self, compiled: Any, binding: Binding | None = None) -> Executable:
+        """What `compile` made, as something to call. Raises BuildError.
 
         With `binding`, its constants are prepared now, and the executable keeps the results: it
         takes the other arguments.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from tensorir import BinOp, Broadcast, Cast, Const, Expr, Ramp, Select, Var, int_value
@@ -14,8 +14,10 @@ _KEEP_SIGN = ("+", "*", "//", "max", "&", "|", ">>")
 class Bounds:
     """Knows which variables are loops or sizes, hence never negative."""
 
-    def __init__(self, sizes: Iterable[Var]) -> None:
+    def __init__(self, sizes: Iterable[Var], indices: Collection[str] = (dt.INDEX,)) -> None:
+        """`indices` are the types of indices, which never leave them."""
         self._natural: set[Var] = set(sizes)
+        self._indices = indices
 
     @contextmanager
     def loop(self, var: Var, extent: Expr) -> Iterator[None]:
@@ -35,7 +37,7 @@ class Bounds:
             return e.value >= 0
         if dt.is_unsigned(e.dtype) or dt.is_bool(e.dtype):
             return True
-        if dt.element(e.dtype) != dt.INDEX:
+        if dt.element(e.dtype) not in self._indices:
             return isinstance(e, Cast) and dt.bits(e.a.dtype) < dt.bits(e.dtype) and self._fits(e)
         return self._is_natural_index(e)
 
@@ -43,6 +45,8 @@ class Bounds:
         if isinstance(e, Var):
             return e in self._natural
         if isinstance(e, BinOp):
+            if e.has_loads and e.dtype != dt.INDEX:  # data, which wrap
+                return False
             if e.op == "%":
                 return (int_value(e.b) or 0) > 0
             if e.op == "min":

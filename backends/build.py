@@ -18,6 +18,7 @@ from tensorir import PrimFunc, Target, TensorIRError, check_ranges, lower, prove
 
 BACKENDS = {
     "c": "backends.c.backend:CBackend",
+    "cuda-emulator": "backends.cuda.emulated:EmulatorBackend",
 }
 """One line per kind of target: where its Backend is. It is imported when first asked for."""
 
@@ -124,8 +125,11 @@ def _load(
     """`signature` tells what the compiled function takes, if that is not what `func` does."""
     backend = backend_of(target.kind)
     signature = signature or Signature.of(func, ir.size_vars)
-    executable = backend.load(ir, source, target, signature, cache, timeout, binding)
-    return CompiledKernel(func, ir, source, target, signature, backend, executable, binding)
+    compiled = backend.compile(ir, source, target, signature, cache, timeout, binding)
+    executable = backend.load(compiled, binding)
+    return CompiledKernel(
+        func, ir, source, target, signature, backend, compiled, executable, binding
+    )
 
 
 def resolve(target: Target | str) -> Target:

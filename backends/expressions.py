@@ -106,13 +106,21 @@ class ExpressionEmitter:
             raise BuildError(f"{self.func.name}: {name!r} is not defined for {dtype}")
         for needed, of in found.needs:
             self.helper(needed, of or dtype)
-        words = substitutions(dtype, self.type_name(dtype))
+        words = self.words(dtype)
         for text in found.types:
             self.type_name(dt.LONG.get(Template(text).substitute(words), text))
         result = Template(found.result).substitute(words)
-        body = Template(found.text).substitute(words)
-        self.declarations[full] = f"{self.inline} {result} {full}{body}"
+        text = self.spelled(f"{result} {full}{Template(found.text).substitute(words)}")
+        self.declarations[full] = f"{self.inline} {text}"
         return full
+
+    def words(self, dtype: str) -> dict[str, str]:
+        """The values of the $ words of helpers for a scalar type."""
+        return substitutions(dtype, self.type_name(dtype))
+
+    def spelled(self, text: str) -> str:
+        """The C text of a helper as this language spells it."""
+        return text
 
     # Expressions
 
@@ -273,16 +281,20 @@ class ExpressionEmitter:
     def reinterpret(self, e: Call) -> Text:
         """The bits of one scalar as another; storage types are held in integers anyway."""
         (value,) = e.args
-        source, goal = self.type_name(value.dtype), self.type_name(e.dtype)
         held = [dt.is_int(d) or d in dt.STORAGE_ONLY for d in (value.dtype, e.dtype)]
         if all(held):
-            return f"({goal}){self.expr(value, UNARY)}", UNARY
-        name = f"bits_of_{dt.SHORT[value.dtype]}_as_{dt.SHORT[e.dtype]}"
-        body = f"    union {{ {source} x; {goal} y; }} v = {{x}};\n    return v.y;"
+            return f"({self.type_name(e.dtype)}){self.expr(value, UNARY)}", UNARY
+        return f"{self.bits_as(value.dtype, e.dtype)}({self.expr(value)})", ATOM
+
+    def bits_as(self, source: str, goal: str) -> str:
+        """The name of the function from a number to that of another type with the same bits."""
+        before, after = self.type_name(source), self.type_name(goal)
+        name = f"bits_of_{dt.SHORT[source]}_as_{dt.SHORT[goal]}"
+        body = f"    union {{ {before} x; {after} y; }} v = {{x}};\n    return v.y;"
         self.declarations.setdefault(
-            name, f"{self.inline} {goal} {name}({source} x) {{\n{body}\n}}"
+            name, f"{self.inline} {after} {name}({before} x) {{\n{body}\n}}"
         )
-        return f"{name}({self.expr(value)})", ATOM
+        return name
 
     def math(self, name: str, dtype: str, args: Sequence[str]) -> str:
         """A call of a math function for scalars of `dtype`."""

@@ -4,8 +4,8 @@ Each is written once for one scalar type; vector forms are loops over the lanes 
 which gcc 12 and clang turn into the vector instruction of the target (vmaxps, vsqrtps, ...).
 In the texts $T is the C type, $S its short name, $F the ending of math functions ("f" for float),
 $W the bits, $U the unsigned type of the same width, $D a floating-point type that has all values of
-$T, and $I the integer that one is converted to. Texts with $V and $N (backends.math_f32) are for
-vectors too.
+$T, and $I the integer that one is converted to. Texts with $V, $N and $Z (backends.math_f32) are
+for vectors too; $Z is zero in every lane.
 """
 
 from __future__ import annotations
@@ -173,10 +173,10 @@ def helper_name(name: str, dtype: str) -> str:
 
 
 def substitutions(dtype: str, type_name: str) -> dict[str, str]:
-    """The values of the $ words for a type; a vector has $V and $N."""
+    """The values of the $ words for a type; a vector has $V, $N and $Z."""
     base = dt.element(dtype)
     words = {"T": type_name, "S": dt.SHORT[base], "F": "f" if base == "float32" else ""}
-    words |= {"V": type_name, "N": helper_name("", dtype)[1:]}
+    words |= {"V": type_name, "N": helper_name("", dtype)[1:], "Z": f"({type_name}){{0}}"}
     if dt.is_int(dtype):
         bits = dt.bits(dtype)
         words |= {"W": str(bits), "U": f"u{bits}", "D": "float" if bits < 32 else "double"}

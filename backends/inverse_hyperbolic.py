@@ -10,14 +10,14 @@ from __future__ import annotations
 from backends.polynomials import constants
 
 _ASINH = """($V x) {{
-    $V a = fabs_$N(x), zero = ($V){{0}}, large = zero + {large};
+    $V a = fabs_$N(x), zero = $Z, large = zero + {large};
     $V z = a * a, t = a + z / ({one} + sqrt_$N({one} + z)); /* a + (sqrt(1 + z) - 1) */
     $V more = pick_$N(a, large, zero, zero + {log2});
     return copysign_$N(log1p_$N(pick_$N(a, large, t, a)) + more, x);
 }}"""
 
 _ACOSH = """($V x) {{
-    $V zero = ($V){{0}}, one = zero + {one}, large = zero + {large};
+    $V zero = $Z, one = zero + {one}, large = zero + {large};
     $V s = x - {one}, t = s + sqrt_$N(s * (s + {two}));
     $V r = log1p_$N(pick_$N(x, large, t, x)) + pick_$N(x, large, zero, zero + {log2});
     return pick_$N(x, one, zero + __builtin_nan$F(""), r);

@@ -16,7 +16,7 @@ _ASIN_NEAR = """($V z) {{ /* asin(s) / s - 1 for z = s^2 in [0, 1/4] */
 }}"""
 
 _ASIN = """($V x) {{
-    $V a = fabs_$N(x), zero = ($V){{0}}, edge = zero + {half}, half = edge - a * {half};
+    $V a = fabs_$N(x), zero = $Z, edge = zero + {half}, half = edge - a * {half};
     $V z = pick_$N(a, edge, a * a, half), s = pick_$N(a, edge, a, sqrt_$N(half));
     $V q = asin_near_$N(z), small = fused_$N(q, s, s), two = s + s;
     $V top = {quarter} - two, lost = ({quarter} - top) - two;
@@ -25,7 +25,7 @@ _ASIN = """($V x) {{
 }}"""
 
 _ACOS = """($V x) {{
-    $V a = fabs_$N(x), zero = ($V){{0}}, edge = zero + {half}, half = edge - a * {half};
+    $V a = fabs_$N(x), zero = $Z, edge = zero + {half}, half = edge - a * {half};
     $V z = pick_$N(a, edge, a * a, half), s = sqrt_$N(half), two = s + s;
     $V base = pick_$N(x, zero, zero + {turn}, zero);
     base = pick_$N(a, edge, zero + {quarter}, base);
@@ -41,7 +41,7 @@ _ATAN_NEAR = """($V t) {{ /* atan(t) / t - 1 for t in [0, 1] */
 }}"""
 
 _ATAN = """($V x) {{
-    $V a = fabs_$N(x), one = ($V){{0}} + {one}, t = pick_$N(one, a, one / a, a);
+    $V a = fabs_$N(x), one = $Z + {one}, t = pick_$N(one, a, one / a, a);
     $V q = atan_near_$N(t), top = {quarter} - t, lost = ({quarter} - top) - t;
     $V large = top + fused_$N(-q, t, lost + {low});
     return copysign_$N(pick_$N(one, a, large, fused_$N(q, t, t)), x);
@@ -49,7 +49,7 @@ _ATAN = """($V x) {{
 
 # The angle of the point (x, y): that of the quotient in [0, 1], a quarter or a half turn less it.
 _ATAN2 = """($V y, $V x) {{
-    $V a = fabs_$N(y), b = fabs_$N(x), zero = ($V){{0}}, t = ratio_$N(a, b), q = atan_near_$N(t);
+    $V a = fabs_$N(y), b = fabs_$N(x), zero = $Z, t = ratio_$N(a, b), q = atan_near_$N(t);
     $V sign = copysign_$N(zero + {one}, x), base = pick_$N(sign, zero, zero + {turn}, zero);
     base = pick_$N(b, a, zero + {quarter}, base);
     t = t * pick_$N(b, a, -sign, sign);

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backends.arguments import adopt, prepare, wrong_count
-from backends.base import Backend, Executable
+from backends.base import Backend, Compiled, Executable
 from backends.constants import Binding
 from backends.errors import OutOfMemory
 from backends.foreign_arrays import lend, library_of
@@ -49,6 +49,7 @@ class CompiledKernel:
         target: Target,
         signature: Signature,
         backend: Backend,
+        compiled: Compiled,
         executable: Executable,
         binding: Binding | None = None,
     ) -> None:
@@ -62,6 +63,7 @@ class CompiledKernel:
         self._declared = signature
         self._ahead = None if binding is None else binding.function
         self._backend = backend
+        self._compiled = compiled
         self._executable = executable
         self._entry: Callable[..., int] = executable.entry or _refuse
         self._arity = len(self.signature.params)
@@ -81,6 +83,11 @@ class CompiledKernel:
         if self._asm is None:
             self._asm = self._backend.assembly(self.source, self.target, self.name)
         return self._asm
+
+    @property
+    def resources(self) -> Mapping[str, Any] | None:
+        """What each kernel of a GPU takes, by its name in `source`; None for processors."""
+        return self._compiled.resources
 
     def __call__(self, *args: Any) -> Any:
         given = args

@@ -68,7 +68,7 @@ def far(most: str) -> dict[str, str]:
 
 REST = """($V a, $V b) {
     $V x = fabs_$N(a), y = fabs_$N(b), q = x / y, r = -residue_$N(whole_$N(q), y, x);
-    r = pick_$N(r, ($V){0}, r + y, r); /* exact, if the quotient was rounded to an integer */
+    r = pick_$N(r, $Z, r + y, r); /* exact, if the quotient was rounded to an integer */
     r = pick_$N(r, y, r, r - y);
     return fmod_far_$N(q, a, b, copysign_$N(pick_$N(x, y, x, r), a));
 }"""
@@ -79,8 +79,8 @@ WHOLE = {
     "floordiv": "($V a, $V b) { return quotient_$N(a, b, fmod_$N(a, b)); }",
     "floormod": "($V a, $V b) { return remainder_$N(b, fmod_$N(a, b)); }",
     "round": """($V x) {
-    $V whole = whole_$N(x), next = whole + copysign_$N(($V){0} + 1, x), lack = fabs_$N(x - whole);
-    return copysign_$N(pick_$N(lack + lack, ($V){0} + 1, whole, next), x); /* ties away from zero */
+    $V whole = whole_$N(x), next = whole + copysign_$N($Z + 1, x), lack = fabs_$N(x - whole);
+    return copysign_$N(pick_$N(lack + lack, $Z + 1, whole, next), x); /* ties away from zero */
 }""",
 }
 """Functions about whole numbers, for scalars and vectors alike."""

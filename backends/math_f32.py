@@ -30,7 +30,7 @@ _EXP_REST = """($V c, $V n) {
 }"""
 
 _EXP = f"""($V x) {{
-    $V c = minc_$N(($V){{0}} + 89.0f, maxc_$N(($V){{0}} - 104.0f, x)); /* NaN stays NaN */
+    $V c = minc_$N($Z + 89.0f, maxc_$N($Z - 104.0f, x)); /* NaN stays NaN */
     $V n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
     return scale_$N(exp_rest_$N(c, n) + 1.0f, n);
 }}"""
@@ -45,22 +45,22 @@ _EXP2_NEAR = """($V r) {
 }"""
 
 _EXP2 = f"""($V x) {{
-    $V c = minc_$N(($V){{0}} + 129.0f, maxc_$N(($V){{0}} - 151.0f, x));
+    $V c = minc_$N($Z + 129.0f, maxc_$N($Z - 151.0f, x));
     $V n = (c + {_NEAREST}) - {_NEAREST}, r = c - n;
     return scale_$N(exp2_near_$N(r) * r + 1.0f, n);
 }}"""
 
 _EXPM1 = f"""($V x) {{
-    $V c = minc_$N(($V){{0}} + 89.0f, maxc_$N(($V){{0}} - 104.0f, x));
+    $V c = minc_$N($Z + 89.0f, maxc_$N($Z - 104.0f, x));
     $V n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
-    $V half = scale_$N(($V){{0}} + 0.5f, n); /* 2^n itself may overflow */
+    $V half = scale_$N($Z + 0.5f, n); /* 2^n itself may overflow */
     $V r = exp_rest_$N(c, n) * half + (half - 0.5f);
     return copysign_$N(r + r, x);
 }}"""
 
 # exp(a) / 2 for a >= 0: finite wherever sinh and cosh are.
 _HALF_EXP = f"""($V a) {{
-    $V c = minc_$N(($V){{0}} + 89.75f, a);
+    $V c = minc_$N($Z + 89.75f, a);
     $V n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
     return scale_$N(exp_rest_$N(c, n) + 1.0f, n - 1.0f);
 }}"""
@@ -71,7 +71,7 @@ _SINH = """($V x) {
     p = p * z + 8.33335e-3f;
     p = p * z + 1.6666667e-1f;
     $V small = p * z * a + a;
-    return copysign_$N(pick_$N(a, ($V){0} + 1.0f, small, h - 0.25f / h), x);
+    return copysign_$N(pick_$N(a, $Z + 1.0f, small, h - 0.25f / h), x);
 }"""
 
 _COSH = """($V x) {
@@ -85,16 +85,16 @@ _TANH = f"""($V x) {{
     p = p * z - 5.37397155531e-2f;
     p = p * z + 1.33314422036e-1f;
     p = p * z - 3.33332819422e-1f;
-    $V small = p * z * a + a, c = minc_$N(($V){{0}} + 20.0f, a + a);
+    $V small = p * z * a + a, c = minc_$N($Z + 20.0f, a + a);
     $V n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
     $V large = 1.0f - 2.0f / (scale_$N(exp_rest_$N(c, n) + 1.0f, n) + 1.0f);
-    return copysign_$N(pick_$N(a, ($V){{0}} + 0.625f, small, large), x);
+    return copysign_$N(pick_$N(a, $Z + 0.625f, small, large), x);
 }}"""
 
 # 2^-24 / (2^-24 (1 + exp(-x))): the factor keeps the divisor finite where the result is not zero.
 # exp(-x) is p 2^n + 2^n, of which p 2^n is exact, and lost is what 1 + 2^n leaves of 1.
 _SIGMOID = f"""($V x) {{
-    $V c = minc_$N(($V){{0}} + 20.0f, maxc_$N(($V){{0}} - 104.0f, x)), one = ($V){{0}} + 0x1p-24f;
+    $V c = minc_$N($Z + 20.0f, maxc_$N($Z - 104.0f, x)), one = $Z + 0x1p-24f;
     $V n = (c * -1.44269504f + {_NEAREST}) - {_NEAREST}, e = scale_$N(one, n), s = e + one;
     $V lost = one - (s - e);
     return one / ((exp_rest_$N(-c, n) * e + lost) + s);
@@ -117,10 +117,10 @@ _ERF_Q = f"""($V t) {{
 }}"""
 
 _ERF = f"""($V x) {{
-    $V a = fabs_$N(x), z = x * x, t = minc_$N(($V){{{0}}} + 4.0f, a), small = erf_p_$N(z) * a + a;
+    $V a = fabs_$N(x), z = x * x, t = minc_$N($Z + 4.0f, a), small = erf_p_$N(z) * a + a;
     $V c = -(erf_q_$N(t) * t + t), n = (c * 1.44269504f + {_NEAREST}) - {_NEAREST};
     $V large = 1.0f - scale_$N(exp_rest_$N(c, n) + 1.0f, n);
-    return copysign_$N(pick_$N(a, ($V){{{0}}} + 0.93f, small, large), x);
+    return copysign_$N(pick_$N(a, $Z + 0.93f, small, large), x);
 }}"""
 
 # log(1 + f) for f in [-1/4, 1/2).
@@ -143,12 +143,12 @@ _LOG = """($V x) {
 }"""
 
 _LOG1P = """($V x) {
-    $V n = expo_$N(1.0f + x), s = scale_$N(($V){0} + 1.0f, -n);
+    $V n = expo_$N(1.0f + x), s = scale_$N($Z + 1.0f, -n);
     $V r = log_near_$N(x * s + (s - 1.0f)); /* 1 + x = (1 + f) 2^n, without rounding 1 + x */
     r = n * 9.0580006145e-6f + r;
     r = copysign_$N(n * 6.9313812256e-1f + r, x);
-    r = pick_$N(($V){0} - 1.0f, x, r, n);
-    return pick_$N(x, ($V){0} + __builtin_inff(), r, n);
+    r = pick_$N($Z - 1.0f, x, r, n);
+    return pick_$N(x, $Z + __builtin_inff(), r, n);
 }"""
 
 _LOG2 = """($V x) {

@@ -59,7 +59,7 @@ _EXP_REST = """($V c, $V n) {
 }"""
 
 _EXP = f"""($V x) {{
-    $V c = minc_$N(($V){{0}} + 710.0, maxc_$N(($V){{0}} - 746.0, x)); /* NaN stays NaN */
+    $V c = minc_$N($Z + 710.0, maxc_$N($Z - 746.0, x)); /* NaN stays NaN */
     $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
     return scale_$N(exp_rest_$N(c, n) + 1.0, n);
 }}"""
@@ -71,18 +71,18 @@ _EXP2_NEAR = f"""($V r) {{
 }}"""
 
 _EXP2 = f"""($V x) {{
-    $V c = minc_$N(($V){{0}} + 1025.0, maxc_$N(($V){{0}} - 1077.0, x));
+    $V c = minc_$N($Z + 1025.0, maxc_$N($Z - 1077.0, x));
     $V n = (c + {_NEAREST}) - {_NEAREST}, r = c - n;
     return scale_$N(exp2_near_$N(r) * r + 1.0, n);
 }}"""
 
 # Half of exp(x) - 1 is r 2^(n - 1) + (2^(n - 1) - 1/2), what that sum loses, and a small part.
 _EXPM1 = f"""($V x) {{
-    $V c = minc_$N(($V){{0}} + 710.0, maxc_$N(($V){{0}} - 746.0, x));
+    $V c = minc_$N($Z + 710.0, maxc_$N($Z - 746.0, x));
     $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
     $V rest = c - n * 6.93147180369123816490e-01, r = rest - n * 1.90821492927058770002e-10;
     $V low = (rest - r) - n * 1.90821492927058770002e-10;
-    $V half = scale_$N(($V){{0}} + 0.5, n), top = half - 0.5; /* 2^n itself may overflow */
+    $V half = scale_$N($Z + 0.5, n), top = half - 0.5; /* 2^n itself may overflow */
     $V sum = r * half + top, lost = r * half - (sum - top);
     sum = sum + ((exp_near_$N(r) * (r * r) + low) * half + lost);
     return copysign_$N(sum + sum, x);
@@ -90,7 +90,7 @@ _EXPM1 = f"""($V x) {{
 
 # exp(a) / 2 for a >= 0: finite wherever sinh and cosh are.
 _HALF_EXP = f"""($V a) {{
-    $V c = minc_$N(($V){{0}} + 711.0, a);
+    $V c = minc_$N($Z + 711.0, a);
     $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
     return scale_$N(exp_rest_$N(c, n) + 1.0, n - 1.0);
 }}"""
@@ -99,7 +99,7 @@ _SINH = f"""($V x) {{
     $V a = fabs_$N(x), z = a * a, h = half_exp_$N(a);
 {polynomial("z", _SINH_COEFFICIENTS)}
     $V small = p * z * a + a;
-    return copysign_$N(pick_$N(a, ($V){{0}} + 1.0, small, h - 0.25 / h), x);
+    return copysign_$N(pick_$N(a, $Z + 1.0, small, h - 0.25 / h), x);
 }}"""
 
 _COSH = """($V x) {
@@ -108,16 +108,16 @@ _COSH = """($V x) {
 }"""
 
 _SIGMOID = f"""($V x) {{
-    $V c = maxc_$N(($V){{0}} - 746.0, -fabs_$N(x)); /* so that exp never overflows */
+    $V c = maxc_$N($Z - 746.0, -fabs_$N(x)); /* so that exp never overflows */
     $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
     $V p = exp_rest_$N(c, n), m = p + 1.0, e = scale_$N(m, n), s = 1.0 + e;
     $V less = scale_$N((p - (e - (s - 1.0)) * m) + 1.0, n); /* e less what s has lost of it */
-    return pick_$N(x, ($V){{0}}, less, ($V){{0}} + 1.0) / s;
+    return pick_$N(x, $Z, less, $Z + 1.0) / s;
 }}"""
 
 # a + a^3 P / Q near 0, and 1 - 2 / (exp(2 a) + 1) beyond, with one division for both.
 _TANH = f"""($V x) {{
-    $V a = fabs_$N(x), z = a * a, c = minc_$N(($V){{0}} + 40.0, a + a);
+    $V a = fabs_$N(x), z = a * a, c = minc_$N($Z + 40.0, a + a);
     $V n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
     $V more = scale_$N(exp_rest_$N(c, n) + 1.0, n) + 1.0;
     $V p = z * -1.991780435861275e-4 - 2.0498799708498872e-2;
@@ -125,8 +125,8 @@ _TANH = f"""($V x) {{
     $V q = z * 2.0653373748750246e-4 + 2.3291331876298858e-2;
     q = q * z + 0.4614963991254931;
     q = q * z + 1.0;
-    $V edge = ($V){{0}} + 0.625, over = pick_$N(a, edge, p * z * a, ($V){{0}} - 2.0);
-    $V under = pick_$N(a, edge, q, more), most = pick_$N(a, edge, a, ($V){{0}} + 1.0);
+    $V edge = $Z + 0.625, over = pick_$N(a, edge, p * z * a, $Z - 2.0);
+    $V under = pick_$N(a, edge, q, more), most = pick_$N(a, edge, a, $Z + 1.0);
     return copysign_$N(most + over / under, x);
 }}"""
 
@@ -142,11 +142,11 @@ _ERF_Q = f"""($V t) {{
 }}"""
 
 _ERF = f"""($V x) {{
-    $V a = fabs_$N(x), z = x * x, t = minc_$N(($V){{0}} + 6.0, a);
+    $V a = fabs_$N(x), z = x * x, t = minc_$N($Z + 6.0, a);
     $V small = erf_p_$N(z) * a + a;
     $V c = -(erf_q_$N(t) * t + t), n = (c * 1.4426950408889634 + {_NEAREST}) - {_NEAREST};
     $V large = 1.0 - scale_$N(exp_rest_$N(c, n) + 1.0, n);
-    return copysign_$N(pick_$N(a, ($V){{0}} + 1.0, small, large), x);
+    return copysign_$N(pick_$N(a, $Z + 1.0, small, large), x);
 }}"""
 
 # f - log(1 + f) for f in [-1/4, 1/2).
@@ -164,19 +164,19 @@ _LOG = """($V x) {
 }"""
 
 _LOG1P = """($V x) {
-    $V n = expo_$N(1.0 + x), s = scale_$N(($V){0} + 1.0, -n);
+    $V n = expo_$N(1.0 + x), s = scale_$N($Z + 1.0, -n);
     $V f = x * s + (s - 1.0); /* 1 + x = (1 + f) 2^n, without rounding 1 + x */
     $V r = n * 1.90821492927058770002e-10 + (f - log_lack_$N(f));
     r = copysign_$N(n * 6.93147180369123816490e-01 + r, x);
-    r = pick_$N(($V){0} - 1.0, x, r, n);
-    return pick_$N(x, ($V){0} + __builtin_inf(), r, n);
+    r = pick_$N($Z - 1.0, x, r, n);
+    return pick_$N(x, $Z + __builtin_inf(), r, n);
 }"""
 
 _LOG2 = """($V x) {
     $V n = expo_$N(x), f = mant_$N(x) - 1.0, lack = log_lack_$N(f) * 1.4426950408889634;
     $V sum = n + f, lost = f - (sum - n); /* log2(1 + f) = f + 0.44 f - 1.44 lack */
     $V small = f * 0.4426950408889634 + (lost - lack);
-    return pick_$N(fabs_$N(n), ($V){0} + 4096.0, sum + small, n);
+    return pick_$N(fabs_$N(n), $Z + 4096.0, sum + small, n);
 }"""
 
 _LOG10 = """($V x) {
@@ -184,7 +184,7 @@ _LOG10 = """($V x) {
     $V top = n * 1.2041199826553566, sum = top + (f + f), lost = (f + f) - (sum - top);
     $V small = f * -0.2628220723869927 + (lost - lack); /* four times the result, in three parts */
     small = n * 5.68200929090644e-13 + small;
-    return pick_$N(fabs_$N(n), ($V){0} + 4096.0, (sum + small) * 0.25, n);
+    return pick_$N(fabs_$N(n), $Z + 4096.0, (sum + small) * 0.25, n);
 }"""
 
 TEXTS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tensorir import Buffer, Var
 
@@ -57,6 +58,10 @@ class Names:
         self._used: set[str] = set()
         self._of: dict[Var | Buffer, str] = {}
         self._counts: dict[str, int] = {}
+
+    def reserve(self, words: Iterable[str]) -> None:
+        """Take words for something else than variables and buffers."""
+        self._used.update(words)
 
     def of(self, thing: Var | Buffer) -> str:
         """The identifier of `thing`; the same one every time."""

@@ -25,7 +25,7 @@ def _rounds(dtype: str) -> str:
     m0, m1, s0, s1 = (f"{n:#x}u" for n in numbers)
     return f"""($V a, $V b, $V c, $V d, $V k, $V l, $V word) {{
     for (int n = 0; n < {PHILOX_ROUNDS}; n++) {{
-        $V x = mulhi_$N(c, ($V){{0}} + {m1}) ^ b ^ k, y = mulhi_$N(a, ($V){{0}} + {m0}) ^ d ^ l;
+        $V x = mulhi_$N(c, $Z + {m1}) ^ b ^ k, y = mulhi_$N(a, $Z + {m0}) ^ d ^ l;
         b = c * {m1};
         d = a * {m0};
         a = x;

@@ -28,7 +28,7 @@ _LOG2_NEAR = """($V f, $V n, $V *low) {{
 
 _POW = """($V x, $V y) {{
     $V a = fabs_$N(x), low, l = log2_near_$N(mant_$N(a) - {one}, expo_$N(a), &low);
-    $V zero = ($V){{0}}, most = zero + {most}, huge = zero + {huge};
+    $V zero = $Z, most = zero + {most}, huge = zero + {huge};
     $V t = minc_$N(huge, maxc_$N(-huge, y)), e = t * l; /* NaN stays NaN; infinity times 0 is 0 */
     low = fused_$N(t, low, residue_$N(t, l, e));
     low = pick_$N(fabs_$N(e), most, low, zero);

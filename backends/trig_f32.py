@@ -38,7 +38,7 @@ _SIN = f"""($V x) {{
     $V r = rest - (turns - {_NEAREST}) * 7.549533620476723e-8f;
     $V near = sin_near_$N(r, turn_low_$N(rest, r, turns));
     near = turned_$N(turns, near, cos_near_$N(r));
-    near = pick_$N(fabs_$N(x), ($V){{0}} + 1e-4f, x, near); /* -0 stays -0 */
+    near = pick_$N(fabs_$N(x), $Z + 1e-4f, x, near); /* -0 stays -0 */
     return sin_far_$N(x, near);
 }}"""
 
@@ -59,10 +59,10 @@ _TAN = f"""($V x) {{
     p = p * z + 1.3332672e-1f;
     p = p * z + 3.333335e-1f;
     $V low = turn_low_$N(rest, r, turns), q = p * (z * r) + (z * low + low);
-    $V t = q + r, lost = q - (t - r), u = -1.0f / t, one = ($V){{0}} + 1.0f;
+    $V t = q + r, lost = q - (t - r), u = -1.0f / t, one = $Z + 1.0f;
     u = fused_$N(u, fused_$N(u, lost, residue_$N(u, t, -one)), u); /* -1 / (t + lost) */
     $V near = odd_$N(turns, t, u);
-    return tan_far_$N(x, pick_$N(fabs_$N(x), ($V){{0}} + 1e-4f, x, near));
+    return tan_far_$N(x, pick_$N(fabs_$N(x), $Z + 1e-4f, x, near));
 }}"""
 
 TEXTS = {

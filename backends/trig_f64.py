@@ -51,7 +51,7 @@ _SIN = f"""($V x) {{
     $V r = rest - (turns - {_NEAREST}) * 6.12323399538461e-17;
     $V low = turn_low_$N(rest, r, turns);
     $V near = turned_$N(turns, sin_near_$N(r, low), cos_near_$N(r, low));
-    near = pick_$N(fabs_$N(x), ($V){{0}} + 1e-8, x, near); /* -0 stays -0 */
+    near = pick_$N(fabs_$N(x), $Z + 1e-8, x, near); /* -0 stays -0 */
     return sin_far_$N(x, near);
 }}"""
 
@@ -74,10 +74,10 @@ _TAN = f"""($V x) {{
     $V r = rest - (turns - {_NEAREST}) * 6.12323399538461e-17, z = r * r;
 {polynomial("z", _TAN_COEFFICIENTS, parts=4)}
     $V low = turn_low_$N(rest, r, turns), q = p * (z * r) + (z * low + low);
-    $V t = q + r, lost = q - (t - r), u = -1.0 / t, one = ($V){{0}} + 1.0;
+    $V t = q + r, lost = q - (t - r), u = -1.0 / t, one = $Z + 1.0;
     u = fused_$N(u, fused_$N(u, lost, residue_$N(u, t, -one)), u); /* -1 / (t + lost) */
     $V near = odd_$N(turns, t, u);
-    return tan_far_$N(x, pick_$N(fabs_$N(x), ($V){{0}} + 1e-8, x, near));
+    return tan_far_$N(x, pick_$N(fabs_$N(x), $Z + 1e-8, x, near));
 }}"""
 
 TEXTS = {

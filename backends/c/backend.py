@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from backends.base import Executable
@@ -26,6 +28,28 @@ FEATURE_MACROS = (
     "__ARM_NEON __ARM_FEATURE_SVE __ARM_FEATURE_DOTPROD"
 ).split()
 """Instruction set extensions worth recording, as compilers announce them."""
+
+
+@dataclass(frozen=True)
+class CObject:
+    """A compiled object: where it is, what it is made of, and the runtime that calls it.
+
+    `runtime` is still being made, perhaps; None where this machine cannot run the object.
+    """
+
+    ir: PrimFunc
+    signature: Signature
+    target: Target
+    made_of: tuple[ObjectCache, cc.Compiler, str, str, str, float]
+    key: str
+    path: Path
+    why_not_here: str | None
+    runtime: Background[Runtime] | Runtime | None = None
+
+    @property
+    def resources(self) -> None:
+        """Of processors nothing is told."""
+        return None
 
 
 class CBackend:
@@ -57,7 +81,7 @@ class CBackend:
     def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
         return emit(ir, target, prepare)
 
-    def load(
+    def compile(
         self,
         ir: PrimFunc,
         source: str,
@@ -66,7 +90,7 @@ class CBackend:
         cache: ObjectCache | None,
         timeout: float,
         binding: Binding | None = None,
-    ) -> Executable:
+    ) -> CObject:
         store = default_cache() if cache is None else cache
         text = source + packed_entry(ir, signature)
         if binding is not None and binding.function is not None:
@@ -75,39 +99,36 @@ class CBackend:
         made_of = (store, compiler, text, target.march, signature.name, timeout)
         why = self.why_not_here(target)
         if why is not None:
-            self._objects.make(*made_of)
-            return foreign_executable(signature.name, target, why)
+            return CObject(ir, signature, target, made_of, *self._objects.make(*made_of), why)
         making = self._begin_runtime(store, compiler)
         try:
-            return self._load(made_of, ir, signature, binding, making)
+            found = self._objects.make(*made_of)
         except BaseException:
             if isinstance(making, Background):
                 making.stop()
             raise
+        return CObject(ir, signature, target, made_of, *found, None, making)
 
-    def _load(
-        self,
-        made_of: tuple[ObjectCache, cc.Compiler, str, str, str, float],
-        ir: PrimFunc,
-        signature: Signature,
-        binding: Binding | None,
-        making: Background[Runtime] | Runtime,
-    ) -> Executable:
+    def load(self, compiled: CObject, binding: Binding | None = None) -> Executable:
+        name = compiled.signature.name
+        if compiled.runtime is None:
+            return foreign_executable(name, compiled.target, compiled.why_not_here or "")
+        path, making = compiled.path, compiled.runtime
         for attempt in range(2):
-            key, path = self._objects.make(*made_of)
             try:
                 runtime = making.wait() if isinstance(making, Background) else making
-                if binding is None:
-                    return CExecutable(path, c_name(ir), signature, runtime)
-                from backends.c.constants import bound_executable
-
-                return bound_executable(path, c_name(ir), signature, runtime, binding)
+                return _executable(compiled, path, runtime, binding)
             except (OSError, AttributeError) as error:
                 # An intact file that does not load was made for another system; make it here.
-                made_of[0].discard(key)
+                compiled.made_of[0].discard(compiled.key)
                 if attempt:
-                    message = f"{signature.name}: the compiled object does not load: {error}"
-                    raise BuildError(message, (), "", made_of[2]) from error
+                    message = f"{name}: the compiled object does not load: {error}"
+                    raise BuildError(message, (), "", compiled.made_of[2]) from error
+                path = self._objects.make(*compiled.made_of)[1]
+            except BaseException:
+                if isinstance(making, Background):
+                    making.stop()
+                raise
         raise AssertionError("the second attempt returns or raises")
 
     def info(self, target: Target) -> dict[str, Any]:
@@ -157,6 +178,17 @@ class CBackend:
             return self._runtimes.setdefault(compiler, Runtime(path))
 
         return Background(make)
+
+
+def _executable(
+    compiled: CObject, path: Path, runtime: Runtime, binding: Binding | None
+) -> Executable:
+    symbol = c_name(compiled.ir)
+    if binding is None:
+        return CExecutable(path, symbol, compiled.signature, runtime)
+    from backends.c.constants import bound_executable
+
+    return bound_executable(path, symbol, compiled.signature, runtime, binding)
 
 
 def _features(target: Target) -> tuple[str, ...]:

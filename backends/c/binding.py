@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from backends.c.allocate import empty
+from backends.allocate import empty
 from backends.errors import BuildError
 from backends.signature import Signature
-from tensorir import TensorIRError, Var, int_value
+from tensorir import Var, int_value
 from tensorir import dtype as dt
 
 RUNTIME_SOURCE = Path(__file__).with_name("runtime.c")
@@ -117,24 +117,6 @@ class CExecutable:
         """The arrays of all parameters, given those of a call."""
         every = {**self._bound, **dict(zip(self._given, arrays, strict=True))}
         return [every[i] for i in range(len(every))]
-
-
-class SilentExecutable:
-    """A kernel that can be read and exported, and answers every call with `message`."""
-
-    entry: Callable[..., int] | None = None
-
-    def __init__(self, message: str) -> None:
-        self._message = message
-
-    def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
-        raise TensorIRError(self._message)
-
-    def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
-        raise TensorIRError(self._message)
-
-    def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-        return empty(shape, dtype)
 
 
 def open_object(path: Path, name: str) -> ctypes.CDLL:

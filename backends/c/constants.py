@@ -6,12 +6,11 @@ import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 
+from backends.allocate import Array, lasting
 from backends.base import Executable
-from backends.c.allocate import Array, lasting
 from backends.c.binding import (
     CExecutable,
     Runtime,
-    SilentExecutable,
     close_object,
     open_object,
     pack,
@@ -20,6 +19,7 @@ from backends.c.codegen import c_name
 from backends.constants import Binding
 from backends.errors import OutOfMemory
 from backends.signature import Signature
+from backends.silent import unbound_executable
 
 
 def bound_executable(
@@ -31,11 +31,7 @@ def bound_executable(
     must not change half of what the kernel knows. Raises OutOfMemory where memory is missing.
     """
     if binding.arrays is None:
-        names = ", ".join(map(repr, binding.names))
-        return SilentExecutable(
-            f"{signature.name} was built with the names of its constants alone ({names}), to be "
-            "read; build with constants={name: array} to run it"
-        )
+        return unbound_executable(signature, binding)
     made = _prepared(path, symbol, binding, binding.arrays)
     bound: dict[int, Array] = {}
     for position, param in enumerate(signature.params):

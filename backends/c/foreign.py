@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from backends.c.binding import SilentExecutable
 from backends.c.compiler import find_compiler
 from backends.c.cross import architecture, compiler_for
+from backends.silent import SilentExecutable
 from tensorir import Target
 
 

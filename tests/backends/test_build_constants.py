@@ -11,8 +11,8 @@ import weakref
 import numpy as np
 import pytest
 
-from backends import build, build_source
-from backends.c import allocate, constants
+from backends import allocate, build, build_source
+from backends.c import constants
 from backends.c.codegen import emit
 from schedule import Schedule
 from tensorir import PrimFunc, Target, TensorIRError, Var, lower, split_constants, te

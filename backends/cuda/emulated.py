@@ -1,0 +1,128 @@
+"""Target kind "cuda-emulator": the CUDA text of a program, run on NumPy arrays by the processor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from backends.allocate import Array, empty, lasting
+from backends.base import Executable
+from backends.c.compiler import find_cxx_compiler
+from backends.cache import ObjectCache
+from backends.constants import Binding
+from backends.cuda import emulator
+from backends.cuda.text import LineTable, cuda_text
+from backends.errors import BuildError
+from backends.gpu.executable import GpuExecutable, bound_executable
+from backends.gpu.launches import Launch, Launches, Take
+from backends.gpu.limits import check_kernel
+from backends.names import c_identifier
+from backends.signature import Signature
+from tensorir import DEFAULT_ARCH, PrimFunc, Target
+from tensorir import dtype as dt
+
+
+@dataclass(frozen=True, eq=False)
+class Emulated:
+    """CUDA text that the emulator has compiled."""
+
+    ir: PrimFunc
+    signature: Signature
+    target: Target
+    emulator: emulator.Emulator
+
+    @property
+    def resources(self) -> Mapping[str, Any] | None:
+        """What a GPU needs is for its compiler to say: build for "cuda"."""
+        return None
+
+
+class EmulatedExecutable(GpuExecutable):
+    """A program on the emulator; its arrays are NumPy's."""
+
+    def __init__(
+        self, made: Emulated, ir: PrimFunc, signature: Signature, bound: Mapping[int, Any]
+    ) -> None:
+        super().__init__(Launches.of(ir), signature, made.target.architecture, bound)
+        self._emulator = made.emulator
+        self._seed = made.target.seed or 0
+
+    def take(self, step: Take) -> Array:
+        dtype = dt.numpy_dtype(step.buffer.dtype)
+        return np.empty(step.bytes // dtype.itemsize, dtype)
+
+    def launch(self, step: Launch, arguments: Sequence[Any]) -> None:
+        kernel = step.kernel
+        given = [*arguments, *step.sizes]
+        launch = emulator.Launch(kernel.name, step.grid, step.block, given, kernel.shared_bytes)
+        self._emulator.run(launch, seed=self._seed)
+
+    def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            self.run(arrays, sizes)
+        return time.perf_counter() - start
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
+        return empty(shape, dtype)
+
+
+class EmulatorBackend:
+    """Stages of target kind "cuda-emulator"."""
+
+    suffix = ".cu"
+
+    def resolve(self, target: Target) -> Target:
+        return replace(target, arch=target.arch or DEFAULT_ARCH)
+
+    def why_not_here(self, target: Target) -> str | None:
+        return None
+
+    def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
+        return cuda_text(ir, target, prepare).source
+
+    def compile(
+        self,
+        ir: PrimFunc,
+        source: str,
+        target: Target,
+        signature: Signature,
+        cache: ObjectCache | None,
+        timeout: float,
+        binding: Binding | None = None,
+    ) -> Emulated:
+        for kernel in Launches.of(ir).kernels:
+            check_kernel(kernel, target.architecture)
+        prepare = None if binding is None else binding.prepare
+        lines = LineTable(source, lambda: cuda_text(ir, target, prepare))
+        made = emulator.Emulator(source, lines=lines, cache=cache, timeout=timeout)
+        made.compile()
+        return Emulated(ir, signature, target, made)
+
+    def load(self, compiled: Emulated, binding: Binding | None = None) -> Executable:
+        def make(ir: PrimFunc, signature: Signature, bound: Mapping[int, Any]) -> GpuExecutable:
+            return EmulatedExecutable(compiled, ir, signature, bound)
+
+        if binding is None:
+            return make(compiled.ir, compiled.signature, {})
+        return bound_executable(compiled.ir, compiled.signature, binding, make, _kept)
+
+    def info(self, target: Target) -> dict[str, Any]:
+        compiler = find_cxx_compiler()
+        return {"command": list(compiler.command), "version": compiler.version}
+
+    def assembly(self, source: str, target: Target, name: str) -> str:
+        raise BuildError(f"{name}: the emulator has no assembly of a GPU; build for 'cuda'")
+
+    def symbol(self, ir: PrimFunc) -> str:
+        return c_identifier(ir.name)
+
+
+def _kept(array: Array, dtype: str) -> Array:
+    result = lasting(array.shape, dtype)
+    result[...] = array
+    return result

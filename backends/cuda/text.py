@@ -1,0 +1,85 @@
+"""The whole CUDA text of a lowered program, and where its lines come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from backends.cuda.emitter import CudaEmitter
+from backends.cuda.prelude import prelude
+from backends.gpu.emitter import Line, Origin
+from backends.gpu.launches import Launches
+from tensorir import PrimFunc, Target
+
+
+@dataclass(frozen=True)
+class CudaText:
+    """A text with all kernels of one program, and of the one that prepares its constants.
+
+    source   the text
+    origins  of its lines, counted from 1; lines of helpers and of the prelude have none
+    """
+
+    source: str
+    origins: dict[int, Origin]
+
+
+class LineTable(Mapping[int, str]):
+    """What the lines of `source` are in the program, in words; made when first asked for.
+
+    Of a text that was edited since it was emitted nothing is known.
+    """
+
+    def __init__(self, source: str, emit: Callable[[], CudaText]) -> None:
+        self._source = source
+        self._emit = emit
+
+    @cached_property
+    def _lines(self) -> dict[int, str]:
+        text = self._emit()
+        if text.source != self._source:
+            return {}
+        return {number: str(origin) for number, origin in text.origins.items()}
+
+    def __getitem__(self, number: int) -> str:
+        return self._lines[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
+def cuda_text(func: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> CudaText:
+    """The CUDA text of a lowered program; needs no header.
+
+    With `prepare`, a lowered function whose results `func` takes, the text has the kernels of both.
+    Raises BuildError where the program is not in SPMD form or uses what CUDA does not have.
+    """
+    declarations: dict[str, str] = {}
+    kernels: list[list[str]] = []
+    for each in (prepare, func):
+        if each is not None:
+            for kernel in Launches.of(each).kernels:
+                emitter = CudaEmitter(each, target, kernel, declarations)
+                kernels.append(emitter.text())
+    body: list[str] = []
+    for group in _groups(declarations):
+        body += ["", *group.splitlines()]
+    for lines in kernels:
+        body += ["", *lines]
+    head = [f"// {func.name}, generated for {target}", "", *prelude("\n".join(body)).splitlines()]
+    lines = [*head, *body]
+    origins = {n: line.origin for n, line in enumerate(lines, 1) if isinstance(line, Line)}
+    return CudaText("\n".join(lines) + "\n", origins)
+
+
+def _groups(declarations: dict[str, str]) -> list[str]:
+    """Types first, then macros and functions, each group in the order of need."""
+    texts = list(declarations.values())
+    types = [text for text in texts if text.startswith("typedef")]
+    macros = [text for text in texts if text.startswith("#define")]
+    others = [text for text in texts if text not in types and text not in macros]
+    return [group for group in ("\n".join(types), "\n".join(macros), *others) if group]

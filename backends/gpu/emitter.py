@@ -1,0 +1,203 @@
+"""The emitter of one kernel for GPUs: the code of a thread, in a language of the C family.
+
+It prints and decides nothing but the spelling. Each line remembers the statement that it is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from backends.bounds import Bounds
+from backends.cstyle import CStyleEmitter
+from backends.errors import BuildError
+from backends.gpu.exchanges import Pattern, pattern_of
+from backends.gpu.launches import Kernel
+from backends.gpu.vectors import GpuVectorEmitter
+from tensorir import (
+    Alloc,
+    Buffer,
+    Exchange,
+    For,
+    If,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+    Sync,
+    Target,
+)
+from tensorir import dtype as dt
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where a line of the text comes from: the kernel, the loops around and the statement."""
+
+    kernel: str
+    loops: tuple[str, ...]
+    stmt: Stmt | None
+
+    def __str__(self) -> str:
+        where = f"kernel {self.kernel!r}"
+        if self.loops:
+            where += f", loops {', '.join(self.loops)}"
+        if self.stmt is None:
+            return where
+        return f"{where}: {repr(self.stmt).partition(chr(10))[0]}"
+
+
+class Line(str):
+    """A line of the text that knows its origin."""
+
+    origin: Origin
+
+    def __new__(cls, text: str, origin: Origin) -> Line:
+        line = super().__new__(cls, text)
+        line.origin = origin
+        return line
+
+
+class GpuEmitter(GpuVectorEmitter):
+    """Prints one kernel; `declarations` collects what it needs, and may be shared by several."""
+
+    kernel_head: ClassVar[str] = ""
+    reserved: ClassVar[frozenset[str]] = frozenset()
+    """Words of the language that are no names, beside those of C."""
+
+    def __init__(
+        self, func: PrimFunc, target: Target, kernel: Kernel, declarations: dict[str, str]
+    ) -> None:
+        super().__init__(func, target)
+        self.kernel = kernel
+        self.declarations = declarations
+        self.bounds = Bounds(func.size_vars, (dt.INDEX, "int32"))
+        self.names.reserve(self.reserved)
+        self.names.fresh(kernel.name)
+        self.loops: list[For] = []
+        self.at: Stmt | None = None
+
+    # What the language says
+
+    def parameter(self, buffer: Buffer) -> str:
+        """A buffer among the parameters of the kernel."""
+        raise NotImplementedError
+
+    def thread_index(self, axis: str) -> str:
+        """The index of this thread along an axis such as threadIdx.x."""
+        raise NotImplementedError
+
+    def barrier(self, scope: str) -> str:
+        """The call by which threads wait for each other."""
+        raise NotImplementedError
+
+    def exchanged(self, pattern: Pattern, value: str) -> str:
+        """The call that gives the value of another lane."""
+        raise NotImplementedError
+
+    def declaration(self, buffer: Buffer, count: int) -> str:
+        """The line that declares an array of a thread, or a part of the shared one."""
+        raise NotImplementedError
+
+    def arena(self, size: int) -> str:
+        """The line that declares the one array in shared memory, of `size` bytes."""
+        raise NotImplementedError
+
+    # The kernel
+
+    def text(self) -> list[str]:
+        """The lines of the kernel."""
+        self.depth = 0
+        parameters = [self.parameter(b) for b in self.kernel.buffers]
+        parameters += [
+            f"{self.type_name(v.dtype)} {self.names.of(v)}" for v in self.kernel.sizes
+        ]
+        with self.block(f"{self.head()}({', '.join(parameters)})"):
+            if self.kernel.shared_bytes:
+                self.line(self.arena(self.kernel.shared_bytes))
+            self.axis(0)
+        return self.lines
+
+    def head(self) -> str:
+        """What stands before the parameters."""
+        raise NotImplementedError
+
+    def axis(self, number: int) -> None:
+        """The indices of the thread, and then its code."""
+        if number == len(self.kernel.axes):
+            self.stmt(self.kernel.body)
+            return
+        loop = self.kernel.axes[number]
+        if loop.var in self.kernel.used:
+            kind, index = self.type_name(loop.var.dtype), self.thread_index(loop.thread or "")
+            self.line(f"const {kind} {self.names.of(loop.var)} = {index};")
+        with self.inside(loop), self.bounds.loop(loop.var, loop.extent):
+            self.axis(number + 1)
+
+    # Lines and where they come from
+
+    def line(self, text: str) -> None:
+        super().line(text)
+        names = tuple(loop.name for loop in self.loops)
+        self.lines[-1] = Line(self.lines[-1], Origin(self.kernel.name, names, self.at))
+
+    @contextmanager
+    def inside(self, loop: For) -> Iterator[None]:
+        self.loops.append(loop)
+        yield
+        self.loops.pop()
+
+    def stmt(self, s: Stmt) -> None:
+        before = self.at
+        if not isinstance(s, Seq):
+            self.at = s
+        super().stmt(s)
+        self.at = before
+
+    def store(self, s: Store) -> None:
+        before, self.at = self.at, s
+        super().store(s)
+        self.at = before
+
+    def stmt_for(self, s: For) -> None:
+        with self.inside(s):
+            super().stmt_for(s)
+
+    def prefix_unroll(self, s: For) -> None:
+        self.line("#pragma unroll")
+
+    def stmt_if(self, s: If) -> None:
+        if dt.lanes(s.cond.dtype) > 1:
+            raise BuildError(f"{self.kernel.name}: the condition {s.cond!r} is a vector")
+        super().stmt_if(s)
+
+    # Memory
+
+    def stmt_alloc(self, s: Alloc) -> None:
+        shape = s.buffer.const_shape
+        if shape is None or s.buffer.scope not in ("local", "shared"):
+            raise BuildError(
+                f"{self.kernel.name}: buffer {s.buffer!r} of scope {s.buffer.scope!r} cannot be "
+                "in a kernel, where memory is local or shared and of constant size"
+            )
+        (count,) = shape
+        self.line(self.declaration(s.buffer, max(count, 1)))
+        self.stmt(s.body)
+
+    # Threads
+
+    def stmt_sync(self, s: Sync) -> None:
+        self.line(f"{self.barrier(s.scope)};")
+
+    def stmt_exchange(self, s: Exchange) -> None:
+        pattern = pattern_of(s.source, self.kernel)
+        value = self.exchanged(pattern, self.expr(s.value))
+        self.line(f"{self.element(s.buffer, s.indices)} = {value};")
+
+    statements: ClassVar = {
+        **CStyleEmitter.statements,
+        Sync: lambda self, s: self.stmt_sync(s),
+        Exchange: lambda self, s: self.stmt_exchange(s),
+    }

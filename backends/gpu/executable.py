@@ -1,0 +1,120 @@
+"""Running the launches of a program: what all GPUs have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from backends.base import Executable
+from backends.constants import Binding
+from backends.gpu.launches import Give, Launch, Launches, Step, Take
+from backends.gpu.limits import check_launch
+from backends.signature import Signature
+from backends.silent import unbound_executable
+from tensorir import Architecture, PrimFunc
+
+PLANS = 64
+"""How many sizes of earlier calls are remembered, with what is to be launched for them."""
+
+
+class GpuExecutable:
+    """A lowered program on a device; subclasses say how memory is taken and a kernel launched.
+
+    `bound` holds the arrays of some of the parameters, by position: they are kept here, and a call
+    takes the others.
+    """
+
+    entry: Callable[..., int] | None = None
+
+    def __init__(
+        self,
+        launches: Launches,
+        signature: Signature,
+        architecture: Architecture,
+        bound: Mapping[int, Any] | None = None,
+    ) -> None:
+        self.signature = signature
+        self._launches = launches
+        self._architecture = architecture
+        self._bound = dict(bound or {})
+        self._params = launches.func.params
+        self._given = [i for i in range(len(self._params)) if i not in self._bound]
+        self._plans: dict[tuple[int, ...], tuple[Step, ...]] = {}
+
+    def take(self, step: Take) -> Any:
+        """Memory for a workspace."""
+        raise NotImplementedError
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """A new array of the device."""
+        raise NotImplementedError
+
+    def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
+        """Seconds that `calls` calls take."""
+        raise NotImplementedError
+
+    def launch(self, step: Launch, arguments: Sequence[Any]) -> None:
+        """Run a kernel on arrays and workspaces."""
+        raise NotImplementedError
+
+    def steps(self, sizes: Sequence[int]) -> tuple[Step, ...]:
+        """What is done for these sizes. Raises TensorIRError where that cannot be launched."""
+        key = tuple(sizes)
+        known = self._plans.get(key)
+        if known is None:
+            values = dict(zip(self.signature.sizes, key, strict=True))
+            known = self._launches.steps(values)
+            for step in known:
+                if isinstance(step, Launch):
+                    check_launch(step, self._architecture, values)
+            if len(self._plans) >= PLANS:
+                self._plans.pop(next(iter(self._plans)))
+            self._plans[key] = known
+        return known
+
+    def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
+        memory = dict(zip([self._params[i] for i in self._given], arrays, strict=True))
+        memory |= {self._params[i]: array for i, array in self._bound.items()}
+        for step in self.steps(sizes):
+            if isinstance(step, Launch):
+                self.launch(step, [memory[buffer] for buffer in step.kernel.buffers])
+            elif isinstance(step, Take):
+                memory[step.buffer] = self.take(step)
+            else:
+                assert isinstance(step, Give)
+                del memory[step.buffer]
+        return True
+
+
+Make = Callable[[PrimFunc, Signature, Mapping[int, Any]], GpuExecutable]
+"""An executable of a lowered program, with the arrays of some of its parameters."""
+
+
+def bound_executable(
+    ir: PrimFunc,
+    signature: Signature,
+    binding: Binding,
+    make: Make,
+    keep: Callable[[Any, str], Any],
+) -> Executable:
+    """The program with its constants: what it computes from them alone is computed now.
+
+    `keep(array, dtype)` makes the array of the device that is kept of one of the caller's: a later
+    change of that must not change half of what the kernel knows.
+    """
+    if binding.arrays is None:
+        return unbound_executable(signature, binding)
+    held = {
+        p.name: keep(binding.arrays[p.name], p.dtype)
+        for p in (*signature.params, *(binding.ahead.params if binding.ahead else ()))
+        if p.name in binding.arrays
+    }
+    if binding.function is not None:
+        prepare, ahead = binding.function
+        first = make(prepare, ahead, {})
+        for param in ahead.params:
+            if param.is_output:
+                held[param.name] = first.empty(ahead.shape(param, {}), param.dtype)
+        first.run([held[p.name] for p in ahead.params], [])
+    bound = {i: held[p.name] for i, p in enumerate(signature.params) if p.name in held}
+    return make(ir, signature, bound)

@@ -1,0 +1,74 @@
+"""What a GPU can launch: each kernel is checked as soon as its numbers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from backends.errors import BuildError
+from backends.gpu.launches import Kernel, Launch
+from tensorir import Architecture, TensorIRError, Var, int_value
+
+
+def check_kernel(kernel: Kernel, architecture: Architecture) -> None:
+    """Raise BuildError where no launch of `kernel` is possible, whatever the sizes are."""
+    block = tuple(int_value(extent) or 1 for extent in kernel.block)
+    reason = _too_many_threads(block, architecture)
+    if kernel.shared_bytes > architecture.shared_per_block:
+        reason = (
+            f"its blocks use {kernel.shared_bytes} bytes of shared memory, and a block has at most "
+            f"{architecture.shared_per_block}; use smaller tiles"
+        )
+    grid = tuple(int_value(extent) or 1 for extent in kernel.grid)
+    reason = reason or _too_many_blocks(grid, architecture)
+    if reason is not None:
+        raise BuildError(f"kernel {kernel.name!r} cannot run on {architecture.name}: {reason}")
+
+
+def check_registers(kernel: Kernel, registers: int, architecture: Architecture) -> None:
+    """Raise BuildError where a block of the compiled kernel has more registers than there are."""
+    threads = kernel.threads
+    if threads is None or architecture.blocks_at_once(threads, registers, 0):
+        return
+    raise BuildError(
+        f"kernel {kernel.name!r} cannot run on {architecture.name}: {threads} threads of "
+        f"{registers} registers each need more than the {architecture.registers} of a "
+        "multiprocessor; use fewer threads, or smaller tiles of registers"
+    )
+
+
+def check_launch(launch: Launch, architecture: Architecture, sizes: Mapping[Var, int]) -> None:
+    """Raise TensorIRError where the sizes of a call make too large a grid or block."""
+    reason = _too_many_threads(launch.block, architecture)
+    reason = reason or _too_many_blocks(launch.grid, architecture)
+    if reason is not None:
+        given = ", ".join(f"{var.name} = {n}" for var, n in sizes.items())
+        where = f" for {given}" if given else ""
+        raise TensorIRError(
+            f"kernel {launch.kernel.name!r} cannot run on {architecture.name}{where}: {reason}"
+        )
+
+
+def _too_many_threads(block: tuple[int, ...], architecture: Architecture) -> str | None:
+    most = architecture.threads_per_block
+    if prod(block) > most:
+        return f"its blocks have {_product(block)} threads, and a block has at most {most}"
+    for axis, count, limit in zip("xyz", block, architecture.block_limits):
+        if count > limit:
+            return f"its blocks have {count} threads along {axis}, and may have {limit}"
+    return None
+
+
+def _too_many_blocks(grid: tuple[int, ...], architecture: Architecture) -> str | None:
+    for axis, count, limit in zip("xyz", grid, architecture.grid_limits):
+        if count > limit:
+            return (
+                f"its grid has {count} blocks along {axis}, and may have {limit}; bind the longest "
+                "loop to blockIdx.x, or split it"
+            )
+    return None
+
+
+def _product(numbers: tuple[int, ...]) -> str:
+    factors = [n for n in numbers if n != 1]
+    return f"{' x '.join(map(str, factors))} = {prod(numbers)}" if factors[1:] else f"{factors[0]}"
