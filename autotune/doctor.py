@@ -30,9 +30,11 @@ PACKAGES = (
     ("sklearn", "scikit-learn", "warn", "the demo and the second cost model need it"),
     ("rich", "rich", "warn", "progress and tables are plain text"),
     ("matplotlib", "matplotlib", "ok", "only `report --plot` needs it"),
-    ("cupy", "cupy-cuda13x", "ok", "only GPU targets need it"),
 )
 """Import name, distribution, level of its absence, and what is different without it."""
+
+FOR_A_GPU = ("cupy", "nvrtc", "headers", "gpu")
+"""What a machine with an NVIDIA GPU ought to have; the rest is for those who ask for it."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def examine(database: str = DEFAULT_DATABASE, calibrate: bool = False) -> Iterat
         yield _tried("cross", cross_compiler)
     yield _tried("cpu", processor)
     yield _tried("load", load)
-    yield _tried("gpu", gpu)
+    yield from gpus()
     yield _tried("cache", cache)
     yield _tried("database", lambda: tuning_database(database))
 
@@ -234,18 +236,17 @@ def load() -> Check:
     return Check("load", "ok", text)
 
 
-def gpu() -> Check:
-    """Whether there is a GPU, and whether it can be used."""
-    from backends import BACKENDS
+def gpus() -> Iterator[Check]:
+    """What GPU targets need. Where there is no GPU, nothing of it has to be here."""
+    from backends import gpu_software
 
-    present = bool(shutil.which("nvidia-smi")) or Path("/dev/nvidiactl").exists()
-    if not present:
-        return Check("gpu", "ok", "none found; only the C target can be used")
-    if "cuda" not in BACKENDS:
-        return Check("gpu", "ok", "there is one; this version has no CUDA backend yet")
-    if find_spec("cupy") is None:
-        return Check("gpu", "warn", "there is one, but no CuPy", "pip install cupy-cuda13x")
-    return Check("gpu", "ok", "there is one, and CuPy")
+    wanted = bool(shutil.which("nvidia-smi")) or Path("/dev/nvidiactl").exists()
+    try:
+        for each in gpu_software():
+            level = "warn" if each.remedy and wanted and each.name in FOR_A_GPU else "ok"
+            yield Check(each.name, level, each.text, each.remedy)
+    except Exception as error:
+        yield Check("gpu", "fail", f"{type(error).__name__}: {error}")
 
 
 def cache() -> Check:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from backends.scratch import ScratchFolder as ScratchFolder
     from backends.signature import Param as Param
     from backends.signature import Signature as Signature
+    from backends.software import Software as Software
+    from backends.software import gpu_software as gpu_software
     from backends.timer import Comparison as Comparison
     from backends.timer import Timing as Timing
     from backends.timer import compare as compare
@@ -52,6 +54,7 @@ __all__ = lazy_names(
         "backends.register": "extern_runner intrinsic_runner register_extern register_intrinsic",
         "backends.scratch": "ScratchFolder",
         "backends.signature": "Param Signature",
+        "backends.software": "Software gpu_software",
         "backends.timer": "Comparison Timing compare interleave measure",
     },
 )

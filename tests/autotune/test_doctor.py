@@ -14,7 +14,7 @@ import backends
 from autotune import doctor
 from autotune.cli import main
 from autotune.database import Database
-from backends import BuildError
+from backends import BuildError, Software
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,6 +116,27 @@ def test_calibrate(monkeypatch, tmp_path):
     assert doctor.peaks(False).text.startswith("not measured yet")
     assert "memory" in doctor.peaks(True).text
     assert "GFLOP/s" in doctor.peaks(False).text
+
+
+@pytest.mark.parametrize(("present", "level"), [(True, "warn"), (False, "ok")])
+def test_what_is_missing_for_a_gpu_matters_where_there_is_one(present, level, monkeypatch):
+    parts = [Software("cupy", "not installed", "pip install cupy"), Software("opencl", "none", "x")]
+    monkeypatch.setattr(backends, "gpu_software", lambda: iter(parts))
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: name if present else None)
+    monkeypatch.setattr(doctor.Path, "exists", lambda path: False)
+    assert list(doctor.gpus()) == [
+        doctor.Check("cupy", level, "not installed", "pip install cupy"),
+        doctor.Check("opencl", "ok", "none", "x"),
+    ]
+
+
+def test_a_check_of_gpus_that_breaks(monkeypatch):
+    def breaks():
+        raise RuntimeError("no such thing")
+        yield
+
+    monkeypatch.setattr(backends, "gpu_software", breaks)
+    assert list(doctor.gpus()) == [doctor.Check("gpu", "fail", "RuntimeError: no such thing")]
 
 
 def test_the_job_scheduler_of_pypi_is_recognised(tmp_path):

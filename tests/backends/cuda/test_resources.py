@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hand_written import CASES
 
 from backends.cuda import nvrtc
 from backends.cuda.resources import Resources, read_resources
@@ -100,6 +101,14 @@ extern "C" __global__ void __launch_bounds__(128) k(float *a) {
     assert (made.arch, made.shared, made.barriers, made.warnings) == (arch, 512, 1, ())
     assert 4 <= made.registers <= 32 and not made.spills and made.stack == 0
     assert made.blocks_at_once(128) == made.architecture.warps * 32 // 128
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_what_the_emulator_runs_the_compiler_takes(name, arch, with_nvrtc):
+    """The prelude's own half for GPUs, in kernels written by hand: no spills, no warnings."""
+    found = read_resources(nvrtc.compile_cubin(CASES[name]().source, arch).log)
+    assert found and not any(each.spills or each.warnings for each in found.values())
 
 
 def test_a_kernel_that_spills(with_nvrtc):
