@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 
 from schedule.analysis import Access, accesses, blocks_below, reduction_loops
 from schedule.errors import require
@@ -128,7 +129,7 @@ def own_loops(
         if part.extent is const(1) and not unit_loops:
             binding = part.low
         else:
-            base = it.var.name.removeprefix("v")
+            base = loop_name(it.var)
             hints = (base, f"{base}_{block.name}")
             loop = For(Var(fresh(taken, hints)), part.extent, Seq(()))
             taken.add(loop.name)
@@ -144,6 +145,12 @@ def own_loops(
         moved = analyzer.simplify(substitute(condition, bindings))
         predicate = binary("and", predicate, moved)
     return loops, replace(block, iters=tuple(iters), predicate=predicate)
+
+
+def loop_name(var: Var) -> str:
+    """What a loop for a block variable is called: `i` for `vi`."""
+    base = var.name.removeprefix("v")
+    return base if base.isidentifier() and not iskeyword(base) else var.name
 
 
 def child_of(loop: For) -> tuple[Stmt, ...]:

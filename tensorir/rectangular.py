@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace as replace_fields
 
 from tensorir.arith import Analyzer
+from tensorir.arith.iter_map import is_dense
 from tensorir.arith.linear import Linear, to_expr
+from tensorir.arith.region import relax
 from tensorir.errors import VerifyError
 from tensorir.expr import (
     BinOp,
@@ -37,6 +39,9 @@ FROM_TYPE = 1 << 30
 
 def rectangular(func: PrimFunc) -> PrimFunc:
     """`func` without loops around blocks whose extents depend on other loops or read memory.
+
+    A reduction that takes some of the values of its variables, those of a window say, gets a
+    variable for each of its loops: moving a block makes loops over all values of its variables.
 
     Raises VerifyError, naming the loop, where an extent has no largest value that is known.
 
@@ -64,6 +69,8 @@ def _visit(stmt: Stmt, loops: Mapping[Var, Expr], analyzer: Analyzer) -> Stmt:
         nested = any(isinstance(s, Block) for s in walk(stmt.body))
         body = _visit(stmt.body, own, inside) if nested else stmt.body
         made = stmt if body is stmt.body else replace(stmt, body=body)
+        if not nested and not _every_term(made, loops, analyzer):
+            made = _one_variable_each(made, analyzer)
         return _terms_inside(made, analyzer)
     if not isinstance(stmt, For):
         return map_children(stmt, lambda child: _visit(child, loops, analyzer))
@@ -84,6 +91,29 @@ def _visit(stmt: Stmt, loops: Mapping[Var, Expr], analyzer: Analyzer) -> Stmt:
     if extent is not stmt.extent:
         body = _where(body, BinOp("<", stmt.var, stmt.extent), inner)
     return stmt if body is stmt.body else replace(stmt, extent=extent, body=body)
+
+
+def _every_term(block: Block, loops: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
+    """Whether the variables of a reduction take all values together for each result."""
+    reduced = [it for it in block.iters if it.kind is IterKind.REDUCE]
+    inner = set[Var]().union(*[variables(it.binding) for it in reduced])
+    for it in block.iters:
+        if it.kind is not IterKind.REDUCE and variables(it.binding) & inner:
+            return False
+    own = {var: extent for var, extent in loops.items() if var in inner}
+    bindings = [it.binding for it in reduced]
+    if not all([isinstance(b, Var) for b in bindings] + [len(inner) == len(bindings)]):
+        if not is_dense(bindings, own, analyzer):
+            return False
+    for it in reduced:
+        part = relax(it.binding, own, analyzer)
+        if part is None or not analyzer.prove(
+            all_of(
+                binary("<=", part.low, const(0)), binary("<=", it.extent, part.low + part.extent)
+            )
+        ):
+            return False
+    return True
 
 
 def _of_variables(loop: For) -> Expr | None:
@@ -141,17 +171,22 @@ def _terms_inside(block: Block, analyzer: Analyzer) -> Block:
 def _one_variable_each(block: Block, analyzer: Analyzer) -> Block:
     """`block` with a variable for each loop of its reduction, in place of variables that are
     anything else: those could leave their range where there is no term."""
-    values: dict[Var, Expr] = {
-        it.binding: it.var for it in block.iters if isinstance(it.binding, Var)
-    }
+    extents = analyzer.facts.extents
+    values: dict[Var, Expr] = {}
+    for it in block.iters:
+        if isinstance(it.binding, Var):
+            whole = it.kind is not IterKind.REDUCE or extents.get(it.binding) in (it.extent, None)
+            if whole:
+                values.setdefault(it.binding, it.var)
     iters: list[IterVar] = []
     old: dict[Var, Expr] = {}
     for it in block.iters:
-        if it.kind is not IterKind.REDUCE or isinstance(it.binding, Var):
+        kept = isinstance(it.binding, Var) and values.get(it.binding) is it.var
+        if it.kind is not IterKind.REDUCE or kept:
             iters.append(it)
             continue
         for var in sorted(variables(it.binding) - values.keys(), key=lambda v: v.name):
-            extent = analyzer.facts.extents.get(var)
+            extent = extents.get(var)
             if extent is not None:
                 own = Var(f"v{var.name}_of_{block.name}")
                 values[var] = own

@@ -10,7 +10,7 @@ from schedule.caching import place_beside, require_whole, top_statement
 from schedule.combiner import any_combiner
 from schedule.errors import require
 from schedule.ownership import require_sole_writer
-from schedule.placement import names_in
+from schedule.placement import loop_name, names_in
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
 from schedule.state import BlockRef, State, add_buffers, extents, fresh, nest
@@ -311,7 +311,7 @@ def _final(plan: _Plan) -> Stmt:
     spatial = [it for it in plan.block.iters if it.kind is not IterKind.REDUCE]
     reduced = IterVar(plan.variable, plan.loop.extent, IterKind.REDUCE, plan.loop.var)
     for it in (*spatial, reduced):
-        base = it.var.name.removeprefix("v")
+        base = loop_name(it.var)
         name = fresh(taken, (base, f"{base}_{plan.block.name}"))
         taken.add(name)
         loops.append(For(Var(name), it.extent, Seq(())))
