@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import struct
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from backends.c.compiler import DEFAULT_TIMEOUT
 from backends.cuda.packages import cupy_version, install, no_cupy
-from backends.errors import BuildError, BuildMemoryError
+from backends.errors import BuildError, BuildMemoryError, BuildTimeout
 from tensorir import find_architecture
 
 FILE = "kernel.cu"
@@ -54,20 +56,50 @@ class Cubin:
 
 
 def compile_cubin(
-    source: str, arch: str, options: Sequence[str] = (), name: str = "kernel"
+    source: str,
+    arch: str,
+    options: Sequence[str] = (),
+    name: str = "kernel",
+    timeout: float = DEFAULT_TIMEOUT,
 ) -> Cubin:
     """Compile CUDA text for an architecture such as "sm_90a".
 
     options  more options; those given later win
     name     of the kernel, for messages
+    timeout  seconds. NVRTC cannot be stopped: it goes on in a thread of its own, which ends with
+             the process, after the time is up or Ctrl-C was pressed
 
     Raises BuildError, with the lines at fault, for a text that does not compile; with the command
     that installs what is missing where CuPy, NVRTC or the headers that the text includes are; for
-    an architecture that this NVRTC does not know, with those that it knows.
+    an architecture that this NVRTC does not know, with those that it knows. BuildTimeout after
+    `timeout`.
     """
     binding = _binding()
     _check_arch(binding, arch)
     command = (f"-arch={arch}", *OPTIONS, *_include(source, binding), *options)
+    results: list[Cubin | BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(_compile(binding, source, arch, command, name))
+        except BaseException as error:
+            results.append(error)
+
+    thread = threading.Thread(target=work, name=f"nvrtc {name}", daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if not results:
+        message = f"{name}: NVRTC took longer than {timeout:g} s; raise timeout= or unroll less"
+        raise BuildTimeout(message, ("nvrtc", *command), "", source)
+    (result,) = results
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _compile(
+    binding: ModuleType, source: str, arch: str, command: tuple[str, ...], name: str
+) -> Cubin:
     program = binding.createProgram(source, FILE, [], [])
     try:
         try:

@@ -7,6 +7,7 @@ import configparser
 import platform
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ import pytest
 
 from backends import BuildError
 from backends.cuda import nvrtc, packages
-from backends.errors import BuildMemoryError
+from backends.errors import BuildMemoryError, BuildTimeout
 from tensorir import ARCHITECTURES, TensorIRError
 
 SCALE = """\
@@ -128,18 +129,51 @@ def test_several_at_once_give_the_same(with_nvrtc):
         assert list(pool.map(lambda t: nvrtc.compile_cubin(t, "sm_80").code, texts)) == one_by_one
 
 
-def test_other_threads_run_while_one_compiles(with_nvrtc):
-    lines = "".join(f"    x = sinf(x) + cosf(x * {n}.5f);\n" for n in range(3))
-    text = (
-        f'extern "C" __global__ void k(float *a) {{\n    float x = a[0];\n{lines}    a[0] = x;\n}}'
+def slow(lines: int) -> str:
+    """A text that takes about a tenth of a second for each line."""
+    text = "".join(f"    x = sinf(x) + cosf(x * {n}.5f);\n" for n in range(lines))
+    return (
+        f'extern "C" __global__ void k(float *a) {{\n    float x = a[0];\n{text}    a[0] = x;\n}}'
     )
-    worker = threading.Thread(target=nvrtc.compile_cubin, args=(text, "sm_80"))
+
+
+def test_other_threads_run_while_one_compiles(with_nvrtc):
+    worker = threading.Thread(target=nvrtc.compile_cubin, args=(slow(3), "sm_80"))
     worker.start()
     turns = 0
     while worker.is_alive():
         time.sleep(0.002)
         turns += 1
     assert turns > 5  # one or two with the GIL held
+
+
+def test_a_text_that_takes_too_long(with_nvrtc):
+    """Nobody waits for the rest of it, and others compile meanwhile."""
+    with pytest.raises(BuildTimeout, match="slow: NVRTC took longer than 0.05 s; raise timeout="):
+        nvrtc.compile_cubin(slow(10), "sm_80", name="slow", timeout=0.05)
+    assert nvrtc.compile_cubin(SCALE, "sm_80").code
+
+
+INTERRUPTED = """
+import signal, sys, time
+from backends.cuda import nvrtc
+nvrtc.version()
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+start = time.perf_counter()
+try:
+    nvrtc.compile_cubin(sys.argv[1], "sm_80")
+except KeyboardInterrupt:
+    print("interrupted after", time.perf_counter() - start)
+"""
+
+
+def test_ctrl_c_is_heard_while_a_text_compiles(with_nvrtc):
+    """The process ends too, without an error, though NVRTC still works in it."""
+    command = [sys.executable, "-c", INTERRUPTED, slow(300)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.removeprefix("interrupted after ")) < 3
 
 
 def test_an_architecture_that_the_project_does_not_know(with_nvrtc):
