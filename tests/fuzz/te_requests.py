@@ -6,7 +6,7 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from te_workloads import WORKLOADS
@@ -231,7 +231,8 @@ def _touched(ask: Ask) -> set[tuple[str, str]]:
 
 def in_another_order(asks: Sequence[Ask], key: Any) -> list[Ask]:
     """The requests by `key`, a function of the request and its place, where they are free."""
-    waits = [[i for i in range(j) if before(asks[i], asks[j])] for j in range(len(asks))]
+    known = _with_what_they_replace(asks)
+    waits = [[i for i in range(j) if before(known[i], known[j])] for j in range(len(asks))]
     left = [len(w) for w in waits]
     ready = [(key(ask, j), j) for j, ask in enumerate(asks) if not left[j]]
     heapq.heapify(ready)
@@ -244,6 +245,18 @@ def in_another_order(asks: Sequence[Ask], key: Any) -> list[Ask]:
                 left[k] -= 1
                 if not left[k]:
                     heapq.heappush(ready, (key(asks[k], k), k))
+    return found
+
+
+def _with_what_they_replace(asks: Sequence[Ask]) -> list[Ask]:
+    """A request that takes the place of another one is about its stages too: it frees them."""
+    about: dict[Any, frozenset[str]] = {}
+    found = []
+    for ask in asks:
+        if ask.slot is not None:
+            about[ask.slot] = about.get(ask.slot, frozenset()) | ask.about
+            ask = replace(ask, about=about[ask.slot])
+        found.append(ask)
     return found
 
 

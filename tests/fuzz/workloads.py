@@ -256,6 +256,7 @@ def stencil_chain(d: Draw) -> PrimFunc:
     t = a = te.placeholder((d.pick([9, 11, 14, 15]), m), name="A")
     for name in "BCD"[:stages]:
         taps, step = d.pick([2, 3]), d.pick([1, 1, 1, 2])
+        taps = min(taps, int(t.shape[0].value))
         rows = (int(t.shape[0].value) - taps) // step + 1
 
         def row(y: Any, j: Any, t: Any = t, taps: int = taps, step: int = step) -> Any:
