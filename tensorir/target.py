@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorir import dtype as dt
-from tensorir.architectures import DEFAULT_ARCH, Architecture, find_architecture
 from tensorir.errors import TensorIRError
+
+if TYPE_CHECKING:
+    from tensorir.architectures import Architecture
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "c": ("march", "threads", "vector_bits", "l1d", "l2", "l3", "features", "cc"),
@@ -138,6 +140,8 @@ class Target:
         """Limits and rates of the GPU: registers, warps, shared memory, a typical card."""
         if "arch" not in OPTIONS[self.kind]:
             raise TensorIRError(f"target {str(self)!r} has no CUDA architecture; ask a cuda target")
+        from tensorir.architectures import DEFAULT_ARCH, find_architecture
+
         return find_architecture(self.arch or DEFAULT_ARCH)
 
     def _asked(self, what: str) -> None:
@@ -239,4 +243,6 @@ def _check_value(name: str, value: Any) -> None:
         if name == "check" and word not in CHECKS:
             raise TensorIRError(f"target option -check={word!r} is not one of {', '.join(CHECKS)}")
     if name == "arch" and value is not None:
+        from tensorir.architectures import find_architecture
+
         find_architecture(value)

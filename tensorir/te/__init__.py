@@ -1,15 +1,14 @@
 """Tensor expressions: what a user writes; `create_prim_func` makes a program of them."""
 
+from typing import TYPE_CHECKING
+
 from tensorir.expr import const, maximum, minimum
 from tensorir.extern import ExternFunc
+from tensorir.lazy import lazy_names
 from tensorir.promotion import call
-from tensorir.script import prim_func
-from tensorir.te import random
-from tensorir.te.at import at
 from tensorir.te.axis import Axis, reduce_axis
 from tensorir.te.compute import compute
 from tensorir.te.create import create_named_blocks, create_named_tensors, create_prim_func
-from tensorir.te.extern import extern
 from tensorir.te.math import (
     FUNCTIONS,
     abs,
@@ -27,7 +26,6 @@ from tensorir.te.math import (
     truncdiv,
     truncmod,
 )
-from tensorir.te.random import philox
 from tensorir.te.reduce import (
     Reduce,
     all,
@@ -41,7 +39,6 @@ from tensorir.te.reduce import (
     sum,
 )
 from tensorir.te.reducer import Reducer
-from tensorir.te.scan import scan
 from tensorir.te.schedules import (
     ThreadAxis,
     create_schedule,
@@ -61,6 +58,14 @@ from tensorir.te.tensor import (
     state,
     var,
 )
+
+if TYPE_CHECKING:
+    from tensorir.script import prim_func as prim_func
+    from tensorir.te import random as random
+    from tensorir.te.at import at as at
+    from tensorir.te.extern import extern as extern
+    from tensorir.te.random import philox as philox
+    from tensorir.te.scan import scan as scan
 
 exp = FUNCTIONS["exp"]
 exp2 = FUNCTIONS["exp2"]
@@ -102,16 +107,27 @@ select = if_then_else
 fabs = abs
 
 __all__ = [
+    *lazy_names(
+        __name__,
+        {
+            "tensorir.script": "prim_func",
+            "tensorir.te": "random",
+            "tensorir.te.at": "at",
+            "tensorir.te.extern": "extern",
+            "tensorir.te.random": "philox",
+            "tensorir.te.scan": "scan",
+        },
+    ),
     "Axis", "ComputeOp", "ExternFunc", "ExternOp", "PlaceholderOp", "Reduce", "Reducer", "ScanOp",
     "StatementsOp", "Tensor", "TensorSlice", "ThreadAxis", "abs", "acos", "acosh", "all", "any",
-    "argmax", "argmin", "asin", "asinh", "at", "atan", "atan2", "atanh", "call", "cast", "ceil",
+    "argmax", "argmin", "asin", "asinh", "atan", "atan2", "atanh", "call", "cast", "ceil",
     "ceildiv", "clip",
     "comm_reducer", "compute", "const", "cos", "cosh", "create_named_blocks",
     "create_named_tensors", "create_prim_func", "create_schedule", "erf", "exp", "exp2", "expm1",
-    "extern", "fabs", "floor", "floordiv", "floormod", "fmod", "if_then_else", "infinity",
+    "fabs", "floor", "floordiv", "floormod", "fmod", "if_then_else", "infinity",
     "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "lower", "max", "max_value",
-    "maximum", "min", "min_value", "minimum", "nearbyint", "philox", "placeholder", "popcount",
-    "pow", "power", "prim_func", "prod", "random", "reduce_axis", "reinterpret", "rint", "round",
-    "rsqrt", "scan", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt", "state", "sum", "tan",
+    "maximum", "min", "min_value", "minimum", "nearbyint", "placeholder", "popcount",
+    "pow", "power", "prod", "reduce_axis", "reinterpret", "rint", "round",
+    "rsqrt", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt", "state", "sum", "tan",
     "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]
