@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,19 @@ def notebooks() -> list[Path]:
     return [path for path in found if ".ipynb_checkpoints" not in path.parts]
 
 
-def execute(path: Path, folder: str | Path) -> Any:
+def execute(path: Path, folder: str | Path, edit: Callable[[str], str] = str) -> Any:
     """Run the notebook in `folder` and return it with its outputs.
 
-    The packages of this checkout are importable in it. Raises CellExecutionError of nbclient for a
-    cell that fails.
+    `edit` may change the text of each code cell before. The packages of this checkout are
+    importable in it. Raises CellExecutionError of nbclient for a cell that fails.
     """
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.source = edit(cell.source)
     paths = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     env.pop("MPLBACKEND", None)  # so that plots are drawn into the notebook
