@@ -7,6 +7,26 @@ import numpy as np
 from schedule import Schedule
 from tensorir import Target, interpret, lower, parse, te
 
+PAIRS = """
+@prim_func
+def pairs(A: f32[8], C: f32[8], D: f32[8]):
+    T = alloc(f32[8])
+    U = alloc(f32[8])
+    for i in range(8):
+        with block("T"):
+            vi = spatial(8, i)
+            T[vi] = A[vi]
+        with block("C"):
+            vi = spatial(8, i)
+            C[vi] = T[vi] + 1.0
+        with block("U"):
+            vi = spatial(8, i)
+            U[vi] = A[7 - vi]
+        with block("D"):
+            vi = spatial(8, i)
+            D[vi] = U[vi] + T[vi]
+"""
+
 
 def lowered(sch):
     """The lowered program, which the interpreter has compared with the definition."""
