@@ -14,7 +14,7 @@ from pathlib import Path
 from operators import make_cases
 from results import as_json, as_markdown, environment, show, write
 
-from autotune import Database, tune
+from autotune import Database, MeasureSettings, tune
 from autotune.demo.case import Case, Figures, figures, kernels_of
 from autotune.tuner import DEFAULT_DATABASE
 from backends import BuildError, compiler_info
@@ -58,10 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _row(case: Case, database: Database, options: argparse.Namespace) -> Figures:
     start = time.perf_counter()
-    result = tune(case.func, "c", options.trials, options.seed, database)
+    rounds, min_ms = (3, 0.5) if options.quick else (options.rounds, 10.0)
+    settings = MeasureSettings(min_ms=min_ms, repeats=rounds) if options.quick else None
+    result = tune(case.func, "c", options.trials, options.seed, database, settings=settings)
     source = f"{result.measured} new trials" if result.measured else "from the database"
     kernels = kernels_of(case.func, result.build())
-    rounds, min_ms = (3, 0.5) if options.quick else (options.rounds, 10.0)
     row = figures(case, kernels, rounds, min_ms)
     print(f"{case.name}: {source}, {time.perf_counter() - start:.0f} s", flush=True)
     return row

@@ -142,7 +142,7 @@ def test_a_search_tries_them_and_believes_them(tmp_path):
 def test_bitwise_and_reassociated_searches_do_without(tmp_path):
     for numerics in ("bitwise", "reassociated"):
         with Database(tmp_path / f"{numerics}.db") as database:
-            tune(conv(), TARGET, 5, database=database, settings=FAST, numerics=numerics)
+            tune(conv(), TARGET, 3, database=database, settings=FAST, numerics=numerics)
             assert not any(r.sketch.startswith("winograd") for r in database.records())
 
 

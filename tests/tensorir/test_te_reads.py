@@ -263,7 +263,7 @@ def test_reads_at_limits_are_checked_without_their_choices(monkeypatch):
 @pytest.mark.parametrize("size", [20, M], ids=str)
 def test_the_work_grows_with_nested_choices_as_the_text_does(monkeypatch, size):
     """Each further nest is as much work as the one before, where it once was five times as much."""
-    counts = [work(monkeypatch, reads(depth, 1, size=size))["simplified"] for depth in (3, 4, 5)]
+    counts = [work(monkeypatch, reads(depth, 1, size=size))["simplified"] for depth in (1, 2, 3)]
     assert counts[2] - counts[1] <= 1.1 * (counts[1] - counts[0])
 
 
