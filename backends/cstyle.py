@@ -180,7 +180,7 @@ class CStyleEmitter(ExpressionEmitter):
     def prefix_thread(self, s: For) -> None:
         raise BuildError(
             f"{self.func.name}: loop {s.name!r} is bound to {s.thread!r}, "
-            f"and target {self.target.kind!r} has no such threads; bind is for cuda"
+            f"and target {self.target.kind!r} has no such threads; bind is for GPUs"
         )
 
     def stmt_alloc(self, s: Alloc) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorir import EXTERNS, ExternFunc, add_extern
+from tensorir import DEFAULT_ARCH, EXTERNS, ExternFunc, add_extern
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -22,6 +22,16 @@ def pytest_configure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked `cuda` are skipped where there is no GPU, which says what is missing."""
+    if item.get_closest_marker("cuda") is None:
+        return
+    from backends.cuda import devices
+
+    if not devices.devices():
+        pytest.skip(devices.why_no_device(DEFAULT_ARCH) or "no GPU")
 
 
 @pytest.fixture

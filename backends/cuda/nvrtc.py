@@ -6,6 +6,7 @@ releases the GIL, so threads compile several kernels at once.
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 import threading
@@ -53,6 +54,18 @@ class Cubin:
     log: str
     arch: str
     command: tuple[str, ...]
+
+    def to_bytes(self) -> bytes:
+        """All of it, as a cache keeps it: a line of JSON, and the code."""
+        about = {"log": self.log, "arch": self.arch, "command": self.command}
+        return json.dumps(about).encode() + b"\n" + self.code
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Cubin:
+        """What `to_bytes` made."""
+        head, _, code = data.partition(b"\n")
+        about = json.loads(head)
+        return cls(code, about["log"], about["arch"], tuple(about["command"]))
 
 
 def compile_cubin(
@@ -191,8 +204,10 @@ def _include(source: str, binding: ModuleType) -> tuple[str, ...]:
 
 
 def _log(binding: ModuleType, program: int) -> str:
+    """What the compiler said, but how long it took: the same text gets the same log."""
     text: str = binding.getProgramLog(program)
-    return text.replace("\0", "").strip()
+    lines = text.replace("\0", "").strip().splitlines()
+    return "\n".join(line for line in lines if " Compile time = " not in line)
 
 
 def whole_file(code: bytes) -> bytes:

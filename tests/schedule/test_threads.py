@@ -71,7 +71,7 @@ class TestBind:
             sch.bind(loop, axis)
         golden(str(sch.func), "bind")
         check(sch, compiled=False)
-        with pytest.raises(BuildError, match="bind is for cuda"):
+        with pytest.raises(BuildError, match="bind is for GPUs"):
             build(sch)
 
     def test_shared_memory(self, golden):
