@@ -96,6 +96,10 @@ class ExpressionEmitter:
             self.declarations.setdefault(name, self.typedefs[dtype])
         return name
 
+    def stored_type(self, dtype: str) -> str:
+        """The type of an element in memory."""
+        return self.type_name(dtype)
+
     def helper(self, name: str, dtype: str) -> str:
         """The name of a helper function for a scalar type; its text comes along."""
         full = helper_name(name, dtype)

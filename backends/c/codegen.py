@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from backends.c.extern_calls import extern_call
 from backends.c.parallel import ParallelEmitter
 from backends.c.tensorized import intrinsic_call
 from backends.c.workspace import workspace_text
 from backends.expressions import UNARY
+from backends.extern_calls import Known, extern_call
 from backends.names import c_identifier
 from backends.sharing import SharedLoad
 from tensorir import (
@@ -26,6 +26,7 @@ from tensorir import (
     Extern,
     ExternFunc,
     For,
+    Part,
     Prefetch,
     PrimFunc,
     Target,
@@ -96,7 +97,7 @@ class CEmitter(ParallelEmitter):
         self.names.fresh(f"{self.name}_release")
         self.intrinsics: dict[str, str] = {}
         self.trial: TensorIntrin | None = None  # one that is being checked
-        self.externs: dict[tuple[str, tuple[str, ...]], str] = {}
+        self.externs: Known = {}
         self.extern_trial: ExternFunc | None = None  # one that is being checked
         for buffer in func.params:
             self.names.of(buffer)
@@ -172,6 +173,12 @@ class CEmitter(ParallelEmitter):
 
     def stmt_extern(self, s: Extern) -> None:
         extern_call(self, s)
+
+    def part_address(self, part: Part, written: bool) -> str:
+        return f"&{self.element(part.buffer, part.indices)}"
+
+    def extern_text(self, name: str, text: str) -> str:
+        return text
 
     # Buffers
 

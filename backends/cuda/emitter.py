@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
+from operator import mul
 from typing import ClassVar
 
 from backends.gpu.emitter import GpuEmitter
 from backends.gpu.exchanges import Pattern
 from backends.helpers import helper_name
-from tensorir import Buffer, Expr, int_value
+from tensorir import Buffer, Expr, Part, const, int_value
 from tensorir import dtype as dt
 
 WORDS = """
@@ -82,6 +84,12 @@ class CudaEmitter(GpuEmitter):
         return f"{name}({value}, {operand})"
 
     # Functions
+
+    def part_address(self, part: Part, written: bool) -> str:
+        place = "ti_write_part" if written else "ti_read_part"
+        count = self.expr(reduce(mul, part.shape, const(1)))
+        (index,) = part.indices
+        return f"{place}({self.names.of(part.buffer)}, {self.expr(index)}, {count})"
 
     def helper(self, name: str, dtype: str) -> str:
         if dtype not in dt.STORAGE_ONLY:

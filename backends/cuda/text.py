@@ -8,7 +8,7 @@ from functools import cached_property
 
 from backends.cuda.emitter import CudaEmitter
 from backends.cuda.prelude import prelude
-from backends.gpu.emitter import Line, Origin
+from backends.gpu.emitter import Line, Origin, Shared
 from backends.gpu.launches import Launches
 from tensorir import PrimFunc, Target
 
@@ -52,21 +52,22 @@ class LineTable(Mapping[int, str]):
         return len(self._lines)
 
 
-def cuda_text(func: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> CudaText:
+def cuda_text(func: PrimFunc, target: Target, *before: PrimFunc | None) -> CudaText:
     """The CUDA text of a lowered program; needs no header.
 
-    With `prepare`, a lowered function whose results `func` takes, the text has the kernels of both.
+    The kernels of other programs stand `before` those of `func`, if there are any: of the one that
+    prepares its constants, or of any that are to be compiled together and have other names.
     Raises BuildError where the program is not in SPMD form or uses what CUDA does not have.
     """
-    declarations: dict[str, str] = {}
+    shared = Shared()
     kernels: list[list[str]] = []
-    for each in (prepare, func):
+    for each in (*before, func):
         if each is not None:
             for kernel in Launches.of(each).kernels:
-                emitter = CudaEmitter(each, target, kernel, declarations)
+                emitter = CudaEmitter(each, target, kernel, shared)
                 kernels.append(emitter.text())
     body: list[str] = []
-    for group in _groups(declarations):
+    for group in _groups(shared.declarations):
         body += ["", *group.splitlines()]
     for lines in kernels:
         body += ["", *lines]

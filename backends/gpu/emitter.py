@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from backends.bounds import Bounds
 from backends.cstyle import CStyleEmitter
 from backends.errors import BuildError
+from backends.extern_calls import Known, extern_call
+from backends.gpu.device_text import device_text
 from backends.gpu.exchanges import Pattern, pattern_of
 from backends.gpu.launches import Kernel
 from backends.gpu.vectors import GpuVectorEmitter
@@ -20,8 +22,11 @@ from tensorir import (
     Alloc,
     Buffer,
     Exchange,
+    Extern,
+    ExternFunc,
     For,
     If,
+    Part,
     PrimFunc,
     Seq,
     Stmt,
@@ -60,21 +65,30 @@ class Line(str):
         return line
 
 
+@dataclass
+class Shared:
+    """What the kernels of one text have in common: helpers and extern functions."""
+
+    declarations: dict[str, str] = field(default_factory=dict)
+    externs: Known = field(default_factory=dict)
+
+
 class GpuEmitter(GpuVectorEmitter):
-    """Prints one kernel; `declarations` collects what it needs, and may be shared by several."""
+    """Prints one kernel; `shared` collects what it needs."""
 
     kernel_head: ClassVar[str] = ""
     reserved: ClassVar[frozenset[str]] = frozenset()
     """Words of the language that are no names, beside those of C."""
 
     def __init__(
-        self, func: PrimFunc, target: Target, kernel: Kernel, declarations: dict[str, str]
+        self, func: PrimFunc, target: Target, kernel: Kernel, shared: Shared
     ) -> None:
         super().__init__(func, target)
         self.kernel = kernel
-        self.declarations = declarations
+        self.declarations, self.externs = shared.declarations, shared.externs
+        self.extern_trial: ExternFunc | None = None
         self.bounds = Bounds(func.size_vars, (dt.INDEX, "int32"))
-        self.names.reserve(self.reserved)
+        self.names.reserve((*self.reserved, *self.externs.values()))
         self.names.fresh(kernel.name)
         self.loops: list[For] = []
         self.at: Stmt | None = None
@@ -185,6 +199,17 @@ class GpuEmitter(GpuVectorEmitter):
         (count,) = shape
         self.line(self.declaration(s.buffer, max(count, 1)))
         self.stmt(s.body)
+
+    # Extern functions
+
+    def stmt_extern(self, s: Extern) -> None:
+        extern_call(self, s)
+
+    def part_address(self, part: Part, written: bool) -> str:
+        return f"&{self.element(part.buffer, part.indices)}"
+
+    def extern_text(self, name: str, text: str) -> str:
+        return self.spelled(device_text(name, text, self.target.kind))
 
     # Threads
 

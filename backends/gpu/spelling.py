@@ -72,7 +72,6 @@ class SpellingEmitter(CStyleEmitter):
     # Memory: a bool is a byte there, of which all values but 0 are true.
 
     def stored_type(self, dtype: str) -> str:
-        """The type of an element in memory."""
         return self.type_name("uint8" if dt.is_bool(dtype) else dtype)
 
     def expr_load(self, e: Load) -> Text:

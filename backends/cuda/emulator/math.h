@@ -17,6 +17,7 @@ TI_MATH2(atan2) TI_MATH2(copysign) TI_MATH2(fdim) TI_MATH2(fmax) TI_MATH2(fmin) 
 TI_MATH2(hypot) TI_MATH2(nextafter) TI_MATH2(pow) TI_MATH2(remainder)
 #undef TI_MATH1
 #undef TI_MATH2
+extern "C" void *memcpy(void *, const void *, unsigned long);
 extern "C" float fmaf(float, float, float), ldexpf(float, int);
 extern "C" double fma(double, double, double), ldexp(double, int);
 inline float exp10f(float x) { return __builtin_powf(10.0f, x); }

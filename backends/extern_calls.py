@@ -3,24 +3,57 @@
 from __future__ import annotations
 
 from string import Template
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from backends.errors import BuildError
-from tensorir import Extern, ExternFunc, TensorIRError, find_extern
+from backends.names import Names
+from tensorir import Expr, Extern, ExternFunc, Part, PrimFunc, TensorIRError, find_extern
 from tensorir import dtype as dt
 
-if TYPE_CHECKING:
-    from backends.c.codegen import CEmitter
+Known = dict[tuple[str, tuple[str, ...]], str]
+"""The names of the functions that a text has already, by function and types."""
 
 
-def extern_call(emitter: CEmitter, s: Extern) -> None:
+class Caller(Protocol):
+    """What an emitter does for calls of extern functions.
+
+    `extern_trial` is one that is being checked, and not yet known.
+    """
+
+    func: PrimFunc
+    names: Names
+    declarations: dict[str, str]
+    inline: str
+    externs: Known
+    extern_trial: ExternFunc | None
+
+    def line(self, text: str) -> None: ...
+
+    def expr(self, e: Expr, level: int = 0) -> str: ...
+
+    def type_name(self, dtype: str) -> str: ...
+
+    def stored_type(self, dtype: str) -> str: ...
+
+    def helper(self, name: str, dtype: str) -> str: ...
+
+    def part_address(self, part: Part, written: bool) -> str:
+        """A pointer to the first element of a part."""
+        ...
+
+    def extern_text(self, name: str, text: str) -> str:
+        """The C text of function `name` in this language. Raises BuildError where it is not."""
+        ...
+
+
+def extern_call(emitter: Caller, s: Extern) -> None:
     """Print the call: pointers to the first elements of the parts, and the sizes."""
     trial = emitter.extern_trial
     try:
         func = trial if trial is not None and trial.name == s.name else find_extern(s.name)
     except TensorIRError as error:
         raise BuildError(f"{emitter.func.name}: {error}") from None
-    pointers = [f"&{emitter.element(part.buffer, part.indices)}" for part in s.parts]
+    pointers = [emitter.part_address(part, part in s.outputs) for part in s.parts]
     sizes = {
         name: emitter.expr(size)
         for dims, part in zip(func.dims, s.parts)
@@ -31,7 +64,7 @@ def extern_call(emitter: CEmitter, s: Extern) -> None:
     emitter.line(f"{name}({', '.join(arguments)});")
 
 
-def _function(emitter: CEmitter, func: ExternFunc, dtypes: tuple[str, ...]) -> str:
+def _function(emitter: Caller, func: ExternFunc, dtypes: tuple[str, ...]) -> str:
     """The name of the function for these types; its text comes along."""
     known = emitter.externs.get((func.name, dtypes))
     if known is not None:
@@ -51,15 +84,15 @@ def _function(emitter: CEmitter, func: ExternFunc, dtypes: tuple[str, ...]) -> s
             f"the C of extern function {func.name!r} has an unknown word: {error}; "
             "a dollar sign itself is written $$"
         ) from None
-    emitter.declarations[name] = f"/* {func.name} */\n{text}"
+    emitter.declarations[name] = f"/* {func.name} */\n{emitter.extern_text(func.name, text)}"
     return name
 
 
-def _words(emitter: CEmitter, number: int, dtype: str, text: str) -> dict[str, str]:
+def _words(emitter: Caller, number: int, dtype: str, text: str) -> dict[str, str]:
     """What stands for the words of argument `number`; helpers come along if they are used."""
     stored = dtype in dt.STORAGE_ONLY
     value = "float32" if stored else dtype
-    words = {f"T{number}": emitter.type_name(dtype), f"V{number}": emitter.type_name(value)}
+    words = {f"T{number}": emitter.stored_type(dtype), f"V{number}": emitter.type_name(value)}
     makers = {
         f"GET{number}": lambda: emitter.helper("to_f32", dtype) if stored else "",
         f"PUT{number}": lambda: emitter.helper("from_f32", dtype) if stored else "",
@@ -71,7 +104,7 @@ def _words(emitter: CEmitter, number: int, dtype: str, text: str) -> dict[str, s
     return words
 
 
-def _before(emitter: CEmitter, dtype: str) -> str:
+def _before(emitter: Caller, dtype: str) -> str:
     """The function that compares values of a type in the order of np.sort."""
     name, kind = f"before_{dt.SHORT[dtype]}", emitter.type_name(dtype)
     last = " | ((b != b) & (a == a))" if dt.is_float(dtype) else ""
