@@ -15,6 +15,8 @@ from typing import NoReturn
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.func import PrimFunc
+from tensorir.passes.gpu.axes import is_thread_loop
+from tensorir.passes.gpu.thread_reductions import COMBINE, COPIES
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.place_buffers import place_buffers
@@ -45,11 +47,15 @@ def combined_by_threads(func: PrimFunc) -> dict[str, set[str]]:
     """The buffers, by the name of the loop, that the threads of a block reduce into together.
 
     Code for a GPU combines the parts of such a reduction; the threads do not update one element.
+    Nor do those of which each writes a copy of its own.
     """
     found: dict[str, set[str]] = {}
     for loop in walk(func.body):
-        if not isinstance(loop, For) or not (loop.thread or "").startswith("threadIdx"):
+        if not isinstance(loop, For) or not is_thread_loop(loop):
             continue
+        if {COMBINE, COPIES} & loop.annotations.keys():
+            stores = [s for s in walk(loop) if isinstance(s, Store)]
+            found[loop.name] = {s.buffer.name for s in stores}
         for block in blocks(loop.body):
             fed = [it for it in block.iters if it.kind is IterKind.REDUCE]
             if any(loop.var in variables(it.binding) for it in fed):

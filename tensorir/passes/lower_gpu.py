@@ -11,6 +11,7 @@ from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.gpu.bind_free import bind_free
 from tensorir.passes.gpu.kernels import kernels
 from tensorir.passes.gpu.spmd import spmd
+from tensorir.passes.gpu.thread_reductions import thread_reductions
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.place_buffers import place_buffers
@@ -24,6 +25,7 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
     """The passes for `target` with their names, in order."""
     return [
         ("kernels", kernels),
+        ("thread_reductions", thread_reductions),
         ("lower_init", lower_init),
         ("lower_blocks", lower_blocks),
         ("bind_free", bind_free),

@@ -13,7 +13,18 @@ from tensorir.func import PrimFunc
 from tensorir.passes.accesses import Access, accesses
 from tensorir.passes.lifetimes import innermost_place, written_part
 from tensorir.passes.ranges import function_analyzer
-from tensorir.stmt import Alloc, Extern, ForKind, Part, Seq, Stmt, Store, seq
+from tensorir.stmt import (
+    Alloc,
+    Exchange,
+    Extern,
+    ForKind,
+    Part,
+    Seq,
+    Stmt,
+    Store,
+    replace,
+    seq,
+)
 from tensorir.visit import map_children, map_exprs, map_loads, map_parts, variables
 
 
@@ -123,9 +134,9 @@ def _shift(body: Stmt, places: list[Place], analyzer: Analyzer) -> Stmt:
 
     def stores(stmt: Stmt) -> Stmt:
         stmt = map_children(stmt, stores)
-        if isinstance(stmt, Store) and stmt.buffer in moved:
+        if isinstance(stmt, (Store, Exchange)) and stmt.buffer in moved:
             indices = shifted(stmt.buffer, stmt.indices)
-            return Store(moved[stmt.buffer].compact, indices, stmt.value)
+            return replace(stmt, buffer=moved[stmt.buffer].compact, indices=indices)
         return map_parts(stmt, part) if isinstance(stmt, Extern) else stmt
 
     memo: dict[Expr, Expr] = {}

@@ -64,11 +64,7 @@ def is_kernel(stmt: Stmt) -> bool:
     """Whether `stmt` is a kernel as lowered: all loops over axes outermost, each axis once."""
     loops, body = nest_of(stmt)
     axes = [loop.thread for loop in loops]
-    return (
-        bool(loops)
-        and axes == [axis for axis in NEST if axis in axes]
-        and not has_threads(body)
-    )
+    return bool(loops) and axes == [axis for axis in NEST if axis in axes] and not has_threads(body)
 
 
 def threads_of(loops: list[For]) -> int:

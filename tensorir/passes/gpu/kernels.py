@@ -33,4 +33,3 @@ def kernels(func: PrimFunc) -> PrimFunc:
     if all(a is b for a, b in zip(made, parts)):
         return func
     return with_body(func, made[0] if len(made) == 1 else Seq(tuple(made)))
-

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Const, Expr, Var, all_of, binary
 from tensorir.func import PrimFunc
+from tensorir.names import Names
 from tensorir.passes.gpu.axes import (
     BLOCK_AXES,
     NEST,
@@ -18,11 +21,16 @@ from tensorir.passes.gpu.axes import (
     WARP_AXES,
     is_thread_loop,
 )
+from tensorir.passes.gpu.combine import Combination, Digit, values_of
+from tensorir.passes.gpu.thread_reductions import ALL_THREADS, COMBINE, COPIES
 from tensorir.passes.ranges import function_analyzer
-from tensorir.passes.rewriting import fresh_names, with_body
+from tensorir.passes.rewriting import fresh_names
 from tensorir.rectangular import largest_value
 from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, Store, Sync, replace, seq
 from tensorir.visit import loads, map_children, substitute_stmt, variables, walk
+
+MARKS = (ALL_THREADS, COMBINE, COPIES)
+"""Annotations of loops that are gone when all threads have one nest."""
 
 ORDER = (*NEST, *WARP_AXES)
 """Of the conditions of what stands outside of the loops over several axes."""
@@ -49,13 +57,26 @@ def spmd(func: PrimFunc) -> PrimFunc:
     """
     parts = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
     known = function_analyzer(func)
-    taken = [v.name for v in func.size_vars]
-    made = []
-    for part in parts:
-        name = fresh_names(func.body, taken)("thread")
-        taken.append(name)
-        made.append(_Kernel(part, known.copy(), name).lowered())
-    return with_body(func, seq(*made))
+    new = _New(
+        fresh_names(func.body, [v.name for v in func.size_vars]),
+        Names([b.name for b in (*func.params, *func.buffers)]),
+    )
+    body = seq(*[_Kernel(part, known.copy(), new).lowered() for part in parts])
+    return replace_fields(func, body=body, buffers=(*func.buffers, *new.buffers))
+
+
+@dataclass
+class _New:
+    """Loops and buffers that a function did not have."""
+
+    loop: Callable[[str], str]
+    names: Names
+    buffers: list[Buffer] = field(default_factory=list)
+
+    def buffer(self, like: Buffer, suffix: str, shape: tuple[int, ...], scope: str) -> Buffer:
+        made = Buffer(self.names.unique(f"{like.name}_{suffix}"), shape, like.dtype, scope)
+        self.buffers.append(made)
+        return made
 
 
 @dataclass(frozen=True)
@@ -74,19 +95,25 @@ class _Place:
 
 
 class _Kernel:
-    def __init__(self, root: Stmt, analyzer: Analyzer, thread: str) -> None:
+    def __init__(self, root: Stmt, analyzer: Analyzer, new: _New) -> None:
         self.root = root
         self.analyzer = analyzer
-        loops = [s for s in walk(root) if isinstance(s, For) and s.thread in ORDER]
         self.loops: dict[str, For] = {}
-        for loop in loops:
-            first = self.loops.setdefault(loop.thread or "", loop)
-            if not analyzer.prove(binary("==", first.extent, loop.extent)):
-                raise TensorIRError(
-                    f"loops {first.name!r} and {loop.name!r} of one kernel are both bound to "
-                    f"{loop.thread}, with extents {first.extent!r} and {loop.extent!r}"
-                )
-        self.values = self.of_axes(thread)
+        for axis in ORDER:
+            loops = [s for s in walk(root) if isinstance(s, For) and s.thread == axis]
+            for loop in loops[1:]:
+                if not analyzer.prove(binary("==", loops[0].extent, loop.extent)):
+                    raise TensorIRError(
+                        f"loops {loops[0].name!r} and {loop.name!r} of one kernel are both bound "
+                        f"to {axis}, with extents {loops[0].extent!r} and {loop.extent!r}"
+                    )
+            if loops:  # passes have made the longer names
+                loop = min(loops, key=lambda f: len(f.name))
+                notes = {k: v for k, v in loop.annotations.items() if k not in MARKS}
+                self.loops[axis] = replace(loop, annotations=notes)
+        self.new = new
+        self.digits: list[tuple[str, int]] = []  # axes of the linear index of a thread
+        self.values = self.of_axes()
         self.written: set[Buffer] = {s.buffer for s in walk(root) if isinstance(s, Store)}
         # What is not the same for all threads of a block.
         own = [value for axis, value in self.values.items() if axis not in BLOCK_AXES]
@@ -94,9 +121,12 @@ class _Kernel:
         self.extents = {s.var: s.extent for s in walk(root) if isinstance(s, For)}
         self.extents |= {loop.var: loop.extent for loop in self.loops.values()}
 
-    def of_axes(self, thread: str) -> dict[str, Expr]:
-        """The index of each axis; with warps and lanes, `thread` is the name of their loop."""
+    def of_axes(self) -> dict[str, Expr]:
+        """The index of each axis."""
         values: dict[str, Expr] = {axis: loop.var for axis, loop in self.loops.items()}
+        for axis in THREAD_AXES:
+            if axis in self.loops:
+                self.digits.append((axis, self.loops[axis].const_extent or 1))
         if not self.loops.keys() & set(WARP_AXES):
             return values
         warps, lanes = self.loops.pop("warp", None), self.loops.pop("lane", None)
@@ -113,11 +143,12 @@ class _Kernel:
                     f"warp has {WARP} lanes, and a kernel a constant number of warps"
                 )
         count = (warps.const_extent if warps else None) or 1
-        var = Var(thread, "int64")
+        var = Var(self.new.loop("thread"), "int64")
         extent = Const(count * WARP, "int64")
         self.loops["threadIdx.x"] = For(var, extent, Seq(()), ForKind.THREAD, {}, "threadIdx.x")
         self.analyzer.bind(var, extent)
         values["warp"], values["lane"] = var // WARP, var % WARP
+        self.digits[:0] = [("lane", WARP), ("warp", count)]
         return values
 
     @property
@@ -162,6 +193,11 @@ class _Kernel:
 
     def loop(self, loop: For, place: _Place) -> Stmt:
         axis = loop.thread or ""
+        if COMBINE in loop.annotations:
+            return self.combined(loop)
+        if ALL_THREADS in loop.annotations:
+            place = _Place(frozenset(self.values))
+            loop = replace(loop, annotations={})
         if axis in self.values:
             index = self.values[axis]
             body = substitute_stmt(loop.body, {loop.var: index} if index is not loop.var else {})
@@ -174,6 +210,25 @@ class _Kernel:
         place = place.where(loop.var < loop.extent)
         self.analyzer.bind(loop.var, most)
         return _unrolled(replace(loop, extent=most, body=self.stmt(loop.body, place)))
+
+    def combined(self, loop: For) -> Stmt:
+        """What threads have, combined: no condition keeps a thread from it."""
+        axes: set[str] = set()
+        index: dict[Var, Expr] = {}
+        body: Stmt = loop
+        for _ in range(loop.annotations[COMBINE]):
+            assert isinstance(body, For) and body.thread is not None
+            axes.add(body.thread)
+            index[body.var] = self.values[body.thread]
+            body = body.body
+        digits: list[Digit] = []
+        stride = 1
+        for axis, extent in self.digits:
+            digits.append(Digit(self.values[axis], extent, stride, axis in axes))
+            stride *= extent
+        part = Var(self.new.loop("part"), "int64")
+        found = Combination(digits, values_of(body, index), part, self.new.buffer)
+        return seq(found.stmts(), Sync("block"))
 
     def largest(self, loop: For) -> Expr:
         """How long a loop is for any thread: all of them walk through all of it."""
