@@ -214,6 +214,9 @@ def _march(march: str | None) -> tuple[str, ...]:
     return () if march is None else (f"-march={march}",)
 
 
+SHARED = ("-shared",)
+
+
 def compile_shared(
     compiler: Compiler,
     source: str,
@@ -221,14 +224,29 @@ def compile_shared(
     flags: tuple[str, ...],
     name: str,
     timeout: float = DEFAULT_TIMEOUT,
-    language: str = "c",
 ) -> None:
-    """Compile C text to a shared object at `path`; BuildError says what the compiler said.
+    """Compile C text to a shared object at `path`; BuildError says what the compiler said."""
+    compile_object(compiler, source, path, flags, name, timeout)
+
+
+def compile_object(
+    compiler: Compiler,
+    source: str,
+    path: Path,
+    flags: tuple[str, ...],
+    name: str,
+    timeout: float = DEFAULT_TIMEOUT,
+    *,
+    language: str = "c",
+    link: tuple[str, ...] = SHARED,
+) -> None:
+    """Compile and link a text to `path`; BuildError says what the compiler said.
 
     language  as the compiler calls it: "c++" for a C++ compiler
+    link      what makes a shared object of it, or the options of a program
     """
     # The assembler reads what the compiler writes meanwhile, and no file lies between.
-    tail: tuple[str, ...] = ("-pipe", "-shared", "-o", str(path), "-x", language, "-", "-lm")
+    tail: tuple[str, ...] = ("-pipe", *link, "-o", str(path), "-x", language, "-", "-lm")
     if os.uname().sysname == "Darwin":  # symbols of Python are found when the object is loaded
         tail = ("-undefined", "dynamic_lookup", *tail)
     _compile(compiler, (*flags, *tail), source, name, timeout)

@@ -1,7 +1,8 @@
 """Runs the CUDA text of this project on the CPU, and checks what its threads do."""
 
+from backends.cuda.emulator.check import CHECKS, Findings
 from backends.cuda.emulator.emulator import Emulator
 from backends.cuda.emulator.launch import Launch
-from backends.cuda.emulator.report import EmulationError, Report
+from backends.cuda.emulator.report import Count, EmulationError, Report
 
-__all__ = ["EmulationError", "Emulator", "Launch", "Report"]
+__all__ = ["CHECKS", "Count", "EmulationError", "Emulator", "Findings", "Launch", "Report"]

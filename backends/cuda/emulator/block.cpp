@@ -21,6 +21,7 @@ bool Block::run(const ti_launch &launch, const uint3 &index) {
         pass_on();
         if (!failed_ && left_) stuck();
     }
+    if (launch.checks && !failed_) checker_.flush_counts();
     running_ = nullptr;
     for (int i = 0; failed_ && i < count_; i++) {
         threads_[i].fibre.reset();
@@ -62,6 +63,8 @@ void Block::start(const ti_launch &launch, const uint3 &index) {
     for (int i = 0; i < count_; i++) order_[i] = i;
     order();
     memset(arena_, 0xff, launch.shared_bytes); // NaN
+    paused_ = 0;
+    if (launch.checks) checker_.begin_block(index);
 }
 
 // The next order of turns: warps in any order, and the lanes of each in any.
@@ -105,9 +108,32 @@ Thread *Block::next() {
 void Block::pass_on() {
     Fibre &self = running_ ? running_->fibre : host_;
     Thread *chosen = failed_ ? nullptr : next();
+    if (!chosen && !failed_ && paused_) {
+        wake_paused();
+        chosen = next();
+    }
     if (chosen == running_ && chosen) return;
     running_ = chosen;
     self.switch_to(chosen ? chosen->fibre : host_);
+}
+
+void Block::pause() {
+    states_[number(*running_)] = State::paused;
+    paused_++;
+    pass_on();
+}
+
+void Block::wake_paused() {
+    for (int warp = 0; warp * WARP < count_; warp++) {
+        unsigned lanes = 0;
+        for (int i = warp * WARP; i < std::min(count_, (warp + 1) * WARP); i++) {
+            if (states_[i] != State::paused) continue;
+            states_[i] = State::ready;
+            lanes |= 1u << i % WARP;
+        }
+        checker_.flush_counts(warp, lanes);
+    }
+    paused_ = 0;
 }
 
 void Block::thread_body(void *of) {
@@ -131,9 +157,9 @@ unsigned char *Block::arena(int bytes, int line) {
 }
 
 void Block::barrier(int scope, int line) {
-    if (scope == TI_BLOCK) return meet(all_, 0, "ti_sync", line);
+    if (scope == TI_BLOCK) return meet(all_, 0, "ti_sync", line, true);
     const int warp = number(*running_) / WARP;
-    meet(warps_[warp].meeting, warp * WARP, "ti_sync_warp", line);
+    meet(warps_[warp].meeting, warp * WARP, "ti_sync_warp", line, true);
 }
 
 void Block::exchange(void *value, int size, int source, const char *what, int line) {
@@ -141,14 +167,16 @@ void Block::exchange(void *value, int size, int source, const char *what, int li
     Warp &warp = warps_[self / WARP];
     auto &values = warp.values[warp.meeting.times % 2];
     memcpy(values[self % WARP], value, size);
-    meet(warp.meeting, first, what, line);
-    if (source < warp.meeting.members)
+    meet(warp.meeting, first, what, line, false);
+    if (source < warp.meeting.members) {
         memcpy(value, values[source], size);
-    else
-        memset(value, 0xff, size);
+        return;
+    }
+    memset(value, 0xff, size);
+    if (launch_->checks) checker_.missing_lane(source, what, line);
 }
 
-void Block::meet(Meeting &meeting, int first, const char *what, int line) {
+void Block::meet(Meeting &meeting, int first, const char *what, int line, bool orders) {
     if (meeting.arrived && (meeting.line != line || strcmp(meeting.what, what)))
         mismatch(meeting, what, line);
     meeting.line = line;
@@ -162,7 +190,11 @@ void Block::meet(Meeting &meeting, int first, const char *what, int line) {
     meeting.arrived = 0;
     meeting.times++;
     std::fill_n(states_.begin() + first, meeting.members, State::ready);
-    if (&meeting != &all_) return;
+    if (&meeting != &all_) {
+        if (launch_->checks) checker_.warp_barrier(first / WARP, line, what, orders);
+        return;
+    }
+    if (launch_->checks) checker_.block_barrier(line, what);
     order();
     pass_on(); // the one that came last has its turn as the others
 }
@@ -181,7 +213,8 @@ void Block::fail(const Report &report) {
 }
 
 void Block::mismatch(const Meeting &meeting, const char *what, int line) {
-    Report found = report("divergence", line);
+    Report found = report("mismatch", line);
+    found.add("lanes", &meeting != &all_);
     fail(found.add("what", what).add("other_line", meeting.line).add("other_what", meeting.what));
 }
 

@@ -1,5 +1,6 @@
 // One block of threads, run by one thread of the system.
 #pragma once
+#include "checker.h"
 #include "fibre.h"
 #include "launch.h"
 #include <deque>
@@ -9,12 +10,15 @@
 constexpr int WARP = 32;
 constexpr int MOST_SHARED = 227 * 1024;
 
-enum class State : char { ready, waiting, ended };
+enum class State : char { ready, waiting, paused, ended };
 
 struct Copy {
     void *to;
     const void *from;
     int bytes;
+    ti_buffer buffer; // of a checked run, and the element and the line there
+    long long index;
+    int line;
 };
 
 struct Thread {
@@ -37,8 +41,6 @@ struct Warp {
     alignas(16) unsigned char values[2][WARP][16]; // of exchanges, by the parity of `times`
 };
 
-class Report;
-
 class Block {
 public:
     Block();
@@ -46,12 +48,17 @@ public:
     // Runs one block; false where it failed. The launch may differ from the last one's.
     bool run(const ti_launch &launch, const uint3 &index);
 
+    Checker &checker() { return checker_; }
     Thread &running() { return *running_; }
+    bool is_running() const { return running_; }
+    Thread &thread(int i) { return threads_[i]; }
     int number(const Thread &t) const { return int(&t - threads_.get()); }
     const ti_launch &launch() const { return *launch_; }
     unsigned char *arena(int bytes, int line);
     void barrier(int scope, int line);
     void exchange(void *value, int size, int source, const char *what, int line);
+    // The running thread goes on when all others wait.
+    void pause();
     [[noreturn]] void fail(const Report &report);
     // A report about the running thread.
     Report report(const char *kind, int line);
@@ -61,7 +68,8 @@ private:
     void order();
     Thread *next();
     void pass_on();
-    void meet(Meeting &meeting, int first, const char *what, int line);
+    void wake_paused();
+    void meet(Meeting &meeting, int first, const char *what, int line, bool orders);
     [[noreturn]] void mismatch(const Meeting &meeting, const char *what, int line);
     void stuck();
     static void thread_body(void *block);
@@ -74,12 +82,13 @@ private:
     Thread *running_ = nullptr;
     std::vector<State> states_;          // by thread
     std::vector<unsigned short> order_;  // the threads, as they are given turns
-    int turn_ = 0;
+    int turn_ = 0, paused_ = 0;
     unsigned long long random_ = 0;
     Meeting all_;
     Warp warps_[WARP];
     unsigned char *arena_;
     bool failed_ = false;
+    Checker checker_{*this};
 };
 
 Block *current_block();

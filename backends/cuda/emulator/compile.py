@@ -25,9 +25,14 @@ FLAGS = (
     f"-I{FOLDER}",
 )
 KERNEL_FLAGS = ("-O2", "-DTENSORIR_EMULATOR", "-march=native")
+RUNTIME_FLAGS = ("-O2", "-pthread")
 CHECKED_FLAGS = ("-O1", "-DTENSORIR_EMULATOR", "-DTENSORIR_CHECKED")
 
-RUNTIME = ("report.cpp", "fibre.cpp", "block.cpp", "runtime.cpp")
+RUNTIME = (
+    *("report.cpp", "fibre.cpp", "counts.cpp", "checker.cpp"),
+    *("block.cpp", "runtime.cpp", "jobs.cpp"),
+)
+PROGRAM = ("-ldl",)
 
 
 def compile_kernels(
@@ -49,26 +54,43 @@ def compile_kernels(
 
 def compile_runtime(cache: ObjectCache | None = None) -> Path:
     """The runtime as an object, to be loaded before kernels."""
-    text = "".join(f'#include "{name}"\n' for name in RUNTIME)
-    return _compile(text, ("-O2", "-pthread"), "the emulator's runtime", cache, cc.DEFAULT_TIMEOUT)
+    return _compile(_including(RUNTIME), RUNTIME_FLAGS, "the emulator's runtime", cache)
+
+
+def compile_runner(cache: ObjectCache | None = None) -> Path:
+    """The program that does checked runs, given the runtime."""
+    return _compile(
+        _including(("runner.cpp",)), RUNTIME_FLAGS, "the emulator's runner", cache, link=PROGRAM
+    )
+
+
+def _including(names: tuple[str, ...]) -> str:
+    return "".join(f'#include "{name}"\n' for name in names)
 
 
 def _compile(
-    text: str, flags: tuple[str, ...], name: str, cache: ObjectCache | None, timeout: float
+    text: str,
+    flags: tuple[str, ...],
+    name: str,
+    cache: ObjectCache | None,
+    timeout: float = cc.DEFAULT_TIMEOUT,
+    link: tuple[str, ...] = cc.SHARED,
 ) -> Path:
     compiler = cc.find_cxx_compiler()
     flags = (*FLAGS, *flags)
     store = default_cache() if cache is None else cache
     machine = sorted(cc.macros(compiler, "native")) if "-march=native" in flags else ()
-    key = object_key(
-        text, own_sources(), *compiler.command, compiler.identity, *flags, "\n".join(machine)
-    )
+    made_of = (*compiler.command, compiler.identity, *flags, *link, "\n".join(machine))
+    key = object_key(text, own_sources(), *made_of)
     found = store.find(key)
     if found is not None:
         return found
-    return store.add(
-        key, lambda draft: cc.compile_shared(compiler, text, draft, flags, name, timeout, "c++")
-    )
+
+    def compile_to(draft: Path) -> None:
+        cc.compile_object(compiler, text, draft, flags, name, timeout, language="c++", link=link)
+        draft.chmod(0o700)
+
+    return store.add(key, compile_to)
 
 
 @functools.cache

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
 
 from backends.c.compiler import DEFAULT_TIMEOUT
 from backends.cache import ObjectCache
-from backends.cuda.emulator.compile import compile_kernels
+from backends.cuda.emulator.check import Findings, check, mask_of
+from backends.cuda.emulator.compile import compile_kernels, compile_runner, compile_runtime
 from backends.cuda.emulator.launch import Launch
 from backends.cuda.emulator.report import Reporter
 from backends.cuda.emulator.run import LoadedKernels
 from backends.cuda.emulator.signature import Kernels, kernels_of
 from tensorir import TensorIRError
+
+DEFAULT_CHECKS = ("races", "bounds", "uninitialized", "alignment", "divergence", "lanes")
 
 
 class Emulator:
@@ -39,6 +45,7 @@ class Emulator:
         self._cache = cache
         self._timeout = timeout
         self._loaded: LoadedKernels | None = None
+        self._checked: tuple[Path, ...] | None = None
 
     def compile(self) -> None:
         """Compile and load the kernels for `run`. Raises BuildError."""
@@ -59,6 +66,49 @@ class Emulator:
         for launch in _listed(launches):
             self._known(launch)
             loaded.launch(launch, self._reporter, seed=seed, workers=workers)
+
+    def check(
+        self,
+        launches: Iterable[Launch] | Launch,
+        checks: str | Collection[str] = DEFAULT_CHECKS,
+        *,
+        outputs: Collection[np.ndarray] = (),
+        seed: int = 0,
+        timeout: float = 60.0,
+    ) -> Findings:
+        """Run launches one after the other in another process, and say what is wrong with them.
+
+        checks   names, or one text with commas: "races" between threads; "uninitialized" reads, of
+                 asynchronous copies not waited for too; "lanes" that do not exist in shuffles;
+                 "counts" of transactions. "bounds", "alignment" and "divergence" are always checked
+        outputs  arrays among the arguments that hold nothing yet
+        timeout  seconds for the run
+
+        A thread goes on after what is reported, except where it cannot; an access out of bounds is
+        not done. Arrays are changed in place if the launches ended. What ends the process otherwise
+        (a crash, the timeout) is a report too. Raises as `run` does, but EmulationError.
+        """
+        given = _listed(launches)
+        for launch in given:
+            self._known(launch)
+        return check(
+            given,
+            self.kernels,
+            self._checked_objects(),
+            self._reporter,
+            checks=mask_of(checks),
+            outputs=outputs,
+            seed=seed,
+            timeout=timeout,
+        )
+
+    def _checked_objects(self) -> tuple[Path, ...]:
+        if self._checked is None:
+            path = compile_kernels(
+                self.source, self.kernels, checked=True, cache=self._cache, timeout=self._timeout
+            )
+            self._checked = compile_runner(self._cache), compile_runtime(self._cache), path
+        return self._checked
 
     def _load(self) -> LoadedKernels:
         if self._loaded is None:

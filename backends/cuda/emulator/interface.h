@@ -16,14 +16,15 @@ struct ti_buffer {
     unsigned char *data;
     long long elements;
     int itemsize;
-    int number;       // of the parameter's array; -1 for a part of the arena
+    int shared; // whether it is in shared memory
     const char *name;
-    void *cells;      // what a checked run remembers of the elements (shadow.h)
-    int granule;      // the bytes that a cell stands for
+    void *cells; // what a checked run remembers of it (checker.h), from its first byte on
+    int granule; // the bytes that a cell stands for
 };
 
-enum ti_access { TI_READ, TI_WRITE, TI_COPY };       // TI_COPY: written by an asynchronous copy
-enum ti_scope { TI_BLOCK, TI_WARP, TI_EXCHANGE };    // who waits for whom at a barrier
+// TI_COPY: an asynchronous copy will write it; TI_PART: several elements, by a function's own accesses
+enum ti_access { TI_READ, TI_WRITE, TI_COPY, TI_PART = 4 };
+enum ti_scope { TI_BLOCK, TI_WARP }; // who waits for whom at a barrier
 
 extern "C" {
 const ti_place *ti_emulator_place(void) __attribute__((const)); // never changes for one thread
@@ -36,9 +37,12 @@ void ti_emulator_copy_async(void *to, const void *from, int bytes);
 void ti_emulator_copy_async_commit(void);
 void ti_emulator_copy_async_wait(int pending);
 
-// For checked runs. `touch` answers whether the access may be done.
-ti_buffer ti_emulator_part(const char *name, int offset, int elements, int itemsize, int line);
-int ti_emulator_touch(const ti_buffer *, long long index, int elements, int access, int line);
-void ti_emulator_local_fault(const char *name, long long index, int elements, int write, int line);
+// For checked runs. The answer is whether the access may be done; what is wrong has been reported.
+ti_buffer ti_emulator_part(const char *name, int offset, int elements, int itemsize);
+int ti_emulator_touch(const ti_buffer *, long long index, int count, int access, int line);
+int ti_emulator_local_fault(const char *name, long long index, int count, int elements, int access,
+                            int line);
+void ti_emulator_copy_async_checked(const ti_buffer *to, long long i, const ti_buffer *from,
+                                    long long j, int count, int line);
 int ti_emulator_note_itemsize(int itemsize); // of a part of shared memory, when the object is loaded
 }

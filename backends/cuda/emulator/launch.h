@@ -15,7 +15,14 @@ struct ti_launch {
     int report_size;
 };
 
-enum { TI_CHECK_RACES = 1, TI_CHECK_UNINITIALIZED = 2, TI_CHECK_LANES = 4, TI_CHECK_COUNTS = 8 };
+// TI_CHECKED: bounds and alignment, which are checked in any checked run
+enum {
+    TI_CHECKED = 1,
+    TI_CHECK_RACES = 2,
+    TI_CHECK_UNINITIALIZED = 4,
+    TI_CHECK_LANES = 8,
+    TI_CHECK_COUNTS = 16
+};
 
 extern "C" {
 // Runs blocks from `first` on for about `seconds`; returns the first one that is left, or the number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 import threading
 from collections.abc import Mapping
@@ -76,7 +77,8 @@ class LoadedKernels:
             done = self._run(given, done, SLICE_SECONDS)
         del kept
         if done < 0:
-            raise EmulationError(reporter.reports(launch.kernel, said.value.decode())[0])
+            record = json.loads(said.value.splitlines()[0])
+            raise EmulationError(reporter.report(launch.kernel, record))
 
 
 def _load(path: Path, mode: int) -> ctypes.CDLL:

@@ -32,11 +32,14 @@ long long ti_emulator_launch(const ti_launch *launch, long long first, double se
     const long long blocks = 1ll * launch->grid[0] * launch->grid[1] * launch->grid[2];
     std::atomic<long long> next(first);
     std::atomic<bool> failed(false);
+    if (!blocks_here) blocks_here = std::make_unique<Block>();
+    if (launch->checks && first == 0) blocks_here->checker().begin_launch(*launch);
     std::vector<std::thread> others;
     for (int i = 1; i < launch->workers; i++)
         others.emplace_back([&] { work(*launch, next, failed, seconds); });
     work(*launch, next, failed, seconds);
     for (std::thread &other : others) other.join();
+    if (launch->checks && (failed || next >= blocks)) blocks_here->checker().end_launch();
     return failed ? -1 : std::min<long long>(next, blocks);
 }
 
@@ -62,7 +65,20 @@ void ti_emulator_copy_async(void *to, const void *from, int bytes) {
     auto &groups = blocks_here->running().copies;
     if (groups.empty()) groups.emplace_back();
     memset(to, 0xff, bytes);
-    groups.back().push_back({to, from, bytes});
+    groups.back().push_back({to, from, bytes, {}, 0, 0});
+}
+
+void ti_emulator_copy_async_checked(const ti_buffer *to, long long i, const ti_buffer *from,
+                                    long long j, int count, int line) {
+    Block &block = *blocks_here;
+    const bool fine = block.checker().touch(*from, j, count, TI_READ, line);
+    if (!block.checker().touch(*to, i, count, TI_COPY, line) || !fine) return;
+    const int size = to->itemsize;
+    ti_emulator_copy_async(to->data + i * size, from->data + j * size, count * size);
+    Copy &copy = block.running().copies.back().back();
+    copy.buffer = *to;
+    copy.index = i;
+    copy.line = line;
 }
 
 void ti_emulator_copy_async_commit() { blocks_here->running().copies.emplace_back(); }
@@ -70,7 +86,10 @@ void ti_emulator_copy_async_commit() { blocks_here->running().copies.emplace_bac
 void ti_emulator_copy_async_wait(int pending) {
     auto &groups = blocks_here->running().copies; // the last one is open, and not counted
     while (int(groups.size()) > pending + 1) {
-        for (const Copy &copy : groups.front()) memcpy(copy.to, copy.from, copy.bytes);
+        for (const Copy &copy : groups.front()) {
+            memcpy(copy.to, copy.from, copy.bytes);
+            if (copy.buffer.data) blocks_here->checker().finish_copy(copy);
+        }
         groups.pop_front();
     }
 }

@@ -109,8 +109,8 @@ def test_a_barrier_under_a_condition_of_threads(cache: ObjectCache):
     report = error_of(BARRIERS, cache, launch).report
     line = (prelude(BARRIERS) + BARRIERS).splitlines().index("        ti_sync();") + 1
     assert (report.kind, report.lines, report.block) == ("divergence", (line,), (0, 0, 0))
-    assert f"threads 0 to 39 wait in ti_sync of line {line}" in report.message
-    assert "threads 40 to 95 have ended" in report.message
+    assert f"threads 0 to 39 in ti_sync of line {line}" in report.message
+    assert "threads 40 to 95 ended" in report.message
     assert f"line {line}: ti_sync();" in str(report)
     run(BARRIERS, cache, replace(launch, args=(np.zeros(96, "float32"), 96)))
 
@@ -126,8 +126,8 @@ def test_barriers_of_two_lines_do_not_meet(cache: ObjectCache):
 def test_a_shuffle_without_some_lanes(cache: ObjectCache):
     report = error_of(BARRIERS, cache, Launch("lanes", 1, 64, (np.zeros(64, "float32"), 31))).report
     assert report.kind == "lanes"
-    assert "threads 0 to 30 wait in ti_shuffle" in report.message
-    assert "thread 31 wait in ti_sync" in report.message
+    assert "threads 0 to 30 in ti_shuffle of" in report.message
+    assert "thread 31 in ti_sync of" in report.message
 
 
 def test_reports_say_what_lines_are_in_the_program(cache: ObjectCache):

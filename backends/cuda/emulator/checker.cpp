@@ -1,0 +1,201 @@
+#include "checker.h"
+#include "block.h"
+#include <algorithm>
+
+static int granule = 16; // of the arena: the smallest element of any part of it
+
+int ti_emulator_note_itemsize(int itemsize) { return granule = std::min(granule, itemsize); }
+
+void Checker::begin_launch(const ti_launch &launch) {
+    launch_ = &launch;
+    launch_first_ = ++interval_;
+    blocks_.clear();
+    found_.clear();
+    counts_.clear();
+    if (!arena_) arena_ = std::make_unique<Cell[]>((MOST_SHARED + granule - 1) / granule);
+}
+
+void Checker::end_launch() {
+    counts_.send(*launch_);
+    for (const auto &entry : found_)
+        if (entry.second.second > 1)
+            Report("again").add("of", entry.second.first).add("count", entry.second.second).send(*launch_);
+}
+
+void Checker::begin_block(const uint3 &index) {
+    block_first_ = ++interval_;
+    blocks_.emplace_back(block_first_, index);
+    warp_intervals_.assign(WARP, 0);
+}
+
+void Checker::block_barrier(int line, const char *what) {
+    interval_++;
+    if (wants(TI_CHECK_COUNTS)) counts_.flush(), counts_.barrier(line, what);
+}
+
+void Checker::warp_barrier(int warp, int line, const char *what, bool orders) {
+    if (orders) warp_intervals_[warp]++;
+    if (wants(TI_CHECK_COUNTS)) counts_.flush(warp), counts_.barrier(line, what);
+}
+
+void Checker::flush_counts() {
+    if (wants(TI_CHECK_COUNTS)) counts_.flush();
+}
+
+ti_buffer Checker::part(const char *name, unsigned char *data, int offset, int elements, int itemsize) {
+    return {data, elements, itemsize, 1, name, &arena_[offset / granule], granule};
+}
+
+Access Checker::now(int line) const {
+    const int thread = block_.number(block_.running());
+    Access access;
+    access.interval = interval_;
+    access.warp_interval = warp_intervals_[thread / WARP];
+    access.thread = thread;
+    access.line = line;
+    return access;
+}
+
+bool Checker::touch(const ti_buffer &buffer, long long index, int count, int access, int line) {
+    last_line_ = line;
+    const bool part = access & TI_PART;
+    access &= ~TI_PART;
+    if (!in_bounds(buffer.name, index, count, buffer.elements, access, line)) return false;
+    const int bytes = count * buffer.itemsize;
+    const unsigned long address = (unsigned long)buffer.data + index * buffer.itemsize;
+    if (!part && address % bytes)
+        found("alignment", line, buffer.name, 0,
+              [&](Report &r) { r.add("bytes", bytes).add("off", address % bytes); });
+    if (wants(TI_CHECK_COUNTS) && !part) {
+        // Arrays of a GPU begin at the beginning of a sector.
+        const unsigned long place = buffer.shared ? address : index * buffer.itemsize;
+        const int thread = block_.number(block_.running());
+        if (counts_.touch(thread, buffer, place, bytes, access != TI_READ, line)) block_.pause();
+    }
+    const Access self = now(line);
+    Cell *cells = static_cast<Cell *>(buffer.cells) + index * buffer.itemsize / buffer.granule;
+    const int each = buffer.itemsize / buffer.granule;
+    for (int i = 0; i < count * each; i++) {
+        if (access == TI_READ)
+            note_read(cells[i], buffer, index + i / each, self);
+        else
+            note_write(cells[i], buffer, index + i / each, self);
+        if (access == TI_WRITE) cells[i].written = block_first_;
+        if (access == TI_COPY) cells[i].written = PENDING;
+    }
+    return true;
+}
+
+bool Checker::in_bounds(const char *name, long long index, int count, long long elements, int access,
+                        int line) {
+    if (index >= 0 && index + count <= elements) return true;
+    found("bounds", line, name, 0, [&](Report &r) {
+        r.add("index", index).add("count", count).add("elements", elements);
+        r.add("write", access != TI_READ);
+    });
+    return false;
+}
+
+void Checker::local_fault(const char *name, long long index, int count, int elements, int access,
+                          int line) {
+    last_line_ = line;
+    if (!in_bounds(name, index, count, elements, access, line)) return;
+    if (index % count)
+        found("alignment", line, name, 0, [&](Report &r) { r.add("elements", count).add("index", index); });
+    else if (wants(TI_CHECK_UNINITIALIZED))
+        found("uninitialized", line, name, 0, [&](Report &r) { r.add("index", index); });
+}
+
+void Checker::note_read(Cell &cell, const ti_buffer &buffer, long long element, const Access &self) {
+    const bool pending = cell.written == PENDING;
+    const bool known = !pending && (buffer.shared ? cell.written >= block_first_ : cell.written != NEVER);
+    if (wants(TI_CHECK_UNINITIALIZED) && !known)
+        found(pending ? "wait" : "uninitialized", self.line, buffer.name, pending ? cell.writer.line : 0,
+              [&](Report &r) { r.add("index", element); });
+    if (!wants(TI_CHECK_RACES)) return;
+    if (!ordered(cell.writer, self, buffer.shared)) race("read", cell.writer, self, buffer, element);
+    const Access &last = cell.reader;
+    if (last.interval == self.interval && last.thread != self.thread)
+        (last.thread / WARP == self.thread / WARP ? cell.other_lane : cell.other_warp) = last;
+    else if (last.interval >= launch_first_ && last.interval < block_first_)
+        cell.other_block = last;
+    cell.reader = self;
+}
+
+void Checker::note_write(Cell &cell, const ti_buffer &buffer, long long element, const Access &self) {
+    if (!wants(TI_CHECK_RACES)) {
+        cell.writer = self; // which `wait` tells
+        return;
+    }
+    const auto first = [&](const Access &before, const char *kind) {
+        const bool found = !ordered(before, self, buffer.shared);
+        if (found) race(kind, before, self, buffer, element);
+        return found;
+    };
+    first(cell.writer, "write") || first(cell.reader, "read first") ||
+        first(cell.other_lane, "read first") || first(cell.other_warp, "read first") ||
+        first(cell.other_block, "read first");
+    const unsigned written = cell.written;
+    cell = Cell();
+    cell.written = written;
+    cell.writer = self;
+}
+
+bool Checker::ordered(const Access &before, const Access &self, bool shared) const {
+    if (before.interval < launch_first_) return true; // never, or by an earlier launch
+    if (before.interval < block_first_) return shared;
+    if (before.thread == self.thread || before.interval != self.interval) return true;
+    return before.thread / WARP == self.thread / WARP && before.warp_interval != self.warp_interval;
+}
+
+void Checker::race(const char *kind, const Access &before, const Access &self, const ti_buffer &buffer,
+                   long long element) {
+    found("race", self.line, buffer.name, before.line, [&](Report &r) {
+        const auto after = std::upper_bound(
+            blocks_.begin(), blocks_.end(), before.interval,
+            [](unsigned interval, const auto &entry) { return interval < entry.first; });
+        r.add("how", kind).add("index", element).add("other_block", (after - 1)->second);
+        r.add("other_thread", block_.thread(before.thread).place.thread);
+    });
+}
+
+void Checker::finish_copy(const Copy &copy) {
+    const int count = copy.bytes / copy.buffer.itemsize;
+    touch(copy.buffer, copy.index, count, TI_WRITE | TI_PART, copy.line);
+}
+
+void Checker::missing_lane(int source, const char *what, int line) {
+    if (wants(TI_CHECK_LANES))
+        found("lanes", line, "", 0, [&](Report &r) { r.add("source", source).add("what", what); });
+}
+
+template <class Fill>
+void Checker::found(const char *kind, int line, const char *buffer, int other_line, Fill fill) {
+    auto &known = found_[{kind, line, buffer, other_line}];
+    if (known.second++) return;
+    known.first = int(found_.size());
+    Report report = block_.report(kind, line);
+    report.add("id", known.first).add("buffer", buffer);
+    if (other_line) report.add("other_line", other_line);
+    fill(report);
+    report.send(*launch_);
+}
+
+// The functions that checked kernels call.
+
+static Checker &checker() { return current_block()->checker(); }
+
+ti_buffer ti_emulator_part(const char *name, int offset, int elements, int itemsize) {
+    Block &block = *current_block();
+    return checker().part(name, block.arena(0, 0) + offset, offset, elements, itemsize);
+}
+
+int ti_emulator_touch(const ti_buffer *buffer, long long index, int count, int access, int line) {
+    return checker().touch(*buffer, index, count, access, line);
+}
+
+int ti_emulator_local_fault(const char *name, long long index, int count, int elements, int access,
+                            int line) {
+    checker().local_fault(name, index, count, elements, access, line);
+    return index >= 0 && index + count <= elements;
+}
