@@ -75,7 +75,7 @@ def _with_architecture(device: Device) -> str:
 
 
 def emulator() -> Software:
-    """What the target cuda-emulator needs: a C++ compiler, and its detector of races."""
+    """What the target cuda-emulator needs: a C++ compiler."""
     from backends.c import compiler as cc
 
     try:
@@ -85,15 +85,16 @@ def emulator() -> Software:
     about = compiler.identity.partition("\n")[0]
     try:
         with tempfile.TemporaryDirectory() as folder:
-            flags = ("-fPIC", "-fsanitize=thread")
-            cc.compile_shared(compiler, PROBE, Path(folder, "probe.so"), flags, "probe", 60, "c++")
+            place = Path(folder, "probe.so")
+            cc.compile_object(compiler, PROBE, place, ("-fPIC",), "probe", 60, language="c++")
     except BuildError:
         return Software(
             "emulator",
-            f"{about}, without ThreadSanitizer, which finds races",
-            "install it (Debian/Ubuntu: apt install libtsan2; Fedora: dnf install libtsan)",
+            f"{about}, which compiles no C++",
+            "install all of it (Debian/Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or "
+            "name another one in CXX",
         )
-    return Software("emulator", f"{about}, with ThreadSanitizer")
+    return Software("emulator", about)
 
 
 def opencl() -> Software:

@@ -158,6 +158,7 @@ if TYPE_CHECKING:
     from tensorir.structural import structural_hash as structural_hash
     from tensorir.structural import structure_key as structure_key
     from tensorir.structural import workload_key as workload_key
+    from tensorir.target import CHECKS as CHECKS
     from tensorir.target import Processor as Processor
     from tensorir.target import Target as Target
     from tensorir.tensor_intrin import TensorIntrin as TensorIntrin
@@ -260,7 +261,7 @@ __all__ = lazy_names(
             "Stmt Store Sync replace seq"
         ),
         "tensorir.structural": "structural_equal structural_hash structure_key workload_key",
-        "tensorir.target": "Processor Target",
+        "tensorir.target": "CHECKS Processor Target",
         "tensorir.tensor_intrin": "TensorIntrin find_intrin loop_nest tensorized",
         "tensorir.tensor_intrin_check": "check_intrin register_checked",
         "tensorir.tensor_intrins": "BUILT_IN INTRINS",

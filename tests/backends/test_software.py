@@ -78,14 +78,15 @@ def test_no_cxx_compiler(monkeypatch):
     assert "apt install g++" in named("emulator").remedy
 
 
-def test_no_thread_sanitizer(monkeypatch):
-    def fails(*args):
-        raise BuildError("cannot find libtsan")
+def test_a_cxx_compiler_that_compiles_nothing(monkeypatch):
+    def fails(*args, **options):
+        raise BuildError("cannot execute cc1plus")
 
-    monkeypatch.setattr(cc, "compile_shared", fails)
+    assert named("emulator").remedy == ""
+    monkeypatch.setattr(cc, "compile_object", fails)
     said = named("emulator")
-    assert said.text.endswith("without ThreadSanitizer, which finds races")
-    assert "apt install libtsan2" in said.remedy
+    assert said.text.endswith("which compiles no C++")
+    assert "apt install g++" in said.remedy
 
 
 class Missing(Exception):

@@ -17,13 +17,11 @@ from backends.cuda.emulator.report import Count, Report, Reporter
 from backends.cuda.emulator.signature import Kernels
 from backends.errors import BuildError
 from backends.scratch import ScratchFolder
-from tensorir import TensorIRError
+from tensorir import CHECKS, TensorIRError
 
 CHECKED = 1
-BITS = {"races": 2, "uninitialized": 4, "lanes": 8, "counts": 16}
-ALWAYS = ("bounds", "alignment", "divergence")
-CHECKS = (*ALWAYS, *BITS)
-"""What a checked run can look for; it always looks for the first ones."""
+BITS = {"races": 2, "uninitialised": 4, "lanes": 8, "counts": 16}
+"""What a checked run can be asked for; it looks for the other CHECKS in any case."""
 
 PAGE = 256
 """Arrays keep their addresses modulo this, and with them the alignment of their vectors."""

@@ -102,15 +102,15 @@ void Checker::local_fault(const char *name, long long index, int count, int elem
     if (!in_bounds(name, index, count, elements, access, line)) return;
     if (index % count)
         found("alignment", line, name, 0, [&](Report &r) { r.add("elements", count).add("index", index); });
-    else if (wants(TI_CHECK_UNINITIALIZED))
-        found("uninitialized", line, name, 0, [&](Report &r) { r.add("index", index); });
+    else if (wants(TI_CHECK_UNINITIALISED))
+        found("uninitialised", line, name, 0, [&](Report &r) { r.add("index", index); });
 }
 
 void Checker::note_read(Cell &cell, const ti_buffer &buffer, long long element, const Access &self) {
     const bool pending = cell.written == PENDING;
     const bool known = !pending && (buffer.shared ? cell.written >= block_first_ : cell.written != NEVER);
-    if (wants(TI_CHECK_UNINITIALIZED) && !known)
-        found(pending ? "wait" : "uninitialized", self.line, buffer.name, pending ? cell.writer.line : 0,
+    if (wants(TI_CHECK_UNINITIALISED) && !known)
+        found(pending ? "wait" : "uninitialised", self.line, buffer.name, pending ? cell.writer.line : 0,
               [&](Report &r) { r.add("index", element); });
     if (!wants(TI_CHECK_RACES)) return;
     if (!ordered(cell.writer, self, buffer.shared)) race("read", cell.writer, self, buffer, element);

@@ -17,7 +17,7 @@ from backends.cuda.emulator.run import LoadedKernels
 from backends.cuda.emulator.signature import Kernels, kernels_of
 from tensorir import TensorIRError
 
-DEFAULT_CHECKS = ("races", "bounds", "uninitialized", "alignment", "divergence", "lanes")
+DEFAULT_CHECKS = ("races", "bounds", "uninitialised", "alignment", "divergence", "lanes")
 
 
 class Emulator:
@@ -78,7 +78,7 @@ class Emulator:
     ) -> Findings:
         """Run launches one after the other in another process, and say what is wrong with them.
 
-        checks   names, or one text with commas: "races" between threads; "uninitialized" reads, of
+        checks   names, or one text with commas: "races" between threads; "uninitialised" reads, of
                  asynchronous copies not waited for too; "lanes" that do not exist in shuffles;
                  "counts" of transactions. "bounds", "alignment" and "divergence" are always checked
         outputs  arrays among the arguments that hold nothing yet

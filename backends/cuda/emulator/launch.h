@@ -19,7 +19,7 @@ struct ti_launch {
 enum {
     TI_CHECKED = 1,
     TI_CHECK_RACES = 2,
-    TI_CHECK_UNINITIALIZED = 4,
+    TI_CHECK_UNINITIALISED = 4,
     TI_CHECK_LANES = 8,
     TI_CHECK_COUNTS = 16
 };

@@ -17,7 +17,7 @@ class Report:
     """One thing that is wrong with a kernel.
 
     launch   the number of the launch, from 0
-    kind     "race"; "bounds"; "uninitialized" (a read before any write); "wait" (a read before an
+    kind     "race"; "bounds"; "uninitialised" (a read before any write); "wait" (a read before an
              asynchronous copy was waited for); "alignment" (a vector); "divergence" (a barrier that
              not all threads come to); "lanes" (a shuffle without a lane); "arena" (too little
              shared memory); "memory", "crash", "timeout" (of the process that ran the kernel)

@@ -111,7 +111,7 @@ def _crash(r: Record) -> str:
 _SENTENCES = {
     "race": _race,
     "bounds": _bounds,
-    "uninitialized": lambda r: f"{_who(r)} reads {_elements(r)}, which nobody has written",
+    "uninitialised": lambda r: f"{_who(r)} reads {_elements(r)}, which nobody has written",
     "wait": lambda r: (
         f"{_who(r)} reads {_elements(r)} before the asynchronous copy of line {r['other_line']} "
         "to it was waited for"

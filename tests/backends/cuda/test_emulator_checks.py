@@ -16,9 +16,9 @@ from hand_written import CASES, Case, matmul, reduce, softmax_block, softmax_war
 from hand_written import transpose as transposed
 
 from backends import ObjectCache
-from backends.cuda.emulator import CHECKS, Emulator, Findings, Launch
+from backends.cuda.emulator import Emulator, Findings, Launch
 from backends.cuda.prelude import prelude
-from tensorir import TensorIRError
+from tensorir import CHECKS, TensorIRError
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -116,16 +116,16 @@ FAULTS = {
         "bounds", r"writes B_shared\[2048 to 2051\], and B_shared has 2048 elements", "B_shared",
     ),
     "registers are read before they are written": Fault(
-        tiled, "C_local[i] = 0.0f;", "", "uninitialized",
+        tiled, "C_local[i] = 0.0f;", "", "uninitialised",
         r"reads C_local\[0\], which nobody has written", "C_local", ("C_local[i * 4 + j] +=",),
     ),
     "a tile is read before it is written": Fault(
         tiled, "for (int i = 0; i < 4; i++) {\n            A_shared",
-        "for (int i = 0; i < 3; i++) {\n            A_shared", "uninitialized",
+        "for (int i = 0; i < 3; i++) {\n            A_shared", "uninitialised",
         r"reads B_shared\[192\], which nobody has written", "B_shared",
     ),
     "an output is read": Fault(
-        transposed, "B[column * rows + row] =", "B[column * rows + row] +=", "uninitialized",
+        transposed, "B[column * rows + row] =", "B[column * rows + row] +=", "uninitialised",
         r"reads B\[0\]", "B",
     ),
     "an asynchronous copy is not waited for": Fault(
@@ -218,7 +218,7 @@ extern "C" __global__ void turn(TI_GLOBAL(const float) V, TI_GLOBAL(float) out) 
 """
     kernels = Emulator(prelude(text) + text, cache=cache)
     work, out = np.zeros((2, 32), "float32")
-    for n, wanted in ((32, []), (31, ["uninitialized"])):
+    for n, wanted in ((32, []), (31, ["uninitialised"])):
         launches = [Launch("fill", 1, 32, (work, n)), Launch("turn", 1, 32, (work, out))]
         found = kernels.check(launches, outputs=[work, out])
         assert [report.kind for report in found.reports] == wanted
@@ -354,7 +354,7 @@ extern "C" __global__ void late(TI_GLOBAL(int) A, int times) {
 def test_arrays_and_names_that_cannot_be_checked(cache: ObjectCache):
     case = transposed()
     kernels = Emulator(case.source, cache=cache)
-    with pytest.raises(TensorIRError, match="no check 'rases'; there are bounds"):
+    with pytest.raises(TensorIRError, match="no check 'rases'; there are alignment"):
         kernels.check(case.launch, "bounds,rases")
     whole = np.zeros(100, "float32")
     overlapping = replace(case.launch, args=(whole[:60], whole[50:], 5, 5))
