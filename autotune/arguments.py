@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from tensorir import PrimFunc, TensorIRError, check_constants
+from tensorir import SCALAR_LIMITS, PrimFunc, TensorIRError, check_constants
 
 LARGEST_SEED = 2**32 - 1
 """The largest that all cost models take."""
@@ -74,16 +74,23 @@ def check_func(func: Any) -> None:
 
 
 def check_sizes(func: PrimFunc, sizes: Any) -> dict[str, int]:
-    """The values of symbolic sizes as ints; raises TensorIRError for names that are none."""
+    """The values of symbolic sizes, numbers among the arguments included, as ints; raises
+    TensorIRError for names that are none, and for values that they cannot have."""
     if sizes is None:
         return {}
     instance("sizes", sizes, Mapping, 'a mapping such as {"n": 128}, or None')
-    known = [v.name for v in func.size_vars]
+    known = {v.name: least for v, least in func.size_ranges}
+    scalars = {scalar.name for scalar in func.scalars}
     for name in sizes:
         if name not in known:
             has = f"those of {func.name!r} are {', '.join(known)}" if known else "it has none"
             raise TensorIRError(f"sizes has {name!r}, which is no symbolic size; {has}")
-    return {name: integer(f"sizes[{name!r}]", value, 0) for name, value in sizes.items()}
+    low, high = SCALAR_LIMITS
+    found = {}
+    for name, value in sizes.items():
+        least, most = known[name], high if name in scalars else None
+        found[name] = integer(f"sizes[{name!r}]", value, low if least is None else least, most)
+    return found
 
 
 def check_names(func: PrimFunc, constants: Any) -> tuple[str, ...]:

@@ -13,7 +13,15 @@ import numpy as np
 
 from backends.foreign_arrays import borrow, is_foreign
 from backends.signature import Param, Signature, dimension
-from tensorir import TensorIRError, Var, int_value, refuse_masked, variables
+from tensorir import (
+    TensorIRError,
+    Var,
+    check_limits,
+    int_value,
+    refuse_masked,
+    variables,
+    whole_number,
+)
 from tensorir import dtype as dt
 
 Array = np.ndarray[Any, Any]
@@ -37,24 +45,60 @@ def wrong_count(signature: Signature, count: int) -> TensorIRError:
     )
 
 
+def in_order(
+    signature: Signature, args: Sequence[object], named: Mapping[str, object]
+) -> tuple[object, ...]:
+    """The arguments of a call in order: all of them, or those that have to be given.
+
+    Those that are not named take the others' places in order. Raises TensorIRError for a name that
+    is none, and where too few or too many are left.
+    """
+    places = {p.name: i for i, p in enumerate(signature.params)}
+    for name in named:
+        if name not in places:
+            raise TensorIRError(
+                f"{signature.name}: has no argument {name!r}; it has {', '.join(places)}"
+            )
+    taken = {places[name]: value for name, value in named.items()}
+    for wanted in (range(len(signature.params)), signature.given):
+        left = [i for i in wanted if i not in taken]
+        if len(left) == len(args) and taken.keys() <= {*wanted}:
+            taken.update(zip(left, args))
+            return tuple([taken[i] for i in wanted])
+    given = [p.name for i, p in enumerate(signature.params) if p.is_given and i not in taken]
+    rest = [p.name for i, p in enumerate(signature.params) if i not in taken]
+    raise TensorIRError(
+        f"{signature.name}: {len(args)} arguments given beside {', '.join(named)}; expected "
+        f"{len(given)} ({', '.join(given) or 'none'}), or {len(rest)} ({', '.join(rest)}) with the "
+        "outputs"
+    )
+
+
 def prepare(signature: Signature, args: Sequence[object]) -> tuple[list[Array], list[int]]:
-    """The arrays behind all arguments, and the sizes in the kernel's order.
+    """The arrays behind the arguments, and the sizes in the kernel's order.
 
     Raises TensorIRError naming the kernel, the argument and the remedy. Nothing is copied.
     """
-    arrays = adopt(signature, args)
-    for i, array in enumerate(arrays):
+    adopted = adopt(signature, args)
+    arrays: dict[int, Array] = {i: adopted[i] for i in signature.arrays}
+    for i, array in arrays.items():
         _check_type(signature, i, array, args[i])
-    sizes = bind_sizes(signature, arrays)
-    for i, array in enumerate(arrays):
+    sizes = bind_sizes(signature, adopted)
+    for i, array in arrays.items():
         _check_memory(signature, i, array, args[i])
     _check_overlap(signature, arrays)
-    return arrays, [sizes[var] for var in signature.sizes]
+    return list(arrays.values()), [sizes[var] for var in signature.sizes]
 
 
-def adopt(signature: Signature, args: Sequence[object]) -> list[Array]:
-    """The NumPy arrays that share the memory of the arguments; TensorIRError for what is none."""
-    return [_adopt(signature, i, arg) for i, arg in enumerate(args)]
+def adopt(signature: Signature, args: Sequence[object]) -> list[Any]:
+    """The NumPy arrays that share the memory of the arguments, and numbers as ints; TensorIRError
+    for what is neither."""
+    return [
+        whole_number(arg, _where(signature, i))
+        if signature.params[i].is_scalar
+        else _adopt(signature, i, arg)
+        for i, arg in enumerate(args)
+    ]
 
 
 def complete(signature: Signature, inputs: Sequence[object], empty: Empty) -> list[object]:
@@ -64,12 +108,16 @@ def complete(signature: Signature, inputs: Sequence[object], empty: Empty) -> li
     Raises TensorIRError where the shape of an input is wrong or leaves a size of an output open.
     """
     known: list[tuple[int, Array]] = []
+    numbers: dict[int, int] = {}
     for i, arg in zip(signature.given, inputs, strict=True):
-        known.append((i, _adopt(signature, i, arg)))
-    sizes: dict[Var, int] = {}
-    first: dict[Var, str] = {}
+        if signature.params[i].is_scalar:
+            numbers[i] = whole_number(arg, _where(signature, i))
+        else:
+            known.append((i, _adopt(signature, i, arg)))
+    sizes, first = _told(signature, numbers)
     for i, array in known:
         _bind(signature, i, array.shape, sizes, first)
+    check_sizes(signature, sizes)
     given = iter(inputs)
     result: list[object] = []
     for param in signature.params:
@@ -82,7 +130,7 @@ def complete(signature: Signature, inputs: Sequence[object], empty: Empty) -> li
                     f"{signature.name}: the inputs do not tell size {dim.name!r} of output "
                     f"{param.name!r}; pass the output array too"
                 )
-        result.append(empty(signature.shape(param, sizes), param.dtype))
+        result.append(_made(signature, param, sizes, empty))
     return result
 
 
@@ -99,6 +147,7 @@ def adopt_some(
     for i, array in arrays.items():
         _check_type(signature, i, array)
         _bind(signature, i, array.shape, sizes, first)
+    check_sizes(signature, sizes)
     for i, array in arrays.items():
         for dim in signature.params[i].shape:
             unknown = [v.name for v in variables(dim) if v not in sizes]
@@ -111,15 +160,50 @@ def adopt_some(
     return arrays, sizes
 
 
-def bind_sizes(signature: Signature, arrays: Sequence[Array]) -> dict[Var, int]:
-    """The value of each symbolic size; raises TensorIRError for the first shape that is wrong."""
-    sizes: dict[Var, int] = {}
-    first: dict[Var, str] = {}
-    for i, array in enumerate(arrays):
-        _bind(signature, i, array.shape, sizes, first)
-    for i, array in enumerate(arrays):
-        _check_derived(signature, i, array.shape, sizes)
+def bind_sizes(signature: Signature, adopted: Sequence[Any]) -> dict[Var, int]:
+    """The value of each symbolic size; raises TensorIRError for the first number or shape that is
+    wrong."""
+    given = enumerate(zip(signature.params, adopted, strict=True))
+    sizes, first = _told(signature, {i: value for i, (p, value) in given if p.is_scalar})
+    for i in signature.arrays:
+        _bind(signature, i, adopted[i].shape, sizes, first)
+    check_sizes(signature, sizes)
+    for i in signature.arrays:
+        _check_derived(signature, i, adopted[i].shape, sizes)
     return sizes
+
+
+def _told(
+    signature: Signature, numbers: Mapping[int, int]
+) -> tuple[dict[Var, int], dict[Var, str]]:
+    """The sizes that the numbers among the arguments tell, by position, and which tells each."""
+    sizes, first = {}, {}
+    for i, value in numbers.items():
+        var = Var(signature.params[i].name)
+        check_limits(value, signature.params[i].least, True, _where(signature, i))
+        sizes[var], first[var] = value, var.name
+    return sizes, first
+
+
+def check_sizes(signature: Signature, sizes: Mapping[Var, int]) -> None:
+    """Raise TensorIRError for a size that is less than the kernel can take."""
+    numbers = {p.name for p in signature.params if p.is_scalar}
+    for var, value in sizes.items():
+        where = f"{signature.name}: size {var.name!r}"
+        check_limits(value, signature.least.get(var), var.name in numbers, where)
+
+
+def _made(signature: Signature, param: Param, sizes: Mapping[Var, int], empty: Empty) -> Array:
+    """A new array for an output."""
+    shape = signature.shape(param, sizes)
+    for dim, size in zip(param.shape, shape, strict=True):
+        if size < 0:
+            known = ", ".join(f"{v.name} = {sizes[v]}" for v in sorted(dim.variables, key=str))
+            raise TensorIRError(
+                f"{signature.name}: output {param.name!r} has the dimension {dim!r}, which is "
+                f"{size} for {known}"
+            )
+    return empty(shape, param.dtype)
 
 
 def _where(signature: Signature, position: int) -> str:
@@ -251,10 +335,10 @@ def _check_memory(signature: Signature, position: int, array: Array, arg: object
         raise TensorIRError(f"{where} is read-only, and {signature.name} writes it; pass a copy")
 
 
-def _check_overlap(signature: Signature, arrays: Sequence[Array]) -> None:
-    spans = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays]
+def _check_overlap(signature: Signature, arrays: Mapping[int, Array]) -> None:
+    spans = {i: (a.ctypes.data, a.ctypes.data + a.nbytes) for i, a in arrays.items()}
     for i in signature.outputs:
-        for j, (start, end) in enumerate(spans):
+        for j, (start, end) in spans.items():
             if i != j and max(start, spans[i][0]) < min(end, spans[i][1]):
                 raise TensorIRError(
                     f"{_where(signature, i)} shares memory with argument "
@@ -264,6 +348,8 @@ def _check_overlap(signature: Signature, arrays: Sequence[Array]) -> None:
 
 def describe(param: Param) -> str:
     """What to pass for `param`, in words: "float32 array of shape [n, 4]"."""
+    if param.is_scalar:
+        return f"{param.dtype} number" + ("" if param.least is None else f", {param.least} or more")
     stored = " (bfloat16 bits)" if param.dtype == "bfloat16" else ""
     dims = ", ".join(map(repr, param.shape))
     return f"{dt.numpy_dtype(param.dtype).name}{stored} array of shape [{dims}]"

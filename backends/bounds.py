@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from tensorir import BinOp, Broadcast, Cast, Const, Expr, Ramp, Select, Var, int_value
+from tensorir import BinOp, Broadcast, Cast, Const, Expr, Ramp, Select, SizeRanges, Var, int_value
 from tensorir import dtype as dt
 
 _KEEP_SIGN = ("+", "*", "//", "max", "&", "|", ">>")
 
 
 class Bounds:
-    """Knows which variables are loops or sizes, hence never negative."""
+    """Knows which variables are never negative: loops, and all sizes but some scalars."""
 
-    def __init__(self, sizes: Iterable[Var], indices: Collection[str] = (dt.INDEX,)) -> None:
+    def __init__(self, sizes: SizeRanges, indices: Collection[str] = (dt.INDEX,)) -> None:
         """`indices` are the types of indices, which never leave them."""
-        self._natural: set[Var] = set(sizes)
+        self._natural = {size for size, least in sizes if least is not None and least >= 0}
         self._indices = indices
 
     @contextmanager

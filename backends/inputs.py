@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from backends.arguments import check_sizes
 from backends.signature import Param, Signature
 from tensorir import TensorIRError, Var
 from tensorir import dtype as dt
@@ -20,8 +21,9 @@ def random_arguments(
 ) -> list[Any]:
     """All arguments in call order: floats in [-1, 1), integers in [0, 8), what is made zero.
 
-    `sizes` maps each symbolic size to its value; `empty(shape, dtype)` makes the arrays. The same
-    seed gives the same numbers. Raises TensorIRError for a size that is missing or unknown.
+    `sizes` maps each symbolic size, and each number among the arguments, to its value;
+    `empty(shape, dtype)` makes the arrays. The same seed gives the same numbers. Raises
+    TensorIRError for a size that is missing or unknown.
     """
     names = [var.name for var in signature.sizes]
     missing = [name for name in names if name not in sizes]
@@ -35,8 +37,14 @@ def random_arguments(
     if unknown:
         raise TensorIRError(f"{signature.name}: has no sizes {', '.join(unknown)}; it has {names}")
     values: dict[Var, int] = {var: sizes[var.name] for var in signature.sizes}
+    check_sizes(signature, values)
     rng = np.random.default_rng(seed)
-    return [_fill(p, empty(signature.shape(p, values), p.dtype), rng) for p in signature.params]
+    return [
+        sizes[p.name]
+        if p.is_scalar
+        else _fill(p, empty(signature.shape(p, values), p.dtype), rng)
+        for p in signature.params
+    ]
 
 
 def _fill(param: Param, array: Any, rng: np.random.Generator) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backends.arguments import adopt, prepare, wrong_count
+from backends.arguments import adopt, in_order, prepare, wrong_count
 from backends.base import Backend, Compiled, Executable
 from backends.constants import Binding
 from backends.errors import OutOfMemory
@@ -25,7 +25,8 @@ class CompiledKernel:
     """A program that runs.
 
     kernel(a, b) allocates and returns the output (a tuple of several); kernel(a, b, c) writes into
-    the caller's output arrays and returns them. What the program needs and writes too (C[i] = C[i]
+    the caller's output arrays and returns them. Arguments may be given by name: kernel(a, B=b);
+    those that are numbers are ints. What the program needs and writes too (C[i] = C[i]
     + A[i], or a part of C) has to be given, is changed in place, and is returned. Arrays are
     NumPy's, or share CPU memory by DLPack or the buffer protocol; where all that are given are of
     one other library, such as torch, so are those that are made. They are checked before anything
@@ -89,7 +90,9 @@ class CompiledKernel:
         """What each kernel of a GPU takes, by its name in `source`; None for processors."""
         return self._compiled.resources
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if named:
+            args = in_order(self.signature, args, named)
         given = args
         if len(args) != self._arity:
             args = self._with_outputs(args)
@@ -111,8 +114,9 @@ class CompiledKernel:
         """Time the kernel alone, in `repeats` blocks of calls of at least `min_ms` each.
 
         Arguments are those of a call, and outputs that are passed get overwritten; without any,
-        random inputs are made (`sizes` gives the symbolic dimensions). After `limit_s` seconds no
-        further block is begun. The caches hold what the previous call left in them.
+        random inputs are made (`sizes` gives the symbolic dimensions). Beside arrays it has the
+        arguments that are numbers. After `limit_s` seconds no further block is begun. The caches
+        hold what the previous call left in them.
         """
         from backends.timer import measure
 
@@ -125,6 +129,9 @@ class CompiledKernel:
             from backends.inputs import random_arguments
 
             given = random_arguments(self.signature, sizes or {}, self._executable.empty)
+        elif sizes and len(args) != self._arity:
+            scalars = [p.name for p in self.signature.params if p.is_scalar and p.name in sizes]
+            given = in_order(self.signature, given, {name: sizes[name] for name in scalars})
         if len(given) != self._arity:
             given = self._with_outputs(given)
         arrays, numbers = prepare(self.signature, given)

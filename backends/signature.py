@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from backends.errors import BuildError
-from tensorir import Expr, PrimFunc, Var, const, int_value, substitute, walk_exprs
+from tensorir import (
+    Expr,
+    PrimFunc,
+    Scalar,
+    TensorIRError,
+    Var,
+    const,
+    int_value,
+    substitute,
+    walk_exprs,
+)
 from tensorir import dtype as dt
 
 
@@ -16,6 +26,8 @@ class Param:
 
     is_output  the kernel writes it
     is_given   a call has to give it: the kernel needs what is in it
+    is_scalar  it is a number, which stands for the symbolic size of its name
+    least      the least value of a number; None where any will do
     """
 
     name: str
@@ -23,8 +35,18 @@ class Param:
     shape: tuple[Expr, ...]
     is_output: bool
     is_given: bool
+    is_scalar: bool = False
+    least: int | None = None
+
+    @classmethod
+    def of_scalar(cls, scalar: Scalar, least: int | None) -> Param:
+        """The argument that a call gives for `scalar`."""
+        return cls(scalar.name, scalar.var.dtype, (), False, True, True, least)
 
     def __str__(self) -> str:
+        if self.is_scalar:
+            kind = dt.SHORT[self.dtype]
+            return kind if self.least is None else f"{kind} >= {self.least}"
         return f"{dt.SHORT[self.dtype]}[{', '.join(map(repr, self.shape))}]"
 
 
@@ -32,12 +54,14 @@ class Param:
 class Signature:
     """The arguments of a kernel in call order, and its symbolic sizes in the order it takes them.
 
-    `sizes` is never given by the caller: the sizes are read off the arrays.
+    Sizes are read off the arrays, or are numbers among the arguments. `least` has the least value
+    of each, or None.
     """
 
     name: str
     params: tuple[Param, ...]
     sizes: tuple[Var, ...]
+    least: Mapping[Var, int | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, func: PrimFunc, sizes: Sequence[Var] | None = None) -> Signature:
@@ -46,19 +70,35 @@ class Signature:
         Raises BuildError where a size stands in no shape on its own, since no array tells it then.
         """
         outputs, given = func.outputs, func.given
+        least = dict(func.size_ranges)
         params = tuple(
-            Param(p.name, p.dtype, p.shape, p in outputs, p in given) for p in func.params
+            Param.of_scalar(p, least[p.var])
+            if isinstance(p, Scalar)
+            else Param(p.name, p.dtype, p.shape, p in outputs, p in given)
+            for p in func.arguments
         )
         order = tuple(func.size_vars if sizes is None else sizes)
         alone = {dim for p in params for dim in p.shape if isinstance(dim, Var)}
+        alone.update(scalar.var for scalar in func.scalars)
         for var in (*func.size_vars, *order):
             if var not in alone:
                 where = _first_shape_with(params, var)
                 raise BuildError(
                     f"{func.name}: size {var.name!r} occurs in {where} but is no dimension of any "
-                    f"argument by itself; add an argument that has a dimension {var.name}"
+                    f"argument by itself; add an argument that has a dimension {var.name}, "
+                    f"or the number {var.name} itself"
                 )
-        return cls(func.name, params, order)
+        return cls(func.name, params, order, least)
+
+    @property
+    def arrays(self) -> tuple[int, ...]:
+        """Positions of the arguments that are arrays."""
+        return tuple(i for i, p in enumerate(self.params) if not p.is_scalar)
+
+    @property
+    def array_params(self) -> tuple[Param, ...]:
+        """The arguments that are arrays."""
+        return tuple(p for p in self.params if not p.is_scalar)
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -92,7 +132,8 @@ def dimension(dim: Expr, sizes: Mapping[Var, int]) -> int:
     if value is None:
         value = int_value(substitute(dim, {var: const(n, var.dtype) for var, n in sizes.items()}))
     if value is None:
-        raise BuildError(f"dimension {dim!r} has no value for sizes {dict(sizes)!r}")
+        known = ", ".join(f"{v.name} = {sizes[v]}" for v in sorted(dim.variables, key=str))
+        raise TensorIRError(f"dimension {dim!r} has no value for {known}")
     return value
 
 

@@ -11,7 +11,7 @@ COMPUTE_OUTSIDE = "compute it outside of the loops of the reduction"
 
 def init_conflict(state: State) -> Illegal | None:
     """Why the init of some reduction would not start it once; None if each does."""
-    sizes = state.func.size_vars
+    sizes = state.func.size_ranges
     for block in state.blocks():
         if block.init is None:
             continue

@@ -97,7 +97,8 @@ def layout_of(state: State, text: str, buffer: Buffer, where: str) -> Layout:
             f"the index map {text!r} may send two elements of {buffer.name!r}, of different "
             f"{var.name!r}, to one place",
         )
-    count = analyzer.simplify(_product(tuple(shape)) - _product(buffer.shape))
+    # A buffer without elements may get some: `analyzer` knows of one.
+    count = state.analyzer().simplify(_product(tuple(shape)) - _product(buffer.shape))
     exact = count is const(0)
     axes = tuple(Var(f"_axis{n}") for n in range(len(shape)))
     inverse = inverse_of(old, components, axes, extents, analyzer)

@@ -21,6 +21,7 @@ from tensorir import (
     ForKind,
     PrimFunc,
     Seq,
+    SizeRanges,
     Stmt,
     Store,
     Var,
@@ -178,15 +179,14 @@ class State:
         those of other states.
         """
         ranges = tuple([(loop.var, loop.extent) for loop in loops])
-        return _analyzer(self.func.size_vars, ranges).copy()
+        return _analyzer(self.func.size_ranges, ranges).copy()
 
 
 @lru_cache(maxsize=ANALYZERS)
-def _analyzer(sizes: tuple[Var, ...], ranges: tuple[tuple[Var, Expr], ...]) -> Analyzer:
+def _analyzer(sizes: SizeRanges, ranges: tuple[tuple[Var, Expr], ...]) -> Analyzer:
     """Knows `sizes` and `ranges`; not to be changed."""
     known = Analyzer()
-    for var in sizes:
-        known.bind_range(var, 0, None)
+    known.bind_sizes(sizes)
     for var, extent in ranges:
         known.bind(var, extent)
     return known

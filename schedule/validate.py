@@ -139,7 +139,10 @@ def _compare(
 
 
 def _sizes(func: PrimFunc, values: Sequence[int]) -> dict[str, int]:
-    return {v.name: values[n % len(values)] for n, v in enumerate(func.size_vars)}
+    sizes = {v.name: values[n % len(values)] for n, v in enumerate(func.size_vars)}
+    # Numbers among the arguments divide sizes, or are distances: small ones leave something to do.
+    sizes.update({s.name: max(n % 3 + 1, s.least or 0) for n, s in enumerate(func.scalars)})
+    return sizes
 
 
 def _inputs(func: PrimFunc, sizes: Mapping[str, int], top: int) -> list[Array]:

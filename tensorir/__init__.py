@@ -136,6 +136,11 @@ if TYPE_CHECKING:
     from tensorir.reference import reference as reference
     from tensorir.reference import reference_with_tolerance as reference_with_tolerance
     from tensorir.rename import with_unique_loops as with_unique_loops
+    from tensorir.scalars import SCALAR_LIMITS as SCALAR_LIMITS
+    from tensorir.scalars import Scalar as Scalar
+    from tensorir.scalars import SizeRanges as SizeRanges
+    from tensorir.scalars import check_limits as check_limits
+    from tensorir.scalars import whole_number as whole_number
     from tensorir.stmt import Alloc as Alloc
     from tensorir.stmt import Block as Block
     from tensorir.stmt import Exchange as Exchange
@@ -256,6 +261,7 @@ __all__ = lazy_names(
         "tensorir.rename": "with_unique_loops",
         "tensorir.reduction": "split_init",
         "tensorir.reference": "reference reference_with_tolerance",
+        "tensorir.scalars": "SCALAR_LIMITS Scalar SizeRanges check_limits whole_number",
         "tensorir.stmt": (
             "Alloc Block Exchange Extern For ForKind If IterKind IterVar Let Part Prefetch Seq "
             "Stmt Store Sync replace seq"

@@ -13,26 +13,50 @@ from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Const, Expr, Var, int_value
 from tensorir.func import PrimFunc
+from tensorir.scalars import check_limits, whole_number
 from tensorir.visit import substitute
 
 Arrays = dict[Buffer, np.ndarray[Any, Any]]
 
 
-def match_arrays(func: PrimFunc, arrays: Sequence[Any]) -> Arrays:
-    """Pair `arrays` with the inputs of `func`, with these and its in-out parameters, or with all of
-    its parameters, in call order.
+def match_arguments(
+    func: PrimFunc, arguments: Sequence[Any], sizes: Mapping[str, int] | None = None
+) -> tuple[Arrays, dict[Var, int]]:
+    """Pair `arguments` with the inputs of `func`, with these and its in-out parameters, or with all
+    of its parameters, in call order; and the values of the symbolic sizes.
 
-    Raises TensorIRError where the number, a type or a number of dimensions differs.
+    Numbers among the arguments stand at their places, or are all in `sizes`. Raises TensorIRError
+    where the number, a type or a shape differs.
     """
-    params = func.params if len(arrays) == len(func.params) else func.inputs
-    if len(arrays) != len(params):
-        params = func.given
-    if len(arrays) != len(params):
+    known = dict(sizes or {})
+    named = all(scalar.name in known for scalar in func.scalars)
+    scalars = () if named else func.scalars
+    arrays = list(arguments)
+    params = _params(func, len(arrays) - len(scalars))
+    order = [a for a in func.arguments if a in (*params, *scalars)]
+    if len(arrays) != len(order):
         raise TensorIRError(
-            f"function {func.name!r} takes {len(params)} inputs "
-            f"({', '.join(p.name for p in params)}), or all {len(func.params)} parameters; "
-            f"got {len(arrays)} arrays"
+            f"function {func.name!r} takes {len(order)} inputs "
+            f"({', '.join(a.name for a in order)}), or all {len(func.params) + len(scalars)} "
+            f"parameters; got {len(arrays)} {'arguments' if scalars else 'arrays'}"
         )
+    for scalar in reversed(scalars):
+        at = order.index(scalar)
+        known[scalar.name] = whole_number(arrays.pop(at), _where(func, scalar.name))
+        order.pop(at)
+    given = _match_arrays(params, arrays)
+    return given, _bind_sizes(func, given, known)
+
+
+def _params(func: PrimFunc, count: int) -> tuple[Buffer, ...]:
+    """The parameters that `count` arrays are for."""
+    for params in (func.params, func.inputs):
+        if len(params) == count:
+            return params
+    return func.given
+
+
+def _match_arrays(params: Sequence[Buffer], arrays: Sequence[Any]) -> Arrays:
     given = {}
     for param, array in zip(params, arrays):
         refuse_masked(array, f"array for {param.name!r}")
@@ -51,6 +75,10 @@ def match_arrays(func: PrimFunc, arrays: Sequence[Any]) -> Arrays:
     return given
 
 
+def _where(func: PrimFunc, name: str) -> str:
+    return f"size {name!r} of function {func.name!r}"
+
+
 def refuse_masked(array: Any, where: str) -> None:
     """Raise TensorIRError for a masked array of NumPy, since nothing here would see its mask."""
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
@@ -61,14 +89,12 @@ def refuse_masked(array: Any, where: str) -> None:
         )
 
 
-def bind_sizes(
-    func: PrimFunc, given: Arrays, sizes: Mapping[str, int] | None = None
-) -> dict[Var, int]:
+def _bind_sizes(func: PrimFunc, given: Arrays, sizes: Mapping[str, int]) -> dict[Var, int]:
     """The values of the symbolic sizes, from `sizes` and the shapes of the arrays.
 
     Raises TensorIRError where two arrays disagree, a size stays unknown or a shape does not fit.
     """
-    values = {Var(name): int(value) for name, value in (sizes or {}).items()}
+    values = {Var(name): int(value) for name, value in sizes.items()}
     for param, array in given.items():
         for size, extent in zip(param.shape, array.shape):
             if isinstance(size, Var):
@@ -79,6 +105,9 @@ def bind_sizes(
             f"size {missing[0]!r} of function {func.name!r} is not the dimension of an input; "
             f"give it as sizes={{{missing[0]!r}: ...}}"
         )
+    scalars = {scalar.var for scalar in func.scalars}
+    for size, least in func.size_ranges:
+        check_limits(values[size], least, size in scalars, _where(func, size.name))
     for param, array in given.items():
         expected = shape_of(param, values)
         if array.shape != expected:
@@ -91,7 +120,14 @@ def bind_sizes(
 
 def shape_of(buffer: Buffer, sizes: Mapping[Var, int]) -> tuple[int, ...]:
     """The shape of `buffer` as integers, given the symbolic sizes."""
-    return tuple(size_of(s, sizes) for s in buffer.shape)
+    shape = tuple(size_of(s, sizes) for s in buffer.shape)
+    for size, extent in zip(buffer.shape, shape):
+        if extent < 0:
+            known = ", ".join(f"{v.name} = {sizes[v]}" for v in sorted(size.variables, key=str))
+            raise TensorIRError(
+                f"{buffer.name!r} has the dimension {size!r}, which is {extent} for {known}"
+            )
+    return shape
 
 
 def size_of(e: Expr, sizes: Mapping[Var, int]) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from tensorir.buffer import Buffer
 from tensorir.expr import Var
 from tensorir.parts import touched
+from tensorir.scalars import Scalar, SizeRanges, divisors, in_call_order
 from tensorir.stmt import Stmt
 from tensorir.visit import walk, walk_exprs
 
@@ -21,8 +22,9 @@ DECLARED = "inout"
 class PrimFunc:
     """Arguments in call order (outputs last), intermediate buffers, and the program.
 
-    `buffers` are the intermediates; their memory is placed by the lowering pass that finds the
-    innermost loop around all of their uses.
+    `params` are the arguments that are arrays, `scalars` those that are numbers. `buffers` are the
+    intermediates; their memory is placed by the lowering pass that finds the innermost loop around
+    all of their uses.
     """
 
     name: str
@@ -30,6 +32,7 @@ class PrimFunc:
     buffers: tuple[Buffer, ...]
     body: Stmt
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    scalars: tuple[Scalar, ...] = ()
 
     def __repr__(self) -> str:
         from tensorir.printer import format_func
@@ -76,9 +79,24 @@ class PrimFunc:
         return tuple(p for p in self.params if p not in made)
 
     @property
+    def arguments(self) -> tuple[Buffer | Scalar, ...]:
+        """The parameters and the scalars, in call order."""
+        return in_call_order(self.params, self.scalars)
+
+    @property
     def size_vars(self) -> tuple[Var, ...]:
-        """The symbolic sizes in the shapes of the parameters, in order of appearance."""
-        return _sizes_of(self.params)
+        """The symbolic sizes: those in the shapes of the parameters, in order of appearance, then
+        the scalars that are in none."""
+        return tuple([var for var, _ in self.size_ranges])
+
+    @property
+    def size_ranges(self) -> SizeRanges:
+        """The symbolic sizes, each with the least value that a call may give it.
+
+        That is 0 for a size in the shape of a parameter, 1 where it divides there, and for scalars
+        no less than they say.
+        """
+        return _size_ranges(self.params, self.scalars)
 
     def buffer(self, name: str) -> Buffer:
         """The parameter or intermediate of this name; KeyError if there is none."""
@@ -89,11 +107,12 @@ class PrimFunc:
 
 
 @lru_cache(maxsize=256)
-def _sizes_of(params: tuple[Buffer, ...]) -> tuple[Var, ...]:
-    found: dict[Var, None] = {}
-    for param in params:
-        for size in param.shape:
-            for node in walk_exprs(size) if size.variables else ():
-                if isinstance(node, Var):
-                    found[node] = None
-    return tuple(found)
+def _size_ranges(params: tuple[Buffer, ...], scalars: tuple[Scalar, ...]) -> SizeRanges:
+    sizes = [size for param in params for size in param.shape if size.variables]
+    order = dict.fromkeys(n for size in sizes for n in walk_exprs(size) if isinstance(n, Var))
+    order.update(dict.fromkeys(scalar.var for scalar in scalars))
+    positive = {var for size in sizes for var in divisors(size)}
+    least = {scalar.var: scalar.least for scalar in scalars}
+    for var in (var for size in sizes for var in size.variables):
+        least[var] = max(least.get(var) or 0, int(var in positive))
+    return tuple([(var, least[var]) for var in order])

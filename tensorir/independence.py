@@ -89,8 +89,7 @@ def outside_analyzer(
 ) -> Analyzer:
     """What is known of the sizes of `func`, the loops `outside` and the variables `varying`."""
     analyzer = Analyzer()
-    for size in func.size_vars:
-        analyzer.bind_range(size, 0, None)
+    analyzer.bind_sizes(func.size_ranges)
     for var, extent in {**{f.var: f.extent for f in outside}, **varying}.items():
         analyzer.bind(var, extent)
     return analyzer

@@ -28,6 +28,9 @@ from tensorir.visit import child_stmts, loads, stmt_exprs, substitute, variables
 SAMPLES = (13, 8, 1)
 """Values of the first symbolic size; each further size is one more."""
 
+NUMBERS = (2, 3, 1)
+"""Values of numbers among the arguments, which may divide sizes."""
+
 MOST_CELLS = 1 << 12
 """Parts of a buffer that are looked at one by one; where there are more, all count as written."""
 
@@ -183,8 +186,11 @@ def _before(found: Sequence[Access], place: int) -> list[Access]:
 
 def _samples(func: PrimFunc) -> Iterator[Sizes]:
     names = func.size_vars
-    for first in SAMPLES if names else SAMPLES[:1]:
-        yield {v: Const(first + n, dt.INDEX) for n, v in enumerate(names)}
+    given = {scalar.var: scalar.least or 0 for scalar in func.scalars}
+    for first, number in zip(SAMPLES, NUMBERS) if names else [(SAMPLES[0], 0)]:
+        values = {v: first + n for n, v in enumerate(names)}
+        values.update({v: max(number, least) for v, least in given.items()})
+        yield {v: Const(value, dt.INDEX) for v, value in values.items()}
 
 
 def _whole(buffer: Buffer, sizes: Sizes) -> Box:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tensorir import dtype as dt
-from tensorir.arrays import bind_sizes, decode, encode, match_arrays, shape_of
+from tensorir.arrays import decode, encode, match_arguments, shape_of
 from tensorir.errors import VerifyError
 from tensorir.extern import find_extern, held_dtype
 from tensorir.folding import FOLD, wrap
@@ -42,7 +42,8 @@ def interpret(
     """Run `func` and return its outputs, in call order, as new NumPy arrays.
 
     `arrays` are the inputs, with or without the in-out parameters, or all parameters. Outputs that
-    are given start from these values, others unwritten. Types and shapes must be those of the
+    are given start from these values, others unwritten. Numbers among the parameters stand at their
+    places, or are all in `sizes`. Types and shapes must be those of the
     parameters (bfloat16: uint16 bits), else TensorIRError. Symbolic sizes come from the shapes, or
     from `sizes`. `precise` keeps float64 in all float buffers and rounds only the results.
     VerifyError is raised for an index outside of a buffer, for reading an element that was never
@@ -52,8 +53,7 @@ def interpret(
     raised where two iterations of a parallel, vectorized or thread loop touch one element and one
     of them writes.
     """
-    given = match_arrays(func, arrays)
-    values = bind_sizes(func, given, sizes)
+    given, values = match_arguments(func, arrays, sizes)
     shapes = {p: shape_of(p, values) for p in func.params}
     memory: list[Cells] = []
     for p in func.params:

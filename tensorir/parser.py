@@ -11,13 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeGuard
 
+from tensorir import dtype as dt
 from tensorir.buffer import SCOPES, Buffer
 from tensorir.errors import TensorIRError
-from tensorir.expr import TRUE, Expr, Var
+from tensorir.expr import TRUE, Expr, Var, int_value
 from tensorir.extern import find_extern
 from tensorir.func import PrimFunc
 from tensorir.parser_expr import Env, ExprParser
 from tensorir.printer import LOOP_WORDS
+from tensorir.scalars import Scalar
 from tensorir.stmt import (
     SYNC_SCOPES,
     Alloc,
@@ -79,7 +81,9 @@ class Parser(ExprParser):
 
     def function(self, node: ast.FunctionDef) -> PrimFunc:
         env: dict[str, Any] = {}
-        params = tuple([self.param(arg, env) for arg in node.args.args])
+        arguments = [self.argument(n, arg, env) for n, arg in enumerate(node.args.args)]
+        params = tuple([p for p in arguments if isinstance(p, Buffer)])
+        scalars = tuple([p for p in arguments if isinstance(p, Scalar)])
         body = list(node.body)
         attrs: dict[str, Any] = {}
         if _called(body[0]) == "attrs":
@@ -87,7 +91,34 @@ class Parser(ExprParser):
         buffers = []
         while body and isinstance(body[0], ast.Assign) and _called(body[0]) == "alloc":
             buffers.append(self.declaration(body.pop(0), env))
-        return PrimFunc(node.name, params, tuple(buffers), self.body(body, env), attrs)
+        program = self.body(body, env)
+        return PrimFunc(node.name, params, tuple(buffers), program, attrs, scalars)
+
+    def argument(self, position: int, arg: ast.arg, env: dict[str, Any]) -> Buffer | Scalar:
+        kind = arg.annotation
+        if isinstance(kind, (ast.Name, ast.Compare)):
+            return self.scalar(position, arg.arg, kind, env)
+        return self.param(arg, env)
+
+    def scalar(
+        self, position: int, name: str, kind: ast.Name | ast.Compare, env: dict[str, Any]
+    ) -> Scalar:
+        usage = f"a type and shape for {name!r} such as f32[16, n], or a number: i64, or i64 >= 1"
+        least = None
+        if isinstance(kind, ast.Compare):
+            if len(kind.ops) != 1 or not isinstance(kind.ops[0], ast.GtE):
+                self.unexpected(kind, usage)
+            value = self.expr(kind.comparators[0], {})
+            least = int_value(value)
+            if least is None or value.dtype != dt.INDEX:
+                self.unexpected(kind, usage)
+        plain = kind.left if isinstance(kind, ast.Compare) else kind
+        if not isinstance(plain, ast.Name) or self.dtype(plain) != dt.INDEX:
+            self.unexpected(kind, usage)
+        if name in env and not isinstance(env[name], Var):
+            self.fail(kind, f"a name that no other argument has, not {name!r}")
+        env[name] = Var(name)
+        return Scalar(env[name], position, least)
 
     def param(self, arg: ast.arg, env: dict[str, Any]) -> Buffer:
         kind = arg.annotation

@@ -43,7 +43,7 @@ def _check_signature(parser: Parser, tree: ast.FunctionDef) -> None:
     others = [*args.posonlyargs, *args.kwonlyargs, args.vararg, args.kwarg]
     extra = next((arg for arg in others if arg is not None), None)
     if extra is not None:
-        parser.fail(extra, f"parameters that are buffers only, not {extra.arg!r} after a star")
+        parser.fail(extra, f"plain parameters, not {extra.arg!r} after a star")
     if args.defaults:
         parser.fail(args.defaults[0], "parameters without default values")
 

@@ -13,7 +13,13 @@ from typing import Any
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE
 from tensorir.func import PrimFunc
-from tensorir.printer_expr import format_buffer_type, format_expr, format_exprs
+from tensorir.printer_expr import (
+    format_buffer_type,
+    format_expr,
+    format_exprs,
+    format_scalar_type,
+)
+from tensorir.scalars import Scalar
 from tensorir.stmt import (
     Alloc,
     Block,
@@ -74,6 +80,13 @@ def _with_scope(word: str, buffer: Buffer, *before: str) -> str:
     return f"{word}({', '.join(parts)})"
 
 
+def _argument(p: Buffer | Scalar) -> str:
+    if isinstance(p, Scalar):
+        return f"{p.name}: {format_scalar_type(p)}"
+    kind = format_buffer_type(p) if p.scope == "global" else _with_scope("buffer", p)
+    return f"{p.name}: {kind}"
+
+
 @dataclass
 class _Printer:
     mark: str | None = None
@@ -87,13 +100,8 @@ class _Printer:
         self.lines.append("    " * depth + text)
 
     def func(self, f: PrimFunc) -> None:
-        params = [
-            f"{p.name}: "
-            + (format_buffer_type(p) if p.scope == "global" else _with_scope("buffer", p))
-            for p in f.params
-        ]
         self.line(0, "@prim_func")
-        self.line(0, f"def {f.name}({', '.join(params)}):")
+        self.line(0, f"def {f.name}({', '.join(map(_argument, f.arguments))}):")
         if f.attrs:
             self.line(1, f"attrs({_literal(f.attrs)})")
         for buffer in f.buffers:

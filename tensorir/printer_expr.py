@@ -28,6 +28,7 @@ from tensorir.expr import (
     Var,
 )
 from tensorir.intrin import MATH
+from tensorir.scalars import Scalar
 
 PRECEDENCE = {
     "or": 1,
@@ -145,6 +146,12 @@ _EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     Broadcast: lambda e: (f"broadcast({_format(e.a)[0]}, {e.lanes})", ATOM),
     Shuffle: lambda e: (f"shuffle({format_exprs((e.a, e.b))}, {_lanes(e)})", ATOM),
 }
+
+
+def format_scalar_type(scalar: Scalar) -> str:
+    """The type of a scalar and the least value that it may have: `i64 >= 1`."""
+    kind = short_dtype(scalar.var.dtype)
+    return kind if scalar.least is None else f"{kind} >= {scalar.least}"
 
 
 def format_buffer_type(buffer: Buffer) -> str:

@@ -54,8 +54,7 @@ def rectangular(func: PrimFunc) -> PrimFunc:
                                                           where(j < i)
     """
     analyzer = Analyzer()
-    for size in func.size_vars:
-        analyzer.bind_range(size, 0, None)
+    analyzer.bind_sizes(func.size_ranges)
     body = _visit(func.body, {}, analyzer)
     return func if body is func.body else replace_fields(func, body=body)
 

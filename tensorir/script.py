@@ -33,9 +33,10 @@ __all__ = [
 
 
 def prim_func(function: Callable[..., Any]) -> PrimFunc:
-    """The program that the body of `function` spells, verified; parameters are its buffers.
+    """The program that the body of `function` spells, verified; parameters are its arguments.
 
-    A parameter is annotated with a type and a shape, as in `A: f32[16, n]`. Names that the function
+    An array is annotated with a type and a shape, as in `A: f32[16, n]`, a number with its type and
+    the least value that a call may give, if there is one: `k: i64 >= 1`. Names that the function
     does not define are numbers or sizes (te.var) of the code around it, taken as they are when the
     function is defined; a name in a shape that is neither is a size of its own. A docstring is
     skipped. Raises ParseError, with the file and the line, where the text is not of the language,
@@ -51,7 +52,7 @@ def prim_func(function: Callable[..., Any]) -> PrimFunc:
 
 
 class _Type:
-    """The type of a buffer in an annotation: `f32[16, n]`."""
+    """The type of a buffer in an annotation, `f32[16, n]`, or of a number, `i64 >= 1`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -60,6 +61,9 @@ class _Type:
         return self.name
 
     def __getitem__(self, shape: Any) -> _Type:
+        return self
+
+    def __ge__(self, least: int) -> _Type:
         return self
 
     def __call__(self, value: Any) -> Any:

@@ -19,6 +19,7 @@ from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Broadcast, Call, Cast, Const, Expr, Load, Ramp, Shuffle, Var
 from tensorir.externs import extern_digest
 from tensorir.func import PrimFunc
+from tensorir.scalars import Scalar
 from tensorir.stmt import (
     Alloc,
     Block,
@@ -152,7 +153,12 @@ class _Writer:
         return found
 
     def func(self, f: PrimFunc) -> None:
-        for param in f.params:
+        for param in f.arguments:
+            if isinstance(param, Scalar):
+                if param.var not in self.vars:
+                    self.bind(param.var)
+                self.row("scalar", self.name(param.name), self.vars[param.var], param.least)
+                continue
             for size in param.shape:
                 for node in walk_exprs(size):
                     if isinstance(node, Var) and node not in self.vars:

@@ -31,13 +31,13 @@ constants = {{name: truth.inputs[name] for name in {constants}}}
 kernel = build(sch, {target!r}, constants=constants)
 inputs = [truth.inputs[p.name] for p in {func}.inputs if p.name not in constants]
 
-results = kernel(*inputs)
+results = kernel(*inputs, **truth.numbers)
 for param, result in zip({func}.outputs, results if isinstance(results, tuple) else [results]):
     error, bound, place = truth.error(param.name, result)
     if place is not None:
         raise SystemExit(f"{{param.name}} is off by {{error:g}} at {{place}}, allowed {{bound:g}}")
     print(f"{{param.name}}: right, largest error {{error:.3g}}")
-print(kernel.time(*inputs))
+print(kernel.time(*inputs, sizes=truth.numbers))
 '''
 
 TAKEN = {

@@ -1,11 +1,11 @@
 """What a worker does with one candidate: build it, check its result, time it.
 
 A builder is a function `(text, target) -> kernel`. The text is a printed program; the kernel is
-called with all arrays in call order, and `kernel.timer(*arrays)` gives a function from a number of
-calls to the seconds they take. Beside a builder `f` there may be a function `f_source`, see
-`builder.build_source`, for kernels whose source text another process has made. Where some
-parameters are constants, both also take `constants`: their arrays by name, or their shapes where
-the kernel is not run; the kernel takes the other arrays.
+called with all arrays in call order, and numbers by name, and `kernel.timer(*arrays)`, with numbers
+in `sizes`, gives a function from a number of calls to the seconds they take. Beside a builder `f`
+there may be a function `f_source`, see `builder.build_source`, for kernels whose source text
+another process has made. Where some parameters are constants, both also take `constants`: their
+arrays by name, or their shapes where the kernel is not run; the kernel takes the other arrays.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Job:
             if name in reference.expected and name not in reference.inputs:
                 guarded.poison()
         self._renew()
-        kernel(*self._values())
+        kernel(*self._values(), **reference.numbers)
         self._check_guards()
         largest, allowed = 0.0, 0.0
         for name, guarded in zip(reference.names, arrays, strict=True):
@@ -206,7 +206,9 @@ class Job:
 
     def _timer(self, kernel: Any) -> Callable[[int], float]:
         """The timer of a kernel, on arrays that hold what they should before each block."""
-        seconds = kernel.timer(*self._values())
+        numbers = self._data().numbers
+        given = {"sizes": numbers} if numbers else {}
+        seconds = kernel.timer(*self._values(), **given)
         if not self._data().expected.keys() & self._data().inputs.keys():
             return seconds
 

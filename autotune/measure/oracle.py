@@ -30,4 +30,4 @@ def make_oracle(func: PrimFunc, seed: int, sizes: Mapping[str, int] | None = Non
             _, loose = reference_with_tolerance(func, *arrays, growth="algebra", sizes=sizes)
     names = [p.name for p in func.outputs]
     expected, tolerance, other = (dict(zip(names, each)) for each in (outputs, bounds, loose))
-    return make_reference(func, inputs, expected, tolerance, other)
+    return make_reference(func, inputs, expected, tolerance, other, sizes)

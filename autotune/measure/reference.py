@@ -42,12 +42,13 @@ PIECE = 1 << 16
 class Reference:
     """Arrays by parameter name; bfloat16 is held as uint16.
 
-    names      parameters in call order
+    names      parameters that are arrays, in call order
     dtypes     IR types by name
     inputs     what the kernel reads, also of in-out parameters, as it is before the call
     expected   what it must write
     tolerance  largest absolute error, an array that broadcasts against the expected one
     loose      the same for kernels that compute the outputs by other expressions
+    numbers    the arguments that are numbers
     """
 
     names: tuple[str, ...]
@@ -56,24 +57,27 @@ class Reference:
     expected: Mapping[str, np.ndarray]
     tolerance: Mapping[str, np.ndarray]
     loose: Mapping[str, np.ndarray] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         arrays = {"names": np.array(self.names), "types": np.array(list(self.dtypes.values()))}
         for group in GROUPS:
             arrays.update({f"{group}.{k}": v for k, v in getattr(self, group).items()})
+        arrays.update({f"numbers.{name}": np.array(n) for name, n in self.numbers.items()})
         np.savez(path, **arrays)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Reference:
         with np.load(path) as file:
             names = tuple(str(n) for n in file["names"])
-            groups: dict[str, dict[str, np.ndarray]] = {group: {} for group in GROUPS}
+            groups: dict[str, dict[str, np.ndarray]] = {group: {} for group in (*GROUPS, "numbers")}
             for key in file.files:
                 group, _, name = key.partition(".")
                 if name:
                     groups[group][name] = file[key]
             types = dict(zip(names, (str(t) for t in file["types"]), strict=True))
-        return cls(names, types, **groups)
+        numbers = {name: int(n) for name, n in groups.pop("numbers").items()}
+        return cls(names, types, **groups, numbers=numbers)
 
     def error(
         self, name: str, found: np.ndarray, loose: bool = False
@@ -138,10 +142,12 @@ def make_reference(
     outputs: Mapping[str, np.ndarray],
     tolerance: Mapping[str, np.ndarray] | None = None,
     loose: Mapping[str, np.ndarray] | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Reference:
     """The reference with these inputs and these results of the unscheduled program.
 
-    Without `tolerance`, one is estimated from the results and the length of the reductions.
+    `sizes` has the numbers among the arguments. Without `tolerance`, one is estimated from the
+    results and the length of the reductions.
     """
     length = _reduction_length(func)
     tolerance = tolerance or {
@@ -150,8 +156,9 @@ def make_reference(
     }
     names = tuple(p.name for p in func.params)
     types = {p.name: p.dtype for p in func.params}
+    numbers = {s.name: (sizes or {})[s.name] for s in func.scalars}
     return Reference(
-        names, types, dict(inputs), dict(outputs), dict(tolerance), dict(loose or {})
+        names, types, dict(inputs), dict(outputs), dict(tolerance), dict(loose or {}), numbers
     )
 
 

@@ -24,8 +24,8 @@ import numpy as np
 
 from backends.allocate import empty
 from backends.errors import BuildError
-from backends.signature import Signature
-from tensorir import Var, int_value
+from backends.signature import Param, Signature
+from tensorir import SCALAR_LIMITS, Var, int_value
 from tensorir import dtype as dt
 
 RUNTIME_SOURCE = Path(__file__).with_name("runtime.c")
@@ -36,6 +36,9 @@ if hasattr(os, "register_at_fork"):  # the child would wait for a thread that it
     os.register_at_fork(
         before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
     )
+
+NUMBER = -1
+"""What the row of a number begins with in the table of runtime.c."""
 
 MAPPINGS = Path("/proc/self/maps")
 MOST_MAPPINGS = Path("/proc/sys/vm/max_map_count")
@@ -51,7 +54,7 @@ class Runtime:
 
     def __init__(self, path: Path) -> None:
         with_gil = ctypes.PyDLL(str(path))
-        with_gil.tensorir_arrays(ctypes.py_object(np.ndarray))
+        with_gil.tensorir_types(ctypes.py_object(np.ndarray), ctypes.py_object(int))
         self.entry = with_gil.tensorir_entry
         self.entry.restype = ctypes.py_object
         self.entry.argtypes = [
@@ -71,8 +74,8 @@ class Runtime:
 class CExecutable:
     """The kernel `symbol` of the object at `path`. Raises OSError, AttributeError if not there.
 
-    `bound` holds the arrays of some of the parameters, by position: they are kept here, and a call
-    takes the others.
+    `bound` holds the arrays of some of the parameters, by position among the arrays: they are kept
+    here, and a call takes the others.
     """
 
     def __init__(
@@ -85,7 +88,7 @@ class CExecutable:
     ) -> None:
         self.path = path
         self._bound = dict(bound or {})
-        self._given = [i for i in range(len(signature.params)) if i not in self._bound]
+        self._given = [i for i in range(len(signature.arrays)) if i not in self._bound]
         library = open_object(path, signature.name)
         try:
             self._packed = getattr(library, f"{symbol}_packed")
@@ -175,9 +178,14 @@ def _make_entry(
     bound: Mapping[int, np.ndarray[Any, Any]],
 ) -> Callable[..., int] | None:
     """The fast entry; None where a dimension is an expression, which only Python can evaluate."""
-    total = len(signature.params)
+    total = len(signature.arrays)
     words: list[int] = []
-    for position, param in enumerate(signature.params):
+    positions = iter(range(total))
+    for param in signature.params:
+        if param.is_scalar:
+            words += _number_row(signature, param)
+            continue
+        position = next(positions)
         if position in bound:
             continue
         words += [_letters(param.dtype), dt.itemsize(param.dtype), param.is_output]
@@ -191,10 +199,18 @@ def _make_entry(
     kept = (ctypes.c_void_p * total)(
         *(bound[i].ctypes.data if i in bound else None for i in range(total))
     )
+    given = len(signature.params) - len(bound)
     entry: Callable[..., int] = runtime.entry(
-        address, total - len(bound), len(signature.sizes), table, len(words), total, kept
+        address, given, len(signature.sizes), table, len(words), total, kept
     )
     return entry
+
+
+def _number_row(signature: Signature, param: Param) -> list[int]:
+    """The row of an argument that is a number: its limits, and which size it is."""
+    low, high = SCALAR_LIMITS
+    least = low if param.least is None else max(low, param.least)
+    return [NUMBER, least, high, signature.sizes.index(Var(param.name)), 0]
 
 
 def _letters(dtype: str) -> int:

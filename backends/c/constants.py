@@ -34,7 +34,7 @@ def bound_executable(
         return unbound_executable(signature, binding)
     made = _prepared(path, symbol, binding, binding.arrays)
     bound: dict[int, Array] = {}
-    for position, param in enumerate(signature.params):
+    for position, param in enumerate(signature.array_params):
         if param.name in made:
             bound[position] = made[param.name]
         elif param.name in binding.arrays:

@@ -25,7 +25,7 @@ C_TYPES = {
 def packed_entry(ir: PrimFunc, signature: Signature) -> str:
     """C text of `int NAME_packed(void **arrays, const int64_t *sizes)`, 0 when the kernel ran."""
     name = c_name(ir)
-    arguments = [f"arrays[{i}]" for i in range(len(signature.params))]
+    arguments = [f"arrays[{i}]" for i in range(len(signature.arrays))]
     arguments += [f"sizes[{i}]" for i in range(len(signature.sizes))]
     return (
         f"\nint {name}_packed(void **arrays, const long long *sizes) {{\n"
@@ -58,7 +58,7 @@ def write_header(
 
 def _prepare_text(ir: PrimFunc, signature: Signature, name: str) -> str:
     arrays = _argument_names(ir)[0]
-    made = [arrays[i] for i in signature.outputs]
+    made = [n for n, p in zip(arrays, signature.array_params, strict=True) if p.is_output]
     words = {
         "name": name,
         "prepare": c_name(ir),
@@ -114,12 +114,15 @@ int $prepare($declarations);
 def _about(ir: PrimFunc, signature: Signature) -> str:
     arrays, sizes = _argument_names(ir)
     about = [f"{signature}", ""]
-    for given, param in zip(arrays, signature.params, strict=True):
+    for given, param in zip(arrays, signature.array_params, strict=True):
         way = "written" if param.is_output else "read"
         if param.is_output and param.is_given:
             way = "read and written: the kernel needs what is in it"
         about.append(f"{given}: {describe(param)}, {way}")
-    about += [f"{given}: size, int64" for given in sizes]
+    numbers = {p.name: p for p in signature.params if p.is_scalar}
+    for given, var in zip(sizes, ir.size_vars, strict=True):
+        what = describe(numbers[var.name]) if var.name in numbers else "size, int64"
+        about.append(f"{given}: {what}")
     return "\n".join(f"   {line}".rstrip() for line in about)
 
 
@@ -132,6 +135,6 @@ def _argument_names(ir: PrimFunc) -> tuple[list[str], list[str]]:
 def _declarations(ir: PrimFunc, signature: Signature) -> str:
     arrays, sizes = _argument_names(ir)
     result = []
-    for name, param in zip(arrays, signature.params, strict=True):
+    for name, param in zip(arrays, signature.array_params, strict=True):
         result.append(f"{'' if param.is_output else 'const '}{C_TYPES[param.dtype]} *{name}")
     return ", ".join(result + [f"int64_t {name}" for name in sizes]) or "void"

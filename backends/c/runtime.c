@@ -42,6 +42,8 @@ PyObject *PyCapsule_New(void *, const char *, void (*)(PyObject *));
 void *PyCapsule_GetPointer(PyObject *, const char *);
 PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
 PyObject *PyObject_Type(PyObject *);
+long long PyLong_AsLongLong(PyObject *);
+PyObject *PyErr_Occurred(void);
 int PyObject_HasAttrString(PyObject *, const char *);
 int PyType_IsSubtype(PyObject *, PyObject *);
 PyThreadState *PyEval_SaveThread(void);
@@ -51,9 +53,9 @@ void Py_DecRef(PyObject *);
 typedef int (*Kernel)(void **, const int64_t *);
 
 /* A kernel takes `total` arrays: those of `bound` that are not null belong to it, and `params` are
-   the arguments of a call. One argument in the table: letters of its format, itemsize, is_output,
+   the arguments of a call. One array in the table: letters of its format, itemsize, is_output,
    position among all arrays, rank, and one number per dimension, the extent itself or -1 - k for
-   the k-th symbolic size. */
+   the k-th symbolic size. For a number: -1, least and largest value, which symbolic size, 0. */
 typedef struct {
   Kernel kernel;
   int64_t params, total, sizes;
@@ -69,9 +71,9 @@ int omp_get_max_threads(void);
 int (*const tensorir_openmp)(void) = omp_get_max_threads;
 #endif
 
-static PyObject *ndarray; /* the type of NumPy */
+static PyObject *ndarray, *integer; /* the type of NumPy, and that of Python's numbers */
 
-void tensorir_arrays(PyObject *type) { ndarray = type; }
+void tensorir_types(PyObject *array, PyObject *number) { ndarray = array, integer = number; }
 
 /* An array may know of masked elements, which its buffer does not show; Python looks closer. */
 static int may_be_masked(PyObject *array) {
@@ -98,6 +100,23 @@ static int matches(const Py_buffer *view, const int64_t *param, int64_t *sizes) 
   return 1;
 }
 
+/* An argument that is a number; Python looks closer at all but plain ints. */
+static int takes(PyObject *arg, const int64_t *param, int64_t *sizes) {
+  PyObject *type = PyObject_Type(arg);
+  int plain = type == integer;
+  Py_DecRef(type);
+  if (!plain) return 0;
+  long long value = PyLong_AsLongLong(arg);
+  if (value == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return 0;
+  }
+  int64_t *size = &sizes[param[3]];
+  if (value < param[1] || value > param[2] || (*size >= 0 && *size != value)) return 0;
+  *size = value;
+  return 1;
+}
+
 static int overlaps(const Py_buffer *a, const Py_buffer *b) {
   const char *a0 = a->buf, *b0 = b->buf;
   return a->len && b->len && a0 < b0 + b->len && b0 < a0 + a->len;
@@ -116,11 +135,15 @@ static PyObject *call(PyObject *self, PyObject *const *args, ssize count) {
   for (int64_t k = 0; k < entry->sizes; k++) sizes[k] = -1;
   memcpy(pointers, entry->bound, entry->total * sizeof(void *));
   const int64_t *param = entry->table;
-  for (; held < count; param += 5 + param[4]) {
+  for (ssize i = 0; i < count; i++, param += 5 + param[4]) {
+    if (param[0] < 0) {
+      if (!takes(args[i], param, sizes)) goto done;
+      continue;
+    }
     output[held] = (int)param[2];
-    if (may_be_masked(args[held])) goto done;
+    if (may_be_masked(args[i])) goto done;
     int flags = C_CONTIGUOUS | FORMAT | (output[held] ? WRITABLE : 0);
-    if (PyObject_GetBuffer(args[held], &views[held], flags)) {
+    if (PyObject_GetBuffer(args[i], &views[held], flags)) {
       PyErr_Clear();
       goto done;
     }
@@ -128,8 +151,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, ssize count) {
     if (!matches(&views[held - 1], param, sizes)) goto done;
     pointers[param[3]] = views[held - 1].buf;
   }
-  for (ssize i = 0; i < count; i++)
-    for (ssize j = 0; output[i] && j < count; j++)
+  for (ssize i = 0; i < held; i++)
+    for (ssize j = 0; output[i] && j < held; j++)
       if (i != j && overlaps(&views[i], &views[j])) goto done;
   PyThreadState *thread = PyEval_SaveThread();
   status = entry->kernel(pointers, sizes) ? 2 : 0;

@@ -26,8 +26,7 @@ def intrinsic_call(emitter: CEmitter, s: For, trial: TensorIntrin | None = None)
         emitter.line(f"/* {intrin.name} needs {intrin.needs} */")
         return False
     analyzer = Analyzer()
-    for size in emitter.func.size_vars:
-        analyzer.bind_range(size, 0, None)
+    analyzer.bind_sizes(emitter.func.size_ranges)
     try:
         operands = match_intrin(intrin, s, analyzer)
     except Mismatch as mismatch:

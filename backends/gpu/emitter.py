@@ -87,7 +87,7 @@ class GpuEmitter(GpuVectorEmitter):
         self.kernel = kernel
         self.declarations, self.externs = shared.declarations, shared.externs
         self.extern_trial: ExternFunc | None = None
-        self.bounds = Bounds(func.size_vars, (dt.INDEX, "int32"))
+        self.bounds = Bounds(func.size_ranges, (dt.INDEX, "int32"))
         self.names.reserve((*self.reserved, *self.externs.values()))
         self.names.fresh(kernel.name)
         self.loops: list[For] = []

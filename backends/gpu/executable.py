@@ -116,5 +116,5 @@ def bound_executable(
             if param.is_output:
                 held[param.name] = first.empty(ahead.shape(param, {}), param.dtype)
         first.run([held[p.name] for p in ahead.params], [])
-    bound = {i: held[p.name] for i, p in enumerate(signature.params) if p.name in held}
+    bound = {i: held[p.name] for i, p in enumerate(signature.array_params) if p.name in held}
     return make(ir, signature, bound)

@@ -12,8 +12,8 @@ from tensorir import TensorIRError, te
 def create_schedule(ops: Any, args: Sequence[Any] | None = None, name: str = "main") -> TESchedule:
     """A schedule of all computes that `ops`, operations or tensors, need; also te.create_schedule.
 
-    `args` are the parameters of the function in call order, inputs first; without them they are
-    all placeholders in order of appearance, then the tensors of `ops`.
+    `args` are the parameters of the function in call order, inputs first, te.var numbers anywhere;
+    without them they are all placeholders in order of appearance, then the tensors of `ops`.
 
         s = te.create_schedule(C.op)
         xo, yo, xi, yi = s[C].tile(C.op.axis[0], C.op.axis[1], 32, 32)

@@ -24,7 +24,7 @@ from schedule.te.ops import CachedTensor, StageOp, key_of
 from schedule.te.request import Request, caller
 from schedule.te.stage import Stage
 from schedule.trace import Trace
-from tensorir import PrimFunc, TensorIRError, Var, blocks, te
+from tensorir import PrimFunc, TensorIRError, blocks, te
 
 
 class _Start:
@@ -250,7 +250,7 @@ class TESchedule:
         """
         if args is None:
             return self.func
-        start = _Start([t for t in args if not isinstance(t, Var)], name)
+        start = _Start(args, name)
         unknown = [op.name for op in start.blocks if op not in self._originals]
         missing = [op.name for op in self._originals if op not in start.blocks]
         if unknown or missing:

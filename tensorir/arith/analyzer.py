@@ -7,7 +7,7 @@ expression holds wherever all bound variables have a value and every divisor dif
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from tensorir import dtype as dt
@@ -106,6 +106,11 @@ class Analyzer:
                 tighten(self, var, (value, None) if sign > 0 else (None, value))
             elif var.dtype == end.dtype == dt.INDEX:
                 learn(self, Linear({var: sign}).plus(self.linear(end), -sign))
+
+    def bind_sizes(self, sizes: Iterable[tuple[Var, int | None]]) -> None:
+        """State the least value of each of some sizes, where None means that there is none."""
+        for size, least in sizes:
+            self.bind_range(size, least, None)
 
     def assuming(self, cond: Expr, *, memory: bool = False) -> Analyzer:
         """A copy that also knows that `cond`, a conjunction, holds; parts of no use are ignored.

@@ -18,7 +18,7 @@ from tensorir.arith import interval
 from tensorir.arith.choices import is_looked_at, sides
 from tensorir.arith.facts import keeps_value
 from tensorir.arith.interval import UNBOUNDED, Range
-from tensorir.arith.linear import Linear, factors, plain_form, product, times
+from tensorir.arith.linear import Linear, factors, plain_form, product, times, without_factors
 from tensorir.expr import BinOp, Broadcast, Cast, Const, Expr, Ramp, Select, Var
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ def _structural(an: Analyzer, e: Expr) -> Range:
     if isinstance(e, BinOp):
         operation = _OPERATIONS.get(e.op)
         found = operation(_part(an, e.a), _part(an, e.b)) if operation else UNBOUNDED
+        if e.op == "*" and e.dtype == dt.INDEX:
+            return interval.intersect(found, _of_whole_parts(an, e))
         opposed = e.op in ("min", "max") and e.dtype == dt.INDEX
         return interval.intersect(found, _middle(an, e)) if opposed else found
     if isinstance(e, Select):
@@ -98,6 +100,16 @@ def _middle(an: Analyzer, e: BinOp) -> Range:
     if e.op == "max":
         return None if low is None else -(-low // 2), None
     return None, None if high is None else high // 2
+
+
+def _of_whole_parts(an: Analyzer, e: BinOp) -> Range:
+    """x // c * c <= x for a positive c, which is symbolic: of numbers the quotient is bounded."""
+    for quotient, c in ((e.a, e.b), (e.b, e.a)):
+        if isinstance(quotient, BinOp) and quotient.op == "//" and quotient.b is c:
+            low = _part(an, c)[0]
+            if low is not None and low > 0:
+                return None, _part(an, quotient.a)[1]
+    return UNBOUNDED
 
 
 def _part(an: Analyzer, e: Expr) -> Range:
@@ -325,6 +337,13 @@ class _Search:
                 ends = [rest.plus(times(plain_form(s), cofactor), coef) for s in (part.a, part.b)]
                 both = (part.op == "min") == (coef > 0)
                 yield from [_Step(tuple(ends))] if both else [_Step((s,)) for s in ends]
+            elif isinstance(part, BinOp) and part.op == "//":
+                left = without_factors(others, part.b)
+                if left is not None and (an.range(part.b)[0] or 0) > 0:
+                    y = plain_form(part.a)
+                    limit = y if coef < 0 else y.minus(plain_form(part.b)).shifted(1)
+                    kept = Linear({product(left): 1}) if left else Linear({}, 1)
+                    yield _Step((form.without(atom).plus(times(limit, kept), coef),))
             for fact in an.facts.by_atom.get(part, ()):
                 if fact.terms[part] * coef > 0 and fact not in used:
                     yield _eliminate(form, atom, fact, cofactor, None, part)

@@ -12,7 +12,16 @@ from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 from tensorir.arith.bounds import nonnegative, plain_interval
-from tensorir.arith.linear import Linear, factors, of_atom, plain_form, product, times, to_expr
+from tensorir.arith.linear import (
+    Linear,
+    factors,
+    of_atom,
+    plain_form,
+    product,
+    times,
+    to_expr,
+    without_factors,
+)
 from tensorir.expr import BinOp, Expr, int_value
 
 if TYPE_CHECKING:
@@ -206,7 +215,7 @@ def _multiples(x: Linear, s: Linear) -> tuple[Linear, Linear]:
     lead, coef = next(iter(s.terms.items()))
     quotient, rest = Linear({}), x
     for term, t in x.terms.items():
-        left = _without_factors(term, lead)
+        left = without_factors(factors(term), lead)
         if left is None or t % coef:
             continue
         part = Linear({product(left): t // coef}) if left else Linear({}, t // coef)
@@ -214,17 +223,6 @@ def _multiples(x: Linear, s: Linear) -> tuple[Linear, Linear]:
         if rest.is_multiple_part(whole, 1):
             quotient, rest = quotient.plus(part), rest.minus(whole)
     return quotient, rest
-
-
-def _without_factors(term: Expr, divisor: Expr) -> list[Expr] | None:
-    """The factors of `term` that are left when those of `divisor` are taken out, or None."""
-    left = factors(term)
-    for part in factors(divisor):
-        place = next((n for n, f in enumerate(left) if f is part), None)
-        if place is None:
-            return None
-        del left[place]
-    return left
 
 
 def recombine(an: Analyzer, form: Linear) -> Linear:

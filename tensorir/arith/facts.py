@@ -169,6 +169,9 @@ def _spread(an: Analyzer, atom: Expr, bound: Range, depth: int) -> None:
 def _learn_quotient(an: Analyzer, atom: BinOp, bound: Range, depth: int) -> None:
     """x // c >= k says x >= k * c, and x // c <= k says x <= k * c + c - 1."""
     divisor = int_value(atom.b)
+    if divisor is None and bound[0] is not None:
+        if (an.range(atom.b)[0] or 0) > 0:
+            learn(an, plain_form(atom.a).minus(plain_form(atom.b).scaled(bound[0])), depth)
     if divisor is None or divisor <= 0:
         return
     low = None if bound[0] is None else bound[0] * divisor

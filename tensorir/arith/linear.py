@@ -103,6 +103,17 @@ def factors(atom: Expr) -> list[Expr]:
     return [atom]
 
 
+def without_factors(parts: Iterable[Expr], divisor: Expr) -> list[Expr] | None:
+    """The factors of a product that are left when those of `divisor` are taken out, or None."""
+    left = list(parts)
+    for part in factors(divisor):
+        place = next((n for n, f in enumerate(left) if f is part), None)
+        if place is None:
+            return None
+        del left[place]
+    return left
+
+
 def product(parts: Iterable[Expr]) -> Expr:
     """One atom for the product of atoms, the same for every order of them."""
     ordered = sorted(parts, key=_order)

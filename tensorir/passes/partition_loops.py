@@ -208,6 +208,7 @@ class _Partition:
             tested = {c for cond in ifs for c in in_expr(cond, self.memo)}
             mine = {c: sure for c, sure in mine.items() if c in tested}
         extent = loop.const_extent
+        known: list[dict[Expr, Expr]] = [{}, {}, {}]  # of the pieces: before, most, after
         if extent is not None and any(not sure.free for sure in mine.values()):
             found = largest(mine, extent)
             if found is None:
@@ -221,6 +222,7 @@ class _Partition:
                 return None
             high = limits[0]
             true = [c for c, s in mine.items() if s.low is None and s.high is high]
+            known[2] = {c: FALSE for c in true if solved[c][0].same(solved[c][1])}
             zero = Const(0, loop.var.dtype)
             middle = self.analyzer.simplify(minimum(maximum(high, 0), loop.extent))
             marks = [zero, zero, middle, loop.extent]
@@ -230,8 +232,9 @@ class _Partition:
             return None
         least = max(1, copies // 4) if extent is not None else 1
         pieces = []
+        known[1] = dict.fromkeys(true, TRUE)
         for n in parts:
-            body = replace_exprs(loop.body, dict.fromkeys(true, TRUE)) if n == 1 else loop.body
+            body = replace_exprs(loop.body, known[n]) if known[n] else loop.body
             length = self.analyzer.simplify(marks[n + 1] - marks[n])
             piece = self.segment(replace(loop, body=body), marks[n], length)
             share = max(1, copies - least * (len(parts) - 1)) if n == 1 else least

@@ -23,8 +23,7 @@ class Scope:
         self.constant = all(loop.const_extent is not None for loop in loops)
         known = {loop.var: loop.extent for loop in loops} if self.constant else {}
         self.top = Analyzer(known)
-        for size in func.size_vars:
-            self.top.bind_range(size, 0, None)
+        self.top.bind_sizes(func.size_ranges)
 
     def inside(self, outer: Analyzer, loops: Mapping[Var, Expr]) -> Analyzer:
         """The analyzer inside of `loops`, variables with their extents, from that outside."""
@@ -43,8 +42,7 @@ def function_analyzer(func: PrimFunc) -> Analyzer:
     it does not know that there is an iteration: outside of the loop there need not be one.
     """
     analyzer = Analyzer()
-    for size in func.size_vars:
-        analyzer.bind_range(size, 0, None)
+    analyzer.bind_sizes(func.size_ranges)
     extents: dict[Var, Expr | None] = {}
     for loop in walk(func.body):
         if isinstance(loop, For):

@@ -9,6 +9,7 @@ from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Const, Expr, Var
 from tensorir.func import PrimFunc
+from tensorir.scalars import Scalar, check_limits, split_order
 from tensorir.visit import replace_buffers, substitute, substitute_stmt
 
 
@@ -16,16 +17,17 @@ def specialize(func: PrimFunc, sizes: Mapping[str, int]) -> PrimFunc:
     """`func` with numbers in place of the symbolic sizes named in `sizes`; others stay symbolic.
 
     Loops, blocks and their names stay as they are, so a schedule of `func` is one of the result.
-    Raises TensorIRError for a name that is no size of `func`, and for a negative number.
+    What was a number among the arguments is none any more. Raises TensorIRError for a name that is
+    no size of `func`, and for a number that it cannot have, such as a negative one.
     """
     values: dict[Var, Expr] = {}
     names = {v.name: v for v in func.size_vars}
+    least, scalars = dict(func.size_ranges), {scalar.name for scalar in func.scalars}
     for name, value in sizes.items():
         if name not in names:
             known = ", ".join(map(repr, names)) or "none"
             raise TensorIRError(f"{func.name}: {name!r} is not a symbolic size; it has {known}")
-        if value < 0:
-            raise TensorIRError(f"{func.name}: size {name!r} cannot be {value}; give 0 or more")
+        check_limits(value, least[names[name]], name in scalars, f"{func.name}: size {name!r}")
         values[names[name]] = Const(value, names[name].dtype)
     if not values:
         return func
@@ -34,9 +36,11 @@ def specialize(func: PrimFunc, sizes: Mapping[str, int]) -> PrimFunc:
         return buffer.with_shape(tuple(substitute(dim, values) for dim in buffer.shape))
 
     buffers = {b: shaped(b) for b in (*func.params, *func.buffers)}
+    kept = [a for a in func.arguments if not isinstance(a, Scalar) or a.var not in values]
     return replace_fields(
         func,
         params=tuple(buffers[p] for p in func.params),
         buffers=tuple(buffers[b] for b in func.buffers),
         body=replace_buffers(substitute_stmt(func.body, values), buffers),
+        scalars=split_order(kept),
     )

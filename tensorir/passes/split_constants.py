@@ -11,6 +11,7 @@ from tensorir.errors import TensorIRError
 from tensorir.expr import Var
 from tensorir.func import DECLARED, PrimFunc
 from tensorir.passes.accesses import accesses
+from tensorir.scalars import split_order
 from tensorir.stmt import Alloc, Seq, Stmt, seq
 from tensorir.visit import replace_buffers, stmt_exprs, variables, walk
 
@@ -81,6 +82,7 @@ def split_constants(func: PrimFunc, names: Collection[str]) -> SplitFunc:
         buffers=inside,
         body=ahead,
         attrs={key: value for key, value in func.attrs.items() if key != DECLARED},
+        scalars=(),
     )
     return SplitFunc(_main(func, rest, constants, crossing, outside), prepare, crossing)
 
@@ -118,12 +120,15 @@ def _main(
     buffers: tuple[Buffer, ...],
 ) -> PrimFunc:
     read = accesses(body)
-    params = [p for p in func.params if p not in constants or p in read]
-    at = next((n for n, p in enumerate(params) if p in func.outputs), len(params))
-    params[at:at] = packed
-    if tuple(params) == func.params and body is func.body:
+    kept = [a for a in func.arguments if a not in constants or a in read]
+    at = next((n for n, a in enumerate(kept) if a in func.outputs), len(kept))
+    kept[at:at] = packed
+    params = tuple([a for a in kept if isinstance(a, Buffer)])
+    if params == func.params and body is func.body:
         return func
-    return replace_fields(func, params=tuple(params), buffers=buffers, body=body)
+    return replace_fields(
+        func, params=params, buffers=buffers, body=body, scalars=split_order(kept)
+    )
 
 
 def _nest(stmt: Stmt, func: PrimFunc) -> _Nest:

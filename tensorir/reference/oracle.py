@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import bind_sizes, decode, match_arrays
+from tensorir.arrays import decode, match_arguments
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.func import PrimFunc
@@ -60,8 +60,7 @@ def reference_with_tolerance(
 
 def _run(func: PrimFunc, algebra: Any, inputs: Any, sizes: Mapping[str, int] | None) -> list[Any]:
     func = rectangular(func)
-    given = match_arrays(func, inputs)
-    values = bind_sizes(func, given, sizes)
+    given, values = match_arguments(func, inputs, sizes)
     outputs, in_outs = func.outputs, func.in_outs
     for param in in_outs:
         if param not in given:

@@ -9,6 +9,7 @@ from tensorir import dtype as dt
 from tensorir.arith import Analyzer, holds_everywhere
 from tensorir.errors import VerifyError
 from tensorir.expr import BinOp, Expr, Load, Select, Var, all_of, any_of, binary, int_value
+from tensorir.scalars import divisors
 from tensorir.te.axis import Axis
 from tensorir.te.reduce import Reduce
 from tensorir.te.tensor import ComputeOp, PlaceholderOp
@@ -59,12 +60,15 @@ def _walk(
     rows: Mapping[Any, Axis],
     given: Expr | None,
 ) -> _Walk:
-    plain = _plain_variables(axes)
+    plain = _plain_variables(axes, parts)
     analyzer = Analyzer()
     read = [extent for part in parts for load in loads(part) for extent in load.buffer.shape]
     sizes = {v for extent in (*read, *(axis.extent for axis in axes)) for v in variables(extent)}
-    for size in sorted(sizes, key=lambda v: v.name):
-        analyzer.bind_range(size, 0, None)
+    positive = {v for e in (*read, *(axis.extent for axis in axes)) for v in divisors(e)}
+    indices = [i for part in parts for load in loads(part) for i in load.indices]
+    numbers = {v for i in indices for v in divisors(i)} - sizes  # an array tells others, or none
+    plain_sizes = sorted((sizes | numbers) - plain.keys(), key=lambda v: v.name)
+    analyzer.bind_sizes((size, int(size in positive | numbers)) for size in plain_sizes)
     for axis in axes:
         analyzer.bind(plain[axis], axis.extent)
     analyzer = analyzer.assuming(all_of(*[binary("<=", 1, axis.extent) for axis in axes]))
@@ -105,10 +109,11 @@ def _may_be_state(load: Load) -> bool:
     return isinstance(op, PlaceholderOp) and (op.is_state or load.buffer.ndim >= 2)
 
 
-def _plain_variables(axes: tuple[Axis, ...]) -> dict[Axis, Var]:
+def _plain_variables(axes: tuple[Axis, ...], parts: tuple[Expr, ...]) -> dict[Axis, Var]:
     """Variables for the axes, named apart: an Analyzer knows variables by name."""
     plain: dict[Axis, Var] = {}
-    taken = {v.name for axis in axes for v in variables(axis.extent)}
+    used = {v for e in (*parts, *(axis.extent for axis in axes)) for v in variables(e)}
+    taken = {v.name for v in used if not isinstance(v, Axis)}
     for axis in axes:
         label = axis.name
         while label in taken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Union
+from typing import Any
 
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
@@ -13,6 +13,7 @@ from tensorir.names import Names
 from tensorir.stmt import For, Stmt, seq
 from tensorir.te.axis import Axis
 from tensorir.te.create_block import Key, Step, hidden, hidden_name, key_of, make_nest
+from tensorir.te.sizes import Made, computes, scalars_of, sizes_of, split_arguments
 from tensorir.te.statements import Nest
 from tensorir.te.tensor import (
     ComputeOp,
@@ -22,24 +23,23 @@ from tensorir.te.tensor import (
     Tensor,
     check_name,
 )
-from tensorir.visit import walk_exprs
-
-Made = Union[ComputeOp, ScanOp, StatementsOp]
 
 
-def create_prim_func(args: Sequence[Tensor], name: str = "main") -> PrimFunc:
+def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFunc:
     """The program that computes the outputs among `args` from the placeholders among them.
 
-    `args` are the parameters in call order: placeholders first, then outputs. Tensors in between
-    that are not listed become intermediate buffers. Every compute becomes a loop nest around a
-    block of its own name. Raises TensorIRError where an input is missing or an argument is no
-    tensor, is repeated or is out of order.
+    `args` are the parameters in call order: placeholders first, then outputs, and anywhere among
+    them te.var numbers that a call gives. Tensors in between that are not listed become
+    intermediate buffers. Every compute becomes a loop nest around a block of its own name. A
+    number is 0 or more where it stands in a shape or in the extent of an axis, and 1 or more where
+    one of these, or an index, is divided by it; else it may be negative. Raises TensorIRError where
+    an input is missing or an argument is no tensor or te.var, is repeated or is out of order.
     """
     return create_named_blocks(args, name)[0]
 
 
 def create_named_blocks(
-    args: Sequence[Tensor], name: str = "main", taken: Collection[str] = ()
+    args: Sequence[Tensor | Var], name: str = "main", taken: Collection[str] = ()
 ) -> tuple[PrimFunc, dict[ComputeOp, str]]:
     """create_prim_func, and the name of the block of each compute. Names in `taken` are not used
     for anything."""
@@ -48,43 +48,33 @@ def create_named_blocks(
 
 
 def create_named_tensors(
-    args: Sequence[Tensor], name: str = "main", taken: Collection[str] = ()
+    args: Sequence[Tensor | Var], name: str = "main", taken: Collection[str] = ()
 ) -> tuple[PrimFunc, dict[ComputeOp, str], dict[Key, Buffer]]:
     """create_named_blocks, and the buffer of each tensor, by its operation and number."""
     check_name(name, "function")
-    _check_args(args)
-    ops = _ordered_ops(args)
-    _check_inputs(args, ops)
+    tensors, numbers = split_arguments(args)
+    _check_args(tensors)
+    ops = _ordered_ops(tensors)
+    _check_inputs(tensors, ops)
     names = Names(taken)
-    for size in _sizes(args, ops):
+    for size in dict.fromkeys((*sizes_of(tensors, ops, numbers), *numbers)):
         names.unique(size.name)
-    buffers = _buffers(args, ops, names)
-    blocks = {op: _block_name(op, buffers, names) for op in _computes(ops)}
+    buffers = _buffers(tensors, ops, names)
+    blocks = {op: _block_name(op, buffers, names) for op in computes(ops)}
     written = {op: _statements(op, buffers, names) for op in ops if isinstance(op, StatementsOp)}
     body = seq(*_nests(ops, blocks, buffers, names, written))
-    params = tuple(buffers[key_of(t)] for t in args)
+    params = tuple(buffers[key_of(t)] for t in tensors)
+    scalars = scalars_of(args, ops)
     made = dict.fromkeys(buffers.values())
     made.update(dict.fromkeys(b for nest in written.values() for b in nest.intermediates))
     intermediate = tuple(b for b in made if b not in params)
-    return PrimFunc(name, params, intermediate, body), blocks, buffers
+    return PrimFunc(name, params, intermediate, body, {}, scalars), blocks, buffers
 
 
-def _check_args(args: Sequence[Tensor]) -> None:
-    if isinstance(args, Tensor):
-        raise TensorIRError("create_prim_func takes a list of tensors: create_prim_func([A, B, C])")
+def _check_args(tensors: Sequence[Tensor]) -> None:
     outputs: list[Tensor] = []
-    for n, t in enumerate(args):
-        if isinstance(t, Var):
-            raise TensorIRError(
-                f"argument {n} of create_prim_func is the size {t.name!r}, no tensor: a call tells "
-                f"sizes by the dimensions of its arrays; give it a placeholder with a dimension "
-                f"{t.name!r}, or values in a placeholder of one element"
-            )
-        if not isinstance(t, Tensor):
-            raise TensorIRError(
-                f"argument {n} of create_prim_func is {t!r} of type {type(t).__name__}, no tensor"
-            )
-        if any(t is other for other in args[:n]):
+    for n, t in enumerate(tensors):
+        if any(t is other for other in tensors[:n]):
             raise TensorIRError(f"tensor {t.name!r} is given twice in the arguments")
         if not isinstance(t.op, PlaceholderOp):
             outputs.append(t)
@@ -115,17 +105,6 @@ def _ordered_ops(args: Sequence[Tensor]) -> list[Made]:
     return list(done)
 
 
-def _computes(ops: Sequence[Made]) -> list[ComputeOp]:
-    """The computes of `ops` and those of the steps of its scans, in order."""
-    return [c for op in ops for c in _parts(op)]
-
-
-def _parts(op: Made) -> tuple[ComputeOp, ...]:
-    if isinstance(op, StatementsOp):
-        return ()
-    return op.steps if isinstance(op, ScanOp) else (op,)
-
-
 def _check_inputs(args: Sequence[Tensor], ops: list[Made]) -> None:
     given = {id(t) for t in args}
     steps = {step: op for op in ops if isinstance(op, ScanOp) for step in op.steps}
@@ -147,36 +126,6 @@ def _check_inputs(args: Sequence[Tensor], ops: list[Made]) -> None:
             raise op.early
 
 
-def _sizes(args: Sequence[Tensor], ops: list[Made]) -> list[Var]:
-    """The symbolic sizes in use; each must be a dimension of an argument."""
-    bound = {size for t in args for size in t.shape if isinstance(size, Var)}
-    used: dict[Var, str] = {}
-    for t in args:
-        for extent in t.shape:
-            used.update(dict.fromkeys(_size_vars(extent), t.name))
-    for stage in ops:
-        if isinstance(stage, StatementsOp):
-            used.update(dict.fromkeys(stage.func.size_vars, stage.name))
-    for op in _computes(ops):
-        made = tuple(e for t in op.outputs for e in t.shape)
-        axes = (*op.axis, *op.reduce_axis)
-        ranges = (e for axis in axes for e in (axis.extent, *axis.range_exprs))
-        parts = (*op.body, *made, *ranges)
-        for e in parts:
-            used.update(dict.fromkeys(_size_vars(e), op.name))
-    for size, where in used.items():
-        if size not in bound:
-            raise TensorIRError(
-                f"size {size.name!r} in tensor {where!r} is not a dimension of any argument, so "
-                "its value cannot be known; add a placeholder that has it as a dimension"
-            )
-    return list(used)
-
-
-def _size_vars(e: Expr) -> list[Var]:
-    return [n for n in walk_exprs(e) if isinstance(n, Var) and not isinstance(n, Axis)]
-
-
 def _buffers(args: Sequence[Tensor], ops: list[Made], names: Names) -> dict[Key, Buffer]:
     """Buffers for all tensors: parameters first, so that they keep their names."""
     table = {key_of(t): Buffer(names.unique(t.name), t.shape, t.dtype) for t in args}
@@ -186,7 +135,7 @@ def _buffers(args: Sequence[Tensor], ops: list[Made], names: Names) -> dict[Key,
     for t in (t for op in ops if isinstance(op, StatementsOp) for t in op.outputs):
         if key_of(t) not in table:
             table[key_of(t)] = Buffer(names.unique(t.name), t.shape, t.dtype)
-    for compute in _computes(ops):
+    for compute in computes(ops):
         for t in compute.outputs:
             if key_of(t) not in table:
                 table[key_of(t)] = Buffer(names.unique(t.name), t.shape, t.dtype)
@@ -251,7 +200,7 @@ def _nests(
         if isinstance(op, ScanOp):
             last = op.steps[-1]
             times[op] = Step(op, Var(_loop_name(last.axis[0], blocks[last], names)))
-        for compute in _computes([op]):
+        for compute in computes([op]):
             axes = (*compute.axis, *compute.reduce_axis)
             inner = axes[1:] if isinstance(op, ScanOp) else axes
             loops[compute] = _loop_vars(inner, blocks[compute], names)

@@ -99,6 +99,13 @@ def _check_program(name: str, func: PrimFunc) -> None:
             f"te tensor has one value; take the old values as an input of another name, copy them "
             f"to {first!r} in a block at the start, and write all of it"
         )
+    if func.scalars:
+        first = func.scalars[0].name
+        raise TensorIRError(
+            f"stage {name!r}: {func.name!r} takes the number {first!r}, and a stage takes tensors "
+            f"alone; specialize({func.name}, {{{first!r}: ...}}) puts a number in its place, and a "
+            "tensor with such a dimension tells it as a size"
+        )
     for p in func.params:
         if p.scope != "global":
             raise TensorIRError(

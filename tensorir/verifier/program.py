@@ -10,12 +10,14 @@ import keyword
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import Expr, Load, Var
 from tensorir.func import PrimFunc
 from tensorir.inout import check_declared
 from tensorir.parts import touched
+from tensorir.scalars import SCALAR_LIMITS
 from tensorir.stmt import (
     Alloc,
     Block,
@@ -136,6 +138,32 @@ def names_are_unique(func: PrimFunc, places: list[Place]) -> None:
                 raise VerifyError(f"{place.where} defines {name!r}, which is also {other}")
 
 
+def scalars_fit(func: PrimFunc, places: list[Place]) -> None:
+    """Numbers among the arguments are indices, each at a place of its own."""
+    count = len(func.params) + len(func.scalars)
+    low, high = SCALAR_LIMITS
+    for n, scalar in enumerate(func.scalars):
+        where = f"the number {scalar.name!r} among the arguments"
+        if scalar.var.dtype != dt.INDEX:
+            raise VerifyError(f"{where} is {scalar.var.dtype}; it has to be {dt.INDEX}")
+        if any(other.var is scalar.var for other in func.scalars[:n]):
+            raise VerifyError(f"{scalar.name!r} is given twice in the arguments")
+        taken = [other.position for other in func.scalars[:n]]
+        if scalar.position in taken or not 0 <= scalar.position < count:
+            raise VerifyError(f"{where} has no place of its own: {scalar.position} of {count}")
+        if scalar.least is not None and not low <= scalar.least <= high:
+            raise VerifyError(f"{where} is {scalar.least} or more; calls give {low} to {high}")
+    low_of = dict(func.size_ranges)
+    for place in places:
+        for part in place.stmt.parts if isinstance(place.stmt, Extern) else ():
+            for var in (v for size in part.shape for v in variables(size)):
+                if low_of.get(var, 0) is None:
+                    raise VerifyError(
+                        f"{place.where} has a part of size {var.name!r}, which may be negative; "
+                        f"declare {var.name}: i64 >= 0"
+                    )
+
+
 def variables_are_bound(func: PrimFunc, places: list[Place]) -> None:
     for place in places:
         for e in stmt_exprs(place.stmt):
@@ -247,6 +275,7 @@ def externs_fit(func: PrimFunc, places: list[Place]) -> None:
 RULES: list[Callable[[PrimFunc, list[Place]], None]] = [
     names_are_valid,
     names_are_unique,
+    scalars_fit,
     variables_are_bound,
     buffers_are_declared,
     lambda func, places: check_types(func),

@@ -25,9 +25,9 @@ from tensorir.expr import (
     int_value,
 )
 from tensorir.func import PrimFunc
+from tensorir.scalars import SizeRanges
 from tensorir.stmt import Alloc, Block, Extern, For, If, Let, Seq, Stmt, Store
 from tensorir.verifier.bounds import (
-    ZERO,
     always_inside,
     bounds_of,
     inside,
@@ -38,7 +38,6 @@ from tensorir.verifier.bounds import (
 from tensorir.visit import children, loads, stmt_exprs, substitute, variables
 
 ONE = const(1)
-Sizes = tuple[Var, ...]
 Ranges = tuple[tuple[Var, Expr], ...]
 """Variables from the outermost inwards, with their extents."""
 
@@ -55,10 +54,10 @@ def check_ranges(func: PrimFunc, everywhere: bool = False) -> None:
     Outside of blocks, where lowered programs are, only what is certainly out of range is an error,
     unless proofs are wanted `everywhere`.
     """
-    _nests(func.body, (), tuple(func.size_vars), everywhere)
+    _nests(func.body, (), func.size_ranges, everywhere)
 
 
-def _nests(s: Stmt, loops: Ranges, sizes: Sizes, everywhere: bool) -> None:
+def _nests(s: Stmt, loops: Ranges, sizes: SizeRanges, everywhere: bool) -> None:
     """`s` inside loops alone, block by block."""
     if isinstance(s, Seq):
         for part in s.stmts:
@@ -75,7 +74,7 @@ def _nests(s: Stmt, loops: Ranges, sizes: Sizes, everywhere: bool) -> None:
 
 
 @lru_cache(maxsize=PROOFS)
-def _problem_of(s: Block, loops: Ranges, sizes: Sizes) -> str | None:
+def _problem_of(s: Block, loops: Ranges, sizes: SizeRanges) -> str | None:
     """What can be out of range in a block inside `loops`; None if nothing can."""
     try:
         _block(s, _Scope(_around(loops, sizes), sizes))
@@ -85,7 +84,9 @@ def _problem_of(s: Block, loops: Ranges, sizes: Sizes) -> str | None:
 
 
 @lru_cache(maxsize=PROOFS)
-def _is_sound(init: Stmt | None, body: Stmt, ranges: Ranges, limits: Expr, sizes: Sizes) -> bool:
+def _is_sound(
+    init: Stmt | None, body: Stmt, ranges: Ranges, limits: Expr, sizes: SizeRanges
+) -> bool:
     """Whether a block is in range whatever the loops around it, which binds variables of `ranges`.
 
     Those of a block around it come first. `limits` is what its predicate says of them alone.
@@ -102,13 +103,12 @@ def _is_sound(init: Stmt | None, body: Stmt, ranges: Ranges, limits: Expr, sizes
 
 
 @lru_cache(maxsize=ANALYZERS)
-def _around(ranges: Ranges, sizes: Sizes) -> Analyzer:
+def _around(ranges: Ranges, sizes: SizeRanges) -> Analyzer:
     """What is known in `ranges`, with `sizes`; not to be changed."""
     if ranges:
         return _with_var(_around(ranges[:-1], sizes), *ranges[-1])
     analyzer = Analyzer()
-    for size in sizes:
-        analyzer.bind_range(size, ZERO, None)
+    analyzer.bind_sizes(sizes)
     return analyzer
 
 
@@ -117,7 +117,7 @@ class _Scope:
     """What is known at a statement: ranges and conditions, and the block that it belongs to."""
 
     analyzer: Analyzer
-    sizes: Sizes
+    sizes: SizeRanges
     block: str | None = None
     ranges: Ranges = ()
     """Those of the block, after those of a block around it."""
@@ -154,7 +154,7 @@ class _Scope:
         if isinstance(block.predicate, Const):
             return TRUE
         plain = {it.binding: it.var for it in block.iters if isinstance(it.binding, Var)}
-        said = {*plain.values(), *self.sizes}
+        said = {*plain.values(), *dict(self.sizes)}
         parts = [p for p in conjuncts(block.predicate) if variables(p) <= {*plain, *said}]
         parts = [substitute(p, plain) for p in parts]
         return all_of(*[p for p in parts if variables(p) <= said])

@@ -17,12 +17,12 @@ from tensorir.errors import VerifyError
 from tensorir.expr import Expr, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.reduction import reduction_loop
+from tensorir.scalars import SizeRanges
 from tensorir.stmt import Block, For, IterKind, Stmt
 from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
 
 Loops = tuple[For, ...]
 Ranges = tuple[tuple[Var, Expr], ...]
-Sizes = tuple[Var, ...]
 
 VERDICTS = 4096
 """Answers that are kept: most steps of a schedule leave most reductions alone."""
@@ -30,7 +30,7 @@ VERDICTS = 4096
 
 def check_reductions(func: PrimFunc) -> None:
     """Raise VerifyError for an init that would not start its reduction once."""
-    sizes = func.size_vars
+    sizes = func.size_ranges
     for block, loops, outer in _with_init(func.body, (), None):
         if outer is not None:
             _require_own(block, outer)
@@ -63,7 +63,7 @@ def _require_own(block: Block, outer: Block) -> None:
             )
 
 
-def reduction_problem(block: Block, loops: Loops, sizes: Sizes) -> tuple[str, str] | None:
+def reduction_problem(block: Block, loops: Loops, sizes: SizeRanges) -> tuple[str, str] | None:
     """The loop or block at fault and the reason why the init of `block`, inside `loops`, does not
     start its reduction once; None if it does."""
     if _inputs(block.init):
@@ -83,7 +83,7 @@ def reduction_problem(block: Block, loops: Loops, sizes: Sizes) -> tuple[str, st
 
 @lru_cache(maxsize=VERDICTS)
 def _repeating(
-    iters: tuple[tuple[Expr, bool], ...], predicate: Expr, ranges: Ranges, sizes: Sizes
+    iters: tuple[tuple[Expr, bool], ...], predicate: Expr, ranges: Ranges, sizes: SizeRanges
 ) -> Var | None:
     """The first of the loops of a reduction of which the bindings of a block, each with whether it
     is reduced, do not tell the iteration; the block runs where `predicate` holds."""
@@ -95,8 +95,7 @@ def _repeating(
     if not open_:
         return None
     analyzer = Analyzer()
-    for size in sizes:
-        analyzer.bind_range(size, 0, None)
+    analyzer.bind_sizes(sizes)
     for var, extent in ranges:
         analyzer.bind(var, extent)
     extents = dict(inside)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tensorir.arith.iter_map import determines
 from tensorir.errors import VerifyError
-from tensorir.expr import Expr, Load, Var
+from tensorir.expr import Expr, Load, Var, binary, const
 from tensorir.func import PrimFunc
 from tensorir.passes.accesses import Access, accesses
 from tensorir.passes.lower_blocks import lower_blocks
@@ -44,8 +44,11 @@ def _require_own_place(func: PrimFunc, store: Access, loop: For, uses: list[Acce
         return
     if buffer in func.buffers and all([loop in use.loops() for use in uses]):
         return
+    analyzer = function_analyzer(func)
+    if analyzer.prove(binary("<=", loop.extent, const(1))):
+        return
     if loop.var in variables(store.known):  # only one of the iterations may be left
-        known = function_analyzer(func).assuming(store.known)
+        known = analyzer.assuming(store.known)
         if determines(store.indices, loop.var, store.inner(), known):
             return
     whose = "which is used outside of that loop too"

@@ -128,7 +128,7 @@ def check_compiled(sch: Schedule, work: Workload, seed: int) -> None:
     """Compiled C agrees with the reference."""
     inputs = inputs_of(work, seed)
     expected = work.expected(inputs)
-    _compare(sch, _run_compiled(sch, inputs), expected, "compiled C")
+    _compare(sch, _run_compiled(sch, inputs, work.sizes), expected, "compiled C")
 
 
 def check_bits(sch: Schedule, work: Workload, seed: int) -> bool:
@@ -137,7 +137,8 @@ def check_bits(sch: Schedule, work: Workload, seed: int) -> bool:
         return False
     inputs = inputs_of(work, seed, fractions=True)
     with compiler_flags(NO_CONTRACTION):
-        plain, found = _run_compiled(work.func, inputs), _run_compiled(sch, inputs)
+        plain = _run_compiled(work.func, inputs, work.sizes)
+        found = _run_compiled(sch, inputs, work.sizes)
     for a, b in zip(plain, found, strict=True):
         if a.tobytes() != b.tobytes():
             worst = np.abs(a.astype("float64") - b.astype("float64")).max()
@@ -205,9 +206,10 @@ def as_program(func: PrimFunc, trace: Trace, sizes: dict[str, int]) -> str:
     )
 
 
-def _run_compiled(program: Any, inputs: list[Any]) -> tuple[Any, ...]:
+def _run_compiled(program: Any, inputs: list[Any], sizes: dict[str, int]) -> tuple[Any, ...]:
     func = program.func if isinstance(program, Schedule) else program
-    result = build(on_cpu(func))(*inputs)
+    numbers = {scalar.name: sizes[scalar.name] for scalar in func.scalars}
+    result = build(on_cpu(func))(*inputs, **numbers)
     return result if isinstance(result, tuple) else (result,)
 
 

@@ -34,6 +34,11 @@ class Draw:
             return te.var(name)
         return value
 
+    def number(self, name: str, values: list[int]) -> Any:
+        """A number among the arguments, with one of some values."""
+        self.sizes[name] = self.pick(values)
+        return te.var(name)
+
     def flag(self) -> bool:
         return bool(self.pick([False, True]))
 
@@ -437,11 +442,39 @@ def statements(d: Draw) -> PrimFunc:
     return te.create_prim_func([a, c if d.flag() else t], name="statements")
 
 
+def sums_of_parts(d: Draw) -> PrimFunc:
+    """Sums of so many neighbours as a call says, spread over so many columns as it says."""
+    n, factor = d.extent("n", 0), d.number("factor", [1, 2, 3, 4, 5, 8, 20])
+    columns = d.number("columns", [0, 1, 2, 5, 7])
+    a = te.placeholder((n,), name="A")
+    k = te.reduce_axis(factor, name="k")
+    s = te.compute((n // factor,), lambda i: te.sum(a[i * factor + k], axis=k), name="S")
+    c = te.compute((n // factor, columns), lambda i, j: s[i] * factor + j % 3, name="C")
+    outputs = [c] if d.flag() else [s, c]
+    return te.create_prim_func([a, factor, *outputs, columns], name="sums_of_parts")
+
+
+def shifted(d: Draw) -> PrimFunc:
+    """Rows moved by a number of either sign, and each so many times as another says."""
+    n, m = d.extent("n"), d.extent("m", 0)
+    shift, times = d.number("shift", [-20, -2, -1, 0, 1, 3, 20]), d.number("times", [1, 2, 3])
+    a = te.placeholder((n, m), "int32" if d.flag() else "float32", name="A")
+
+    def moved(i: Any, j: Any) -> Any:
+        return te.if_then_else(te.all(i + shift >= 0, i + shift < n), a[i + shift, j], 0)
+
+    b = te.compute((n, m), moved, name="B")
+    c = te.compute((n * times, m), lambda i, j: b[i // times, j] * 2 + shift % 3, name="C")
+    e = te.compute((n, m), lambda i, j: b[i, j] + a[(i * times) % n, j], name="E")
+    return te.create_prim_func([shift, times, a, c if d.flag() else e], name="shifted")
+
+
 WORKLOADS: list[Callable[[Draw], PrimFunc]] = [
     elementwise, broadcast, transpose, reduction, scalar, matmul, batch_matmul, two_matmuls,
     conv1d, symbolic_conv, conv2d, nchw_conv, stencil, pooling, softmax, layer_norm, argmax,
     several_sums, stencil_chain, reshapes, gather, several_outputs, running_sum, concat, scan,
     row_sort, triangles.by_text, triangles.by_axes, triangles.solved, statements,
+    sums_of_parts, shifted,
 ]  # fmt: skip
 
 

@@ -258,7 +258,7 @@ FUNCTIONS = {
     "nothing": ([], "needs an output"),
     "order": ([A, B, V], "placeholder 'V' comes after the output 'B'"),
     "not a tensor": ([A, 3], "argument 1 of create_prim_func is 3 of type int"),
-    "a size": ([A, te.var("m"), B], "placeholder with a dimension .m., or values in a placeholder"),
+    "a sum of sizes": ([A, te.var("m") + 1, B], "argument 1 of create_prim_func is m . 1 of type"),
     "one tensor": (B, "takes a list of tensors"),
     "unknown size": ([UNBOUND], "size 'q' in tensor 'B' is not a dimension of any argument"),
 }
