@@ -38,7 +38,7 @@ def gpu_software() -> Iterator[Software]:
 def cuda() -> Iterator[Software]:
     """What compiles CUDA text, and what runs it."""
     from backends.cuda import devices, nvrtc
-    from backends.cuda.packages import cupy_version, install
+    from backends.cuda.packages import cupy_version, driver_version, install
 
     found = cupy_version()
     if found is None:
@@ -57,7 +57,7 @@ def cuda() -> Iterator[Software]:
         yield Software("headers", f"{folder}, for float16 and bfloat16 in CUDA")
     else:
         yield Software("headers", "none of CUDA, for float16 and bfloat16", install("headers"))
-    driver, present = devices.driver_version(), devices.devices()
+    driver, present = driver_version(), devices.devices()
     if present:
         shown = ", ".join(map(_with_architecture, present))
         yield Software("gpu", f"{shown}; driver for CUDA {'.'.join(map(str, driver or ()))}")

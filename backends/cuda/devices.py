@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import ModuleType
 
-from backends.cuda.packages import WHEELS, cupy_version, install, no_cupy
+from backends.cuda.packages import WHEELS, cupy_version, driver_version, install, no_cupy
 from tensorir import DEFAULT_ARCH, Architecture, Target, architecture_of, find_architecture
 
 DRIVERS = {12: 525, 13: 580}
@@ -33,13 +33,6 @@ class Device:
 
     def __str__(self) -> str:
         return f"{self.name} (compute capability {'.'.join(map(str, self.capability))})"
-
-
-def driver_version() -> tuple[int, int] | None:
-    """The version of CUDA that the driver is for, as (13, 0); None without CuPy or a driver."""
-    runtime = _runtime()
-    number = 0 if runtime is None else runtime.driverGetVersion()
-    return (number // 1000, number % 1000 // 10) if number else None
 
 
 def devices() -> list[Device]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -28,14 +29,31 @@ def cupy_version() -> str | None:
 
 
 def cuda_major() -> int:
-    """The major version of CUDA that the installed CuPy is for; the newest where none is."""
+    """The major version of CUDA that is used here.
+
+    That of the installed CuPy; else the newest that the driver runs, and the newest without one.
+    """
     for major, wheels in WHEELS.items():
         try:
             version(wheels[0])
         except PackageNotFoundError:
             continue
         return major
-    return NEWEST
+    driver = driver_version()
+    fitting = [major for major in WHEELS if driver is None or major <= driver[0]]
+    return max(fitting, default=NEWEST)
+
+
+def driver_version() -> tuple[int, int] | None:
+    """The version of CUDA that NVIDIA's driver is for, as (13, 0); None where there is none."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    number = ctypes.c_int(0)
+    if driver.cuDriverGetVersion(ctypes.byref(number)) or not number.value:
+        return None
+    return number.value // 1000, number.value % 1000 // 10
 
 
 def install(*parts: str, major: int | None = None) -> str:

@@ -61,7 +61,7 @@ def test_cupy_without_nvrtc_and_headers(monkeypatch, with_nvrtc):
 def test_devices(monkeypatch, with_nvrtc):
     both = [devices.Device(0, "H200", (9, 0)), devices.Device(1, "V100", (7, 0))]
     monkeypatch.setattr(devices, "devices", lambda: both)
-    monkeypatch.setattr(devices, "driver_version", lambda: (13, 0))
+    monkeypatch.setattr(packages, "driver_version", lambda: (13, 0))
     assert named("gpu") == Software(
         "gpu",
         "H200 (compute capability 9.0), sm_90a, V100 (compute capability 7.0), which no "

@@ -6,10 +6,11 @@ import ctypes
 import itertools
 import shutil
 import subprocess
-from importlib.util import find_spec
 
 import pytest
 
+from backends.cuda import nvrtc
+from backends.cuda.packages import install
 from tensorir.architectures import (
     ARCHITECTURES,
     DEFAULT_ARCH,
@@ -57,14 +58,12 @@ extern "C" int blocks(int major, int minor, int warps, int shared_per_sm, int sh
 @pytest.fixture(scope="session")
 def header(tmp_path_factory):
     """NVIDIA's cuda_occupancy.h as a function."""
-    if shutil.which("g++") is None or find_spec("nvidia") is None:
-        pytest.skip("needs g++ and the header: pip install 'nvidia-cuda-runtime==13.0.*'")
-    from cuda.pathfinder import find_nvidia_header_directory
-
+    found = nvrtc.header_folder()
+    if shutil.which("g++") is None or found is None or not (found / "cuda_occupancy.h").exists():
+        pytest.skip(f"needs g++, and NVIDIA's header: {install('headers')}")
     folder = tmp_path_factory.mktemp("occupancy")
     (folder / "blocks.cpp").write_text(HEADER)
-    include = f"-I{find_nvidia_header_directory('cudart')}"
-    command = ["g++", "-shared", "-fPIC", "-w", include, "blocks.cpp", "-o", "blocks.so"]
+    command = ["g++", "-shared", "-fPIC", "-w", f"-I{found}", "blocks.cpp", "-o", "blocks.so"]
     subprocess.run(command, cwd=folder, check=True)
     return ctypes.CDLL(str(folder / "blocks.so")).blocks
 

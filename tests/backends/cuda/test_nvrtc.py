@@ -317,6 +317,45 @@ def test_the_commands_are_those_of_the_installed_version(major, monkeypatch, lin
     )
 
 
+@pytest.mark.parametrize(
+    ("driver", "major"), [(None, 13), ((12, 4), 12), ((13, 1), 13), ((14, 0), 13)]
+)
+def test_without_cupy_the_commands_are_those_for_the_driver(driver, major, monkeypatch):
+    def version(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(packages, "version", version)
+    monkeypatch.setattr(packages, "driver_version", lambda: driver)
+    assert packages.cuda_major() == major
+
+
+@pytest.mark.parametrize(
+    ("error", "number", "expected"),
+    [(0, 12040, (12, 4)), (0, 13000, (13, 0)), (0, 0, None), (35, 13000, None)],
+)
+def test_the_version_of_the_driver(error, number, expected, monkeypatch):
+    class Driver:
+        """As libcuda.so."""
+
+        def __init__(self, name):
+            assert name == "libcuda.so.1"
+
+        def cuDriverGetVersion(self, place):  # noqa: N802
+            place._obj.value = number
+            return error
+
+    monkeypatch.setattr(packages.ctypes, "CDLL", Driver)
+    assert packages.driver_version() == expected
+
+
+def test_no_driver(monkeypatch):
+    def missing(name):
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(packages.ctypes, "CDLL", missing)
+    assert packages.driver_version() is None
+
+
 @pytest.mark.parametrize("major", packages.WHEELS)
 def test_the_extras_install_what_the_commands_do(major):
     text = configparser.ConfigParser()
