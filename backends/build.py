@@ -19,6 +19,7 @@ from tensorir import PrimFunc, Target, TensorIRError, check_ranges, lower, prove
 BACKENDS = {
     "c": "backends.c.backend:CBackend",
     "cuda-emulator": "backends.cuda.emulated:EmulatorBackend",
+    "opencl": "backends.opencl.backend:OpenCLBackend",
 }
 """One line per kind of target: where its Backend is. It is imported when first asked for."""
 

@@ -23,6 +23,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 GPUS = ("cuda", "cuda-emulator", "opencl")
 """The kinds whose programs are kernels of blocks and threads."""
 
+WITH_SHUFFLES = ("cuda", "cuda-emulator")
+"""The kinds of them whose warps are known: OpenCL does not say which work-items make one."""
+
 CHECKS = ("alignment", "bounds", "counts", "divergence", "lanes", "races", "uninitialised")
 """What the emulator can be asked to look for."""
 
@@ -134,6 +137,11 @@ class Target:
     def on_gpu(self) -> bool:
         """Whether programs are kernels of blocks and threads."""
         return self.kind in GPUS
+
+    @property
+    def has_shuffles(self) -> bool:
+        """Whether lanes of a warp can exchange values without memory."""
+        return self.kind in WITH_SHUFFLES
 
     @property
     def architecture(self) -> Architecture:

@@ -10,6 +10,7 @@ from backends.cuda.emitter import CudaEmitter
 from backends.cuda.prelude import prelude
 from backends.gpu.emitter import Line, Origin, Shared
 from backends.gpu.launches import Launches
+from backends.gpu.text import grouped
 from tensorir import PrimFunc, Target
 
 
@@ -67,7 +68,7 @@ def cuda_text(func: PrimFunc, target: Target, *before: PrimFunc | None) -> CudaT
                 emitter = CudaEmitter(each, target, kernel, shared)
                 kernels.append(emitter.text())
     body: list[str] = []
-    for group in _groups(shared.declarations):
+    for group in grouped(shared.declarations):
         body += ["", *group.splitlines()]
     for lines in kernels:
         body += ["", *lines]
@@ -76,11 +77,3 @@ def cuda_text(func: PrimFunc, target: Target, *before: PrimFunc | None) -> CudaT
     origins = {n: line.origin for n, line in enumerate(lines, 1) if isinstance(line, Line)}
     return CudaText("\n".join(lines) + "\n", origins)
 
-
-def _groups(declarations: dict[str, str]) -> list[str]:
-    """Types first, then macros and functions, each group in the order of need."""
-    texts = list(declarations.values())
-    types = [text for text in texts if text.startswith("typedef")]
-    macros = [text for text in texts if text.startswith("#define")]
-    others = [text for text in texts if text not in types and text not in macros]
-    return [group for group in ("\n".join(types), "\n".join(macros), *others) if group]

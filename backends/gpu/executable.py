@@ -8,10 +8,10 @@ from typing import Any
 from backends.base import Executable
 from backends.constants import Binding
 from backends.gpu.launches import Give, Launch, Launches, Step, Take
-from backends.gpu.limits import check_launch
+from backends.gpu.limits import Limits, check_launch
 from backends.signature import Signature
 from backends.silent import unbound_executable
-from tensorir import Architecture, PrimFunc
+from tensorir import PrimFunc
 
 PLANS = 64
 """How many sizes of earlier calls are remembered, with what is to be launched for them."""
@@ -30,7 +30,7 @@ class GpuExecutable:
         self,
         launches: Launches,
         signature: Signature,
-        architecture: Architecture,
+        architecture: Limits,
         bound: Mapping[int, Any] | None = None,
     ) -> None:
         self.signature = signature

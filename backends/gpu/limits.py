@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from typing import Protocol
 
 from backends.errors import BuildError
 from backends.gpu.launches import Kernel, Launch
 from tensorir import Architecture, TensorIRError, Var, int_value
 
 
-def check_kernel(kernel: Kernel, architecture: Architecture) -> None:
+class Limits(Protocol):
+    """What a device says of itself; those of CUDA are tensorir.Architecture."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def threads_per_block(self) -> int: ...
+    @property
+    def block_limits(self) -> tuple[int, int, int]: ...
+    @property
+    def grid_limits(self) -> tuple[int, int, int]: ...
+    @property
+    def shared_per_block(self) -> int: ...
+
+
+def check_kernel(kernel: Kernel, architecture: Limits) -> None:
     """Raise BuildError where no launch of `kernel` is possible, whatever the sizes are."""
     block = tuple(int_value(extent) or 1 for extent in kernel.block)
     reason = _too_many_threads(block, architecture)
@@ -37,7 +53,7 @@ def check_registers(kernel: Kernel, registers: int, architecture: Architecture) 
     )
 
 
-def check_launch(launch: Launch, architecture: Architecture, sizes: Mapping[Var, int]) -> None:
+def check_launch(launch: Launch, architecture: Limits, sizes: Mapping[Var, int]) -> None:
     """Raise TensorIRError where the sizes of a call make too large a grid or block."""
     reason = _too_many_threads(launch.block, architecture)
     reason = reason or _too_many_blocks(launch.grid, architecture)
@@ -49,7 +65,7 @@ def check_launch(launch: Launch, architecture: Architecture, sizes: Mapping[Var,
         )
 
 
-def _too_many_threads(block: tuple[int, ...], architecture: Architecture) -> str | None:
+def _too_many_threads(block: tuple[int, ...], architecture: Limits) -> str | None:
     most = architecture.threads_per_block
     if prod(block) > most:
         return f"its blocks have {_product(block)} threads, and a block has at most {most}"
@@ -59,7 +75,7 @@ def _too_many_threads(block: tuple[int, ...], architecture: Architecture) -> str
     return None
 
 
-def _too_many_blocks(grid: tuple[int, ...], architecture: Architecture) -> str | None:
+def _too_many_blocks(grid: tuple[int, ...], architecture: Limits) -> str | None:
     for axis, count, limit in zip("xyz", grid, architecture.grid_limits):
         if count > limit:
             return (

@@ -95,4 +95,3 @@ def _wraps(e: BinOp) -> bool:
     if dt.bits(e.dtype) < 32:
         return e.op == "*"  # which C computes in int
     return any(isinstance(part, (Load, Call, Cast)) for part in walk_exprs(e))
-

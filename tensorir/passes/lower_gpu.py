@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.gpu.bind_free import bind_free
+from tensorir.passes.gpu.exchanges_in_memory import exchanges_in_memory
 from tensorir.passes.gpu.kernels import kernels
 from tensorir.passes.gpu.spmd import spmd
 from tensorir.passes.gpu.thread_reductions import thread_reductions
@@ -31,6 +32,7 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("bind_free", bind_free),
         ("skip_stores", skip_stores),
         ("spmd", spmd),
+        *([] if target.has_shuffles else [("exchanges_in_memory", exchanges_in_memory)]),
         ("place_buffers", place_buffers),
         ("flatten_buffers", flatten_buffers),
         ("simplify", simplify),

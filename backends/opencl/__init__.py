@@ -1,0 +1,1 @@
+"""OpenCL C for lowered programs, through pyopencl."""
