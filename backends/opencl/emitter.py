@@ -17,7 +17,7 @@ from backends.errors import BuildError
 from backends.gpu.emitter import GpuEmitter
 from backends.gpu.exchanges import Pattern
 from backends.helpers import helper_name
-from tensorir import Buffer, Expr, int_value
+from tensorir import Buffer, Expr, Extern, int_value
 from tensorir import dtype as dt
 
 WORDS = """
@@ -108,6 +108,13 @@ class OpenCLEmitter(GpuEmitter):
         raise BuildError(f"{self.kernel.name}: an exchange of lanes is left in the lowered program")
 
     # Functions
+
+    def stmt_extern(self, s: Extern) -> None:
+        raise BuildError(
+            f"{self.func.name}: the extern function {s.name!r} is C text whose pointers do not say "
+            "which memory they are to, as OpenCL wants; write it as an expression, or build for "
+            "another target"
+        )
 
     def helper(self, name: str, dtype: str) -> str:
         text = CONVERSIONS.get((name, dtype))

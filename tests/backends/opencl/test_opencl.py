@@ -1,0 +1,169 @@
+"""OpenCL: texts for all operators on any machine, and their results where there is a device."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+import spmd_programs
+from operator_examples import check, chosen
+
+from backends import BuildError, CompiledKernel, build, build_source
+from backends.build import backend_of
+from backends.opencl.backend import CompiledOpenCL, build_program
+from backends.opencl.device import find_device, why_no_device
+from backends.opencl.text import opencl_text
+from backends.signature import Signature
+from tensorir import Target, TensorIRError, lower, ops, parse, te
+
+TARGET = Target("opencl")
+TOGETHER = 40
+PARTS = 4
+"""One in so many of the cases runs: each second of the device's compiler counts."""
+
+
+def compilable(name: str) -> bool:
+    return name not in ("sort", "argsort", "topk")  # extern functions
+
+
+CASES = [case for case in chosen() if compilable(case[0])]
+
+with_device = pytest.mark.skipif(why_no_device() is not None, reason=why_no_device() or "")
+
+
+def lowered(cases):
+    funcs = [
+        dataclasses.replace(ops.prim_func(*case), name="{}_{}_".format(*case)) for case in cases
+    ]
+    return funcs, [lower(func, TARGET) for func in funcs]
+
+
+def test_every_operator_has_a_text():
+    funcs, programs = lowered(CASES[:: PARTS // 2])
+    text = opencl_text(programs[-1], TARGET, *programs[:-1])
+    assert len(re.findall(r"__kernel ", text)) >= len(funcs)
+    assert not re.search(r"__builtin_|_Bool|reinterpret_cast|__device__|threadIdx", text)
+
+
+@with_device
+@pytest.mark.parametrize("first", range(0, len(CASES[::PARTS]), TOGETHER))
+def test_operators(first):
+    cases = CASES[::PARTS][first : first + TOGETHER]
+    funcs, programs = lowered(cases)
+    source = opencl_text(programs[-1], TARGET, *programs[:-1])
+    program = build_program(find_device(), source, "operators")
+    backend = backend_of("opencl")
+    for (name, number), func, ir in zip(cases, funcs, programs):
+        signature = Signature.of(func, ir.size_vars)
+        made = CompiledOpenCL(ir, signature, program, "")
+        kernel = CompiledKernel(
+            func, ir, source, TARGET, signature, backend, made, backend.load(made)
+        )
+        check(name, number, kernel)
+
+
+PROGRAMS = {
+    name: program
+    for name, program in vars(spmd_programs).items()
+    if isinstance(program, spmd_programs.Program) and "exchange(" not in program.text
+}
+
+
+@with_device
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_threads(name):
+    program = PROGRAMS[name]
+    func = parse(program.text)
+    kernel = build_source(func, opencl_text(func, TARGET), TARGET)
+    arrays = program.arrays(np.random.default_rng(0))
+    want = program.expected(*[a.copy() for a in arrays])
+    kernel(*arrays)
+    outputs = [a for a, p in zip(arrays, func.params) if p in func.outputs]
+    for got, value in zip(outputs, want, strict=True):
+        np.testing.assert_allclose(got, value, rtol=1e-5, atol=1e-5)
+
+
+def test_extern_functions_are_refused_by_name():
+    with pytest.raises(BuildError, match="extern function 'sort' is C text"):
+        build(ops.prim_func("sort", 1), "opencl")
+
+
+def scaled(dtype="float32"):
+    n = te.var("n")
+    a = te.placeholder((n,), dtype, name="A")
+    return te.create_prim_func([a, te.compute((n,), lambda i: a[i] * 2, name="B")])
+
+
+def test_without_a_device_there_is_a_source_and_a_reason(monkeypatch):
+    message = "pyopencl finds no device: pip install pyopencl"
+    monkeypatch.setattr("backends.opencl.backend.why_no_device", lambda: message)
+    kernel = build(scaled(), "opencl")
+    assert "__kernel" in kernel.source and kernel.resources is None
+    with pytest.raises(TensorIRError, match="finds no device: pip install pyopencl"):
+        kernel(np.ones(3, np.float32))
+
+
+def test_there_is_no_header_and_no_assembly(tmp_path):
+    kernel = build(scaled(), "opencl")
+    with pytest.raises(BuildError, match="OpenCL shows no assembly"):
+        _ = kernel.asm
+    with pytest.raises(BuildError, match="has no header"):
+        kernel.export(tmp_path)
+
+
+@with_device
+@pytest.mark.parametrize("size", [0, 1, 7, 1000])
+def test_symbolic_sizes(size):
+    kernel = build(scaled(), "opencl")
+    array = np.arange(size, dtype=np.float32)
+    np.testing.assert_array_equal(kernel(array), array * 2)
+    out = np.empty_like(array)
+    kernel(array, out)
+    np.testing.assert_array_equal(out, array * 2)
+
+
+@with_device
+def test_constants_stay_on_the_device():
+    a = te.placeholder((4, 6), name="A")
+    w = te.placeholder((6, 5), name="W")
+    k = te.reduce_axis(6, name="k")
+    v = te.compute((6, 5), lambda i, j: w[i, j] * w[i, j], name="V")
+    c = te.compute((4, 5), lambda i, j: te.sum(a[i, k] * v[k, j], axis=k), name="C")
+    rng = np.random.default_rng(0)
+    x, y = rng.random((4, 6), np.float32), rng.random((6, 5), np.float32)
+    kernel = build(te.create_prim_func([a, w, c]), "opencl", constants={"W": y.copy()})
+    y_before = y.copy()
+    np.testing.assert_allclose(kernel(x), x @ (y_before * y_before), rtol=1e-5)
+
+
+@with_device
+def test_a_source_that_does_not_compile_is_shown():
+    func = lower(scaled(), TARGET)
+    with pytest.raises(BuildError, match="refuses the source") as error:
+        build_source(func, "__kernel void nonsense(", TARGET)
+    assert "nonsense" in (error.value.source or "")
+
+
+@with_device
+def test_read_only_inputs_and_arguments_that_do_not_fit():
+    kernel = build(scaled(), "opencl")
+    array = np.ones(5, np.float32)
+    array.flags.writeable = False
+    np.testing.assert_array_equal(kernel(array), array * 2)
+    with pytest.raises(TensorIRError, match="A"):
+        kernel(np.ones(5, np.float64))
+
+
+@with_device
+def test_too_many_threads_are_refused_with_numbers():
+    threads = find_device().threads_per_block + 1
+    func = parse(f"""
+        @prim_func
+        def f(A: f32[{threads}], B: f32[{threads}]):
+            for t in thread("threadIdx.x", {threads}):
+                B[t] = A[t]
+    """)
+    with pytest.raises(BuildError, match=f"{threads} threads, and a block has at most"):
+        build_source(func, opencl_text(func, TARGET), TARGET)

@@ -1,0 +1,47 @@
+"""Operators on the backends of GPUs: which examples, and what their results are held to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from backends import CompiledKernel
+from tensorir import dtype as dt
+from tensorir import ops, reference_with_tolerance
+from tensorir.arrays import decode
+
+AT_MOST = 3
+"""Examples of an operator: the first, the last and one between, of which sizes differ."""
+CONSTANTS = 1e-6
+"""How far references are off where the expression has constants: those are float32."""
+UNKNOWN = 1e-5
+"""The bound on the error where the reference cannot give one."""
+
+
+def chosen() -> list[tuple[str, int]]:
+    cases = []
+    for name, op in ops.OPERATORS.items():
+        last = len(op.examples) - 1
+        numbers = {round(last * k / (AT_MOST - 1)) for k in range(AT_MOST)}
+        cases += [(name, number) for number in sorted(numbers)]
+    return cases
+
+
+def check(name: str, number: int, kernel: CompiledKernel) -> None:
+    op = ops.OPERATORS[name]
+    example = op.examples[number]
+    arrays = example.arrays()
+    results = kernel(*arrays)
+    results = results if isinstance(results, tuple) else (results,)
+    expected = op.expected(example, arrays)
+    assert len(results) == len(expected)
+    bounds = reference_with_tolerance(kernel.func, *arrays)[1]
+    for out, got, want, bound in zip(kernel.func.outputs, results, expected, bounds):
+        label = f"{name} {number}: {out.name}"
+        assert got.shape == want.shape, label
+        if not dt.is_float(out.dtype):
+            np.testing.assert_array_equal(got, want, err_msg=label)
+            continue
+        values, finite = decode(got, out.dtype), np.isfinite(want)
+        np.testing.assert_array_equal(values[~finite], want[~finite], err_msg=label)
+        allowed = np.where(np.isfinite(bound), bound, UNKNOWN) + CONSTANTS * (1 + np.abs(want))
+        assert (np.abs(values[finite] - want[finite]) <= allowed[finite]).all(), label
