@@ -111,6 +111,16 @@ def tells_apart(
     return len(np.unique(table, axis=0)) == len(table)
 
 
+def values_at(e: Expr, points: Mapping[Var, Values]) -> Values | None:
+    """The values of an index or a condition where its variables have those of `points`, arrays that
+    broadcast; None where it reads memory, or speaks of others."""
+    memo: dict[Expr, Values] = dict(points.items())
+    try:
+        return _values(e, memo)
+    except _Untried:
+        return None
+
+
 def connected(wanted: Iterable[Var], conditions: Iterable[Expr]) -> frozenset[Var]:
     """The variables whose values bear on those of `wanted`, if `conditions` hold."""
     found, left = frozenset(wanted), [variables(c) for c in conditions]

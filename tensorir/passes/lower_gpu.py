@@ -8,6 +8,7 @@ code of one thread, in which threads wait at Sync and Exchange.
 from __future__ import annotations
 
 from tensorir.passes.flatten_buffers import flatten_buffers
+from tensorir.passes.gpu.barriers import barriers
 from tensorir.passes.gpu.bind_free import bind_free
 from tensorir.passes.gpu.exchanges_in_memory import exchanges_in_memory
 from tensorir.passes.gpu.kernels import kernels
@@ -35,5 +36,6 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
         *([] if target.has_shuffles else [("exchanges_in_memory", exchanges_in_memory)]),
         ("place_buffers", place_buffers),
         ("flatten_buffers", flatten_buffers),
+        ("barriers", barriers),
         ("simplify", simplify),
     ]

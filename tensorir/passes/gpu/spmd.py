@@ -50,10 +50,11 @@ def spmd(func: PrimFunc) -> PrimFunc:
 
     All threads walk through the loops outside of those over threads. What stands outside of the
     loops over an axis is for the first thread of it, under a condition. Threads wait for each other
-    after each loop over threads and after each statement outside of one, so never under a
-    condition: where it depends on the thread whether there is such a loop, all of them walk through
-    it, and its statements have the condition. Virtual threads become unrolled loops; warps and
-    lanes become threadIdx.x. Requires that lower_blocks ran.
+    after each loop over threads, after each statement outside of one and after loops with such, so
+    never under a condition: where it depends on the thread whether there is such a loop, all of
+    them walk through it, and its statements have the condition; `barriers` drops what nobody needs.
+    Virtual threads become unrolled loops; warps and lanes become threadIdx.x. Requires that
+    lower_blocks ran.
     """
     parts = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
     known = function_analyzer(func)
@@ -204,12 +205,13 @@ class _Kernel:
             inside = place.inside(axis)
             return self.stmt(body, inside)
         differs = bool(variables(loop.extent) & self.differing) or loop.extent.has_loads
-        if not differs or not any(map(is_thread_loop, walk(loop.body))):
-            return _unrolled(replace(loop, body=self.stmt(loop.body, place)))
-        most = self.largest(loop)
-        place = place.where(loop.var < loop.extent)
-        self.analyzer.bind(loop.var, most)
-        return _unrolled(replace(loop, extent=most, body=self.stmt(loop.body, place)))
+        extent = loop.extent
+        if differs and any(map(is_thread_loop, walk(loop.body))):
+            extent = self.largest(loop)
+            place = place.where(loop.var < loop.extent)
+            self.analyzer.bind(loop.var, extent)
+        made = _unrolled(replace(loop, extent=extent, body=self.stmt(loop.body, place)))
+        return seq(made, Sync("block")) if self.waits else made
 
     def combined(self, loop: For) -> Stmt:
         """What threads have, combined: no condition keeps a thread from it."""

@@ -1,0 +1,248 @@
+"""Which threads of a block touch one element: two accesses of a kernel, compared by elements.
+
+An index speaks of the thread, of loops, and of what is the same for all threads (blocks, sizes,
+loops that all of them walk through together). What is the same in both indices cancels; the rest is
+tried for all values. Where that cannot be done, any two threads may meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import lcm, prod
+from typing import Any
+
+import numpy as np
+
+from tensorir import dtype as dt
+from tensorir.arith import Analyzer
+from tensorir.arith.exhaustive import values_at
+from tensorir.arith.iter_map import determines_all
+from tensorir.arith.linear import to_expr
+from tensorir.buffer import Buffer
+from tensorir.expr import BinOp, Const, Expr, Ramp, Var, const, int_value
+from tensorir.passes.gpu.axes import THREAD_AXES, WARP
+from tensorir.stmt import For
+from tensorir.visit import substitute, transform, variables, walk_exprs
+
+POINTS = 1 << 16
+"""Elements that are looked at for one access, at most."""
+
+TURNS = 32
+"""Values of what is common to both accesses, if it does not cancel."""
+
+ANY = -1
+"""The age of an access that any earlier iteration of a loop may have made."""
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """One load or store of a flat buffer: its index, and the conditions that it stands under."""
+
+    buffer: Buffer
+    index: Expr
+    is_write: bool
+    loops: Mapping[Var, Expr]
+    conditions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Met:
+    """Elements, sorted, and for each the first and the last thread that touches it."""
+
+    elements: Any
+    first: Any
+    last: Any
+
+
+class Meetings:
+    """Answers for one kernel, whose loops over axes are `nest`."""
+
+    def __init__(self, nest: Sequence[For], analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self.threads: dict[Var, tuple[int, int]] = {}  # extent and stride in the linear index
+        stride = 1
+        for axis in THREAD_AXES:
+            for loop in nest:
+                if loop.thread == axis:
+                    extent = loop.const_extent or 1
+                    self.threads[loop.var] = extent, stride
+                    stride *= extent
+        self.count = stride
+        self.found: dict[Any, str | None] = {}
+        self.met: dict[Any, Met | None] = {}
+
+    def scope(self, earlier: Touch, ages: Mapping[Var, int], later: Touch) -> str | None:
+        """Who has to wait between the two: None, "warp" or "block".
+
+        `ages` are those of the loops that both are in: how many iterations ago the earlier one was.
+        """
+        if earlier.buffer is not later.buffer or not (earlier.is_write or later.is_write):
+            return None
+        if self.count == 1:
+            return None
+        key = earlier, later, tuple(ages.items())
+        if key not in self.found:
+            self.found[key] = self._scope(earlier, ages, later)
+        return self.found[key]
+
+    def _scope(self, earlier: Touch, ages: Mapping[Var, int], later: Touch) -> str | None:
+        worst = "warp" if self.count <= WARP else "block"
+        if self.same_thread(earlier, later, {v for v, n in ages.items() if n == 0}):
+            return None
+        turned: dict[Var, Expr] = {v: v - n for v, n in ages.items() if n > 0}
+        a = self.analyzer.linear(substitute(_base(earlier.index), turned))
+        b = self.analyzer.linear(_base(later.index))
+        own = {*earlier.loops, *later.loops, *self.threads}
+        own -= {v for v, n in ages.items() if n != ANY}
+        for atom in list(a.terms):
+            same = a.terms[atom] == b.terms.get(atom)
+            if same and not variables(atom) & own and not atom.has_loads:
+                a, b = a.without(atom), b.without(atom)
+        left = to_expr(a), to_expr(b)
+        common = (variables(left[0]) | variables(left[1])) - own
+        turns = self.turns(common, left, {**earlier.loops, **later.loops})
+        if turns is None:
+            return worst
+        found: str | None = None
+        for turn in turns:
+            sides = []
+            for touch, index in zip((earlier, later), left):
+                side = self.touched(touch, index, own, turn)
+                if side is None:
+                    return worst
+                sides.append(side)
+            found = _wider(found, _meeting(*sides))
+            if found == worst:
+                break
+        return found
+
+    def same_thread(self, earlier: Touch, later: Touch, fixed: set[Var]) -> bool:
+        """Whether both have one index, which tells the thread, whatever the loops are that are not
+        `fixed`."""
+        index = _base(later.index)
+        if _base(earlier.index) is not index or index.has_loads:
+            return False
+        lanes = {t.index.lanes if isinstance(t.index, Ramp) else 1 for t in (earlier, later)}
+        count = lanes.pop()
+        if lanes or (count > 1 and not self.analyzer.divides(index, count)):
+            return False
+        inner = {v: e for v, e in later.loops.items() if v not in fixed}
+        inner |= {v: const(extent) for v, (extent, _) in self.threads.items()}
+        return determines_all((index,), list(self.threads), inner, self.analyzer)
+
+    def turns(
+        self, common: set[Var] | frozenset[Var], indices: Sequence[Expr], loops: Mapping[Var, Expr]
+    ) -> list[dict[Var, int]] | None:
+        """The values that are tried of what is common to both and did not cancel."""
+        ranges = []
+        order = sorted(common, key=lambda v: v.name)
+        for var in order:
+            period = _period(var, indices)
+            extent = int_value(loops[var]) if var in loops else None
+            count = min([n for n in (period, extent) if n is not None], default=None)
+            if count is None:
+                return None
+            ranges.append(range(1, count + 1) if period == count else range(count))
+        if prod(map(len, ranges)) > TURNS:
+            return None
+        return [dict(zip(order, values)) for values in product(*ranges)]
+
+    def touched(
+        self, touch: Touch, index: Expr, own: set[Var], turn: Mapping[Var, int]
+    ) -> Met | None:
+        key = touch, index, frozenset(own), tuple(turn.items())
+        if key not in self.met:
+            self.met[key] = self._touched(touch, index, own, turn)
+        return self.met[key]
+
+    def _touched(
+        self, touch: Touch, index: Expr, own: set[Var], turn: Mapping[Var, int]
+    ) -> Met | None:
+        extents = {v: int_value(e) for v, e in touch.loops.items() if v in own}
+        extents |= {v: extent for v, (extent, _) in self.threads.items()}
+        known = extents.keys() | turn.keys()
+        conditions = [c for c in touch.conditions if variables(c) <= known and not c.has_loads]
+        used = frozenset[Var]().union(variables(index), *map(variables, conditions))
+        free = sorted(used - turn.keys(), key=lambda v: v.name)
+        sizes = [extents.get(v) for v in free]
+        lanes = touch.index.lanes if isinstance(touch.index, Ramp) else 1
+        if None in sizes or prod(n or 0 for n in sizes) * lanes > POINTS:
+            return None
+        shape = tuple([n or 0 for n in sizes])
+        points: dict[Var, Any] = dict(zip(free, np.ix_(*map(np.arange, shape))))
+        points |= {v: np.asarray(n) for v, n in turn.items()}
+        found = values_at(index, points)
+        if found is None:
+            return None
+        keep = np.ones(shape, bool)
+        for c in conditions:
+            holds = values_at(c, points)
+            if holds is not None:
+                keep &= holds
+        low: Any = np.zeros(shape, np.int64)
+        span = 0
+        for var, (extent, stride) in self.threads.items():
+            if var in points:
+                low = low + points[var] * stride
+            else:
+                span += (extent - 1) * stride
+        elements = np.broadcast_to(found, shape)[keep]
+        first = np.broadcast_to(low, shape)[keep]
+        if lanes > 1:
+            assert isinstance(touch.index, Ramp)
+            step = int_value(touch.index.stride)
+            if step is None:
+                return None
+            elements = (elements[:, None] + np.arange(lanes) * step).ravel()
+            first = np.repeat(first, lanes)
+        return _grouped(elements, first, span)
+
+
+def _grouped(elements: Any, first: Any, span: int) -> Met:
+    if not len(elements):
+        return Met(elements, first, first)
+    order = np.lexsort((first, elements))
+    elements, first = elements[order], first[order]
+    starts = np.flatnonzero(np.r_[True, elements[1:] != elements[:-1]])
+    ends = np.r_[starts[1:], len(elements)] - 1
+    return Met(elements[starts], first[starts], first[ends] + span)
+
+
+def _meeting(a: Met, b: Met) -> str | None:
+    """Who meets at one of the elements."""
+    _, at, there = np.intersect1d(a.elements, b.elements, assume_unique=True, return_indices=True)
+    first = np.minimum(a.first[at], b.first[there])
+    last = np.maximum(a.last[at], b.last[there])
+    if np.all(first == last):
+        return None
+    return "warp" if np.all(first // WARP == last // WARP) else "block"
+
+
+def _wider(a: str | None, b: str | None) -> str | None:
+    return "block" if "block" in (a, b) else a or b
+
+
+def _base(index: Expr) -> Expr:
+    return index.base if isinstance(index, Ramp) else index
+
+
+def _period(var: Var, indices: Sequence[Expr]) -> int | None:
+    """After how many steps of `var` the indices repeat; None where that is not seen."""
+    found = 1
+    for index in indices:
+        inside: set[Expr] = set()
+        for e in walk_exprs(index):
+            if isinstance(e, BinOp) and e.op == "%" and isinstance(e.b, Const):
+                if var in variables(e.a):
+                    found = lcm(found, int(e.b.value))
+                    inside.add(e)
+        if var in variables(_without(index, inside)):
+            return None
+    return found
+
+
+def _without(e: Expr, parts: set[Expr]) -> Expr:
+    zero = Const(0, dt.INDEX)
+    return transform(e, lambda node: zero if node in parts else None)

@@ -1,0 +1,238 @@
+"""barriers: as many waits as are needed, of a warp where that is enough, and none more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu_programs import BLOCK, X, Y, check_passes, program, run, tiled_matmul
+
+from tensorir import For, Seq, Sync, Target, VerifyError, lower, map_children, parse, seq, walk
+from tensorir.passes.gpu.barriers import barriers
+from tensorir.passes.rewriting import with_body
+
+
+def syncs(func):
+    return [s.scope for s in walk(func.body) if isinstance(s, Sync)]
+
+
+def without(stmt, sync, scope=None):
+    if stmt is sync:
+        return Seq(()) if scope is None else Sync(scope)
+    made = map_children(stmt, lambda child: without(child, sync, scope))
+    return seq(*made.stmts) if isinstance(made, Seq) else made
+
+
+def assert_all_needed(func, *arrays):
+    """Without any one of them there is a race; and where only lanes of a warp wait, instead of
+    all threads, too."""
+    for sync in [s for s in walk(func.body) if isinstance(s, Sync)]:
+        weaker = [None] if sync.scope == "warp" else [None, "warp"]
+        for scope in weaker:
+            with pytest.raises(VerifyError, match="race|never written"):
+                run(with_body(func, without(func.body, sync, scope)), *arrays)
+
+
+def arrays_of(func):
+    return [np.zeros(p.const_shape, p.dtype) for p in func.inputs]
+
+
+@pytest.mark.parametrize("shape", [(32, 48, 16), (30, 33, 13)])
+def test_two_for_each_step_of_a_matmul(shape):
+    low = check_passes(tiled_matmul(*shape, tile=32))
+    assert syncs(low) == ["block", "block"]
+    assert_all_needed(low, *arrays_of(low))
+
+
+def kernel(body, threads=64, buffer="f32[64]", rows=4):
+    """`body` in a loop over `threads` threads, lowered."""
+    func = program(body, f"A: f32[{rows}, 64], D: f32[{rows}, 64]", [("S", buffer, "shared")])
+    low = check_passes(func)
+    assert_all_needed(low, *arrays_of(low))
+    return syncs(low)
+
+
+COPY = """
+for b in {block}4):
+    for k in range(2):
+        for i in {x}64):
+            {first}
+        for j in {x}64):
+            {second}
+"""
+
+
+def two(first, second, **kwargs):
+    return kernel(COPY.format(block=BLOCK, x=X, first=first, second=second), **kwargs)
+
+
+def test_own_elements_need_none():
+    assert two("S[i] = A[b, i]", "D[b, j] = S[j]") == []
+    assert two("S[i // 8 * 8 + i % 8] = A[b, i]", "D[b, j] = S[j]") == []
+
+
+def test_lanes_of_one_warp():
+    assert two("S[i] = A[b, i]", "D[b, j] = S[j // 32 * 32 + 31 - j % 32]") == ["warp", "warp"]
+    assert two("S[i] = A[b, i]", "D[b, j] = S[63 - j]") == ["block", "block"]
+
+
+VERSIONS = """
+@prim_func
+def f(A: f32[320], D: f32[64]):
+    for t in thread("threadIdx.x", 64):
+        with alloc(S, f32[64 * COUNT], scope="shared"):
+            for k in range(5):
+                S[k % COUNT * 64 + t] = A[k * 64 + t]
+                sync("block")
+                D[t] = S[k % COUNT * 64 + 63 - t]
+                sync("block")
+"""
+
+
+@pytest.mark.parametrize(("count", "found"), [(1, 2), (2, 1), (3, 1), (4, 1)])
+def test_versions_taken_in_turn(count, found):
+    """An iteration writes another version than the last one reads; when it comes to that one, all
+    have waited once more."""
+    low = barriers(
+        parse(VERSIONS.replace("64 * COUNT", str(64 * count)).replace("COUNT", str(count)))
+    )
+    assert syncs(low) == ["block"] * found
+    assert_all_needed(low, *arrays_of(low))
+
+
+def test_parts_that_never_meet():
+    """Half of the threads write one half and the others read the other one: nobody waits."""
+    text = COPY.format(
+        block=BLOCK,
+        x=X,
+        first="if i < 32:\n                S[i] = A[b, i]",
+        second="if j < 32:\n                D[b, j] = S[j]\n"
+        "            if 32 <= j:\n                D[b, j] = A[b, j]",
+    )
+    assert kernel(text) == []
+
+
+def test_a_loop_inside_waits_outside():
+    """Four pieces are copied; the wait is after the loop, not in it."""
+    text = f"""
+for b in {BLOCK}4):
+    for n in range(4):
+        for i in {X}64):
+            S[n * 64 + i] = A[n, i]
+    for j in {X}64):
+        D[b, j] = S[255 - j]
+"""
+    func = program(text, "A: f32[4, 64], D: f32[4, 64]", [("S", "f32[256]", "shared")])
+    low = check_passes(func)
+    assert syncs(low) == ["block"]
+    inside = [s for s in walk(low.body) if isinstance(s, For) and s.name == "n"]
+    assert not syncs(with_body(func, inside[0]))
+
+
+def test_each_piece_is_used_in_the_loop():
+    text = f"""
+for b in {BLOCK}4):
+    for n in range(4):
+        for i in {X}64):
+            S[i] = A[n, i]
+        for j in {X}64):
+            S[64 + j] = S[63 - j]
+        for j_1 in {X}64):
+            D[b, j_1] = S[127 - j_1]
+"""
+    assert kernel(text, buffer="f32[128]") == ["block", "block"]
+
+
+def test_global_memory_counts_where_it_is_written():
+    text = f"""
+for b in {BLOCK}4):
+    for i in {X}64):
+        D[b, i] = A[b, i]
+    for j in {X}64):
+        E[b, j] = D[b, 63 - j] + A[b, 63 - j]
+"""
+    func = program(text, "A: f32[4, 64], D: f32[4, 64], E: f32[4, 64]")
+    assert syncs(check_passes(func)) == ["block"]
+    alone = program(
+        text.replace("D[b, 63 - j]", "D[b, j]"), "A: f32[4, 64], D: f32[4, 64], E: f32[4, 64]"
+    )
+    assert syncs(check_passes(alone)) == []
+
+
+def test_symbolic_rows():
+    text = f"""
+for b in {BLOCK}n):
+    for k in range(n):
+        for i in {X}64):
+            D[b, i] = A[k, i]
+        for j in {X}64):
+            E[b, j] = D[b, 63 - j]
+"""
+    func = program(text, "A: f32[n, 64], D: f32[n, 64], E: f32[n, 64]")
+    low = check_passes(func, arrays=[np.ones((3, 64), "float32")], n=3)
+    assert syncs(low) == ["block", "block"]
+
+
+def test_under_uniform_conditions():
+    text = f"""
+for b in {BLOCK}4):
+    for k in range(3):
+        if k < 1:
+            for i in {X}64):
+                S[i] = A[b, i]
+        else:
+            for u in {X}64):
+                D[b, u] = S[(u + k) % 64]
+"""
+    again = text.replace("if k < 1", "if k % 2 < 1").replace("range(3)", "range(4)")
+    assert kernel(again) == ["block", "block"]
+
+
+def test_two_axes_make_one_number_of_a_thread():
+    """Rows of 32 threads are warps; rows of 16 are half of one."""
+    for width, found in ((32, "warp"), (16, "warp"), (64, "block")):
+        text = f"""
+for b in {BLOCK}1):
+    for y in {Y}2):
+        for x in {X}{width}):
+            S[y * {width} + x] = A[y, x]
+    for v in {Y}2):
+        for u in {X}{width}):
+            D[v, u] = S[v * {width} + {width - 1} - u]
+"""
+        func = program(text, "A: f32[2, 64], D: f32[2, 64]", [("S", "f32[128]", "shared")])
+        low = barriers_of(func)
+        assert low == [found]
+
+
+def barriers_of(func):
+    return syncs(lower(func, Target.parse("cuda")))
+
+
+def test_what_cannot_be_tried_is_waited_for():
+    """Places that are read from memory may be anywhere."""
+    text = """
+@prim_func
+def f(A: f32[64], J: i64[64], D: f32[64]):
+    for t in thread("threadIdx.x", 64):
+        with alloc(S, f32[64], scope="shared"):
+            S[t] = A[t]
+            sync("block")
+            D[t] = S[J[t]]
+"""
+    assert syncs(barriers(parse(text))) == ["block"]
+
+
+def test_a_wait_in_a_loop_that_may_not_run():
+    text = f"""
+for b in {BLOCK}1):
+    for i in {X}64):
+        S[i] = A[0, i]
+    for k in range(n):
+        for j in {X}64):
+            D[k, j] = A[k, j]
+    for u in {X}64):
+        D[0, u] = S[63 - u]
+"""
+    func = program(text, "A: f32[n, 64], D: f32[n, 64]", [("S", "f32[64]", "shared")])
+    low = check_passes(func, arrays=[np.ones((2, 64), "float32")], n=2)
+    assert syncs(low) == ["block"]
