@@ -30,6 +30,7 @@ OPTIONS = (
     "-prec-div=true",
     "-prec-sqrt=true",
     "--ptxas-options=-v",
+    "-diag-suppress=177",  # unused functions: helpers of an extern that a call does without
 )
 """The options of every compilation: what docs/accuracy.md promises, and a log that tells what the
 kernels use (resources.py)."""
@@ -79,8 +80,8 @@ def compile_cubin(
 
     options  more options; those given later win
     name     of the kernel, for messages
-    timeout  seconds. NVRTC cannot be stopped: it goes on in a thread of its own, which ends with
-             the process, after the time is up or Ctrl-C was pressed
+    timeout  seconds. NVRTC cannot be stopped: it goes on in a thread of its own when the time is up
+             or Ctrl-C was pressed, and the process waits for that at its end, since it would crash
 
     Raises BuildError, with the lines at fault, for a text that does not compile; with the command
     that installs what is missing where CuPy, NVRTC or the headers that the text includes are; for
@@ -91,17 +92,17 @@ def compile_cubin(
     _check_arch(binding, arch)
     command = (f"-arch={arch}", *OPTIONS, *_include(source, binding), *options)
     results: list[Cubin | BaseException] = []
+    done = threading.Event()  # a join that is interrupted takes the thread for ended (bpo-45274)
 
     def work() -> None:
         try:
             results.append(_compile(binding, source, arch, command, name))
         except BaseException as error:
             results.append(error)
+        done.set()
 
-    thread = threading.Thread(target=work, name=f"nvrtc {name}", daemon=True)
-    thread.start()
-    thread.join(timeout)
-    if not results:
+    threading.Thread(target=work, name=f"nvrtc {name}").start()
+    if not done.wait(timeout):
         message = f"{name}: NVRTC took longer than {timeout:g} s; raise timeout= or unroll less"
         raise BuildTimeout(message, ("nvrtc", *command), "", source)
     (result,) = results

@@ -76,4 +76,3 @@ def cuda_text(func: PrimFunc, target: Target, *before: PrimFunc | None) -> CudaT
     lines = [*head, *body]
     origins = {n: line.origin for n, line in enumerate(lines, 1) if isinstance(line, Line)}
     return CudaText("\n".join(lines) + "\n", origins)
-

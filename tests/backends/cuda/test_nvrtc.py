@@ -83,9 +83,7 @@ def test_later_options_win(with_nvrtc):
 
 
 def test_errors_come_with_numbered_lines(with_nvrtc):
-    text = SCALE.replace("2.0f * a[i]", "2.0f * c[i]").replace(
-        "int i =", "int unused;\n    int i ="
-    )
+    text = SCALE.replace("2.0f * a[i]", "2.0f * c[i]").replace("int i =", "n /= 0;\n    int i =")
     with pytest.raises(BuildError) as caught:
         nvrtc.compile_cubin(text, "sm_80", name="scale")
     said = str(caught.value)
@@ -155,25 +153,23 @@ def test_a_text_that_takes_too_long(with_nvrtc):
 
 
 INTERRUPTED = """
-import signal, sys, time
+import signal, sys, threading
 from backends.cuda import nvrtc
 nvrtc.version()
-signal.setitimer(signal.ITIMER_REAL, 0.3)
 signal.signal(signal.SIGALRM, signal.default_int_handler)
-start = time.perf_counter()
+signal.setitimer(signal.ITIMER_REAL, 0.2)
 try:
-    nvrtc.compile_cubin(sys.argv[1], "sm_80")
+    nvrtc.compile_cubin(sys.argv[1], "sm_80", name="slow")
 except KeyboardInterrupt:
-    print("interrupted after", time.perf_counter() - start)
+    print("meanwhile:", *(thread.name for thread in threading.enumerate()))
 """
 
 
 def test_ctrl_c_is_heard_while_a_text_compiles(with_nvrtc):
-    """The process ends too, without an error, though NVRTC still works in it."""
-    command = [sys.executable, "-c", INTERRUPTED, slow(300)]
+    """NVRTC still works when the program goes on, and the process ends as it should."""
+    command = [sys.executable, "-c", INTERRUPTED, slow(20)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout.removeprefix("interrupted after ")) < 3
+    assert (done.returncode, done.stdout) == (0, "meanwhile: MainThread nvrtc slow\n"), done.stderr
 
 
 def test_an_architecture_that_the_project_does_not_know(with_nvrtc):

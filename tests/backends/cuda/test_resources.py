@@ -147,6 +147,6 @@ extern "C" __global__ void k(float *a, int n) {
 
 
 def test_a_warning_of_the_text(with_nvrtc):
-    text = 'extern "C" __global__ void k(float *a) {\n    int unused;\n    a[0] = 1;\n}\n'
-    (warning,) = compiled(text, "sm_80").warnings
-    assert warning.startswith("kernel.cu(2): warning") and "unused" in warning
+    text = 'extern "C" __global__ void k(int *a) {\n    int unused;\n    a[0] = 1 / 0;\n}\n'
+    (warning,) = compiled(text, "sm_80").warnings  # what is not used is nobody's fault
+    assert warning.startswith("kernel.cu(3): warning") and "division by zero" in warning
