@@ -14,13 +14,11 @@ from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.func import PrimFunc
 from tensorir.passes.gpu.axes import BLOCK_AXES, is_kernel, kernel_roots, nest_of
+from tensorir.passes.gpu.merge_shared import BYTES, offsets_of
 from tensorir.python_source import Emitter
 from tensorir.sanitize import RaceEmitter
 from tensorir.stmt import Alloc, Block, Exchange, For, Stmt, Sync
 from tensorir.visit import walk
-
-OFFSETS = "shared_offsets"
-"""Annotation of a kernel: the first byte of each shared buffer in the memory of a block."""
 
 ALLOCATIONS = 1 << 16
 """More than there are shared buffers in a kernel: how allocations of one buffer are told apart."""
@@ -95,7 +93,7 @@ class ThreadEmitter(Emitter):
 
     def share(self, kernel: For, shared: list[Buffer], depth: int) -> None:
         """Memory of a block: the values of each buffer, and whose they are."""
-        offsets = kernel.annotations.get(OFFSETS, {})
+        offsets = offsets_of([kernel])
         sizes = [dt.itemsize(b.dtype) for b in shared]
         grain = gcd(*sizes, *offsets.values()) or 1
         total = "0"
@@ -111,7 +109,7 @@ class ThreadEmitter(Emitter):
                     depth, f"{self.name(buffer)}_of = [{ALLOCATIONS - 1}] * ({self.count(buffer)})"
                 )
         if offsets:
-            total = str(kernel.annotations["shared_bytes"] // grain)
+            total = str(kernel.annotations[BYTES] // grain)
             self.line(depth, f"slots = [{ALLOCATIONS - 1}] * {total}")
             self.line(depth, f"threads.shared({dict(self.places())!r})")
 

@@ -12,8 +12,10 @@ from tensorir.passes.gpu.barriers import barriers
 from tensorir.passes.gpu.bind_free import bind_free
 from tensorir.passes.gpu.exchanges_in_memory import exchanges_in_memory
 from tensorir.passes.gpu.kernels import kernels
+from tensorir.passes.gpu.merge_shared import merge_shared
 from tensorir.passes.gpu.spmd import spmd
 from tensorir.passes.gpu.thread_reductions import thread_reductions
+from tensorir.passes.gpu.vector_accesses import vector_accesses
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.place_buffers import place_buffers
@@ -36,6 +38,8 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
         *([] if target.has_shuffles else [("exchanges_in_memory", exchanges_in_memory)]),
         ("place_buffers", place_buffers),
         ("flatten_buffers", flatten_buffers),
+        ("vector_accesses", vector_accesses),
+        ("merge_shared", merge_shared),
         ("barriers", barriers),
         ("simplify", simplify),
     ]

@@ -23,6 +23,7 @@ from tensorir.arith.linear import to_expr
 from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Const, Expr, Ramp, Var, const, int_value
 from tensorir.passes.gpu.axes import THREAD_AXES, WARP
+from tensorir.passes.gpu.merge_shared import offsets_of
 from tensorir.stmt import For
 from tensorir.visit import substitute, transform, variables, walk_exprs
 
@@ -70,6 +71,8 @@ class Meetings:
                     self.threads[loop.var] = extent, stride
                     stride *= extent
         self.count = stride
+        self.worst = "warp" if self.count <= WARP else "block"
+        self.offsets = offsets_of(list(nest))
         self.found: dict[Any, str | None] = {}
         self.met: dict[Any, Met | None] = {}
 
@@ -78,17 +81,16 @@ class Meetings:
 
         `ages` are those of the loops that both are in: how many iterations ago the earlier one was.
         """
-        if earlier.buffer is not later.buffer or not (earlier.is_write or later.is_write):
+        if self.count == 1 or not (earlier.is_write or later.is_write):
             return None
-        if self.count == 1:
-            return None
+        if earlier.buffer is not later.buffer:
+            return self.worst if self.overlap(earlier.buffer, later.buffer) else None
         key = earlier, later, tuple(ages.items())
         if key not in self.found:
             self.found[key] = self._scope(earlier, ages, later)
         return self.found[key]
 
     def _scope(self, earlier: Touch, ages: Mapping[Var, int], later: Touch) -> str | None:
-        worst = "warp" if self.count <= WARP else "block"
         if self.same_thread(earlier, later, {v for v, n in ages.items() if n == 0}):
             return None
         turned: dict[Var, Expr] = {v: v - n for v, n in ages.items() if n > 0}
@@ -104,19 +106,30 @@ class Meetings:
         common = (variables(left[0]) | variables(left[1])) - own
         turns = self.turns(common, left, {**earlier.loops, **later.loops})
         if turns is None:
-            return worst
+            return self.worst
         found: str | None = None
         for turn in turns:
             sides = []
             for touch, index in zip((earlier, later), left):
                 side = self.touched(touch, index, own, turn)
                 if side is None:
-                    return worst
+                    return self.worst
                 sides.append(side)
             found = _wider(found, _meeting(*sides))
-            if found == worst:
+            if found == self.worst:
                 break
         return found
+
+    def overlap(self, a: Buffer, b: Buffer) -> bool:
+        """Whether two buffers have bytes in common: parts of shared memory, at different times."""
+        if a.name not in self.offsets or b.name not in self.offsets:
+            return False
+        first, second = self.offsets[a.name], self.offsets[b.name]
+        ends = [
+            n + (int_value(x.shape[0]) or 0) * dt.itemsize(x.dtype)
+            for n, x in ((first, a), (second, b))
+        ]
+        return first < ends[1] and second < ends[0]
 
     def same_thread(self, earlier: Touch, later: Touch, fixed: set[Var]) -> bool:
         """Whether both have one index, which tells the thread, whatever the loops are that are not
