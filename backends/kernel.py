@@ -89,6 +89,12 @@ class CompiledKernel:
         """What each kernel of a GPU takes, by its name in `source`; None for processors."""
         return self._compiled.resources
 
+    @property
+    def findings(self) -> Any:
+        """What the checks that the target asks for (cuda-emulator -check=) found at the last call;
+        None before one, and for other targets."""
+        return getattr(self._executable, "findings", None)
+
     def __call__(self, *args: Any) -> Any:
         every = args if len(args) == self._arity else self._with_outputs(args)
         if self._entry(*every):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -58,7 +59,9 @@ class EmulatedExecutable(GpuExecutable):
     def launch(self, step: Launch, arguments: Sequence[Any]) -> None:
         kernel = step.kernel
         given = [*arguments, *step.sizes]
-        launch = emulator.Launch(kernel.name, step.grid, step.block, given, kernel.shared_bytes)
+        self.begin(emulator.Launch(kernel.name, step.grid, step.block, given, kernel.shared_bytes))
+
+    def begin(self, launch: emulator.Launch) -> None:
         self._emulator.run(launch, seed=self._seed)
 
     def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
@@ -69,6 +72,46 @@ class EmulatedExecutable(GpuExecutable):
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         return empty(shape, dtype)
+
+
+class CheckedExecutable(EmulatedExecutable):
+    """A program on the emulator whose threads are checked, as its target says, in another process.
+
+    `findings` are those of the last run.
+    """
+
+    def __init__(
+        self, made: Emulated, ir: PrimFunc, signature: Signature, bound: Mapping[int, Any]
+    ) -> None:
+        super().__init__(made, ir, signature, bound)
+        self.findings: emulator.Findings | None = None
+        self._checks = made.target.check
+        self._waiting: list[emulator.Launch] = []
+        self._unwritten: list[Array] = []
+        self._lock = threading.Lock()
+
+    def take(self, step: Take) -> Array:
+        array = super().take(step)
+        self._unwritten.append(array)
+        return array
+
+    def begin(self, launch: emulator.Launch) -> None:
+        self._waiting.append(launch)
+
+    def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
+        """All launches at once. Raises EmulationError where something is wrong."""
+        with self._lock:
+            params = [self.signature.params[i] for i in self._given]
+            self._waiting = []
+            self._unwritten = [a for a, p in zip(arrays, params) if not p.is_given]
+            super().run(arrays, sizes)
+            findings = self._emulator.check(
+                self._waiting, self._checks, outputs=self._unwritten, seed=self._seed
+            )
+            self.findings = findings
+        if findings.reports:
+            raise emulator.EmulationError(findings.reports)
+        return True
 
 
 class EmulatorBackend:
@@ -100,12 +143,13 @@ class EmulatorBackend:
         prepare = None if binding is None else binding.prepare
         lines = LineTable(source, lambda: cuda_text(ir, target, prepare))
         made = emulator.Emulator(source, lines=lines, cache=cache, timeout=timeout)
-        made.compile()
+        made.compile(checked=bool(target.check))
         return Emulated(ir, signature, target, made)
 
     def load(self, compiled: Emulated, binding: Binding | None = None) -> Executable:
         def make(ir: PrimFunc, signature: Signature, bound: Mapping[int, Any]) -> GpuExecutable:
-            return EmulatedExecutable(compiled, ir, signature, bound)
+            kind = CheckedExecutable if compiled.target.check else EmulatedExecutable
+            return kind(compiled, ir, signature, bound)
 
         if binding is None:
             return make(compiled.ir, compiled.signature, {})

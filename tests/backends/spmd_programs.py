@@ -157,6 +157,7 @@ def storage(A: f16[64], B: bf16[64], C: bool[64], D: i8[64], E: f16[64], F: bf16
             S[1] = not C[t + 32]
             G[ramp(t * 2, 1, 2)] = C[ramp(t * 2, 1, 2)]
             H[ramp(t * 2, 1, 2)] = u8x2(D[ramp(t * 2, 1, 2)] * D[ramp(t * 2, 1, 2)])
+            sync("block")
             if S[0] and S[1]:
                 G[t] = D[t] < i8(3)
 """,

@@ -80,10 +80,9 @@ class Arrays:
         """Take over what the kernels wrote."""
         content = path.read_bytes()
         for number in self.changed:
-            array = self.arrays[number]
-            array[...] = np.frombuffer(
-                content, array.dtype, array.size, self.offsets[number]
-            ).reshape(array.shape)
+            array, start = self.arrays[number], self.offsets[number]
+            values = np.frombuffer(content[start : start + array.nbytes], array.dtype)
+            array[...] = values.reshape(array.shape)
 
     def _add(self, array: np.ndarray) -> int:
         key = array.ctypes.data, array.nbytes
@@ -115,6 +114,8 @@ def check(
 ) -> Findings:
     """Run launches in another process. `objects` are the runner, the runtime and the
     kernels, compiled for checks."""
+    if not launches:
+        return Findings(())
     for launch in launches:
         check_arguments(launch, kernels[launch.kernel])
     arrays = Arrays(launches, kernels)

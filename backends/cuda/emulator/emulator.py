@@ -47,9 +47,12 @@ class Emulator:
         self._loaded: LoadedKernels | None = None
         self._checked: tuple[Path, ...] | None = None
 
-    def compile(self) -> None:
-        """Compile and load the kernels for `run`. Raises BuildError."""
-        self._load()
+    def compile(self, *, checked: bool = False) -> None:
+        """Compile the kernels now, for `run` or for `check`. Raises BuildError."""
+        if checked:
+            self._checked_objects()
+        else:
+            self._load()
 
     def run(self, launches: Iterable[Launch] | Launch, *, seed: int = 0, workers: int = 1) -> None:
         """Run launches one after the other, at full speed, on NumPy arrays in place.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from backends.cuda.emulator.sentences import kind_of, sentence
 from tensorir import TensorIRError
+
+SHOWN = 8
+"""Reports that an error prints."""
 
 Place = tuple[int, int, int]
 
@@ -80,11 +83,13 @@ class Count:
 
 
 class EmulationError(TensorIRError):
-    """A kernel did what a GPU would not run through; `report` says what."""
+    """Kernels did what is wrong on a GPU; `reports` say what, and `report` is the first of them."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(str(report))
-        self.report = report
+    def __init__(self, reports: Sequence[Report]) -> None:
+        more = f"\n... and {len(reports) - SHOWN} more" if len(reports) > SHOWN else ""
+        super().__init__("\n".join(map(str, reports[:SHOWN])) + more)
+        self.reports = tuple(reports)
+        self.report = reports[0]
 
 
 class Reporter:
@@ -95,7 +100,7 @@ class Reporter:
 
     def __init__(self, source: str, lines: Mapping[int, str] | None = None) -> None:
         self._source = source.splitlines()
-        self._lines = lines or {}
+        self._lines = {} if lines is None else lines
 
     def report(
         self, kernel: str, record: dict[str, Any], count: int = 1, launch: int = 0

@@ -78,7 +78,7 @@ class LoadedKernels:
         del kept
         if done < 0:
             record = json.loads(said.value.splitlines()[0])
-            raise EmulationError(reporter.report(launch.kernel, record))
+            raise EmulationError([reporter.report(launch.kernel, record)])
 
 
 def _load(path: Path, mode: int) -> ctypes.CDLL:

@@ -351,6 +351,22 @@ extern "C" __global__ void late(TI_GLOBAL(int) A, int times) {
         kernels.check(launch)
 
 
+def test_no_launches_and_no_elements(cache: ObjectCache):
+    text = """
+extern "C" __global__ void fill(TI_GLOBAL(int) A, TI_GLOBAL(int) B, int n) {
+    if (threadIdx.x < n) {
+        A[threadIdx.x] = 1;
+    }
+}
+"""
+    kernels = Emulator(prelude(text) + text, cache=cache)
+    assert kernels.check([], CHECKS) == Findings((), ())
+    nothing, some = np.zeros(0, "int32"), np.zeros(3, "int32")
+    for a, b in ((nothing, some), (some, nothing), (nothing, nothing.copy())):
+        findings = kernels.check(Launch("fill", 1, 4, (a, b, a.size)), "races", outputs=[a, b])
+        assert not findings.reports and (a == 1).all()
+
+
 def test_arrays_and_names_that_cannot_be_checked(cache: ObjectCache):
     case = transposed()
     kernels = Emulator(case.source, cache=cache)

@@ -16,6 +16,7 @@ extern "C" __global__ void __launch_bounds__(32) storage_0(TI_GLOBAL(const f16) 
     ti_store2(G, t * 2, ti_load2(C, t * 2));
     const ti_vec<i8, 2> D_v = ti_load2(D, t * 2);
     ti_store2(H, t * 2, ti_vec<u8, 2>{(u8)(i8)(D_v[0] * D_v[0]), (u8)(i8)(D_v[1] * D_v[1])});
+    ti_sync();
     if (S[0] != 0 && S[1] != 0) {
         G[t] = D[t] < 3;
     }
