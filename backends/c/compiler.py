@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -61,6 +61,8 @@ class Compiler:
 
     command: tuple[str, ...]
     identity: str
+    variable: str = "CC"
+    """The environment variable that names another one."""
 
     @property
     def version(self) -> str:
@@ -118,17 +120,18 @@ def _find(variable: str, none_found: str) -> Compiler:
     names = (tuple(chosen),) if chosen else tuple((name,) for name in CANDIDATES[variable])
     for command in names:
         if shutil.which(command[0]) is not None:
-            return named_compiler(command)
+            return named_compiler(command, variable)
     raise BuildError(none_found)
 
 
 @cache
-def named_compiler(command: tuple[str, ...]) -> Compiler:
+def named_compiler(command: tuple[str, ...], variable: str = "CC") -> Compiler:
     """The compiler of that command. Raises BuildError for one that does not say who it is."""
-    done = _probe(command, ("--version",))
+    compiler = Compiler(command, "", variable)
+    done = _probe(compiler, ("--version",))
     if done.returncode:
-        raise _useless(command, "--version", done)
-    return Compiler(command, done.stdout.strip())
+        raise _useless(compiler, "--version", done)
+    return replace(compiler, identity=done.stdout.strip())
 
 
 def macros(compiler: Compiler, march: str | None) -> frozenset[str]:
@@ -152,11 +155,11 @@ def _macros(
 ) -> frozenset[str] | subprocess.CompletedProcess[str]:
     """The macros, or what a compiler says that has some only without -march."""
     options = (*_march(march), "-dM", "-E", "-x", "c", "-")
-    done = _probe(compiler.command, options)
+    done = _probe(compiler, options)
     if done.returncode:
         _raise_cause(compiler.name, done, "one line of C")
         if march is None:
-            raise _useless(compiler.command, "-dM -E -x c -", done)
+            raise _useless(compiler, "-dM -E -x c -", done)
         macros(compiler, None)
         return done
     lines = [line.split() for line in done.stdout.splitlines()]
@@ -164,7 +167,7 @@ def _macros(
     if not found:
         raise BuildError(
             f"{shlex.join(compiler.command)} is no C compiler that can be used: asked for its "
-            "macros (-dM -E), it prints none; correct or unset CC",
+            f"macros (-dM -E), it prints none; correct or unset {compiler.variable}",
             tuple(map(str, done.args)),
             done.stdout[:1000],
         )
@@ -253,7 +256,7 @@ def compile_object(
     if not path.exists() or not path.stat().st_size:
         raise BuildError(
             f"{name}: {shlex.join(compiler.command)} ended without an error and wrote no object; "
-            "correct or unset CC"
+            f"correct or unset {compiler.variable}"
         )
 
 
@@ -284,7 +287,8 @@ def _compile(
         message = f"{name}: {compiler.name} could not compile the kernel"
         if not done.stderr.strip() or done.returncode < 0:
             message += f": it {describe_status(done.returncode)}"
-            message += "" if done.stderr.strip() else " and said nothing; see whether CC is right"
+            if not done.stderr.strip():
+                message += f" and said nothing; see whether {compiler.variable} is right"
         raise BuildError(message, command, done.stderr, source)
     return done.stdout
 
@@ -309,8 +313,9 @@ def _raise_cause(
         )  # fmt: skip
 
 
-def _probe(command: tuple[str, ...], options: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+def _probe(compiler: Compiler, options: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     """Ask a compiler something that needs no time."""
+    command = compiler.command
     if command not in _hanging:
         try:
             return run_command((*command, *options), "", PROBE_SECONDS)
@@ -318,19 +323,19 @@ def _probe(command: tuple[str, ...], options: tuple[str, ...]) -> subprocess.Com
             _hanging.add(command)
     raise BuildTimeout(
         f"{shlex.join(command)} hangs: it gave no answer to {' '.join(options)} for "
-        f"{PROBE_SECONDS:g} s; correct or unset CC, and start again",
+        f"{PROBE_SECONDS:g} s; correct or unset {compiler.variable}, and start again",
         (*command, *options),
     )
 
 
 def _useless(
-    command: tuple[str, ...], question: str, done: subprocess.CompletedProcess[str]
+    compiler: Compiler, question: str, done: subprocess.CompletedProcess[str]
 ) -> BuildError:
     said = done.stderr.strip() or done.stdout.strip()
     return BuildError(
-        f"{shlex.join(command)} does not work: asked with {question}, it "
+        f"{shlex.join(compiler.command)} does not work: asked with {question}, it "
         f"{describe_status(done.returncode)}{'' if said else ' and said nothing'}; correct or "
-        "unset CC, or reinstall the compiler",
+        f"unset {compiler.variable}, or reinstall the compiler",
         tuple(map(str, done.args)),
         said,
     )

@@ -35,7 +35,8 @@ class Findings:
     counts: tuple[Count, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.reports)) or "nothing is wrong"
+        wrong = map(str, self.reports) if self.reports else ("nothing is wrong",)
+        return "\n".join((*wrong, *map(str, self.counts)))
 
 
 def mask_of(checks: str | Collection[str]) -> int:

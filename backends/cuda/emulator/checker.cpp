@@ -1,10 +1,19 @@
 #include "checker.h"
 #include "block.h"
 #include <algorithm>
+#include <cstdlib>
 
 static int granule = 16; // of the arena: the smallest element of any part of it
 
 int ti_emulator_note_itemsize(int itemsize) { return granule = std::min(granule, itemsize); }
+
+Cell *new_cells(long long count) {
+    void *memory = calloc(count, sizeof(Cell));
+    if (!memory) abort();
+    return static_cast<Cell *>(memory);
+}
+
+Checker::~Checker() { free(arena_); }
 
 void Checker::begin_launch(const ti_launch &launch) {
     launch_ = &launch;
@@ -12,7 +21,7 @@ void Checker::begin_launch(const ti_launch &launch) {
     blocks_.clear();
     found_.clear();
     counts_.clear();
-    if (!arena_) arena_ = std::make_unique<Cell[]>((MOST_SHARED + granule - 1) / granule);
+    if (!arena_) arena_ = new_cells(MOST_SHARED / granule + 1);
 }
 
 void Checker::end_launch() {
@@ -43,7 +52,7 @@ void Checker::flush_counts() {
 }
 
 ti_buffer Checker::part(const char *name, unsigned char *data, int offset, int elements, int itemsize) {
-    return {data, elements, itemsize, 1, name, &arena_[offset / granule], granule};
+    return {data, elements, itemsize, 1, 0, name, &arena_[offset / granule], granule};
 }
 
 Access Checker::now(int line) const {
@@ -108,7 +117,8 @@ void Checker::local_fault(const char *name, long long index, int count, int elem
 
 void Checker::note_read(Cell &cell, const ti_buffer &buffer, long long element, const Access &self) {
     const bool pending = cell.written == PENDING;
-    const bool known = !pending && (buffer.shared ? cell.written >= block_first_ : cell.written != NEVER);
+    const bool known = buffer.given || (buffer.shared ? cell.written >= block_first_
+                                                      : cell.written != NEVER && !pending);
     if (wants(TI_CHECK_UNINITIALISED) && !known)
         found(pending ? "wait" : "uninitialised", self.line, buffer.name, pending ? cell.writer.line : 0,
               [&](Report &r) { r.add("index", element); });

@@ -4,7 +4,6 @@
 #include "launch.h"
 #include "report.h"
 #include <map>
-#include <memory>
 #include <tuple>
 #include <vector>
 
@@ -19,17 +18,22 @@ struct Access {
     Access() : thread(0), line(0) {}
 };
 
-// What is remembered of `granule` bytes. Of the reads since the last write as few as show every
+// What is remembered of `granule` bytes; all zeros at first. Of the reads since the last write as few as show every
 // race: the last one; one of another lane of its warp; one of another warp; one of another block.
 struct Cell {
     Access writer, reader, other_lane, other_warp, other_block;
     unsigned written = 0; // NEVER, PENDING, or when
 };
+
+// Cells of zeros; those that are never touched take no memory.
+Cell *new_cells(long long count);
+
 enum : unsigned { NEVER, PENDING, FIRST_TIME };
 
 class Checker {
 public:
     explicit Checker(Block &block) : block_(block) {}
+    ~Checker();
 
     void begin_launch(const ti_launch &launch);
     void end_launch();
@@ -64,7 +68,7 @@ private:
     unsigned interval_ = FIRST_TIME, launch_first_ = 0, block_first_ = 0;
     std::vector<unsigned> warp_intervals_;
     std::vector<std::pair<unsigned, uint3>> blocks_; // of this launch, by their first interval
-    std::unique_ptr<Cell[]> arena_;
+    Cell *arena_ = nullptr;
     std::map<std::tuple<std::string, int, std::string, int>, std::pair<int, long long>> found_;
     Counts counts_;
     int last_line_ = 0;

@@ -17,6 +17,7 @@ struct ti_buffer {
     long long elements;
     int itemsize;
     int shared; // whether it is in shared memory
+    int given;  // whether it held something before the first launch
     const char *name;
     void *cells; // what a checked run remembers of it (checker.h), from its first byte on
     int granule; // the bytes that a cell stands for

@@ -3,12 +3,13 @@
 //     RUNTIME OBJECT ARRAYS REPORTS SEED CHECKS
 //
 // ARRAYS is a file with the contents of all arrays, changed in place. The input has lines of words:
-//     array OFFSET ELEMENTS ITEMSIZE WRITTEN       numbered from 0, as they come
+//     array OFFSET ELEMENTS ITEMSIZE GIVEN         numbered from 0, as they come
 //     launch SYMBOL GX GY GZ BX BY BZ SHARED       followed by its arguments:
 //     buffer ARRAY NAME
 //     number BYTES-IN-HEXADECIMAL
 //     run
 #include "block.h"
+#include <cctype>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +24,7 @@
 struct Array {
     unsigned char *data;
     long long elements;
-    int itemsize;
+    int itemsize, given;
     Cell *cells;
 };
 
@@ -72,41 +73,50 @@ static unsigned char *mapped(const char *path) {
     return static_cast<unsigned char *>(memory);
 }
 
+// The next word of the input; "" at its end.
+static std::string word() {
+    std::string found;
+    int c = getchar();
+    while (isspace(c)) c = getchar();
+    for (; c != EOF && !isspace(c); c = getchar()) found += char(c);
+    return found;
+}
+
+static long long whole() { return atoll(word().c_str()); }
+
 static void read_array(unsigned char *memory) {
-    long long offset, elements;
-    int itemsize, written;
-    if (scanf("%lld %lld %d %d", &offset, &elements, &itemsize, &written) != 4) give_up("array");
-    Array array = {memory + offset, elements, itemsize, new Cell[elements + 1]};
-    for (long long i = 0; written && i < elements; i++) array.cells[i].written = FIRST_TIME;
+    Array array;
+    array.data = memory + whole();
+    array.elements = whole();
+    array.itemsize = int(whole());
+    array.given = int(whole());
+    array.cells = new_cells(array.elements + 1);
     arrays.push_back(array);
 }
 
 static void read_buffer() {
-    int array;
-    char name[256];
-    if (scanf("%d %255s", &array, name) != 2) give_up("buffer");
-    names.emplace_back(name);
-    const Array &a = arrays.at(array);
-    buffers.push_back({a.data, a.elements, a.itemsize, 0, names.back().c_str(), a.cells, a.itemsize});
+    const Array &a = arrays.at(whole());
+    names.push_back(word());
+    const char *name = names.back().c_str();
+    buffers.push_back({a.data, a.elements, a.itemsize, 0, a.given, name, a.cells, a.itemsize});
     arguments.push_back(&buffers.back());
 }
 
 static void read_number() {
-    char digits[64];
-    if (scanf("%63s", digits) != 1) give_up("number");
+    const std::string digits = word();
     numbers.emplace_back(16);
-    for (size_t i = 0; digits[2 * i]; i++) sscanf(digits + 2 * i, "%2hhx", &numbers.back()[i]);
+    for (size_t i = 0; 2 * i < digits.size(); i++)
+        numbers.back()[i] = std::stoi(digits.substr(2 * i, 2), nullptr, 16);
     arguments.push_back(numbers.back().data());
 }
 
 static void read_launch(void *object) {
-    char symbol[512];
-    if (scanf("%511s", symbol) != 1) give_up("launch");
+    void *symbol = dlsym(object, word().c_str());
+    if (!symbol) give_up("there is no such kernel");
+    launch.kernel = reinterpret_cast<void (*)(void *const *)>(symbol);
     for (unsigned *size : {launch.grid, launch.block})
-        if (scanf("%u %u %u", size, size + 1, size + 2) != 3) give_up("sizes");
-    if (scanf("%d", &launch.shared_bytes) != 1) give_up("shared");
-    launch.kernel = reinterpret_cast<void (*)(void *const *)>(dlsym(object, symbol));
-    if (!launch.kernel) give_up("there is no such kernel");
+        for (int i = 0; i < 3; i++) size[i] = unsigned(whole());
+    launch.shared_bytes = int(whole());
     arguments.clear();
 }
 
@@ -121,10 +131,8 @@ extern "C" int ti_emulator_main(int count, char **words) {
     void *object = dlopen(words[1], RTLD_NOW);
     if (!object) give_up(dlerror());
     unsigned char *memory = mapped(words[2]);
-    char word[16];
     int number = 0;
-    while (scanf("%15s", word) == 1) {
-        const std::string what = word;
+    for (std::string what = word(); !what.empty(); what = word()) {
         if (what == "array") read_array(memory);
         if (what == "launch") read_launch(object);
         if (what == "buffer") read_buffer();

@@ -46,7 +46,8 @@ class CBuffer(ctypes.Structure):
         ("data", ctypes.c_void_p),
         ("elements", ctypes.c_longlong),
         ("itemsize", ctypes.c_int),
-        ("number", ctypes.c_int),
+        ("shared", ctypes.c_int),
+        ("given", ctypes.c_int),
         ("name", ctypes.c_char_p),
         ("cells", ctypes.c_void_p),
         ("granule", ctypes.c_int),
@@ -116,7 +117,7 @@ def c_arguments(
     kept: list[Any] = []
     for i, (value, parameter) in enumerate(zip(launch.args, parameters)):
         if parameter.is_array:
-            kept.append(CBuffer(value.ctypes.data, value.size, value.itemsize, i))
+            kept.append(CBuffer(value.ctypes.data, value.size, value.itemsize))
             addresses[i] = ctypes.addressof(kept[-1])
         else:
             kept.append(np.array(value, parameter.dtype))

@@ -76,6 +76,12 @@ class Count:
     launch: int = 0
     place: str = field(default="", compare=False)
 
+    def __str__(self) -> str:
+        of = f" of {self.buffer}" if self.buffer else ""
+        cost = f", {self.transactions} transactions ({self.least} at least)" if of else ""
+        head = f"{self.kernel}: {self.what}{of}: {self.instructions} instructions{cost}"
+        return f"{head}\n  {self.place}"
+
     @property
     def conflicts(self) -> int:
         """The transactions that banks, or bytes that nobody wanted, have cost."""

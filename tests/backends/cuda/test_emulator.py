@@ -242,6 +242,9 @@ def test_without_a_compiler_of_cxx(monkeypatch: pytest.MonkeyPatch, tmp_path):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(BuildError, match="CXX is 'no-such-compiler'"):
         find_cxx_compiler()
+    monkeypatch.setenv("CXX", "/bin/false")
+    with pytest.raises(BuildError, match="correct or unset CXX"):
+        find_cxx_compiler()
 
 
 def test_ctrl_c_ends_a_long_run(cache: ObjectCache):
