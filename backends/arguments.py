@@ -9,22 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from backends.foreign_arrays import borrow, is_foreign
 from backends.signature import Param, Signature, dimension
+from backends.spaces import HOST, Array, Space, argument_name, conversion
 from tensorir import (
     TensorIRError,
     Var,
     check_limits,
     int_value,
-    refuse_masked,
     variables,
     whole_number,
 )
 from tensorir import dtype as dt
 
-Array = np.ndarray[Any, Any]
 Empty = Callable[[tuple[int, ...], str], Array]
 
 
@@ -74,46 +70,50 @@ def in_order(
     )
 
 
-def prepare(signature: Signature, args: Sequence[object]) -> tuple[list[Array], list[int]]:
+def prepare(
+    signature: Signature, args: Sequence[object], space: Space = HOST
+) -> tuple[list[Any], list[int]]:
     """The arrays behind the arguments, and the sizes in the kernel's order.
 
     Raises TensorIRError naming the kernel, the argument and the remedy. Nothing is copied.
     """
-    adopted = adopt(signature, args)
-    arrays: dict[int, Array] = {i: adopted[i] for i in signature.arrays}
+    adopted = adopt(signature, args, space)
+    arrays: dict[int, Any] = {i: adopted[i] for i in signature.arrays}
     for i, array in arrays.items():
         _check_type(signature, i, array, args[i])
     sizes = bind_sizes(signature, adopted)
     for i, array in arrays.items():
-        _check_memory(signature, i, array, args[i])
-    _check_overlap(signature, arrays)
+        space.check_memory(signature, i, array, args[i])
+    _check_overlap(signature, {i: space.span(array) for i, array in arrays.items()})
     return list(arrays.values()), [sizes[var] for var in signature.sizes]
 
 
-def adopt(signature: Signature, args: Sequence[object]) -> list[Any]:
-    """The NumPy arrays that share the memory of the arguments, and numbers as ints; TensorIRError
+def adopt(signature: Signature, args: Sequence[object], space: Space = HOST) -> list[Any]:
+    """The arrays that share the memory of the arguments, and numbers as ints; TensorIRError
     for what is neither."""
     return [
-        whole_number(arg, _where(signature, i))
+        whole_number(arg, argument_name(signature, i))
         if signature.params[i].is_scalar
-        else _adopt(signature, i, arg)
+        else space.adopt(signature, i, arg)
         for i, arg in enumerate(args)
     ]
 
 
-def complete(signature: Signature, inputs: Sequence[object], empty: Empty) -> list[object]:
+def complete(
+    signature: Signature, inputs: Sequence[object], empty: Empty, space: Space = HOST
+) -> list[object]:
     """All arguments: `inputs`, those that are given, and every output that is not made by
     `empty(shape, dtype)` at its place.
 
     Raises TensorIRError where the shape of an input is wrong or leaves a size of an output open.
     """
-    known: list[tuple[int, Array]] = []
+    known: list[tuple[int, Any]] = []
     numbers: dict[int, int] = {}
     for i, arg in zip(signature.given, inputs, strict=True):
         if signature.params[i].is_scalar:
-            numbers[i] = whole_number(arg, _where(signature, i))
+            numbers[i] = whole_number(arg, argument_name(signature, i))
         else:
-            known.append((i, _adopt(signature, i, arg)))
+            known.append((i, space.adopt(signature, i, arg)))
     sizes, first = _told(signature, numbers)
     for i, array in known:
         _bind(signature, i, array.shape, sizes, first)
@@ -141,7 +141,7 @@ def adopt_some(
 
     Raises TensorIRError for a wrong type, a wrong shape, and a dimension that stays unknown.
     """
-    arrays = {i: _adopt(signature, i, arg) for i, arg in args.items()}
+    arrays = {i: HOST.adopt(signature, i, arg) for i, arg in args.items()}
     sizes: dict[Var, int] = {}
     first: dict[Var, str] = {}
     for i, array in arrays.items():
@@ -153,8 +153,8 @@ def adopt_some(
             unknown = [v.name for v in variables(dim) if v not in sizes]
             if unknown:
                 raise TensorIRError(
-                    f"{_where(signature, i)} has the dimension {dim!r}, and none of these arrays "
-                    f"has {unknown[0]} as a dimension of its own; give one that has, too"
+                    f"{argument_name(signature, i)} has the dimension {dim!r}, and none of these "
+                    f"arrays has {unknown[0]} as a dimension of its own; give one that has, too"
                 )
         _check_derived(signature, i, array.shape, sizes)
     return arrays, sizes
@@ -180,7 +180,7 @@ def _told(
     sizes, first = {}, {}
     for i, value in numbers.items():
         var = Var(signature.params[i].name)
-        check_limits(value, signature.params[i].least, True, _where(signature, i))
+        check_limits(value, signature.params[i].least, True, argument_name(signature, i))
         sizes[var], first[var] = value, var.name
     return sizes, first
 
@@ -206,68 +206,19 @@ def _made(signature: Signature, param: Param, sizes: Mapping[Var, int], empty: E
     return empty(shape, param.dtype)
 
 
-def _where(signature: Signature, position: int) -> str:
-    return f"{signature.name}: argument {signature.params[position].name!r} ({position})"
-
-
-def _adopt(signature: Signature, position: int, arg: object) -> Array:
-    """The NumPy array that shares the memory of `arg`."""
-    if isinstance(arg, np.ndarray):
-        if type(arg) is np.ndarray:
-            return arg
-        refuse_masked(arg, _where(signature, position))
-        return arg.view(np.ndarray)
-    if is_foreign(arg):
-        return _adopt_foreign(signature, position, arg)
-    try:
-        return np.asarray(memoryview(arg))  # type: ignore[arg-type]
-    except (TypeError, ValueError, NotImplementedError):
-        remedy = f"np.asarray(..., dtype={dt.numpy_dtype(signature.params[position].dtype).name!r})"
-        where = _where(signature, position)
-        raise TensorIRError(
-            f"{where} is a {type(arg).__name__}, not an array; convert with {remedy}"
-        ) from None
-
-
-def _adopt_foreign(signature: Signature, position: int, arg: object) -> Array:
-    """The same for an array of another library."""
-    param, where = signature.params[position], _where(signature, position)
-    try:
-        array, is_bfloat16 = borrow(arg)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise TensorIRError(
-            f"{where}: the DLPack memory of this {type(arg).__name__} cannot be used: {error}; "
-            "the array has to be on the CPU (.cpu()), without gradient (.detach()), carried out "
-            "(.resolve_conj(), .resolve_neg()), in a type NumPy has or bfloat16"
-        ) from error
-    if is_bfloat16 and param.dtype != "bfloat16":
-        raise TensorIRError(
-            f"{where} has dtype bfloat16, expected {param.dtype}; convert with "
-            f"{_conversion(arg, param.dtype)}"
-        )
-    return array
-
-
-def _conversion(arg: object, dtype: str) -> str:
-    """How an array of some library is converted, as text."""
-    if isinstance(arg, np.ndarray) or hasattr(arg, "astype") or not hasattr(arg, "to"):
-        return f".astype({dt.numpy_dtype(dtype).name!r})"
-    return f".to({type(arg).__module__.partition('.')[0]}.{dtype})"
-
-
 def _check_type(signature: Signature, position: int, array: Array, arg: object = None) -> None:
     param = signature.params[position]
     expected = dt.numpy_dtype(param.dtype)
     if array.dtype == expected:
         return
-    where = _where(signature, position)
+    where = argument_name(signature, position)
     if array.dtype == expected.newbyteorder("S"):
         raise TensorIRError(
             f"{where} has the byte order of another machine ({array.dtype.str}); "
             f"convert with .astype({expected.name!r})"
         )
     note = " (the bits of bfloat16 in uint16)" if param.dtype == "bfloat16" else ""
-    remedy = ".view('uint16')" if note and array.itemsize == 2 else _conversion(arg, param.dtype)
+    remedy = ".view('uint16')" if note and array.itemsize == 2 else conversion(arg, param.dtype)
     raise TensorIRError(
         f"{where} has dtype {array.dtype}, expected {expected.name}{note}; convert with {remedy}"
     )
@@ -313,35 +264,16 @@ def _shape_error(
     signature: Signature, position: int, shape: tuple[int, ...], reason: str
 ) -> TensorIRError:
     expected = ", ".join(map(repr, signature.params[position].shape))
-    return TensorIRError(
-        f"{_where(signature, position)} has shape {list(shape)}, expected [{expected}]{reason}"
-    )
+    where = argument_name(signature, position)
+    return TensorIRError(f"{where} has shape {list(shape)}, expected [{expected}]{reason}")
 
 
-def _check_memory(signature: Signature, position: int, array: Array, arg: object) -> None:
-    param = signature.params[position]
-    where = _where(signature, position)
-    if not array.flags.c_contiguous:
-        hint = "" if not param.is_output else ", and copy the result back"
-        dense = ".contiguous()" if hasattr(arg, "contiguous") else "np.ascontiguousarray(...)"
-        raise TensorIRError(
-            f"{where} is not C-contiguous (strides {array.strides}); pass {dense}{hint}"
-        )
-    if not array.flags.aligned or array.ctypes.data % dt.itemsize(param.dtype):
-        raise TensorIRError(
-            f"{where} is not aligned to its {array.itemsize}-byte elements; pass a copy, .copy()"
-        )
-    if param.is_output and not array.flags.writeable:
-        raise TensorIRError(f"{where} is read-only, and {signature.name} writes it; pass a copy")
-
-
-def _check_overlap(signature: Signature, arrays: Mapping[int, Array]) -> None:
-    spans = {i: (a.ctypes.data, a.ctypes.data + a.nbytes) for i, a in arrays.items()}
+def _check_overlap(signature: Signature, spans: Mapping[int, tuple[int, int]]) -> None:
     for i in signature.outputs:
         for j, (start, end) in spans.items():
             if i != j and max(start, spans[i][0]) < min(end, spans[i][1]):
                 raise TensorIRError(
-                    f"{_where(signature, i)} shares memory with argument "
+                    f"{argument_name(signature, i)} shares memory with argument "
                     f"{signature.params[j].name!r} ({j}); outputs need memory of their own"
                 )
 

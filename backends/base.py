@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from backends.cache import ObjectCache
 from backends.constants import Binding
 from backends.signature import Signature
 from tensorir import PrimFunc, Target
+
+if TYPE_CHECKING:
+    from backends.kernel import CompiledKernel
 
 
 class Executable(Protocol):
@@ -49,6 +52,7 @@ class Backend(Protocol):
     suffix: str
     """The ending of a source file, such as ".c"."""
 
+
     def resolve(self, target: Target) -> Target:
         """`target` with everything filled in that the machine decides."""
         ...
@@ -59,6 +63,10 @@ class Backend(Protocol):
 
     def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
         """The source text of a lowered program, and of the one that prepares its constants."""
+        ...
+
+    def kernel_type(self, signature: Signature) -> type[CompiledKernel]:
+        """The class of what `build` returns."""
         ...
 
     def compile(
@@ -92,6 +100,12 @@ class Backend(Protocol):
 
     def symbol(self, ir: PrimFunc) -> str:
         """The name of the kernel in its source."""
+        ...
+
+    def exported(
+        self, ir: PrimFunc, source: str, target: Target, prepare: PrimFunc | None = None
+    ) -> str:
+        """The source of a kernel that needs no Python."""
         ...
 
     def header(

@@ -12,12 +12,13 @@ from backends.base import Backend
 from backends.cache import ObjectCache
 from backends.constants import Binding, Constants, given_constants
 from backends.errors import BuildError
-from backends.kernel import CompiledKernel, KernelWithNumbers
+from backends.kernel import CompiledKernel
 from backends.signature import Signature
 from tensorir import PrimFunc, Target, TensorIRError, check_ranges, lower, prove
 
 BACKENDS = {
     "c": "backends.c.backend:CBackend",
+    "cuda": "backends.cuda.backend:CudaBackend",
     "cuda-emulator": "backends.cuda.emulated:EmulatorBackend",
     "opencl": "backends.opencl.backend:OpenCLBackend",
 }
@@ -128,9 +129,7 @@ def _load(
     signature = signature or Signature.of(func, ir.size_vars)
     compiled = backend.compile(ir, source, target, signature, cache, timeout, binding)
     executable = backend.load(compiled, binding)
-    takes_numbers = any(param.is_scalar for param in signature.params)
-    kind = KernelWithNumbers if takes_numbers else CompiledKernel
-    return kind(
+    return backend.kernel_type(signature)(
         func, ir, source, target, signature, backend, compiled, executable, binding
     )
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from backends.arguments import Array, adopt_some
+from backends.arguments import adopt_some
 from backends.signature import Signature
+from backends.spaces import Array
 from tensorir import PrimFunc, check_constants, specialize
 
 Constants = Mapping[str, Any] | Collection[str]

@@ -92,6 +92,13 @@ def lend(array: Array, library: Any, bfloat16: bool) -> Any:
     return lent.view(library.bfloat16) if bfloat16 else lent
 
 
+def held_tensor(capsule: Any) -> Any:
+    """The description in a capsule of DLPack, which has to be kept as long as that is used."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return _Tensor.from_address(pointer(capsule, b"dltensor"))
+
+
 def _writable_view(arg: Any, array: Array) -> Array:
     """Old DLPack cannot say "writable" and NumPy assumes the worst; ask the owner by __array__."""
     if array.flags.writeable or not hasattr(arg, "__array__"):
@@ -111,9 +118,7 @@ def _bfloat16_bits(arg: Any) -> Array | None:
     if arg.__dlpack_device__()[0] not in HOST:
         return None
     capsule = arg.__dlpack__()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    held = _Tensor.from_address(pointer(capsule, b"dltensor"))
+    held = held_tensor(capsule)
     if (held.code, held.bits, held.lanes) != BFLOAT16:
         return None
     shape = tuple(held.shape[: held.ndim])

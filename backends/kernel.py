@@ -155,7 +155,8 @@ class CompiledKernel:
         name = self._backend.symbol(self.ir)
         suffix = self._backend.suffix
         source, header = place / f"{name}{suffix}", place / f"{name}.h"
-        source.write_text(self.source, encoding="utf-8")
+        exported = self._backend.exported(self.ir, self.source, self.target, self.prepare)
+        source.write_text(exported, encoding="utf-8")
         text = self._backend.header(self.ir, self._declared, self.target, self._ahead)
         header.write_text(text, encoding="utf-8")
         return source, header
@@ -203,6 +204,12 @@ class KernelWithNumbers(CompiledKernel):
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         return super().__call__(*(in_order(self.signature, args, named) if named else args))
+
+
+def host_kernel(signature: Signature) -> type[CompiledKernel]:
+    """The class of kernels on arrays in the memory of the processor."""
+    takes_numbers = any(param.is_scalar for param in signature.params)
+    return KernelWithNumbers if takes_numbers else CompiledKernel
 
 
 def _refuse(*args: object) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from backends.arguments import Array, Empty, complete
+from backends.arguments import Empty, complete
 from backends.signature import Signature
+from backends.spaces import Array
 from tensorir import Var, int_value
 
 Source = int | tuple[int, int]

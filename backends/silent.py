@@ -31,10 +31,10 @@ class SilentExecutable:
         return empty(shape, dtype)
 
 
-def unbound_executable(signature: Signature, binding: Binding) -> SilentExecutable:
-    """A kernel of whose constants only the names were given."""
+def unbound(signature: Signature, binding: Binding) -> str:
+    """What a kernel answers to calls of whose constants only the names were given."""
     names = ", ".join(map(repr, binding.names))
-    return SilentExecutable(
+    return (
         f"{signature.name} was built with the names of its constants alone ({names}), to be "
         "read; build with constants={name: array} to run it"
     )

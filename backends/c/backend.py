@@ -19,6 +19,7 @@ from backends.cache import ObjectCache, default_cache
 from backends.constants import Binding
 from backends.errors import BuildError
 from backends.host import host_processor
+from backends.kernel import CompiledKernel, host_kernel
 from backends.signature import Signature
 from tensorir import PrimFunc, Processor, Target
 
@@ -77,6 +78,9 @@ class CBackend:
 
     def why_not_here(self, target: Target) -> str | None:
         return why_not_here(target, _features)
+
+    def kernel_type(self, signature: Signature) -> type[CompiledKernel]:
+        return host_kernel(signature)
 
     def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
         return emit(ir, target, prepare)
@@ -148,6 +152,11 @@ class CBackend:
 
     def symbol(self, ir: PrimFunc) -> str:
         return c_name(ir)
+
+    def exported(
+        self, ir: PrimFunc, source: str, target: Target, prepare: PrimFunc | None = None
+    ) -> str:
+        return source
 
     def header(
         self,

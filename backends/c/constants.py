@@ -19,7 +19,7 @@ from backends.c.codegen import c_name
 from backends.constants import Binding
 from backends.errors import OutOfMemory
 from backends.signature import Signature
-from backends.silent import unbound_executable
+from backends.silent import SilentExecutable, unbound
 
 
 def bound_executable(
@@ -31,7 +31,7 @@ def bound_executable(
     must not change half of what the kernel knows. Raises OutOfMemory where memory is missing.
     """
     if binding.arrays is None:
-        return unbound_executable(signature, binding)
+        return SilentExecutable(unbound(signature, binding))
     made = _prepared(path, symbol, binding, binding.arrays)
     bound: dict[int, Array] = {}
     for position, param in enumerate(signature.array_params):

@@ -16,11 +16,13 @@ from backends.c.compiler import find_cxx_compiler
 from backends.cache import ObjectCache
 from backends.constants import Binding
 from backends.cuda import emulator
+from backends.cuda.export import host_text, write_header
 from backends.cuda.text import LineTable, cuda_text
 from backends.errors import BuildError
 from backends.gpu.executable import GpuExecutable, bound_executable
 from backends.gpu.launches import Launch, Launches, Take
 from backends.gpu.limits import check_kernel
+from backends.kernel import CompiledKernel, host_kernel
 from backends.names import c_identifier
 from backends.signature import Signature
 from tensorir import DEFAULT_ARCH, PrimFunc, Target
@@ -52,11 +54,15 @@ class EmulatedExecutable(GpuExecutable):
         self._emulator = made.emulator
         self._seed = made.target.seed or 0
 
-    def take(self, step: Take) -> Array:
+    def address(self, array: Array) -> int:
+        address: int = array.ctypes.data
+        return address
+
+    def take(self, step: Take, queue: Any) -> Array:
         dtype = dt.numpy_dtype(step.buffer.dtype)
         return np.empty(step.bytes // dtype.itemsize, dtype)
 
-    def launch(self, step: Launch, arguments: Sequence[Any]) -> None:
+    def launch(self, step: Launch, arguments: Sequence[Any], queue: Any) -> None:
         kernel = step.kernel
         given = [*arguments, *step.sizes]
         self.begin(emulator.Launch(kernel.name, step.grid, step.block, given, kernel.shared_bytes))
@@ -90,21 +96,21 @@ class CheckedExecutable(EmulatedExecutable):
         self._unwritten: list[Array] = []
         self._lock = threading.Lock()
 
-    def take(self, step: Take) -> Array:
-        array = super().take(step)
+    def take(self, step: Take, queue: Any) -> Array:
+        array = super().take(step, queue)
         self._unwritten.append(array)
         return array
 
     def begin(self, launch: emulator.Launch) -> None:
         self._waiting.append(launch)
 
-    def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
+    def run(self, arrays: Sequence[Any], sizes: Sequence[int], queue: Any = None) -> bool:
         """All launches at once. Raises EmulationError where something is wrong."""
         with self._lock:
-            params = [self.signature.params[i] for i in self._given]
+            params = [self.signature.array_params[i] for i in self._given]
             self._waiting = []
             self._unwritten = [a for a, p in zip(arrays, params) if not p.is_given]
-            super().run(arrays, sizes)
+            super().run(arrays, sizes, queue)
             findings = self._emulator.check(
                 self._waiting, self._checks, outputs=self._unwritten, seed=self._seed
             )
@@ -124,6 +130,9 @@ class EmulatorBackend:
 
     def why_not_here(self, target: Target) -> str | None:
         return None
+
+    def kernel_type(self, signature: Signature) -> type[CompiledKernel]:
+        return host_kernel(signature)
 
     def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
         return cuda_text(ir, target, prepare).source
@@ -164,6 +173,20 @@ class EmulatorBackend:
 
     def symbol(self, ir: PrimFunc) -> str:
         return c_identifier(ir.name)
+
+    def exported(
+        self, ir: PrimFunc, source: str, target: Target, prepare: PrimFunc | None = None
+    ) -> str:
+        return source + host_text(ir, target, prepare)
+
+    def header(
+        self,
+        ir: PrimFunc,
+        signature: Signature,
+        target: Target,
+        prepare: tuple[PrimFunc, Signature] | None = None,
+    ) -> str:
+        return write_header(ir, signature, target, prepare)
 
 
 def _kept(array: Array, dtype: str) -> Array:

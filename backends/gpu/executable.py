@@ -10,8 +10,8 @@ from backends.constants import Binding
 from backends.gpu.launches import Give, Launch, Launches, Step, Take
 from backends.gpu.limits import Limits, check_launch
 from backends.signature import Signature
-from backends.silent import unbound_executable
-from tensorir import PrimFunc
+from backends.silent import SilentExecutable, unbound
+from tensorir import Buffer, PrimFunc, TensorIRError
 
 PLANS = 64
 """How many sizes of earlier calls are remembered, with what is to be launched for them."""
@@ -40,8 +40,13 @@ class GpuExecutable:
         self._params = launches.func.params
         self._given = [i for i in range(len(self._params)) if i not in self._bound]
         self._plans: dict[tuple[int, ...], tuple[Step, ...]] = {}
+        self._aligned = tuple(launches.alignments.items())
 
-    def take(self, step: Take) -> Any:
+    def address(self, array: Any) -> int:
+        """Where the memory of an array begins."""
+        raise NotImplementedError
+
+    def take(self, step: Take, queue: Any) -> Any:
         """Memory for a workspace."""
         raise NotImplementedError
 
@@ -53,8 +58,8 @@ class GpuExecutable:
         """Seconds that `calls` calls take."""
         raise NotImplementedError
 
-    def launch(self, step: Launch, arguments: Sequence[Any]) -> None:
-        """Run a kernel on arrays and workspaces."""
+    def launch(self, step: Launch, arguments: Sequence[Any], queue: Any) -> None:
+        """Run a kernel on arrays and workspaces, or put it on a queue of the device."""
         raise NotImplementedError
 
     def steps(self, sizes: Sequence[int]) -> tuple[Step, ...]:
@@ -72,18 +77,29 @@ class GpuExecutable:
             self._plans[key] = known
         return known
 
-    def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
+    def run(self, arrays: Sequence[Any], sizes: Sequence[int], queue: Any = None) -> bool:
+        """Run on checked arrays. Raises TensorIRError where these cannot be launched so."""
         memory = dict(zip([self._params[i] for i in self._given], arrays, strict=True))
         memory |= {self._params[i]: array for i, array in self._bound.items()}
+        for buffer, size in self._aligned:
+            if self.address(memory[buffer]) % size:
+                raise self._misaligned(buffer, self.address(memory[buffer]), size)
         for step in self.steps(sizes):
             if isinstance(step, Launch):
-                self.launch(step, [memory[buffer] for buffer in step.kernel.buffers])
+                self.launch(step, [memory[buffer] for buffer in step.kernel.buffers], queue)
             elif isinstance(step, Take):
-                memory[step.buffer] = self.take(step)
+                memory[step.buffer] = self.take(step, queue)
             else:
                 assert isinstance(step, Give)
                 del memory[step.buffer]
         return True
+
+    def _misaligned(self, buffer: Buffer, address: int, size: int) -> TensorIRError:
+        return TensorIRError(
+            f"{self.signature.name}: argument {buffer.name!r} is accessed by vectors of {size} "
+            f"bytes and begins {address % size} bytes beyond a multiple of that; pass a copy, "
+            "which begins at one"
+        )
 
 
 Make = Callable[[PrimFunc, Signature, Mapping[int, Any]], GpuExecutable]
@@ -103,7 +119,7 @@ def bound_executable(
     change of that must not change half of what the kernel knows.
     """
     if binding.arrays is None:
-        return unbound_executable(signature, binding)
+        return SilentExecutable(unbound(signature, binding))
     held = {
         p.name: keep(binding.arrays[p.name], p.dtype)
         for p in (*signature.params, *(binding.ahead.params if binding.ahead else ()))

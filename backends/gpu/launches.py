@@ -23,9 +23,11 @@ from tensorir import (
     If,
     Let,
     PrimFunc,
+    Ramp,
     Seq,
     Stmt,
     Var,
+    int_value,
     loads,
     stmt_exprs,
     touched,
@@ -136,6 +138,24 @@ class Launches:
         finder.host(func.body)
         return cls(func, tuple(finder.found.values()), finder.found)
 
+    def kernel_of(self, stmt: Stmt) -> Kernel:
+        """The kernel that a statement of the host is."""
+        return self._of[id(stmt)]
+
+    @cached_property
+    def alignments(self) -> dict[Buffer, int]:
+        """How the arguments have to lie that are accessed by vectors: at multiples of these bytes.
+
+        A vector is accessed where its place in the array is proved to be aligned.
+        """
+        found: dict[Buffer, int] = {}
+        for kernel in self.kernels:
+            for buffer, index in _accesses(kernel.body):
+                if isinstance(index, Ramp) and int_value(index.stride) == 1:
+                    size = dt.itemsize(buffer.dtype) * index.lanes
+                    found[buffer] = max(size, found.get(buffer, 1))
+        return {param: found[param] for param in self.func.params if param in found}
+
     def steps(self, sizes: Mapping[Var, int]) -> tuple[Step, ...]:
         """What is done for these sizes. Nothing is launched that has no threads."""
         return tuple(self._steps(self.func.body, sizes))
@@ -156,7 +176,7 @@ class Launches:
             if branch is not None:
                 yield from self._steps(branch, sizes)
         else:
-            kernel = self._of[id(stmt)]
+            kernel = self.kernel_of(stmt)
             grid, block = _numbers(kernel.grid, sizes), _numbers(kernel.block, sizes)
             if 0 not in (*grid, *block):
                 yield Launch(kernel, grid, block, tuple(sizes[v] for v in kernel.sizes))
@@ -246,6 +266,15 @@ class _Uses:
                 uses.variables |= variables(e)
         uses.free = uses.variables - bound
         return uses
+
+
+def _accesses(body: Stmt) -> Iterator[tuple[Buffer, Expr]]:
+    for stmt in walk(body):
+        for buffer, indices, _ in touched(stmt):
+            yield from ((buffer, index) for index in indices)
+        for e in stmt_exprs(stmt):
+            for load in loads(e):
+                yield from ((load.buffer, index) for index in load.indices)
 
 
 def _nest(root: For) -> tuple[tuple[For, ...], Stmt]:

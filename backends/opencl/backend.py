@@ -19,6 +19,7 @@ from backends.errors import BuildError, OutOfMemory
 from backends.gpu.executable import GpuExecutable, bound_executable
 from backends.gpu.launches import Launch, Launches, Take
 from backends.gpu.limits import check_kernel
+from backends.kernel import CompiledKernel, host_kernel
 from backends.names import c_identifier
 from backends.opencl.device import OpenCLDevice, find_device, why_no_device
 from backends.opencl.text import opencl_text
@@ -61,7 +62,11 @@ class OpenCLExecutable(GpuExecutable):
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
         return empty(shape, dtype)
 
-    def take(self, step: Take) -> Any:
+    def address(self, array: Any) -> int:
+        """Buffers begin where any vector may."""
+        return 0
+
+    def take(self, step: Take, queue: Any) -> Any:
         import pyopencl as cl
 
         return cl.Buffer(self._device.context, cl.mem_flags.READ_WRITE, max(step.bytes, 1))
@@ -81,7 +86,7 @@ class OpenCLExecutable(GpuExecutable):
         if array.nbytes:
             cl.enqueue_copy(self._device.queue, array, buffer, is_blocking=True)
 
-    def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
+    def run(self, arrays: Sequence[Any], sizes: Sequence[int], queue: Any = None) -> bool:
         with self._errors():
             memory = [self._upload(array) for array in arrays]
             super().run(memory, sizes)
@@ -91,7 +96,7 @@ class OpenCLExecutable(GpuExecutable):
                     self._read(array, buffer)
         return True
 
-    def launch(self, step: Launch, arguments: Sequence[Any]) -> None:
+    def launch(self, step: Launch, arguments: Sequence[Any], queue: Any) -> None:
         threads = tuple(g * b for g, b in zip(step.grid, step.block))
         kinds = [dt.numpy_dtype(size.dtype).type for size in step.kernel.sizes]
         sizes = [kind(size) for kind, size in zip(kinds, step.sizes)]
@@ -133,6 +138,9 @@ class OpenCLBackend:
 
     def why_not_here(self, target: Target) -> str | None:
         return why_no_device()
+
+    def kernel_type(self, signature: Signature) -> type[CompiledKernel]:
+        return host_kernel(signature)
 
     def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
         return opencl_text(ir, target, prepare)
@@ -181,6 +189,11 @@ class OpenCLBackend:
 
     def symbol(self, ir: PrimFunc) -> str:
         return c_identifier(ir.name)
+
+    def exported(
+        self, ir: PrimFunc, source: str, target: Target, prepare: PrimFunc | None = None
+    ) -> str:
+        return source
 
     def header(
         self,

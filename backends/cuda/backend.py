@@ -1,0 +1,110 @@
+"""Target kind "cuda": NVRTC makes machine code on any machine, and a GPU runs it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from backends.base import Executable
+from backends.cache import ObjectCache
+from backends.constants import Binding
+from backends.cuda import nvrtc
+from backends.cuda.devices import chosen_arch, why_no_device
+from backends.cuda.export import host_text, write_header
+from backends.cuda.kernel import CudaKernel
+from backends.cuda.objects import cubin_of
+from backends.cuda.program import CudaObject, CudaProgram
+from backends.cuda.resources import read_resources
+from backends.cuda.text import cuda_text
+from backends.errors import BuildError
+from backends.gpu.launches import Launches
+from backends.gpu.limits import check_kernel, check_registers
+from backends.kernel import CompiledKernel
+from backends.names import c_identifier
+from backends.signature import Signature
+from backends.silent import unbound
+from tensorir import PrimFunc, Target
+
+
+class CudaBackend:
+    """Stages of target kind "cuda"."""
+
+    suffix = ".cu"
+
+    def resolve(self, target: Target) -> Target:
+        return replace(target, arch=chosen_arch(target))
+
+    def why_not_here(self, target: Target) -> str | None:
+        return why_no_device(chosen_arch(target))
+
+    def kernel_type(self, signature: Signature) -> type[CompiledKernel]:
+        return CudaKernel
+
+    def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
+        return cuda_text(ir, target, prepare).source
+
+    def compile(
+        self,
+        ir: PrimFunc,
+        source: str,
+        target: Target,
+        signature: Signature,
+        cache: ObjectCache | None,
+        timeout: float,
+        binding: Binding | None = None,
+    ) -> CudaObject:
+        """Without NVRTC there is a source and no machine code: a call says what is missing."""
+        prepare = None if binding is None else binding.prepare
+        kernels = [k for each in (prepare, ir) if each for k in Launches.of(each).kernels]
+        for kernel in kernels:
+            check_kernel(kernel, target.architecture)
+        why = nvrtc.why_not()
+        if why is not None:
+            return CudaObject(ir, signature, target, None, why)
+        arch = chosen_arch(target)
+        made = cubin_of(source, arch, name=signature.name, cache=cache, timeout=timeout)
+        resources = read_resources(made.log)
+        for kernel in kernels:
+            if kernel.name in resources:
+                check_registers(kernel, resources[kernel.name].registers, target.architecture)
+        return CudaObject(ir, signature, target, made.code, None, resources)
+
+    def load(self, compiled: CudaObject, binding: Binding | None = None) -> Executable:
+        """The program, which is loaded on a device by the first call there."""
+        if binding is not None and binding.arrays is None:
+            return CudaProgram(compiled, binding, unbound(compiled.signature, binding))
+        if binding is not None and binding.arrays is not None:
+            held = {name: np.array(array) for name, array in binding.arrays.items()}
+            binding = replace(binding, arrays=held)  # until a device has them
+        return CudaProgram(compiled, binding)
+
+    def info(self, target: Target) -> dict[str, Any]:
+        return {
+            "command": ["nvrtc", f"-arch={chosen_arch(target)}"],
+            "version": "NVRTC {}.{}".format(*nvrtc.version()),
+            "flags": list(nvrtc.OPTIONS),
+        }
+
+    def assembly(self, source: str, target: Target, name: str) -> str:
+        raise BuildError(
+            f"{name}: there is no text of the machine code; kernel.resources says what it takes"
+        )
+
+    def symbol(self, ir: PrimFunc) -> str:
+        return c_identifier(ir.name)
+
+    def exported(
+        self, ir: PrimFunc, source: str, target: Target, prepare: PrimFunc | None = None
+    ) -> str:
+        return source + host_text(ir, target, prepare)
+
+    def header(
+        self,
+        ir: PrimFunc,
+        signature: Signature,
+        target: Target,
+        prepare: tuple[PrimFunc, Signature] | None = None,
+    ) -> str:
+        return write_header(ir, signature, target, prepare)
