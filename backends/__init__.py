@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from backends.register import intrinsic_runner as intrinsic_runner
     from backends.register import register_extern as register_extern
     from backends.register import register_intrinsic as register_intrinsic
+    from backends.sanitizer import sanitize as sanitize
     from backends.scratch import ScratchFolder as ScratchFolder
     from backends.signature import Param as Param
     from backends.signature import Signature as Signature
@@ -52,6 +53,7 @@ __all__ = lazy_names(
         "backends.inputs": "random_arguments",
         "backends.kernel": "CompiledKernel",
         "backends.register": "extern_runner intrinsic_runner register_extern register_intrinsic",
+        "backends.sanitizer": "sanitize",
         "backends.scratch": "ScratchFolder",
         "backends.signature": "Param Signature",
         "backends.software": "Software gpu_software",

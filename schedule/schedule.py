@@ -12,6 +12,7 @@ from schedule.analysis import consumers, producers
 from schedule.arguments import literal
 from schedule.errors import Hint, Illegal, ScheduleError, hint_text
 from schedule.primitive import REGISTRY, check_arguments, method, run
+from schedule.services import service
 from schedule.state import BlockRef, LoopRef, State
 from schedule.trace import Instruction, Trace, output_names
 from tensorir import (
@@ -260,6 +261,16 @@ class Schedule:
         return self._query(
             "explain", _name(where), lambda: explain(self.state, _name(where), name, args)
         )
+
+    def sanitize(self, *arrays: Any, **options: Any) -> Any:
+        """Run the program by the threads of an emulated GPU, watched for races, accesses out of
+        bounds, reads of what nobody wrote and the like; what was found.
+
+        Arguments and options are those of backends.sanitize: `arrays`, or `sizes={"n": 100}` for
+        random ones; `checks`, `target`, `seed`. The result prints as a list of reports; none means
+        that nothing is wrong with this run.
+        """
+        return service("sanitize")(self.func, *arrays, **options)
 
     def _query(self, call: str, name: str, fn: Callable[[], T]) -> T:
         try:

@@ -13,6 +13,7 @@ import autotune.cli.db as db
 import autotune.cli.delegate as delegate
 import autotune.cli.doctor as doctor
 import autotune.cli.report as report
+import autotune.cli.sanitize as sanitize
 import autotune.cli.tune as tune
 from autotune.cli.failure import NOTHING, OK, STOPPED, WRONG_USE, WrongUse
 from autotune.toolchain import project_version
@@ -26,6 +27,7 @@ COMMANDS = {
     "report": report,
     "db": db,
     "bench": delegate,
+    "sanitize": sanitize,
     "doctor": doctor,
 }
 """Each has HELP and EXAMPLES (texts), configure(parser), and run(args) -> status."""

@@ -24,6 +24,7 @@ from autotune.miss import Miss
 from autotune.records import Record, Workload
 from autotune.tuner import DEFAULT_DATABASE
 from backends import resolve
+from schedule import Schedule
 from tensorir import (
     DEFAULT_NUMERICS,
     NUMERICS,
@@ -89,10 +90,7 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     """The options that choose a program."""
     parser.add_argument("program", metavar="PROGRAM", help=PROGRAM_HELP)
     parser.add_argument("--function", metavar="NAME", help="the function in FILE.py")
-    parser.add_argument(
-        "--shape", nargs="+", action="extend", default=[], metavar="KEY=VALUE", type=_size,
-        help="sizes, such as m=1024 n=512: arguments of the function, or symbolic sizes",
-    )  # fmt: skip
+    add_shape(parser)
     parser.add_argument(
         "--target", default="c", help="what to compile for, such as 'c -threads=1' (default c)"
     )
@@ -100,6 +98,13 @@ def add_program(parser: argparse.ArgumentParser) -> None:
         "--constants", nargs="+", action="extend", default=[], metavar="NAME",
         help="parameters that are known ahead, such as weights: what is made of them alone, such as"
         " a packed copy, is made when the kernel is built",
+    )  # fmt: skip
+
+
+def add_shape(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--shape", nargs="+", action="extend", default=[], metavar="KEY=VALUE", type=_size,
+        help="sizes, such as m=1024 n=512: arguments of the function, or symbolic sizes",
     )  # fmt: skip
 
 
@@ -147,7 +152,7 @@ def chosen(args: argparse.Namespace) -> Program:
         func = _checked(lambda: make_example(name, sizes))
         rest: dict[str, int] = {}
     else:
-        func, rest = _from_file(name, function, sizes)
+        func, rest = from_file(name, function, sizes)
     try:
         target = Target.parse(args.target)
     except TensorIRError as error:
@@ -185,10 +190,13 @@ def _checked(make: Any) -> Any:
         raise WrongUse(str(error)) from error
 
 
-def _from_file(
-    text: str, function: str | None, sizes: Mapping[str, int]
+def from_file(
+    text: str, function: str | None, sizes: Mapping[str, int], scheduled: bool = False
 ) -> tuple[PrimFunc, dict[str, int]]:
-    """The program in `text` (FILE.py or FILE.py:FUNCTION), and the sizes that it left over."""
+    """The program in `text` (FILE.py or FILE.py:FUNCTION), and the sizes that it left over.
+
+    Functions may give a Schedule too where the program may be `scheduled`. Raises WrongUse.
+    """
     path, _, name = text.partition(".py:")
     file = Path(text if not name else f"{path}.py")
     if file.suffix != ".py":
@@ -201,7 +209,7 @@ def _from_file(
     name = name or function or _only_function(module, file)
     if not hasattr(module, name):
         raise WrongUse(f"{file} has no function {name!r}; it has {_list(_candidates(module))}")
-    return _made(getattr(module, name), f"{file}:{name}", sizes)
+    return _made(getattr(module, name), f"{file}:{name}", sizes, scheduled)
 
 
 def _loaded(file: Path) -> ModuleType:
@@ -252,7 +260,9 @@ def _list(names: list[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _made(maker: Any, label: str, sizes: Mapping[str, int]) -> tuple[PrimFunc, dict[str, int]]:
+def _made(
+    maker: Any, label: str, sizes: Mapping[str, int], scheduled: bool
+) -> tuple[PrimFunc, dict[str, int]]:
     taken: dict[str, int] = {}
     made = maker
     if callable(maker):
@@ -270,9 +280,12 @@ def _made(maker: Any, label: str, sizes: Mapping[str, int]) -> tuple[PrimFunc, d
             raise WrongUse(f"{label} failed: {type(error).__name__}: {error}") from error
     if isinstance(made, (list, tuple)):
         made = te.create_prim_func(list(made), name=label.rpartition(":")[2])
+    if scheduled and isinstance(made, Schedule):
+        made = made.func
     if not isinstance(made, PrimFunc):
+        wanted = "a Schedule, a PrimFunc" if scheduled else "a PrimFunc"
         raise WrongUse(
-            f"{label} gives a {type(made).__name__}; it has to give a PrimFunc"
+            f"{label} gives a {type(made).__name__}; it has to give {wanted}"
             " (te.create_prim_func) or a list of tensors"
         )
     rest = {name: value for name, value in sizes.items() if name not in taken}
