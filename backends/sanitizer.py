@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from backends.allocate import empty
-from backends.build import build, resolve
+from backends.build import build
 from backends.inputs import random_arguments
 from tensorir import CHECKS, Target, TensorIRError
 
@@ -42,7 +42,7 @@ def sanitize(
     """
     from backends.cuda.emulator import EmulationError
 
-    given = resolve(target)
+    given = Target.parse(target)
     if given.kind not in ("cuda", KIND):
         raise TensorIRError(f"target {str(given)!r} has no emulator; give 'cuda' or {KIND!r}")
     names = tuple(checks.split(",")) if isinstance(checks, str) else tuple(checks)

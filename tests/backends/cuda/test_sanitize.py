@@ -68,9 +68,9 @@ def test_a_barrier_that_is_left_out_is_found(monkeypatch):
     from tensorir import Sync
 
     monkeypatch.setattr("tensorir.passes.lower_gpu.gpu_passes", without(Sync))
-    (report, *_) = row_sums(3, 200).sanitize().reports
-    assert report.kind == "race"
-    assert "kernel" in str(report) and "loops" in str(report)
+    reports = row_sums(3, 200).sanitize().reports
+    races = [str(report) for report in reports if report.kind == "race"]
+    assert races and all("kernel" in text and "loops" in text for text in races)
 
 
 PROGRAM = """

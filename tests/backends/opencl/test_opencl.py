@@ -167,3 +167,25 @@ def test_too_many_threads_are_refused_with_numbers():
     """)
     with pytest.raises(BuildError, match=f"{threads} threads, and a block has at most"):
         build_source(func, opencl_text(func, TARGET), TARGET)
+
+
+@with_device
+@pytest.mark.parametrize("threads", [7, 32, 100, 256])
+def test_reductions_by_threads_meet_in_memory(threads):
+    rounds = -(-64 // threads)
+    func = parse(f"""
+        @prim_func
+        def rows(A: f32[5, 64], B: f32[5]):
+            for i in thread("blockIdx.x", 5):
+                for t in thread("threadIdx.x", {threads}):
+                    for k in range({rounds}):
+                        with block("B"):
+                            vi = spatial(5, i)
+                            vk = reduce(64, k * {threads} + t)
+                            where(k * {threads} + t < 64)
+                            with init():
+                                B[vi] = 0.0
+                            B[vi] = B[vi] + A[vi, vk]
+    """)
+    array = np.random.default_rng(0).integers(0, 9, (5, 64)).astype(np.float32)
+    np.testing.assert_array_equal(build(func, "opencl")(array), array.sum(1))
