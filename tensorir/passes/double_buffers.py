@@ -7,7 +7,7 @@ from dataclasses import replace as replace_fields
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, const
 from tensorir.func import PrimFunc
-from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, replace, seq
+from tensorir.stmt import Alloc, Exchange, For, ForKind, Seq, Stmt, Store, replace, seq
 from tensorir.visit import map_children, map_loads, map_own_exprs
 
 
@@ -74,8 +74,8 @@ def _in_turn(stmt: Stmt, versions: dict[Buffer, Buffer], turn: Expr) -> Stmt:
 
     def visit(node: Stmt) -> Stmt:
         node = map_own_exprs(map_children(node, visit), lambda e: map_loads(e, load, memo))
-        if isinstance(node, Store) and node.buffer in versions:
-            return Store(versions[node.buffer], (turn, *node.indices), node.value)
+        if isinstance(node, (Store, Exchange)) and node.buffer in versions:
+            return replace(node, buffer=versions[node.buffer], indices=(turn, *node.indices))
         return node
 
     return visit(stmt)

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tensorir.arith import Analyzer
 from tensorir.arith.region import Interval, covers, relax, union
 from tensorir.buffer import Buffer
-from tensorir.expr import Expr, Load, binary, const, int_value
+from tensorir.expr import Expr, Load, Var, binary, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.accesses import Access, accesses
+from tensorir.passes.gpu.axes import THREAD_AXES
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
-from tensorir.stmt import Alloc, Extern, For, ForKind, Part, Seq, Stmt, Store
+from tensorir.stmt import (
+    Alloc,
+    Exchange,
+    Extern,
+    For,
+    ForKind,
+    Part,
+    Seq,
+    Stmt,
+    Store,
+    replace,
+)
 from tensorir.visit import map_children, map_loads, map_own_exprs, map_parts, substitute, walk
+
+Loops = Mapping[Var, Expr]
 
 
 def fold_buffers(func: PrimFunc) -> PrimFunc:
@@ -30,23 +46,26 @@ def fold_buffers(func: PrimFunc) -> PrimFunc:
     after the other one was written by x <= y only if both lie in the part of x. What stands
     before the loop must have positions of its own for all that it touches, and must not reach
     further than the part of the first iteration. Sizes are powers of two, so that positions are
-    masks. Requires place_buffers, and is to run before partition_loops.
+    masks. What threads of a GPU share is touched by all of them. Requires place_buffers, and is to
+    run before partition_loops.
     """
     if not any(isinstance(s, Alloc) for s in walk(func.body)):
         return func
-    analyzer = function_analyzer(func)
-
-    def visit(stmt: Stmt) -> Stmt:
-        result = map_children(stmt, visit)
-        return _fold(result, analyzer) if isinstance(result, Alloc) else result
-
-    return with_body(func, visit(func.body))
+    return with_body(func, _visit(func.body, function_analyzer(func), {}))
 
 
-def _fold(alloc: Alloc, analyzer: Analyzer) -> Alloc:
+def _visit(stmt: Stmt, analyzer: Analyzer, threads: Loops) -> Stmt:
+    if isinstance(stmt, For) and stmt.thread in THREAD_AXES:
+        threads = {**threads, stmt.var: stmt.extent}
+    result = map_children(stmt, lambda child: _visit(child, analyzer, threads))
+    return _fold(result, analyzer, threads) if isinstance(result, Alloc) else result
+
+
+def _fold(alloc: Alloc, analyzer: Analyzer, threads: Loops) -> Alloc:
     buffer = alloc.buffer
-    if buffer.scope == "shared":
-        return alloc  # other threads, outside of the allocation here, touch other parts
+    shared = threads if buffer.scope == "shared" else {}
+    if buffer.scope == "shared" and not threads:
+        return alloc  # loops over threads are inside: what one iteration touches is not all
     uses = [(s, accesses(s).get(buffer, [])) for s in _statements(alloc.body)]
     uses = [(s, found) for s, found in uses if found]
     if not uses:
@@ -56,7 +75,7 @@ def _fold(alloc: Alloc, analyzer: Analyzer) -> Alloc:
     if not isinstance(loop, For) or loop.kind is not ForKind.SERIAL:
         return alloc
     for dim in range(buffer.ndim):
-        size = _window(loop, inside, before, dim, analyzer)
+        size = _window(loop, inside, before, dim, analyzer, shared)
         if size is not None:
             return _circular(alloc, dim, size)
     return alloc
@@ -72,17 +91,22 @@ def _statements(stmt: Stmt) -> list[Stmt]:
 
 
 def _window(
-    loop: For, inside: list[Access], before: list[Access], dim: int, analyzer: Analyzer
+    loop: For,
+    inside: list[Access],
+    before: list[Access],
+    dim: int,
+    analyzer: Analyzer,
+    threads: Loops,
 ) -> int | None:
     """The size to which a dimension can be folded; None where it cannot or need not be."""
-    part = _touched(loop, inside, dim, analyzer)
-    made = _touched(loop, [use for use in inside if use.is_write], dim, analyzer)
+    part = _touched(loop, inside, dim, analyzer, threads)
+    made = _touched(loop, [use for use in inside if use.is_write], dim, analyzer, threads)
     if part is None or made is None or not before and covers(made, part, analyzer):
         return None  # in the last case, nothing is kept for a later iteration
     extent, whole = int_value(part.extent), int_value(inside[0].buffer.shape[dim])
     if extent is None or extent < 1:
         return None
-    early = _touched(None, before, dim, analyzer)
+    early = _touched(None, before, dim, analyzer, threads)
     earlier = 1 if early is None else int_value(early.extent)
     if before and (early is None or earlier is None):
         return None
@@ -100,12 +124,14 @@ def _window(
 
 
 def _touched(
-    fixed: For | None, uses: list[Access], dim: int, analyzer: Analyzer
+    fixed: For | None, uses: list[Access], dim: int, analyzer: Analyzer, threads: Loops
 ) -> Interval | None:
-    """What the accesses touch while their loops run, all but `fixed`."""
+    """What the accesses of all `threads` touch while their loops run, all but `fixed`."""
     part: Interval | None = None
     for number, use in enumerate(uses):
-        inner = {var: n for var, n in use.inner().items() if fixed is None or var is not fixed.var}
+        inner = {**use.inner(), **threads}
+        if fixed is not None:
+            inner.pop(fixed.var, None)
         found = relax(use.indices[dim], inner, analyzer)
         if number and part is not None and found is not None:
             found = union(part, found, analyzer)
@@ -132,8 +158,8 @@ def _circular(alloc: Alloc, dim: int, size: int) -> Alloc:
 
     def visit(node: Stmt) -> Stmt:
         node = map_own_exprs(map_children(node, visit), lambda e: map_loads(e, load, memo))
-        if isinstance(node, Store) and node.buffer is old:
-            return Store(new, at(node.indices), node.value)
+        if isinstance(node, (Store, Exchange)) and node.buffer is old:
+            return replace(node, buffer=new, indices=at(node.indices))
         return map_parts(node, part) if isinstance(node, Extern) else node
 
     return Alloc(new, visit(alloc.body))

@@ -7,7 +7,9 @@ code of one thread, in which threads wait at Sync and Exchange.
 
 from __future__ import annotations
 
+from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
+from tensorir.passes.fold_buffers import fold_buffers
 from tensorir.passes.gpu.barriers import barriers
 from tensorir.passes.gpu.bind_free import bind_free
 from tensorir.passes.gpu.exchanges_in_memory import exchanges_in_memory
@@ -37,6 +39,8 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("spmd", spmd),
         *([] if target.has_shuffles else [("exchanges_in_memory", exchanges_in_memory)]),
         ("place_buffers", place_buffers),
+        ("double_buffers", double_buffers),
+        ("fold_buffers", fold_buffers),
         ("flatten_buffers", flatten_buffers),
         ("vector_accesses", vector_accesses),
         ("merge_shared", merge_shared),

@@ -49,8 +49,11 @@ def matmul(m, n, k):
     return te.create_prim_func([a, b, c], name="matmul")
 
 
-def tiled_matmul(m, n, k, tile=16, step=8, own=4):
-    """Sums in registers across a loop over k outside of the threads, tiles in shared memory."""
+def tiled_matmul(m, n, k, tile=16, step=8, own=4, change=None):
+    """Sums in registers across a loop over k outside of the threads, tiles in shared memory.
+
+    `change(sch, k_0)` takes a last step, at the loop over tiles.
+    """
     sch = Schedule(matmul(m, n, k))
     sch.cache_write("C", 0, "local")
     i, j, r = sch.get_loops("C")
@@ -71,6 +74,9 @@ def tiled_matmul(m, n, k, tile=16, step=8, own=4):
     row_0, row_1 = sch.split(rows, [None, own])
     column_0, column_1 = sch.split(columns, [None, own])
     sch.reorder(row_0, column_0, row_1, column_1)
+    if change is not None:
+        change(sch, k_0)
+        axes |= {f"{i_1}_init": "threadIdx.y", f"{j_1}_init": "threadIdx.x"}
     return bound(sch.func, axes | {row_0: "threadIdx.y", column_0: "threadIdx.x"})
 
 

@@ -274,3 +274,26 @@ for b in {BLOCK}(n + 3) // 4):
 def test_every_operation_is_in_a_kernel():
     low = check_passes(matmul(5, 7, 3))
     assert all(map(is_kernel, kernel_roots(low.body)))
+
+
+@pytest.mark.parametrize("scope", ["local", "shared"])
+def test_memory_of_several_kernels_is_global(scope):
+    """Nothing else outlives a kernel; each thread of the first one had written a copy."""
+    func = program(
+        f"""
+for b in {BLOCK}2):
+    for i in {X}8):
+        with block("S"):
+            vb = spatial(2, b)
+            vi = reduce(8, i)
+            with init():
+                S[vb] = 0.0
+            S[vb] = S[vb] + A[vb, vi]
+for j in range(2):
+    D[j] = S[1 - j]
+""",
+        "A: f32[2, 8], D: f32[2]",
+        [("S", "f32[2]", scope)],
+    )
+    low = check_passes(func)
+    assert {s.buffer.scope for s in walk(low.body) if isinstance(s, Alloc)} >= {"global"}
