@@ -121,6 +121,7 @@ def examples() -> dict[str, Example]:
             chain(), 'sch.compute_at("B", "i_C")', 'sch.spread_prefetch("C", "C", "i_C", "j")'
         ),
         "storage_align": (chain(), "", 'sch.storage_align("B", "B", 0, 16, 4)'),
+        "swizzle": (chain(), "", 'sch.swizzle("B", "B", 3, 2, 3)'),
         "stream": (copy(64), 'sch.vectorize("i")', 'sch.stream("B", "B")'),
         "tensorize": (
             matmul(4, 4, 8),

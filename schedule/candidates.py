@@ -25,7 +25,9 @@ Candidates = Callable[[State], Iterator[Args]]
 FACTORS = (2, 4, 8, 16, 32, 64)
 """Inner factors that split is tried with."""
 
-THREADS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread.x")
+THREADS = (
+    "blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "warp", "lane", "vthread.x"
+)  # fmt: skip
 SCOPES = ("global", "shared", "local")
 
 
@@ -205,6 +207,7 @@ CANDIDATES: dict[str, Candidates] = {
     "transform_layout": layout.transform_layout,
     "transform_block_layout": layout.transform_block_layout,
     "storage_align": layout.storage_align,
+    "swizzle": layout.swizzle,
     "pad_einsum": layout.pad_einsum,
     "pipeline": layout.pipeline,
     "tensorize": layout.tensorize,

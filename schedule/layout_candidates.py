@@ -69,6 +69,12 @@ def storage_align(state: State) -> Iterator[Args]:
                 yield block, buffer.name, buffer.ndim - 2, factor, offset
 
 
+def swizzle(state: State) -> Iterator[Args]:
+    for block, buffer in _intermediates(state):
+        for base in (0, 2):
+            yield block, buffer.name, 3, base, 3
+
+
 def transform_block_layout(state: State) -> Iterator[Args]:
     """The last two variables in the other order, all of them as one, and the last one in blocks."""
     for block in state.block_names():

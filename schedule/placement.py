@@ -185,7 +185,10 @@ def move_checks(state: State, block: str, loop: str) -> None:
             f"loop {outer.name!r} is vectorized",
             "move the block first, then vectorize",
         )
-    kinds = [f for f in around if f.kind is not ForKind.SERIAL or f.annotations]
+    shared = [*state.loops_outside(loop), node]
+    kinds = [
+        f for f in around if f.annotations or (f.kind is not ForKind.SERIAL and f not in shared)
+    ]
     require(
         not kinds,
         block,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedule import primitives as p
@@ -81,6 +81,7 @@ class Schedule:
     decompose_padding = method(p.decompose_padding)
     pad_einsum = method(p.pad_einsum)
     storage_align = method(p.storage_align)
+    swizzle = method(p.swizzle)
     transform_layout = method(p.transform_layout)
     transform_block_layout = method(p.transform_block_layout)
     add_unit_loop = method(p.add_unit_loop)
@@ -107,6 +108,15 @@ class Schedule:
         from schedule.library import tile
 
         return tile(self, x, y, x_factor, y_factor)
+
+    def cooperative_fetch(
+        self, block: str, threads: Mapping[str, int] | int | None = None, vector: int = 1
+    ) -> list[LoopRef]:
+        """Let all threads of a block copy a tile together, some elements in a row each; see
+        schedule.library.cooperative_fetch."""
+        from schedule.library import cooperative_fetch
+
+        return cooperative_fetch(self, block, threads, vector)
 
     @property
     def state(self) -> State:

@@ -124,6 +124,7 @@ if TYPE_CHECKING:
     from tensorir.passes.split_constants import split_constants as split_constants
     from tensorir.passes.spread_prefetch import dense_part as dense_part
     from tensorir.passes.spread_prefetch import requests as requests
+    from tensorir.passes.swizzle import LARGEST_RUN as LARGEST_RUN
     from tensorir.philox import PHILOX_MULTIPLIERS as PHILOX_MULTIPLIERS
     from tensorir.philox import PHILOX_ROUNDS as PHILOX_ROUNDS
     from tensorir.philox import PHILOX_STEPS as PHILOX_STEPS
@@ -253,6 +254,7 @@ __all__ = lazy_names(
         "tensorir.passes.specialize": "specialize",
         "tensorir.passes.split_constants": "SplitFunc check_constants split_constants",
         "tensorir.passes.spread_prefetch": "dense_part requests",
+        "tensorir.passes.swizzle": "LARGEST_RUN",
         "tensorir.philox": "PHILOX_MULTIPLIERS PHILOX_ROUNDS PHILOX_STEPS",
         "tensorir.printer": "format_func format_stmt",
         "tensorir.printer_expr": "format_expr",

@@ -9,6 +9,7 @@ from schedule.library.conv_direct import DirectPlan, conv2d_direct, plan_direct
 from schedule.library.conv_nhwc import conv2d_nhwc, plan_nhwc
 from schedule.library.conv_pixels import PixelsPlan, conv2d_pixels, plan_pixels
 from schedule.library.conv_winograd import conv2d_winograd
+from schedule.library.cooperative_fetch import cooperative_fetch
 from schedule.library.nhwc_plan import NhwcPlan
 from schedule.library.tensorized_matmul import TensorizedMatmul, tensorized_matmul
 from schedule.library.tensorized_roles import Roles, find_dot_product
@@ -41,6 +42,7 @@ __all__ = [
     "conv2d_pixels",
     "conv2d_winograd",
     "conv_channels",
+    "cooperative_fetch",
     "find_channels_last",
     "find_dot_product",
     "plan_direct",

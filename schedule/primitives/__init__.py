@@ -34,6 +34,7 @@ from schedule.primitives.split import split
 from schedule.primitives.spread_prefetch import spread_prefetch
 from schedule.primitives.storage_align import storage_align
 from schedule.primitives.stream import stream
+from schedule.primitives.swizzle import swizzle
 from schedule.primitives.tensorize import tensorize
 from schedule.primitives.transform_block_layout import transform_block_layout
 from schedule.primitives.transform_layout import transform_layout
@@ -77,6 +78,7 @@ __all__ = [
     "spread_prefetch",
     "storage_align",
     "stream",
+    "swizzle",
     "tensorize",
     "transform_block_layout",
     "transform_layout",

@@ -13,6 +13,7 @@ from schedule.caching import (
     require_whole,
     top_statement,
 )
+from schedule.copies_inside import copy_inside
 from schedule.errors import require
 from schedule.placement import names_in
 from schedule.primitive import primitive
@@ -31,9 +32,11 @@ def cache_read(
     """Make `block` read `buffer` through a copy in `scope`, and return the block that copies.
 
     The copy is of the whole buffer; compute_at then brings it to where it is used, where only the
-    part needed there is copied, densely: that packs an operand. `buffer` is a name or the
-    position among the buffers that the block reads. `consumer_blocks` are all blocks that are to
-    read the one copy, if not only `block`.
+    part needed there is copied, densely: that packs an operand. Where the buffer is computed in
+    the nest of its readers already, the copy is of what they read in an iteration of the loop in
+    which it is: directly before them, and in registers of threads directly inside of the loops
+    over these. `buffer` is a name or the position among the buffers that the block reads.
+    `consumer_blocks` are all blocks that are to read the one copy, if not only `block`.
 
     rewrite:  cache_read("C", "A", "local")
                                         for ax0 in range(8):
@@ -43,8 +46,10 @@ def cache_read(
 
     requires:
         - the block reads `buffer` and does not write it, and so do all of `consumer_blocks`
-        - no block of the same outermost nest writes `buffer`, nor one between several readers
-        - `buffer` is computed as a whole
+        - no block between several readers writes `buffer`
+        - a block of the same outermost nest writes `buffer` only before all readers, inside of a
+          loop around all of them that is no pipeline, each iteration of which reads what it wrote
+        - `buffer` is computed as a whole, or in the nest of its readers
         - `scope` is one of global, shared, local
     """
     node = state.block(block)
@@ -54,22 +59,21 @@ def cache_read(
     for user in users[1:]:
         pick(read_by_others(state.block(user)), source.name, user, "reads")
     first = _first_statement(state, source, users)
-    require_whole(state, source, block)
     name = state.fresh_buffer(f"{source.name}_{scope}")
     copy = Buffer(name, source.shape, source.dtype, scope)
-    copier = state.fresh_block(name)
+    copier = BlockRef(state.fresh_block(name))
     changed = state
     for user in users:
         redirected = _redirect(changed.block(user), source, copy)
         changed = changed.replace(changed.block_path(user), redirected)
     changed = State(add_buffers(changed.func, copy))
-    placed = place_beside(
-        changed,
-        top_statement(changed, first),
-        copy_nest(changed, copier, source, copy),
-        before=True,
-    )
-    return placed, BlockRef(copier)
+    copying = copy_nest(changed, copier, source, copy)
+    nests = [top_statement(state, user) for user in users]
+    near = [w for w in writers(state, source) if top_statement(state, w) in nests]
+    if near:
+        return copy_inside(state, changed, copying, source, copy, users, near), copier
+    require_whole(state, source, block)
+    return place_beside(changed, top_statement(changed, first), copying, before=True), copier
 
 
 def _first_statement(state: State, source: Buffer, users: Sequence[str]) -> str:
@@ -80,12 +84,6 @@ def _first_statement(state: State, source: Buffer, users: Sequence[str]) -> str:
     first, last = min(places.values()), max(places.values())
     for writer in writers(state, source):
         place = next(n for n, nest in enumerate(nests) if writer in names_in(nest))
-        require(
-            place not in places.values(),
-            users[0],
-            f"block {writer!r} writes {source.name!r} in the same nest",
-            "cache_read before compute_at or reverse_compute_at",
-        )
         require(
             not first < place < last,
             users[0],

@@ -42,7 +42,8 @@ def transform_layout(
 
     requires:
         - `buffer` is an intermediate that the block uses
-        - no block that uses it is annotated, and it is not marked otherwise (storage_align)
+        - no block that uses it is annotated, and it is not marked otherwise (storage_align,
+          swizzle)
         - its writers and its readers are in different nests; or all in one loop that writes, also
           in the new shape, a box around what is read in it, and the map needs no `pad_value`
         - the map is a function, or text such as "i, j: j, i" with distinct new names, whose results

@@ -16,7 +16,7 @@ from tensorir.arith.analyzer import Analyzer
 from tensorir.arith.bounds import nonnegative
 from tensorir.arith.linear import Linear, factors, plain_form, product
 from tensorir.expr import BinOp, Expr, ExprLike, Var, int_value
-from tensorir.visit import variables
+from tensorir.visit import transform, variables
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,62 @@ def is_compact(digits: Iterable[Digit]) -> bool:
 
 def is_dense(indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> bool:
     """Whether `indices` take all values of a box while the variables of `extents` run."""
+    indices, analyzer, extents = _with_sums_joined(indices, extents, analyzer)
     every: list[Digit] = []
     for index in indices:
         found = decompose(index, extents, analyzer)
         if found is None or not _has_no_gaps(found[0]):
             return False
         every += found[0]
-    return not _overlap(every)
+    return not _overlap(every) and not _incomplete(every, _bound(extents, analyzer))
+
+
+def _with_sums_joined(
+    indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer
+) -> tuple[Sequence[Expr], Analyzer, Mapping[Var, ExprLike]]:
+    """`indices` with a variable in the place of each sum of which quotients and remainders are
+    taken, if it takes all values from 0 up to some number, and its variables are used there only.
+
+    Loops that were made one and split again leave (i * 5 + j) // 4 and (i * 5 + j) % 4.
+    """
+    an = _bound(extents, analyzer)
+    atoms = [atom for index in indices for atom in an.linear(index).terms]
+    sums = dict.fromkeys(base for atom in atoms if not isinstance(base := _parts(atom)[0], Var))
+    wanted: dict[Expr, Expr] = {}
+    sizes: dict[Var, ExprLike] = {}
+    for base in sums:
+        found = decompose(base, extents, an)
+        inside = variables(base) & extents.keys()
+        others = [atom for atom in atoms if _parts(atom)[0] is not base]
+        if found is None or found[1] or any([variables(atom) & inside for atom in others]):
+            continue
+        digits = found[0]
+        most = [d.scale * (d.extent - 1) for d in digits if d.extent is not None and d.scale > 0]
+        if len(most) < len(digits) or not _has_no_gaps(digits):
+            continue
+        if not _overlap(digits) and not _incomplete(digits, an):
+            wanted[base] = joined = Var(f"joined_{len(sizes)}", base.dtype)
+            sizes[joined] = sum(most) + 1
+    if not wanted:
+        return indices, analyzer, extents
+    changed = [transform(an.simplify(index), wanted.get) for index in indices]
+    return changed, an, {**extents, **sizes}
+
+
+def _incomplete(digits: Iterable[Digit], an: Analyzer) -> bool:
+    """Whether some values of the digits of one variable do not meet: i // 4 and i % 4 where i has
+    18 values."""
+    of_one: dict[Var, list[Digit]] = {}
+    for digit in digits:
+        of_one.setdefault(digit.var, []).append(digit)
+    for var, found in of_one.items():
+        top = max(found, key=lambda d: d.divisor)
+        high = an.range(var)[1]
+        if len(found) == 1 or top.extent is None or high is None:
+            continue
+        if top.divisor * top.extent > high + 1:
+            return True
+    return False
 
 
 def _has_no_gaps(digits: Iterable[Digit]) -> bool:

@@ -12,16 +12,19 @@ from tensorir.expr import Const, Expr, Load
 from tensorir.func import PrimFunc
 from tensorir.passes.alignment import aligned_strides
 from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.swizzle import SWIZZLE, Swizzles, swizzled, swizzled_size
 from tensorir.stmt import Alloc, Exchange, Extern, Part, Prefetch, Stmt, Store, replace
 from tensorir.visit import map_children, map_loads, map_own_exprs, map_parts
 
 
 def flatten_buffers(func: PrimFunc) -> PrimFunc:
-    """Lay every buffer out row by row; its shape becomes the number of its elements.
+    """Lay every buffer out row by row; its shape becomes the number of its elements. The attributes
+    "align" and "swizzle" say of some that rows are further apart, or elements in another order.
 
     Parameters keep their order, so sizes that appear in their shapes do too.
     """
-    flat = _Flatten(function_analyzer(func), func.attrs.get("align", {}))
+    attrs = func.attrs
+    flat = _Flatten(function_analyzer(func), attrs.get("align", {}), attrs.get(SWIZZLE, {}))
     params = tuple([flat.buffer(p) for p in func.params])
     buffers = tuple([flat.buffer(b) for b in func.buffers])
     body = flat.stmt(func.body)
@@ -33,9 +36,12 @@ ONE = Const(1, dt.INDEX)
 
 
 class _Flatten:
-    def __init__(self, analyzer: Analyzer, align: Mapping[str, Sequence[int]]) -> None:
+    def __init__(
+        self, analyzer: Analyzer, align: Mapping[str, Sequence[int]], swizzles: Swizzles
+    ) -> None:
         self.analyzer = analyzer
         self.align = align
+        self.swizzles = swizzles
         self.memo: dict[Expr, Expr] = {}
         self.buffers: dict[Buffer, Buffer] = {}
 
@@ -47,11 +53,19 @@ class _Flatten:
             if isinstance(size, Const) and size.value == 0:
                 # The sizes beside an extent of 0 must stay: the kernel takes them in this order.
                 size = _product(tuple(e for e in buffer.shape if not isinstance(e, Const)), size)
-            found = buffer if buffer.ndim == 1 else buffer.with_shape((size,))
+            if buffer.name in self.swizzles:
+                size = swizzled_size(size, self.swizzles[buffer.name], self.analyzer)
+            same = buffer.ndim == 1 and size is buffer.shape[0]
+            found = buffer if same else buffer.with_shape((size,))
             self.buffers[buffer] = found
         return found
 
     def index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        (index,) = self.dense_index(buffer, indices)
+        wanted = self.swizzles.get(buffer.name)
+        return (index if wanted is None else swizzled(index, wanted, self.analyzer),)
+
+    def dense_index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         strides = aligned_strides(buffer, self.align)
         if strides is not None:
             places = [index * stride for index, stride in zip(indices, strides[1:])]

@@ -14,7 +14,8 @@ from tensorir.func import PrimFunc
 from tensorir.passes.masked_tails import LOOSE, WHOLE
 from tensorir.passes.pad_rows import ROWS
 from tensorir.passes.partition_loops import MOST
-from tensorir.stmt import For
+from tensorir.passes.swizzle import LARGEST_RUN, SWIZZLE
+from tensorir.stmt import Extern, For
 from tensorir.visit import walk
 
 MADE_BY_LOWERING = (WHOLE, LOOSE, ROWS)
@@ -72,6 +73,7 @@ def check_hints(func: PrimFunc) -> None:
     align = func.attrs.get("align", {})
     if not isinstance(align, dict):
         raise VerifyError(f"the attribute 'align' is {align!r}, not a dictionary of buffers")
+    _check_swizzle(func)
     ranks = {b.name: b.ndim for b in func.buffers}
     for name, value in align.items():
         if name in [p.name for p in func.params]:
@@ -85,6 +87,29 @@ def check_hints(func: PrimFunc) -> None:
             raise VerifyError(
                 f"the attribute 'align' has {value!r} for {name!r}, not [axis, factor, offset] "
                 "with an axis that is not the last, and an offset below the factor"
+            )
+
+
+def _check_swizzle(func: PrimFunc) -> None:
+    swizzle = func.attrs.get(SWIZZLE, {})
+    if not isinstance(swizzle, dict):
+        raise VerifyError(f"the attribute {SWIZZLE!r} is {swizzle!r}, not a dictionary of buffers")
+    handed = {p.buffer.name for s in walk(func.body) if isinstance(s, Extern) for p in s.parts}
+    for name, value in swizzle.items():
+        if name in [p.name for p in func.params]:
+            raise VerifyError(
+                f"the attribute {SWIZZLE!r} is for intermediates, and {name!r} is a parameter"
+            )
+        if name in handed:
+            raise VerifyError(
+                f"the attribute {SWIZZLE!r} has {name!r}, which an extern function gets: its rows "
+                "are dense"
+            )
+        fits = _numbers(value) and len(value) == 3
+        if not fits or value[0] < 1 or value[2] < 1 or value[0] + value[1] > LARGEST_RUN:
+            raise VerifyError(
+                f"the attribute {SWIZZLE!r} has {value!r} for {name!r}, not [bits, base, shift] "
+                f"with bits and shift from 1 on, and bits + base up to {LARGEST_RUN}"
             )
 
 

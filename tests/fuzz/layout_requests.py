@@ -66,6 +66,14 @@ def storage_align(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
     return _user(stress, sch, buffer), buffer.name, axis, factor, stress.pick([0, 1, 3])
 
 
+def swizzle(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    buffer = _pick_buffer(stress, sch)
+    if buffer is None:
+        return None
+    bits, base, shift = stress.pick([1, 2, 3]), stress.pick([0, 1, 2]), stress.pick([1, 3, 0])
+    return _user(stress, sch, buffer), buffer.name, bits, base, shift
+
+
 def reindex(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
     return stress.block(sch), stress.pick([0, 1, 2]), stress.pick(["global", "local"])
 

@@ -295,6 +295,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "pad_einsum": layout_requests.pad_einsum,
     "use_algorithm": layout_requests.use_algorithm,
     "storage_align": layout_requests.storage_align,
+    "swizzle": layout_requests.swizzle,
     "transform_layout": layout_requests.transform_layout,
     "transform_block_layout": layout_requests.transform_block_layout,
     "prefetch": Stress.prefetch,

@@ -1,0 +1,80 @@
+"""cooperative_fetch: all threads of a block copy a tile together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from schedule.caching import top_statement
+from tensorir import REAL_AXES, For, TensorIRError, walk
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+    from schedule.state import LoopRef
+
+ORDER = ("threadIdx.z", "threadIdx.y", "threadIdx.x", "warp", "lane")
+"""Axes of threads, the one whose neighbours are neighbours in a warp last."""
+
+
+def cooperative_fetch(
+    sch: Schedule, block: str, threads: Mapping[str, int] | int | None = None, vector: int = 1
+) -> list[LoopRef]:
+    """Let all threads of a block of threads run the instances of `block`, `vector` elements in a
+    row each; returns the loops that came of it, outermost first.
+
+    `block` is a copy, computed in a loop that has other blocks inside; its own loops are those
+    inside of that. Its last loop is split by `vector`, the others become one, which threads share,
+    those side by side taking elements side by side; what is left runs serially around them, and
+    the vector is vectorized. `threads` has the extent of each axis, in any order, or is the number
+    of threadIdx.x; left out, it is what the other loops of the kernel have. Extents need not
+    divide. Steps are ordinary ones of the trace; if one is refused, none is taken.
+    """
+    start = len(sch.trace)
+    try:
+        return _fetch(sch, block, _axes(sch, block, threads), vector)
+    except TensorIRError:
+        while len(sch.trace) > start:
+            sch.undo()
+        raise
+
+
+def _axes(
+    sch: Schedule, block: str, threads: Mapping[str, int] | int | None
+) -> list[tuple[str, int]]:
+    if isinstance(threads, int):
+        return [("threadIdx.x", threads)]
+    given = dict(threads or {})
+    unknown = [axis for axis in given if axis not in REAL_AXES]
+    if unknown:
+        known = ", ".join(REAL_AXES)
+        raise TensorIRError(f"{unknown[0]!r} is no axis of threads of a block; axes are {known}")
+    if threads is None:
+        for stmt in walk(top_statement(sch.state, block)):
+            if isinstance(stmt, For) and stmt.thread in REAL_AXES and stmt.const_extent:
+                given.setdefault(str(stmt.thread), stmt.const_extent)
+    if not given:
+        raise TensorIRError(
+            f"the kernel of block {block!r} has no loops over threads yet; give threads, as in "
+            'threads={"threadIdx.x": 256}'
+        )
+    return [(axis, given[axis]) for axis in ORDER if axis in given]
+
+
+def _fetch(
+    sch: Schedule, block: str, axes: list[tuple[str, int]], vector: int
+) -> list[LoopRef]:
+    around = sch.get_loops(block)
+    own = [loop for loop in around if list(sch.get_child_blocks(loop)) == [block]]
+    if not own:
+        own = [sch.add_unit_loop(block)]
+    inner: list[LoopRef] = []
+    if vector > 1:
+        last, lanes = sch.split(own[-1], [None, vector])
+        own, inner = [*own[:-1], last], [lanes]
+    fused = sch.fuse(*own)
+    loops = list(sch.split(fused, [None, *[size for _, size in axes]]))
+    for loop, (axis, _) in zip(loops[1:], axes):
+        sch.bind(loop, axis)
+    if inner:
+        sch.vectorize(inner[0])
+    return [*loops, *inner]

@@ -1,0 +1,86 @@
+"""is_dense against counting: indices that take all values of a box."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from tensorir import Analyzer, Var, is_dense
+
+LOOPS = [Var("i"), Var("j"), Var("k")]
+
+
+def taken(indices, extents):
+    """The points that indices, functions of numbers, take."""
+    return {tuple(f(*point) for f in indices) for point in product(*map(range, extents))}
+
+
+def is_box(points):
+    sides = [{point[n] for point in points} for n in range(len(next(iter(points))))]
+    whole = all(max(s) - min(s) + 1 == len(s) for s in sides)
+    size = 1
+    for side in sides:
+        size *= len(side)
+    return whole and size == len(points)
+
+
+def asked(indices, extents):
+    variables = LOOPS[: len(extents)]
+    return is_dense([f(*variables) for f in indices], dict(zip(variables, extents)), Analyzer())
+
+
+@pytest.mark.parametrize(
+    ("indices", "extents"),
+    [
+        ([lambda i, j, k: (i * 40 + j * 5 + k) // 4, lambda i, j, k: (i * 40 + j * 5 + k) % 4],
+         (2, 8, 5)),
+        ([lambda i, j, k: (i * 8 + j * 4 + k) // 3, lambda i, j, k: (i * 8 + j * 4 + k) % 3],
+         (3, 2, 4)),
+        ([lambda i, j: (i * 6 + j) // 9, lambda i, j: (i * 6 + j) % 9], (3, 6)),
+        ([lambda i: i // 6, lambda i: i % 6], (18,)),
+    ],
+)  # fmt: skip
+def test_loops_that_were_made_one_and_split_again(indices, extents):
+    assert is_box(taken(indices, extents))
+    assert asked(indices, extents)
+
+
+@pytest.mark.parametrize(
+    ("indices", "extents"),
+    [
+        ([lambda i: i // 4, lambda i: i % 4], (18,)),  # the last row has two elements
+        ([lambda i, j: (i * 7 + j) // 4, lambda i, j: (i * 7 + j) % 4], (3, 6)),
+        ([lambda i, j: (i * 6 + j) // 4, lambda i, j: (i * 6 + j) % 4], (3, 6)),
+        ([lambda i, j: (i * 6 + j) // 9, lambda i, j: (i * 6 + j) % 9 + i], (3, 6)),
+    ],
+)
+def test_gaps(indices, extents):
+    assert not is_box(taken(indices, extents))
+    assert not asked(indices, extents)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_no_box_is_claimed_that_is_none(seed):
+    draw = Random(seed)
+    extents = [draw.randint(1, 6) for _ in range(draw.choice([1, 2, 3]))]
+    scales = [draw.choice([1, 2, 3, 4, 5, 6, 12]) for _ in extents]
+    divisor, other = draw.choice([2, 3, 4, 5, 7]), draw.choice([1, 2, 3])
+
+    def total(*values):
+        return sum(s * v for s, v in zip(scales, values))
+
+    choices = [
+        lambda *v: total(*v) // divisor,
+        lambda *v: total(*v) % divisor,
+        lambda *v: total(*v) // divisor % 3 * other,
+        lambda *v: total(*v),
+        lambda *v: v[0] * other,
+        lambda *v: v[-1] // 2 + v[0],
+    ]
+    indices = draw.sample(choices, draw.choice([1, 2, 2, 3]))
+    if asked(indices, extents):
+        assert is_box(taken(indices, extents)), (extents, scales, divisor)
+
+
