@@ -8,7 +8,7 @@ and memory is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +16,19 @@ from schedule.schedule import Schedule
 from schedule.state import LoopRef
 from schedule.te.errors import RequestError, Words
 from schedule.te.kinds import Kind, of_loops
-from schedule.te.mark import mark
+from schedule.te.mark import mark, with_copies
 from schedule.te.nest import Nest, Step, among
 from schedule.te.request import Request
 from schedule.te.stage import Stage
 from schedule.te.stage_state import Place
+from schedule.te.threads import outside_of_threads
 from tensorir import IterKind, PrimFunc, TensorIRError, variables
 
 if TYPE_CHECKING:
     from schedule.te.dataflow import Change
 
 Loops = dict[int, LoopRef | None]
+Marked = tuple[Stage, Kind, LoopRef | None]
 
 
 class StageMaker:
@@ -34,7 +36,8 @@ class StageMaker:
 
     `blocks` has the block of each stage, `buffers` the name of the buffer of each tensor, and
     `loops` for each stage the loop of each handle, None where it has one iteration and is gone.
-    `without_variable` are roots of one iteration for which a block has no variable.
+    `without_variable` are roots of one iteration for which a block has no variable; `copies` has
+    the loops that a loop of threads became besides itself, to which its requests apply too.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class StageMaker:
         self.changes, self.stages = changes, stages
         self.loops: dict[Stage, Loops] = {}
         self.without_variable: dict[Stage, Sequence[Any]] = {}
+        self.copies: dict[LoopRef, tuple[LoopRef, ...]] = {}
 
     def run(self) -> Schedule:
         for change in self.changes:
@@ -102,7 +106,7 @@ class StageMaker:
     def _attach(self, stage: Stage, place: Place) -> None:
         loop = self._loop_at(stage, place)
         if loop is not None and loop not in self.sch.get_loops(self.blocks[stage]):
-            self.sch.compute_at(self.blocks[stage], loop)
+            self.sch.compute_at(self.blocks[stage], outside_of_threads(self, stage, loop))
 
     def _loop_at(self, stage: Stage, place: Place) -> LoopRef | None:
         """The loop of a place; a loop of one iteration that is gone has the next one outside stand
@@ -218,20 +222,37 @@ class StageMaker:
 
     def _mark(self, stages: Sequence[Stage]) -> None:
         """How loops are run and memory is used. Each may need others: of threads that share
-        memory, say, all. So what is refused is tried again after the others."""
+        memory, say, all. So what is refused is tried again after the others, and then loops over
+        one axis are bound at once."""
         pending = [(stage, kind, loop) for stage in stages for kind, loop in self._kinds_of(stage)]
         pending.sort(key=lambda row: row[1].name == "pragma")
         while pending:
-            refused = []
+            refused: dict[Marked, TensorIRError] = {}
             for stage, kind, loop in pending:
                 try:
                     with self.meeting(kind.request):
                         mark(self, stage, kind, loop)
                 except TensorIRError as error:
-                    refused.append((stage, kind, loop, error))
-            if len(refused) == len(pending):
-                raise refused[0][-1]
-            pending = [(stage, kind, loop) for stage, kind, loop, _ in refused]
+                    refused[stage, kind, loop] = error
+            together = self._bind_together(refused) if len(refused) == len(pending) else set()
+            if len(refused) == len(pending) and not together:
+                raise next(iter(refused.values()))
+            pending = [row for row in refused if row not in together]
+
+    def _bind_together(self, refused: Iterable[Marked]) -> set[Marked]:
+        """Bind all loops that wait for one axis of threads, if that is allowed; these."""
+        axes: dict[str, list[Marked]] = {}
+        for row in refused:
+            if row[1].name == "bind":
+                axes.setdefault(row[1].args[0], []).append(row)
+        for axis, rows in axes.items():
+            loops = [each for _, _, loop in rows if loop for each in with_copies(self, loop)]
+            try:
+                self.sch.bind(loops, axis)
+            except TensorIRError:
+                continue
+            return set(rows)
+        return set()
 
     def _kinds_of(self, stage: Stage) -> list[tuple[Kind, LoopRef | None]]:
         """What is asked of the memory of a stage, and of its loops that are there, from the

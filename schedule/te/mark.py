@@ -25,8 +25,16 @@ def mark(maker: StageMaker, stage: Stage, kind: Kind, loop: LoopRef | None) -> N
         sch.prefetch(block, maker.buffers[key_of(tensor)], loop, offset)
     elif kind.name == "pragma":
         _pragma(sch, loop, *kind.args)
+    elif kind.name == "bind":
+        sch.bind(with_copies(maker, loop), *kind.args)
     else:
         getattr(sch, kind.name)(loop, *kind.args)
+
+
+def with_copies(maker: StageMaker, loop: LoopRef) -> LoopRef | list[LoopRef]:
+    """A loop of threads, and all that it became where other loops came to be outside of it."""
+    copies = maker.copies.get(loop, ())
+    return [loop, *copies] if copies else loop
 
 
 def _pragma(sch: Schedule, loop: LoopRef, key: str, value: object) -> None:

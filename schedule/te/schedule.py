@@ -24,7 +24,7 @@ from schedule.te.ops import CachedTensor, StageOp, key_of
 from schedule.te.request import Request, caller
 from schedule.te.stage import Stage
 from schedule.trace import Trace
-from tensorir import PrimFunc, TensorIRError, blocks, te
+from tensorir import VIRTUAL_AXES, PrimFunc, TensorIRError, blocks, te
 
 
 class _Start:
@@ -53,6 +53,18 @@ class TESchedule:
             self._stages[op] = Stage(self, block, op, Nest(roots, roots))
         self._originals = dict(self._stages)
         self._made: StageMaker | None = None
+        self._virtual: list[Any] = []
+        """The axes with the tag "vthread", in the order in which loops were bound to them."""
+
+    def axis_of(self, thread: Any) -> Any:
+        """The name of an axis of threads; those that are only called "vthread" are numbered."""
+        name = getattr(thread, "name", thread)
+        if name != "vthread":
+            return name
+        if not any(thread is known for known in self._virtual):
+            self._virtual.append(thread)
+        place = next(n for n, known in enumerate(self._virtual) if known is thread)
+        return VIRTUAL_AXES[place] if place < len(VIRTUAL_AXES) else name
 
     @property
     def schedule(self) -> Schedule:

@@ -34,7 +34,7 @@ class KindRequests(StageState):
 
     def bind(self, ivar: Any, thread_ivar: Any) -> None:
         """Give the iterations to the threads of a GPU: te.thread_axis(...) or its name."""
-        self._mark("bind", ivar, getattr(thread_ivar, "name", thread_ivar))
+        self._mark("bind", ivar, self._owner.axis_of(thread_ivar))
 
     def tensorize(self, var: Any, tensor_intrin: str) -> None:
         """Let a tensor intrinsic, given by its name, do what the loop and those inside it do."""

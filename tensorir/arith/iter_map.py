@@ -66,21 +66,25 @@ def is_compact(digits: Iterable[Digit]) -> bool:
 
 def is_dense(indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> bool:
     """Whether `indices` take all values of a box while the variables of `extents` run."""
-    indices, analyzer, extents = _with_sums_joined(indices, extents, analyzer)
     every: list[Digit] = []
     for index in indices:
         found = decompose(index, extents, analyzer)
-        if found is None or not _has_no_gaps(found[0]):
+        if found is None:
+            joined = _with_sums_joined(indices, extents, analyzer)
+            return joined is not None and is_dense(*joined)
+        if not _has_no_gaps(found[0]):
             return False
         every += found[0]
-    return not _overlap(every) and not _incomplete(every, _bound(extents, analyzer))
+    return not _overlap(every) and not _incomplete(every, extents, analyzer)
 
 
 def _with_sums_joined(
     indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer
-) -> tuple[Sequence[Expr], Analyzer, Mapping[Var, ExprLike]]:
+) -> tuple[Sequence[Expr], Mapping[Var, ExprLike], Analyzer] | None:
     """`indices` with a variable in the place of each sum of which quotients and remainders are
     taken, if it takes all values from 0 up to some number, and its variables are used there only.
+    What conditions leave out otherwise than at the end is for the caller to know. None if there is
+    no such sum.
 
     Loops that were made one and split again leave (i * 5 + j) // 4 and (i * 5 + j) % 4.
     """
@@ -99,22 +103,27 @@ def _with_sums_joined(
         most = [d.scale * (d.extent - 1) for d in digits if d.extent is not None and d.scale > 0]
         if len(most) < len(digits) or not _has_no_gaps(digits):
             continue
-        if not _overlap(digits) and not _incomplete(digits, an):
+        if not _overlap(digits) and not _incomplete(digits, extents, an):
             wanted[base] = joined = Var(f"joined_{len(sizes)}", base.dtype)
-            sizes[joined] = sum(most) + 1
+            high = an.interval(an.linear(base))[1]  # where a condition holds, say
+            sizes[joined] = min(sum(most), sum(most) if high is None else high) + 1
     if not wanted:
-        return indices, analyzer, extents
+        return None
     changed = [transform(an.simplify(index), wanted.get) for index in indices]
-    return changed, an, {**extents, **sizes}
+    return changed, {**extents, **sizes}, an
 
 
-def _incomplete(digits: Iterable[Digit], an: Analyzer) -> bool:
+def _incomplete(
+    digits: Sequence[Digit], extents: Mapping[Var, ExprLike], analyzer: Analyzer
+) -> bool:
     """Whether some values of the digits of one variable do not meet: i // 4 and i % 4 where i has
     18 values."""
-    of_one: dict[Var, list[Digit]] = {}
-    for digit in digits:
-        of_one.setdefault(digit.var, []).append(digit)
-    for var, found in of_one.items():
+    variables_ = [digit.var for digit in digits]
+    if len(set(variables_)) == len(variables_):
+        return False
+    an = _bound(extents, analyzer)
+    for var in set(variables_):
+        found = [digit for digit in digits if digit.var is var]
         top = max(found, key=lambda d: d.divisor)
         high = an.range(var)[1]
         if len(found) == 1 or top.extent is None or high is None:

@@ -10,7 +10,7 @@ allocated further out, and at the top a buffer simply lives for the whole progra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tensorir.arith import Analyzer
 from tensorir.arith.bounds import nonnegative
@@ -88,18 +88,40 @@ def _without_blocks(func: PrimFunc) -> tuple[PrimFunc, dict[Buffer, list[Access]
 
 
 class _Parts:
-    """What is known in a function, and what accesses touch in a dimension, found once each."""
+    """What is known in a function, and what accesses touch in a dimension, found once each.
 
-    def __init__(self, analyzer: Analyzer) -> None:
+    `conditioned`: of what an access touches, only what it does where its conditions on loops below
+    hold.
+    """
+
+    def __init__(self, analyzer: Analyzer, conditioned: bool = False) -> None:
         self.analyzer = analyzer
+        self.conditioned = conditioned
+        self.facts: dict[tuple[int, int], Analyzer] = {}
         self.known: dict[tuple[int, int, int], Interval | None] = {}
         self.dense: dict[tuple[int, int], bool] = {}
 
     def touched(self, access: Access, n: int, depth: int) -> Interval | None:
         key = id(access), n, depth
         if key not in self.known:
-            self.known[key] = relaxed(access, n, depth, self.analyzer)
+            self.known[key] = relaxed(access, n, depth, self.facts_of(access, depth))
         return self.known[key]
+
+    def facts_of(self, access: Access, depth: int) -> Analyzer:
+        """What is known where the access is made, as far as it counts: of loops below `depth`,
+        since a condition on others holds in some of their iterations only."""
+        if not self.conditioned or access.known is TRUE:
+            return self.analyzer
+        key = id(access), depth
+        if key not in self.facts:
+            inner = _inner(access, depth).keys()
+            mine = [c for c in access.conditions if not c.has_loads and variables(c) <= inner]
+            self.facts[key] = self.analyzer.assuming(all_of(*mine)) if mine else self.analyzer
+        return self.facts[key]
+
+    @cached_property
+    def under_conditions(self) -> _Parts:
+        return _Parts(self.analyzer, conditioned=True)
 
     def written(self, writes: Sequence[Access], n: int, depth: int) -> Interval | None:
         """The hull of what they write; None where none is found."""
@@ -117,7 +139,7 @@ class _Parts:
         key = id(write), depth
         if key not in self.dense:
             inner = _inner(write, depth)
-            self.dense[key] = is_dense(write.indices, inner, self.analyzer)
+            self.dense[key] = is_dense(write.indices, inner, self.facts_of(write, depth))
         return self.dense[key]
 
 
@@ -129,6 +151,13 @@ def self_contained(uses: list[Access], depth: int, analyzer: Analyzer) -> bool:
 def _self_contained(uses: list[Access], depth: int, parts: _Parts) -> bool:
     if not any([isinstance(s, For) for s in uses[0].path[:depth]]):
         return True
+    if _contained(uses, depth, parts):
+        return True
+    conditional = any([use.is_write and use.known is not TRUE for use in uses])
+    return conditional and _contained(uses, depth, parts.under_conditions)
+
+
+def _contained(uses: list[Access], depth: int, parts: _Parts) -> bool:
     for place, read in enumerate(uses):
         if read.is_write:
             continue
@@ -254,8 +283,18 @@ def _shape(access: Access, n: int, depth: int, analyzer: Analyzer) -> object:
 def written_part(
     writes: Sequence[Access], n: int, depth: int, analyzer: Analyzer
 ) -> Interval | None:
-    """The hull of what is written in a dimension; None where none is found."""
-    return _Parts(analyzer).written(writes, n, depth)
+    """The hull of what is written in a dimension; None where none is found.
+
+    Where loops were made one and split again, what their conditions leave out may be most of it.
+    """
+    parts = _Parts(analyzer)
+    whole = parts.written(writes, n, depth)
+    if all([write.known is TRUE or parts.is_dense(write, depth) for write in writes]):
+        return whole
+    left = parts.under_conditions.written(writes, n, depth)
+    sizes = [int_value(part.extent) if part is not None else None for part in (whole, left)]
+    smaller = sizes[1] is not None and (sizes[0] is None or sizes[1] < sizes[0])
+    return left if smaller else whole
 
 
 def relaxed(access: Access, n: int, depth: int, analyzer: Analyzer) -> Interval | None:

@@ -42,16 +42,21 @@ def lower(sch: Any, args: Any = None, name: str = "main", simple_mode: bool = Fa
     return func
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ThreadAxis:
     """An axis of threads on a GPU, for `s[C].bind(x, te.thread_axis("threadIdx.x"))`."""
 
     name: str
+    label: str = ""
 
 
-def thread_axis(dom: Any = None, tag: str | None = None) -> ThreadAxis:
-    """The thread axis `tag`; an extent, which TVM let one give first, comes from the loop."""
-    name = dom if isinstance(dom, str) else tag
-    if not isinstance(name, str):
+def thread_axis(dom: Any = None, tag: str | None = None, name: str = "") -> ThreadAxis:
+    """The thread axis `tag`; an extent, which TVM let one give first, comes from the loop.
+
+    Each axis made with the tag "vthread" is one of its own: vthread.x, .y and .z, in the order in
+    which loops are bound to them. `name` is for people.
+    """
+    axis = dom if isinstance(dom, str) else tag
+    if not isinstance(axis, str):
         raise TensorIRError("thread_axis needs a name such as 'threadIdx.x'")
-    return ThreadAxis(name)
+    return ThreadAxis(axis, name)

@@ -94,13 +94,13 @@ def _check_swizzle(func: PrimFunc) -> None:
     swizzle = func.attrs.get(SWIZZLE, {})
     if not isinstance(swizzle, dict):
         raise VerifyError(f"the attribute {SWIZZLE!r} is {swizzle!r}, not a dictionary of buffers")
-    handed = {p.buffer.name for s in walk(func.body) if isinstance(s, Extern) for p in s.parts}
     for name, value in swizzle.items():
         if name in [p.name for p in func.params]:
             raise VerifyError(
                 f"the attribute {SWIZZLE!r} is for intermediates, and {name!r} is a parameter"
             )
-        if name in handed:
+        calls = [s for s in walk(func.body) if isinstance(s, Extern)]
+        if any([part.buffer.name == name for call in calls for part in call.parts]):
             raise VerifyError(
                 f"the attribute {SWIZZLE!r} has {name!r}, which an extern function gets: its rows "
                 "are dense"

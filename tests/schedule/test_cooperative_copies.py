@@ -36,7 +36,7 @@ def verified(sch):
 
 
 class TestCooperativeFetch:
-    @pytest.mark.parametrize(("vector", "shape"), [(1, (7, 5, 9)), (4, (16, 8, 8)), (3, (7, 5, 9))])
+    @pytest.mark.parametrize(("vector", "shape"), [(1, (7, 5, 9)), (3, (16, 8, 8)), (3, (7, 5, 9))])
     def test_threads_share_a_tile(self, matmul, check, vector, shape):
         sch, copies, _ = blocks_of_rows(matmul(*shape))
         for copy in copies:

@@ -140,3 +140,36 @@ def total(A: f32[4], C: f32[1]):
 """
     with pytest.raises(TensorIRError, match="block 'C' still has its init"):
         lower_blocks(parse(text.strip()))
+
+
+JOINED = """
+@prim_func
+def joined(A: f32[40, 10], D: f32[40, 10]):
+    T = alloc(f32[40, 10])
+    for t in range(10):
+        for a, b, c in grid({steps}, 4, 4):
+            with block("T"):
+                v0 = spatial(40, t * 4 + (a * 16 + b * 4 + c) // 10)
+                v1 = spatial(10, (a * 16 + b * 4 + c) % 10)
+                where({left})
+                T[v0, v1] = A[v0, v1]
+        for i, j in grid(4, 10):
+            with block("D"):
+                v0 = spatial(40, t * 4 + i)
+                v1 = spatial(10, j)
+                D[v0, v1] = T[v0, v1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("left", "where"),
+    [
+        ("a * 16 + b * 4 + c < 40", ("f32[4, 10]", 1)),
+        ("a * 4 + b < 10", ("f32[4, 10]", 1)),
+        ("a * 16 + b * 4 + c < 39", ("f32[40, 10]", 0)),  # one element is missing
+        ("a * 16 + b * 4 + c < 40 and t < 5", ("f32[20, 10]", 0)),  # half of the steps copy
+    ],
+)
+def test_loops_made_one_and_split_by_what_does_not_divide(left, where):
+    """Sixteen threads copy forty elements, in three steps."""
+    assert places(place(JOINED.format(steps=3, left=left)))["T"] == where
