@@ -17,7 +17,7 @@ from backends.cuda.driver import Driver, DriverError
 from backends.cuda.resources import Resources
 from backends.errors import OutOfMemory
 from backends.gpu.executable import GpuExecutable, bound_executable
-from backends.gpu.launches import Launch, Launches, Take
+from backends.gpu.launches import Kernel, Launch, Launches, Take
 from backends.signature import Signature
 from tensorir import PrimFunc, Target, TensorIRError
 from tensorir import dtype as dt
@@ -49,6 +49,12 @@ class Workspace:
     memory: Any
 
 
+def argument_places(held: Any) -> Any:
+    """The addresses of 8-byte values, as the driver takes the arguments of a launch."""
+    first, count = ctypes.addressof(held), len(held)
+    return (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
+
+
 class CudaExecutable(GpuExecutable):
     """A program on one device; its arrays are DeviceArrays, and its queues streams."""
 
@@ -62,7 +68,7 @@ class CudaExecutable(GpuExecutable):
         bound: Mapping[int, Any],
     ) -> None:
         super().__init__(Launches.of(ir), signature, made.target.architecture, bound)
-        self._driver = driver
+        self.driver = driver
         self._functions = {
             kernel.name: driver.function(module, kernel.name, kernel.shared_bytes)
             for kernel in self._launches.kernels
@@ -75,14 +81,14 @@ class CudaExecutable(GpuExecutable):
 
     def take(self, step: Take, queue: Any) -> Workspace:
         try:
-            memory = self._driver.take(step.bytes, queue)
+            memory = self.driver.take(step.bytes, queue)
         except MemoryError as error:
             raise OutOfMemory(
                 f"{self.signature.name}: no memory for the {step.bytes} bytes of intermediate "
                 f"{step.buffer.name!r}: {error}"
             ) from error
-        space = Workspace(self._driver.address_of(memory), memory)
-        if self._driver.is_capturing(queue):  # the graph uses it as often as it is launched
+        space = Workspace(self.driver.address_of(memory), memory)
+        if self.driver.is_capturing(queue):  # the graph uses it as often as it is launched
             self._captured.append(space)
         return space
 
@@ -90,11 +96,10 @@ class CudaExecutable(GpuExecutable):
         values = [each.address for each in arguments]
         values += step.sizes
         held = (ctypes.c_int64 * len(values))(*values)  # little-endian: good for narrower ones
-        first = ctypes.addressof(held)
-        places = (ctypes.c_void_p * len(values))(*range(first, first + 8 * len(values), 8))
+        places = argument_places(held)
         name = step.kernel.name
         try:
-            self._driver.launch(
+            self.driver.launch(
                 self._functions[name],
                 step.grid,
                 step.block,
@@ -103,10 +108,33 @@ class CudaExecutable(GpuExecutable):
                 ctypes.addressof(places),
             )
         except DriverError as error:
-            raise self._failed(step, error) from error
+            raise self.failed(step, error) from error
         _recent.append(name)
 
-    def _failed(self, step: Launch, error: DriverError) -> TensorIRError:
+    def function(self, kernel: Kernel) -> int:
+        """The handle of a kernel."""
+        return self._functions[kernel.name]
+
+    def takes_workspaces(self, sizes: Sequence[int]) -> bool:
+        """Whether intermediate results are in memory for these sizes."""
+        return any(isinstance(step, Take) for step in self.steps(sizes))
+
+    def alignment(self, position: int) -> int:
+        """The bytes at a multiple of which an argument of a call has to begin."""
+        return self._launches.alignments.get(self._params[self._given[position]], 1)
+
+    def positions(self, kernel: Kernel) -> list[tuple[int, int]]:
+        """The places of the arguments of a call among those of a kernel: (there, in the call)."""
+        calls = {self._params[i]: n for n, i in enumerate(self._given)}
+        taken = enumerate(kernel.buffers)
+        return [(slot, calls[buffer]) for slot, buffer in taken if buffer in calls]
+
+    def fixed(self, step: Launch) -> list[int]:
+        """The arguments of a kernel, 0 for those that a call gives: constants and sizes."""
+        bound = {self._params[i]: array.address for i, array in self._bound.items()}
+        return [*(bound.get(buffer, 0) for buffer in step.kernel.buffers), *step.sizes]
+
+    def failed(self, step: Launch, error: DriverError) -> TensorIRError:
         said = (
             f"{self.signature.name}: kernel {step.kernel.name!r} could not be launched (grid "
             f"{step.grid}, blocks of {step.block} threads, {step.kernel.shared_bytes} bytes of "
@@ -121,17 +149,17 @@ class CudaExecutable(GpuExecutable):
         return TensorIRError(said)
 
     def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
-        queue = self._driver.current_stream()
+        queue = self.driver.current_stream()
 
         def work() -> None:
             for _ in range(calls):
                 self.run(arrays, sizes, queue)
 
-        return self._driver.seconds(work, queue)
+        return self.driver.seconds(work, queue)
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> DeviceArray:
-        made = self._driver.empty(shape, dtype, self._driver.current_stream())
-        return device_array(made, dtype, lambda: self._driver)
+        made = self.driver.empty(shape, dtype, self.driver.current_stream())
+        return device_array(made, dtype, lambda: self.driver)
 
 
 class CudaProgram:

@@ -44,15 +44,17 @@ class CupyArray:
 
     @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self.values.ctypes.data)
+        return SimpleNamespace(ptr=self.values.ctypes.data, device_id=self.device.id)
 
     shape = property(lambda self: self.values.shape)
     dtype = property(lambda self: self.values.dtype)
     strides = property(lambda self: self.values.strides)
+    nbytes = property(lambda self: self.values.nbytes)
     flags = property(lambda self: self.values.flags)
 
     def __getitem__(self, key: Any) -> CupyArray:
         return CupyArray(self.values[key], self.device.id)
+
 
     def __dlpack__(self, **_: Any) -> Any:
         return self.values.__dlpack__()

@@ -7,6 +7,7 @@ kernels run on what there is.
 from __future__ import annotations
 
 import sys
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -141,7 +142,7 @@ def test_constants_are_prepared_once_for_each_device(gpu):
     add = build(func, "cuda -arch=sm_80", constants={"B": given})
     given[:] = 99  # what the kernel knows is a copy
     x = np.ones((4, 3), "f4")
-    for device in (0, 1, 0):
+    for device in (0, 1, 0, 0):
         result = add(gpu.cupy(x, device))
         np.testing.assert_array_equal(result.values, x + np.array([2, 4, 6], "f4") + 1)
     names = [name for name, *_ in gpu.launches]
@@ -155,6 +156,73 @@ def test_timing_is_the_devices(gpu):
     assert add.timer(gpu.cupy(A, 1), gpu.cupy(B, 1))(3) == 0.25
     assert len(gpu.launches) == 6 and gpu.launches[0][1:] == (1, 41)
     assert add.timer(sizes={"n": 7})(1) == 0.25
+
+
+SCALE = """
+@prim_func
+def scale(A: f32[n], C: f32[n]):
+    for b in thread("blockIdx.x", (n + 31) // 32):
+        for t in thread("threadIdx.x", 32):
+            if b * 32 + t < n:
+                C[b * 32 + t] = A[b * 32 + t] * 2.0
+"""
+
+
+def test_calls_like_an_earlier_one_are_checked_as_well(gpu):
+    """Their shapes and types are known; devices, addresses and the stream are not."""
+    scale = kernel(SCALE)
+    scale(gpu.cupy(A))
+    assert len(scale._quick) == 1
+
+    def run(array, *out) -> np.ndarray:
+        return scale(array, *out).values
+
+    for k in range(3):
+        np.testing.assert_array_equal(run(gpu.cupy(A + k)), 2 * (A + k))
+        out = gpu.cupy(A)
+        assert run(gpu.cupy(B + k), out) is out.values
+        np.testing.assert_array_equal(out.values, 2 * (B + k))
+    gpu.stream = 50
+    run(gpu.cupy(A))
+    assert gpu.launches[-1] == ("scale_0", 0, 50)
+    np.testing.assert_array_equal(run(gpu.cupy(A, 1)), 2 * A)
+    assert gpu.launches[-1] == ("scale_0", 1, 51)
+    gpu.device = 1
+    np.testing.assert_array_equal(run(gpu.cupy(A, 0)), 2 * A)
+    assert gpu.launches[-1] == ("scale_0", 0, 50)
+    gpu.device = 0
+    both = gpu.cupy(np.arange(9, dtype="f4"))
+    with pytest.raises(TensorIRError, match="shares memory"):
+        run(both[:5], both[4:])
+    run(both[:4], both[4:8])
+    with pytest.raises(TensorIRError, match="on device 1, and 'A'"):
+        run(gpu.cupy(A), gpu.cupy(A, 1))
+    with pytest.raises(TensorIRError, match="not aligned"):
+        run(shifted(gpu))
+    np.testing.assert_array_equal(run(gpu.cupy(A[::2])), 2 * A[::2])
+    with pytest.raises(TensorIRError, match="not C-contiguous"):
+        run(gpu.cupy(A)[::2])
+    gpu.fails = "CUDA_ERROR_INVALID_VALUE"
+    with pytest.raises(TensorIRError, match="'scale_0' could not be launched"):
+        run(gpu.cupy(A))
+
+
+def test_calls_from_several_threads_do_not_mix_their_arguments(gpu):
+    scale, wrong = kernel(SCALE), []
+    scale(gpu.cupy(A))
+
+    def work(seed: int) -> None:
+        for k in range(20):
+            values = A + 100 * seed + k
+            if not (scale(gpu.cupy(values)).values == 2 * values).all():
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def strided(gpu) -> CupyArray:
