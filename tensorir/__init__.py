@@ -180,6 +180,7 @@ if TYPE_CHECKING:
     from tensorir.terms import in_own_variables as in_own_variables
     from tensorir.thread_axes import AXES as AXES
     from tensorir.thread_axes import BLOCK_AXES as BLOCK_AXES
+    from tensorir.thread_axes import ONE_THREAD as ONE_THREAD
     from tensorir.thread_axes import REAL_AXES as REAL_AXES
     from tensorir.thread_axes import THREAD_AXES as THREAD_AXES
     from tensorir.thread_axes import VIRTUAL_AXES as VIRTUAL_AXES
@@ -278,7 +279,9 @@ __all__ = lazy_names(
         "tensorir.verifier.program": "verify",
         "tensorir.verifier.ranges": "check_ranges",
         "tensorir.verifier.reductions": "late_input reduction_problem",
-        "tensorir.thread_axes": "AXES BLOCK_AXES REAL_AXES THREAD_AXES VIRTUAL_AXES WARP WARP_AXES",
+        "tensorir.thread_axes": (
+            "AXES BLOCK_AXES ONE_THREAD REAL_AXES THREAD_AXES VIRTUAL_AXES WARP WARP_AXES"
+        ),
         "tensorir.verifier.thread_loops": "thread_fault",
         "tensorir.visit": (
             "blocks child_stmts children loads map_children map_exprs map_iter "

@@ -37,3 +37,6 @@ LARGEST = {
 }
 """Limits of every CUDA device of compute capability 3.0 and above (CUDA C++ Programming
 Guide, technical specifications per compute capability)."""
+
+ONE_THREAD = "one_thread"
+"""Annotation of the thread loop of a kernel whose loops one thread runs."""

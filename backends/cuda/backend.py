@@ -20,7 +20,7 @@ from backends.cuda.resources import read_resources
 from backends.cuda.text import cuda_text
 from backends.errors import BuildError
 from backends.gpu.launches import Launches
-from backends.gpu.limits import check_kernel, check_registers
+from backends.gpu.limits import check_kernel, check_registers, one_thread
 from backends.kernel import CompiledKernel
 from backends.names import c_identifier
 from backends.signature import Signature
@@ -68,7 +68,12 @@ class CudaBackend:
         resources = read_resources(made.log)
         for kernel in kernels:
             if kernel.name in resources:
-                check_registers(kernel, resources[kernel.name].registers, target.architecture)
+                used = resources[kernel.name]
+                check_registers(kernel, used.registers, target.architecture)
+                alone = one_thread(kernel)
+                if alone:
+                    said = replace(used, warnings=(*used.warnings, alone))
+                    resources[kernel.name] = said
         return CudaObject(ir, signature, target, made.code, None, resources)
 
     def load(self, compiled: CudaObject, binding: Binding | None = None) -> Executable:

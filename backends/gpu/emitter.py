@@ -80,9 +80,7 @@ class GpuEmitter(GpuVectorEmitter):
     reserved: ClassVar[frozenset[str]] = frozenset()
     """Words of the language that are no names, beside those of C."""
 
-    def __init__(
-        self, func: PrimFunc, target: Target, kernel: Kernel, shared: Shared
-    ) -> None:
+    def __init__(self, func: PrimFunc, target: Target, kernel: Kernel, shared: Shared) -> None:
         super().__init__(func, target)
         self.kernel = kernel
         self.declarations, self.externs = shared.declarations, shared.externs

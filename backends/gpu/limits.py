@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from math import prod
+from math import inf, prod
 from typing import Protocol
 
 from backends.errors import BuildError
 from backends.gpu.launches import Kernel, Launch
-from tensorir import Architecture, TensorIRError, Var, int_value
+from tensorir import (
+    ONE_THREAD,
+    Architecture,
+    For,
+    Stmt,
+    TensorIRError,
+    Var,
+    child_stmts,
+    int_value,
+)
 
 
 class Limits(Protocol):
@@ -26,8 +36,20 @@ class Limits(Protocol):
     def shared_per_block(self) -> int: ...
 
 
+WORK = 1024
+"""Steps that one thread may make of a kernel before a warning says so."""
+
+
+class OneThread(UserWarning):
+    """A kernel leaves all of a GPU but one thread idle."""
+
+
 def check_kernel(kernel: Kernel, architecture: Limits) -> None:
-    """Raise BuildError where no launch of `kernel` is possible, whatever the sizes are."""
+    """Raise BuildError where no launch of `kernel` is possible, whatever the sizes are; warn of
+    one that a single thread runs."""
+    alone = one_thread(kernel)
+    if alone:
+        warnings.warn(f"kernel {kernel.name!r}: {alone}", OneThread, stacklevel=2)
     block = tuple(int_value(extent) or 1 for extent in kernel.block)
     reason = _too_many_threads(block, architecture)
     if kernel.shared_bytes > architecture.shared_per_block:
@@ -39,6 +61,28 @@ def check_kernel(kernel: Kernel, architecture: Limits) -> None:
     reason = reason or _too_many_blocks(grid, architecture)
     if reason is not None:
         raise BuildError(f"kernel {kernel.name!r} cannot run on {architecture.name}: {reason}")
+
+
+def one_thread(kernel: Kernel) -> str:
+    """What there is to say of a kernel that lowering left to one thread; "" of others, and of those
+    that do next to nothing."""
+    if not any([ONE_THREAD in loop.annotations for loop in kernel.axes]):
+        return ""
+    if steps(kernel.body) <= WORK:
+        return ""
+    return (
+        "one thread runs all of it, since none of its loops is proved to be independent of the "
+        "order; bind loops, or rfactor a reduction into parts"
+    )
+
+
+def steps(stmt: Stmt) -> float:
+    """How many stores `stmt` makes; of a symbolic extent, and of what memory says, many."""
+    below = sum([steps(child) for child in child_stmts(stmt)])
+    if not isinstance(stmt, For):
+        return below or 1.0
+    extent = stmt.const_extent
+    return inf if extent is None else below * extent if extent else 0.0
 
 
 def check_registers(kernel: Kernel, registers: int, architecture: Architecture) -> None:

@@ -17,13 +17,11 @@ from tensorir.passes.gpu.axes import has_threads
 from tensorir.passes.gpu.free_loops import FreeLoops, Nest
 from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, replace, seq
+from tensorir.thread_axes import ONE_THREAD as ONE_THREAD
 from tensorir.visit import map_children, replace_buffers, substitute_stmt, walk
 
 THREADS = 256
 """Threads of a block, where there is work for so many: the middle of what is usual."""
-
-ONE_THREAD = "one_thread"
-"""Annotation of the thread loop of a kernel whose loops one thread runs."""
 
 
 def bind_free(func: PrimFunc) -> PrimFunc:

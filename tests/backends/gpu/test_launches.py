@@ -1,12 +1,14 @@
 """What the host does for a lowered program: kernels, workspaces, conditions, limits."""
 
+import warnings
+
 import pytest
 from spmd_programs import PROGRAMS
 
-from backends import BuildError
+from backends import BuildError, build
 from backends.gpu.launches import Give, Launch, Launches, Take
-from backends.gpu.limits import check_kernel, check_launch, check_registers
-from tensorir import TensorIRError, find_architecture
+from backends.gpu.limits import OneThread, check_kernel, check_launch, check_registers
+from tensorir import TensorIRError, find_architecture, te
 from tensorir.parser import parse
 
 H100 = find_architecture("sm_90a")
@@ -120,3 +122,28 @@ def test_registers_of_all_threads_of_a_block():
     check_registers(kernel, 128, H100)
     with pytest.raises(BuildError, match="512 threads of 129 registers each need more than the 65"):
         check_registers(kernel, 129, H100)
+
+
+def summed(n):
+    a = te.placeholder((n,), name="A")
+    k = te.reduce_axis(n, name="k")
+    return te.create_prim_func([a, te.compute((1,), lambda i: te.sum(a[k], axis=k), name="B")])
+
+
+@pytest.mark.parametrize("size", [5000, te.var("n")], ids=str)
+def test_a_kernel_that_one_thread_runs_is_said(size):
+    with pytest.warns(OneThread, match="one thread runs all of it.*bind loops, or rfactor"):
+        build(summed(size), "cuda-emulator")
+
+
+def test_a_short_kernel_of_one_thread_is_no_matter():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build(summed(7), "cuda-emulator")
+
+
+def test_resources_say_what_one_thread_runs(with_nvrtc):
+    with pytest.warns(OneThread):
+        kernel = build(summed(5000), "cuda -arch=sm_80")
+    said = [text for used in kernel.resources.values() for text in used.warnings]
+    assert said and "one thread runs all of it" in said[0]
