@@ -1,6 +1,6 @@
 #include "block.h"
 #include "report.h"
-#include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <sys/mman.h>
 
@@ -13,6 +13,7 @@ Block::Block() {
 
 Block::~Block() {
     if (arena_) munmap(arena_, ARENA_BYTES);
+    delete[] threads_;
 }
 
 bool Block::run(const ti_launch &launch, const uint3 &index) {
@@ -26,6 +27,7 @@ bool Block::run(const ti_launch &launch, const uint3 &index) {
     for (int i = 0; failed_ && i < count_; i++) {
         threads_[i].fibre.reset();
         threads_[i].copies.clear();
+        threads_[i].group = 0;
     }
     return !failed_;
 }
@@ -41,7 +43,8 @@ void Block::start(const ti_launch &launch, const uint3 &index) {
             return Report("memory").add("threads", count_).send(launch);
         }
         capacity_ = count_;
-        threads_ = std::make_unique<Thread[]>(count_);
+        delete[] threads_;
+        threads_ = new Thread[count_];
         for (int i = 0; i < count_; i++)
             threads_[i].fibre.prepare(stacks_.bottom(i), stacks_.size(i), thread_body, this);
     }
@@ -55,7 +58,7 @@ void Block::start(const ti_launch &launch, const uint3 &index) {
     all_.members = count_;
     for (int w = 0; w * WARP < count_; w++) {
         warps_[w].meeting = {};
-        warps_[w].meeting.members = std::min(WARP, count_ - w * WARP);
+        warps_[w].meeting.members = lanes_of(w);
     }
     const unsigned long long block = index.x + 1000003ull * (index.y + 1000003ull * index.z);
     random_ = launch.seed ? (launch.seed + 1) * 0x9e3779b97f4a7c15 ^ block * 0xbf58476d1ce4e5b9 : 0;
@@ -84,7 +87,7 @@ void Block::order() {
     }
     int at = 0;
     for (int w = 0; w < warps; w++) {
-        const int first = places[w] * WARP, lanes = std::min(WARP, count_ - first), begin = at;
+        const int first = places[w] * WARP, lanes = lanes_of(places[w]), begin = at;
         for (int lane = 0; lane < lanes; lane++, at++) {
             const int other = begin + below(lane + 1);
             order_[at] = order_[other];
@@ -126,7 +129,7 @@ void Block::pause() {
 void Block::wake_paused() {
     for (int warp = 0; warp * WARP < count_; warp++) {
         unsigned lanes = 0;
-        for (int i = warp * WARP; i < std::min(count_, (warp + 1) * WARP); i++) {
+        for (int i = warp * WARP; i < warp * WARP + lanes_of(warp); i++) {
             if (states_[i] != State::paused) continue;
             states_[i] = State::ready;
             lanes |= 1u << i % WARP;
@@ -143,6 +146,7 @@ void Block::thread_body(void *of) {
         const ti_launch &launch = block.launch();
         launch.kernel(launch.arguments);
         self.copies.clear();
+        self.group = 0;
         self.waits_in = "";
         block.states_[block.number(self)] = State::ended;
         block.left_--;
@@ -189,7 +193,7 @@ void Block::meet(Meeting &meeting, int first, const char *what, int line, bool o
     }
     meeting.arrived = 0;
     meeting.times++;
-    std::fill_n(states_.begin() + first, meeting.members, State::ready);
+    for (int i = first; i < first + meeting.members; i++) states_[i] = State::ready;
     if (&meeting != &all_) {
         if (launch_->checks) checker_.warp_barrier(first / WARP, line, what, orders);
         return;
@@ -228,8 +232,10 @@ void Block::stuck() {
         while (end < count_ && (states_[end] == State::ended) == ended &&
                (ended || (threads_[end].line == t.line && threads_[end].waits_in == t.waits_in)))
             end++;
-        waits += (waits.empty() ? "[" : ", [") + std::to_string(i) + ", " + std::to_string(end) +
-                 ", \"" + (ended ? "" : t.waits_in) + "\", " + std::to_string(ended ? 0 : t.line) + "]";
+        char place[64];
+        snprintf(place, sizeof(place), "%s[%d, %d, \"%.20s\", %d]", i ? ", " : "", i, end,
+                 ended ? "" : t.waits_in, ended ? 0 : t.line);
+        waits += place;
         i = end;
     }
     failed_ = true;

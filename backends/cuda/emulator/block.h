@@ -3,8 +3,6 @@
 #include "checker.h"
 #include "fibre.h"
 #include "launch.h"
-#include <deque>
-#include <memory>
 #include <vector>
 
 constexpr int WARP = 32;
@@ -13,6 +11,7 @@ constexpr int MOST_SHARED = 227 * 1024;
 enum class State : char { ready, waiting, paused, ended };
 
 struct Copy {
+    int group;
     void *to;
     const void *from;
     int bytes;
@@ -26,7 +25,8 @@ struct Thread {
     ti_place place;
     const char *waits_in = "";
     int line = 0;
-    std::deque<std::vector<Copy>> copies; // asynchronous ones: the groups, the open one last
+    std::vector<Copy> copies; // asynchronous ones that are not done
+    int group = 0;            // the one that is open
 };
 
 // Threads that wait for each other. Every member passes it as often as the others.
@@ -52,7 +52,7 @@ public:
     Thread &running() { return *running_; }
     bool is_running() const { return running_; }
     Thread &thread(int i) { return threads_[i]; }
-    int number(const Thread &t) const { return int(&t - threads_.get()); }
+    int number(const Thread &t) const { return int(&t - threads_); }
     const ti_launch &launch() const { return *launch_; }
     unsigned char *arena(int bytes, int line);
     void barrier(int scope, int line);
@@ -64,6 +64,9 @@ public:
     Report report(const char *kind, int line);
 
 private:
+    int lanes_of(int warp) const {
+        return count_ - warp * WARP < WARP ? count_ - warp * WARP : WARP;
+    }
     void start(const ti_launch &launch, const uint3 &index);
     void order();
     Thread *next();
@@ -77,7 +80,7 @@ private:
     const ti_launch *launch_ = nullptr;
     Stacks stacks_;
     Fibre host_;
-    std::unique_ptr<Thread[]> threads_;
+    Thread *threads_ = nullptr;
     int count_ = 0, capacity_ = 0, left_ = 0;
     Thread *running_ = nullptr;
     std::vector<State> states_;          // by thread

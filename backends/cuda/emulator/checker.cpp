@@ -1,11 +1,11 @@
 #include "checker.h"
 #include "block.h"
-#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 static int granule = 16; // of the arena: the smallest element of any part of it
 
-int ti_emulator_note_itemsize(int itemsize) { return granule = std::min(granule, itemsize); }
+int ti_emulator_note_itemsize(int itemsize) { return granule = granule < itemsize ? granule : itemsize; }
 
 Cell *new_cells(long long count) {
     void *memory = calloc(count, sizeof(Cell));
@@ -26,14 +26,13 @@ void Checker::begin_launch(const ti_launch &launch) {
 
 void Checker::end_launch() {
     counts_.send(*launch_);
-    for (const auto &entry : found_)
-        if (entry.second.second > 1)
-            Report("again").add("of", entry.second.first).add("count", entry.second.second).send(*launch_);
+    for (size_t i = 0; i < found_.size(); i++)
+        if (found_[i].count > 1) Report("again").add("of", i).add("count", found_[i].count).send(*launch_);
 }
 
 void Checker::begin_block(const uint3 &index) {
     block_first_ = ++interval_;
-    blocks_.emplace_back(block_first_, index);
+    blocks_.push_back({block_first_, index});
     warp_intervals_.assign(WARP, 0);
 }
 
@@ -161,10 +160,9 @@ bool Checker::ordered(const Access &before, const Access &self, bool shared) con
 void Checker::race(const char *kind, const Access &before, const Access &self, const ti_buffer &buffer,
                    long long element) {
     found("race", self.line, buffer.name, before.line, [&](Report &r) {
-        const auto after = std::upper_bound(
-            blocks_.begin(), blocks_.end(), before.interval,
-            [](unsigned interval, const auto &entry) { return interval < entry.first; });
-        r.add("how", kind).add("index", element).add("other_block", (after - 1)->second);
+        size_t block = blocks_.size() - 1;
+        while (blocks_[block].first > before.interval) block--;
+        r.add("how", kind).add("index", element).add("other_block", blocks_[block].block);
         r.add("other_thread", block_.thread(before.thread).place.thread);
     });
 }
@@ -181,11 +179,15 @@ void Checker::missing_lane(int source, const char *what, int line) {
 
 template <class Fill>
 void Checker::found(const char *kind, int line, const char *buffer, int other_line, Fill fill) {
-    auto &known = found_[{kind, line, buffer, other_line}];
-    if (known.second++) return;
-    known.first = int(found_.size());
+    for (Found &known : found_)
+        if (known.line == line && known.other_line == other_line && !strcmp(known.kind, kind) &&
+            !strcmp(known.buffer, buffer)) {
+            known.count++;
+            return;
+        }
     Report report = block_.report(kind, line);
-    report.add("id", known.first).add("buffer", buffer);
+    report.add("id", found_.size()).add("buffer", buffer);
+    found_.push_back({kind, buffer, line, other_line, 1});
     if (other_line) report.add("other_line", other_line);
     fill(report);
     report.send(*launch_);

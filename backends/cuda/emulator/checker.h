@@ -3,8 +3,6 @@
 #include "counts.h"
 #include "launch.h"
 #include "report.h"
-#include <map>
-#include <tuple>
 #include <vector>
 
 class Block;
@@ -67,9 +65,18 @@ private:
     const ti_launch *launch_ = nullptr;
     unsigned interval_ = FIRST_TIME, launch_first_ = 0, block_first_ = 0;
     std::vector<unsigned> warp_intervals_;
-    std::vector<std::pair<unsigned, uint3>> blocks_; // of this launch, by their first interval
+    struct Begun {
+        unsigned first; // interval
+        uint3 block;
+    };
+    struct Found {
+        const char *kind, *buffer;
+        int line, other_line;
+        long long count;
+    };
+    std::vector<Begun> blocks_; // of this launch
     Cell *arena_ = nullptr;
-    std::map<std::tuple<std::string, int, std::string, int>, std::pair<int, long long>> found_;
+    std::vector<Found> found_;
     Counts counts_;
     int last_line_ = 0;
 };

@@ -1,100 +1,137 @@
 #include "counts.h"
 #include "block.h"
 #include "report.h"
-#include <algorithm>
+#include <cstring>
 
 static constexpr size_t MOST_NOTED = 1 << 14;
 static constexpr int SECTOR = 32, BANKS = 32, BANK_BYTES = 4;
 
+// Different numbers, as many as a warp can need.
+class Different {
+public:
+    void add(unsigned long number) {
+        for (int i = 0; i < count_; i++)
+            if (numbers_[i] == number) return;
+        numbers_[count_++] = number;
+    }
+    int count() const { return count_; }
+
+private:
+    unsigned long numbers_[4 * WARP];
+    int count_ = 0;
+};
+
 bool Counts::touch(int thread, const ti_buffer &buffer, unsigned long address, int bytes, bool write,
                    int line) {
-    const Site site = {line, buffer.name, bool(buffer.shared), write, bytes};
-    const auto [entry, added] = numbers_.emplace(site, int(sites_.size()));
-    if (added) {
-        sites_.push_back(site);
-        counts_.emplace_back();
-    }
-    lanes_[thread].push_back({entry->second, address});
-    return lanes_[thread].size() >= MOST_NOTED;
+    noted_[thread].push_back({site(buffer, bytes, write, line), address});
+    return noted_[thread].size() >= MOST_NOTED;
 }
 
-void Counts::barrier(int line, const char *what) { barriers_[{line, what}]++; }
-
-// Parts of a warp whose accesses to shared memory are done at once: all lanes, halves or quarters.
-static std::pair<int, int> wavefronts(const std::vector<std::pair<int, unsigned long>> &lanes, int bytes) {
-    const int parts = std::max(1, bytes / BANK_BYTES), each = WARP / parts;
-    int needed = 0, least = 0;
-    for (int part = 0; part < parts; part++) {
-        std::vector<unsigned long> words;
-        for (const auto &[lane, address] : lanes)
-            for (int b = 0; lane / each == part && b < bytes; b += BANK_BYTES)
-                words.push_back((address + b) / BANK_BYTES);
-        std::sort(words.begin(), words.end());
-        words.erase(std::unique(words.begin(), words.end()), words.end());
-        int in_bank[BANKS] = {}, most = 0;
-        for (const unsigned long word : words) most = std::max(most, ++in_bank[word % BANKS]);
-        needed += most;
-        least += most > 0;
+int Counts::site(const ti_buffer &buffer, int bytes, bool write, int line) {
+    if (size_t(line) >= of_line_.size()) of_line_.resize(line + 1);
+    for (const int number : of_line_[line]) {
+        const Site &s = sites_[number];
+        if (s.buffer == buffer.name && s.write == write && s.bytes == bytes) return number;
     }
-    return {needed, least};
+    Site added;
+    added.line = line;
+    added.buffer = buffer.name;
+    added.shared = buffer.shared;
+    added.write = write;
+    added.bytes = bytes;
+    of_line_[line].push_back(int(sites_.size()));
+    sites_.push_back(added);
+    return int(sites_.size()) - 1;
 }
 
-static std::pair<int, int> sectors(const std::vector<std::pair<int, unsigned long>> &lanes, int bytes) {
-    std::vector<unsigned long> touched, places;
-    for (const auto &lane : lanes) {
-        places.push_back(lane.second);
-        for (unsigned long s = lane.second / SECTOR; s <= (lane.second + bytes - 1) / SECTOR; s++)
-            touched.push_back(s);
-    }
-    for (auto *list : {&touched, &places}) {
-        std::sort(list->begin(), list->end());
-        list->erase(std::unique(list->begin(), list->end()), list->end());
-    }
-    return {int(touched.size()), int(places.size() * bytes + SECTOR - 1) / SECTOR};
+void Counts::barrier(int line, const char *what) {
+    for (Barrier &b : barriers_)
+        if (b.line == line && !strcmp(b.what, what)) {
+            b.times++;
+            return;
+        }
+    barriers_.push_back({line, what, 1});
 }
 
 // The n-th access at a site by one lane and that by another are one instruction.
 void Counts::flush(int warp, unsigned lanes) {
-    std::map<std::pair<int, int>, std::vector<std::pair<int, unsigned long>>> instructions;
+    std::vector<int> times(sites_.size());
     for (int lane = 0; lane < WARP; lane++) {
-        if (!(lanes >> lane & 1)) continue;
-        std::unordered_map<int, int> times;
-        std::vector<Noted> &noted = lanes_[warp * WARP + lane];
-        for (const Noted &n : noted) instructions[{n.site, times[n.site]++}].emplace_back(lane, n.address);
+        std::vector<Noted> &noted = noted_[warp * WARP + lane];
+        if (noted.empty() || !(lanes >> lane & 1)) continue;
+        for (int &count : times) count = 0;
+        for (const Noted &n : noted) {
+            std::vector<Instruction> &open = sites_[n.site].open;
+            const size_t at = times[n.site]++;
+            if (at == open.size()) open.emplace_back();
+            open[at].lanes |= 1u << lane;
+            open[at].addresses[lane] = n.address;
+        }
         noted.clear();
     }
-    for (const auto &[key, accesses] : instructions) {
-        const Site &site = sites_[key.first];
-        Count &count = counts_[key.first];
-        const auto [needed, least] = (site.shared ? wavefronts : sectors)(accesses, site.bytes);
-        count.instructions++;
-        count.transactions += needed;
-        count.least += least;
+    for (Site &site : sites_) {
+        for (const Instruction &instruction : site.open) finish(site, instruction);
+        site.open.clear();
     }
 }
 
 void Counts::flush() {
-    for (int warp = 0; warp * WARP < int(lanes_.size()); warp++) flush(warp);
+    for (int warp = 0; warp < 1024 / WARP; warp++) flush(warp);
+}
+
+void Counts::finish(Site &site, const Instruction &instruction) {
+    site.instructions++;
+    if (!site.shared) {
+        Different sectors, places;
+        for (int lane = 0; lane < WARP; lane++) {
+            if (!(instruction.lanes >> lane & 1)) continue;
+            const unsigned long first = instruction.addresses[lane];
+            places.add(first);
+            for (unsigned long at = first / SECTOR; at <= (first + site.bytes - 1) / SECTOR; at++)
+                sectors.add(at);
+        }
+        site.transactions += sectors.count();
+        site.least += (places.count() * site.bytes + SECTOR - 1) / SECTOR;
+        return;
+    }
+    // All lanes are served at once, or two halves or four quarters of them, by 4 bytes a lane.
+    const int parts = site.bytes > BANK_BYTES ? site.bytes / BANK_BYTES : 1, each = WARP / parts;
+    for (int part = 0; part < parts; part++) {
+        Different words[BANKS];
+        int most = 0;
+        for (int lane = part * each; lane < (part + 1) * each; lane++) {
+            if (!(instruction.lanes >> lane & 1)) continue;
+            for (int b = 0; b < site.bytes; b += BANK_BYTES) {
+                const unsigned long word = (instruction.addresses[lane] + b) / BANK_BYTES;
+                Different &bank = words[word % BANKS];
+                bank.add(word);
+                if (bank.count() > most) most = bank.count();
+            }
+        }
+        site.transactions += most;
+        site.least += most > 0;
+    }
 }
 
 void Counts::send(const ti_launch &launch) const {
-    for (const auto &[site, number] : numbers_) {
-        const Count &count = counts_[number];
-        Report report("count");
-        report.add("line", site.line).add("buffer", site.buffer.c_str());
-        report.add("what", site.write ? "store" : "load").add("space", site.shared ? "shared" : "global");
-        report.add("bytes", site.bytes).add("instructions", count.instructions);
-        report.add("transactions", count.transactions).add("least", count.least).send(launch);
-    }
-    for (const auto &[place, times] : barriers_)
-        Report("count").add("line", place.first).add("what", place.second.c_str())
-            .add("instructions", times).send(launch);
+    for (const auto &of_line : of_line_)
+        for (const int number : of_line) {
+            const Site &site = sites_[number];
+            Report report("count");
+            report.add("line", site.line).add("buffer", site.buffer).add("bytes", site.bytes);
+            report.add("what", site.write ? "store" : "load");
+            report.add("space", site.shared ? "shared" : "global");
+            report.add("instructions", site.instructions).add("least", site.least);
+            report.add("transactions", site.transactions).send(launch);
+        }
+    for (const Barrier &barrier : barriers_)
+        Report("count").add("line", barrier.line).add("what", barrier.what)
+            .add("instructions", barrier.times).send(launch);
 }
 
 void Counts::clear() {
-    numbers_.clear();
     sites_.clear();
-    counts_.clear();
+    of_line_.clear();
     barriers_.clear();
-    for (auto &lane : lanes_) lane.clear();
+    for (auto &noted : noted_) noted.clear();
 }

@@ -1,10 +1,6 @@
 // Counts, by lines of the text, of what the memory of a GPU does for the accesses of warps.
 #pragma once
 #include "launch.h"
-#include <map>
-#include <string>
-#include <tuple>
-#include <unordered_map>
 #include <vector>
 
 class Counts {
@@ -19,27 +15,34 @@ public:
     void clear();
 
 private:
+    // One instruction of a warp: the lanes that take part, and their addresses.
+    struct Instruction {
+        unsigned lanes = 0;
+        unsigned long addresses[32];
+    };
     struct Site {
         int line;
-        std::string buffer;
+        const char *buffer;
         bool shared, write;
         int bytes;
-        bool operator<(const Site &other) const {
-            return std::tie(line, buffer, shared, write, bytes) <
-                   std::tie(other.line, other.buffer, other.shared, other.write, other.bytes);
-        }
-    };
-    struct Count {
         long long instructions = 0, transactions = 0, least = 0;
+        std::vector<Instruction> open; // of the warp that is flushed
     };
     struct Noted {
         int site;
         unsigned long address;
     };
+    struct Barrier {
+        int line;
+        const char *what;
+        long long times;
+    };
+
+    int site(const ti_buffer &buffer, int bytes, bool write, int line);
+    static void finish(Site &site, const Instruction &instruction);
 
     std::vector<Site> sites_;
-    std::map<Site, int> numbers_;
-    std::vector<Count> counts_;
-    std::map<std::pair<int, std::string>, long long> barriers_;
-    std::vector<std::vector<Noted>> lanes_ = std::vector<std::vector<Noted>>(1024);
+    std::vector<std::vector<int>> of_line_; // the sites of each line
+    std::vector<Barrier> barriers_;
+    std::vector<Noted> noted_[1024]; // by thread
 };

@@ -106,7 +106,7 @@ static void read_number() {
     const std::string digits = word();
     numbers.emplace_back(16);
     for (size_t i = 0; 2 * i < digits.size(); i++)
-        numbers.back()[i] = std::stoi(digits.substr(2 * i, 2), nullptr, 16);
+        numbers.back()[i] = strtol(digits.substr(2 * i, 2).c_str(), nullptr, 16);
     arguments.push_back(numbers.back().data());
 }
 

@@ -5,9 +5,9 @@
 
 class Report {
 public:
-    explicit Report(const char *kind) : text_("{\"kind\": \"") { text_ += kind, text_ += '"'; }
-    Report &add(const char *key, long long value) { return raw(key, std::to_string(value)); }
-    Report &add(const char *key, const char *value) { return raw(key, "\"" + std::string(value) + "\""); }
+    explicit Report(const char *kind);
+    Report &add(const char *key, long long value);
+    Report &add(const char *key, const char *value);
     Report &add(const char *key, const uint3 &value);
     Report &raw(const char *key, const std::string &json);
     // Writes it where the launch wants it, whatever happens next.

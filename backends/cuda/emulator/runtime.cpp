@@ -1,46 +1,65 @@
 // The functions that kernels call, and launches. See docs/cuda_emulator.md.
 #include "block.h"
 #include "report.h"
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstring>
-#include <thread>
+#include <ctime>
+#include <pthread.h>
 
-static thread_local std::unique_ptr<Block> blocks_here;
+// The block of this thread of the system, kept for its stacks.
+static thread_local struct Here {
+    Block *block = nullptr;
+    Block *operator->() { return block; }
+    void make() {
+        if (!block) block = new Block;
+    }
+    ~Here() { delete block; }
+} blocks_here;
 
-Block *current_block() { return blocks_here.get(); }
+Block *current_block() { return blocks_here.block; }
+
+// The blocks of a launch that several threads of the system take in turn.
+struct Work {
+    const ti_launch &launch;
+    long long blocks, next;
+    double end;
+    bool failed;
+};
+
+static double now() {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec * 1e-9;
+}
 
 // Runs blocks until there are none, time is up, or one failed.
-static void work(const ti_launch &launch, std::atomic<long long> &next, std::atomic<bool> &failed,
-                 double seconds) {
-    using clock = std::chrono::steady_clock;
-    const auto end = clock::now() + std::chrono::duration<double>(seconds);
-    const unsigned *grid = launch.grid;
-    const long long blocks = 1ll * grid[0] * grid[1] * grid[2];
-    if (!blocks_here) blocks_here = std::make_unique<Block>();
+static void *run_blocks(void *given) {
+    Work &work = *static_cast<Work *>(given);
+    const unsigned *grid = work.launch.grid;
+    blocks_here.make();
     do {
-        const long long i = next++;
-        if (i >= blocks) return;
+        const long long i = __atomic_fetch_add(&work.next, 1, __ATOMIC_RELAXED);
+        if (i >= work.blocks) break;
         const uint3 index = {unsigned(i % grid[0]), unsigned(i / grid[0] % grid[1]),
                              unsigned(i / grid[0] / grid[1])};
-        if (!blocks_here->run(launch, index)) failed = true;
-    } while (!failed && clock::now() < end);
+        if (!blocks_here->run(work.launch, index)) __atomic_store_n(&work.failed, true, __ATOMIC_RELAXED);
+    } while (!__atomic_load_n(&work.failed, __ATOMIC_RELAXED) && now() < work.end);
+    return nullptr;
 }
 
 long long ti_emulator_launch(const ti_launch *launch, long long first, double seconds) {
     const long long blocks = 1ll * launch->grid[0] * launch->grid[1] * launch->grid[2];
-    std::atomic<long long> next(first);
-    std::atomic<bool> failed(false);
-    if (!blocks_here) blocks_here = std::make_unique<Block>();
+    Work work = {*launch, blocks, first, now() + seconds, false};
+    blocks_here.make();
     if (launch->checks && first == 0) blocks_here->checker().begin_launch(*launch);
-    std::vector<std::thread> others;
-    for (int i = 1; i < launch->workers; i++)
-        others.emplace_back([&] { work(*launch, next, failed, seconds); });
-    work(*launch, next, failed, seconds);
-    for (std::thread &other : others) other.join();
-    if (launch->checks && (failed || next >= blocks)) blocks_here->checker().end_launch();
-    return failed ? -1 : std::min<long long>(next, blocks);
+    std::vector<pthread_t> others;
+    for (int i = 1; i < launch->workers; i++) {
+        pthread_t other;
+        if (!pthread_create(&other, nullptr, run_blocks, &work)) others.push_back(other);
+    }
+    run_blocks(&work);
+    for (const pthread_t other : others) pthread_join(other, nullptr);
+    if (launch->checks && (work.failed || work.next >= blocks)) blocks_here->checker().end_launch();
+    return work.failed ? -1 : work.next < blocks ? work.next : blocks;
 }
 
 const ti_place *ti_emulator_place() { return &blocks_here->running().place; }
@@ -62,34 +81,33 @@ void ti_emulator_misaligned(const char *name, const void *address, int bytes, in
 // An asynchronous copy is done when its group is waited for, which is as late as it can be; until
 // then its place holds NaN.
 void ti_emulator_copy_async(void *to, const void *from, int bytes) {
-    auto &groups = blocks_here->running().copies;
-    if (groups.empty()) groups.emplace_back();
+    Thread &self = blocks_here->running();
     memset(to, 0xff, bytes);
-    groups.back().push_back({to, from, bytes, {}, 0, 0});
+    self.copies.push_back({self.group, to, from, bytes, {}, 0, 0});
 }
 
 void ti_emulator_copy_async_checked(const ti_buffer *to, long long i, const ti_buffer *from,
                                     long long j, int count, int line) {
-    Block &block = *blocks_here;
+    Block &block = *current_block();
     const bool fine = block.checker().touch(*from, j, count, TI_READ, line);
     if (!block.checker().touch(*to, i, count, TI_COPY, line) || !fine) return;
     const int size = to->itemsize;
     ti_emulator_copy_async(to->data + i * size, from->data + j * size, count * size);
-    Copy &copy = block.running().copies.back().back();
+    Copy &copy = block.running().copies.back();
     copy.buffer = *to;
     copy.index = i;
     copy.line = line;
 }
 
-void ti_emulator_copy_async_commit() { blocks_here->running().copies.emplace_back(); }
+void ti_emulator_copy_async_commit() { blocks_here->running().group++; }
 
 void ti_emulator_copy_async_wait(int pending) {
-    auto &groups = blocks_here->running().copies; // the last one is open, and not counted
-    while (int(groups.size()) > pending + 1) {
-        for (const Copy &copy : groups.front()) {
-            memcpy(copy.to, copy.from, copy.bytes);
-            if (copy.buffer.data) blocks_here->checker().finish_copy(copy);
-        }
-        groups.pop_front();
+    Thread &self = blocks_here->running();
+    size_t done = 0;
+    while (done < self.copies.size() && self.copies[done].group < self.group - pending) {
+        const Copy &copy = self.copies[done++];
+        memcpy(copy.to, copy.from, copy.bytes);
+        if (copy.buffer.data) blocks_here->checker().finish_copy(copy);
     }
+    self.copies.erase(self.copies.begin(), self.copies.begin() + done);
 }

@@ -10,13 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hand_written import CASES, Case, source, tiled, transpose
+from hand_written import CASES, FOLDER, Case, source, tiled, transpose
 
 from backends import BuildError, ObjectCache
 from backends.c.compiler import find_cxx_compiler
 from backends.cuda.emulator import EmulationError, Emulator, Launch
 from backends.cuda.emulator.signature import kernels_of
+from backends.cuda.nvrtc import compile_cubin, why_not
 from backends.cuda.prelude import prelude
+from backends.cuda.resources import read_resources
 from tensorir import TensorIRError
 
 
@@ -312,3 +314,13 @@ def test_a_text_takes_the_parts_of_the_prelude_that_it_needs():
     assert "cp.async.wait_group" in text and "ti_vec" in text
     assert "TI_SHARED" not in text and "__shfl" not in text and "__syncthreads" not in text
     assert text.count("#endif") == 1 and source("reduce").count("cvt.f32.f16") == 1
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_the_same_text_compiles_for_gpus(arch: str):
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    for name in sorted({path.stem for path in FOLDER.glob("*.cu")}):
+        for used in read_resources(compile_cubin(source(name), arch).log).values():
+            assert not used.spills and not used.warnings, used
