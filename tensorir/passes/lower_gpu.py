@@ -15,6 +15,7 @@ from tensorir.passes.gpu.bind_free import bind_free
 from tensorir.passes.gpu.exchanges_in_memory import exchanges_in_memory
 from tensorir.passes.gpu.kernels import kernels
 from tensorir.passes.gpu.merge_shared import merge_shared
+from tensorir.passes.gpu.narrow_indices import narrow_indices
 from tensorir.passes.gpu.spmd import spmd
 from tensorir.passes.gpu.thread_reductions import thread_reductions
 from tensorir.passes.gpu.vector_accesses import vector_accesses
@@ -46,4 +47,5 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("merge_shared", merge_shared),
         ("barriers", barriers),
         ("simplify", simplify),
+        ("narrow_indices", narrow_indices),
     ]

@@ -1,0 +1,161 @@
+"""narrow_indices: places in memory are computed in 32 bits, where all of them provably fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorir import dtype as dt
+from tensorir.arith import Analyzer
+from tensorir.expr import (
+    COMPARISONS,
+    BinOp,
+    Broadcast,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Ramp,
+    Select,
+    Var,
+    binary,
+    cast,
+    select,
+)
+from tensorir.func import PrimFunc
+from tensorir.passes.gpu.axes import is_kernel
+from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.rewriting import with_body
+from tensorir.stmt import Exchange, Extern, For, Let, Stmt, Store, replace
+from tensorir.visit import map_children, map_own_exprs, rebuild, walk
+
+NARROW = "int32"
+LOW, HIGH = dt.int_limits(NARROW)
+ARITHMETIC = ("+", "-", "*", "//", "%", "min", "max", "^", "&", "|")
+
+
+def narrow_indices(func: PrimFunc) -> PrimFunc:
+    """Give the loops of kernels, indices and comparisons of such the type int32.
+
+    rewrite:
+        for b in thread("blockIdx.x", 4):            for b (int32) in ...
+            for t in thread("threadIdx.x", 64):          for t (int32) in ...
+                D[b * 64 + t] = A[b * 64 + t]    ->          D[b * 64 + t] = A[b * 64 + t]
+
+    An index is narrowed if it and everything in it is in range for all that the loops do; others
+    are computed in 64 bits from what is narrow. Values that are no places keep their types. GPUs
+    have no arithmetic of 64 bits: it takes twice the registers and several instructions. Requires
+    that all passes ran that look at indices: arithmetic is about 64 bits.
+    """
+    return with_body(func, _visit(func.body, function_analyzer(func)))
+
+
+def _visit(stmt: Stmt, analyzer: Analyzer) -> Stmt:
+    if is_kernel(stmt):
+        return _Narrow(stmt, analyzer).stmt(stmt)
+    return map_children(stmt, lambda child: _visit(child, analyzer))
+
+
+class _Narrow:
+    def __init__(self, kernel: Stmt, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self.fit: dict[Expr, bool] = {}
+        self.memo: dict[Expr, Expr] = {}
+        self.vars: Mapping[Var, Var] = {
+            s.var: Var(s.name, NARROW)
+            for s in walk(kernel)
+            if isinstance(s, For)
+            and s.var.dtype == dt.INDEX
+            and self.in_range(s.var)
+            and self.in_range(s.extent)
+        }
+
+    def in_range(self, e: Expr) -> bool:
+        low, high = self.analyzer.bounds(e)
+        return low is not None and high is not None and low >= LOW and high <= HIGH
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        made = map_children(stmt, self.stmt)
+        if isinstance(stmt, For) and isinstance(made, For):
+            narrow = self.vars.get(stmt.var)
+            if narrow is None:
+                return replace(made, extent=self.value(stmt.extent))
+            if stmt.thread is not None:  # the host computes how many there are
+                return replace(made, var=narrow)
+            return replace(made, var=narrow, extent=self.index(stmt.extent))
+        if isinstance(made, (Store, Exchange)):
+            indices = tuple([self.index(i) for i in made.indices])
+            if isinstance(made, Store):
+                return Store(made.buffer, indices, self.value(made.value))
+            source = self.index(made.source)
+            return replace(made, indices=indices, value=self.value(made.value), source=source)
+        if isinstance(made, Let):
+            return replace(made, value=self.value(made.value))
+        if isinstance(made, Extern):
+            return map_own_exprs(made, self.value)
+        return map_own_exprs(made, self.value)
+
+    def fits(self, e: Expr) -> bool:
+        """Whether `e`, an index, and all indices in it can be computed in 32 bits."""
+        found = self.fit.get(e)
+        if found is None:
+            found = self.fit[e] = self._fits(e)
+        return found
+
+    def _fits(self, e: Expr) -> bool:
+        if isinstance(e, Const):
+            return bool(LOW <= e.value <= HIGH)
+        if isinstance(e, Var):
+            return e in self.vars
+        if isinstance(e, Ramp):
+            last = e.base + e.stride * (e.lanes - 1)
+            return self.fits(e.base) and self.fits(e.stride) and self.in_range(last)
+        if isinstance(e, Cast):
+            return e.a.dtype in (NARROW, "int16", "int8", "uint16", "uint8", "bool")
+        if isinstance(e, Select):
+            return self.fits(e.a) and self.fits(e.b)
+        if not isinstance(e, BinOp) or e.op not in ARITHMETIC or dt.lanes(e.dtype) > 1:
+            return False
+        return self.fits(e.a) and self.fits(e.b) and self.in_range(e)
+
+    def index(self, e: Expr) -> Expr:
+        """A place: in 32 bits where that is possible."""
+        return self.narrow(e) if self.fits(e) else self.value(e)
+
+    def narrow(self, e: Expr) -> Expr:
+        """`e`, which fits, in 32 bits."""
+        if isinstance(e, Const):
+            return Const(e.value, NARROW)
+        if isinstance(e, Var):
+            return self.vars[e]
+        if isinstance(e, Ramp):
+            return Ramp(self.narrow(e.base), self.narrow(e.stride), e.lanes)
+        if isinstance(e, Cast):
+            return cast(NARROW, self.value(e.a))
+        if isinstance(e, Select):
+            return select(self.value(e.cond), self.narrow(e.a), self.narrow(e.b))
+        assert isinstance(e, BinOp)
+        return binary(e.op, self.narrow(e.a), self.narrow(e.b))
+
+    def value(self, e: Expr) -> Expr:
+        """`e` with its own type, of narrow loops and indices."""
+        found = self.memo.get(e)
+        if found is None:
+            found = self.memo[e] = self._value(e)
+        return found
+
+    def _value(self, e: Expr) -> Expr:
+        if isinstance(e, Var):
+            return cast(e.dtype, self.vars[e]) if e in self.vars else e
+        if isinstance(e, Load):
+            return Load(e.buffer, tuple([self.index(i) for i in e.indices]))
+        if isinstance(e, BinOp) and e.op in COMPARISONS and e.a.dtype == dt.INDEX:
+            if self.fits(e.a) and self.fits(e.b):
+                return binary(e.op, self.narrow(e.a), self.narrow(e.b))
+        if isinstance(e, Cast) and e.a.dtype == dt.INDEX and self.fits(e.a):
+            return cast(e.dtype, self.narrow(e.a))
+        if isinstance(e, (Ramp, Broadcast)) and dt.element(e.dtype) == dt.INDEX:
+            parts = tuple([self.value(part) for part in e.operands])
+            return rebuild(e, parts)
+        before = e.operands
+        after = tuple([self.value(part) for part in before])
+        return e if all(a is b for a, b in zip(after, before)) else rebuild(e, after)

@@ -1,0 +1,102 @@
+"""narrow_indices: 32 bits for every place that provably fits, and for no value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu_programs import BLOCK, X, check_passes, program, run, tiled_matmul
+
+from tensorir import For, Store, Target, lower, stmt_exprs, variables, walk
+
+
+def dtypes(func):
+    """The types of the loops, and those of the indices of stores."""
+    loops = {s.var.dtype for s in walk(func.body) if isinstance(s, For)}
+    return loops, {s.indices[0].dtype for s in walk(func.body) if isinstance(s, Store)}
+
+
+def lowered(func):
+    return lower(func, Target.parse("cuda"))
+
+
+def test_a_matmul_has_nothing_of_64_bits(golden):
+    low = check_passes(tiled_matmul(17, 16, 9))
+    used = {v.dtype for s in walk(low.body) for e in stmt_exprs(s) for v in variables(e)}
+    assert used == {"int32"}
+    golden(str(low), "tiled_matmul")
+
+
+def rows(count, width):
+    return program(
+        f"""
+for b in {BLOCK}{count}):
+    for i in {X}256):
+        for j in range({width // 256}):
+            D[b, j * 256 + i] = A[b, j * 256 + i]
+""",
+        f"A: i8[{count}, {width}], D: i8[{count}, {width}]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "index"),
+    [(1 << 15, 1 << 16, "int32"), ((1 << 15) + 1, 1 << 16, "int64"), (1 << 16, 1 << 16, "int64")],
+)
+def test_what_has_more_elements_keeps_64_bits(count, width, index):
+    """The loops themselves are narrow; places are computed of them in 64 bits."""
+    assert dtypes(lowered(rows(count, width))) == ({"int32"}, {index})
+
+
+def test_parts_that_do_not_fit_though_the_whole_does():
+    func = program(
+        f"""
+for b in {BLOCK}4):
+    for i in {X}32):
+        D[b, i] = A[b, i * 100000000 // 100000000]
+""",
+    )
+    low = check_passes(func)
+    assert dtypes(low) == ({"int32"}, {"int32"})
+    func = program(
+        f"""
+for b in {BLOCK}4):
+    for i in {X}32):
+        D[b, i] = A[b, i * 700000001 // 100 % 32]
+"""
+    )
+    low = check_passes(func)
+    assert "i64(" in str(low)  # the product alone has 64 bits
+
+
+def test_values_keep_their_types():
+    func = program(
+        f"""
+for b in {BLOCK}4):
+    for i in {X}32):
+        D[b, i] = (b * 32 + i) * 3000000000 + J[b, i]
+        E[b, i] = f32(b - i)
+        F[b, i] = i32(b * 1000000 * i)
+""",
+        "J: i64[4, 32], D: i64[4, 32], E: f32[4, 32], F: i32[4, 32]",
+    )
+    large = np.full((4, 32), 1 << 40, "int64")
+    low = check_passes(func, arrays=[large])
+    assert run(low, large)[0].max() == 127 * 3000000000 + (1 << 40)
+
+
+def test_places_from_memory():
+    """What is read of type int64 may be anything; int32 fits, but not what is made of it."""
+    for dtype in ("i64", "i32"):
+        read = "J[b, i]" if dtype == "i64" else "i64(J[b, i])"
+        func = program(
+            f"""
+for b in {BLOCK}4):
+    for i in {X}32):
+        D[b, i] = A[b, {read}] + A[b, {read} * 2]
+""",
+            f"J: {dtype}[4, 32], A: f32[4, 32], D: f32[4, 32]",
+        )
+        places = np.tile(np.arange(32) // 3, (4, 1)).astype("int64" if dtype == "i64" else "int32")
+        low = check_passes(func, arrays=[places, np.arange(128, dtype="float32").reshape(4, 32)])
+        assert dtypes(low) == ({"int32"}, {"int32"})
+        assert "i64(" in str(low)
