@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -19,39 +20,58 @@ from tensorir import (
 )
 
 
-def register_intrinsic(intrin: TensorIntrin, target: Target | str = "c") -> None:
+def register_intrinsic(intrin: TensorIntrin, target: Target | str | None = None) -> None:
     """Make `intrin` known to the schedule primitive tensorize.
 
-    Its C is compiled for `target` and compared with its meaning first. Raises TensorIRError,
-    naming the intrinsic and the first wrong element, where they differ, where the name is taken,
-    and where `target` lacks the feature that the intrinsic needs; BuildError where the C does not
-    compile.
+    Its text is compiled for `target` and compared with its meaning first; without a target, its C
+    here and its CUDA on the emulator, as far as there are both. Raises TensorIRError, naming the
+    intrinsic and the first wrong element, where they differ, where the name is taken, and where
+    `target` lacks the feature that the intrinsic needs; BuildError where the text does not compile.
     """
-    register_checked(intrin, intrinsic_runner(target))
+    texts = {"c": intrin.source, "cuda-emulator": intrin.cuda}
+    targets = [kind for kind, text in texts.items() if text] if target is None else [target]
+    register_checked(intrin, *map(intrinsic_runner, targets))
 
 
 def intrinsic_runner(
     target: Target | str = "c",
 ) -> Callable[[PrimFunc, TensorIntrin], Callable[..., Any]]:
     """What compiles a program that calls an intrinsic, registered or not."""
-    from backends.c.codegen import CEmitter
-
     resolved = resolve(target)
+    emit = _cuda_text if resolved.on_gpu else _c_text
 
     def compiled(func: PrimFunc, intrin: TensorIntrin) -> Callable[..., Any]:
-        if not intrin.runs_on(resolved.features):
+        where = dataclasses.replace(resolved, features=())
+        if not intrin.text_for(resolved.kind):
+            raise TensorIRError(
+                f"tensor intrinsic {intrin.name!r} has no text for {resolved.kind!r} to be checked"
+            )
+        if not intrin.runs_on(resolved.instructions, resolved.kind):
             raise TensorIRError(
                 f"tensor intrinsic {intrin.name!r} cannot be checked here: it needs "
-                f"{intrin.needs}, which {resolved.kind} -march={resolved.march} does not have"
+                f"{intrin.needs}, which '{where}' does not have"
             )
-        emitter = CEmitter(lower(func, resolved), resolved)
-        emitter.trial = intrin
-        source = emitter.text()
-        if intrin.name not in emitter.intrinsics:
+        ir = lower(func, resolved)
+        source = emit(ir, resolved, intrin)
+        if f"/* {intrin.name} */" not in source:
             raise TensorIRError(f"tensor intrinsic {intrin.name!r} does not match its own meaning")
-        return build_source(func, source, resolved)
+        return build_source(ir if resolved.on_gpu else func, source, resolved)
 
     return compiled
+
+
+def _c_text(ir: PrimFunc, target: Target, intrin: TensorIntrin) -> str:
+    from backends.c.codegen import CEmitter
+
+    emitter = CEmitter(ir, target)
+    emitter.trial = intrin
+    return emitter.text()
+
+
+def _cuda_text(ir: PrimFunc, target: Target, intrin: TensorIntrin) -> str:
+    from backends.cuda.text import cuda_text
+
+    return cuda_text(ir, target, trial=intrin).source
 
 
 def register_extern(func: ExternFunc, target: Target | str = "c") -> None:

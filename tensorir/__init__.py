@@ -167,6 +167,7 @@ if TYPE_CHECKING:
     from tensorir.target import CHECKS as CHECKS
     from tensorir.target import Processor as Processor
     from tensorir.target import Target as Target
+    from tensorir.tensor_intrin import TENSORIZE as TENSORIZE
     from tensorir.tensor_intrin import TensorIntrin as TensorIntrin
     from tensorir.tensor_intrin import find_intrin as find_intrin
     from tensorir.tensor_intrin import loop_nest as loop_nest
@@ -176,6 +177,7 @@ if TYPE_CHECKING:
     from tensorir.tensor_intrins import BUILT_IN as BUILT_IN
     from tensorir.tensor_intrins import INTRINS as INTRINS
     from tensorir.tensor_match import Mismatch as Mismatch
+    from tensorir.tensor_match import Operand as Operand
     from tensorir.tensor_match import match_intrin as match_intrin
     from tensorir.terms import in_own_variables as in_own_variables
     from tensorir.thread_axes import AXES as AXES
@@ -271,10 +273,10 @@ __all__ = lazy_names(
         ),
         "tensorir.structural": "structural_equal structural_hash structure_key workload_key",
         "tensorir.target": "CHECKS Processor Target",
-        "tensorir.tensor_intrin": "TensorIntrin find_intrin loop_nest tensorized",
+        "tensorir.tensor_intrin": "TENSORIZE TensorIntrin find_intrin loop_nest tensorized",
         "tensorir.tensor_intrin_check": "check_intrin register_checked",
         "tensorir.tensor_intrins": "BUILT_IN INTRINS",
-        "tensorir.tensor_match": "Mismatch match_intrin",
+        "tensorir.tensor_match": "Mismatch Operand match_intrin",
         "tensorir.terms": "in_own_variables",
         "tensorir.verifier.program": "verify",
         "tensorir.verifier.ranges": "check_ranges",

@@ -110,6 +110,15 @@ class Architecture:
         return self.blocks_at_once(threads, registers, shared) * -(-threads // WARP) / self.warps
 
     @property
+    def runs(self) -> tuple[str, ...]:
+        """The architectures whose instructions it has, oldest first, its own among them."""
+        return tuple(
+            name
+            for name, other in ARCHITECTURES.items()
+            if name == self.name or (other.capability <= self.capability and name[-1] != "a")
+        )
+
+    @property
     def gflops(self) -> float:
         """GFLOP/s in float32 of the card without tensor cores, a multiply-add counted as two."""
         return 2 * self.fp32_lanes * self.card.sms * self.card.clock

@@ -152,6 +152,12 @@ class Target:
 
         return find_architecture(self.arch or DEFAULT_ARCH)
 
+    @property
+    def instructions(self) -> tuple[str, ...]:
+        """What tensor intrinsics can need: the features of a processor, the architectures whose
+        code a CUDA target runs."""
+        return self.architecture.runs if "arch" in OPTIONS[self.kind] else self.features
+
     def _asked(self, what: str) -> None:
         if self.on_gpu:
             raise TensorIRError(

@@ -1,9 +1,10 @@
-"""Tensor intrinsics: what an instruction means, as a program, and how C says it.
+"""Tensor intrinsics: what an instruction means, as a program, and how C and CUDA say it.
 
 An intrinsic is declared once: its meaning is a printed PrimFunc, a nest of loops around one store;
-its implementation is the text of a C function. The schedule primitive `tensorize` marks a nest of
-loops that matches the meaning, and the C backend then calls the function in place of the loops.
-Everything else, the interpreter first of all, keeps running the loops.
+its implementation is the text of a function, in C, in CUDA C++ or in both. The schedule primitive
+`tensorize` marks a nest of loops that matches the meaning, and a backend whose language the
+intrinsic has then calls the function in place of the loops. Everything else, the interpreter first
+of all, keeps running the loops.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from tensorir.errors import TensorIRError
@@ -34,25 +36,40 @@ class TensorIntrin:
     source    C text that defines the function $NAME: pointers to the first element of each
               parameter, in order, and then, as i64, the strides of all dimensions but the last of
               each, in elements; the stride of a last dimension is 1. Types are written i32, u8,
-              float. It may read and write what the meaning does, and nothing else.
-    needs     the features of the target without which the loops are kept, such as "avx512vnni";
-              several are separated by spaces, and alternatives by "|"
+              float. It may read and write what the meaning does, and nothing else. "" for none
+    needs     the features of the target without which the loops are kept, such as "avx512vnni", or
+              the oldest CUDA architecture, "sm_80"; several are separated by spaces, and
+              alternatives by "|"
     strides   by parameter: the strides that the implementation insists on, None for any
     numerics  what it does to a floating-point sum: "reassociated" where it adds the terms in
               another order, "mixed" where it also rounds otherwise than the meaning
+    cuda      CUDA C++ text that defines the device function $NAME in the same way, for one thread;
+              "" for none. The emulator compiles it too, with TENSORIR_EMULATOR defined: what only
+              a GPU has needs a second half there. Operands of several dimensions have to be dense,
+              by `strides`
+    aligned   by parameter: the bytes, up to 16, at multiples of which the operands of `cuda` have
+              to begin
     """
 
     name: str
     meaning: str
-    source: str
+    source: str = ""
     needs: str = ""
     strides: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     numerics: str = "reassociated"
+    cuda: str = ""
+    aligned: Mapping[str, int] = field(default_factory=dict)
 
-    def runs_on(self, features: Iterable[str]) -> bool:
-        """Whether a target with these features has the instruction."""
+    def text_for(self, kind: str) -> str:
+        """The implementation for targets of a kind; "" where there is none."""
+        return {"c": self.source, "cuda": self.cuda, "cuda-emulator": self.cuda}.get(kind, "")
+
+    def runs_on(self, features: Iterable[str], kind: str = "c") -> bool:
+        """Whether there is a text for this kind of target, and one with these features has the
+        instruction."""
         known = set(features)
-        return any(known.issuperset(each.split()) for each in self.needs.split("|"))
+        there = any(known.issuperset(each.split()) for each in self.needs.split("|"))
+        return there and bool(self.text_for(kind))
 
     @cached_property
     def func(self) -> PrimFunc:
@@ -75,7 +92,23 @@ class TensorIntrin:
         for param in func.params:
             self.require(param.const_shape is not None, f"{param!r} has no constant shape")
         self.require(func.outputs == func.params[-1:], "the output is not the last parameter")
+        self._check_texts(func)
         return func
+
+    def _check_texts(self, func: PrimFunc) -> None:
+        self.require(bool(self.source or self.cuda), "it has no text, neither source nor cuda")
+        for name, size in self.aligned.items():
+            known = name in [param.name for param in func.params]
+            self.require(known, f"'aligned' names {name!r}, which is no parameter")
+            self.require(size in (1, 2, 4, 8, 16), f"{name!r} cannot be aligned to {size} bytes")
+        for param in func.params if self.cuda else ():
+            shape = param.const_shape or ()
+            dense = tuple(prod(shape[axis:]) for axis in range(1, param.ndim))
+            self.require(
+                tuple(self.strides.get(param.name, ())) == dense,
+                f"its text for CUDA takes dense operands only: give {param.name!r} the strides "
+                f"{dense}",
+            )
 
     @property
     def nest(self) -> Nest:

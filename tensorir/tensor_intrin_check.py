@@ -21,11 +21,14 @@ Runner = Callable[[PrimFunc, TensorIntrin], Callable[..., Any]]
 KINDS = ("small", "small", "wide", "wide", *["extreme"] * 60)
 
 
-def register_checked(intrin: TensorIntrin, compiled: Runner) -> None:
-    """Add an intrinsic; TensorIRError if its implementation does not do what its meaning says."""
+def register_checked(intrin: TensorIntrin, *compiled: Runner) -> None:
+    """Add an intrinsic; TensorIRError if its implementation does not do what its meaning says in
+    any of the languages in which it is compiled."""
     if intrin.name in known_intrins():
         raise TensorIRError(f"there is a tensor intrinsic {intrin.name!r} already")
-    check_intrin(intrin, compiled)
+    assert intrin.func.params  # a meaning that cannot be used is refused here
+    for each in compiled:
+        check_intrin(intrin, each)
     known_intrins()[intrin.name] = intrin
 
 

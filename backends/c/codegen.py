@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from backends.c.parallel import ParallelEmitter
-from backends.c.tensorized import intrinsic_call
+from backends.c.tensorized import tensorized_loop
 from backends.c.workspace import workspace_text
 from backends.expressions import UNARY
 from backends.extern_calls import Known, extern_call
@@ -21,6 +21,7 @@ from backends.names import c_identifier
 from backends.sharing import SharedLoad
 from tensorir import (
     DECLARED,
+    TENSORIZE,
     Alloc,
     Buffer,
     Extern,
@@ -167,7 +168,7 @@ class CEmitter(ParallelEmitter):
             self.line(f"UNROLL({min(count, 65534)})")
 
     def stmt_for(self, s: For) -> None:
-        if "tensorize" in s.annotations and intrinsic_call(self, s, self.trial):
+        if TENSORIZE in s.annotations and tensorized_loop(self, s, self.trial):
             return
         super().stmt_for(s)
 

@@ -86,10 +86,14 @@ class CudaEmitter(GpuEmitter):
     # Functions
 
     def part_address(self, part: Part, written: bool) -> str:
-        place = "ti_write_part" if written else "ti_read_part"
         count = self.expr(reduce(mul, part.shape, const(1)))
         (index,) = part.indices
-        return f"{place}({self.names.of(part.buffer)}, {self.expr(index)}, {count})"
+        return self.memory_part(
+            part.buffer, self.expr(index), count, "write" if written else "read"
+        )
+
+    def memory_part(self, buffer: Buffer, index: str, count: str, access: str) -> str:
+        return f"ti_{access}_part({self.names.of(buffer)}, {index}, {count})"
 
     def helper(self, name: str, dtype: str) -> str:
         if dtype not in dt.STORAGE_ONLY:

@@ -118,7 +118,8 @@ template <int pending> __device__ __forceinline__ void ti_copy_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 // part: extern parts
-// The address of `count` elements that a function of another language reads or writes.
+// The address of `count` elements that a function reads, writes, or reads and writes.
 #define ti_read_part(memory, index, count) ((memory) + (index))
 #define ti_write_part(memory, index, count) ((memory) + (index))
+#define ti_update_part(memory, index, count) ((memory) + (index))
 #endif

@@ -11,7 +11,7 @@ from backends.cuda.prelude import prelude
 from backends.gpu.emitter import Line, Origin, Shared
 from backends.gpu.launches import Launches
 from backends.gpu.text import grouped
-from tensorir import PrimFunc, Target
+from tensorir import PrimFunc, Target, TensorIntrin
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,17 @@ class LineTable(Mapping[int, str]):
         return len(self._lines)
 
 
-def cuda_text(func: PrimFunc, target: Target, *before: PrimFunc | None) -> CudaText:
+def cuda_text(
+    func: PrimFunc, target: Target, *before: PrimFunc | None, trial: TensorIntrin | None = None
+) -> CudaText:
     """The CUDA text of a lowered program; needs no header.
 
     The kernels of other programs stand `before` those of `func`, if there are any: of the one that
     prepares its constants, or of any that are to be compiled together and have other names.
+    `trial` is a tensor intrinsic that is being checked, and not yet known.
     Raises BuildError where the program is not in SPMD form or uses what CUDA does not have.
     """
-    shared = Shared()
+    shared = Shared(trial=trial)
     kernels: list[list[str]] = []
     for each in (*before, func):
         if each is not None:

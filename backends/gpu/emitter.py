@@ -17,8 +17,10 @@ from backends.extern_calls import Known, extern_call
 from backends.gpu.device_text import device_text
 from backends.gpu.exchanges import Pattern, pattern_of
 from backends.gpu.launches import Kernel
+from backends.gpu.tensorized import tensorized_loop
 from backends.gpu.vectors import GpuVectorEmitter
 from tensorir import (
+    TENSORIZE,
     Alloc,
     Buffer,
     Exchange,
@@ -33,6 +35,7 @@ from tensorir import (
     Store,
     Sync,
     Target,
+    TensorIntrin,
 )
 from tensorir import dtype as dt
 
@@ -67,10 +70,15 @@ class Line(str):
 
 @dataclass
 class Shared:
-    """What the kernels of one text have in common: helpers and extern functions."""
+    """What the kernels of one text have in common: helpers, extern functions and intrinsics.
+
+    trial  an intrinsic that is being checked, and not yet known
+    """
 
     declarations: dict[str, str] = field(default_factory=dict)
     externs: Known = field(default_factory=dict)
+    intrinsics: dict[str, str] = field(default_factory=dict)
+    trial: TensorIntrin | None = None
 
 
 class GpuEmitter(GpuVectorEmitter):
@@ -84,9 +92,11 @@ class GpuEmitter(GpuVectorEmitter):
         super().__init__(func, target)
         self.kernel = kernel
         self.declarations, self.externs = shared.declarations, shared.externs
+        self.intrinsics, self.trial = shared.intrinsics, shared.trial
         self.extern_trial: ExternFunc | None = None
         self.bounds = Bounds(func.size_ranges, (dt.INDEX, "int32"))
-        self.names.reserve((*self.reserved, *self.externs.values()))
+        taken = (*self.externs.values(), *self.intrinsics.values())
+        self.names.reserve((*self.reserved, *taken))
         self.names.fresh(kernel.name)
         self.loops: list[For] = []
         self.at: Stmt | None = None
@@ -107,6 +117,10 @@ class GpuEmitter(GpuVectorEmitter):
 
     def exchanged(self, pattern: Pattern, value: str) -> str:
         """The call that gives the value of another lane."""
+        raise NotImplementedError
+
+    def memory_part(self, buffer: Buffer, index: str, count: str, access: str) -> str:
+        """The address of elements that a function reads, writes, or updates: reads and writes."""
         raise NotImplementedError
 
     def declaration(self, buffer: Buffer, count: int) -> str:
@@ -172,6 +186,8 @@ class GpuEmitter(GpuVectorEmitter):
         self.at = before
 
     def stmt_for(self, s: For) -> None:
+        if TENSORIZE in s.annotations and tensorized_loop(self, s):
+            return
         with self.inside(s):
             super().stmt_for(s)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from backends.errors import BuildError
+from backends.intrinsic_calls import aligned_operands
 from backends.names import c_identifier
 from backends.signature import dimension
 from tensorir import (
@@ -146,7 +147,8 @@ class Launches:
     def alignments(self) -> dict[Buffer, int]:
         """How the arguments have to lie that are accessed by vectors: at multiples of these bytes.
 
-        A vector is accessed where its place in the array is proved to be aligned.
+        A vector is accessed, and a tensor intrinsic called, where its place in the array is proved
+        to be aligned.
         """
         found: dict[Buffer, int] = {}
         for kernel in self.kernels:
@@ -154,6 +156,8 @@ class Launches:
                 if isinstance(index, Ramp) and int_value(index.stride) == 1:
                     size = dt.itemsize(buffer.dtype) * index.lanes
                     found[buffer] = max(size, found.get(buffer, 1))
+            for buffer, size in aligned_operands(self.func, kernel.body):
+                found[buffer] = max(size, found.get(buffer, 1))
         return {param: found[param] for param in self.func.params if param in found}
 
     def steps(self, sizes: Mapping[Var, int]) -> tuple[Step, ...]:

@@ -22,7 +22,7 @@ from tensorir import (
 
 @primitive
 def tensorize(state: State, loop: LoopRef, intrinsic: str) -> tuple[State, None]:
-    """Let the C backend call a tensor intrinsic in place of `loop` and what is below it.
+    """Call a tensor intrinsic in place of `loop` and what is below it.
 
     The loops stay in the program, where they say what the intrinsic means; a target that lacks
     the instruction runs them. backends.register_intrinsic adds intrinsics of your own.

@@ -106,7 +106,9 @@ template <class T, int N> struct Local {
     T *part(At at, long long count, int access) const {
         if (at.index < 0 || at.index + count > N)
             ti_emulator_local_fault(name, at.index, count, N, access, at.line);
-        for (int i = 0; i < count && access == TI_WRITE; i++) written[at.index + i] = true;
+        for (int i = at.index; i < at.index + count && i >= 0 && i < N; i++)
+            if (access == TI_WRITE) written[i] = true;
+            else if (!written[i]) ti_emulator_local_fault(name, i, 1, N, access, at.line);
         return data + at.index;
     }
     Element<Local> operator[](At at) const { return {*this, at}; }
@@ -167,3 +169,5 @@ void ti_copy_async(const To &to, ti_emulator::At i, const From &from, ti_emulato
 
 #define ti_read_part(memory, index, count) ((memory).part(index, count, TI_READ))
 #define ti_write_part(memory, index, count) ((memory).part(index, count, TI_WRITE))
+#define ti_update_part(memory, index, count)                                                       \
+    (ti_read_part(memory, index, count), ti_write_part(memory, index, count))

@@ -56,3 +56,4 @@ void ti_copy_async(T *to, long long i, const T *from, long long j, int line = __
 
 #define ti_read_part(memory, index, count) ((memory) + (index))
 #define ti_write_part(memory, index, count) ((memory) + (index))
+#define ti_update_part(memory, index, count) ((memory) + (index))

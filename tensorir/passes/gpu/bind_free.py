@@ -17,6 +17,7 @@ from tensorir.passes.gpu.axes import has_threads
 from tensorir.passes.gpu.free_loops import FreeLoops, Nest
 from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, replace, seq
+from tensorir.tensor_intrin import TENSORIZE
 from tensorir.thread_axes import ONE_THREAD as ONE_THREAD
 from tensorir.visit import map_children, replace_buffers, substitute_stmt, walk
 
@@ -148,7 +149,8 @@ class _Binder:
 def _uniform(stmt: Stmt) -> bool:
     """Whether all threads of a block walk through `stmt` alike, whatever they do to memory."""
     if isinstance(stmt, For):
-        return stmt.kind is not ForKind.VECTORIZED and not stmt.extent.has_loads
+        whole = stmt.kind is ForKind.VECTORIZED or TENSORIZE in stmt.annotations
+        return not whole and not stmt.extent.has_loads
     if isinstance(stmt, If):
         return stmt.cond.dtype == "bool" and not stmt.cond.has_loads
     return isinstance(stmt, Seq) or (isinstance(stmt, Let) and not stmt.value.has_loads)

@@ -16,6 +16,7 @@ from tensorir.independence import outside_analyzer, ranges, shared_accesses, uni
 from tensorir.passes.lifetimes import keeps_to_itself
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.stmt import Alloc, For, ForKind, Stmt, replace
+from tensorir.tensor_intrin import TENSORIZE
 from tensorir.visit import replace_buffers, variables, walk
 
 OWN_BYTES = 32 << 10
@@ -130,7 +131,7 @@ class FreeLoops:
 def _nested(stmt: Stmt) -> list[For]:
     """The loops at `stmt`, each the only statement of the one around, of extents known there."""
     loops: list[For] = []
-    while isinstance(stmt, For) and stmt.kind in PLAIN:
+    while isinstance(stmt, For) and stmt.kind in PLAIN and TENSORIZE not in stmt.annotations:
         inner = variables(stmt.extent) & {loop.var for loop in loops}
         if inner or stmt.extent.has_loads:
             break
