@@ -233,6 +233,8 @@ infinities, NaN and signed zeros are exact. The tests assert the limits on fewer
 * Arguments of sin, cos and tan beyond 6000 (10^6 in float64) go to the C library, lane by lane,
   behind a branch: a kernel that has none of them pays one comparison for it. So do arguments of
   fmod with such a quotient.
+* GPUs have the same texts, with fused multiply-add. Arguments of sin, cos and tan beyond 6000 are
+  computed in double precision there, those of float64 beyond 10^6 by CUDA's functions (2 ulp).
 * sqrt, floor, ceil, trunc, rint and fabs are
   instructions, correctly rounded; round (ties away from zero), floordiv and floormod have NumPy's
   bits (a test compares them).

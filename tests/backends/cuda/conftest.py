@@ -15,11 +15,17 @@ from tensorir.parser import parse
 Run = Callable[..., int]
 
 
-def threaded(body: Stmt) -> Stmt:
+def _threaded(body: Stmt) -> Stmt:
     """Serial code as a kernel: its outermost loop over the threads of one block, if that fits."""
     if isinstance(body, For) and isinstance(body.extent, Const) and body.extent.value <= 1024:
         return replace(body, kind=ForKind.THREAD, thread="threadIdx.x")
     return For(Var("one"), const(1), body, ForKind.THREAD, {}, "threadIdx.x")
+
+
+@pytest.fixture(scope="session")
+def threaded() -> Callable[[Stmt], Stmt]:
+    """threaded(body): serial code as a kernel of one block."""
+    return _threaded
 
 
 @pytest.fixture
@@ -41,7 +47,7 @@ def run(emulated: Callable[..., CompiledKernel]) -> Run:
         program: PrimFunc | str, *arrays: np.ndarray, sizes: tuple[int, ...] = (), **_: object
     ) -> int:
         func = parse(program) if isinstance(program, str) else program
-        func = PrimFunc(func.name, func.params, (), threaded(func.body), func.attrs)
+        func = PrimFunc(func.name, func.params, (), _threaded(func.body), func.attrs)
         emulated(func)._executable.run(list(arrays), list(sizes))
         return 0
 
