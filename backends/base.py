@@ -69,6 +69,10 @@ class Backend(Protocol):
         """The class of what `build` returns."""
         ...
 
+    def on_host(self, array: Any) -> Any:
+        """An array of the caller's that is a constant, in the memory of the processor."""
+        ...
+
     def compile(
         self,
         ir: PrimFunc,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -61,7 +61,7 @@ def build(
         ir = lower(func, resolved)
         source = backend.emit(ir, resolved)
         return _load(func, ir, source, resolved, cache, timeout)
-    func, main, binding = _with_constants(func, constants)
+    func, main, binding = _with_constants(func, _on_host(constants, backend))
     ir = lower(main, resolved)
     if binding.prepare is not None:
         binding = dataclasses.replace(binding, prepare=lower(binding.prepare, resolved))
@@ -100,8 +100,16 @@ def build_source(
     resolved = resolve(target)
     if not constants:
         return _load(func, func, source, resolved, cache, timeout)
+    constants = _on_host(constants, backend_of(resolved.kind))
     func, main, binding = _with_constants(func, constants)
     return _load(func, main, source, resolved, cache, timeout, Signature.of(main), binding)
+
+
+def _on_host(constants: Constants, backend: Backend) -> Constants:
+    """The arrays in the memory of the processor, wherever the caller has them."""
+    if not isinstance(constants, Mapping):
+        return constants
+    return {name: backend.on_host(array) for name, array in constants.items()}
 
 
 def _with_constants(func: PrimFunc, constants: Constants) -> tuple[PrimFunc, PrimFunc, Binding]:

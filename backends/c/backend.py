@@ -82,6 +82,9 @@ class CBackend:
     def kernel_type(self, signature: Signature) -> type[CompiledKernel]:
         return host_kernel(signature)
 
+    def on_host(self, array: Any) -> Any:
+        return array
+
     def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
         return emit(ir, target, prepare)
 

@@ -109,6 +109,14 @@ class DeviceSpace:
         return array.address, array.address + array.nbytes
 
 
+def is_on_device(arg: Any) -> bool:
+    """Whether an array says that it is on a GPU."""
+    if getattr(arg, "__cuda_array_interface__", None) is not None:
+        return True
+    place = getattr(arg, "__dlpack_device__", None)
+    return place is not None and place()[0] in (CUDA, MANAGED)
+
+
 def device_array(arg: Any, where: str, driver: Callable[[], Driver]) -> DeviceArray:
     """The array that shares the memory of `arg`; `where` names it in errors.
 

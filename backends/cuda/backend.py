@@ -11,10 +11,13 @@ from backends.base import Executable
 from backends.cache import ObjectCache
 from backends.constants import Binding
 from backends.cuda import nvrtc
+from backends.cuda.arrays import is_on_device
 from backends.cuda.devices import chosen_arch, why_no_device
+from backends.cuda.driver import Driver
 from backends.cuda.export import host_text, write_header
 from backends.cuda.kernel import CudaKernel
 from backends.cuda.objects import cubin_of
+from backends.cuda.packages import no_cupy
 from backends.cuda.program import CudaObject, CudaProgram
 from backends.cuda.resources import read_resources
 from backends.cuda.text import cuda_text
@@ -25,7 +28,7 @@ from backends.kernel import CompiledKernel
 from backends.names import c_identifier
 from backends.signature import Signature
 from backends.silent import unbound
-from tensorir import PrimFunc, Target
+from tensorir import PrimFunc, Target, TensorIRError
 
 
 class CudaBackend:
@@ -41,6 +44,15 @@ class CudaBackend:
 
     def kernel_type(self, signature: Signature) -> type[CompiledKernel]:
         return CudaKernel
+
+    def on_host(self, array: Any) -> Any:
+        """Constants are copied in any case: until a device needs them they are here."""
+        if not is_on_device(array):
+            return array
+        try:
+            return Driver().copy_out(array)
+        except ImportError:
+            raise TensorIRError(no_cupy("a constant that is on a GPU")) from None
 
     def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
         return cuda_text(ir, target, prepare).source

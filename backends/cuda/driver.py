@@ -7,7 +7,7 @@ longer, and compiles anew what NVRTC has compiled.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -66,6 +66,11 @@ class Driver:
             self._cupy.cuda.runtime.free(0)  # so that there is a context
             module: int = driver.moduleLoadData(code)
         return module
+
+    def unload(self, module: int, device: int) -> None:
+        """Give back what `load` made on a device; nothing where that is gone, as at the end."""
+        with suppress(*self._errors), self.on(device):
+            self._cupy.cuda.driver.moduleUnload(module)
 
     def function(self, module: int, name: str, shared: int) -> int:
         """A kernel of a module, which may have `shared` bytes of dynamic shared memory."""

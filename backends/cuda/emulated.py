@@ -134,6 +134,9 @@ class EmulatorBackend:
     def kernel_type(self, signature: Signature) -> type[CompiledKernel]:
         return host_kernel(signature)
 
+    def on_host(self, array: Any) -> Any:
+        return array
+
     def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
         return cuda_text(ir, target, prepare).source
 

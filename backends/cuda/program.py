@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,13 +56,22 @@ def argument_places(held: Any) -> Any:
     return (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
 
 
+class LoadedModule:
+    """Machine code on a device, which is unloaded when nothing uses it any more."""
+
+    def __init__(self, driver: Driver, code: bytes, device: int) -> None:
+        self.handle = driver.load(code)
+        # Not at exit: the driver may be gone by then.
+        weakref.finalize(self, driver.unload, self.handle, device).atexit = False
+
+
 class CudaExecutable(GpuExecutable):
     """A program on one device; its arrays are DeviceArrays, and its queues streams."""
 
     def __init__(
         self,
         made: CudaObject,
-        module: int,
+        module: LoadedModule,
         driver: Driver,
         ir: PrimFunc,
         signature: Signature,
@@ -70,9 +80,10 @@ class CudaExecutable(GpuExecutable):
         super().__init__(Launches.of(ir), signature, made.target.architecture, bound)
         self.driver = driver
         self._functions = {
-            kernel.name: driver.function(module, kernel.name, kernel.shared_bytes)
+            kernel.name: driver.function(module.handle, kernel.name, kernel.shared_bytes)
             for kernel in self._launches.kernels
         }
+        self._module = module
         self._captured: list[Workspace] = []
 
     def address(self, array: Any) -> int:
@@ -200,7 +211,7 @@ class CudaProgram:
         made, driver = self._made, self.driver
         assert made.code is not None
         try:
-            module = driver.load(made.code)
+            module = LoadedModule(driver, made.code, device)
 
             def make(ir: PrimFunc, signature: Signature, bound: Mapping[int, Any]) -> Any:
                 return CudaExecutable(made, module, driver, ir, signature, bound)

@@ -142,6 +142,9 @@ class OpenCLBackend:
     def kernel_type(self, signature: Signature) -> type[CompiledKernel]:
         return host_kernel(signature)
 
+    def on_host(self, array: Any) -> Any:
+        return array
+
     def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
         return opencl_text(ir, target, prepare)
 

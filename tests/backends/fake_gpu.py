@@ -148,6 +148,7 @@ class FakeDriver:
         self.device, self.stream = 0, 40
         self.launches: list[tuple[str, int, int]] = []  # kernel, device, stream
         self.loads: list[int] = []
+        self.unloads: list[int] = []
         self.shared: dict[str, int] = {}
         self.waits: list[tuple[int, int]] = []
         self.taken: list[int] = []
@@ -184,6 +185,9 @@ class FakeDriver:
         self.loads.append(self.device)
         self._emulators.append((Emulator(self.sources[code]), self.device))
         return len(self._emulators) - 1
+
+    def unload(self, module: int, device: int) -> None:
+        self.unloads.append(device)
 
     def function(self, module: int, name: str, shared: int) -> int:
         self.shared[name] = shared
@@ -235,6 +239,9 @@ class FakeDriver:
 
     def copy_in(self, array: np.ndarray) -> CupyArray:
         return self.cupy(array, self.device)
+
+    def copy_out(self, array: Any) -> np.ndarray:
+        return array.values.copy()
 
     def seconds(self, work: Any, stream: int) -> float:
         work()

@@ -6,6 +6,7 @@ kernels run on what there is.
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from dataclasses import replace
@@ -86,7 +87,10 @@ def test_other_devices_load_the_code_once_more(gpu):
     add = kernel()
     for device in (1, 0, 1, 0):
         np.testing.assert_array_equal(add(gpu.cupy(A, device), gpu.cupy(B, device)).values, A + B)
-    assert gpu.loads == [1, 0]
+    assert gpu.loads == [1, 0] and gpu.unloads == []
+    del add
+    gc.collect()
+    assert sorted(gpu.unloads) == [0, 1], "code that nothing uses is unloaded"
 
 
 def test_extents_of_zero_launch_nothing(gpu):
@@ -131,7 +135,7 @@ def test_graphs_keep_their_workspaces(gpu):
     assert len(program._captured) == 1
 
 
-def test_constants_are_prepared_once_for_each_device(gpu):
+def test_constants_are_prepared_once_for_each_device(gpu, monkeypatch):
 
 
     a, b = te.placeholder((4, 3), name="A"), te.placeholder((3,), name="B")
@@ -147,6 +151,9 @@ def test_constants_are_prepared_once_for_each_device(gpu):
         np.testing.assert_array_equal(result.values, x + np.array([2, 4, 6], "f4") + 1)
     names = [name for name, *_ in gpu.launches]
     assert sum("prepare" in name for name in names) == 2
+    monkeypatch.setattr(backend, "Driver", lambda: gpu)
+    there = build(func, "cuda -arch=sm_80", constants={"B": InterfaceArray(gpu.array(given))})
+    np.testing.assert_array_equal(there(gpu.cupy(x)).values, x + 99 * 2 + 99)
     with pytest.raises(TensorIRError, match="names of its constants alone"):
         build(func, "cuda -arch=sm_80", constants=["B"])(gpu.cupy(x))
 
