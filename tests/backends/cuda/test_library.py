@@ -1,0 +1,155 @@
+"""Schedules of the library for GPUs, on the emulator, under its checks, and by the compiler."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from backends import ObjectCache, build
+from backends.cuda import nvrtc
+from backends.cuda.resources import read_resources
+from backends.cuda.text import cuda_text
+from backends.gpu.launches import Launches
+from schedule import Schedule, ScheduleError, Trace
+from schedule.library import gpu
+from schedule.state import replace_func
+from tensorir import PrimFunc, Target, Var, lower, reference, te
+
+
+def inputs_of(func: PrimFunc, rows: int) -> list[np.ndarray]:
+    """Small integers as floats: every order of summation gives the same bits."""
+    rng = np.random.default_rng(0)
+    shapes = [[rows if isinstance(d, Var) else d.value for d in p.shape] for p in func.inputs]
+    return [rng.integers(-4, 5, shape).astype(p.dtype) for p, shape in zip(func.inputs, shapes)]
+
+
+def right(sch: Schedule, cache: ObjectCache, rows: int = 7) -> None:
+    """The trace replays, and the emulator gives what NumPy does."""
+    again = Schedule(sch.definition).apply(Trace.from_json(sch.trace.dumps()))
+    assert str(again.func) == str(sch.func)
+    arrays = inputs_of(sch.definition, rows)
+    result = build(sch, "cuda-emulator", cache=cache)(*arrays)
+    found = result if isinstance(result, tuple) else (result,)
+    for one, wanted in zip(found, reference(sch.definition, *arrays), strict=True):
+        np.testing.assert_allclose(one, wanted, rtol=1e-5, atol=1e-5)
+
+
+def clean(sch: Schedule, rows: int = 7) -> None:
+    """No check of the emulator has anything to report."""
+    findings = sch.sanitize(*inputs_of(sch.definition, rows))
+    assert not findings.reports, str(findings)
+
+
+def counted(sch: Schedule) -> dict[str, list]:
+    """What a run costs, by access: "load A", or "ti_sync "."""
+    found: dict[str, list] = {}
+    arrays = inputs_of(sch.definition, 7)
+    for count in sch.sanitize(*arrays, checks="counts").counts:
+        found.setdefault(f"{count.what} {count.buffer}".strip(), []).append(count)
+    return found
+
+
+def product(
+    shape: tuple[int | Var, int, int], left: str = "ik", right: str = "kj", relu: bool = False
+) -> PrimFunc:
+    """C[i, j] = sum of A[i, k] * B[k, j], A and B with their axes in that order."""
+    sizes = dict(zip("ijk", shape))
+    a = te.placeholder(tuple(sizes[x] for x in left), name="A")
+    b = te.placeholder(tuple(sizes[x] for x in right), name="B")
+    k = te.reduce_axis(sizes["k"], name="k")
+
+    def term(i, j):
+        at = {"i": i, "j": j, "k": k}
+        return te.sum(a[tuple(at[x] for x in left)] * b[tuple(at[x] for x in right)], axis=k)
+
+    c = te.compute((sizes["i"], sizes["j"]), term, name="C")
+    if not relu:
+        return te.create_prim_func([a, b, c], name="matmul")
+    bias = te.placeholder((sizes["j"],), name="bias")
+    d = te.compute(c.shape, lambda i, j: te.max(c[i, j] + bias[j], 0.0), name="D")
+    return te.create_prim_func([a, b, bias, d], name="dense")
+
+
+SMALL = {"warps": (2, 1), "registers": (4, 4), "depth": 4}
+
+
+def tiled(func: PrimFunc, **options: object) -> Schedule:
+    sch = Schedule(func)
+    gpu.matmul(sch, "C", **options)
+    return sch
+
+
+class TestMatmul:
+    @pytest.mark.parametrize("shape", [(131, 37, 19), (1, 1, 1), (64, 64, 8), (5, 64, 12)])
+    def test_any_extents(self, shape, cache):
+        right(tiled(product(shape), **SMALL), cache)
+
+    def test_symbolic_rows(self, cache):
+        right(tiled(product((te.var("n"), 36, 20)), **SMALL), cache, rows=37)
+
+    @pytest.mark.parametrize(("left", "right_"), [("ki", "kj"), ("ik", "jk"), ("ki", "jk")])
+    def test_any_order_of_axes(self, left, right_, cache):
+        right(tiled(product((33, 40, 12), left, right_), **SMALL), cache)
+
+    @pytest.mark.parametrize("shape", [(33, 37, 5), (32, 32, 8)])
+    def test_an_epilogue_is_computed_from_registers(self, shape, cache):
+        sch = tiled(product(shape, relu=True), epilogue="D", **SMALL)
+        right(sch, cache)
+        assert len(Launches.of(lower(sch.func, Target.parse("cuda"))).kernels) == 1
+
+    def test_batches_and_more_terms(self, cache):
+        a = te.placeholder((3, 5, 2, 6), name="A")
+        b = te.placeholder((3, 2, 6, 9), name="B")
+        r, k = te.reduce_axis(2, name="r"), te.reduce_axis(6, name="k")
+        c = te.compute(
+            (3, 5, 9), lambda n, i, j: te.sum(a[n, i, r, k] * b[n, r, k, j], axis=[r, k]), name="C"
+        )
+        right(tiled(te.create_prim_func([a, b, c], name="batched"), **SMALL), cache)
+
+    def test_no_check_has_anything_to_report(self):
+        clean(tiled(product((35, 37, 9), relu=True), epilogue="D", **SMALL))
+
+    def test_what_is_no_product(self):
+        sch = Schedule(product((4, 4, 4), relu=True))
+        before = sch.func
+        with pytest.raises(ScheduleError, match="block 'D' is no product of two matrices"):
+            gpu.matmul(sch, "D")
+        with pytest.raises(ScheduleError, match="4 x 4 lanes are no warp of 32"):
+            gpu.matmul(sch, "C", lanes=(4, 4))
+        with pytest.raises(ScheduleError, match="'C' is not what alone reads block 'C'"):
+            gpu.matmul(sch, "C", epilogue="C")
+        assert sch.func is before and not sch.trace.instructions
+
+    def test_counts(self):
+        """Two barriers a step; neither tile makes threads wait for a bank; wide accesses."""
+        sch = tiled(product((128, 128, 16)))
+        found = counted(sch)
+        assert sum(c.instructions for c in found["ti_sync"]) == 2 * 2
+        for name in ("A_shared", "B_shared"):
+            for count in found[f"load {name}"] + found[f"store {name}"]:
+                assert count.conflicts == 0
+        for name in ("load A", "load B", "store C"):
+            assert all(c.transactions == c.least for c in found[name])
+            assert all(c.bytes == 16 for c in found[name])
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_nothing_is_spilled(arch, with_nvrtc):
+    target = Target.parse(f"cuda -arch={arch}")
+    funcs = []
+    for number, (sch, _) in enumerate(MODELS):
+        made = sch()
+        funcs.append(lower(replace_func(made.func, name=f"k{number}"), target))
+    text = cuda_text(funcs[0], target, *funcs[1:]).source
+    found = read_resources(nvrtc.compile_cubin(text, arch).log)
+    assert len(found) >= len(MODELS)
+    assert not any(r.spills or r.stack for r in found.values()), found
+    for number, (_, most) in enumerate(MODELS):
+        assert found[f"k{number}_0"].registers <= most, found
+
+
+MODELS = [
+    (lambda: tiled(product((256, 256, 64))), 128),
+    (lambda: tiled(product((131, 130, 19), relu=True), epilogue="D"), 168),
+]
+"""Schedules, and how many registers a thread may take."""
