@@ -1,4 +1,5 @@
-# Needs Python 3.10 or newer with venv, a C compiler and make; `make help` lists the targets.
+# Needs Python 3.10 or newer with venv, a C compiler and make, and for the tests a C++ compiler;
+# `make help` lists the targets.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -8,7 +9,7 @@ DEV    := $(VENV)/.stamp-dev
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench bench-peers bench-scale lint clean compiler python
+.PHONY: help demo test fuzz bench bench-peers bench-scale lint clean compiler cxx python
 
 help:
 	@echo "make demo    tune a kernel on this machine and compare it with the unscheduled program"
@@ -28,7 +29,7 @@ help:
 demo: $(RUN) | compiler
 	@$(BIN)/python -m autotune demo
 
-test: $(DEV) | compiler
+test: $(DEV) | compiler cxx
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 fuzz: $(DEV) | compiler
@@ -63,6 +64,17 @@ compiler:
 	  command -v gcc >/dev/null || command -v clang >/dev/null || { \
 	    echo "No C compiler found: install gcc or clang (Debian/Ubuntu: apt install gcc;" \
 	      "Fedora: dnf install gcc; macOS: xcode-select --install)." >&2; exit 2; }; \
+	fi
+
+cxx:
+	@set -- $${CXX:-}; \
+	if [ $$# -gt 0 ]; then \
+	  command -v "$$1" >/dev/null || { \
+	    echo "CXX is '$$CXX', but there is no program '$$1': install it, or unset CXX." >&2; exit 2; }; \
+	else \
+	  command -v g++ >/dev/null || command -v clang++ >/dev/null || { \
+	    echo "No C++ compiler found, which runs kernels of GPUs in the tests: install g++ or clang++" \
+	      "(Debian/Ubuntu: apt install g++; Fedora: dnf install gcc-c++)." >&2; exit 2; }; \
 	fi
 
 python:

@@ -51,7 +51,5 @@ def run(args: argparse.Namespace) -> int:
     if args.seed < 0:
         raise WrongUse(f"--seed {args.seed} is negative")
     findings = sanitize(func, target=args.target, sizes=sizes, seed=args.seed, **options)
-    for count in findings.counts:
-        print(count)
     print(findings)
     return NOTHING if findings.reports else OK
