@@ -16,24 +16,32 @@ Block::~Block() {
     delete[] threads_;
 }
 
-bool Block::run(const ti_launch &launch, const uint3 &index) {
-    start(launch, index);
-    if (!failed_) {
-        pass_on();
-        if (!failed_ && left_) stuck();
-    }
-    if (launch.checks && !failed_) checker_.flush_counts();
+Block::Outcome Block::run(const ti_launch &launch, const uint3 &index, double end) {
+    if (!is_suspended(launch)) start(launch, index);
+    launch_ = &launch;
+    end_ = end;
+    suspended_ = -1;
+    if (!failed_) pass_on();
     running_ = nullptr;
-    for (int i = 0; failed_ && i < count_; i++) {
+    if (suspended_ >= 0) return Outcome::suspended;
+    if (!failed_ && left_) stuck();
+    if (launch.checks && !failed_) checker_.flush_counts();
+    if (failed_) forget();
+    return failed_ ? Outcome::failed : Outcome::ended;
+}
+
+// All threads begin anew, wherever they are.
+void Block::forget() {
+    for (int i = 0; i < capacity_; i++) {
         threads_[i].fibre.reset();
         threads_[i].copies.clear();
         threads_[i].group = 0;
     }
-    return !failed_;
 }
 
 void Block::start(const ti_launch &launch, const uint3 &index) {
     const unsigned *size = launch.block;
+    if (suspended_ >= 0) forget(); // a launch that was given up
     launch_ = &launch;
     failed_ = false;
     left_ = count_ = size[0] * size[1] * size[2];
@@ -120,6 +128,16 @@ void Block::pass_on() {
     self.switch_to(chosen ? chosen->fibre : host_);
 }
 
+// Lets the host have a look at signals. It gives the turn to the next thread when it comes back.
+bool Block::suspend_if_late() {
+    if (now() < end_) return false;
+    Fibre &self = running_->fibre;
+    suspended_ = launch_->serial;
+    running_ = nullptr;
+    self.switch_to(host_);
+    return true;
+}
+
 void Block::pause() {
     states_[number(*running_)] = State::paused;
     paused_++;
@@ -196,11 +214,12 @@ void Block::meet(Meeting &meeting, int first, const char *what, int line, bool o
     for (int i = first; i < first + meeting.members; i++) states_[i] = State::ready;
     if (&meeting != &all_) {
         if (launch_->checks) checker_.warp_barrier(first / WARP, line, what, orders);
+        suspend_if_late();
         return;
     }
     if (launch_->checks) checker_.block_barrier(line, what);
     order();
-    pass_on(); // the one that came last has its turn as the others
+    if (!suspend_if_late()) pass_on(); // the one that came last has its turn as the others
 }
 
 Report Block::report(const char *kind, int line) {

@@ -45,8 +45,11 @@ class Block {
 public:
     Block();
     ~Block();
-    // Runs one block; false where it failed. The launch may differ from the last one's.
-    bool run(const ti_launch &launch, const uint3 &index);
+    enum class Outcome { ended, failed, suspended };
+    // Runs one block, or what is left of the one that is suspended, until about the time `end`.
+    Outcome run(const ti_launch &launch, const uint3 &index, double end);
+    // Whether a block of this launch is suspended.
+    bool is_suspended(const ti_launch &launch) const { return suspended_ == launch.serial; }
 
     Checker &checker() { return checker_; }
     Thread &running() { return *running_; }
@@ -68,9 +71,11 @@ private:
         return count_ - warp * WARP < WARP ? count_ - warp * WARP : WARP;
     }
     void start(const ti_launch &launch, const uint3 &index);
+    void forget();
     void order();
     Thread *next();
     void pass_on();
+    bool suspend_if_late();
     void wake_paused();
     void meet(Meeting &meeting, int first, const char *what, int line, bool orders);
     [[noreturn]] void mismatch(const Meeting &meeting, const char *what, int line);
@@ -90,8 +95,11 @@ private:
     Meeting all_;
     Warp warps_[WARP];
     unsigned char *arena_;
+    double end_ = 0;
+    long long suspended_ = -1; // the launch of the block that has not ended
     bool failed_ = false;
     Checker checker_{*this};
 };
 
 Block *current_block();
+double now(); // in seconds

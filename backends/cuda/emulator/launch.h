@@ -3,6 +3,7 @@
 #include "interface.h"
 
 struct ti_launch {
+    long long serial; // no two launches of a process have the same
     void (*kernel)(void *const *);
     void *const *arguments;
     unsigned grid[3], block[3];
@@ -25,7 +26,8 @@ enum {
 };
 
 extern "C" {
-// Runs blocks from `first` on for about `seconds`; returns the first one that is left, or the number
-// of blocks when all have run, or -1 where a thread did what ends a kernel; `report` says what.
+// Runs blocks from `first` on for about `seconds`; returns the first one that has not ended, for the
+// next call, or the number of blocks when all have, or -1 where a thread did what ends a kernel;
+// `report` says what. A single worker stops at a barrier too, and goes on from there.
 long long ti_emulator_launch(const ti_launch *launch, long long first, double seconds);
 }

@@ -58,6 +58,7 @@ class CLaunch(ctypes.Structure):
     """ti_launch of launch.h."""
 
     _fields_ = (
+        ("serial", ctypes.c_longlong),
         ("kernel", ctypes.c_void_p),
         ("arguments", ctypes.POINTER(ctypes.c_void_p)),
         ("grid", ctypes.c_uint * 3),

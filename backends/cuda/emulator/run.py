@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import math
 import threading
@@ -17,10 +18,11 @@ from backends.cuda.emulator.signature import Kernels
 from backends.errors import BuildError
 
 SLICE_SECONDS = 0.05
-"""How long blocks are run before Python has a look at signals, Ctrl-C above all."""
+"""How long threads are run before Python has a look at signals, Ctrl-C above all."""
 
 REPORT_BYTES = 1 << 16
 
+_serials = itertools.count(1)
 _runtime: list[ctypes.CDLL] = []
 _lock = threading.Lock()
 
@@ -61,6 +63,7 @@ class LoadedKernels:
         addresses, kept = c_arguments(launch, parameters)
         said = ctypes.create_string_buffer(REPORT_BYTES)
         given = CLaunch(
+            serial=next(_serials),
             kernel=self._entries[launch.kernel],
             arguments=addresses,
             grid=grid,

@@ -1,6 +1,7 @@
 // The functions that kernels call, and launches. See docs/cuda_emulator.md.
 #include "block.h"
 #include "report.h"
+#include <cmath>
 #include <cstring>
 #include <ctime>
 #include <pthread.h>
@@ -20,12 +21,12 @@ Block *current_block() { return blocks_here.block; }
 // The blocks of a launch that several threads of the system take in turn.
 struct Work {
     const ti_launch &launch;
-    long long blocks, next;
+    long long blocks, first, next;
     double end;
     bool failed;
 };
 
-static double now() {
+double now() {
     timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec + time.tv_nsec * 1e-9;
@@ -35,22 +36,26 @@ static double now() {
 static void *run_blocks(void *given) {
     Work &work = *static_cast<Work *>(given);
     const unsigned *grid = work.launch.grid;
+    const double end = work.launch.workers > 1 || work.launch.checks ? HUGE_VAL : work.end;
     blocks_here.make();
     do {
-        const long long i = __atomic_fetch_add(&work.next, 1, __ATOMIC_RELAXED);
+        long long i = work.first;
+        if (!blocks_here->is_suspended(work.launch)) i = __atomic_fetch_add(&work.next, 1, __ATOMIC_RELAXED);
         if (i >= work.blocks) break;
         const uint3 index = {unsigned(i % grid[0]), unsigned(i / grid[0] % grid[1]),
                              unsigned(i / grid[0] / grid[1])};
-        if (!blocks_here->run(work.launch, index)) __atomic_store_n(&work.failed, true, __ATOMIC_RELAXED);
+        const Block::Outcome outcome = blocks_here->run(work.launch, index, end);
+        if (outcome == Block::Outcome::failed) __atomic_store_n(&work.failed, true, __ATOMIC_RELAXED);
     } while (!__atomic_load_n(&work.failed, __ATOMIC_RELAXED) && now() < work.end);
     return nullptr;
 }
 
 long long ti_emulator_launch(const ti_launch *launch, long long first, double seconds) {
     const long long blocks = 1ll * launch->grid[0] * launch->grid[1] * launch->grid[2];
-    Work work = {*launch, blocks, first, now() + seconds, false};
     blocks_here.make();
-    if (launch->checks && first == 0) blocks_here->checker().begin_launch(*launch);
+    const bool goes_on = blocks_here->is_suspended(*launch);
+    Work work = {*launch, blocks, first, first + goes_on, now() + seconds, false};
+    if (launch->checks) blocks_here->checker().begin_launch(*launch);
     std::vector<pthread_t> others;
     for (int i = 1; i < launch->workers; i++) {
         pthread_t other;
@@ -58,8 +63,10 @@ long long ti_emulator_launch(const ti_launch *launch, long long first, double se
     }
     run_blocks(&work);
     for (const pthread_t other : others) pthread_join(other, nullptr);
-    if (launch->checks && (work.failed || work.next >= blocks)) blocks_here->checker().end_launch();
-    return work.failed ? -1 : work.next < blocks ? work.next : blocks;
+    if (launch->checks) blocks_here->checker().end_launch();
+    if (work.failed) return -1;
+    if (blocks_here->is_suspended(*launch)) return work.next - 1;
+    return work.next < blocks ? work.next : blocks;
 }
 
 const ti_place *ti_emulator_place() { return &blocks_here->running().place; }

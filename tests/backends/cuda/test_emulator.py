@@ -249,22 +249,58 @@ def test_without_a_compiler_of_cxx(monkeypatch: pytest.MonkeyPatch, tmp_path):
         find_cxx_compiler()
 
 
-def test_ctrl_c_ends_a_long_run(cache: ObjectCache):
-    text = """
-extern "C" __global__ void slow(TI_GLOBAL(int) A) {
-    for (int i = 0; i < 100000; i++) {
+LONG = """
+extern "C" __global__ void many(TI_GLOBAL(int) A, int times) {
+    for (int i = 0; i < times; i++) {
         A[threadIdx.x] ^= i;
         ti_sync_warp();
     }
 }
+extern "C" __global__ void rounds(TI_GLOBAL(int) A, int times) {
+    TI_ARENA(256);
+    TI_SHARED(int, S, 0, 64);
+    for (int i = 0; i < times; i++) {
+        S[threadIdx.x] = A[threadIdx.x] + ti_shuffle(i, 3);
+        ti_sync();
+        A[threadIdx.x] = S[(threadIdx.x + 1) % 64];
+        ti_sync();
+    }
+}
 """
-    kernels = emulator(text, cache)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        Launch("many", 1_000_000, 32, (np.zeros(32, "int32"), 100_000)),
+        Launch("rounds", 1, 64, (np.zeros(64, "int32"), 2_000_000_000), 256),
+    ],
+)
+def test_ctrl_c_ends_a_long_run(launch: Launch, cache: ObjectCache):
+    kernels = emulator(LONG, cache)
     kernels.compile()
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        kernels.run(Launch("slow", 1_000_000, 32, (np.zeros(32, "int32"),)))
+        kernels.run(launch)
     assert time.perf_counter() - start < 30
+    case = tiled()
+    Emulator(case.source, cache=cache).run(case.launch)
+    case.check()
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_a_block_that_is_stopped_at_barriers_goes_on_from_there(
+    seed: int, cache: ObjectCache, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("backends.cuda.emulator.run.SLICE_SECONDS", 0.0)
+    a = np.arange(64, dtype="int32")
+    emulator(LONG, cache).run(Launch("rounds", 1, 64, (a, 101), 256), seed=seed)
+    assert (a == (np.arange(64) + 101) % 64 + 101 * 50).all()
+    for name in ("matmul", "softmax_warp", "reduce"):
+        case: Case = CASES[name]()
+        Emulator(case.source, cache=cache).run(case.launch, seed=seed)
+        case.check()
 
 
 def test_halves_are_those_of_numpy(cache: ObjectCache):
