@@ -211,14 +211,14 @@ def _makes(write: Access, read: Access, depth: int, parts: _Parts, alone: bool) 
     outer = {s.var for s in write.path[:depth] if isinstance(s, For)} - inner.keys()
     left = [c for c in write.conditions if not alone or variables(c) & outer]
     left = [c for c in left if c not in read.conditions or variables(c) - outer]
-    left = [c for c in left if not _bounds_an_index(c, write, analyzer)]
+    left = [c for c in left if not bounds_an_index(c, write, analyzer)]
     if not left or analyzer.assuming(_in_buffer(write)).prove(all_of(*left)):
         return True
-    cond = _for_the_element(all_of(*left), write, read, depth, analyzer)
+    cond = for_the_element(all_of(*left), write, read, depth, analyzer)
     return analyzer.assuming(all_of(read.known, _in_buffer(read))).prove(cond)
 
 
-def _bounds_an_index(cond: Expr, write: Access, analyzer: Analyzer) -> bool:
+def bounds_an_index(cond: Expr, write: Access, analyzer: Analyzer) -> bool:
     """Whether the condition only keeps an index below the size, so that nothing else is left out.
 
     The usual case, and quicker to see than what follows from all indices together.
@@ -243,7 +243,7 @@ def _in_buffer(access: Access) -> Expr:
     return all_of(*inside, *[binary("<=", const(0), index) for index, _ in pairs])
 
 
-def _for_the_element(
+def for_the_element(
     cond: Expr, write: Access, read: Access, depth: int, analyzer: Analyzer
 ) -> Expr:
     """The condition of the instance that writes what `read` reads: its variables are solved for.

@@ -7,11 +7,13 @@ code of one thread, in which threads wait at Sync and Exchange.
 
 from __future__ import annotations
 
+from tensorir.passes.bool_bytes import bool_bytes
 from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.fold_buffers import fold_buffers
 from tensorir.passes.gpu.barriers import barriers
 from tensorir.passes.gpu.bind_free import bind_free
+from tensorir.passes.gpu.edges import edges
 from tensorir.passes.gpu.exchanges_in_memory import exchanges_in_memory
 from tensorir.passes.gpu.kernels import kernels
 from tensorir.passes.gpu.merge_shared import merge_shared
@@ -35,11 +37,13 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("thread_reductions", thread_reductions),
         ("lower_init", lower_init),
         ("lower_blocks", lower_blocks),
+        ("bool_bytes", bool_bytes),
         ("bind_free", bind_free),
         ("skip_stores", skip_stores),
         ("spmd", spmd),
         *([] if target.has_shuffles else [("exchanges_in_memory", exchanges_in_memory)]),
         ("place_buffers", place_buffers),
+        ("edges", edges),
         ("double_buffers", double_buffers),
         ("fold_buffers", fold_buffers),
         ("flatten_buffers", flatten_buffers),
