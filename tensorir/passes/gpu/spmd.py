@@ -24,7 +24,7 @@ from tensorir.passes.gpu.axes import (
 from tensorir.passes.gpu.combine import Combination, Digit, values_of
 from tensorir.passes.gpu.thread_reductions import ALL_THREADS, COMBINE, COPIES
 from tensorir.passes.ranges import function_analyzer
-from tensorir.passes.rewriting import fresh_names
+from tensorir.passes.rewriting import NOTHING, fresh_names, is_nothing
 from tensorir.rectangular import largest_value
 from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, Store, Sync, replace, seq
 from tensorir.visit import loads, map_children, substitute_stmt, variables, walk
@@ -160,6 +160,8 @@ class _Kernel:
     def lowered(self) -> Stmt:
         """The kernel as a nest of loops over its axes."""
         body = _without_last_sync(self.stmt(self.root, _Place()))
+        if is_nothing(body):  # an extent was 0
+            return NOTHING
         for axis in reversed(NEST):
             if axis in self.loops:
                 body = replace(self.loops[axis], body=body)
@@ -292,6 +294,6 @@ def _unrolled(loop: For) -> For:
 
 def _without_last_sync(stmt: Stmt) -> Stmt:
     """Nobody waits for anybody at the end of a kernel."""
-    if isinstance(stmt, Seq) and isinstance(stmt.stmts[-1], Sync):
+    if isinstance(stmt, Seq) and stmt.stmts and isinstance(stmt.stmts[-1], Sync):
         return seq(*stmt.stmts[:-1])
     return stmt

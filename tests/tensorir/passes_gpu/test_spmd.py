@@ -297,3 +297,24 @@ for j in range(2):
     )
     low = check_passes(func)
     assert {s.buffer.scope for s in walk(low.body) if isinstance(s, Alloc)} >= {"global"}
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("columns", [0, 4])
+def test_kernels_without_work_are_left_out(rows, columns):
+    func = program(
+        f"""
+for i in range({rows}):
+    for j in {X}{max(columns, 1)}):
+        for k in range({columns}):
+            D[i, k] = A[i, k]
+for m in range({rows}):
+    for n in range({columns}):
+        C[m, n] = A[m, n]
+""",
+        f"A: f32[{rows}, {columns}], C: f32[{rows}, {columns}], D: f32[{rows}, {columns}]",
+        [],
+    )
+    low = lower(func, Target.parse("cuda"))
+    roots = [root for root in kernel_roots(low.body)]
+    assert len(roots) == (2 if rows and columns else 0) and all(map(is_kernel, roots))
