@@ -14,7 +14,7 @@ from backends.constants import Binding, Constants, given_constants
 from backends.errors import BuildError
 from backends.kernel import CompiledKernel
 from backends.signature import Signature
-from tensorir import PrimFunc, Target, TensorIRError, check_ranges, lower, prove
+from tensorir import Block, PrimFunc, Target, TensorIRError, check_ranges, lower, prove, walk
 
 BACKENDS = {
     "c": "backends.c.backend:CBackend",
@@ -95,11 +95,13 @@ def build_source(
 
     For experiments: build(func).source is a place to begin. Nothing checks that `source` computes
     what `func` says. With `constants`, `func` is the scheduled program, which tells what is
-    prepared, and `source` has the function for that too.
+    prepared, and `source` has the function for that too. For GPUs it is the scheduled program as
+    well, or that lowered: it tells what is launched.
     """
     resolved = resolve(target)
     if not constants:
-        return _load(func, func, source, resolved, cache, timeout)
+        ir = lower(func, resolved) if resolved.on_gpu and _has_blocks(func) else func
+        return _load(func, ir, source, resolved, cache, timeout)
     constants = _on_host(constants, backend_of(resolved.kind))
     func, main, binding = _with_constants(func, constants)
     return _load(func, main, source, resolved, cache, timeout, Signature.of(main), binding)
@@ -193,6 +195,10 @@ def backend_of(kind: str) -> Backend:
     module, _, attribute = BACKENDS[kind].partition(":")
     backend: Backend = getattr(import_module(module), attribute)()
     return backend
+
+
+def _has_blocks(func: PrimFunc) -> bool:
+    return any(isinstance(s, Block) for s in walk(func.body))
 
 
 def _func_of(program: Any) -> PrimFunc:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Var, const, int_value
+from tensorir.expr import (
+    BinOp,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Var,
+    binary,
+    cast,
+    const,
+    int_value,
+)
 from tensorir.stmt import For, Stmt
 from tensorir.tensor_intrin import TensorIntrin, loop_nest
 from tensorir.visit import children, substitute
 
 COMMUTATIVE = ("+", "*", "and", "or")
 ZERO = const(0)
+
+NARROW = "int32"
+"""What lowering makes of indices for GPUs, where they provably fit."""
 
 
 class Mismatch(Exception):
@@ -24,11 +40,12 @@ class Mismatch(Exception):
 @dataclass(frozen=True)
 class Operand:
     """Where a parameter of an intrinsic lies: element `base` of a buffer, counted row by row, and
-    the strides of all dimensions but the last."""
+    the strides of all dimensions but the last; `indices` are those of that element, as written."""
 
     buffer: Buffer
     base: Expr
     strides: tuple[Expr, ...]
+    indices: tuple[Expr, ...]
 
 
 def match_intrin(intrin: TensorIntrin, stmt: Stmt, analyzer: Analyzer) -> tuple[Operand, ...]:
@@ -46,10 +63,9 @@ def match_intrin(intrin: TensorIntrin, stmt: Stmt, analyzer: Analyzer) -> tuple[
         raise Mismatch(
             f"its loops have extents {', '.join(map(str, wanted))}, and those here {shown}"
         )
-    known = analyzer.copy()
+    matcher = _Matcher(intrin, theirs, loops, analyzer.copy(), {})
     for loop in loops:
-        known.bind(loop.var, loop.extent)
-    matcher = _Matcher(intrin, theirs, loops, known, {})
+        matcher.analyzer.bind(matcher.wide(loop.var), const(loop.const_extent or 0))
     matcher.access(meaning.buffer, meaning.indices, store.buffer, store.indices)
     matcher.expr(meaning.value, store.value)
     operands = tuple(matcher.found[param] for param in intrin.func.params)
@@ -64,6 +80,19 @@ class _Matcher:
     loops: tuple[For, ...]
     analyzer: Analyzer
     found: dict[Buffer, Operand]
+    twins: dict[Var, Var] = field(default_factory=dict)
+
+    def wide(self, e: Expr) -> Any:
+        """An index of 32 bits, which provably fits, in the 64 bits that arithmetic is about."""
+        if isinstance(e, Cast) and isinstance(e.a, Var) and e.dtype == dt.INDEX:
+            e = e.a
+        if isinstance(e, Var) and e.dtype == NARROW:
+            return self.twins.setdefault(e, Var(e.name, dt.INDEX))
+        if isinstance(e, Const):
+            return const(int(e.value))
+        if isinstance(e, BinOp) and e.dtype in (dt.INDEX, NARROW):
+            return binary(e.op, self.wide(e.a), self.wide(e.b))
+        return e if e.dtype == dt.INDEX else cast(dt.INDEX, e)
 
     def expr(self, wanted: Expr, here: Expr) -> None:
         """Raise Mismatch unless the two are equal, operands standing for their parameters."""
@@ -112,7 +141,7 @@ class _Matcher:
         base, steps = self.linear(buffer, indices, shown)
         strides: list[Expr] = [ZERO] * len(places)
         for theirs, loop in zip(self.theirs, self.loops):
-            step = steps[loop.var]
+            step = steps[self.wide(loop.var)]
             dims = [d for d, place in enumerate(places) if place is theirs.var]
             if not dims and step is not ZERO:
                 raise Mismatch(f"{shown} moves with loop {loop.name!r}")
@@ -124,7 +153,9 @@ class _Matcher:
         pairs = zip(strides, fixed or ())
         if any(wanted is not None and int_value(step) != wanted for step, wanted in pairs):
             raise Mismatch(f"{shown} has strides {strides[:-1]}, not {list(fixed or ())}")
-        operand = Operand(buffer, base, tuple(strides[:-1]))
+        start: dict[Var, Expr] = {loop.var: Const(0, loop.var.dtype) for loop in self.loops}
+        first = tuple(substitute(index, start) for index in indices)
+        operand = Operand(buffer, base, tuple(strides[:-1]), first)
         known = self.found.setdefault(param, operand)
         same = known.buffer is buffer and known.base is base
         if not same or any(a is not b for a, b in zip(known.strides, operand.strides)):
@@ -136,17 +167,18 @@ class _Matcher:
         """The position of an access where all loops are 0, and how far each loop moves it."""
         flat: Expr = ZERO
         for index, size in zip(indices, buffer.shape):
-            flat = flat * size + index
+            flat = flat * size + self.wide(index)
         simplify = self.analyzer.simplify
         flat = simplify(flat)
-        start: dict[Var, Expr] = {loop.var: ZERO for loop in self.loops}
+        moving: list[Var] = [self.wide(loop.var) for loop in self.loops]
+        start: dict[Var, Expr] = dict.fromkeys(moving, ZERO)
         base = simplify(substitute(flat, start))
         steps: dict[Var, Expr] = {}
         rest = flat - base
-        for loop in self.loops:
-            step = simplify(substitute(flat, {**start, loop.var: const(1)}) - base)
-            steps[loop.var] = step
-            rest = rest - step * loop.var
+        for var in moving:
+            step = simplify(substitute(flat, {**start, var: const(1)}) - base)
+            steps[var] = step
+            rest = rest - step * var
         if simplify(rest) is not ZERO:
             raise Mismatch(f"{shown} does not move evenly with the loops")
         return base, steps

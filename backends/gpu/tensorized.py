@@ -30,7 +30,7 @@ def tensorized_loop(emitter: GpuEmitter, s: For) -> bool:
     pointers = [
         emitter.memory_part(
             operand.buffer,
-            emitter.expr(operand.base),
+            emitter.expr(operand.indices[0]),
             str(prod(param.const_shape or ())),
             written if param is output else "read",
         )

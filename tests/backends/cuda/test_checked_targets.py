@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from spmd_programs import PROGRAMS
 
-from backends import CompiledKernel, build_source
+from backends import CompiledKernel, build, build_source
 from backends.build import backend_of
 from backends.cuda.emulated import Emulated
 from backends.cuda.emulator import EmulationError, Emulator
@@ -74,6 +74,19 @@ def test_a_report_is_an_error_of_the_call(emulated, cache):
     aware = build_source(func, broken, "cuda-emulator", cache=cache)
     aware(*arrays)
     assert aware.findings is None
+
+
+def test_an_edited_text_is_launched_as_the_scheduled_program(cache):
+    """Arguments keep their shapes, and the number of blocks and threads is that of the program."""
+    func = ops.prim_func("add", 0)
+    arrays = ops.OPERATORS["add"].examples[0].arrays()
+    kernel = build(func, "cuda-emulator", cache=cache)
+    same = build_source(func, kernel.source, "cuda-emulator", cache=cache)
+    np.testing.assert_array_equal(same(*arrays), kernel(*arrays))
+    assert "] + x1[" in kernel.source
+    other = kernel.source.replace("] + x1[", "] - x1[")
+    found = build_source(func, other, "cuda-emulator", cache=cache)(*arrays)
+    np.testing.assert_array_equal(found, arrays[0] - arrays[1], strict=True)
 
 
 def test_reports_name_loops_of_the_program(emulated):
