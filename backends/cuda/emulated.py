@@ -31,12 +31,13 @@ from tensorir import dtype as dt
 
 @dataclass(frozen=True, eq=False)
 class Emulated:
-    """CUDA text that the emulator has compiled."""
+    """CUDA text that the emulator has compiled; `emulator` is None where it has no kernels, as of a
+    program of arrays without elements."""
 
     ir: PrimFunc
     signature: Signature
     target: Target
-    emulator: emulator.Emulator
+    emulator: emulator.Emulator | None
 
     @property
     def resources(self) -> Mapping[str, Any] | None:
@@ -68,6 +69,7 @@ class EmulatedExecutable(GpuExecutable):
         self.begin(emulator.Launch(kernel.name, step.grid, step.block, given, kernel.shared_bytes))
 
     def begin(self, launch: emulator.Launch) -> None:
+        assert self._emulator is not None, "there are kernels to launch"
         self._emulator.run(launch, seed=self._seed)
 
     def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
@@ -111,6 +113,9 @@ class CheckedExecutable(EmulatedExecutable):
             self._waiting = []
             self._unwritten = [a for a, p in zip(arrays, params) if not p.is_given]
             super().run(arrays, sizes, queue)
+            self.findings = None
+            if self._emulator is None or not self._waiting:
+                return True
             findings = self._emulator.check(
                 self._waiting, self._checks, outputs=self._unwritten, seed=self._seed
             )
@@ -150,9 +155,12 @@ class EmulatorBackend:
         timeout: float,
         binding: Binding | None = None,
     ) -> Emulated:
-        for kernel in Launches.of(ir).kernels:
-            check_kernel(kernel, target.architecture)
         prepare = None if binding is None else binding.prepare
+        kernels = [k for each in (prepare, ir) if each for k in Launches.of(each).kernels]
+        for kernel in kernels:
+            check_kernel(kernel, target.architecture)
+        if not kernels:
+            return Emulated(ir, signature, target, None)
         lines = LineTable(source, lambda: cuda_text(ir, target, prepare))
         made = emulator.Emulator(source, lines=lines, cache=cache, timeout=timeout)
         made.compile(checked=bool(target.check))
