@@ -27,7 +27,7 @@ AT_ONCE = (ForKind.PARALLEL, ForKind.VECTORIZED)
 
 def check_loops(func: PrimFunc) -> None:
     """Raise VerifyError for a parallel or vectorized loop whose iterations are not proved to be
-    independent, or that lies where such a loop cannot run."""
+    independent, or that lies where such a loop cannot run, and for what threads of GPUs cannot."""
     for stmt in walk(func.body):
         if isinstance(stmt, (Sync, Exchange)):
             raise VerifyError(
@@ -35,6 +35,10 @@ def check_loops(func: PrimFunc) -> None:
                 "made by lowering; write loops over threads, which wait where they end"
             )
     loops = list(_loops(func.body, ()))
+    if any([loop.kind is ForKind.THREAD for loop, _ in loops]):
+        from tensorir.verifier.thread_loops import check_thread_loops
+
+        check_thread_loops(func)
     if not any(loop.kind in AT_ONCE for loop, _ in loops):
         return
     every = list(units(func.body))

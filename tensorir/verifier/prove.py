@@ -23,10 +23,8 @@ def prove(func: PrimFunc) -> None:
     from tensorir.verifier.loops import check_loops
     from tensorir.verifier.program import verify
     from tensorir.verifier.ranges import check_ranges
-    from tensorir.verifier.thread_loops import check_thread_loops
 
     verify(func)
     check_ranges(func, everywhere=True)
     check_hints(func)
     check_loops(func)
-    check_thread_loops(func)
