@@ -18,7 +18,8 @@ help:
 	@echo "            NETWORKS=1 for what rules and search make of random networks of operators,"
 	@echo "            DATABASES=1 for tuning databases with random damage,"
 	@echo "            KILLS=1 for searches that are killed at random moments and begun again,"
-	@echo "            TE=1 for requests to te schedules in any order"
+	@echo "            TE=1 for requests to te schedules in any order,"
+	@echo "            GPU=1 for schedules for GPUs, interpreted before and after lowering"
 	@echo "make bench   run the benchmark suite"
 	@echo "make bench-peers   side by side with other libraries, installed into .venv-peers"
 	@echo "make bench-scale   cost over size, and over the number of threads"
@@ -36,7 +37,7 @@ fuzz: $(DEV) | compiler
 	@$(BIN)/python tests/fuzz/fuzz.py $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
 	  --seconds $(or $(SECONDS),$(if $(COUNT),0,180)) $(if $(SANITIZE),--sanitize) \
 	  $(if $(NETWORKS),--networks) $(if $(DATABASES),--databases) $(if $(KILLS),--kills) \
-	  $(if $(TE),--te) $(ARGS)
+	  $(if $(TE),--te) $(if $(GPU),--gpu) $(ARGS)
 
 bench: $(DEV) | compiler
 	@$(BIN)/python benchmarks/suite.py $(ARGS)

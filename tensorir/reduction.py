@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Union
 
 from tensorir.arith import Analyzer
 from tensorir.errors import TensorIRError
-from tensorir.expr import Const, Expr, Var, all_of, binary, conjuncts
+from tensorir.expr import BinOp, Const, Expr, Var, all_of, binary, conjuncts, const
 from tensorir.rectangular import largest_value
 from tensorir.stmt import Block, For, IterKind, Stmt, replace
 from tensorir.visit import child_stmts, map_children, substitute, variables
@@ -106,24 +106,32 @@ def _free_of(dropped: set[Var], loop: For, path: list[For]) -> Expr:
 def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
     """Where the init runs: where the conjuncts hold that can still be asked.
 
-    A conjunct that ties a dropped loop to kept ones cannot be asked any more; the spatial
-    variables it kept in range are then guarded one by one. So they are where the reduction may
-    have no term at all: its init runs nevertheless, and the predicate may have been simplified by
-    what holds where there is a term.
+    Of a conjunct that ties a dropped loop, one of no variable, to others there is left that it
+    holds for some iteration. One that ties a loop of the reduction to kept ones cannot be asked any
+    more; the spatial variables it kept in range are then guarded one by one. So they are where the
+    reduction may have no term at all: its init runs nevertheless, and the predicate may have been
+    simplified by what holds where there is a term.
     """
     conditions: list[Expr] = []
     unguarded: set[Var] = set()
     maybe_none = any([not isinstance(f.extent, Const) for f in path if f.var in dropped])
     extents = {loop.var: loop.extent for loop in path}
+    reduced = frozenset[Var]().union(
+        *[variables(it.binding) for it in block.iters if it.kind is IterKind.REDUCE]
+    )
     for loop in path:
         if variables(loop.extent) & dropped:
             unguarded.add(loop.var)
     for condition in conjuncts(block.predicate):
         used = variables(condition)
-        if used & dropped:
+        if not used & dropped:
+            conditions.append(condition)
+            continue
+        somewhere = None if used & reduced else _somewhere(condition, dropped, extents)
+        if somewhere is None:
             unguarded |= used - dropped
         else:
-            conditions.append(condition)
+            conditions.append(somewhere)
     for it in block.iters:
         if it.kind is IterKind.REDUCE:
             continue
@@ -132,6 +140,20 @@ def _init_predicate(block: Block, path: list[For], dropped: set[Var]) -> Expr:
         elif maybe_none and extents.get(it.binding) is not it.extent:  # type: ignore[call-overload]
             conditions += [binary("<=", 0, it.binding), it.binding < it.extent]
     return all_of(*dict.fromkeys(conditions))
+
+
+def _somewhere(condition: Expr, dropped: set[Var], extents: Mapping[Var, Expr]) -> Expr | None:
+    """What holds where `condition`, an inequality, does for some iteration of the loops `dropped`;
+    None where that is not known."""
+    if not isinstance(condition, BinOp) or condition.op not in ("<", "<="):
+        return None
+    values: dict[Var, Expr] = {}
+    for atom, factor in Analyzer().linear(condition.a - condition.b).terms.items():
+        if variables(atom) & dropped:
+            if not isinstance(atom, Var):
+                return None
+            values[atom] = const(0) if factor > 0 else extents[atom] - 1
+    return substitute(condition, values)
 
 
 def _replace_block(stmt: Stmt, old: Block, new: Block) -> Stmt:

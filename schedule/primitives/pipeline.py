@@ -178,8 +178,10 @@ def _apart(
     inner = loops_below(node.body)
     analyzer = state.analyzer([*state.loops_outside(node.name), node, *inner])
     ranges = extents(inner)
-    made = [relax(a.in_loops()[dim], ranges, analyzer) for a in writes]
-    used = [relax(a.in_loops()[dim], ranges, analyzer) for a in reads]
+    made, used = (
+        [relax(a.in_loops()[dim], ranges, analyzer.assuming(a.block.predicate)) for a in found]
+        for found in (writes, reads)
+    )
     part = made[0]
     if part is None or None in used or not all(_same(m, part) for m in made):
         return False

@@ -9,7 +9,7 @@ allocated further out, and at the top a buffer simply lives for the whole progra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from tensorir.arith import Analyzer
@@ -26,7 +26,7 @@ from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.ranges import function_analyzer
 from tensorir.stmt import For, ForKind, Stmt
-from tensorir.visit import transform, variables
+from tensorir.visit import substitute, transform, variables
 
 UNDIVIDED = (ForKind.VECTORIZED, ForKind.UNROLLED)
 """Loops whose iterations become one piece of code, so that memory is allocated around them."""
@@ -211,11 +211,24 @@ def _makes(write: Access, read: Access, depth: int, parts: _Parts, alone: bool) 
     outer = {s.var for s in write.path[:depth] if isinstance(s, For)} - inner.keys()
     left = [c for c in write.conditions if not alone or variables(c) & outer]
     left = [c for c in left if c not in read.conditions or variables(c) - outer]
+    left = [c for c in left if not _of_some_instance(c, write, inner, analyzer)]
     left = [c for c in left if not bounds_an_index(c, write, analyzer)]
     if not left or analyzer.assuming(_in_buffer(write)).prove(all_of(*left)):
         return True
     cond = for_the_element(all_of(*left), write, read, depth, analyzer)
     return analyzer.assuming(all_of(read.known, _in_buffer(read))).prove(cond)
+
+
+def _of_some_instance(
+    cond: Expr, write: Access, inner: Mapping[Var, Expr], analyzer: Analyzer
+) -> bool:
+    """Whether the condition only chooses, of instances that write the same element, which ones do:
+    it holds in the first iterations of loops of which the place does not speak."""
+    own = variables(cond)
+    sizes = [int_value(inner[var]) if var in inner else None for var in own]
+    if not own or not all(sizes) or own & frozenset().union(*map(variables, write.indices)):
+        return False
+    return analyzer.simplify(substitute(cond, dict.fromkeys(own, const(0)))) is TRUE
 
 
 def bounds_an_index(cond: Expr, write: Access, analyzer: Analyzer) -> bool:

@@ -9,8 +9,9 @@ compiled, for several targets, against the oracle of the tuner. With `--database
 database that is damaged at random: what is whole is read, and no error is a raw one. With `--kills`
 it is a search that is ended at random moments and begun again, compared with the one that never
 was. With `--te` it is a list of requests to a te schedule: they come to one program, or one error,
-in whatever order they are made. Seeds run in worker processes: one that crashes or hangs is a
-finding, and the others go on. The exit status is 1 if there is any finding.
+in whatever order they are made. With `--gpu` it is a schedule for a GPU, whose threads meet no
+races, find what they are to find, and do so after lowering too. Seeds run in worker processes: one
+that crashes or hangs is a finding, and the others go on. The exit status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ OTHERS = {
     "databases": "database_checks",
     "kills": "killed_searches",
     "te": "te_checks",
+    "gpu": "gpu_checks",
 }
 """Options that say what a seed is, if it is no workload with a trace, and the modules for them."""
 
@@ -301,6 +303,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--databases", action="store_true", help="damaged tuning databases")
     parser.add_argument("--kills", action="store_true", help="searches that are killed")
     parser.add_argument("--te", action="store_true", help="requests to te schedules in any order")
+    parser.add_argument("--gpu", action="store_true", help="schedules for GPUs")
     parser.add_argument("--report", type=float, default=15, help="seconds between progress lines")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(words)

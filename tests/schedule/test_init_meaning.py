@@ -8,6 +8,7 @@ import pytest
 from backends import build
 from schedule import Schedule, ScheduleError
 from tensorir import VerifyError, interpret, parse, verify
+from tensorir.passes.lower_init import lower_init
 
 TEXT = """
 @prim_func
@@ -169,3 +170,27 @@ def test_an_init_that_reads_what_the_reduction_writes():
     for door in (verify, Schedule, build):
         with pytest.raises(VerifyError, match="starts from 'T', which block 'T' would write after"):
             door(parse(LATE))
+
+
+OUTSIDE = """
+@prim_func
+def unit(A: f32[4, 3], C: f32[4, 1]):
+    for i, a, k, b in grid(4, 3, 3, 2):
+        with block("C"):
+            vi = spatial(4, i)
+            vj = spatial(1, 0)
+            vk = reduce(3, k)
+            where(a * 2 + b < 1)
+            with init():
+                C[vi, vj] = 0.0
+            C[vi, vj] = C[vi, vj] + A[vi, vk]
+"""
+
+
+def test_a_condition_on_a_loop_of_no_variable_is_one_of_the_init_too():
+    """The loop of an axis of one element, split: two of three iterations of its outer part have no
+    term, and must not start the sum again."""
+    a = np.arange(12, dtype="float32").reshape(4, 3)
+    func = parse(OUTSIDE)
+    for program in (func, lower_init(func)):
+        np.testing.assert_array_equal(interpret(program, a)[0], a.sum(1, keepdims=True))

@@ -1,0 +1,89 @@
+"""Transposes, reductions and softmax for GPUs: the same values before and after lowering."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schedule import Schedule, ScheduleError
+from schedule.library import gpu
+from tensorir import Target, interpret, lower, ops, parse, prove, reference, te
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
+from thread_races import race, unseen  # noqa: E402
+
+
+def checked(func, schedule, lowered=True, races=True):
+    """Schedule `func`; the rules hold and the values are those of the definition."""
+    sch = Schedule(func)
+    schedule(sch)
+    prove(parse(str(sch.func)))
+    if races:
+        assert race(sch.func) is None and unseen(sch.func) is None
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-4, 5, p.const_shape).astype(p.dtype) for p in func.inputs]
+    wanted = reference(func, *inputs)
+    for found, value in zip(interpret(sch.func, *inputs), wanted, strict=True):
+        np.testing.assert_allclose(found, value, 1e-5, 1e-5)
+    low = lower(sch.func, Target.parse("cuda"))
+    flat = interpret(low, *[x.ravel() for x in inputs], races=True)
+    for found, value in zip(flat, wanted, strict=True):
+        np.testing.assert_allclose(found, value.ravel(), 1e-5, 1e-5)
+    return sch
+
+
+def transposing(n, m):
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((m, n), lambda i, j: a[j, i], name="B")
+    return te.create_prim_func([a, b], name="turn")
+
+
+@pytest.mark.parametrize("shape", [(16, 8), (13, 9), (1, 3)])
+def test_transpose(shape, golden):
+    sch = checked(transposing(*shape), lambda s: gpu.transpose(s, "B", 8, 2))
+    if shape == (13, 9):
+        golden(str(sch.func), "transpose")
+
+
+def sums(n, m, combine=te.sum, axis=1):
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis(m if axis else n, name="k")
+    element = (lambda i: a[i, k]) if axis else (lambda i: a[k, i])
+    s = te.compute((n if axis else m,), lambda i: combine(element(i), axis=k), name="S")
+    return te.create_prim_func([a, s], name="sums")
+
+
+@pytest.mark.parametrize("unit", ["warp", "block"])
+@pytest.mark.parametrize(("shape", "combine"), [((5, 70), te.sum), ((1, 3), te.max)])
+def test_row_reduction(unit, shape, combine):
+    checked(sums(*shape, combine), lambda s: gpu.row_reduction(s, "S", unit, 2))
+
+
+def test_units_are_known():
+    with pytest.raises(ScheduleError, match="unit 'grid' is none of warp, block"):
+        gpu.row_reduction(Schedule(sums(4, 5)), "S", "grid")
+
+
+@pytest.mark.parametrize("shape", [(37, 9), (3, 1)])
+def test_column_reduction(shape):
+    checked(sums(*shape, axis=0), lambda s: gpu.column_reduction(s, "S", 4, 4))
+
+
+@pytest.mark.parametrize("shape", [(2, 300), (1, 7)])
+def test_reduction_to_few_values_in_two_kernels(shape):
+    sch = checked(sums(*shape), lambda s: gpu.split_reduction(s, "S", 4, 16))
+    assert len(sch.func.body.stmts) == 2
+
+
+@pytest.mark.parametrize("unit", ["warp", "block"])
+@pytest.mark.parametrize("shape", [(5, 37), (1, 1)])
+def test_softmax(unit, shape, golden):
+    a = te.placeholder(shape, name="A")
+    func = te.create_prim_func([a, ops.softmax(a)], name="softmax_rows")
+    last = Schedule(func).get_blocks()[-1]
+    sch = checked(func, lambda s: gpu.softmax(s, last, unit, 2), races=unit == "warp")
+    if shape == (5, 37):
+        golden(str(sch.func), f"softmax_{unit}")
