@@ -150,15 +150,14 @@ class CompiledKernel:
 
         Constants are not written: the header says which function prepares what of them.
         """
+        name, suffix = self._backend.symbol(self.ir), self._backend.suffix
+        about = self._backend.header(self.ir, self._declared, self.target, self._ahead)
+        exported = self._backend.exported(self.ir, self.source, self.target, self.prepare)
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        name = self._backend.symbol(self.ir)
-        suffix = self._backend.suffix
         source, header = place / f"{name}{suffix}", place / f"{name}.h"
-        exported = self._backend.exported(self.ir, self.source, self.target, self.prepare)
         source.write_text(exported, encoding="utf-8")
-        text = self._backend.header(self.ir, self._declared, self.target, self._ahead)
-        header.write_text(text, encoding="utf-8")
+        header.write_text(about, encoding="utf-8")
         return source, header
 
     def __repr__(self) -> str:

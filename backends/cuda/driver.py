@@ -96,8 +96,14 @@ class Driver:
         return stream
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether launches on a stream become part of a graph."""
-        captures: bool = self._cupy.cuda.runtime.streamIsCapturing(stream)
+        """Whether launches on a stream become part of a graph.
+
+        CUDA does not answer for the default stream while another one is captured.
+        """
+        try:
+            captures: bool = self._cupy.cuda.runtime.streamIsCapturing(stream)
+        except self._errors:
+            return False
         return captures
 
     def wait_for(self, stream: int, other: int) -> None:

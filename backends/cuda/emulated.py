@@ -134,6 +134,10 @@ class EmulatorBackend:
         return replace(target, arch=target.arch or DEFAULT_ARCH)
 
     def why_not_here(self, target: Target) -> str | None:
+        try:
+            find_cxx_compiler()
+        except BuildError as error:
+            return error.message
         return None
 
     def kernel_type(self, signature: Signature) -> type[CompiledKernel]:

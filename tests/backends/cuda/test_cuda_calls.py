@@ -18,6 +18,8 @@ from fake_gpu import CupyArray, DlpackArray, FakeDriver, InterfaceArray, TorchTe
 
 from backends import OutOfMemory, build, build_source
 from backends.cuda import backend, nvrtc
+from backends.cuda.devices import why_no_device
+from backends.cuda.driver import Driver, DriverError
 from backends.cuda.text import cuda_text
 from tensorir import Target, TensorIRError, te
 from tensorir.parser import parse
@@ -355,3 +357,28 @@ def test_numbers_among_the_arguments(gpu, target):
     with pytest.raises(TensorIRError, match="argument 'factor'"):
         parts(given, 2.5)
     assert parts.timer(sizes={"n": 8, "factor": 2})(1) > 0
+
+
+def test_what_is_asked_of_cupy_is_there():
+    """Names and ways to call, as far as they can be looked at without a GPU."""
+    cupy = pytest.importorskip("cupy")
+    driver, runtime, cuda = cupy.cuda.driver, cupy.cuda.runtime, cupy.cuda
+    calls = {
+        driver: "moduleLoadData moduleUnload moduleGetFunction funcSetAttribute launchKernel",
+        runtime: "getDevice free streamIsCapturing pointerGetAttributes",
+        cuda: "Device Event ExternalStream alloc get_current_stream get_elapsed_time",
+        cuda.Stream: "wait_event",
+        cuda.memory.MemoryPointer: "ptr device_id",
+        cupy.ndarray: "shape strides dtype nbytes flags data device __dlpack__",
+    }
+    for owner, names in calls.items():
+        assert not [name for name in names.split() if not hasattr(owner, name)], owner
+    parameters = driver.launchKernel.__doc__.partition("(")[2].partition(")")[0].split(", ")
+    assert len(parameters) == 11 and parameters[-3:] == [
+        "intptr_t stream",
+        "intptr_t kernel_params",
+        "intptr_t extra",
+    ]
+    if why_no_device("sm_80") is not None:
+        with pytest.raises(DriverError, match="cuda"):
+            Driver().load(b"")
