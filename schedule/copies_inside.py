@@ -37,7 +37,7 @@ def copy_inside(
     region = touched_region(state, place, reads, users[0])
     placed = _inside(changed, copying, users, region, place.name)
     require(
-        covered(placed, source, placed.loop(home.name)),
+        covered(placed, source, placed.loop(home.name), trusting=False),
         home.name,
         f"an iteration of loop {home.name!r} is not known to write all of what it reads of "
         f"{source.name!r}",

@@ -20,6 +20,7 @@ from schedule.analysis import (
     written,
 )
 from schedule.errors import require
+from schedule.guarded import always_reads, instances_are_elements
 from schedule.index_map import inverse_of
 from schedule.ownership import require_sole_writer
 from schedule.placement import beyond_extents
@@ -91,6 +92,9 @@ def plan_merge(state: State, consumer: str, producer: str, any_map: bool = False
     )
     assert read is not None
     load, values = read
+    if not always_reads(store, made.buffer):
+        at = next(a for a in accesses(node) if a.buffer is made.buffer)
+        instances_are_elements(state, node, at, [producer])
     _same_place_once(state, maker, made)
     _runs_everywhere(state, node)
     analyzer = _over(state, node)

@@ -90,14 +90,17 @@ def _with_sums_joined(
     """
     an = _bound(extents, analyzer)
     atoms = [atom for index in indices for atom in an.linear(index).terms]
-    sums = dict.fromkeys(base for atom in atoms if not isinstance(base := _parts(atom)[0], Var))
+    bases = [digit_parts(atom)[0] for atom in atoms]
+    sums = dict.fromkeys(base for base in bases if not isinstance(base, Var))
     wanted: dict[Expr, Expr] = {}
     sizes: dict[Var, ExprLike] = {}
     for base in sums:
         found = decompose(base, extents, an)
         inside = variables(base) & extents.keys()
-        others = [atom for atom in atoms if _parts(atom)[0] is not base]
+        others = [atom for atom in atoms if digit_parts(atom)[0] is not base]
         if found is None or found[1] or any([variables(atom) & inside for atom in others]):
+            continue
+        if variables(base) - inside:  # from where on is not known
             continue
         digits = found[0]
         most = [d.scale * (d.extent - 1) for d in digits if d.extent is not None and d.scale > 0]
@@ -138,9 +141,8 @@ def _has_no_gaps(digits: Iterable[Digit]) -> bool:
     for digit in sorted(digits, key=lambda d: abs(d.scale)):
         if abs(digit.scale) > reach + 1:
             return False
-        if digit.extent is None:
-            return True
-        reach += abs(digit.scale) * (digit.extent - 1)
+        if digit.extent is not None:  # else it may have one value only
+            reach += abs(digit.scale) * (digit.extent - 1)
     return True
 
 
@@ -225,7 +227,7 @@ def _mentions(atom: Expr, extents: Mapping[Var, ExprLike]) -> bool:
 
 def _digit(atom: Expr, an: Analyzer) -> tuple[Var, int, int | None] | None:
     """(var, divisor, extent) of an atom that is var, var // d, var % m or var // d % m."""
-    base, divisor, extent = _parts(atom)
+    base, divisor, extent = digit_parts(atom)
     if not isinstance(base, Var):
         return None
     low, high = an.range(base)
@@ -237,7 +239,7 @@ def _digit(atom: Expr, an: Analyzer) -> tuple[Var, int, int | None] | None:
     return base, divisor, extent
 
 
-def _parts(atom: Expr) -> tuple[Expr, int, int | None]:
+def digit_parts(atom: Expr) -> tuple[Expr, int, int | None]:
     """(x, d, m) where the atom is x // d % m; m is None without a remainder."""
     extent = None
     if isinstance(atom, BinOp) and atom.op == "%":
@@ -323,7 +325,7 @@ class _Known:
         digits: dict[Expr, list[tuple[int, int | None]]] = {}
         found: list[Linear] = []
         for atom in self.atoms:
-            base, divisor, extent = _parts(atom)
+            base, divisor, extent = digit_parts(atom)
             if base is not atom:
                 digits.setdefault(base, []).append((divisor, extent))
             elif isinstance(atom, BinOp) and atom.op == "//":

@@ -58,9 +58,10 @@ class Linear:
             return Linear({})
         return Linear({a: c * factor for a, c in self.terms.items()}, self.const * factor)
 
-    def without(self, atom: Expr) -> Linear:
-        """The form without the term of `atom`."""
-        return Linear({a: c for a, c in self.terms.items() if a is not atom}, self.const)
+    def without(self, *atoms: Expr) -> Linear:
+        """The form without the terms of `atoms`."""
+        left = set(atoms)
+        return Linear({a: c for a, c in self.terms.items() if a not in left}, self.const)
 
     def split(self, divisor: int) -> tuple[Linear, Linear]:
         """(a, b) with self = divisor * a + b; b has the terms and the constant left over.

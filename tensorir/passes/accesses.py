@@ -3,14 +3,14 @@ around it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Select, Var, all_of, conjuncts
 from tensorir.parts import part_axes, touched
 from tensorir.stmt import Extern, For, If, Stmt
-from tensorir.visit import child_stmts, stmt_exprs
+from tensorir.visit import child_stmts, loads, stmt_exprs, walk
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,14 @@ def accesses(root: Stmt) -> dict[Buffer, list[Access]]:
     for access in _visit(root, (), frozenset()):
         found.setdefault(access.buffer, []).append(access)
     return found
+
+
+def changes(exprs: Iterable[Expr], stmt: Stmt) -> bool:
+    """Whether some of the expressions read memory that `stmt` writes."""
+    asked = {load.buffer for e in exprs if e.has_loads for load in loads(e)}
+    if not asked:
+        return False
+    return any(w and buffer in asked for s in walk(stmt) for buffer, _, w in touched(s))
 
 
 def _visit(stmt: Stmt, above: tuple[Stmt, ...], conditions: frozenset[Expr]) -> Iterator[Access]:

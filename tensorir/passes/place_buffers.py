@@ -10,7 +10,7 @@ from tensorir.arith.region import Interval
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Load, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.accesses import Access, accesses
+from tensorir.passes.accesses import Access, accesses, changes
 from tensorir.passes.lifetimes import innermost_place, written_part
 from tensorir.passes.ranges import function_analyzer
 from tensorir.stmt import (
@@ -73,7 +73,7 @@ def _place(uses: list[Access], analyzer: Analyzer) -> Place:
     low: list[Expr] = []
     for n, size in enumerate(buffer.shape):
         interval = None if n in rigid else written_part(writes, n, depth, analyzer)
-        keeps = interval is None or not _smaller(interval, size)
+        keeps = interval is None or not _smaller(interval, size) or changes([interval.low], around)
         shape.append(size if keeps or interval is None else interval.extent)
         low.append(Const(0, size.dtype) if keeps or interval is None else interval.low)
     first = last = 0

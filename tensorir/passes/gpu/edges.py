@@ -27,7 +27,7 @@ from tensorir.expr import (
 from tensorir.func import PrimFunc
 from tensorir.passes.accesses import Access, accesses
 from tensorir.passes.gpu.axes import THREAD_AXES, has_threads
-from tensorir.passes.lifetimes import bounds_an_index, for_the_element
+from tensorir.passes.instances import bounds_an_index, for_the_element
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Alloc, Exchange, Extern, For, ForKind, If, Stmt, Store, Sync, replace
@@ -168,6 +168,11 @@ class _Edges:
             for i, size in zip(indices, buffer.shape)
         )
 
+    def bounds(self, condition: Expr, write: _Write) -> bool:
+        """Whether the condition only keeps the element in the buffer."""
+        store = write.store
+        return bounds_an_index(condition, store.indices, store.buffer.shape, self.analyzer)
+
     def tile(self, write: _Write) -> _Write | None:
         """The only store of a buffer as one that fills all of it, if it can be."""
         buffer, store = write.store.buffer, write.store
@@ -176,11 +181,11 @@ class _Edges:
         kept = [c for c in write.conditions if not self.of_element(write, c)]
         dropped = [c for c in write.conditions if c not in kept]
         if not self.in_range(buffer, store.indices, kept):
-            needed = [c for c in dropped if bounds_an_index(c, write.access, self.analyzer)]
+            needed = [c for c in dropped if self.bounds(c, write)]
             kept, dropped = kept + needed, [c for c in dropped if c not in needed]
             if not self.in_range(buffer, store.indices, kept):
                 return None
-        if not all(bounds_an_index(c, write.access, self.analyzer) for c in kept):
+        if not all(self.bounds(c, write) for c in kept):
             return None
         if not is_dense(store.indices, write.inner, self.analyzer):
             return None
