@@ -25,7 +25,7 @@ from tensorir.expr import BinOp, Const, Expr, Ramp, Var, const, int_value
 from tensorir.passes.gpu.axes import THREAD_AXES, WARP
 from tensorir.passes.gpu.merge_shared import offsets_of
 from tensorir.stmt import For
-from tensorir.visit import substitute, transform, variables, walk_exprs
+from tensorir.visit import substitute, variables, walk_exprs
 
 POINTS = 1 << 16
 """Elements that are looked at for one access, at most."""
@@ -251,11 +251,11 @@ def _period(var: Var, indices: Sequence[Expr]) -> int | None:
                 if var in variables(e.a):
                     found = lcm(found, int(e.b.value))
                     inside.add(e)
-        if var in variables(_without(index, inside)):
+        if _outside(var, index, inside):
             return None
     return found
 
 
-def _without(e: Expr, parts: set[Expr]) -> Expr:
-    zero = Const(0, dt.INDEX)
-    return transform(e, lambda node: zero if node in parts else None)
+def _outside(var: Var, e: Expr, parts: set[Expr]) -> bool:
+    """Whether `var` is in `e` other than in `parts`."""
+    return e not in parts and (e is var or any(_outside(var, c, parts) for c in e.operands))

@@ -7,7 +7,9 @@ import pytest
 from gpu_programs import BLOCK, X, Y, check_passes, program, run, tiled_matmul
 
 from tensorir import For, Seq, Sync, Target, VerifyError, lower, map_children, parse, seq, walk
+from tensorir.expr import Broadcast, Ramp, Var, binary, const
 from tensorir.passes.gpu.barriers import barriers
+from tensorir.passes.gpu.touches import _period
 from tensorir.passes.rewriting import with_body
 
 
@@ -236,3 +238,12 @@ for b in {BLOCK}1):
     func = program(text, "A: f32[n, 64], D: f32[n, 64]", [("S", "f32[64]", "shared")])
     low = check_passes(func, arrays=[np.ones((2, 64), "float32")], n=2)
     assert syncs(low) == ["block"]
+
+
+def test_places_that_repeat_are_seen_in_vectors():
+    """As of a swizzled tile with versions, whose elements one thread stores apart."""
+    k, t = Var("k", "int64"), Var("t", "int64")
+    rows = Ramp(k % 2 * 128 + t % 4 * 32, const(8), 4)
+    place = binary("*", binary("^", rows, Broadcast(t % 4, 4)), Broadcast(const(8), 4))
+    assert _period(k, [place]) == 2
+    assert _period(k, [place, k + t]) is None
