@@ -19,7 +19,8 @@ help:
 	@echo "            DATABASES=1 for tuning databases with random damage,"
 	@echo "            KILLS=1 for searches that are killed at random moments and begun again,"
 	@echo "            TE=1 for requests to te schedules in any order,"
-	@echo "            GPU=1 for schedules for GPUs, interpreted before and after lowering"
+	@echo "            GPU=1 for schedules for GPUs, interpreted before and after lowering,"
+	@echo "            EMULATED=1 for schedules on the emulator of GPUs, their threads watched"
 	@echo "make bench   run the benchmark suite"
 	@echo "make bench-peers   side by side with other libraries, installed into .venv-peers"
 	@echo "make bench-scale   cost over size, and over the number of threads"
@@ -34,7 +35,7 @@ test: $(DEV) | compiler cxx
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 fuzz: $(DEV) | compiler
-	@$(BIN)/python tests/fuzz/fuzz.py $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
+	@$(BIN)/python tests/fuzz/$(if $(EMULATED),emulated.py,fuzz.py) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
 	  --seconds $(or $(SECONDS),$(if $(COUNT),0,180)) $(if $(SANITIZE),--sanitize) \
 	  $(if $(NETWORKS),--networks) $(if $(DATABASES),--databases) $(if $(KILLS),--kills) \
 	  $(if $(TE),--te) $(if $(GPU),--gpu) $(ARGS)

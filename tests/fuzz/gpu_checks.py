@@ -43,7 +43,7 @@ def check(seed: int, lowered: bool = True) -> gpu_traces.Trace:
     for found in (race(small), unseen(small)):
         if found is not None:
             raise Broken(found)
-    inputs = _inputs(func, sizes, seed)
+    inputs = inputs_of(func, sizes, seed)
     wanted = reference(trace.sch.definition, *inputs)
     _compare("the program", interpret(func, *inputs), wanted)
     if lowered and any(loop.kind is ForKind.THREAD for loop in trace.sch.state.loops()):
@@ -54,7 +54,7 @@ def check(seed: int, lowered: bool = True) -> gpu_traces.Trace:
     return trace
 
 
-def _inputs(func: PrimFunc, sizes: dict[str, int], seed: int) -> list[Any]:
+def inputs_of(func: PrimFunc, sizes: dict[str, int], seed: int) -> list[Any]:
     rng = np.random.default_rng(seed)
     shapes = [[getattr(e, "value", None) for e in p.shape] for p in func.inputs]
     rows = next(iter(sizes.values()), 0)
