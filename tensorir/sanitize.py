@@ -15,7 +15,7 @@ from typing import NoReturn
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.func import PrimFunc
-from tensorir.passes.gpu.axes import is_thread_loop
+from tensorir.passes.gpu.axes import has_threads, is_thread_loop
 from tensorir.passes.gpu.thread_reductions import COMBINE, COPIES
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
@@ -36,11 +36,6 @@ def placed(func: PrimFunc) -> PrimFunc:
     if not func.buffers and not any(isinstance(s, Block) for s in nodes):
         return func
     return place_buffers(lower_blocks(lower_init(func)))
-
-
-def _on_gpu(func: PrimFunc) -> bool:
-    """Whether threads are GPU threads; parallel loops, if any, are then run one by one."""
-    return any(isinstance(s, For) and s.kind is ForKind.THREAD for s in walk(func.body))
 
 
 def combined_by_threads(func: PrimFunc) -> dict[str, set[str]]:
@@ -132,7 +127,7 @@ class RaceEmitter(Emitter):
 
     def domain(self, stmt: For) -> str:
         iterations = super().domain(stmt)
-        serial = stmt.kind is ForKind.PARALLEL and _on_gpu(self.func)
+        serial = stmt.kind is ForKind.PARALLEL and has_threads(self.func.body)  # run one by one
         if serial or stmt.kind not in CONCURRENT:
             return iterations
         kind = stmt.thread or str(stmt.kind)

@@ -13,6 +13,7 @@ from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.fold_buffers import fold_buffers
 from tensorir.passes.gpu.barriers import barriers
 from tensorir.passes.gpu.bind_free import bind_free
+from tensorir.passes.gpu.compact_registers import compact_registers
 from tensorir.passes.gpu.edges import edges
 from tensorir.passes.gpu.exchanges_in_memory import exchanges_in_memory
 from tensorir.passes.gpu.kernels import kernels
@@ -44,6 +45,7 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
         *([] if target.has_shuffles else [("exchanges_in_memory", exchanges_in_memory)]),
         ("place_buffers", place_buffers),
         ("edges", edges),
+        ("compact_registers", compact_registers),
         ("double_buffers", double_buffers),
         ("fold_buffers", fold_buffers),
         ("flatten_buffers", flatten_buffers),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
+from tensorir.arith.region import relax
 from tensorir.expr import (
     COMPARISONS,
     BinOp,
@@ -17,19 +18,25 @@ from tensorir.expr import (
     Ramp,
     Select,
     Var,
+    all_of,
     binary,
     cast,
+    const,
+    int_value,
     select,
 )
 from tensorir.func import PrimFunc
 from tensorir.passes.gpu.axes import is_kernel
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
-from tensorir.stmt import Exchange, Extern, For, Let, Stmt, Store, replace
-from tensorir.visit import map_children, map_own_exprs, rebuild, walk
+from tensorir.stmt import Exchange, Extern, For, If, Let, Stmt, Store, replace
+from tensorir.visit import map_children, map_own_exprs, rebuild, variables, walk
 
 NARROW = "int32"
 LOW, HIGH = dt.int_limits(NARROW)
+MOST = 8
+"""Conditions on sizes that are asked at a call; of more, 64 bits."""
+
 ARITHMETIC = ("+", "-", "*", "//", "%", "min", "max", "^", "&", "|")
 
 
@@ -42,24 +49,62 @@ def narrow_indices(func: PrimFunc) -> PrimFunc:
                 D[b * 64 + t] = A[b * 64 + t]    ->          D[b * 64 + t] = A[b * 64 + t]
 
     An index is narrowed if it and everything in it is in range for all that the loops do; others
-    are computed in 64 bits from what is narrow. Values that are no places keep their types. GPUs
-    have no arithmetic of 64 bits: it takes twice the registers and several instructions. Requires
-    that all passes ran that look at indices: arithmetic is about 64 bits.
+    are computed in 64 bits from what is narrow. Where that depends on the sizes of a call, there
+    are two kernels, and the host chooses. Values that are no places keep their types. GPUs have no
+    arithmetic of 64 bits: it takes twice the registers and several instructions. Requires that all
+    passes ran that look at indices: arithmetic is about 64 bits.
     """
     return with_body(func, _visit(func.body, function_analyzer(func)))
 
 
 def _visit(stmt: Stmt, analyzer: Analyzer) -> Stmt:
     if is_kernel(stmt):
-        return _Narrow(stmt, analyzer).stmt(stmt)
+        return _kernels(stmt, analyzer)
     return map_children(stmt, lambda child: _visit(child, analyzer))
 
 
+def _kernels(kernel: Stmt, analyzer: Analyzer) -> Stmt:
+    """The kernel, or one for sizes for which everything fits and one for all others."""
+    always = _Narrow(kernel, analyzer, None)
+    loops = {s.var: s.extent for s in walk(kernel) if isinstance(s, For)}
+    if all(int_value(extent) is not None for extent in loops.values()):
+        return always.stmt(kernel)
+    mostly = _Narrow(kernel, analyzer, loops)
+    narrow = mostly.stmt(kernel)
+    conditions = _strongest(mostly.needed, analyzer)
+    if not conditions or len(conditions) > MOST:
+        return always.stmt(kernel)
+    return If(all_of(*conditions), narrow, always.stmt(kernel))
+
+
+def _strongest(conditions: Iterable[Expr], analyzer: Analyzer) -> list[Expr]:
+    """The conditions that do not follow from the others."""
+    kept: list[Expr] = []
+    for c in sorted(set(conditions), key=lambda c: (-len(repr(c)), repr(c))):
+        if not analyzer.assuming(all_of(*kept)).prove(c):
+            kept.append(c)
+    return kept
+
+
 class _Narrow:
-    def __init__(self, kernel: Stmt, analyzer: Analyzer) -> None:
+    """A kernel with narrow indices. Where `loops` are given, what is in range only for some sizes
+    is narrowed too, and `needed` says for which."""
+
+    def __init__(self, kernel: Stmt, analyzer: Analyzer, loops: Mapping[Var, Expr] | None) -> None:
         self.analyzer = analyzer
+        self.loops = loops
+        self.needed: dict[Expr, None] = {}
+        self.ranges: dict[Expr, tuple[int, int] | None] = {}
+        for s in walk(kernel):
+            if isinstance(s, For):
+                known, most = self.ranges.get(s.var, (0, 0)), s.const_extent
+                if known is None or most is None:
+                    self.ranges[s.var] = None
+                else:
+                    self.ranges[s.var] = 0, max(known[1], most - 1)
         self.fit: dict[Expr, bool] = {}
         self.memo: dict[Expr, Expr] = {}
+        self.let = {s.var for s in walk(kernel) if isinstance(s, Let)}
         self.vars: Mapping[Var, Var] = {
             s.var: Var(s.name, NARROW)
             for s in walk(kernel)
@@ -70,8 +115,47 @@ class _Narrow:
         }
 
     def in_range(self, e: Expr) -> bool:
+        quick = self.quick(e)
+        if quick is not None and quick[0] >= LOW and quick[1] <= HIGH:
+            return True
         low, high = self.analyzer.bounds(e)
-        return low is not None and high is not None and low >= LOW and high <= HIGH
+        if low is not None and high is not None:
+            return low >= LOW and high <= HIGH
+        if self.loops is None or low is None or low < LOW:
+            return False
+        part = relax(e, self.loops, self.analyzer)
+        if part is None:
+            return False
+        end = self.analyzer.simplify(part.low + part.extent)
+        if variables(end) & self.loops.keys() or end.has_loads:
+            return False
+        self.needed[binary("<=", end, const(HIGH + 1))] = None
+        return True
+
+    def quick(self, e: Expr) -> tuple[int, int] | None:
+        """The range of an index as each operation by itself shows it."""
+        if e not in self.ranges:
+            self.ranges[e] = self._quick(e)
+        return self.ranges[e]
+
+    def _quick(self, e: Expr) -> tuple[int, int] | None:
+        if isinstance(e, Const):
+            return int(e.value), int(e.value)
+        if not isinstance(e, BinOp) or e.op not in ("+", "-", "*", "//", "%"):
+            return None
+        a, b = self.quick(e.a), self.quick(e.b)
+        if a is None or b is None:
+            return None
+        if e.op == "+":
+            return a[0] + b[0], a[1] + b[1]
+        if e.op == "-":
+            return a[0] - b[1], a[1] - b[0]
+        if e.op == "*":
+            ends = [x * y for x in a for y in b]
+            return min(ends), max(ends)
+        if b[0] != b[1] or b[0] <= 0:
+            return None
+        return (a[0] // b[0], a[1] // b[0]) if e.op == "//" else (0, b[0] - 1)
 
     def stmt(self, stmt: Stmt) -> Stmt:
         made = map_children(stmt, self.stmt)
@@ -105,7 +189,7 @@ class _Narrow:
         if isinstance(e, Const):
             return bool(LOW <= e.value <= HIGH)
         if isinstance(e, Var):
-            return e in self.vars
+            return e in self.vars or (e not in self.let and self.in_range(e))
         if isinstance(e, Ramp):
             last = e.base + e.stride * (e.lanes - 1)
             return self.fits(e.base) and self.fits(e.stride) and self.in_range(last)
@@ -126,7 +210,7 @@ class _Narrow:
         if isinstance(e, Const):
             return Const(e.value, NARROW)
         if isinstance(e, Var):
-            return self.vars[e]
+            return self.vars[e] if e in self.vars else cast(NARROW, e)
         if isinstance(e, Ramp):
             return Ramp(self.narrow(e.base), self.narrow(e.stride), e.lanes)
         if isinstance(e, Cast):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from gpu_programs import BLOCK, X, check_passes, program, run, tiled_matmul
 
-from tensorir import For, Store, Target, lower, stmt_exprs, variables, walk
+from tensorir import For, If, Store, Target, lower, stmt_exprs, variables, walk
+from tensorir.passes.rewriting import with_body
 
 
 def dtypes(func):
@@ -100,3 +103,39 @@ for b in {BLOCK}4):
         low = check_passes(func, arrays=[places, np.arange(128, dtype="float32").reshape(4, 32)])
         assert dtypes(low) == ({"int32"}, {"int32"})
         assert "i64(" in str(low)
+
+
+ROWS = f"""
+for b in {BLOCK}(n + 3) // 4):
+    for i in thread("threadIdx.y", 4):
+        for t in {X}8):
+            for k in range((m + 7) // 8):
+                with block("D"):
+                    vi = spatial(n, b * 4 + i)
+                    vj = spatial(m, k * 8 + t)
+                    where(b * 4 + i < n and k * 8 + t < m)
+                    D[vi, vj] = A[vi, vj] * 2.0
+"""
+
+
+def test_the_host_chooses_by_the_sizes(golden):
+    func = program(ROWS, "A: f32[n, m], D: f32[n, m]")
+    low = lowered(func)
+    golden(str(low), "symbolic")
+    assert isinstance(low.body, If) and low.body.orelse is not None
+    assert dtypes(with_body(low, low.body.then)) == ({"int32"}, {"int32"})
+    assert dtypes(with_body(low, low.body.orelse))[1] == {"int64"}
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 9), (7, 20), (6, 33)])
+def test_no_size_is_taken_for_one_that_fits(monkeypatch, shape):
+    """With types of few values: an index beyond them is an error, and none comes."""
+    module = import_module("tensorir.passes.gpu.narrow_indices")
+    monkeypatch.setattr(module, "NARROW", "int8")
+    monkeypatch.setattr(module, "LOW", -128)
+    monkeypatch.setattr(module, "HIGH", 127)
+    n, m = shape
+    func = program(ROWS, "A: f32[n, m], D: f32[n, m]")
+    given = np.arange(n * m, dtype="float32").reshape(shape)
+    low = check_passes(func, arrays=[given], n=n, m=m)
+    assert {s.var.dtype for s in walk(low.body) if isinstance(s, For)} == {"int8", "int64"}

@@ -1,0 +1,127 @@
+"""compact_registers: what a thread has of a buffer lies side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensorir.arith import Analyzer
+from tensorir.buffer import Buffer
+from tensorir.expr import Expr, Load, Var, const, int_value
+from tensorir.func import PrimFunc
+from tensorir.passes.accesses import accesses
+from tensorir.passes.gpu.axes import has_threads
+from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.rewriting import with_body
+from tensorir.stmt import Alloc, Exchange, Extern, For, ForKind, Stmt, Store, replace
+from tensorir.visit import map_children, map_loads, map_own_exprs, walk
+
+
+def compact_registers(func: PrimFunc) -> PrimFunc:
+    """Leave no gaps in local buffers, where other threads have what lies in between.
+
+    rewrite:
+        with alloc(R, f32[36]):                with alloc(R, f32[8]):
+            for i in unrolled(2):                  for i in unrolled(2):
+                for j in unrolled(4):      ->          for j in unrolled(4):
+                    R[i * 32 + j] = ...                    R[i * 4 + j] = ...
+
+    All accesses have to go through the same places: loops of as many steps, as far apart. Registers
+    have no addresses, so an array with gaps would be in memory wherever a loop is not written out.
+    Requires place_buffers, and that buffers are not flat.
+    """
+    if not has_threads(func.body):
+        return func
+    analyzer = function_analyzer(func)
+    loops = {s.var: s.extent for s in walk(func.body) if isinstance(s, For)}
+    shared = {s.var for s in walk(func.body) if isinstance(s, For) and s.kind is ForKind.THREAD}
+    own = {var: n for var, extent in loops.items() if (n := int_value(extent)) is not None}
+    own = {var: n for var, n in own.items() if var not in shared}
+
+    def visit(stmt: Stmt) -> Stmt:
+        result = map_children(stmt, visit)
+        if isinstance(result, Alloc) and result.buffer.scope == "local":
+            return _compact(result, own, analyzer)
+        return result
+
+    return with_body(func, visit(func.body))
+
+
+@dataclass(frozen=True)
+class _Digit:
+    """`extent` places, `stride` apart; `value` says at which of them an access is."""
+
+    stride: int
+    extent: int
+    value: Expr
+
+
+def _digits(index: Expr, own: Mapping[Var, int], analyzer: Analyzer) -> list[_Digit] | None:
+    """The places of an index, furthest apart first; None where it is no sum of such."""
+    form = analyzer.linear(index)
+    if form.const or any(var not in own or n < 1 for var, n in form.terms.items()):
+        return None
+    terms = sorted(form.terms.items(), key=lambda item: (item[1], item[0].name))  # type: ignore[attr-defined]
+    found: list[_Digit] = []
+    for var, stride in terms:
+        assert isinstance(var, Var)
+        extent = own[var]
+        last = found[-1] if found else None
+        if last is not None and stride < last.stride * last.extent:
+            return None
+        if last is not None and stride == last.stride * last.extent:
+            value = var * last.extent + last.value
+            found[-1] = _Digit(last.stride, last.extent * extent, value)
+        elif extent > 1:
+            found.append(_Digit(stride, extent, var))
+    return found[::-1]
+
+
+def _compact(alloc: Alloc, own: Mapping[Var, int], analyzer: Analyzer) -> Alloc:
+    buffer = alloc.buffer
+    uses = accesses(alloc.body).get(buffer, [])
+    if not uses or any(isinstance(use.path[-1], Extern) for use in uses):
+        return alloc
+    sizes: dict[int, int] = {}
+    for dim, size in enumerate(buffer.shape):
+        found = [_digits(use.indices[dim], own, analyzer) for use in uses]
+        kinds = {None if d is None else tuple([(x.stride, x.extent) for x in d]) for d in found}
+        (kind, *others) = kinds
+        if kind is None or others:
+            continue
+        count = 1
+        for _, extent in kind:
+            count *= extent
+        whole = int_value(size)
+        if whole is not None and count < whole:
+            sizes[dim] = count
+    return _moved(alloc, sizes, own, analyzer) if sizes else alloc
+
+
+def _moved(
+    alloc: Alloc, sizes: Mapping[int, int], own: Mapping[Var, int], analyzer: Analyzer
+) -> Alloc:
+    old = alloc.buffer
+    shape = tuple([const(sizes[n]) if n in sizes else s for n, s in enumerate(old.shape)])
+    new = Buffer(old.name, shape, old.dtype, old.scope)
+    memo: dict[Expr, Expr] = {}
+
+    def at(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple([place(i) if n in sizes else i for n, i in enumerate(indices)])
+
+    def place(index: Expr) -> Expr:
+        result: Expr = const(0)
+        for digit in _digits(index, own, analyzer) or []:
+            result = result * digit.extent + digit.value
+        return result
+
+    def load(e: Load) -> Expr | None:
+        return Load(new, at(e.indices)) if e.buffer is old else None
+
+    def visit(node: Stmt) -> Stmt:
+        node = map_own_exprs(map_children(node, visit), lambda e: map_loads(e, load, memo))
+        if isinstance(node, (Store, Exchange)) and node.buffer is old:
+            return replace(node, buffer=new, indices=at(node.indices))
+        return node
+
+    return Alloc(new, visit(alloc.body))

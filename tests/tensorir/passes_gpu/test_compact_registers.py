@@ -1,0 +1,56 @@
+"""compact_registers: no gaps where other threads have what lies in between."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu_programs import run
+
+from tensorir import Alloc, parse, walk
+from tensorir.passes.gpu.compact_registers import compact_registers
+
+WRITE = """
+@prim_func
+def f(A: f32[64], D: f32[64]):
+    for t in thread("threadIdx.x", 8):
+        with alloc(R, f32[36], scope="local"):
+            for i in unrolled(2):
+                for j in unrolled(4):
+                    R[i * 32 + j] = A[i * 32 + t * 4 + j] * 2.0
+"""
+
+ALIKE = """
+            for v in range(2):
+                for w in range(4):
+                    D[v * 32 + t * 4 + w] = R[v * 32 + w]
+"""
+
+FINER = """
+            for v in range(2):
+                for w in range(2):
+                    for q in range(2):
+                        D[v * 32 + t * 4 + w * 2 + q] = R[v * 32 + w * 2 + q]
+"""
+
+QUOTIENTS = """
+            for v in range(8):
+                D[v // 4 * 32 + t * 4 + v % 4] = R[v // 4 * 32 + v % 4]
+"""
+
+FARTHER = """
+            for v in range(2):
+                for w in range(2):
+                    D[v * 32 + t * 4 + w * 2] = R[v * 32 + w * 2]
+                    D[v * 32 + t * 4 + w * 2 + 1] = R[v * 32 + w * 2]
+"""
+
+
+@pytest.mark.parametrize(("read", "size"), [(ALIKE, 8), (FINER, 8), (QUOTIENTS, 36), (FARTHER, 36)])
+def test_rows_of_other_threads_are_left_out(read, size):
+    """Loops that go through the same places in other steps do as well; others keep all as it is."""
+    func = parse(WRITE + read.removeprefix("\n"))
+    made = compact_registers(func)
+    (found,) = [s.buffer.const_shape for s in walk(made.body) if isinstance(s, Alloc)]
+    assert found == (size,)
+    given = np.arange(64, dtype="float32")
+    np.testing.assert_array_equal(run(made, given)[0], run(func, given)[0])
