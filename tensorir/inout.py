@@ -19,8 +19,9 @@ from tensorir import dtype as dt
 from tensorir.arith import Analyzer, relax
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
-from tensorir.expr import TRUE, Const, Expr, Var, all_of, conjuncts, int_value
+from tensorir.expr import TRUE, BinOp, Const, Expr, Var, all_of, binary, conjuncts, int_value
 from tensorir.func import DECLARED, PrimFunc
+from tensorir.parts import touched
 from tensorir.passes.accesses import Access, accesses
 from tensorir.stmt import Block, Extern, For, If, IterKind, Stmt, Store
 from tensorir.visit import child_stmts, loads, stmt_exprs, substitute, variables
@@ -54,17 +55,41 @@ def in_outs(func: PrimFunc) -> tuple[Buffer, ...]:
 
 
 def fills(func: PrimFunc, buffer: Buffer, block: str) -> bool:
-    """Whether the stores of a block reach all elements of `buffer`, as far as hulls tell."""
-    stores = [
-        a
-        for a in accesses(func.body).get(buffer, ())
-        if a.is_write and any(isinstance(s, Block) and s.name == block for s in a.path)
-    ]
+    """Whether the stores of a block reach all elements of `buffer`, as far as hulls tell.
+
+    A store under a condition counts if the condition ends a range, or if there is one at the same
+    place where it does not hold.
+    """
+    stores = []
+    for a in accesses(func.body).get(buffer, ()):
+        node = next((s for s in a.path if isinstance(s, Block) and s.name == block), None)
+        if node is None or not a.is_write:
+            continue
+        conditions = [c for c in a.conditions if not _ends_a_range(c, func)]
+        if not conditions or a.indices in _always_stored(node.body, buffer):
+            stores.append(a)
     for sizes in _samples(func):
         boxes = [_box(a, sizes) for a in _sure(stores, sizes)]
         if not _covered(_whole(buffer, sizes), boxes):
             return False
     return True
+
+
+def _ends_a_range(cond: Expr, func: PrimFunc) -> bool:
+    """Whether a condition holds for a range of values of one variable."""
+    if not isinstance(cond, BinOp) or cond.op not in ("<", "<=") or cond.a.dtype != dt.INDEX:
+        return False
+    atoms = Analyzer().linear(cond.a - cond.b).terms.keys() - set(func.size_vars)
+    return len(atoms) == 1 and all(isinstance(atom, Var) for atom in atoms)
+
+
+def _always_stored(stmt: Stmt, buffer: Buffer) -> set[tuple[Expr, ...]]:
+    """The places in `buffer` to which `stmt` stores, whichever conditions hold."""
+    if isinstance(stmt, If):
+        orelse = set() if stmt.orelse is None else _always_stored(stmt.orelse, buffer)
+        return _always_stored(stmt.then, buffer) & orelse
+    own = {indices for at, indices, is_write in touched(stmt) if is_write and at is buffer}
+    return own.union(*(_always_stored(child, buffer) for child in child_stmts(stmt)))
 
 
 def check_declared(func: PrimFunc) -> None:
@@ -132,6 +157,9 @@ def _one_for_each(store: Store, block: Block, loops: Mapping[Var, Expr]) -> bool
         used.append(it)
     if all(loops.get(it.binding) is it.extent for it in used):  # type: ignore[call-overload]
         return block.predicate is TRUE
+    in_range = {binary("<", it.binding, it.extent) for it in block.iters}
+    if any(c not in in_range for c in conjuncts(block.predicate)):
+        return False
     around = {v for it in used for v in variables(it.binding)}
     counts = [int_value(loops[v]) for v in around if v in loops]
     wanted = [int_value(it.extent) for it in used]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from schedule.analysis import Access, is_output, readers, written
+from schedule.analysis import is_output, readers, written
 from schedule.buffer_hints import add_hint
 from schedule.caching import pick
+from schedule.coverage import covered
 from schedule.errors import require
 from schedule.ownership import innermost_shared_loop, require_sole_writer
-from schedule.placement import accesses_of, child_of, names_in
+from schedule.placement import child_of, names_in
 from schedule.primitive import primitive
-from schedule.state import State, extents, loops_below
-from tensorir import Analyzer, Expr, ForKind, Var, binary, intersect_with, relax
+from schedule.state import State
+from tensorir import ForKind
 
 
 @primitive
@@ -56,27 +55,11 @@ def double_buffer(state: State, block: str, buffer: str | int = 0) -> tuple[Stat
             f"block {reader!r} reads {name!r}, and does not follow {block!r} inside loop "
             f"{loop.name!r}",
         )
-    inner = extents(loops_below(loop.body))
-    analyzer = state.analyzer([*state.loops_outside(loop.name), *loops_below(loop)])
-    (made, *_) = accesses_of(state, {block}, target, writes=True)
-    for read in accesses_of(state, set(users), target, writes=False):
-        require(
-            _fills(made, read, inner, analyzer),
-            loop.name,
-            f"block {read.block.name!r} reads parts of {name!r} that block {block!r} may not fill "
-            f"in the same iteration of loop {loop.name!r}",
-        )
+    user = users[0] if users else ""
+    require(
+        covered(state, target, loop),
+        loop.name,
+        f"block {user!r} reads parts of {name!r} that block {block!r} may not fill in the same "
+        f"iteration of loop {loop.name!r}",
+    )
     return add_hint(state, "double_buffer", name, block), None
-
-
-def _fills(made: Access, read: Access, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
-    """Whether the interval that is read lies in the one that is written, in all dimensions."""
-    for mine, theirs, size in zip(made.in_loops(), read.in_loops(), made.buffer.shape):
-        a, b = relax(mine, inner, analyzer), relax(theirs, inner, analyzer)
-        if a is None or b is None:
-            return False
-        b = intersect_with(b, size, analyzer)
-        ends = binary("<=", b.low + b.extent, a.low + a.extent)
-        if not (analyzer.prove(binary("<=", a.low, b.low)) and analyzer.prove(ends)):
-            return False
-    return True

@@ -29,6 +29,7 @@ def reverse_compute_inline(state: State, block: str) -> tuple[State, None]:
         - it reads what exactly one other block computes and nobody else reads or writes
         - it reads each element of that buffer once, at indices that tell the block's variables
           (its own variables, in any order, or their digits), and runs for all of it
+        - where it reads only under a condition, that block writes all of the buffer
         - that block is no reduction, stores to its own variables, and no loop repeats it
         - what else the block reads is complete before that block runs
         - no other block before or around it uses what the block writes

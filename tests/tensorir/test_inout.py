@@ -14,10 +14,13 @@ def program(body, attrs=""):
     return parse(f"@prim_func\ndef f(A: f32[8], C: f32[8]):\n{attrs}{body}")
 
 
-def block(body, extent=8, loop=None, binding="i", where=None):
+def block(body, extent=8, loop=None, binding="i", where=None, inner=None):
     guard = f"            where({where})\n" if where else ""
+    loops = f"i in range({loop or extent})"
+    if inner is not None:
+        loops = f"i, i2 in grid({loop or extent}, {inner})"
     return (
-        f"    for i in range({loop or extent}):\n        with block('C'):\n"
+        f"    for {loops}:\n        with block('C'):\n"
         f"            vi = spatial({extent}, {binding})\n{guard}            {body}\n"
     )
 
@@ -33,6 +36,8 @@ NEEDED = {
     "half of its points": block("C[vi] = A[vi]", 8, 4),
     "the other half": block("C[vi] = A[vi]", 8, 4, "i + 4"),
     "points where": block("C[vi] = A[vi]", where="i < 5"),
+    "digits where": block("C[vi] = A[vi]", 8, 4, "i * 2 + i2", "i * 2 + i2 < 5", inner=2),
+    "digits where the first says": block("C[vi] = A[vi]", 8, 4, "i * 2 + i2", "i < 3", inner=2),
     "every other element": block("C[vi * 2] = A[vi]", 4),
     "from the one before": block("C[vi + 1] = C[vi] + A[vi]", 7),
     "mirrored": block("C[vi] = C[7 - vi] + A[vi]"),
@@ -52,6 +57,7 @@ NEEDED = {
 """,
 }
 MADE = {
+    "digits that go beyond": block("C[vi] = A[vi]", 8, 3, "i * 3 + i2", "i * 3 + i2 < 8", inner=3),
     "whole": block("C[vi] = A[vi]"),
     "backwards": block("C[7 - vi] = A[vi]"),
     "from the one before, but the first": block(

@@ -1,0 +1,90 @@
+"""Blocks that leave out elements: what would copy, keep or move all of a buffer sees that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from refusal import refused
+
+from schedule import Schedule
+from tensorir import interpret, parse
+
+OVERLAP = """
+@prim_func
+def overlap(A: f32[20], C: f32[8]):
+    B = alloc(f32[20])
+    for t in range(8):
+        for a in range(6):
+            with block("B"):
+                v = spatial(20, t * 2 + a)
+                where(a != 3)
+                B[v] = A[v] + 1.0
+        for u in range(1):
+            with block("C"):
+                w = spatial(8, t)
+                C[w] = select(1 <= w, B[w * 2 + 3], 0.0)
+"""
+
+PART = """
+@prim_func
+def part(A: f32[2, 6], C: f32[2, 6]):
+    B = alloc(f32[2, 6])
+    for t in range(2):
+        for a in range(6):
+            with block("B"):
+                vt = spatial(2, t)
+                v = spatial(6, a)
+                where({where})
+                B[vt, v] = A[vt, v] + 1.0
+        for u in range(6):
+            with block("C"):
+                vt = spatial(2, t)
+                v = spatial(6, u)
+                C[vt, v] = select({read}, B[vt, v], 0.0)
+"""
+
+KEPT = """
+@prim_func
+def kept(A: f32[8], C: f32[8]):
+    attrs({{"inout": ["C"]}})
+    for i in range(8):
+        with block("C"):
+            v = spatial(8, i)
+            if {where}:
+                C[v] = A[v]
+{otherwise}"""
+
+
+def test_a_value_of_the_iteration_before():
+    sch = Schedule(parse(OVERLAP))
+    refused(sch.parallel, "t", match="uses what block 'B' writes|write the same elements of 'B'")
+    refused(sch.double_buffer, "B", match="'C' reads parts of 'B' that block 'B' may not fill")
+
+
+@pytest.mark.parametrize(
+    ("where", "read"), [("a < 2", "v < 2"), ("a != 1", "v != 1"), ("a % 2 == 0", "v % 2 == 0")]
+)
+def test_what_is_read_under_the_condition_of_the_writer(where, read):
+    sch = Schedule(parse(PART.format(where=where, read=read)))
+    refused(sch.cache_read, "C", "B", match="not known to write all of what it reads of 'B'")
+    refused(
+        sch.reverse_compute_inline,
+        "C",
+        match="reads 'B' only under a condition, and block 'B' may not write all of it",
+    )
+    sch.parallel("t")
+    a = np.arange(12, dtype="float32").reshape(2, 6)
+    (wanted,) = interpret(sch.definition, a)
+    np.testing.assert_array_equal(interpret(sch.func, a, races=True)[0], wanted)
+
+
+@pytest.mark.parametrize("where", ["v != 3", "v % 2 == 0", "v % 2 < 1", "v < 4"])
+def test_what_is_left_as_it_is_has_no_copy(where):
+    sch = Schedule(parse(KEPT.format(where=where, otherwise="")))
+    refused(sch.cache_write, "C", match="'C' writes a part of 'C' only")
+    both = KEPT.format(where=where, otherwise="            else:\n                C[v] = 0.0\n")
+    sch = Schedule(parse(both))
+    sch.cache_write("C")
+    a = np.arange(8, dtype="float32")
+    (wanted,) = interpret(sch.definition, a, -a)
+    np.testing.assert_array_equal(interpret(sch.func, a, -a)[0], wanted)
