@@ -44,6 +44,14 @@ def require_whole(state: State, buffer: Buffer, where: str, terms: bool = True) 
     Without `terms` it does not matter whether reductions provably have all of theirs.
     """
     for name in writers(state, buffer):
+        left = conditions_of_writes(state, state.block(name))
+        require(
+            not left,
+            where,
+            f"block {name!r} leaves out elements of {buffer.name!r}: it runs where "
+            + " and ".join(map(repr, left)),
+            "have the program write the others too, zeros say",
+        )
         require(
             _runs_for_all(state, name, terms),
             where,
@@ -53,12 +61,10 @@ def require_whole(state: State, buffer: Buffer, where: str, terms: bool = True) 
 
 
 def _runs_for_all(state: State, name: str, terms: bool) -> bool:
-    """Whether a block runs for all values of its variables, or of those that are not reduced: from
-    the first to the last of each, and without gaps."""
+    """Whether the loops of a block give it all values of its variables, or of those that are not
+    reduced: from the first to the last of each, and without gaps."""
     block, loops = state.block(name), state.loops_around(name)
     ranges, analyzer = extents(loops), state.analyzer(loops)
-    if conditions_of_writes(state, block):
-        return False
     terms = terms and block.init is None  # which writes them all
     asked = [it for it in block.iters if terms or it.kind is not IterKind.REDUCE]
     for it in asked:

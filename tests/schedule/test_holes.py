@@ -88,3 +88,27 @@ def test_what_is_left_as_it_is_has_no_copy(where):
     a = np.arange(8, dtype="float32")
     (wanted,) = interpret(sch.definition, a, -a)
     np.testing.assert_array_equal(interpret(sch.func, a, -a)[0], wanted)
+
+
+TRIANGLE = """
+@prim_func
+def triangle(A: f32[8, 8], C: f32[8, 8]):
+    T = alloc(f32[8, 8])
+    for i in range(8):
+        for j in range(i + 1):
+            with block("T"):
+                vi = spatial(8, i)
+                vj = spatial(8, j)
+                T[vi, vj] = A[vi, vj] + 1.0
+    for i_C, j_C in grid(8, 8):
+        with block("C"):
+            vi = spatial(8, i_C)
+            vj = spatial(8, j_C)
+            C[vi, vj] = select(vj <= vi, T[vi, vj], 0.0)
+"""
+
+
+def test_a_triangle_has_no_copy_of_the_whole():
+    sch = Schedule(parse(TRIANGLE))
+    why = "(?s)block 'T' leaves out elements of 'T': it runs where j < i \\+ 1.*zeros say"
+    refused(sch.cache_read, "C", "T", match=why)
