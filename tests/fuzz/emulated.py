@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import re
 import sys
 import time
 import warnings
@@ -71,15 +72,27 @@ def program(seed: int) -> Program | None:
     return Program(seed, func, inputs, reference(trace.sch.definition, *inputs))
 
 
-def findings(seeds: Iterable[int], target: Target = WATCHED) -> Iterator[tuple[int, str | None]]:
-    """For each seed that gives a program, what is wrong with it; None where nothing is."""
+def findings(
+    seeds: Iterable[int], target: Target = WATCHED, refused: Counter[str] | None = None
+) -> Iterator[tuple[int, str | None]]:
+    """For each seed that gives a program, what is wrong with it; None where nothing is.
+
+    What no GPU can have, as shared memory of a size that only a call tells, lowering refuses, and
+    `refused` counts the reasons.
+    """
     batch: list[tuple[Program, PrimFunc]] = []
     for seed in seeds:
         drawn = program(seed)
         if drawn is None:
             continue
         named = dataclasses.replace(drawn.func, name=f"seed_{seed}_")
-        batch.append((dataclasses.replace(drawn, func=named), lower(named, target)))
+        try:
+            lowered = lower(named, target)
+        except TensorIRError as error:
+            if refused is not None:
+                refused[re.sub(r"'.*?'|\d+", "...", str(error))] += 1
+            continue
+        batch.append((dataclasses.replace(drawn, func=named), lowered))
         if len(batch) == TOGETHER:
             yield from _run(batch, target)
             batch = []
@@ -125,10 +138,11 @@ def main(words: list[str] | None = None) -> int:
     args = parser.parse_args(words)
     warnings.simplefilter("ignore", OneThread)
     start, shown, done = time.monotonic(), time.monotonic(), Counter[bool]()
+    refused = Counter[str]()
     seeds: Iterable[int] = itertools.count(args.seed)
     if args.count is not None:
         seeds = itertools.islice(seeds, args.count)
-    for seed, wrong in findings(seeds, PLAIN if args.unwatched else WATCHED):
+    for seed, wrong in findings(seeds, PLAIN if args.unwatched else WATCHED, refused):
         done[wrong is not None] += 1
         if wrong is not None:
             print(f"\nFINDING seed {seed}: {wrong}", flush=True)
@@ -137,6 +151,8 @@ def main(words: list[str] | None = None) -> int:
             print(f"  {done.total()} programs, {done[True]} findings; seed {seed}", flush=True)
         if args.seconds and time.monotonic() - start > args.seconds:
             break
+    for reason, count in refused.most_common():
+        print(f"lowering refused {count}: {reason}")
     taken = time.monotonic() - start
     print(f"{done.total()} programs on the emulator in {taken:.0f} s, {done[True]} findings")
     return 1 if done[True] else 0
