@@ -99,11 +99,11 @@ def _every_term(block: Block, loops: Mapping[Var, Expr], analyzer: Analyzer) -> 
     for it in block.iters:
         if it.kind is not IterKind.REDUCE and variables(it.binding) & inner:
             return False
+    if len(inner) == len(reduced) and all([_whole(it, loops) for it in reduced]):
+        return True
     own = {var: extent for var, extent in loops.items() if var in inner}
-    bindings = [it.binding for it in reduced]
-    if not all([isinstance(b, Var) for b in bindings] + [len(inner) == len(bindings)]):
-        if not is_dense(bindings, own, analyzer):
-            return False
+    if not is_dense([it.binding for it in reduced], own, analyzer):
+        return False
     for it in reduced:
         part = relax(it.binding, own, analyzer)
         if part is None or not analyzer.prove(
@@ -113,6 +113,11 @@ def _every_term(block: Block, loops: Mapping[Var, Expr], analyzer: Analyzer) -> 
         ):
             return False
     return True
+
+
+def _whole(it: IterVar, loops: Mapping[Var, Expr]) -> bool:
+    """Whether a variable is a loop that has its extent."""
+    return isinstance(it.binding, Var) and loops.get(it.binding) is it.extent
 
 
 def _of_variables(loop: For) -> Expr | None:
