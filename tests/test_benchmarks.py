@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from autotune.demo.case import relative_error
+from backends import why_not_here
 from tensorir import reference
 from tensorir.ops.registry import known_operators, prim_func
 
@@ -132,3 +133,32 @@ def test_the_overhead_of_calls():
     name, cells = lines[-1][:20].strip(), lines[-1][20:].split()
     assert name == "the same, constant"
     assert cells[1] == "-" and float(cells[2]) > 0
+
+
+def run_gpu(*options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, str(FOLDER / "gpu.py"), *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+
+def test_the_benchmark_of_gpus_runs_on_the_emulator(tmp_path):
+    """All of it, so that no second of a GPU is lost to a mistake."""
+    path = tmp_path / "gpu.json"
+    done = run_gpu("--dry-run", "--rounds", "1", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(path.read_text())
+    kinds = [row["name"].partition(" ")[0] for row in found["rows"]]
+    assert kinds == ["matmul", "transpose", "row", "softmax", "row", "softmax"]
+    assert all(row["ms"] > 0 and row["library_ms"] > 0 for row in found["rows"])
+    assert {"lower and emit", "build for the emulator", "run under the race check"} <= set(
+        found["tools_s"]
+    )
+    assert "of cuBLAS" in done.stdout and "a call takes" in done.stdout
+
+
+@pytest.mark.skipif(why_not_here("cuda") is None, reason="there is a GPU")
+def test_the_benchmark_of_gpus_says_what_is_missing():
+    done = run_gpu()
+    assert done.returncode == 1 and why_not_here("cuda") in done.stderr
+    assert "--dry-run" in done.stderr and "Traceback" not in done.stderr
