@@ -114,11 +114,11 @@ class CheckedExecutable(EmulatedExecutable):
             self._unwritten = [a for a, p in zip(arrays, params) if not p.is_given]
             super().run(arrays, sizes, queue)
             self.findings = None
-            if self._emulator is None or not self._waiting:
-                return True
-            findings = self._emulator.check(
-                self._waiting, self._checks, outputs=self._unwritten, seed=self._seed
-            )
+            findings = emulator.Findings(())
+            if self._emulator is not None and self._waiting:
+                findings = self._emulator.check(
+                    self._waiting, self._checks, outputs=self._unwritten, seed=self._seed
+                )
             self.findings = findings
         if findings.reports:
             raise emulator.EmulationError(findings.reports)
