@@ -46,8 +46,8 @@ def c_identifier(name: str) -> str:
     Two names may give the same identifier; `Names` tells them apart.
     """
     text = re.sub(r"[^A-Za-z0-9_]", "_", name) or "x"
-    if text[0].isdigit() or text[0] == "_":
-        text = f"v{text}"
+    if text[0].isdigit() or text[0] == "_" or text.lower().startswith("ti_"):
+        text = f"v{text}"  # ti_ begins what the texts for GPUs bring along
     return f"{text}_" if text in _RESERVED or _TYPED.fullmatch(text) else text
 
 

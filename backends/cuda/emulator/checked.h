@@ -144,8 +144,8 @@ template <class T> Memory<T> part(ti_buffer &buffer) {
 #define TI_SHARED(type, name, offset, count)                                                       \
     static_assert((offset) % sizeof(type) == 0, #name " is misaligned in shared memory");          \
     static_assert((offset) + (count) * sizeof(type) <= ti_arena_bytes, #name " is out of bounds"); \
-    ti_buffer name##_part = ti_emulator_part(#name, offset, count, sizeof(type));                  \
-    const ti_emulator::Memory<type> name = ti_emulator::part<type>(name##_part)
+    ti_buffer ti_part_of_##name = ti_emulator_part(#name, offset, count, sizeof(type));            \
+    const ti_emulator::Memory<type> name = ti_emulator::part<type>(ti_part_of_##name)
 
 #define TI_VEC_ACCESS(N)                                                                           \
     template <class M> ti_vec<typename M::value, N> ti_load##N(const M &memory, ti_emulator::At at) { \
