@@ -113,6 +113,8 @@ class GpuVectorEmitter(SpellingEmitter):
         base = self.whole_access(e)
         if base is not None and isinstance(e, Load):
             return self.vector_load(e.buffer, base, dt.lanes(e.dtype)), ATOM
+        if isinstance(e, Select) and dt.lanes(e.cond.dtype) == 1:  # one access, or none
+            return self.expr_select(e)
         return self.expr_vector(e)
 
     def whole_access(self, e: Expr) -> Expr | None:

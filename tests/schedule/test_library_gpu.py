@@ -43,7 +43,7 @@ def transposing(n, m):
 
 @pytest.mark.parametrize("shape", [(16, 8), (13, 9), (1, 3)])
 def test_transpose(shape, golden):
-    sch = checked(transposing(*shape), lambda s: gpu.transpose(s, "B", 8, 2))
+    sch = checked(transposing(*shape), lambda s: gpu.transpose(s, "B", warps=2, tile=8))
     if shape == (13, 9):
         golden(str(sch.func), "transpose")
 
@@ -56,34 +56,34 @@ def sums(n, m, combine=te.sum, axis=1):
     return te.create_prim_func([a, s], name="sums")
 
 
-@pytest.mark.parametrize("unit", ["warp", "block"])
+@pytest.mark.parametrize("by", ["warp", "block"])
 @pytest.mark.parametrize(("shape", "combine"), [((5, 70), te.sum), ((1, 3), te.max)])
-def test_row_reduction(unit, shape, combine):
-    checked(sums(*shape, combine), lambda s: gpu.row_reduction(s, "S", unit, 2))
+def test_row_reduction(by, shape, combine):
+    checked(sums(*shape, combine), lambda s: gpu.rows(s, "S", by=by, warps=2))
 
 
-def test_units_are_known():
-    with pytest.raises(ScheduleError, match="unit 'grid' is none of warp, block"):
-        gpu.row_reduction(Schedule(sums(4, 5)), "S", "grid")
+def test_who_shares_a_row_is_known():
+    with pytest.raises(ScheduleError, match="by='grid' is not 'block' or 'warp'"):
+        gpu.rows(Schedule(sums(4, 5)), "S", by="grid")
 
 
 @pytest.mark.parametrize("shape", [(37, 9), (3, 1)])
 def test_column_reduction(shape):
-    checked(sums(*shape, axis=0), lambda s: gpu.column_reduction(s, "S", 4, 4))
+    checked(sums(*shape, axis=0), lambda s: gpu.columns(s, "S", warps=4))
 
 
 @pytest.mark.parametrize("shape", [(2, 300), (1, 7)])
 def test_reduction_to_few_values_in_two_kernels(shape):
-    sch = checked(sums(*shape), lambda s: gpu.split_reduction(s, "S", 4, 16))
+    sch = checked(sums(*shape), lambda s: gpu.whole(s, "S", blocks=4, warps=1))
     assert len(sch.func.body.stmts) == 2
 
 
-@pytest.mark.parametrize("unit", ["warp", "block"])
+@pytest.mark.parametrize("by", ["warp", "block"])
 @pytest.mark.parametrize("shape", [(5, 37), (1, 1)])
-def test_softmax(unit, shape, golden):
+def test_softmax(by, shape, golden):
     a = te.placeholder(shape, name="A")
     func = te.create_prim_func([a, ops.softmax(a)], name="softmax_rows")
     last = Schedule(func).get_blocks()[-1]
-    sch = checked(func, lambda s: gpu.softmax(s, last, unit, 2), races=unit == "warp")
+    sch = checked(func, lambda s: gpu.rows(s, last, by=by, warps=2), races=by == "warp")
     if shape == (5, 37):
-        golden(str(sch.func), f"softmax_{unit}")
+        golden(str(sch.func), f"softmax_{by}")

@@ -1,20 +1,20 @@
 """Derived schedules for GPUs, written only with primitives."""
 
+from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.matmul import Matmul, matmul
-from schedule.library.gpu.reduction import (
-    column_reduction,
-    row_reduction,
-    softmax,
-    split_reduction,
-)
-from schedule.library.gpu.transpose import transpose
+from schedule.library.gpu.rows import Rows, rows
+from schedule.library.gpu.transpose import Transpose, transpose
+from schedule.library.gpu.whole import Whole, whole
 
 __all__ = [
+    "Columns",
     "Matmul",
-    "column_reduction",
+    "Rows",
+    "Transpose",
+    "Whole",
+    "columns",
     "matmul",
-    "row_reduction",
-    "softmax",
-    "split_reduction",
+    "rows",
     "transpose",
+    "whole",
 ]

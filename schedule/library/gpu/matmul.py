@@ -10,6 +10,7 @@ from schedule.analysis import accesses, plain_store, read, written
 from schedule.errors import require
 from schedule.library.gpu.product import Product, product_of
 from schedule.library.gpu.steps import (
+    BANKS,
     all_or_nothing,
     bind_all,
     in_order_of_reads,
@@ -22,9 +23,6 @@ from tensorir import variables
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
-
-BANKS = 32
-"""Words of four bytes that shared memory delivers at once."""
 
 
 class Matmul(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from schedule.analysis import accesses
-from schedule.errors import Illegal, ScheduleError
-from tensorir import Buffer, dtype, int_value, variables
+from schedule.analysis import accesses, plain_store
+from schedule.errors import Illegal, ScheduleError, require
+from tensorir import Buffer, IterKind, Var, dtype, int_value, variables
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 ACCESS_BYTES = 16
 """What one access moves at the most."""
 LANES = 32
+BANKS = 32
+"""Of shared memory, which delivers a word of BANK_BYTES from each at once."""
+BANK_BYTES = 4
+GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
+"""Axes of blocks; the first one can be the longest."""
 
 
 @contextmanager
@@ -64,3 +69,40 @@ def in_order_of_reads(sch: Schedule, copy: str) -> None:
 def bind_all(sch: Schedule, loops: Sequence[LoopRef], axis: str) -> None:
     """Bind loops that keep to the rules only together."""
     sch.bind(loops[0] if len(loops) == 1 else list(loops), axis)
+
+
+def fuse_for_blocks(sch: Schedule, loops: Sequence[LoopRef]) -> list[LoopRef]:
+    """Nested loops, outermost first, as one, or as several where one of symbolic extent is inside:
+    as many as there are axes of blocks at the most."""
+    groups: list[list[LoopRef]] = []
+    for loop in loops:
+        if not groups or sch.state.loop(loop).const_extent is None:
+            groups.append([])
+        groups[-1].append(loop)
+    where = loops[0]
+    most = f"{len(groups)} loops from {where!r} on have symbolic extents, and there are 3 axes"
+    require(len(groups) <= len(GRID), where, most, "fix some of the sizes")
+    return [sch.fuse(*group) if len(group) > 1 else group[0] for group in groups]
+
+
+def bind_blocks(sch: Schedule, loops: Sequence[LoopRef]) -> LoopRef:
+    """Bind up to three nested loops, outermost first, to blocks of threads; returns the last."""
+    for loop, axis in zip(loops, GRID[: len(loops)][::-1]):
+        sch.bind(loop, axis)
+    return loops[-1]
+
+
+def reduction_of(sch: Schedule, block: str) -> tuple[list[LoopRef], list[LoopRef]]:
+    """The loops around a reduction over its elements, in the order of their axes, and those over
+    the terms of each."""
+    node, around = sch.state.block(block), sch.get_loops(block)
+    kinds = {it.kind for it in node.iters}
+    store = plain_store(node)
+    known = IterKind.REDUCE in kinds and store is not None
+    require(known, block, f"block {block!r} is no reduction to elements of its own")
+    assert store is not None
+    bound = {it.var: variables(it.binding) for it in node.iters}
+    by = {sch.state.loop(loop).var: loop for loop in around}
+    places = [by[v] for i in store.indices if isinstance(i, Var) for v in bound[i] if v in by]
+    outer = list(dict.fromkeys(places))
+    return outer, [loop for loop in around if loop not in outer]

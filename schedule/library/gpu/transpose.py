@@ -1,31 +1,123 @@
-"""A transpose through a tile in shared memory, without bank conflicts."""
+"""transpose: what is read along another axis than it is written goes through shared memory."""
 
 from __future__ import annotations
 
-from schedule.analysis import read_by_others
-from schedule.schedule import Schedule
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedule.analysis import accesses, plain_store, written
+from schedule.errors import require
+from schedule.library.gpu.steps import (
+    BANK_BYTES,
+    BANKS,
+    LANES,
+    all_or_nothing,
+    bind_blocks,
+    fuse_for_blocks,
+    in_order_of_reads,
+)
+from schedule.state import BlockRef, LoopRef
+from tensorir import Var, dtype
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
 
 
-def transpose(sch: Schedule, block: str, tile: int = 32, rows: int = 8) -> None:
-    """Schedule `block`, C[i, j] = f(A[j, i]), for a GPU: tiles of `tile` by `tile` elements.
+class Transpose(NamedTuple):
+    """The parts of the schedule, for steps that follow.
 
-    `tile` * `rows` threads read a tile along its rows and write it along its columns, both in the
-    order of memory; rows of the tile lie tile + 1 elements apart, so that a column of it is in
-    different banks. Extents need not divide.
+    tiles  the blocks that copy tiles to shared memory
+    loop   the loop over tiles, bound to blocks of threads
     """
-    i, j = sch.get_loops(block)[-2:]
-    (source,) = [buffer.name for buffer in read_by_others(sch.state.block(block))]
-    by, ti = sch.split(i, [None, tile])
-    bx, tj = sch.split(j, [None, tile])
-    sch.reorder(by, bx, ti, tj)
-    sch.bind(by, "blockIdx.y")
-    sch.bind(bx, "blockIdx.x")
-    copy = sch.cache_read(block, source, "shared")
-    sch.compute_at(copy, bx, preserve_unit_loops=True)
-    sch.storage_align(copy, f"{source}_shared", 0, 2 * tile, tile + 1)
-    for name in (copy, block):
-        row, column = sch.get_loops(name)[2:]
-        _, thread = sch.split(row, [None, rows])
-        _, lane = sch.split(column, [None, tile])
-        sch.bind(thread, "threadIdx.y")
-        sch.bind(lane, "threadIdx.x")
+
+    tiles: tuple[BlockRef, ...]
+    loop: LoopRef
+
+
+def transpose(sch: Schedule, block: str, *, warps: int = 8, tile: int = LANES) -> Transpose:
+    """Schedule B[.., j, .., i] = f(A[.., i, .., j]) for a GPU, any permutation of any axes in which
+    the last one changes.
+
+    A block of threads moves a tile of `tile` x `tile` elements: lanes of a warp read neighbours
+    along the last axis of A, and write neighbours along the last axis of B. Rows of the tile in
+    shared memory begin in different banks. Extents need not divide. Of other arrays that the block
+    reads, those with the last axis of A are copied in the same way, those with that of B are read
+    where they are needed.
+
+    warps  of a block of threads
+    tile   its rows and columns, a multiple of 32 if it is to be fast
+
+    Raises ScheduleError where the block reads nothing along another axis than it writes.
+    """
+    with all_or_nothing(sch, f"gpu.transpose({str(block)!r})"):
+        require(warps > 0 and tile > 0, block, f"{warps} warps and tiles of {tile} are too small")
+        return _Transpose(sch, block, *_turned(sch, block), warps, tile).schedule()
+    raise AssertionError
+
+
+def _turned(sch: Schedule, block: str) -> tuple[str, str, dict[str, int]]:
+    """The loops over the last axis of what is read and of what is written, and for each array that
+    is read along the first one which axis the second one is."""
+    node = sch.state.block(block)
+    store = plain_store(node)
+    none = f"block {block!r} is no transpose"
+    require(store is not None and node.init is None and bool(store.indices), block, none)
+    assert store is not None
+    last = store.indices[-1]
+    turned = {
+        a.buffer.name: a.indices
+        for a in accesses(node)
+        if not a.is_write and last in a.indices[:-1] and isinstance(a.indices[-1], Var)
+    }
+    rows = {indices[-1] for indices in turned.values()}
+    hint = "one other axis is to be the last one of what it reads"
+    require(len(rows) == 1, block, none, hint)
+    (row,) = rows
+    names = {it.var: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
+    changed = f"the loops of block {block!r} were changed before"
+    require(len(names) == len(node.iters), block, changed, "transpose comes first")
+    assert isinstance(last, Var) and isinstance(row, Var)
+    places = {name: indices.index(last) for name, indices in turned.items()}
+    return names[row], names[last], places
+
+
+class _Transpose(NamedTuple):
+    """What is to be scheduled: `row` is the loop over the last axis of what is read, `column` that
+    over the last axis of what is written, `turned` has its axis in each array that is read."""
+
+    sch: Schedule
+    block: str
+    row: str
+    column: str
+    turned: dict[str, int]
+    warps: int
+    tile: int
+
+    def schedule(self) -> Transpose:
+        sch, block = self.sch, self.block
+        others = [x for x in sch.get_loops(block) if x not in (self.row, self.column)]
+        rows, row = sch.split(self.row, [None, self.tile])
+        columns, column = sch.split(self.column, [None, self.tile])
+        row_part, warp = sch.split(row, [None, self.warps])
+        column_part, lane = sch.split(column, [None, LANES])
+        sch.reorder(*others, rows, columns, warp, lane, row_part, column_part)
+        copies = [self._copy(name, axis) for name, axis in self.turned.items()]
+        for copy in copies:
+            sch.compute_at(copy, columns)
+            in_order_of_reads(sch, copy)
+        loop = bind_blocks(sch, fuse_for_blocks(sch, [*others, rows, columns]))
+        sch.bind(warp, "warp")
+        sch.bind(lane, "lane")
+        sch.unroll(row_part)
+        sch.unroll(column_part)
+        for copy in copies:
+            part, *_ = sch.cooperative_fetch(copy, {"warp": self.warps, "lane": LANES})
+            sch.unroll(part)
+        return Transpose(tuple(copies), loop)
+
+    def _copy(self, name: str, axis: int) -> BlockRef:
+        """A copy in shared memory, each row of a tile one bank further on than the last one."""
+        copy = self.sch.cache_read(self.block, name, "shared")
+        (made,) = written(self.sch.state.block(copy))
+        bank = max(1, BANK_BYTES // dtype.itemsize(made.dtype))
+        self.sch.storage_align(copy, made.name, axis, BANKS * bank, bank)
+        return copy

@@ -127,7 +127,7 @@ class _Kernel:
         var = loop.var
         inside = {**loops, var: loop.extent}
         before = state
-        if not any(isinstance(s, Sync) for s in walk(loop.body)):
+        if loop.const_extent == 1 or not any(isinstance(s, Sync) for s in walk(loop.body)):
             state = self.run(loop.body, state, inside, conditions)
             return _aged(state, var, left=True)
         while True:

@@ -180,7 +180,8 @@ class Combination:
         return seq(*moves, merge if where is None else If(where, merge))
 
     def in_memory(self, left: Sequence[tuple[Digit, Expr, int]], first: list[Expr]) -> Stmt:
-        """What is left, through shared memory: a row for each group of threads that combine."""
+        """What is left, through shared memory, in which neighbours among the threads have elements
+        side by side: a row for each group of threads that combine, or a column."""
         group: Expr = const(0)
         groups = 1
         for digit in self.digits:
@@ -193,15 +194,21 @@ class Combination:
             place = place + value * count
             count *= extent
         registers = self.values.registers
-        memory = [self.make(r.buffer, "parts", (groups, count), "shared") for r in registers]
+        apart = [digit.stride for digit in self.digits if not digit.shared and digit.extent > 1]
+        columns = min(apart, default=WARP) < min(digit.stride for digit, _, _ in left)
+        shape = (count, groups) if columns else (groups, count)
+        memory = [self.make(r.buffer, "parts", shape, "shared") for r in registers]
+
+        def element(at: Expr) -> tuple[Expr, Expr]:
+            return (at, group) if columns else (group, at)
 
         def put(condition: Expr, *before: Stmt) -> list[Stmt]:
-            stores = [Store(m, (group, place), r) for m, r in zip(memory, registers)]
+            stores = [Store(m, element(place), r) for m, r in zip(memory, registers)]
             stmt = seq(*before, *stores)
             return [stmt if condition is TRUE else If(condition, stmt), Sync("block")]
 
         def read(at: Expr) -> list[Load]:
-            return [Load(m, (group, at)) for m in memory]
+            return [Load(m, element(at)) for m in memory]
 
         parts = put(all_of(*first))
         while count > FEW:

@@ -25,11 +25,16 @@ SMALL, WIDE = 16, 128
 """Alignment in bytes of a part: that of a vector, and that of whole rows of banks for parts of as
 many bytes."""
 
+FEW = 128
+"""Bytes of a buffer, the parts of a reduction say, that has them for itself: threads need not wait
+before they are used for something else."""
+
 Span = tuple[int, int]
 
 
 def merge_shared(func: PrimFunc) -> PrimFunc:
-    """Say where in one array each shared buffer lies. Those that never live together share bytes.
+    """Say where in one array each shared buffer lies. Those that never live together share bytes,
+    if they are not small.
 
     rewrite:
         for b in thread("blockIdx.x", 4):       for b in thread("blockIdx.x", 4, annotations={
@@ -64,6 +69,9 @@ def _visit(stmt: Stmt) -> Stmt:
     own = frozenset(loop.var for loop in nest if loop.thread in THREAD_AXES)
     arena = _Arena()
     arena.apart(body, own)
+    for buffer in [s.buffer for s in allocated if size_of(s.buffer) <= FEW]:
+        if buffer not in arena.spans:
+            arena.put(buffer, arena.end)
     arena.place(body, arena.end)
     body = arena.ordered(body)
     notes = {BYTES: arena.end, OFFSETS: {b.name: low for b, (low, _) in arena.spans.items()}}
@@ -73,6 +81,17 @@ def _visit(stmt: Stmt) -> Stmt:
     return body
 
 
+def size_of(buffer: Buffer) -> int:
+    """In bytes."""
+    count = int_value(buffer.shape[0])
+    if count is None:
+        raise TensorIRError(
+            f"{buffer.name!r} is in shared memory and has {buffer.shape[0]!r} elements; what "
+            "threads share has a constant size"
+        )
+    return count * dt.itemsize(buffer.dtype)
+
+
 @dataclass
 class _Arena:
     spans: dict[Buffer, Span] = field(default_factory=dict)
@@ -80,13 +99,7 @@ class _Arena:
 
     def put(self, buffer: Buffer, base: int) -> int:
         """The first byte after `buffer`, which lies at `base` or soon after it."""
-        count = int_value(buffer.shape[0])
-        if count is None:
-            raise TensorIRError(
-                f"{buffer.name!r} is in shared memory and has {buffer.shape[0]!r} elements; what "
-                "threads share has a constant size"
-            )
-        size = count * dt.itemsize(buffer.dtype)
+        size = size_of(buffer)
         unit = WIDE if size >= WIDE else SMALL
         low = -(-base // unit) * unit
         self.spans[buffer] = low, low + size

@@ -5,14 +5,23 @@ from __future__ import annotations
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Expr, Ramp, int_value
+from tensorir.expr import Const, Expr, Ramp, Select, Var, all_of, conjuncts, int_value
 from tensorir.func import PrimFunc
 from tensorir.parts import touched
 from tensorir.passes.lanes import Lanes, NotVectorizable
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Alloc, Extern, For, ForKind, If, Let, Seq, Stmt, Store, replace, seq
-from tensorir.visit import loads, map_children, stmt_exprs, walk
+from tensorir.visit import (
+    loads,
+    map_children,
+    map_own_exprs,
+    stmt_exprs,
+    substitute,
+    substitute_stmt,
+    transform,
+    walk,
+)
 
 BITS = 128
 """Of the widest access of a thread. Arguments are aligned to it, which a call checks; so are
@@ -28,8 +37,10 @@ def vector_accesses(func: PrimFunc) -> PrimFunc:
                                                        A[ramp(t * 8 + j * 4, 1, 4)]
 
     There are as many lanes, a power of two that divides the extent, as all neighbours in global and
-    shared memory are aligned for. What would bring the lanes nothing but arithmetic, which threads
-    do one by one, becomes an unrolled loop. Requires that flatten_buffers ran.
+    shared memory are aligned for. A condition that a vector meets in all lanes or in none, as at
+    edges that are multiples of it, is asked once. What would bring the lanes nothing but
+    arithmetic, which threads do one by one, becomes an unrolled loop. Requires that flatten_buffers
+    ran.
     """
     if not any(isinstance(s, For) and s.kind is ForKind.VECTORIZED for s in walk(func.body)):
         return func
@@ -51,19 +62,50 @@ def _vectors(loop: For, analyzer: Analyzer) -> Stmt | None:
     lanes = BITS // min(widths, default=BITS)
     while lanes > 1:
         if extent % lanes == 0:
-            base = loop.var * lanes
+            count = Const(extent // lanes, dt.INDEX)
+            number = Var(f"{loop.var.name}.vector")  # a name that no program has
+            lane = Lanes(loop.var, number * lanes, lanes, analyzer)
             try:
-                body = _vector(loop.body, Lanes(loop.var, base, lanes, analyzer))
+                body = _vector(_asked_once(loop, number, lanes, analyzer), lane)
             except NotVectorizable:
                 return None
             found = _accesses(body)
             if not found:
                 return None
             if all(_is_aligned(buffer, ramp, analyzer) for buffer, ramp in found):
-                count = Const(extent // lanes, dt.INDEX)
+                body = substitute_stmt(body, {number: loop.var})
                 return replace(loop, extent=count, kind=ForKind.UNROLLED, body=body)
         lanes //= 2
     return None
+
+
+def _asked_once(loop: For, number: Var, lanes: int, analyzer: Analyzer) -> Stmt:
+    """The body with conditions that hold in all lanes of vector `number` or in none in that form.
+
+    Lanes are iterations number * lanes + lane of the loop.
+    """
+    lane, within = Var(f"{loop.var.name}.lane"), analyzer.copy()
+    within.bind(number, (loop.const_extent or 0) // lanes)
+    within.bind(lane, lanes)
+
+    def once(c: Expr) -> Expr:
+        if c.has_loads or loop.var not in c.variables:
+            return c
+        found = within.simplify(substitute(c, {loop.var: number * lanes + lane}))
+        return c if lane in found.variables else found
+
+    def asked(e: Expr) -> Expr | None:
+        if not isinstance(e, Select):
+            return None
+        return Select(all_of(*map(once, conjuncts(e.cond))), e.a, e.b)
+
+    def visit(stmt: Stmt) -> Stmt:
+        made = map_own_exprs(map_children(stmt, visit), lambda e: transform(e, asked))
+        if isinstance(made, If):
+            return replace(made, cond=all_of(*map(once, conjuncts(made.cond))))
+        return made
+
+    return visit(loop.body)
 
 
 def _vector(stmt: Stmt, lanes: Lanes) -> Stmt:

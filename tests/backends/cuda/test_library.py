@@ -13,7 +13,7 @@ from backends.gpu.launches import Launches
 from schedule import Schedule, ScheduleError, Trace
 from schedule.library import gpu
 from schedule.state import replace_func
-from tensorir import PrimFunc, Target, Var, lower, reference, te
+from tensorir import PrimFunc, Target, Var, lower, ops, reference, te
 
 
 def inputs_of(func: PrimFunc, rows: int) -> list[np.ndarray]:
@@ -133,6 +133,143 @@ class TestMatmul:
             assert all(c.bytes == 16 for c in found[name])
 
 
+def turned(shape: tuple[int | Var, ...], order: tuple[int, ...]) -> PrimFunc:
+    """B with the axes of A in another order."""
+    a = te.placeholder(shape, name="A")
+    back = [order.index(n) for n in range(len(order))]
+    b = te.compute(
+        tuple(shape[n] for n in order), lambda *i: a[tuple(i[n] for n in back)] * 2.0, name="B"
+    )
+    return te.create_prim_func([a, b], name="turned")
+
+
+def summed(shape: tuple[int | Var, ...], axes: tuple[int, ...]) -> PrimFunc:
+    """B, the sums of A over some axes."""
+    a = te.placeholder(shape, name="A")
+    over = {n: te.reduce_axis(shape[n], name=f"k{n}") for n in axes}
+    kept = [n for n in range(len(shape)) if n not in over]
+
+    def term(*i):
+        at = {**dict(zip(kept, i)), **over}
+        return te.sum(a[tuple(at[n] for n in range(len(shape)))], axis=list(over.values()))
+
+    b = te.compute(tuple(shape[n] for n in kept), term, name="B")
+    return te.create_prim_func([a, b], name="summed")
+
+
+def softmax(shape: tuple[int | Var, ...]) -> PrimFunc:
+    a = te.placeholder(shape, name="A")
+    return te.create_prim_func([a, ops.softmax(a)], name="softmax")
+
+
+def scheduled(func: PrimFunc, schedule, block: str = "B", **options: object) -> Schedule:
+    sch = Schedule(func)
+    schedule(sch, block, **options)
+    return sch
+
+
+class TestTranspose:
+    @pytest.mark.parametrize(
+        ("shape", "order"),
+        [((37, 41), (1, 0)), ((1, 1), (1, 0)), ((3, 5, 2, 33), (0, 3, 2, 1))],
+    )
+    def test_any_order_of_axes(self, shape, order, cache):
+        right(scheduled(turned(shape, order), gpu.transpose), cache)
+
+    def test_symbolic_extents(self, cache):
+        n = te.var("n")
+        right(scheduled(turned((n, 40), (1, 0)), gpu.transpose), cache, rows=37)
+
+    def test_counts(self):
+        """Wide in both arrays, no two lanes at one bank, one wait."""
+        found = counted(scheduled(turned((64, 64), (1, 0)), gpu.transpose))
+        for name in ("load A", "store A_shared", "load A_shared", "store B"):
+            assert all(c.transactions == c.least for c in found[name]), name
+        assert sum(c.instructions for c in found["ti_sync"]) == 4
+
+    def test_no_check_has_anything_to_report(self):
+        clean(scheduled(turned((33, 35), (1, 0)), gpu.transpose))
+
+    def test_what_is_none(self):
+        sch = Schedule(turned((4, 5), (0, 1)))
+        with pytest.raises(ScheduleError, match="block 'B' is no transpose"):
+            gpu.transpose(sch, "B")
+
+
+class TestRows:
+    @pytest.mark.parametrize("by", ["warp", "block"])
+    @pytest.mark.parametrize("keep", [None, "shared", "nothing"])
+    def test_softmax(self, by, keep, cache):
+        options = {"by": by, "warps": 2, "keep": keep}
+        right(scheduled(softmax((5, 261)), gpu.rows, "softmax", **options), cache)
+
+    @pytest.mark.parametrize("shape", [(5, 300), (3, 1), (2, 3, 64), (te.var("n"), 101)])
+    def test_any_extents(self, shape, cache):
+        right(scheduled(softmax(shape), gpu.rows, "softmax", warps=2), cache)
+
+    @pytest.mark.parametrize("shape", [(300,), (3, 5, 6, 50), (te.var("n"), te.var("n"))])
+    def test_sums(self, shape, cache):
+        axes = (2, 3) if len(shape) == 4 else (len(shape) - 1,)
+        right(scheduled(summed(shape, axes), gpu.rows, warps=2), cache, rows=65)
+
+    def test_a_norm(self, cache):
+        a = te.placeholder((3, 132), name="A")
+        g, b = (te.placeholder((132,), name=name) for name in ("G", "Z"))
+        func = te.create_prim_func([a, g, b, ops.layer_norm(a, g, b)], name="norm")
+        right(scheduled(func, gpu.rows, "layer_norm", by="warp", warps=2), cache)
+
+    @pytest.mark.parametrize(("by", "waits"), [("warp", 0), ("block", 2)])
+    def test_counts(self, by, waits):
+        """One read, one write, of 16 bytes each; a block waits once for each reduction."""
+        found = counted(scheduled(softmax((4, 256)), gpu.rows, "softmax", by=by, warps=2))
+        for name in ("load A", "store softmax"):
+            assert all(c.transactions == c.least and c.bytes == 16 for c in found[name])
+            assert sum(c.transactions for c in found[name]) == 4 * 256 * 4 // 32
+        waiting = [c for name in found if "sync" in name for c in found[name]]
+        assert sum(c.instructions for c in waiting) == waits * 4
+
+    def test_no_check_has_anything_to_report(self):
+        clean(scheduled(softmax((3, 101)), gpu.rows, "softmax", warps=2))
+        clean(scheduled(softmax((3, 101)), gpu.rows, "softmax", by="warp", warps=2))
+
+    def test_what_has_no_rows(self):
+        with pytest.raises(ScheduleError, match="block 'B' and what it alone uses reduce in 0"):
+            gpu.rows(Schedule(turned((4, 5), (0, 1))), "B")
+
+
+class TestColumns:
+    @pytest.mark.parametrize("shape", [(50, 70), (1, 1), (te.var("n"), 33), (3, 37, 41)])
+    @pytest.mark.parametrize("parts", [1, 3])
+    def test_any_extents(self, shape, parts, cache):
+        func = summed(shape, (len(shape) - 2,))
+        right(scheduled(func, gpu.columns, warps=4, parts=parts), cache, rows=37)
+
+    def test_counts(self):
+        """All that is read is read once, and no two lanes come to one bank."""
+        found = counted(scheduled(summed((64, 96), (0,)), gpu.columns, warps=4))
+        assert all(c.transactions == c.least for counts in found.values() for c in counts)
+        assert sum(c.transactions for c in found["load A"]) == 64 * 96 * 4 // 32
+
+    def test_no_check_has_anything_to_report(self):
+        clean(scheduled(summed((37, 35), (0,)), gpu.columns, warps=4, parts=2))
+
+
+class TestWhole:
+    @pytest.mark.parametrize("shape", [(1000,), (1,), (te.var("n"),), (37, 41)])
+    def test_one_value(self, shape, cache):
+        func = summed(shape, tuple(range(len(shape))))
+        right(scheduled(func, gpu.whole, blocks=3, warps=2), cache, rows=517)
+
+    def test_few_values(self, cache):
+        func = summed((3, 37, 44), (1, 2))
+        sch = scheduled(func, gpu.whole, blocks=3, warps=2)
+        right(sch, cache)
+        assert len(Launches.of(lower(sch.func, Target.parse("cuda"))).kernels) == 2
+
+    def test_no_check_has_anything_to_report(self):
+        clean(scheduled(summed((1003,), (0,)), gpu.whole, blocks=2, warps=2))
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_nothing_is_spilled(arch, with_nvrtc):
     target = Target.parse(f"cuda -arch={arch}")
@@ -151,5 +288,11 @@ def test_nothing_is_spilled(arch, with_nvrtc):
 MODELS = [
     (lambda: tiled(product((256, 256, 64))), 128),
     (lambda: tiled(product((131, 130, 19), relu=True), epilogue="D"), 168),
+    (lambda: scheduled(turned((131, 130), (1, 0)), gpu.transpose), 40),
+    (lambda: scheduled(softmax((8, 8192)), gpu.rows, "softmax"), 96),
+    (lambda: scheduled(softmax((8, 1001)), gpu.rows, "softmax", by="warp"), 96),
+    (lambda: scheduled(summed((8, 1001), (1,)), gpu.rows), 64),
+    (lambda: scheduled(summed((1001, 70), (0,)), gpu.columns, parts=4), 64),
+    (lambda: scheduled(summed((100000,), (0,)), gpu.whole), 64),
 ]
 """Schedules, and how many registers a thread may take."""

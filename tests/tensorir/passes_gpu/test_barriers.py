@@ -242,6 +242,19 @@ for b in {BLOCK}1):
     assert syncs(low) == ["block"] * 2
 
 
+def test_a_loop_that_runs_once_has_no_next_iteration():
+    text = f"""
+for b in {BLOCK}2):
+    for k in range(1):
+        for i in {X}64):
+            S[i] = A[b, i]
+        for u in {X}64):
+            D[b, u] = S[63 - u]
+"""
+    func = program(text, "A: f32[2, 64], D: f32[2, 64]", [("S", "f32[64]", "shared")])
+    assert syncs(check_passes(func)) == ["block"]
+
+
 def test_places_that_repeat_are_seen_in_vectors():
     """As of a swizzled tile with versions, whose elements one thread stores apart."""
     k, t = Var("k", "int64"), Var("t", "int64")

@@ -46,6 +46,14 @@ def test_one_after_the_other_in_the_same_bytes(golden):
     golden(str(low), "two")
 
 
+def test_what_is_small_has_bytes_of_its_own():
+    """Nobody waits for the sake of a few bytes, as the parts of one reduction after another."""
+    text = TWO.replace("64", "32").replace("63 - ", "31 - ")
+    small = [(name, kind.replace("64", "32"), scope) for name, kind, scope in BUFFERS]
+    low = check_passes(program(text, "A: f32[4, 32], D: f32[4, 32]", small))
+    assert notes(low)[OFFSETS] == {"S": 0, "T": 128}
+
+
 def test_a_part_put_over_another_one_is_found():
     """What lives at the same time must not share: values and races both tell."""
     text = TWO.replace("T[63 - v]", "T[63 - v] + S[v]")

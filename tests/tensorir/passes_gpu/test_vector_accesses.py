@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from gpu_programs import BLOCK, X, check_passes, program
 
-from tensorir import For, ForKind, Ramp, Store, parse, walk
+from tensorir import For, ForKind, Ramp, Select, Store, parse, walk
 
 
 def lanes_of(func):
@@ -44,6 +44,15 @@ def test_rows_decide_what_is_aligned(width, lanes):
     assert lanes_of(check_passes(written(copy(width=width), width))) == lanes
 
 
+def test_a_condition_of_all_lanes_is_asked_once():
+    """What is beyond an edge is no access at all; the others are whole vectors."""
+    func = copy("select(i * 8 + j < 20 and b < 1, A[b, i * 8 + j], 0.0)")
+    (store,) = [s for s in walk(check_passes(func).body) if isinstance(s, Store)]
+    assert isinstance(store.value, Select)
+    assert store.value.cond.dtype == "bool"
+    assert isinstance(store.value.a.indices[0], Ramp)
+
+
 def test_golden(golden):
     golden(str(check_passes(copy("A[b, i * 8 + j] * 2.0 + A[b, i]"))), "copy")
 
@@ -59,6 +68,7 @@ def test_golden(golden):
         ("A[b, i]", 4, "i * 8 + j", [4]),
         ("A[b, i * 8 + j] + A[b, i * 8 + j + 1]", 4, "i * 8 + j", []),
         ("select(j < 3, A[b, i * 8 + j], 0.0)", 4, "i * 8 + j", [4]),
+        ("select(i * 8 + j < 20, A[b, i * 8 + j], 0.0)", 8, "i * 8 + j", [4]),
     ],
 )
 def test_every_access_decides(value, extent, place, lanes):

@@ -1,0 +1,70 @@
+"""columns: sums of columns, whose neighbours are those in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedule.errors import require
+from schedule.library.gpu.steps import (
+    LANES,
+    all_or_nothing,
+    bind_blocks,
+    fuse_for_blocks,
+    reduction_of,
+)
+from schedule.state import BlockRef, LoopRef
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+
+class Columns(NamedTuple):
+    """The parts of the schedule, for steps that follow.
+
+    loop   the loop over groups of columns, bound to blocks of threads
+    parts  the block that computes parts of the sums in a kernel of its own, if there are any
+    """
+
+    loop: LoopRef
+    parts: BlockRef | None
+
+
+def columns(sch: Schedule, block: str, *, warps: int = 8, parts: int = 1) -> Columns:
+    """Schedule B[.., j] = the sum, or another reduction, of A[.., k, j] over all k, for a GPU.
+
+    Lanes of a warp have columns side by side, and warps of a block have rows in turn; each thread
+    has its part of a column in a register, and a block combines them once. Extents need not divide.
+
+    warps  of a block of threads
+    parts  into which rows are divided, each with blocks of threads of its own, where columns are
+           few: a second kernel combines them
+
+    Raises ScheduleError where the block is no reduction, or has no columns.
+    """
+    with all_or_nothing(sch, f"gpu.columns({str(block)!r})"):
+        outer, along = reduction_of(sch, block)
+        require(bool(outer), block, f"block {block!r} computes a single value", "use whole")
+        require(warps > 0 and parts > 0, block, f"{warps} warps and {parts} parts are too few")
+        made = None
+        if parts > 1:
+            term = sch.fuse(*along) if len(along) > 1 else along[0]
+            parts = min(parts, sch.state.loop(term).const_extent or parts)
+        if parts > 1:
+            part, _ = sch.split(term, [parts, None])
+            made = sch.rfactor(block, part, 0)
+            _columns(sch, made, warps)
+        return Columns(_columns(sch, block, warps), made)
+    raise AssertionError
+
+
+def _columns(sch: Schedule, block: str, warps: int) -> LoopRef:
+    outer, along = reduction_of(sch, block)
+    sch.reorder(*outer, *along)
+    term = sch.fuse(*along) if len(along) > 1 else along[0]
+    step, warp = sch.split(term, [None, warps])
+    group, lane = sch.split(outer[-1], [None, LANES])
+    sch.reorder(*outer[:-1], group, lane, warp, step)
+    loop = bind_blocks(sch, fuse_for_blocks(sch, [*outer[:-1], group]))
+    sch.bind(lane, "lane")
+    sch.bind(warp, "warp")
+    return loop

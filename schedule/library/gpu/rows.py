@@ -1,0 +1,225 @@
+"""rows: what is computed of each row alone, such as sums, softmax and norms, reads it once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedule.analysis import accesses, written
+from schedule.errors import require
+from schedule.library.gpu.steps import (
+    LANES,
+    all_or_nothing,
+    bind_all,
+    bind_blocks,
+    fuse_for_blocks,
+    vector_of,
+)
+from schedule.state import BlockRef, LoopRef
+from tensorir import Buffer, IterKind, dtype
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+REGISTERS = 64
+"""Elements of a row that a thread keeps at the most."""
+SHARED_BYTES = 48 << 10
+"""Of the shared memory of a block, what every GPU has without asking for more."""
+KEEP = ("registers", "shared", "nothing")
+
+
+class Rows(NamedTuple):
+    """The parts of the schedule, for steps that follow.
+
+    loop    the loop over rows that is bound to blocks of threads
+    blocks  the blocks that are computed in it, in order, copies of what is read among them
+    keep    where a row is kept between them
+    """
+
+    loop: LoopRef
+    blocks: tuple[BlockRef, ...]
+    keep: str
+
+
+def rows(
+    sch: Schedule, block: str, *, by: str = "block", warps: int = 8, keep: str | None = None
+) -> Rows:
+    """Schedule a reduction along the last axes, or what is computed of the elements of a row and of
+    reductions of that row, for a GPU; `block` is the last one of them.
+
+    Threads that share a row have elements side by side, 16 bytes each where rows begin at multiples
+    of that. All that is computed of a row is computed by the same threads in one kernel: `block`
+    and the blocks that it alone uses, directly or not. Each array is read once, each result
+    written once, if the row is kept. Extents need not divide.
+
+    by     "block": all threads of a block share a row; "warp": each warp has its own
+    warps  of a block
+    keep   "registers": each thread keeps its elements of the row; "shared": they are in shared
+           memory; "nothing": they are read, and computed, again. None is the first of these for
+           which there is room
+
+    Raises ScheduleError where the blocks reduce along different numbers of axes, or along none.
+    """
+    with all_or_nothing(sch, f"gpu.rows({str(block)!r})"):
+        require(by in ("block", "warp"), block, f"by={by!r} is not 'block' or 'warp'")
+        require(warps > 0, block, f"{warps} warps are too few")
+        known = keep is None or keep in KEEP
+        require(known, block, f"keep={keep!r} is not one of {', '.join(KEEP)}")
+        chain = chain_of(sch, block)
+        kinds = [[it.kind for it in sch.state.block(b).iters] for b in chain]
+        forms = {(k.count(IterKind.SPATIAL), k.count(IterKind.REDUCE)) for k in kinds}
+        found = {form for form in forms if form[1]}
+        none = f"block {block!r} and what it alone uses reduce in {len(found)} ways"
+        require(len(found) == 1, block, none, "all reductions are to be along the same last axes")
+        outer, axes = found.pop()
+        odd = [str(n) for n, k in zip(chain, kinds) if len(k) not in (outer, outer + axes)]
+        other = f"block {(odd or [''])[0]!r} is computed neither of rows nor of their elements"
+        require(not odd, block, other)
+        return _Rows(sch, block, outer, axes, by, warps).schedule(chain, keep)
+    raise AssertionError
+
+
+def chain_of(sch: Schedule, block: str) -> list[BlockRef]:
+    """The block and those that nothing else uses the results of, in the order of the program."""
+    found: list[str] = [block]
+    for name in reversed(sch.get_blocks()):
+        users = sch.get_consumers(name)
+        if users and name not in found and all(user in found for user in users):
+            found.append(name)
+    return [sch.get_block(name) for name in found[::-1]]
+
+
+class _Rows(NamedTuple):
+    """What is to be scheduled: `outer` loops run over rows, and `axes` loops inside along one."""
+
+    sch: Schedule
+    block: str
+    outer: int
+    axes: int
+    by: str
+    warps: int
+
+    @property
+    def threads(self) -> int:
+        return LANES if self.by == "warp" else LANES * self.warps
+
+    def schedule(self, chain: list[BlockRef], keep: str | None) -> Rows:
+        sch = self.sch
+        for number in [n for n in chain[:-1] if self._is_number(n)]:
+            sch.compute_inline(number)
+            chain = [name for name in chain if name != number]
+        length = self._length(chain)
+        if length == 1:
+            return self._of_one(chain)
+        buffers = self._along(chain)
+        lanes = min([vector_of(buffer) for buffer in buffers], default=1)
+        keep = keep or self._place(length, buffers, lanes)
+        if keep == "nothing":
+            for name in [n for n in chain[:-1] if not self._is_sum(n)]:
+                sch.compute_inline(name)
+                chain = [other for other in chain if other != name]
+        copies = [] if keep == "nothing" else self._copies(chain, buffers, keep)
+        loops, row = self._loops_over_rows(self.warps if self.by == "warp" else 1)
+        for name in [*chain[-2::-1], *copies]:
+            sch.compute_at(name, row)
+        for name in chain[:-1]:
+            sch.set_scope(name, 0, "local" if self._is_sum(name) else keep_scope(keep))
+        blocks = [name for name in sch.get_blocks() if name in chain or name in copies]
+        self._share(blocks, row, lanes)
+        bound = bind_blocks(sch, loops)
+        if row not in loops:
+            sch.bind(row, "warp")
+        return Rows(bound, tuple(blocks), keep)
+
+    def _is_sum(self, name: str) -> bool:
+        return any(it.kind is IterKind.REDUCE for it in self.sch.state.block(name).iters)
+
+    def _is_number(self, name: str) -> bool:
+        """Whether it is a number of a row, computed of other such numbers."""
+        return len(self.sch.state.block(name).iters) == self.outer and not self._is_sum(name)
+
+    def _along(self, chain: Sequence[str]) -> dict[Buffer, list[str]]:
+        """What has an element for each element of each row, and the blocks that use it."""
+        found: dict[Buffer, list[str]] = {}
+        for name in chain:
+            node = self.sch.state.block(name)
+            own = [it.var for it in node.iters]
+            for access in accesses(node):
+                if len(own) == self.outer + self.axes and set(own) == set(access.indices):
+                    found.setdefault(access.buffer, []).append(name)
+        return found
+
+    def _length(self, chain: Sequence[str]) -> int | None:
+        """The elements of a row; None where they are not known."""
+        sch = self.sch
+        full = next(n for n in chain if len(sch.state.block(n).iters) > self.outer)
+        extents = [sch.state.loop(loop).const_extent for loop in sch.get_loops(full)[self.outer :]]
+        return None if None in extents else prod(n or 0 for n in extents)
+
+    def _of_one(self, chain: list[BlockRef]) -> Rows:
+        """Rows of one element each, which threads do not share: each thread has its own."""
+        sch = self.sch
+        loops, row = self._loops_over_rows(self.threads * (1 if self.by == "block" else self.warps))
+        for name in chain[-2::-1]:
+            sch.compute_at(name, row)
+            sch.set_scope(name, 0, "local")
+        bound = bind_blocks(sch, loops)
+        sch.bind(row, "threadIdx.x")
+        return Rows(bound, tuple(chain), "registers")
+
+    def _place(self, length: int | None, buffers: dict[Buffer, list[str]], lanes: int) -> str:
+        """Where there is room for a row."""
+        if length is None:
+            return "nothing"
+        step = self.threads * lanes
+        if self.axes == 1 and -(-length // step) * lanes <= REGISTERS:
+            return "registers"
+        size = sum(length * dtype.itemsize(buffer.dtype) for buffer in buffers)
+        at_once = self.warps if self.by == "warp" else 1
+        return "shared" if size * at_once <= SHARED_BYTES else "nothing"
+
+    def _copies(
+        self, chain: Sequence[str], buffers: dict[Buffer, list[str]], keep: str
+    ) -> list[BlockRef]:
+        """Copies of what is read from outside."""
+        sch = self.sch
+        made = {buffer for name in chain for buffer in written(sch.state.block(name))}
+        return [
+            sch.cache_read(users[0], buffer.name, keep_scope(keep), list(dict.fromkeys(users)))
+            for buffer, users in buffers.items()
+            if buffer not in made
+        ]
+
+    def _loops_over_rows(self, at_once: int) -> tuple[list[LoopRef], LoopRef]:
+        """The loops for blocks of threads that compute so many rows, and the one in which one is
+        computed."""
+        sch = self.sch
+        around = sch.get_loops(self.block)
+        over = around[: self.outer] or [sch.add_unit_loop(around[0] if around else self.block)]
+        loops = fuse_for_blocks(sch, over)
+        if at_once == 1:
+            return loops, loops[-1]
+        last, row = sch.split(loops[-1], [None, at_once])
+        return [*loops[:-1], last], row
+
+    def _share(self, blocks: Sequence[str], row: LoopRef, lanes: int) -> None:
+        """Give the elements of a row to threads, `lanes` side by side, in all blocks alike."""
+        sch = self.sch
+        bound: list[LoopRef] = []
+        for name in blocks:
+            around = sch.get_loops(name)
+            along = around[around.index(row) + 1 :]
+            if not along:
+                continue
+            element = sch.fuse(*along) if len(along) > 1 else along[0]
+            steps, thread, lane = sch.split(element, [None, self.threads, lanes])
+            bound.append(thread)
+            if sch.state.loop(steps).const_extent is not None:
+                sch.unroll(steps)
+            (sch.unroll if self._is_sum(name) else sch.vectorize)(lane)
+        bind_all(sch, bound, "lane" if self.by == "warp" else "threadIdx.x")
+
+
+def keep_scope(keep: str) -> str:
+    return "shared" if keep == "shared" else "local"

@@ -1,0 +1,81 @@
+"""whole: a few values of a whole array, in two kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedule.analysis import read_by_others
+from schedule.errors import require
+from schedule.library.gpu.steps import (
+    LANES,
+    all_or_nothing,
+    bind_blocks,
+    fuse_for_blocks,
+    reduction_of,
+    vector_of,
+)
+from schedule.state import BlockRef, LoopRef
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+
+class Whole(NamedTuple):
+    """The parts of the schedule, for steps that follow.
+
+    parts  the block of the first kernel, which computes a part of each value in each block
+    loop   the loop over these parts that is bound to blocks of threads
+    """
+
+    parts: BlockRef
+    loop: LoopRef
+
+
+def whole(sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8) -> Whole:
+    """Schedule a reduction of many elements to few values, one for instance, for a GPU.
+
+    In the first kernel blocks of threads take turns with pieces of the array, in which threads have
+    elements side by side, 16 bytes each where that is aligned; each thread has a part of the value
+    in a register, and each block combines them once. The second kernel combines the parts of the
+    blocks. Extents need not divide.
+
+    blocks  of threads for each value
+    warps   of a block
+
+    Raises ScheduleError where the block is no reduction.
+    """
+    with all_or_nothing(sch, f"gpu.whole({str(block)!r})"):
+        require(warps > 0 and blocks > 0, block, f"{blocks} blocks of {warps} warps are too few")
+        outer, along = reduction_of(sch, block)
+        buffers = read_by_others(sch.state.block(block))
+        lanes = min([vector_of(buffer) for buffer in buffers], default=1) if len(along) == 1 else 1
+        threads = LANES * warps
+        sch.reorder(*outer, *along)
+        term = sch.fuse(*along) if len(along) > 1 else along[0]
+        _, part, *_ = sch.split(term, [None, blocks, threads, *([lanes] if lanes > 1 else [])])
+        parts = sch.rfactor(block, part)
+        first = _first(sch, parts, [buffer.name for buffer in buffers] if lanes > 1 else [])
+        over, left = reduction_of(sch, block)
+        sch.reorder(*over, *left)
+        _, last = sch.split(left[0], [None, threads])
+        over = over or [sch.add_unit_loop(sch.get_loops(block)[0])]
+        bind_blocks(sch, fuse_for_blocks(sch, over))
+        sch.bind(last, "threadIdx.x")
+        return Whole(parts, first)
+    raise AssertionError
+
+
+def _first(sch: Schedule, parts: BlockRef, copied: list[str]) -> LoopRef:
+    """The kernel that computes parts; its loops are left in the order step, thread, lane. What is
+    `copied` is read by all lanes at once."""
+    outer, (step, thread, *lane) = reduction_of(sch, parts)
+    sch.reorder(*outer, thread, step, *lane)
+    loop = bind_blocks(sch, fuse_for_blocks(sch, outer))
+    sch.bind(thread, "threadIdx.x")
+    for name in copied:
+        copy = sch.cache_read(parts, name, "local")
+        sch.compute_at(copy, step)
+        sch.vectorize(sch.get_loops(copy)[-1])
+    for each in lane:
+        sch.unroll(each)
+    return loop
