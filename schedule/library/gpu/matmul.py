@@ -60,6 +60,7 @@ def matmul(
     lanes: tuple[int, int] = (4, 8),
     registers: tuple[int, int] = (8, 8),
     depth: int = 8,
+    ahead: int = 1,
     epilogue: str | None = None,
 ) -> Matmul:
     """Schedule C[i, j] = sum of A[i, k] * B[k, j] for a GPU, axes of all three in any order.
@@ -75,6 +76,9 @@ def matmul(
     warps      of a tile along rows and columns
     lanes      of a warp along rows and columns, 32 together
     registers  rows and columns of a thread
+    ahead      steps that copies run ahead of the sum, in as many more versions of the tiles; from
+               1 on threads wait once a step, else twice; all threads are then to copy alike, so
+               tiles are multiples of what they copy at once
     epilogue   an elementwise block that alone reads C, to be computed from registers
 
     Raises ScheduleError where the block is no product of matrices of its own variables.
@@ -87,7 +91,9 @@ def matmul(
         alone = epilogue is None or [str(n) for n in sch.get_consumers(block)] == [epilogue]
         require(alone, block, f"epilogue {epilogue!r} is not what alone reads block {block!r}")
         shapes = [_shape(*sizes) for sizes in zip(warps, lanes, registers)]
-        return _Matmul(sch, block, product, shapes[0], shapes[1], depth).schedule(epilogue)
+        require(ahead >= 0, block, f"ahead={ahead!r} is not a number of steps from 0 on")
+        plan = _Matmul(sch, block, product, shapes[0], shapes[1], depth, ahead)
+        return plan.schedule(epilogue)
     raise AssertionError
 
 
@@ -105,6 +111,7 @@ class _Matmul(NamedTuple):
     rows: Shape
     columns: Shape
     depth: int
+    ahead: int
 
     def schedule(self, epilogue: str | None) -> Matmul:
         sch, block, loops = self.sch, self.block, self.product
@@ -132,6 +139,8 @@ class _Matmul(NamedTuple):
             sch.compute_at(copy, step)
             in_order_of_reads(sch, copy)
             sch.cooperative_fetch(copy, vector=vector)
+        if self.ahead and sch.state.loop(step).const_extent != 1:
+            sch.pipeline(step, [*[0] * len(copies), self.ahead])
         return Matmul(result, tuple(copies), step)
 
     def _pad(self, epilogue: str | None) -> tuple[BlockRef, list[BlockRef]]:

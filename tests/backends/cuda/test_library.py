@@ -70,7 +70,7 @@ def product(
     return te.create_prim_func([a, b, bias, d], name="dense")
 
 
-SMALL = {"warps": (2, 1), "registers": (4, 4), "depth": 4}
+SMALL = {"warps": (2, 1), "registers": (4, 4), "depth": 8}
 
 
 def tiled(func: PrimFunc, **options: object) -> Schedule:
@@ -80,9 +80,13 @@ def tiled(func: PrimFunc, **options: object) -> Schedule:
 
 
 class TestMatmul:
-    @pytest.mark.parametrize("shape", [(131, 37, 19), (1, 1, 1), (64, 64, 8), (5, 64, 12)])
+    @pytest.mark.parametrize("shape", [(131, 37, 19), (1, 1, 1), (64, 64, 16), (5, 64, 12)])
     def test_any_extents(self, shape, cache):
         right(tiled(product(shape), **SMALL), cache)
+
+    @pytest.mark.parametrize("ahead", [0, 2])
+    def test_copies_that_run_ahead(self, ahead, cache):
+        right(tiled(product((33, 37, 19)), ahead=ahead, **SMALL), cache)
 
     def test_symbolic_rows(self, cache):
         right(tiled(product((te.var("n"), 36, 20)), **SMALL), cache, rows=37)
@@ -106,8 +110,9 @@ class TestMatmul:
         )
         right(tiled(te.create_prim_func([a, b, c], name="batched"), **SMALL), cache)
 
-    def test_no_check_has_anything_to_report(self):
-        clean(tiled(product((35, 37, 9), relu=True), epilogue="D", **SMALL))
+    @pytest.mark.parametrize("ahead", [0, 1])
+    def test_no_check_has_anything_to_report(self, ahead):
+        clean(tiled(product((35, 37, 9), relu=True), epilogue="D", ahead=ahead, **SMALL))
 
     def test_what_is_no_product(self):
         sch = Schedule(product((4, 4, 4), relu=True))
@@ -120,11 +125,12 @@ class TestMatmul:
             gpu.matmul(sch, "C", epilogue="C")
         assert sch.func is before and not sch.trace.instructions
 
-    def test_counts(self):
-        """Two barriers a step; neither tile makes threads wait for a bank; wide accesses."""
-        sch = tiled(product((128, 128, 16)))
-        found = counted(sch)
-        assert sum(c.instructions for c in found["ti_sync"]) == 2 * 2
+    @pytest.mark.parametrize(("ahead", "waits"), [(0, 2 * 2), (1, 2 + 1), (2, 2 + 2)])
+    def test_counts(self, ahead, waits):
+        """Two barriers a step, or one where tiles are copied ahead; no two lanes come to one bank
+        in either tile; wide accesses."""
+        found = counted(tiled(product((128, 128, 16)), ahead=ahead))
+        assert sum(c.instructions for c in found["ti_sync"]) == waits
         for name in ("A_shared", "B_shared"):
             for count in found[f"load {name}"] + found[f"store {name}"]:
                 assert count.conflicts == 0
