@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tensorir.arith import Analyzer
 from tensorir.arith.boxes import Box, with_box
 from tensorir.arith.iter_map import determines, is_dense
-from tensorir.arith.region import covers, intersect_with, relax
+from tensorir.arith.region import Interval, covers, relax
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, Expr, Var, all_of, binary, const, int_value
 from tensorir.passes.accesses import Access, changes
@@ -90,7 +90,7 @@ class Finds:
             box = _relaxed(found.indices, found.free, known)
             if box is not None and not self.sole:  # as it has to be told which boxes adjoin
                 sizes = zip(box, found.write.buffer.shape)
-                box = tuple([intersect_with(part, size, known) for part, size in sizes])
+                box = tuple([_clipped(part, size, known) for part, size in sizes])
         if found.as_written:
             self.boxes[key] = box
         return box
@@ -168,6 +168,18 @@ def _relaxed(
     parts = [relax(index, inner, analyzer) for index in indices]
     found = tuple([part for part in parts if part is not None])
     return found if len(found) == len(parts) else None
+
+
+def _clipped(part: Interval, size: Expr, analyzer: Analyzer) -> Interval:
+    """What of an interval is in [0, size), as far as that is an interval of the same kind: nothing
+    more, since all of it counts as stored."""
+    low, high = part.low, part.low + part.extent
+    first = int_value(analyzer.simplify(low))
+    if first is not None and first < 0:
+        low = const(0)
+    if analyzer.prove(binary("<=", size, high)):
+        high = size
+    return Interval(low, analyzer.simplify(high - low))
 
 
 def _where_read(read: Access, analyzer: Analyzer) -> Analyzer:

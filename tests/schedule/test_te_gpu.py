@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from backends import build
 from schedule import Schedule
-from tensorir import interpret, parse, prove, te
+from tensorir import CHECKS, interpret, parse, prove, te
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 from thread_races import race, unseen  # noqa: E402
@@ -21,6 +22,18 @@ def met(s, check):
     check(s.schedule, compiled=False)
     prove(parse(str(s.func)))
     assert race(s.func) is None and unseen(s.func) is None
+    on_the_emulator(s.func)
+
+
+def on_the_emulator(func, **sizes):
+    """Its threads, watched by all checks, compute what the interpreter does."""
+    rng = np.random.default_rng(0)
+    shapes = [[sizes.get(getattr(n, "name", ""), n) for n in p.shape] for p in func.inputs]
+    arrays = [rng.integers(-3, 4, [int(str(n)) for n in shape]) for shape in shapes]
+    arrays = [array.astype(p.dtype) for array, p in zip(arrays, func.inputs)]
+    checks = ",".join(check for check in CHECKS if check != "counts")
+    found = build(func, f"cuda-emulator -check={checks}")(*arrays)
+    np.testing.assert_allclose(found, interpret(func, *arrays)[0], rtol=1e-5)
 
 
 def matmul(n, m, l):  # noqa: E741

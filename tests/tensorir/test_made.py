@@ -78,6 +78,12 @@ def all_before(store="B[va] = A[va, 1]", loops="a:24"):
 READ = stage("q:24", "C[vt, vq] = B[vq]")
 
 PASSED_ON = {
+    "rows of the first iteration, by two blocks": program(
+        stage("a:3, b:4", "B[vt * 3 + va, vb] = 0.0", "t < 1"),
+        stage("d:3, e:4", "B[vt * 3 + vd, ve] = B[vt * 3 + vd, ve] + A[vt, ve]", "t < 1"),
+        stage("p:3, q:4", "C[vt, vq] = B[vp, vq]"),
+        shape="3, 4",
+    ),
     "a hole in boxes that overlap": program(
         stage("a:6", "B[vt * 2 + va] = A[vt, va]", "a != 3"),
         stage("u:1", "C[vt, vu] = select(vt >= 1, B[vt * 2 + 3], 0.0)"),

@@ -114,7 +114,6 @@ def test_selects_with_several_users_are_rewritten_once():
     assert changed.buffer("B").dtype == "uint8"
 
 
-def test_other_targets_keep_bools():
-    func = program(MOVES[0])
-    assert lower(func, Target("cuda")).buffer("A").dtype == "bool"
-    assert lower(func, Target("c")).buffer("A").dtype == "uint8"
+@pytest.mark.parametrize("kind", ["c", "cuda", "opencl"])
+def test_every_target_moves_bytes(kind):
+    assert lower(program(MOVES[0]), Target(kind)).buffer("A").dtype == "uint8"

@@ -107,3 +107,9 @@ def check_passes(func, target="cuda", arrays=None, close=0.0, **sizes):
     low = lower(func, Target.parse(target), check)
     check("all", low, races=False)
     return low
+
+
+def doubled(sch, k):
+    """Two versions of the tiles."""
+    for block in ("A_shared", "B_shared"):
+        sch.double_buffer(block)

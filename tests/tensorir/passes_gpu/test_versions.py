@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_programs import check_passes, tiled_matmul
+from gpu_programs import check_passes, doubled, tiled_matmul
 from test_barriers import arrays_of, assert_all_needed, syncs
 
 from tensorir import Alloc, walk
@@ -19,11 +19,6 @@ def staged(stages):
         sch.pipeline(k, stages)
 
     return change
-
-
-def doubled(sch, k):
-    for block in ("A_shared", "B_shared"):
-        sch.double_buffer(block)
 
 
 @pytest.mark.parametrize("shape", [(16, 16, 32), (16, 16, 29)])
