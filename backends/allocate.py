@@ -44,6 +44,13 @@ def lasting(shape: tuple[int, ...], dtype: str) -> Array:
     return raw[start : start + size].view(kind).reshape(shape)
 
 
+def lasting_copy(array: Array, dtype: str) -> Array:
+    """A copy to keep, which a later change of `array` does not change."""
+    result = lasting(array.shape, dtype)
+    result[...] = array
+    return result
+
+
 def _aligned(shape: tuple[int, ...], dtype: str, smallest: int) -> Array:
     kind = dt.numpy_dtype(dtype)
     size = _bytes(shape, kind)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from string import Template
+from typing import Protocol
 
+from backends.names import Names
 from tensorir import (
     TENSORIZE,
     Analyzer,
@@ -26,6 +29,7 @@ from tensorir import (
     match_intrin,
     walk,
 )
+from tensorir import dtype as dt
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,41 @@ class IntrinsicCall:
     intrin: TensorIntrin
     operands: tuple[Operand, ...]
     guards: tuple[Expr, ...]
+
+
+class Emits(Protocol):
+    """What a call needs of the emitter that prints it."""
+
+    intrinsics: dict[str, str]
+    declarations: dict[str, str]
+    names: Names
+
+    def expr(self, e: Expr, level: int = 0) -> str: ...
+    def line(self, text: str) -> None: ...
+    def type_name(self, dtype: str) -> str: ...
+
+
+def print_call(emitter: Emits, call: IntrinsicCall, pointers: list[str], source: str) -> None:
+    """The statement that calls the intrinsic, whose text in the language is `source`, under its
+    conditions: with pointers to the operands, then their strides."""
+    strides = [emitter.expr(step) for operand in call.operands for step in operand.strides]
+    text = f"{_function(emitter, call.intrin, source)}({', '.join(pointers + strides)});"
+    condition = " && ".join(f"({emitter.expr(guard)})" for guard in call.guards)
+    emitter.line(f"if ({condition}) {text}" if call.guards else text)
+
+
+def _function(emitter: Emits, intrin: TensorIntrin, source: str) -> str:
+    """The name of the function; its text comes along once."""
+    known = emitter.intrinsics.get(intrin.name)
+    if known is not None:
+        return known
+    for dtype in (dt.INDEX, *(p.dtype for p in intrin.func.params)):
+        emitter.type_name(dtype)
+    name = emitter.names.fresh(plain_name(intrin))
+    emitter.intrinsics[intrin.name] = name
+    text = Template(source.strip()).safe_substitute(NAME=name)
+    emitter.declarations[name] = f"/* {intrin.name} */\n{text}"
+    return name
 
 
 def intrinsic_call(

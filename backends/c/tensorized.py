@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from string import Template
 from typing import TYPE_CHECKING
 
-from backends.intrinsic_calls import intrinsic_call, kept, plain_name
+from backends.intrinsic_calls import intrinsic_call, kept, print_call
 from tensorir import For, TensorIntrin
-from tensorir import dtype as dt
 
 if TYPE_CHECKING:
     from backends.c.codegen import CEmitter
@@ -22,22 +20,5 @@ def tensorized_loop(emitter: CEmitter, s: For, trial: TensorIntrin | None = None
         emitter.line(kept(call))
         return False
     pointers = [f"&{emitter.element(o.buffer, (o.base,))}" for o in call.operands]
-    strides = [emitter.expr(step) for o in call.operands for step in o.strides]
-    text = f"{_function(emitter, call.intrin)}({', '.join(pointers + strides)});"
-    condition = " && ".join(f"({emitter.expr(guard)})" for guard in call.guards)
-    emitter.line(f"if ({condition}) {text}" if call.guards else text)
+    print_call(emitter, call, pointers, call.intrin.source)
     return True
-
-
-def _function(emitter: CEmitter, intrin: TensorIntrin) -> str:
-    """The name of the function; its text comes along once."""
-    known = emitter.intrinsics.get(intrin.name)
-    if known is not None:
-        return known
-    for dtype in (dt.INDEX, *(p.dtype for p in intrin.func.params)):
-        emitter.type_name(dtype)
-    name = emitter.names.fresh(plain_name(intrin))
-    emitter.intrinsics[intrin.name] = name
-    text = Template(intrin.source.strip()).safe_substitute(NAME=name)
-    emitter.declarations[name] = f"/* {intrin.name} */\n{text}"
-    return name

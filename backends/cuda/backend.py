@@ -22,8 +22,7 @@ from backends.cuda.program import CudaObject, CudaProgram
 from backends.cuda.resources import read_resources
 from backends.cuda.text import cuda_text
 from backends.errors import BuildError
-from backends.gpu.launches import Launches
-from backends.gpu.limits import check_kernel, check_registers, one_thread
+from backends.gpu.limits import check_registers, checked_kernels, one_thread
 from backends.kernel import CompiledKernel
 from backends.names import c_identifier
 from backends.signature import Signature
@@ -68,10 +67,7 @@ class CudaBackend:
         binding: Binding | None = None,
     ) -> CudaObject:
         """Without NVRTC there is a source and no machine code: a call says what is missing."""
-        prepare = None if binding is None else binding.prepare
-        kernels = [k for each in (prepare, ir) if each for k in Launches.of(each).kernels]
-        for kernel in kernels:
-            check_kernel(kernel, target.architecture)
+        kernels = checked_kernels(ir, binding, target.architecture)
         why = nvrtc.why_not()
         if why is not None:
             return CudaObject(ir, signature, target, None, why)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.allocate import Array, empty, lasting
+from backends.allocate import Array, empty, lasting_copy
 from backends.base import Executable
 from backends.c.compiler import find_cxx_compiler
 from backends.cache import ObjectCache
@@ -21,7 +21,7 @@ from backends.cuda.text import LineTable, cuda_text
 from backends.errors import BuildError
 from backends.gpu.executable import GpuExecutable, bound_executable
 from backends.gpu.launches import Launch, Launches, Take
-from backends.gpu.limits import check_kernel
+from backends.gpu.limits import checked_kernels
 from backends.kernel import CompiledKernel, host_kernel
 from backends.names import c_identifier
 from backends.signature import Signature
@@ -159,10 +159,8 @@ class EmulatorBackend:
         timeout: float,
         binding: Binding | None = None,
     ) -> Emulated:
+        kernels = checked_kernels(ir, binding, target.architecture)
         prepare = None if binding is None else binding.prepare
-        kernels = [k for each in (prepare, ir) if each for k in Launches.of(each).kernels]
-        for kernel in kernels:
-            check_kernel(kernel, target.architecture)
         if not kernels:
             return Emulated(ir, signature, target, None)
         lines = LineTable(source, lambda: cuda_text(ir, target, prepare))
@@ -177,7 +175,7 @@ class EmulatorBackend:
 
         if binding is None:
             return make(compiled.ir, compiled.signature, {})
-        return bound_executable(compiled.ir, compiled.signature, binding, make, _kept)
+        return bound_executable(compiled.ir, compiled.signature, binding, make, lasting_copy)
 
     def info(self, target: Target) -> dict[str, Any]:
         compiler = find_cxx_compiler()
@@ -202,9 +200,3 @@ class EmulatorBackend:
         prepare: tuple[PrimFunc, Signature] | None = None,
     ) -> str:
         return write_header(ir, signature, target, prepare)
-
-
-def _kept(array: Array, dtype: str) -> Array:
-    result = lasting(array.shape, dtype)
-    result[...] = array
-    return result

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from math import inf, prod
 from typing import Protocol
 
+from backends.constants import Binding
 from backends.errors import BuildError
-from backends.gpu.launches import Kernel, Launch
+from backends.gpu.launches import Kernel, Launch, Launches
 from tensorir import (
     ONE_THREAD,
     Architecture,
     For,
+    PrimFunc,
     Stmt,
     TensorIRError,
     Var,
@@ -61,6 +63,16 @@ def check_kernel(kernel: Kernel, architecture: Limits) -> None:
     reason = reason or _too_many_blocks(grid, architecture)
     if reason is not None:
         raise BuildError(f"kernel {kernel.name!r} cannot run on {architecture.name}: {reason}")
+
+
+def checked_kernels(ir: PrimFunc, binding: Binding | None, architecture: Limits) -> list[Kernel]:
+    """The kernels of a text: of the program that prepares constants, and of `ir`. Raises and warns
+    as check_kernel does."""
+    prepare = None if binding is None else binding.prepare
+    kernels = [k for each in (prepare, ir) if each for k in Launches.of(each).kernels]
+    for kernel in kernels:
+        check_kernel(kernel, architecture)
+    return kernels
 
 
 def one_thread(kernel: Kernel) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from math import prod
-from string import Template
 from typing import TYPE_CHECKING
 
-from backends.intrinsic_calls import IntrinsicCall, intrinsic_call, kept, plain_name
-from tensorir import Analyzer, For, TensorIntrin, loads
+from backends.intrinsic_calls import IntrinsicCall, intrinsic_call, kept, print_call
+from tensorir import Analyzer, For, loads
 from tensorir import dtype as dt
 
 if TYPE_CHECKING:
@@ -36,10 +35,7 @@ def tensorized_loop(emitter: GpuEmitter, s: For) -> bool:
         )
         for param, operand in zip(func.params, call.operands)
     ]
-    steps = [emitter.expr(step) for operand in call.operands for step in operand.strides]
-    text = f"{_function(emitter, call.intrin)}({', '.join(pointers + steps)});"
-    condition = " && ".join(f"({emitter.expr(guard)})" for guard in call.guards)
-    emitter.line(f"if ({condition}) {text}" if call.guards else text)
+    print_call(emitter, call, pointers, call.intrin.cuda)
     return True
 
 
@@ -60,17 +56,3 @@ def _misaligned(emitter: GpuEmitter, call: IntrinsicCall) -> str:
                 "which is not proved"
             )
     return ""
-
-
-def _function(emitter: GpuEmitter, intrin: TensorIntrin) -> str:
-    """The name of the function; its text comes along once."""
-    known = emitter.intrinsics.get(intrin.name)
-    if known is not None:
-        return known
-    for dtype in (dt.INDEX, *(p.dtype for p in intrin.func.params)):
-        emitter.type_name(dtype)
-    name = emitter.names.fresh(plain_name(intrin))
-    emitter.intrinsics[intrin.name] = name
-    text = Template(intrin.cuda.strip()).safe_substitute(NAME=name)
-    emitter.declarations[name] = f"/* {intrin.name} */\n{text}"
-    return name

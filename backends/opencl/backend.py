@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from backends.allocate import Array, empty, lasting
+from backends.allocate import Array, empty, lasting_copy
 from backends.base import Executable
 from backends.cache import ObjectCache
 from backends.constants import Binding
 from backends.errors import BuildError, OutOfMemory
 from backends.gpu.executable import GpuExecutable, bound_executable
 from backends.gpu.launches import Launch, Launches, Take
-from backends.gpu.limits import check_kernel
+from backends.gpu.limits import checked_kernels
 from backends.kernel import CompiledKernel, host_kernel
 from backends.names import c_identifier
 from backends.opencl.device import OpenCLDevice, find_device, why_no_device
@@ -57,6 +57,7 @@ class OpenCLExecutable(GpuExecutable):
         launches = Launches.of(ir)
         kept = {position: self._upload(array) for position, array in bound.items()}
         super().__init__(launches, signature, self._device, kept)
+        self._written = frozenset(ir.outputs)
         self._functions = {k.name: getattr(compiled.program, k.name) for k in launches.kernels}
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
@@ -90,9 +91,8 @@ class OpenCLExecutable(GpuExecutable):
         with self._errors():
             memory = [self._upload(array) for array in arrays]
             super().run(memory, sizes)
-            outputs = set(self._launches.func.outputs)
             for position, array, buffer in zip(self._given, arrays, memory, strict=True):
-                if self._params[position] in outputs:
+                if self._params[position] in self._written:
                     self._read(array, buffer)
         return True
 
@@ -164,9 +164,7 @@ class OpenCLBackend:
         if missing is not None:
             return CompiledOpenCL(ir, signature, None, missing)
         device = find_device()
-        kernels = Launches.of(ir).kernels
-        for kernel in kernels:
-            check_kernel(kernel, device)
+        kernels = checked_kernels(ir, binding, device)
         program = build_program(device, source, signature.name) if kernels else None
         return CompiledOpenCL(ir, signature, program, "")
 
@@ -179,7 +177,7 @@ class OpenCLBackend:
 
         if binding is None:
             return make(compiled.ir, compiled.signature, {})
-        return bound_executable(compiled.ir, compiled.signature, binding, make, _kept)
+        return bound_executable(compiled.ir, compiled.signature, binding, make, lasting_copy)
 
     def info(self, target: Target) -> dict[str, Any]:
         missing = why_no_device()
@@ -224,9 +222,3 @@ def build_program(device: OpenCLDevice, source: str, name: str) -> Any:
             str(error),
             source,
         ) from error
-
-
-def _kept(array: Array, dtype: str) -> Array:
-    result = lasting(array.shape, dtype)
-    result[...] = array
-    return result
