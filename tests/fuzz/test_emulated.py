@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import sys
 from pathlib import Path
 
@@ -20,6 +22,30 @@ def test_seeds_have_no_findings():
     found = dict(emulated.findings(range(9000, 9080)))
     assert len(found) > 70
     assert {seed: wrong for seed, wrong in found.items() if wrong} == {}
+
+
+def test_schedules_for_gpus_alone(monkeypatch, capsys):
+    """What is not drawn, not compiled or wrong is a finding, with its seed; the others go on."""
+    monkeypatch.setattr(emulated, "TOGETHER", 2)
+    drawn, text = emulated.program, emulated.cuda_text
+
+    def program(seed):
+        if seed == 9004:
+            raise AssertionError("it cannot be drawn")
+        return drawn(seed)
+
+    def cuda_text(func, *others):
+        made = text(func, *others)
+        broken = "seed_9006_" in made.source
+        return dataclasses.replace(made, source=made.source + "no_type x;") if broken else made
+
+    monkeypatch.setattr(emulated, "program", program)
+    monkeypatch.setattr(emulated, "cuda_text", cuda_text)
+    assert emulated.main(["--gpu", "--seed", "9001", "--count", "5"]) == 1
+    said = capsys.readouterr().out
+    assert re.findall(r"FINDING seed (\d+)", said) == ["9004", "9006"]
+    assert "AssertionError: it cannot be drawn" in said and "no_type" in said
+    assert "5 programs on the emulator" in said and "2 findings; the last seed is 9010" in said
 
 
 def test_programs_without_their_barriers_are_found(monkeypatch):

@@ -53,8 +53,10 @@ void Block::start(const ti_launch &launch, const uint3 &index) {
         capacity_ = count_;
         delete[] threads_;
         threads_ = new Thread[count_];
-        for (int i = 0; i < count_; i++)
+        for (int i = 0; i < count_; i++) {
+            threads_[i].number = i;
             threads_[i].fibre.prepare(stacks_.bottom(i), stacks_.size(i), thread_body, this);
+        }
     }
     for (unsigned i = 0; i < unsigned(count_); i++) {
         const uint3 thread = {i % size[0], i / size[0] % size[1], i / size[0] / size[1]};
@@ -139,7 +141,7 @@ bool Block::suspend_if_late() {
 }
 
 void Block::pause() {
-    states_[number(*running_)] = State::paused;
+    states_[running_->number] = State::paused;
     paused_++;
     pass_on();
 }
@@ -166,7 +168,7 @@ void Block::thread_body(void *of) {
         self.copies.clear();
         self.group = 0;
         self.waits_in = "";
-        block.states_[block.number(self)] = State::ended;
+        block.states_[self.number] = State::ended;
         block.left_--;
         block.pass_on();
     }
@@ -180,12 +182,12 @@ unsigned char *Block::arena(int bytes, int line) {
 
 void Block::barrier(int scope, int line) {
     if (scope == TI_BLOCK) return meet(all_, 0, "ti_sync", line, true);
-    const int warp = number(*running_) / WARP;
+    const int warp = running_->number / WARP;
     meet(warps_[warp].meeting, warp * WARP, "ti_sync_warp", line, true);
 }
 
 void Block::exchange(void *value, int size, int source, const char *what, int line) {
-    const int self = number(*running_), first = self / WARP * WARP;
+    const int self = running_->number, first = self / WARP * WARP;
     Warp &warp = warps_[self / WARP];
     auto &values = warp.values[warp.meeting.times % 2];
     memcpy(values[self % WARP], value, size);
@@ -206,7 +208,7 @@ void Block::meet(Meeting &meeting, int first, const char *what, int line, bool o
     if (++meeting.arrived < meeting.members) {
         running_->waits_in = what;
         running_->line = line;
-        states_[number(*running_)] = State::waiting;
+        states_[running_->number] = State::waiting;
         return pass_on();
     }
     meeting.arrived = 0;

@@ -22,6 +22,7 @@ struct Copy {
 
 struct Thread {
     Fibre fibre;
+    int number; // in the block
     ti_place place;
     const char *waits_in = "";
     int line = 0;
@@ -55,7 +56,6 @@ public:
     Thread &running() { return *running_; }
     bool is_running() const { return running_; }
     Thread &thread(int i) { return threads_[i]; }
-    int number(const Thread &t) const { return int(&t - threads_); }
     const ti_launch &launch() const { return *launch_; }
     unsigned char *arena(int bytes, int line);
     void barrier(int scope, int line);

@@ -17,7 +17,7 @@ Checker::~Checker() { free(arena_); }
 
 void Checker::begin_launch(const ti_launch &launch) {
     launch_ = &launch;
-    launch_first_ = ++interval_;
+    launch_first_ = ++time_;
     blocks_.clear();
     found_.clear();
     counts_.clear();
@@ -31,18 +31,18 @@ void Checker::end_launch() {
 }
 
 void Checker::begin_block(const uint3 &index) {
-    block_first_ = ++interval_;
+    block_first_ = interval_first_ = ++time_;
     blocks_.push_back({block_first_, index});
-    warp_intervals_.assign(WARP, 0);
+    warp_first_.assign(WARP, block_first_);
 }
 
 void Checker::block_barrier(int line, const char *what) {
-    interval_++;
+    interval_first_ = ++time_;
     if (wants(TI_CHECK_COUNTS)) counts_.flush(), counts_.barrier(line, what);
 }
 
 void Checker::warp_barrier(int warp, int line, const char *what, bool orders) {
-    if (orders) warp_intervals_[warp]++;
+    if (orders) warp_first_[warp] = ++time_;
     if (wants(TI_CHECK_COUNTS)) counts_.flush(warp), counts_.barrier(line, what);
 }
 
@@ -51,119 +51,109 @@ void Checker::flush_counts() {
 }
 
 ti_buffer Checker::part(const char *name, unsigned char *data, int offset, int elements, int itemsize) {
-    return {data, elements, itemsize, 1, 0, name, &arena_[offset / granule], granule};
-}
-
-Access Checker::now(int line) const {
-    const int thread = block_.number(block_.running());
-    Access access;
-    access.interval = interval_;
-    access.warp_interval = warp_intervals_[thread / WARP];
-    access.thread = thread;
-    access.line = line;
-    return access;
+    return {data, elements, itemsize, 1, 0, name, &arena_[offset / granule], itemsize / granule};
 }
 
 bool Checker::touch(const ti_buffer &buffer, long long index, int count, int access, int line) {
     last_line_ = line;
     const bool part = access & TI_PART;
     access &= ~TI_PART;
-    if (!in_bounds(buffer.name, index, count, buffer.elements, access, line)) return false;
-    const int bytes = count * buffer.itemsize;
+    if (index < 0 || index + count > buffer.elements) {
+        out_of_bounds(buffer.name, index, count, buffer.elements, access, line);
+        return false;
+    }
+    const unsigned long bytes = count * buffer.itemsize; // a power of two, of what is no part
     const unsigned long address = (unsigned long)buffer.data + index * buffer.itemsize;
-    if (!part && address % bytes)
+    if (!part && address & (bytes - 1))
         found("alignment", line, buffer.name, 0,
               [&](Report &r) { r.add("bytes", bytes).add("off", address % bytes); });
+    const int thread = block_.running().number;
     if (wants(TI_CHECK_COUNTS) && !part) {
         // Arrays of a GPU begin at the beginning of a sector.
         const unsigned long place = buffer.shared ? address : index * buffer.itemsize;
-        const int thread = block_.number(block_.running());
         if (counts_.touch(thread, buffer, place, bytes, access != TI_READ, line)) block_.pause();
     }
-    const Access self = now(line);
-    Cell *cells = static_cast<Cell *>(buffer.cells) + index * buffer.itemsize / buffer.granule;
-    const int each = buffer.itemsize / buffer.granule;
-    for (int i = 0; i < count * each; i++) {
-        if (access == TI_READ)
-            note_read(cells[i], buffer, index + i / each, self);
-        else
-            note_write(cells[i], buffer, index + i / each, self);
-        if (access == TI_WRITE) cells[i].written = block_first_;
-        if (access == TI_COPY) cells[i].written = PENDING;
-    }
+    const Access self = {(unsigned long long)time_ << 32 | thread << 22 | (line & Access::LINES)};
+    const int each = buffer.each;
+    Cell *cell = static_cast<Cell *>(buffer.cells) + index * each;
+    for (long long element = index; element < index + count; element++)
+        for (int i = 0; i < each; i++, cell++) {
+            if (access != TI_READ)
+                note_write(*cell, buffer, element, self.flagged(access == TI_COPY));
+            else if (cell->reader.is_repeated(self))
+                cell->reader = self;
+            else
+                note_read(*cell, buffer, element, self);
+        }
     return true;
 }
 
-bool Checker::in_bounds(const char *name, long long index, int count, long long elements, int access,
-                        int line) {
-    if (index >= 0 && index + count <= elements) return true;
+void Checker::out_of_bounds(const char *name, long long index, int count, long long elements, int access,
+                            int line) {
     found("bounds", line, name, 0, [&](Report &r) {
         r.add("index", index).add("count", count).add("elements", elements);
         r.add("write", access != TI_READ);
     });
-    return false;
 }
 
 void Checker::local_fault(const char *name, long long index, int count, int elements, int access,
                           int line) {
     last_line_ = line;
-    if (!in_bounds(name, index, count, elements, access, line)) return;
-    if (index % count)
+    if (index < 0 || index + count > elements)
+        out_of_bounds(name, index, count, elements, access, line);
+    else if (index % count)
         found("alignment", line, name, 0, [&](Report &r) { r.add("elements", count).add("index", index); });
     else if (wants(TI_CHECK_UNINITIALISED))
         found("uninitialised", line, name, 0, [&](Report &r) { r.add("index", index); });
 }
 
-void Checker::note_read(Cell &cell, const ti_buffer &buffer, long long element, const Access &self) {
-    const bool pending = cell.written == PENDING;
-    const bool known = buffer.given || (buffer.shared ? cell.written >= block_first_
-                                                      : cell.written != NEVER && !pending);
-    if (wants(TI_CHECK_UNINITIALISED) && !known)
-        found(pending ? "wait" : "uninitialised", self.line, buffer.name, pending ? cell.writer.line : 0,
+void Checker::note_read(Cell &cell, const ti_buffer &buffer, long long element, Access self) {
+    const Access writer = cell.writer;
+    const bool pending = writer.flag(), written = writer.time() >= (buffer.shared ? block_first_ : 1);
+    const bool unknown = wants(TI_CHECK_UNINITIALISED) && !buffer.given && (pending || !written);
+    if (unknown)
+        found(pending ? "wait" : "uninitialised", self.line(), buffer.name, pending ? writer.line() : 0,
               [&](Report &r) { r.add("index", element); });
     if (!wants(TI_CHECK_RACES)) return;
-    if (!ordered(cell.writer, self, buffer.shared)) race("read", cell.writer, self, buffer, element);
-    const Access &last = cell.reader;
-    if (last.interval == self.interval && last.thread != self.thread)
-        (last.thread / WARP == self.thread / WARP ? cell.other_lane : cell.other_warp) = last;
-    else if (last.interval >= launch_first_ && last.interval < block_first_)
+    const bool races = !ordered(writer, self, buffer.shared);
+    if (races) race("read", writer, self, buffer, element);
+    const Access last = cell.reader;
+    if (last.time() >= interval_first_ && last.thread() != self.thread())
+        (last.thread() / WARP == self.thread() / WARP ? cell.other_lane : cell.other_warp) = last;
+    else if (last.time() >= launch_first_ && last.time() < block_first_)
         cell.other_block = last;
-    cell.reader = self;
+    cell.reader = self.flagged(unknown || races);
 }
 
-void Checker::note_write(Cell &cell, const ti_buffer &buffer, long long element, const Access &self) {
-    if (!wants(TI_CHECK_RACES)) {
-        cell.writer = self; // which `wait` tells
-        return;
-    }
-    const auto first = [&](const Access &before, const char *kind) {
+void Checker::note_write(Cell &cell, const ti_buffer &buffer, long long element, Access self) {
+    const auto first = [&](Access before, const char *kind) {
         const bool found = !ordered(before, self, buffer.shared);
         if (found) race(kind, before, self, buffer, element);
         return found;
     };
-    first(cell.writer, "write") || first(cell.reader, "read first") ||
-        first(cell.other_lane, "read first") || first(cell.other_warp, "read first") ||
-        first(cell.other_block, "read first");
-    const unsigned written = cell.written;
-    cell = Cell();
-    cell.written = written;
-    cell.writer = self;
+    if (wants(TI_CHECK_RACES))
+        first(cell.writer, "write") || first(cell.reader, "read first") ||
+            first(cell.other_lane, "read first") || first(cell.other_warp, "read first") ||
+            first(cell.other_block, "read first");
+    cell = {self};
 }
 
-bool Checker::ordered(const Access &before, const Access &self, bool shared) const {
-    if (before.interval < launch_first_) return true; // never, or by an earlier launch
-    if (before.interval < block_first_) return shared;
-    if (before.thread == self.thread || before.interval != self.interval) return true;
-    return before.thread / WARP == self.thread / WARP && before.warp_interval != self.warp_interval;
+// Two accesses of one block are ordered where a barrier of the block, or, within one warp, one of the warp lies between.
+bool Checker::ordered(Access before, Access self, bool shared) const {
+    const unsigned time = before.time();
+    if (time < launch_first_) return true; // never, or by an earlier launch
+    if (time < block_first_) return shared;
+    if (time < interval_first_ || before.thread() == self.thread()) return true;
+    const unsigned warp = self.thread() / WARP;
+    return before.thread() / WARP == warp && time < warp_first_[warp];
 }
 
-void Checker::race(const char *kind, const Access &before, const Access &self, const ti_buffer &buffer,
-                   long long element) {
-    found("race", self.line, buffer.name, before.line, [&](Report &r) {
+void Checker::race(const char *kind, Access before, Access self, const ti_buffer &buffer, long long element) {
+    found("race", self.line(), buffer.name, before.line(), [&](Report &r) {
         size_t block = blocks_.size() - 1;
-        while (blocks_[block].first > before.interval) block--;
+        while (blocks_[block].first > before.time()) block--;
         r.add("how", kind).add("index", element).add("other_block", blocks_[block].block);
-        r.add("other_thread", block_.thread(before.thread).place.thread);
+        r.add("other_thread", block_.thread(before.thread()).place.thread);
     });
 }
 

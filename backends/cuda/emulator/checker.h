@@ -7,26 +7,29 @@
 
 class Block;
 
-// An access of a thread. Two accesses of one block are ordered where they lie in two intervals
-// between barriers of the block, or, within one warp, between barriers of the warp.
+// An access of a thread, in one word: 32 bits for the time, 10 for the thread, a flag, 21 for the line. A barrier of the
+// block or of a warp, a block and a launch begin a time of their own.
 struct Access {
-    unsigned interval = 0; // 0: there was none
-    unsigned warp_interval = 0;
-    unsigned thread : 10, line : 22;
-    Access() : thread(0), line(0) {}
+    static constexpr unsigned long long LINES = (1 << 21) - 1, FLAG = 1 << 21;
+    unsigned long long word = 0; // 0: there was none
+    unsigned time() const { return word >> 32; }
+    unsigned thread() const { return word >> 22 & 1023; }
+    bool flag() const { return word & FLAG; }
+    int line() const { return word & LINES; }
+    Access flagged(bool flag) const { return {flag ? word | FLAG : word}; }
+    // Whether there is nothing between the two, and no flag.
+    bool is_repeated(Access by) const { return !((word ^ by.word) & ~LINES); }
 };
 
 // What is remembered of `granule` bytes; all zeros at first. Of the reads since the last write as few as show every
-// race: the last one; one of another lane of its warp; one of another warp; one of another block.
+// race: the last one; one of another lane of its warp; one of another warp; one of another block. The flag of a writer
+// says that it is an asynchronous copy that was not waited for, of a reader that something was wrong.
 struct Cell {
     Access writer, reader, other_lane, other_warp, other_block;
-    unsigned written = 0; // NEVER, PENDING, or when
 };
 
 // Cells of zeros; those that are never touched take no memory.
 Cell *new_cells(long long count);
-
-enum : unsigned { NEVER, PENDING, FIRST_TIME };
 
 class Checker {
 public:
@@ -50,23 +53,22 @@ public:
 
 private:
     bool wants(int check) const { return launch_->checks & check; }
-    bool in_bounds(const char *name, long long index, int count, long long elements, int access, int line);
-    void note_read(Cell &cell, const ti_buffer &buffer, long long element, const Access &now);
-    void note_write(Cell &cell, const ti_buffer &buffer, long long element, const Access &now);
-    bool ordered(const Access &before, const Access &now, bool shared) const;
-    void race(const char *kind, const Access &before, const Access &now, const ti_buffer &buffer,
-              long long element);
-    Access now(int line) const;
+    void out_of_bounds(const char *name, long long index, int count, long long elements, int access, int line);
+    void note_read(Cell &cell, const ti_buffer &buffer, long long element, Access self);
+    void note_write(Cell &cell, const ti_buffer &buffer, long long element, Access self);
+    bool ordered(Access before, Access self, bool shared) const;
+    void race(const char *kind, Access before, Access self, const ti_buffer &buffer, long long element);
     // Sends a report of each kind, buffer and pair of lines once, and counts the others.
     template <class Fill>
     void found(const char *kind, int line, const char *buffer, int other_line, Fill fill);
 
     Block &block_;
     const ti_launch *launch_ = nullptr;
-    unsigned interval_ = FIRST_TIME, launch_first_ = 0, block_first_ = 0;
-    std::vector<unsigned> warp_intervals_;
+    unsigned time_ = 0, launch_first_ = 0, block_first_ = 0;
+    unsigned interval_first_ = 0; // since the last barrier of the block
+    std::vector<unsigned> warp_first_; // since the last one of each warp
     struct Begun {
-        unsigned first; // interval
+        unsigned first; // time
         uint3 block;
     };
     struct Found {

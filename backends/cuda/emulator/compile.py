@@ -25,7 +25,11 @@ FLAGS = (
     f"-I{FOLDER}",
 )
 KERNEL_FLAGS = ("-O2", "-DTENSORIR_EMULATOR", "-march=native")
-RUNTIME_FLAGS = ("-O2", "-pthread")
+RUNTIME_FLAGS = (
+    *("-O2", "-pthread"),
+    "-fno-semantic-interposition",  # its functions call each other, and are called by kernels
+    "-ftls-model=initial-exec",
+)
 CHECKED_FLAGS = ("-O1", "-DTENSORIR_EMULATOR", "-DTENSORIR_CHECKED")
 
 RUNTIME = (

@@ -20,7 +20,7 @@ struct ti_buffer {
     int given;  // whether it held something before the first launch
     const char *name;
     void *cells; // what a checked run remembers of it (checker.h), from its first byte on
-    int granule; // the bytes that a cell stands for
+    int each;    // the cells of one element
 };
 
 // TI_COPY: an asynchronous copy will write it; TI_PART: several elements, by a function's own accesses

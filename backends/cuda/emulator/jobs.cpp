@@ -98,7 +98,7 @@ static void read_buffer() {
     const Array &a = arrays.at(whole());
     names.push_back(word());
     const char *name = names.back().c_str();
-    buffers.push_back({a.data, a.elements, a.itemsize, 0, a.given, name, a.cells, a.itemsize});
+    buffers.push_back({a.data, a.elements, a.itemsize, 0, a.given, name, a.cells, 1});
     arguments.push_back(&buffers.back());
 }
 

@@ -191,6 +191,25 @@ extern "C" __global__ void neighbours(TI_GLOBAL(float) A, int barrier) {
     assert not one(text, cache, Launch("neighbours", 1, 32, (a, 1), 128)).reports
 
 
+def test_every_access_that_is_wrong_is_counted(cache: ObjectCache):
+    """Those of a thread that does the same again, too."""
+    text = """
+extern "C" __global__ void again(TI_GLOBAL(float) A, TI_GLOBAL(float) W) {
+    if (threadIdx.x == 0) {
+        A[0] = 1.0f;
+    }
+    for (int i = 0; i < 7; i++) {
+        A[threadIdx.x] = A[0] + W[0];
+    }
+}
+"""
+    a, w = np.zeros((2, 32), "float32")
+    found = one(text, cache, Launch("again", 1, 32, (a, w)), outputs=[w]).reports
+    counts = {(r.kind, r.buffer): r.count for r in found if len(r.lines) == 1 or r.buffer == "A"}
+    assert counts["uninitialised", "W"] == 7 * 32
+    assert max(count for (kind, _), count in counts.items() if kind == "race") >= 7 * 31
+
+
 def test_a_lane_that_does_not_exist(cache: ObjectCache):
     text = """
 extern "C" __global__ void partner(TI_GLOBAL(float) A) {
