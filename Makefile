@@ -8,6 +8,12 @@ RUN    := $(VENV)/.stamp-run
 DEV    := $(VENV)/.stamp-dev
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Many tests start Python. Who wants no bytecode beside the sources has it in $(VENV).
+ifneq ($(PYTHONDONTWRITEBYTECODE),)
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test fuzz bench bench-peers bench-scale lint clean compiler cxx python
 

@@ -63,13 +63,15 @@ _UNROLL = """\
 #endif"""
 
 
-def emit(func: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
+def emit(func: PrimFunc, target: Target, *before: PrimFunc | None) -> str:
     """The complete C text of a lowered program; needs no header.
 
-    With `prepare`, a lowered function whose results `func` takes, the text has both.
-    Raises BuildError where the program is not lowered or uses what C does not have.
+    Other programs stand `before` it, if there are any: the one that prepares its constants, or any
+    that are to be compiled together and have other names. They share helpers and the workspace.
+    Raises BuildError where a program is not lowered or uses what C does not have.
     """
-    return CEmitter(func, target).text(None if prepare is None else CEmitter(prepare, target))
+    emitters = [CEmitter(each, target) for each in before if each is not None]
+    return CEmitter(func, target).text(*emitters)
 
 
 def c_name(func: PrimFunc) -> str:
@@ -105,18 +107,18 @@ class CEmitter(ParallelEmitter):
 
     # The whole text
 
-    def text(self, first: CEmitter | None = None) -> str:
-        """The C text; that of `first` stands before it and shares its helpers and workspace."""
-        head = [self.header()]
-        before: list[str] = []
-        if first is not None:
-            head.insert(0, first.header())
-            ahead = first.kernel()
-            before = [*first.functions, ahead]
-            self.follow(first)
-        kernel = self.kernel()
+    def text(self, *before: CEmitter) -> str:
+        """The C text; those of others stand before it and share its helpers and workspace."""
+        every = (*before, self)
+        functions: list[str] = []
+        for number, each in enumerate(every):
+            if number:
+                each.follow(every[number - 1])
+            kernel = each.kernel()
+            functions += [*each.functions, kernel]
+        head = [each.header() for each in every]
         workspace, release = workspace_text(self.slots, f"{self.name}_release")
-        parts = [*head, self.prelude(), workspace, *before, *self.functions, kernel, release]
+        parts = [*head, self.prelude(), workspace, *functions, release]
         return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
 
     def kernel(self) -> str:
@@ -134,6 +136,7 @@ class CEmitter(ParallelEmitter):
         helpers = (first.intrinsics, first.externs, first.shuffles)
         for name in (*first.globals, *(name for table in helpers for name in table.values())):
             self.names.fresh(name)
+        self.globals = [*first.globals, *self.globals]
 
     def header(self) -> str:
         outputs, needed = self.func.outputs, self.func.attrs.get(DECLARED, ())
