@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from schedule.errors import require
 from schedule.state import State, replace_func
+
+KEYS = ("align", "swizzle", "double_buffer", "stream")
+"""The attributes: lists of buffers, or dictionaries from them."""
 
 
 def add_hint(state: State, key: str, buffer: str, where: str) -> State:
@@ -12,3 +17,19 @@ def add_hint(state: State, key: str, buffer: str, where: str) -> State:
     require(buffer not in known, where, f"{buffer!r} is marked {key} already")
     attrs = {**state.func.attrs, key: sorted([*known, buffer])}
     return State(replace_func(state.func, attrs=attrs))
+
+
+def without_lost(before: State, after: State) -> State:
+    """`after` without hints for buffers that a step removed: others may get their names."""
+    attrs = after.func.attrs
+    lost = {b.name for b in before.func.buffers} - {b.name for b in after.func.buffers}
+    stale = [key for key in KEYS if lost.intersection(attrs.get(key, ()))]
+    if not stale:
+        return after
+    kept: dict[str, Any] = {key: value for key, value in attrs.items() if key not in stale}
+    for key in stale:
+        marked = attrs[key]
+        left = [name for name in marked if name not in lost]
+        if left:
+            kept[key] = {name: marked[name] for name in left} if isinstance(marked, dict) else left
+    return State(replace_func(after.func, attrs=kept))

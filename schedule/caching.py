@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from schedule.analysis import writers
 from schedule.errors import require
-from schedule.placement import conditions_of_writes
+from schedule.placement import conditions_of_writes, own_loops
 from schedule.state import State, extents, fresh, nest
 from tensorir import (
     SCOPES,
     Block,
     Buffer,
-    For,
+    Expr,
     IterKind,
     IterVar,
     Seq,
     Stmt,
     Store,
     Var,
+    const,
     is_dense,
     relax,
     seq,
@@ -80,18 +81,21 @@ def _runs_for_all(state: State, name: str, terms: bool) -> bool:
 
 def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:
     """Loops around a block `name` that copies all of `source` to `target`."""
-    loops: list[For] = []
-    iters: list[IterVar] = []
-    taken = state.taken_names()
-    for dim, extent in enumerate(source.shape):
-        loop = For(Var(fresh(taken, (f"ax{dim}", f"ax{dim}_{name}"))), extent, Seq(()))
-        var = Var(fresh(taken, (f"vax{dim}",)))
-        taken |= {loop.name, var.name}
-        loops.append(loop)
-        iters.append(IterVar(var, extent, IterKind.SPATIAL, loop.var))
+    iters = axis_variables(state, source.shape)
     indices = tuple(it.var for it in iters)
-    block = Block(name, tuple(iters), Store(target, indices, source[indices]))
-    return nest(loops, block)
+    block = Block(name, iters, Store(target, indices, source[indices]))
+    return nest(*own_loops(state, block, {}, (), state.analyzer(), unit_loops=True))
+
+
+def axis_variables(state: State, shape: tuple[Expr, ...]) -> tuple[IterVar, ...]:
+    """Variables of a new block, one for each axis of a buffer, over all of it; yet to be bound."""
+    scope = state.names_in_scope()
+    iters: list[IterVar] = []
+    for dim, extent in enumerate(shape):
+        var = Var(fresh(scope, (f"vax{dim}",)))
+        scope.add(var.name)
+        iters.append(IterVar(var, extent, IterKind.SPATIAL, const(0)))
+    return tuple(iters)
 
 
 def top_statement(state: State, block: str) -> Stmt:

@@ -7,7 +7,7 @@ from keyword import iskeyword
 
 from schedule.analysis import Access, accesses, blocks_below, reduction_loops
 from schedule.errors import require
-from schedule.state import State, extents, fresh, loops_below
+from schedule.state import State, extents, fresh, loops_below, own_names
 from tensorir import (
     TRUE,
     Analyzer,
@@ -120,7 +120,7 @@ def own_loops(
     that can leave their extent get a predicate, and so do `conditions` on the variables. A variable
     with one value gets a loop with `unit_loops` only.
     """
-    taken = state.taken_names()
+    taken = state.taken_names() | set(own_names(block))
     loops: list[For] = []
     iters: list[IterVar] = []
     predicate: Expr = TRUE
@@ -148,7 +148,7 @@ def own_loops(
 
 
 def loop_name(var: Var) -> str:
-    """What a loop for a block variable is called: `i` for `vi`."""
+    """What a loop for a block variable would be called: `i` for `vi`; it may be taken."""
     base = var.name.removeprefix("v")
     return base if base.isidentifier() and not iskeyword(base) else var.name
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from schedule.arguments import bound, literal, require_fitting
+from schedule.buffer_hints import without_lost
 from schedule.early_init import init_conflict
 from schedule.errors import Illegal, ScheduleError
 from schedule.externs import extern_conflict, require_changeable
@@ -92,16 +93,17 @@ def bind_arguments(name: str, args: list[Any], kwargs: dict[str, Any]) -> dict[s
 def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     """Apply the primitive `name` to `state`; raises Illegal when it is refused.
 
-    Whatever the primitive, the result keeps to the rules of threads and extern functions, threads
-    share no memory that was each one's own, what an init reads is there before the reduction,
-    nested blocks are for those only that see inside, and accesses of symbolic range are provably
-    inside of their buffers.
+    Whatever the primitive, the result has no hints for buffers that are gone, it keeps to the
+    rules of threads and extern functions, threads share no memory that was each one's own, what an
+    init reads is there before the reduction, nested blocks are for those only that see inside, and
+    accesses of symbolic range are provably inside of their buffers.
     """
     require_flat(state, name)
     require_changeable(state, name, args)
     after, outputs = _apply(state, name, args)
     refusal = None
     if after is not state:
+        after = without_lost(state, after)
         refusal = thread_conflict(after) or extern_conflict(after) or init_conflict(after)
         refusal = refusal or sharing_conflict(state, after) or unprovable(state, after)
     if refusal is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedule.analysis import plain_store
 from schedule.errors import require
 from schedule.index_map import Layout
-from schedule.state import State, fresh
+from schedule.state import State, fresh, own_names
 from tensorir import (
     Analyzer,
     Block,
@@ -61,12 +61,13 @@ def _hint(value: object) -> str | None:
 
 def relaid(state: State, body: Stmt, old: Buffer, new: Buffer, layout: Layout) -> Stmt:
     """`body` with the elements of `old` in their places in `new`."""
-    return _Relayout(old, new, layout).visit(body, state.analyzer(), state.analyzer())
+    analyzer, scope = state.analyzer, state.names_in_scope()
+    return _Relayout(old, new, layout, scope).visit(body, analyzer(), analyzer())
 
 
 class _Relayout:
-    def __init__(self, old: Buffer, new: Buffer, layout: Layout) -> None:
-        self.old, self.new, self.layout = old, new, layout
+    def __init__(self, old: Buffer, new: Buffer, layout: Layout, scope: set[str]) -> None:
+        self.old, self.new, self.layout, self.scope = old, new, layout, scope
         self.axes: tuple[Var, ...] = ()
 
     def visit(self, stmt: Stmt, loops: Analyzer, own: Analyzer) -> Stmt:
@@ -91,7 +92,7 @@ class _Relayout:
     def block(self, node: Block, loops: Analyzer, own: Analyzer) -> Block:
         store = plain_store(node)
         if store is not None and store.buffer is self.old and self.layout.exact:
-            node = on_new_axes(node, store, self.layout, loops)
+            node = on_new_axes(node, store, self.layout, loops, self.scope)
             own_vars = tuple(it.var for it in node.iters[: len(self.layout.shape)])
             self.axes = () if plain_store(node) is store else own_vars
         inner, below = own.copy(), loops.copy()
@@ -128,10 +129,13 @@ class _Relayout:
         return tuple(axis if int_value(size) == 1 else e for e, axis, size in axes)
 
 
-def on_new_axes(node: Block, store: Store, layout: Layout, loops: Analyzer) -> Block:
+def on_new_axes(
+    node: Block, store: Store, layout: Layout, loops: Analyzer, scope: set[str]
+) -> Block:
     """A writer with its variables replaced by the new indices; unchanged where it cannot be.
 
     Its loops and instances stay: the new variables are bound to the images of the old bindings.
+    Their names are none of those in `scope`.
     The stores and loads of the buffer are still those of the old one.
     """
     by_var = {it.var: it for it in node.iters}
@@ -142,7 +146,7 @@ def on_new_axes(node: Block, store: Store, layout: Layout, loops: Analyzer) -> B
     if layout.inverse is None or not whole:
         return node
     bindings = [loops.simplify(e) for e in layout.image(tuple(it.binding for it in iters))]
-    axes = new_axes(node, iters, layout)
+    axes = new_axes(node, iters, layout, scope)
     made = [
         IterVar(axis, size, iters[0].kind, binding)
         for axis, size, binding in zip(axes, layout.shape, bindings)
@@ -166,7 +170,7 @@ def whole_copy(
     assert store is not None and layout.inverse is not None
     by_var = {it.var: it for it in node.iters}
     iters = [by_var[v] for v in store.indices if isinstance(v, Var)]
-    axes = new_axes(node, iters, layout)
+    axes = new_axes(node, iters, layout, state.names_in_scope())
     values = old_values(iters, axes, layout)
     analyzer = state.analyzer()
     for axis, size in zip(axes, layout.shape):
@@ -186,10 +190,13 @@ def whole_copy(
     return replace(node, iters=made, body=Store(new, axes, select(inside, value, pad)))
 
 
-def new_axes(node: Block, iters: list[IterVar], layout: Layout) -> tuple[Var, ...]:
-    """Block variables for the new indices: the old one where it stays whole."""
+def new_axes(
+    node: Block, iters: list[IterVar], layout: Layout, scope: set[str]
+) -> tuple[Var, ...]:
+    """Block variables for the new indices: the old one where it stays whole; others have names
+    that are not in `scope`."""
     own = dict(zip(layout.old, iters))
-    taken = {it.var.name for it in node.iters}
+    taken = scope | set(own_names(node))
     axes: list[Var] = []
     for part in layout.components:
         if isinstance(part, Var) and part in own:

@@ -24,7 +24,7 @@ from tensorir import (
     rectangular,
     walk,
     with_declared,
-    with_unique_loops,
+    with_unique_names,
 )
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Schedule:
             )
         prove(func)
         func = with_declared(func)
-        state = State(rectangular(with_unique_loops(func)))
+        state = State(rectangular(with_unique_names(func)))
         self._definition, self._debug = func, debug
         self._generator: random.Random | int = seed
         self._history: tuple[tuple[State, Trace], ...] = ((state, Trace()),)

@@ -19,6 +19,7 @@ from tensorir import (
     Extern,
     For,
     ForKind,
+    Let,
     PrimFunc,
     Seq,
     SizeRanges,
@@ -155,22 +156,35 @@ class State:
         body = Seq(()) if node is None else node
         return State(replace_func(self.func, body=body))
 
-    def taken_names(self) -> set[str]:
-        """Names that new loops and block variables may not have: of loops, sizes and buffers."""
+    def names_in_scope(self) -> set[str]:
+        """Names that variables of new blocks may not have: of loops, sizes and buffers.
+
+        Variables of other blocks are out of their scope.
+        """
         func = self.func
         sizes = {v.name for v in func.size_vars}
         return {*self._loops, *sizes, *(b.name for b in (*func.params, *func.buffers))}
+
+    def taken_names(self) -> set[str]:
+        """Names that new loops may not have: those in scope, those of variables of all blocks, so
+        that each may come to stand in every loop, and those of blocks, which are handles too."""
+        return self.names_in_scope().union(self._variables(), self._blocks)
+
+    def _variables(self) -> Iterator[str]:
+        """The names of all variables that blocks define."""
+        return (name for path in self._blocks.values() for name in own_names(path[-1]))
 
     def fresh_loop(self, *hints: str) -> str:
         """A name for a loop."""
         return fresh(self.taken_names(), hints)
 
     def fresh_block(self, *hints: str) -> str:
-        return fresh(self._blocks, hints)
+        """A name for a block, which may be that of a buffer."""
+        return fresh(self._blocks.keys() | self._loops.keys(), hints)
 
-    def fresh_buffer(self, *hints: str) -> str:
-        func = self.func
-        return fresh({b.name for b in (*func.params, *func.buffers)}, hints)
+    def fresh_buffer(self, hint: str, beside: Iterable[str] = ()) -> str:
+        """A name for a buffer that comes with others; it may be that of a block."""
+        return fresh(self.names_in_scope().union(self._variables(), beside), (hint,))
 
     def analyzer(self, loops: Iterable[For] = ()) -> Analyzer:
         """Knows that sizes are at least 0 and the ranges of `loops`.
@@ -207,6 +221,14 @@ def _replace_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
     if new is None:
         return None
     return map_children(parent, lambda child: new if child is old else child)
+
+
+def own_names(block: Stmt) -> Iterator[str]:
+    """The names of the variables that a block defines, and of those of lets inside of it."""
+    assert isinstance(block, Block)
+    yield from (it.var.name for it in block.iters)
+    if not isinstance(block.body, Store):
+        yield from (node.var.name for node in walk(block.body) if isinstance(node, Let))
 
 
 def fresh(taken: Iterable[str], hints: Iterable[str]) -> str:

@@ -136,7 +136,7 @@ if TYPE_CHECKING:
     from tensorir.reduction import split_init as split_init
     from tensorir.reference import reference as reference
     from tensorir.reference import reference_with_tolerance as reference_with_tolerance
-    from tensorir.rename import with_unique_loops as with_unique_loops
+    from tensorir.rename import with_unique_names as with_unique_names
     from tensorir.scalars import SCALAR_LIMITS as SCALAR_LIMITS
     from tensorir.scalars import Scalar as Scalar
     from tensorir.scalars import SizeRanges as SizeRanges
@@ -263,7 +263,7 @@ __all__ = lazy_names(
         "tensorir.printer_expr": "format_expr",
         "tensorir.verifier.prove": "prove",
         "tensorir.rectangular": "largest_value rectangular",
-        "tensorir.rename": "with_unique_loops",
+        "tensorir.rename": "with_unique_names",
         "tensorir.reduction": "split_init",
         "tensorir.reference": "reference reference_with_tolerance",
         "tensorir.scalars": "SCALAR_LIMITS Scalar SizeRanges check_limits whole_number",

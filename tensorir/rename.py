@@ -35,15 +35,18 @@ def with_sizes(func: PrimFunc, sizes: Mapping[Var, Expr]) -> PrimFunc:
     return PrimFunc(func.name, params, inner, body, func.attrs)
 
 
-def with_unique_loops(func: PrimFunc) -> PrimFunc:
-    """`func` with other names for loops that have the name of one before: names are handles."""
+def with_unique_names(func: PrimFunc) -> PrimFunc:
+    """`func` with other names for loops that have the name of one before, since names are handles,
+    and for variables of blocks and lets that have the name of any loop: then a block may come to
+    stand in every loop.
+    """
     loops = loops_of(func.body)
     known = {loop.name for loop in loops}
-    if len(known) == len(loops):
-        return func
-    outside = {b.name for b in (*func.params, *func.buffers)} | {v.name for v in func.size_vars}
     inside = {it.var.name for block in blocks(func.body) for it in block.iters}
     inside |= {node.var.name for node in walk(func.body) if isinstance(node, Let)}
+    if len(known) == len(loops) and known.isdisjoint(inside):
+        return func
+    outside = {b.name for b in (*func.params, *func.buffers)} | {v.name for v in func.size_vars}
     names, seen, chosen = Names(outside | inside | known), set[str](), []
     for loop in loops:
         chosen.append(names.unique(loop.name) if loop.name in seen else loop.name)

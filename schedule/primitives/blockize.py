@@ -109,7 +109,6 @@ def _divide(state: State, block: Block, chain: list[For], outer: list[For]) -> _
     """Split each binding into outer_part * size + inner_part, inner_part in [0, size)."""
     around, within = state.analyzer([*outer, *chain]), state.analyzer(chain)
     taken = state.taken_names()
-    taken |= {it.var.name for name in state.block_names() for it in state.block(name).iters}
     division = _Division([], [], within, around)
     for it in block.iters:
         base, size = _base(it, chain, outer, around)

@@ -61,7 +61,7 @@ def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, Blo
             "added to one init",
         )
     _alone(node, target)
-    taken = {*state.taken_names(), *state.block_names()}
+    taken = state.taken_names()
 
     def fresh_name(hint: str) -> str:
         name = fresh(taken, (hint,))

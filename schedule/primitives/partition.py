@@ -112,15 +112,16 @@ class _Names:
 
     def __init__(self, state: State) -> None:
         self.loops = state.taken_names()
-        self.blocks = set(state.block_names())
+        self.blocks = {*state.block_names(), *state.loop_names()}
 
     def loop(self, hint: str) -> str:
-        name = fresh(self.loops, (hint,))
-        self.loops.add(name)
-        return name
+        return self._new(fresh(self.loops, (hint,)))
 
     def block(self, hint: str) -> str:
-        name = fresh(self.blocks, (hint,))
+        return self._new(fresh(self.blocks, (hint,)))
+
+    def _new(self, name: str) -> str:
+        self.loops.add(name)
         self.blocks.add(name)
         return name
 

@@ -10,10 +10,10 @@ from schedule.caching import place_beside, require_whole, top_statement
 from schedule.combiner import any_combiner
 from schedule.errors import require
 from schedule.ownership import require_sole_writer
-from schedule.placement import loop_name, names_in
+from schedule.placement import names_in, own_loops
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
-from schedule.state import BlockRef, State, add_buffers, extents, fresh, nest
+from schedule.state import BlockRef, State, add_buffers, extents, fresh, nest, own_names
 from tensorir import (
     TRUE,
     BinOp,
@@ -94,7 +94,8 @@ def rfactor(state: State, block: str, loop: str, factor_axis: int = -1) -> tuple
     changed = state.replace(state.block_path(block), factored)
     changed = State(add_buffers(changed.func, *plan.partials.values()))
     anchor = top_statement(changed, factored.name)
-    return place_beside(changed, anchor, _final(plan), before=False), BlockRef(factored.name)
+    placed = place_beside(changed, anchor, _final(changed, plan), before=False)
+    return placed, BlockRef(factored.name)
 
 
 def _require_loop(node: Block, target: For, reducing: list[For]) -> None:
@@ -116,7 +117,7 @@ def _require_loop(node: Block, target: For, reducing: list[For]) -> None:
 @dataclass(frozen=True)
 class _Plan:
     """`partials` are the new buffers by the old ones; `left_out` is the condition, of loops, that
-    iterations without a term do not meet."""
+    iterations without a term do not meet; new variables have none of the names in `scope`."""
 
     block: Block
     combiner: Combiner
@@ -124,13 +125,12 @@ class _Plan:
     partials: Mapping[Buffer, Buffer]
     axis: int
     left_out: Expr
-    taken: frozenset[str]
+    scope: frozenset[str]
 
     @property
     def variable(self) -> Var:
         """The block variable of the new axis, named after the loop."""
-        own = {it.var.name for it in self.block.iters}
-        return Var(fresh(own | self.taken, (f"v{self.loop.name}",)))
+        return Var(fresh(self.scope, (f"v{self.loop.name}",)))
 
     def indices(self) -> tuple[Expr, ...]:
         """Where the partial results lie, in the variables of the block."""
@@ -145,15 +145,15 @@ def _plan(
     state: State, node: Block, combiner: Combiner, loop: For, axis: int, left_out: Expr
 ) -> _Plan:
     partials: dict[Buffer, Buffer] = {}
-    names = {b.name for b in (*state.func.params, *state.func.buffers)}
+    scope = state.names_in_scope()
     for store in combiner.stores:
         buffer = store.buffer
-        name = fresh(names, (f"{buffer.name}_rf",))
-        names.add(name)
+        name = state.fresh_buffer(f"{buffer.name}_rf", [b.name for b in partials.values()])
+        scope.add(name)
         shape = (*buffer.shape[:axis], loop.extent, *buffer.shape[axis:])
         partials[buffer] = Buffer(name, shape, buffer.dtype)
-    taken = frozenset(state.taken_names())
-    return _Plan(node, combiner, loop, partials, axis, left_out, taken)
+    scope.update(own_names(node))
+    return _Plan(node, combiner, loop, partials, axis, left_out, frozenset(scope))
 
 
 def _conditions(state: State, node: Block, target: For, around: list[For]) -> tuple[Expr, Expr]:
@@ -191,7 +191,7 @@ def _factored(state: State, plan: _Plan, reducing: list[For]) -> Block:
     """The block of partial reductions: the loop becomes a spatial variable."""
     name = state.fresh_block(f"{plan.block.name}_rf")
     spatial = [it for it in plan.block.iters if it.kind is not IterKind.REDUCE]
-    taken = {*plan.taken, *(it.var.name for it in spatial), plan.variable.name}
+    taken = {*plan.scope, plan.variable.name}
     iters = [*spatial, IterVar(plan.variable, plan.loop.extent, IterKind.SPATIAL, plan.loop.var)]
     values: dict[Var, Expr] = {plan.loop.var: plan.variable}
     for loop in reducing:
@@ -303,19 +303,10 @@ def _term_of(value: Expr, op: str, old: Mapping[Expr, Expr]) -> Expr:
     return value
 
 
-def _final(plan: _Plan) -> Stmt:
+def _final(state: State, plan: _Plan) -> Stmt:
     """A nest of fresh loops that reduces the new axis into the original buffers."""
-    loops: list[For] = []
-    iters: list[IterVar] = []
-    taken = set(plan.taken)
     spatial = [it for it in plan.block.iters if it.kind is not IterKind.REDUCE]
     reduced = IterVar(plan.variable, plan.loop.extent, IterKind.REDUCE, plan.loop.var)
-    for it in (*spatial, reduced):
-        base = loop_name(it.var)
-        name = fresh(taken, (base, f"{base}_{plan.block.name}"))
-        taken.add(name)
-        loops.append(For(Var(name), it.extent, Seq(())))
-        iters.append(replace(it, binding=loops[-1].var))
     combiner = plan.combiner
     parts = tuple([plan.part_of(store.buffer) for store in combiner.stores])
     merged = combiner.merge(combiner.old, parts)
@@ -323,4 +314,5 @@ def _final(plan: _Plan) -> Stmt:
     for old, store in zip(reversed(combiner.old), reversed(combiner.stores)):
         if isinstance(old, Var):
             body = Let(old, store.buffer[store.indices], body)
-    return nest(loops, Block(plan.block.name, tuple(iters), body, plan.block.init))
+    block = Block(plan.block.name, (*spatial, reduced), body, plan.block.init)
+    return nest(*own_loops(state, block, {}, (), state.analyzer(), unit_loops=True))

@@ -9,7 +9,7 @@ from schedule.errors import require
 from schedule.factors import known_factors
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop, rebind
-from schedule.state import LoopRef, State, chain_below, nest
+from schedule.state import LoopRef, State, chain_below, fresh, nest
 from tensorir import Expr, ExprLike, For, Seq, Var, const, int_value
 
 
@@ -37,9 +37,10 @@ def split(
     node = state.loop(loop)
     plain_loop(node, "split it first, and annotate the parts")
     sizes = infer_factors(node, factors)
-    names: list[str] = []
+    taken, names = state.taken_names(), list[str]()
     for number in range(len(sizes)):
-        names.append(_fresh_part(state, node.name, number, names))
+        names.append(fresh(taken, (f"{node.name}_{number}",)))
+        taken.add(names[-1])
     parts = [For(Var(name), size, Seq(())) for name, size in zip(names, sizes)]
     value = join(parts)
     outside = state.loops_outside(loop)
@@ -48,13 +49,6 @@ def split(
     body = rebind(node.body, {node.var: value}, None if exact else value < node.extent, analyzer)
     new = state.replace(state.loop_path(loop), nest(parts, body))
     return new, tuple(LoopRef(name) for name in names)
-
-
-def _fresh_part(state: State, base: str, number: int, taken: list[str]) -> str:
-    name = state.fresh_loop(f"{base}_{number}")
-    while name in taken:
-        name = f"{name}_"
-    return name
 
 
 def join(parts: Sequence[For]) -> Expr:

@@ -17,8 +17,9 @@ def storage_align(
 
     Rows of a power of two of bytes fall into the same cache sets or memory banks; an odd number
     of vectors between them spreads them out. Only memory is added: the gaps are never touched.
-    The stride is that of the part of the buffer that is allocated in the end. `buffer` is a name
-    or the position among the buffers that `block` uses.
+    The stride is that of the part of the buffer that is allocated in the end. Where all axes behind
+    `axis` have one element there, it is that of the next axis further out, so that what is adjacent
+    stays so. `buffer` is a name or the position among the buffers that `block` uses.
 
     rewrite:  storage_align("C", "T", axis=0, factor=16, offset=4)
         T = alloc(f32[8, 64])          attrs({"align": {"T": [0, 16, 4]}})

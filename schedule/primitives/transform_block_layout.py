@@ -115,7 +115,7 @@ def _own_loops(state: State, node: Block) -> list[For]:
 def _moved(state: State, node: Block, layout: Layout) -> tuple[Block, list[Expr]]:
     """The block on the new variables, yet to be bound, and where it runs."""
     iters = list(node.iters)
-    axes = new_axes(node, iters, layout)
+    axes = new_axes(node, iters, layout, state.names_in_scope())
     own = dict(zip(layout.old, iters))
     made: list[IterVar] = []
     for axis, size, part in zip(axes, layout.shape, layout.components):

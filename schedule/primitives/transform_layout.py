@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from schedule.analysis import accesses, plain_store, readers, writers, written
-from schedule.caching import pick, place_beside, top_statement
+from schedule.caching import axis_variables, pick, place_beside, top_statement
 from schedule.errors import require
 from schedule.index_map import Layout, index_map_text, layout_of
 from schedule.placement import beyond_extents, own_loops
@@ -15,7 +15,7 @@ from schedule.private import home_of, require_covered
 from schedule.relayout import pad_constant, relaid, whole_copy
 from schedule.state import State, nest, replace_func
 from schedule.verified import require_verified
-from tensorir import Block, Buffer, Const, For, ForKind, IterKind, IterVar, Store, Var
+from tensorir import Block, Buffer, Const, For, ForKind, Store, Var
 
 
 @primitive
@@ -151,10 +151,7 @@ def _writes_all(state: State, node: Block, old: Buffer) -> bool:
 
 def _fill(state: State, old: Buffer, new: Buffer, pad: Const) -> State:
     """The state with all of the buffer filled before its first writer."""
-    iters = tuple(
-        IterVar(Var(f"vax{n}"), size, IterKind.SPATIAL, Var(f"ax{n}"))
-        for n, size in enumerate(new.shape)
-    )
+    iters = axis_variables(state, new.shape)
     store = Store(new, tuple(it.var for it in iters), pad)
     block = Block(state.fresh_block(f"{old.name}_pad"), iters, store)
     loops, bound = own_loops(state, block, {}, (), state.analyzer())

@@ -16,6 +16,7 @@ from tensorir import (
     apply_algorithm,
     find_algorithm,
     known_algorithms,
+    with_unique_names,
 )
 
 
@@ -61,7 +62,7 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
         for writer in writers(state, buffer):
             late = writer in between
             require(not late, writer, f"block {writer!r} writes {buffer.name!r} in between")
-    return State(made.func), BlockRef(made.block)
+    return State(with_unique_names(made.func)), BlockRef(made.block)
 
 
 def _plain(state: State, name: str) -> None:

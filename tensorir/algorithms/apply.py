@@ -91,7 +91,7 @@ def _program(
 
 
 def _taken(func: PrimFunc, kept: list[Stmt]) -> set[str]:
-    found = {b.name for b in (*func.params, *func.buffers)}
+    found = {b.name for b in (*func.params, *func.buffers)} | {v.name for v in func.size_vars}
     for stmt in kept:
         for node in walk(stmt):
             if isinstance(node, (For, Block)):

@@ -10,6 +10,7 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, int_value
 from tensorir.func import PrimFunc
+from tensorir.passes.alignment import row_distance
 from tensorir.stmt import Alloc, Extern, For, ForKind, Stmt, Store
 from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
 
@@ -48,7 +49,7 @@ def pad_rows(
         buffer, lanes = s.buffer, vector_bits // dt.bits(s.buffer.dtype)
         if buffer.name not in align and _wants_it(s, vector_bits):
             align[buffer.name] = [buffer.ndim - 2, lanes, 0]
-        axis, factor, offset = align.get(buffer.name, (-1, 1, 0))
+        axis, factor, offset = row_distance(buffer, align) or (-1, 1, 0)
         extent = (s.buffer.const_shape or (0,))[-1]
         if axis == buffer.ndim - 2 >= 0:
             rows[buffer.name] = [extent, extent + (offset - extent) % factor]

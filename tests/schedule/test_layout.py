@@ -49,6 +49,37 @@ class TestStorageAlign:
             check(sch)
             assert f"float B[{size}]" in build(sch).source
 
+    @pytest.mark.parametrize(
+        ("shape", "axis", "size"),
+        [((6, 30, 1), -2, 192), ((6, 30, 1, 1), 1, 192), ((6, 1, 30, 1), -2, 192),
+         ((30, 1), 0, 30), ((6, 1, 30), 1, 192), ((6, 30, 1), 0, 192), ((1, 1), 0, 1)],
+    )  # fmt: skip
+    def test_axes_of_one_element(self, check, shape, axis, size):
+        """Rows lie apart, and elements of a row adjacent, wherever axes of extent 1 stand."""
+        a = te.placeholder(shape, name="A")
+        b = te.compute(shape, lambda *i: a[i] + 1.0, name="B")
+        c = te.compute(shape, lambda *i: b[i] * 2.0, name="C")
+        sch = Schedule(te.create_prim_func([a, c], name="units"))
+        sch.storage_align("B", "B", axis, 32)
+        check(sch)
+        assert f"float B[{size}]" in build(sch).source
+
+    def test_of_a_part_with_one_column(self, check):
+        """What an iteration has of the aligned axis is one element: its rows are those outside."""
+        a = te.placeholder((8, 24), name="A")
+        b = te.compute((8, 24), lambda i, j: a[i, j] + 1.0, name="B")
+        c = te.compute((24, 8), lambda j, i: b[i, j] * 2.0, name="C")
+        sch = Schedule(te.create_prim_func([a, c], name="columns"))
+        sch.storage_align("B", "B", 0, 16)
+        sch.compute_at("B", "j_C")
+        check(sch)
+        assert "float B[8]" in build(sch).source
+
+    def test_marked_before_a_new_layout(self, chain):
+        sch = Schedule(chain())
+        sch.storage_align("B", "B", 0, 16)
+        refused(sch.transform_layout, "B", "B", "i, j: j, i", match="transform_layout first")
+
     def test_symbolic(self):
         n = te.var("n")
         a = te.placeholder((n, n), name="A")
