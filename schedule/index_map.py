@@ -17,16 +17,15 @@ from schedule.state import State
 from tensorir import (
     Analyzer,
     Buffer,
-    Digit,
     Expr,
     TensorIRError,
     Var,
     binary,
     const,
     convert,
-    decompose,
     determines,
     format_expr,
+    inverse_of,
     relax,
     substitute,
     variables,
@@ -143,48 +142,6 @@ def _read(
     for part in found:
         require(part.dtype == "int64", where, f"{part!r} of the index map is no index")
     return old, tuple(analyzer.simplify(part) for part in found)
-
-
-def inverse_of(
-    old: tuple[Var, ...],
-    components: tuple[Expr, ...],
-    axes: tuple[Var, ...],
-    extents: dict[Var, Expr],
-    analyzer: Analyzer,
-) -> tuple[Expr, ...] | None:
-    """The old indices from the digits that can be read off the new ones, called `axes`; None if not
-    found."""
-    found: dict[Var, list[tuple[Digit, Expr]]] = {var: [] for var in old}
-    for axis, component in zip(axes, components):
-        parts = decompose(component, extents, analyzer)
-        if parts is None or any(digit.scale < 1 for digit in parts[0]):
-            return None
-        digits = sorted(parts[0], key=lambda d: d.scale)
-        for n, digit in enumerate(digits):
-            above = digits[n + 1].scale if n + 1 < len(digits) else None
-            value = axis if above is None else axis % above
-            found[digit.var].append((digit, value // digit.scale))
-    result = tuple(_joined(found[var]) for var in old)
-    images = dict(zip(axes, components))
-    right = all(
-        analyzer.simplify(substitute(value, images)) is analyzer.simplify(var)
-        for var, value in zip(old, result)
-    )
-    return result if right else None
-
-
-def _joined(digits: list[tuple[Digit, Expr]]) -> Expr:
-    """The number that has these digits, as far as they follow on each other."""
-    terms: list[Expr] = []
-    position = 1
-    for digit, part in sorted(digits, key=lambda pair: pair[0].divisor):
-        if digit.divisor == position:
-            terms.append(part * position)
-            position *= digit.extent or 1
-    total: Expr = const(0)
-    for term in reversed(terms):
-        total = total + term
-    return total
 
 
 def _is_identity_on_axes(state: State, layout: Layout) -> bool:

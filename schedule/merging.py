@@ -21,7 +21,6 @@ from schedule.analysis import (
 )
 from schedule.errors import require
 from schedule.guarded import always_reads, instances_are_elements
-from schedule.index_map import inverse_of
 from schedule.ownership import require_sole_writer
 from schedule.placement import beyond_extents
 from schedule.state import State, extents
@@ -41,6 +40,7 @@ from tensorir import (
     decompose,
     determines,
     int_value,
+    inverse_of,
     relax,
     substitute,
 )

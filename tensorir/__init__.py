@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tensorir.arith import determines as determines
     from tensorir.arith import few_values as few_values
     from tensorir.arith import intersect_with as intersect_with
+    from tensorir.arith import inverse_of as inverse_of
     from tensorir.arith import is_dense as is_dense
     from tensorir.arith import relax as relax
     from tensorir.arith import union as union
@@ -223,7 +224,7 @@ __all__ = lazy_names(
         ),
         "tensorir.arith": (
             "Analyzer Digit Interval connected decompose determines few_values intersect_with "
-            "is_dense relax union"
+            "inverse_of is_dense relax union"
         ),
         "tensorir.arith.slope": "slope",
         "tensorir.arrays": "refuse_masked",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace as replace_fields
 
 from tensorir.arith import Analyzer
-from tensorir.arith.iter_map import is_dense
+from tensorir.arith.dense import is_dense
 from tensorir.arith.linear import Linear, to_expr
 from tensorir.arith.region import relax
 from tensorir.errors import VerifyError

@@ -32,6 +32,8 @@ def transform_layout(
     that `block` uses. A block that wrote the elements at its own variables is expressed in the
     new indices, so that compute_at moves it like before. Where the new shape has places without
     an element, `pad_value` is written to them ("inf", "-inf" and "nan" are written as strings).
+    Parts of indices may be XORed, as in "i, j: i, j ^ i % 8", which puts elements of a column of
+    shared memory in different banks: whole runs of a power of two change places.
 
     rewrite:  transform_layout("C", "T", "i, j: j // 4, i, j % 4")
         T = alloc(f32[8, 12])                 T = alloc(f32[3, 8, 4])

@@ -1,7 +1,9 @@
 """Integer arithmetic: simplification, bounds and proofs; bindings of blocks; touched regions."""
 
 from tensorir.arith.analyzer import Analyzer
+from tensorir.arith.dense import is_dense
 from tensorir.arith.exhaustive import connected, few_values, holds_everywhere, tells_apart
+from tensorir.arith.inverse import inverse_of
 from tensorir.arith.iter_map import (
     Digit,
     decompose,
@@ -9,7 +11,6 @@ from tensorir.arith.iter_map import (
     determines_all,
     is_bijective,
     is_compact,
-    is_dense,
 )
 from tensorir.arith.linear import Linear
 from tensorir.arith.region import Interval, covers, intersect_with, relax, union
@@ -28,6 +29,7 @@ __all__ = [
     "few_values",
     "holds_everywhere",
     "intersect_with",
+    "inverse_of",
     "is_bijective",
     "is_compact",
     "is_dense",

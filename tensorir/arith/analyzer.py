@@ -16,6 +16,7 @@ from tensorir.arith import divmod as dividing
 from tensorir.arith.assume import assume
 from tensorir.arith.choices import looks
 from tensorir.arith.compare import difference
+from tensorir.arith.exclusive_or import exclusive_or
 from tensorir.arith.facts import Facts, learn, tighten
 from tensorir.arith.interval import UNBOUNDED, Range, intersect
 from tensorir.arith.linear import Linear, of_atom, to_expr
@@ -23,6 +24,7 @@ from tensorir.arith.logic import (
     negated,
     parts_of,
 )
+from tensorir.arith.recombine import recombine
 from tensorir.arith.simplify import linear_form, simplified
 from tensorir.expr import (
     TRUE,
@@ -232,7 +234,7 @@ class Analyzer:
         """`form` with quotients and remainders of one value joined."""
         for atom in form.terms:
             if isinstance(atom, BinOp) and atom.op in ("//", "%"):
-                return dividing.recombine(self, form)
+                return recombine(self, form)
         return form
 
     def divmod(self, op: str, x: Linear, c: Linear) -> Linear:
@@ -247,6 +249,10 @@ class Analyzer:
             return result if op == "//" else result.scaled(-1)
         apply = dividing.divide if op == "//" else dividing.remainder
         return apply(self, x, c.const)
+
+    def exclusive_or(self, *parts: Linear) -> Linear:
+        """a ^ b ^ ..."""
+        return self.recombined(exclusive_or(self, *parts))
 
     def range(self, atom: Expr) -> Range:
         """The interval of one atom."""

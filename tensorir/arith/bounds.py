@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tensorir import dtype as dt
 from tensorir.arith import interval
+from tensorir.arith.bits import wide_and_narrow
 from tensorir.arith.choices import is_looked_at, sides
 from tensorir.arith.facts import keeps_value
 from tensorir.arith.interval import UNBOUNDED, Range
@@ -280,8 +281,14 @@ class _Search:
             under = (an, an) if goal is None and an.is_branch else sides(an, atom)
             if under[0] is not an:
                 yield _Step(chosen, under=under)
-        if not isinstance(atom, BinOp):
-            return
+        if isinstance(atom, BinOp):
+            yield from self.operation(form, atom, goal, used)
+
+    def operation(
+        self, form: Linear, atom: BinOp, goal: int | None, used: frozenset[Linear]
+    ) -> Iterator[_Step]:
+        """Ways that an operation offers by what it means."""
+        coef, rest = form.terms[atom], form.without(atom)
         if atom.op in ("min", "max"):
             both = [rest.plus(plain_form(s), coef) for s in (atom.a, atom.b)]
             if (atom.op == "min") == (coef > 0):
@@ -295,6 +302,8 @@ class _Search:
             yield from self.remainder(form, atom)
         elif atom.op == "*":
             yield from self.factor(form, atom, used)
+        elif atom.op == "^":
+            yield from self.bits(form, atom)
 
     def quotient(self, form: Linear, atom: BinOp, goal: int | None) -> Iterator[_Step]:
         """y - c + 1 <= c * (y // c) <= y for a positive c, which may be symbolic."""
@@ -323,6 +332,15 @@ class _Search:
         low = plain_lower(an, y)
         if low is not None and low >= 0:
             yield _Step((rest.plus(y, coef),))
+
+    def bits(self, form: Linear, atom: BinOp) -> Iterator[_Step]:
+        """g * (x // g) <= x ^ y <= g * (x // g) + g - 1 for 0 <= y < g, a power of two."""
+        found, coef = wide_and_narrow(self.an, atom), form.terms[atom]
+        if found is not None:
+            x, g = found
+            kept = self.an.divmod("//", x, Linear({}, g)).scaled(g)
+            limit = kept if coef > 0 else kept.shifted(g - 1)
+            yield _Step((form.without(atom).plus(limit, coef),))
 
     def factor(self, form: Linear, atom: Expr, used: frozenset[Linear]) -> Iterator[_Step]:
         """A fact about one factor times the others, where these are not negative."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
+from tensorir.arith.bits import operands
 from tensorir.arith.bounds import nonnegative, plain_interval
 from tensorir.arith.linear import (
     Linear,
@@ -26,10 +27,6 @@ from tensorir.expr import BinOp, Expr, int_value
 
 if TYPE_CHECKING:
     from tensorir.arith.analyzer import Analyzer
-
-
-_JOINS = 8
-"""Joins tried on one sum."""
 
 
 class DivRule(NamedTuple):
@@ -65,29 +62,51 @@ def _div_split(an: Analyzer, x: Linear, c: int) -> Linear | None:
 
 
 def _div_range(an: Analyzer, x: Linear, c: int) -> Linear | None:
-    k = _block(an, x, c)
+    k = block_of(an, x, c)
     return None if k is None else Linear({}, k)
 
 
 def _div_common(an: Analyzer, x: Linear, c: int) -> Linear | None:
     for g in _steps(x, c):
         a, b = x.split(g)
-        k = _block(an, b, g)
+        k = block_of(an, b, g)
         if k is not None:
             return divide(an, a.shifted(k), c // g)
     return None
 
 
 def _div_nested(an: Analyzer, x: Linear, c: int) -> Linear | None:
-    inner = _lone(x, "//")
+    inner = lone(x, "//")
     if inner is None:
         return None
     y, d = inner
     return divide(an, plain_form(y).shifted(x.const * d), c * d)
 
 
+def _div_bits(an: Analyzer, x: Linear, c: int) -> Linear | None:
+    return _of_bits(an, "//", x, c)
+
+
+def _mod_bits(an: Analyzer, x: Linear, c: int) -> Linear | None:
+    return _of_bits(an, "%", x, c)
+
+
+def _of_bits(an: Analyzer, op: str, x: Linear, c: int) -> Linear | None:
+    parts = list(operands(x))
+    if len(parts) == 1:
+        return None
+    cut = Linear({}, c)
+    if c & (c - 1) == 0:
+        return an.exclusive_or(*[an.divmod(op, part, cut) for part in parts])
+    narrow = [part for part in parts if block_of(an, part, c & -c) == 0]
+    if len(narrow) != len(parts) - 1:
+        return None
+    wide = an.divmod(op, next(part for part in parts if part not in narrow), cut)
+    return wide if op == "//" else an.exclusive_or(wide, *narrow)
+
+
 def _div_of_mod(an: Analyzer, x: Linear, c: int) -> Linear | None:
-    inner = _lone(x, "%")
+    inner = lone(x, "%")
     if inner is None or x.const or inner[1] % c:
         return None
     y, m = inner
@@ -100,14 +119,14 @@ def _mod_split(an: Analyzer, x: Linear, c: int) -> Linear | None:
 
 
 def _mod_range(an: Analyzer, x: Linear, c: int) -> Linear | None:
-    k = _block(an, x, c)
+    k = block_of(an, x, c)
     return None if k is None else x.shifted(-k * c)
 
 
 def _mod_common(an: Analyzer, x: Linear, c: int) -> Linear | None:
     for g in _steps(x, c):
         a, b = x.split(g)
-        k = _block(an, b, g)
+        k = block_of(an, b, g)
         if k is not None:
             return remainder(an, a.shifted(k), c // g).scaled(g).plus(b).shifted(-k * g)
     return None
@@ -127,6 +146,10 @@ DIV_RULES: tuple[DivRule, ...] = (
     DivRule("(a*g + b) // c -> (a + k) // (c/g)   where g | c, k*g <= b < (k+1)*g", _div_common),
     DivRule("(x // d + k) // c -> (x + k*d) // (d*c)", _div_nested),
     DivRule("(x % m) // c -> (x // c) % (m/c)     where c | m", _div_of_mod),
+    DivRule(
+        "(x ^ y) // c -> x // c ^ y // c   where c = 2**p, or -> x // c where 2**p | c, y < 2**p",
+        _div_bits,
+    ),
 )
 
 MOD_RULES: tuple[DivRule, ...] = (
@@ -137,10 +160,11 @@ MOD_RULES: tuple[DivRule, ...] = (
         _mod_common,
     ),
     DivRule("(t*(x % m) + b) % c -> (t*x + b) % c   where c | t*m", _mod_nested),
+    DivRule("(x ^ y) % c -> x % c ^ y % c   where c = 2**p, or 2**p | c and y < 2**p", _mod_bits),
 )
 
 
-def _block(an: Analyzer, x: Linear, c: int) -> int | None:
+def block_of(an: Analyzer, x: Linear, c: int) -> int | None:
     """k where k*c <= x < (k+1)*c is known."""
     if not x.terms:
         return x.const // c
@@ -173,7 +197,7 @@ def _by_const(atom: Expr, op: str) -> tuple[Expr, int] | None:
     return None
 
 
-def _lone(x: Linear, op: str) -> tuple[Expr, int] | None:
+def lone(x: Linear, op: str) -> tuple[Expr, int] | None:
     """(y, d) where x is y op d, plus a constant."""
     if len(x.terms) != 1:
         return None
@@ -223,57 +247,3 @@ def _multiples(x: Linear, s: Linear) -> tuple[Linear, Linear]:
         if rest.is_multiple_part(whole, 1):
             quotient, rest = quotient.plus(part), rest.minus(whole)
     return quotient, rest
-
-
-def recombine(an: Analyzer, form: Linear) -> Linear:
-    """Join quotients and remainders of one value.
-
-    t*c*(x // c) + t*(x % c) -> t*x, and t*x - t*c*(x // c) -> t*(x % c); where x % c is known
-    to be r, t*c*(x // c) -> t*x - t*r.
-    """
-    if len(form.terms) == 1 and not an.facts.congruences:
-        return form
-    for _ in range(_JOINS):
-        joined = _join_once(an, form)
-        if joined is None:
-            return form
-        form = joined
-    return form
-
-
-def _join_once(an: Analyzer, form: Linear) -> Linear | None:
-    for atom, t in form.terms.items():
-        if not isinstance(atom, BinOp) or atom.op not in ("//", "%"):
-            continue
-        x, c = plain_form(atom.a), plain_form(atom.b)
-        if not c.terms and c.const <= 0:
-            continue
-        if atom.op == "%":
-            if not c.terms and all(k % c.const for k in form.terms.values()):
-                continue
-            whole = times(an.divmod("//", x, c), c)
-            if whole.terms and form.is_multiple_part(whole, t):
-                return _reordered(form, form.without(atom).plus(whole, -t).plus(x, t))
-        elif not c.terms and t % c.const == 0:
-            k = -t // c.const
-            if form.is_multiple_part(x, k):
-                rest = form.without(atom).plus(x, -k)
-                return _reordered(form, rest.plus(an.divmod("%", x, c), k))
-            known = an.facts.congruences.get(BinOp("%", atom.a, atom.b))
-            if known is not None:
-                return form.without(atom).plus(x, -k).shifted(k * known)
-    return None
-
-
-def _reordered(old: Linear, new: Linear) -> Linear:
-    """`new`, with the terms that `old` does not have where the first vanished term was."""
-    added = {atom: t for atom, t in new.terms.items() if atom not in old.terms}
-    terms: dict[Expr, int] = {}
-    for atom in old.terms:
-        if atom in new.terms:
-            terms[atom] = new.terms[atom]
-        elif added:
-            terms.update(added)
-            added = {}
-    terms.update(added)
-    return Linear(terms, new.const)

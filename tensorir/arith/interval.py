@@ -94,8 +94,16 @@ def bit_or(a: Range, b: Range) -> Range:
 
 
 def bit_xor(a: Range, b: Range) -> Range:
-    """Of values that are not negative: no more bits than the larger."""
-    return UNBOUNDED if _negative(a) or _negative(b) else (0, _bits(a, b))
+    """Bits that only one of the values can have are as they are: of x and a y that has p bits, the
+    multiple of 2**p below stays. Of values that are not negative: no more bits than the larger."""
+    found = UNBOUNDED if _negative(a) or _negative(b) else (0, _bits(a, b))
+    for x, y in ((a, b), (b, a)):
+        if y[0] is not None and y[0] >= 0 and y[1] is not None:
+            ones = (1 << y[1].bit_length()) - 1
+            low, high = x
+            kept = None if low is None else low & ~ones, None if high is None else high | ones
+            found = intersect(found, kept)
+    return found
 
 
 def shift_left(a: Range, b: Range) -> Range:

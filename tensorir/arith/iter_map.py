@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from tensorir.arith.analyzer import Analyzer
+from tensorir.arith.bits import wide_and_narrow
 from tensorir.arith.bounds import nonnegative
 from tensorir.arith.linear import Linear, factors, plain_form, product
 from tensorir.expr import BinOp, Expr, ExprLike, Var, int_value
-from tensorir.visit import transform, variables
+from tensorir.visit import variables
+
+Parts = tuple[Expr, int, "int | None"]
+"""(x, d, m) for x // d % m; m is None without a remainder."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,13 @@ def decompose(
 
     Terms without any of these variables are left out. None where `e` is not such a sum.
     """
-    an = _bound(extents, analyzer)
+    an = bound_in(extents, analyzer)
     form = an.linear(e)
     digits = []
     for atom, scale in form.terms.items():
         if not _mentions(atom, extents):
             continue
-        found = _digit(atom, an)
+        found = digit_of(atom, an)
         if found is None or found[0] not in extents:
             return None
         digits.append(Digit(*found, scale))
@@ -64,102 +68,6 @@ def is_compact(digits: Iterable[Digit]) -> bool:
     return True
 
 
-def is_dense(indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> bool:
-    """Whether `indices` take all values of a box while the variables of `extents` run."""
-    every: list[Digit] = []
-    for index in indices:
-        found = decompose(index, extents, analyzer)
-        if found is None:
-            joined = _with_sums_joined(indices, extents, analyzer)
-            return joined is not None and is_dense(*joined)
-        if not _has_no_gaps(found[0]):
-            return False
-        every += found[0]
-    return not _overlap(every) and not _incomplete(every, extents, analyzer)
-
-
-def _with_sums_joined(
-    indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer
-) -> tuple[Sequence[Expr], Mapping[Var, ExprLike], Analyzer] | None:
-    """`indices` with a variable in the place of each sum of which quotients and remainders are
-    taken, if it takes all values from 0 up to some number, and its variables are used there only.
-    What conditions leave out otherwise than at the end is for the caller to know. None if there is
-    no such sum.
-
-    Loops that were made one and split again leave (i * 5 + j) // 4 and (i * 5 + j) % 4.
-    """
-    an = _bound(extents, analyzer)
-    atoms = [atom for index in indices for atom in an.linear(index).terms]
-    bases = [digit_parts(atom)[0] for atom in atoms]
-    sums = dict.fromkeys(base for base in bases if not isinstance(base, Var))
-    wanted: dict[Expr, Expr] = {}
-    sizes: dict[Var, ExprLike] = {}
-    for base in sums:
-        found = decompose(base, extents, an)
-        inside = variables(base) & extents.keys()
-        others = [atom for atom in atoms if digit_parts(atom)[0] is not base]
-        if found is None or found[1] or any([variables(atom) & inside for atom in others]):
-            continue
-        if variables(base) - inside:  # from where on is not known
-            continue
-        digits = found[0]
-        most = [d.scale * (d.extent - 1) for d in digits if d.extent is not None and d.scale > 0]
-        if len(most) < len(digits) or not _has_no_gaps(digits):
-            continue
-        if not _overlap(digits) and not _incomplete(digits, extents, an):
-            wanted[base] = joined = Var(f"joined_{len(sizes)}", base.dtype)
-            high = an.interval(an.linear(base))[1]  # where a condition holds, say
-            sizes[joined] = min(sum(most), sum(most) if high is None else high) + 1
-    if not wanted:
-        return None
-    changed = [transform(an.simplify(index), wanted.get) for index in indices]
-    return changed, {**extents, **sizes}, an
-
-
-def _incomplete(
-    digits: Sequence[Digit], extents: Mapping[Var, ExprLike], analyzer: Analyzer
-) -> bool:
-    """Whether some values of the digits of one variable do not meet: i // 4 and i % 4 where i has
-    18 values."""
-    variables_ = [digit.var for digit in digits]
-    if len(set(variables_)) == len(variables_):
-        return False
-    an = _bound(extents, analyzer)
-    for var in set(variables_):
-        found = [digit for digit in digits if digit.var is var]
-        top = max(found, key=lambda d: d.divisor)
-        high = an.range(var)[1]
-        if len(found) == 1 or top.extent is None or high is None:
-            continue
-        if top.divisor * top.extent > high + 1:
-            return True
-    return False
-
-
-def _has_no_gaps(digits: Iterable[Digit]) -> bool:
-    reach = 0
-    for digit in sorted(digits, key=lambda d: abs(d.scale)):
-        if abs(digit.scale) > reach + 1:
-            return False
-        if digit.extent is not None:  # else it may have one value only
-            reach += abs(digit.scale) * (digit.extent - 1)
-    return True
-
-
-def _overlap(digits: Iterable[Digit]) -> bool:
-    """Whether two of them share a part of one variable, so that not all values meet."""
-    end: dict[Var, int | None] = {}
-    for digit in sorted(digits, key=lambda d: d.divisor):
-        if digit.extent == 1:
-            continue
-        if digit.var in end:
-            last = end[digit.var]
-            if last is None or digit.divisor < last:
-                return True
-        end[digit.var] = None if digit.extent is None else digit.divisor * digit.extent
-    return False
-
-
 def determines(
     indices: Sequence[Expr], var: Var, extents: Mapping[Var, ExprLike], analyzer: Analyzer
 ) -> bool:
@@ -178,7 +86,7 @@ def determines_all(
     analyzer: Analyzer,
 ) -> bool:
     """Whether the values of `indices` fix every variable of `wanted`; see `determines`."""
-    an = _bound(extents, analyzer)
+    an = bound_in(extents, analyzer)
     known = _Known(an, extents)
     known.solve([an.linear(e) for e in indices])
     return all(known.has(var) for var in wanted)
@@ -197,7 +105,7 @@ def is_bijective(
     sizes = [int_value(extent) for extent in extents.values()]
     if None in sizes or prod(s for s in sizes if s is not None) != prod(targets):
         return False
-    an = _bound(extents, analyzer or Analyzer())
+    an = bound_in(extents, analyzer or Analyzer())
     for binding, target in zip(bindings, targets, strict=True):
         low, high = an.bounds(binding)
         if low is None or high is None or low < 0 or high >= target:
@@ -205,7 +113,7 @@ def is_bijective(
     return determines_all(bindings, extents, extents, an)
 
 
-def _bound(extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> Analyzer:
+def bound_in(extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> Analyzer:
     """The analyzer, knowing also the extents where it does not know them yet."""
     known = analyzer.facts.extents
     missing = {
@@ -225,7 +133,7 @@ def _mentions(atom: Expr, extents: Mapping[Var, ExprLike]) -> bool:
     return any(var in extents for var in variables(atom))
 
 
-def _digit(atom: Expr, an: Analyzer) -> tuple[Var, int, int | None] | None:
+def digit_of(atom: Expr, an: Analyzer) -> tuple[Var, int, int | None] | None:
     """(var, divisor, extent) of an atom that is var, var // d, var % m or var // d % m."""
     base, divisor, extent = digit_parts(atom)
     if not isinstance(base, Var):
@@ -239,7 +147,7 @@ def _digit(atom: Expr, an: Analyzer) -> tuple[Var, int, int | None] | None:
     return base, divisor, extent
 
 
-def digit_parts(atom: Expr) -> tuple[Expr, int, int | None]:
+def digit_parts(atom: Expr) -> Parts:
     """(x, d, m) where the atom is x // d % m; m is None without a remainder."""
     extent = None
     if isinstance(atom, BinOp) and atom.op == "%":
@@ -251,6 +159,16 @@ def digit_parts(atom: Expr) -> tuple[Expr, int, int | None]:
         if divisor is not None and divisor > 0:
             return atom.a, divisor, extent
     return atom, 1, extent
+
+
+def _contains(digit: Parts, part: Parts) -> bool:
+    """Whether the value of a digit (x, d, m) tells that of another one."""
+    base, divisor, extent = digit
+    if base is not part[0] or part[1] % divisor:
+        return False
+    if extent is None:
+        return True
+    return part[2] is not None and divisor * extent % (part[1] * part[2]) == 0
 
 
 class _Known:
@@ -279,6 +197,7 @@ class _Known:
                 left.extend(self.reduce(form))
             pending = left
             pending.extend(self.joined())
+            pending.extend(self.unmasked())
             if len(self.atoms) == before:
                 return
 
@@ -338,6 +257,31 @@ class _Known:
             if len(form.terms) == 1:
                 self.atoms[next(iter(form.terms))] = None
         return [form for form in found if len(form.terms) > 1]
+
+    def unmasked(self) -> list[Linear]:
+        """What follows from an exclusive or: its other operand where one is known, and by
+        themselves the bits that only one of them can have."""
+        found: list[Linear] = []
+        for atom in self.atoms:
+            if not isinstance(atom, BinOp) or atom.op != "^":
+                continue
+            sides = plain_form(atom.a), plain_form(atom.b)
+            for side, other in (sides, sides[::-1]):
+                if self.tells(side):
+                    found.append(other)
+            wide = wide_and_narrow(self.an, atom)
+            if wide is not None:
+                cut = Linear({}, wide[1])
+                found += [self.an.divmod(op, plain_form(atom), cut) for op in ("//", "%")]
+        return [form for form in found if not self.fixes(form)]
+
+    def tells(self, form: Linear) -> bool:
+        """Whether a sum is fixed, its terms possibly as parts of larger digits that are."""
+        return all(
+            self.has(atom)
+            or any(_contains(digit_parts(known), digit_parts(atom)) for known in self.atoms)
+            for atom in form.terms
+        )
 
     def complete(self, base: Expr, parts: list[tuple[int, int | None]]) -> bool:
         """Whether digits (divisor, extent) of `base` leave no gap from 1 to its largest value."""

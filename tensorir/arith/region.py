@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorir.arith.analyzer import Analyzer
+from tensorir.arith.bits import wide_and_narrow
 from tensorir.arith.bounds import nonnegative
 from tensorir.arith.linear import Linear, factors, of_atom, plain_form, product, times, to_expr
 from tensorir.expr import (
@@ -190,6 +191,8 @@ class _Relax:
             rule = {"//": self.quotient, "%": self.remainder, "*": self.product}.get(atom.op)
             if atom.op in ("min", "max"):
                 rule = self.extremum
+            if atom.op == "^":
+                rule = self.bits
             found = rule(atom) if rule else None
         low, high = self.an.range(atom)
         whole = None if low is None or high is None else (Linear({}, low), Linear({}, high - low))
@@ -237,6 +240,15 @@ class _Relax:
         if nonnegative(an, divisor.shifted(-1)):
             return Linear({}), divisor.shifted(-1)
         return None
+
+    def bits(self, atom: BinOp) -> Span | None:
+        """x ^ y stays within the run of g that x is in, for 0 <= y < g, a power of two."""
+        found = wide_and_narrow(self.an, atom)
+        if found is None:
+            return None
+        x, g = found
+        span = self.sum(self.an.divmod("//", x, Linear({}, g)).scaled(g))
+        return None if span is None else (span[0], span[1].shifted(g - 1))
 
     def product(self, atom: BinOp) -> Span | None:
         """An inner variable times a factor that is free of inner variables and not negative."""

@@ -30,6 +30,8 @@ def linear_form(an: Analyzer, e: Expr) -> Linear:
         if e.op in ("//", "%"):
             form = an.divmod(e.op, an.linear(e.a), an.linear(e.b))
             return an.recombined(form)
+        if e.op == "^":
+            return an.exclusive_or(an.linear(e.a), an.linear(e.b))
     node = e if isinstance(e, Var) else _node(an, e)
     if isinstance(node, Const):
         return Linear({}, int(node.value))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tensorir.arith import Analyzer
-from tensorir.arith.iter_map import is_dense
+from tensorir.arith.dense import is_dense
 from tensorir.arith.region import Interval, relax, union
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, Var, int_value

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tensorir.arith import Analyzer
 from tensorir.arith.boxes import Box, with_box
-from tensorir.arith.iter_map import determines, is_dense
+from tensorir.arith.dense import is_dense
+from tensorir.arith.iter_map import determines
 from tensorir.arith.region import Interval, covers, relax
 from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, Expr, Var, all_of, binary, const, int_value

@@ -33,7 +33,7 @@ def swizzled(index: Expr, wanted: Sequence[int], analyzer: Analyzer) -> Expr:
     changing = analyzer.simplify(high // (1 << shift) % (1 << bits))
     if isinstance(changing, Const) and changing.value == 0:
         return index
-    return (high ^ changing) * (1 << base) + low
+    return analyzer.simplify((high ^ changing) * (1 << base) + low)
 
 
 def swizzled_size(size: Expr, wanted: Sequence[int], analyzer: Analyzer) -> Expr:

@@ -46,6 +46,7 @@ class Trace:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self.more = random.Random(f"{seed} more")  # of later additions: the others stay as drawn
         self.stress = Stress(self.rng.choice)
         self.asked: Counter[str] = Counter()
         self.accepted: Counter[str] = Counter()
@@ -155,6 +156,10 @@ def _copies(trace: Trace, name: str, steps: list[Any], own: int) -> None:
         trace.ask("cooperative_fetch", copy, threads, pick([1, 1, 2, 4]))
     if trace.maybe(0.3):
         trace.ask("swizzle", copy, f"{name}_shared", pick([1, 2, 3]), pick([0, 2]), pick([1, 3]))
+    if trace.more.random() < 0.4:
+        wide, run = trace.more.choice([(1, 2), (1, 4), (2, 2), (4, 2)]), trace.more.choice([1, 2])
+        text = f"i, j: i, (j // {run} ^ i // {wide[0]} % {wide[1]}) * {run} + j % {run}"
+        trace.ask("transform_layout", copy, f"{name}_shared", text)
     if trace.maybe(0.2):
         trace.ask("double_buffer", copy)
     if trace.maybe(0.3):

@@ -103,3 +103,32 @@ def test_texts_have_its_form(chain, value, match):
     prove(parse(text))
     with pytest.raises(VerifyError, match=match):
         prove(parse(text.replace('{"B": [3, 2, 3]}', value)))
+
+
+def tile(wanted=None, vector=4):
+    """A transpose by tiles of 32 x 32 in shared memory, filled in vectors by 8 x 32 threads."""
+    a = te.placeholder((40, 36), name="A")
+    c = te.compute((36, 40), lambda i, j: a[j, i], name="C")
+    sch = Schedule(te.create_prim_func([a, c], name="turn"))
+    copy = sch.cache_read("C", "A", "shared")
+    (i0, i1), (j0, j1) = (sch.split(loop, [None, 32]) for loop in sch.get_loops("C"))
+    sch.reorder(i0, j0, i1, j1)
+    sch.compute_at(copy, j0)
+    for loop, axis in zip((i0, j0, j1), ("blockIdx.y", "blockIdx.x", "threadIdx.x")):
+        sch.bind(loop, axis)
+    sch.bind(sch.split(i1, [None, 8])[1], "threadIdx.y")
+    sch.cooperative_fetch(copy, vector=vector)
+    if wanted is not None:
+        sch.swizzle(copy, copy, *wanted)
+    return sch
+
+
+@pytest.mark.parametrize("vector", [1, 4])
+@pytest.mark.parametrize("wanted", [(5, 0, 5), (3, 2, 3), (2, 1, 4), (1, 0, 1)])
+def test_indices_of_gpus_have_32_bits_and_nobody_waits_more_often(wanted, vector):
+    """Also where lanes of a vector change their places, so that it is no vector of neighbours."""
+    low, plain = (lower(tile(w, vector).func, Target.parse("cuda")) for w in (wanted, None))
+    assert "i64" not in str(low)
+    assert str(low).count("sync") == str(plain).count("sync") == 1
+    x = np.arange(40 * 36, dtype="float32")
+    np.testing.assert_array_equal(interpret(low, x, races=True)[0], x.reshape(40, 36).T.ravel())

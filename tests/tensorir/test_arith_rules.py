@@ -31,8 +31,8 @@ def analyzer() -> Analyzer:
 
 
 def dividends() -> list[Linear]:
-    """Sums of one and two atoms, among them quotients and remainders."""
-    atoms: list[Expr] = [X, Y, X // 2, X % 4, X // 3, X % 6]
+    """Sums of one and two atoms, among them quotients, remainders and exclusive ors."""
+    atoms: list[Expr] = [X, Y, X // 2, X % 4, X // 3, X % 6, X ^ Y, X % 4 ^ Y // 2]
     single = [Linear({a: t}, k) for a in atoms for t in COEFFICIENTS for k in (-5, 0, 3)]
     pairs = itertools.product((X, X % 4, X // 2), COEFFICIENTS, COEFFICIENTS, (-1, 0, 5))
     return single + [Linear({a: s, Y: t}, k) for a, s, t, k in pairs]

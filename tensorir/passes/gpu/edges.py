@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
-from tensorir.arith.iter_map import determines_all, is_dense
+from tensorir.arith.dense import is_dense
+from tensorir.arith.iter_map import determines_all
 from tensorir.arith.region import relax
 from tensorir.buffer import Buffer
 from tensorir.expr import (

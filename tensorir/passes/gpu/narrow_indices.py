@@ -193,11 +193,13 @@ class _Narrow:
         if isinstance(e, Ramp):
             last = e.base + e.stride * (e.lanes - 1)
             return self.fits(e.base) and self.fits(e.stride) and self.in_range(last)
+        if isinstance(e, Broadcast):
+            return self.fits(e.a)
         if isinstance(e, Cast):
             return e.a.dtype in (NARROW, "int16", "int8", "uint16", "uint8", "bool")
         if isinstance(e, Select):
             return self.fits(e.a) and self.fits(e.b)
-        if not isinstance(e, BinOp) or e.op not in ARITHMETIC or dt.lanes(e.dtype) > 1:
+        if not isinstance(e, BinOp) or e.op not in ARITHMETIC:
             return False
         return self.fits(e.a) and self.fits(e.b) and self.in_range(e)
 
@@ -213,6 +215,8 @@ class _Narrow:
             return self.vars[e] if e in self.vars else cast(NARROW, e)
         if isinstance(e, Ramp):
             return Ramp(self.narrow(e.base), self.narrow(e.stride), e.lanes)
+        if isinstance(e, Broadcast):
+            return Broadcast(self.narrow(e.a), e.lanes)
         if isinstance(e, Cast):
             return cast(NARROW, self.value(e.a))
         if isinstance(e, Select):

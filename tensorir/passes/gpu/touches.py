@@ -21,17 +21,20 @@ from tensorir.arith.exhaustive import values_at
 from tensorir.arith.iter_map import determines_all
 from tensorir.arith.linear import to_expr
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Const, Expr, Ramp, Var, const, int_value
+from tensorir.expr import BinOp, Broadcast, Const, Expr, Ramp, Var, const, int_value
 from tensorir.passes.gpu.axes import THREAD_AXES, WARP
 from tensorir.passes.gpu.merge_shared import offsets_of
 from tensorir.stmt import For
-from tensorir.visit import substitute, variables, walk_exprs
+from tensorir.visit import substitute, transform, variables, walk_exprs
 
 POINTS = 1 << 16
 """Elements that are looked at for one access, at most."""
 
 TURNS = 32
 """Values of what is common to both accesses, if it does not cancel."""
+
+LANE = Var("lane.of.a.vector")
+"""The lane of an access that is a vector; no program has such a name."""
 
 ANY = -1
 """The age of an access that any earlier iteration of a loop may have made."""
@@ -94,9 +97,9 @@ class Meetings:
         if self.same_thread(earlier, later, {v for v, n in ages.items() if n == 0}):
             return None
         turned: dict[Var, Expr] = {v: v - n for v, n in ages.items() if n > 0}
-        a = self.analyzer.linear(substitute(_base(earlier.index), turned))
-        b = self.analyzer.linear(_base(later.index))
-        own = {*earlier.loops, *later.loops, *self.threads}
+        a = self.analyzer.linear(substitute(_one_lane(earlier.index), turned))
+        b = self.analyzer.linear(_one_lane(later.index))
+        own = {*earlier.loops, *later.loops, *self.threads, LANE}
         own -= {v for v, n in ages.items() if n != ANY}
         for atom in list(a.terms):
             same = a.terms[atom] == b.terms.get(atom)
@@ -134,14 +137,11 @@ class Meetings:
     def same_thread(self, earlier: Touch, later: Touch, fixed: set[Var]) -> bool:
         """Whether both have one index, which tells the thread, whatever the loops are that are not
         `fixed`."""
-        index = _base(later.index)
-        if _base(earlier.index) is not index or index.has_loads:
-            return False
-        lanes = {t.index.lanes if isinstance(t.index, Ramp) else 1 for t in (earlier, later)}
-        count = lanes.pop()
-        if lanes or (count > 1 and not self.analyzer.divides(index, count)):
+        index = _one_lane(later.index)
+        if earlier.index is not later.index or index.has_loads:
             return False
         inner = {v: e for v, e in later.loops.items() if v not in fixed}
+        inner[LANE] = const(dt.lanes(later.index.dtype))
         inner |= {v: const(extent) for v, (extent, _) in self.threads.items()}
         return determines_all((index,), list(self.threads), inner, self.analyzer)
 
@@ -175,13 +175,13 @@ class Meetings:
     ) -> Met | None:
         extents = {v: int_value(e) for v, e in touch.loops.items() if v in own}
         extents |= {v: extent for v, (extent, _) in self.threads.items()}
+        extents[LANE] = dt.lanes(touch.index.dtype)
         known = extents.keys() | turn.keys()
         conditions = [c for c in touch.conditions if variables(c) <= known and not c.has_loads]
         used = frozenset[Var]().union(variables(index), *map(variables, conditions))
         free = sorted(used - turn.keys(), key=lambda v: v.name)
         sizes = [extents.get(v) for v in free]
-        lanes = touch.index.lanes if isinstance(touch.index, Ramp) else 1
-        if None in sizes or prod(n or 0 for n in sizes) * lanes > POINTS:
+        if None in sizes or prod(n or 0 for n in sizes) > POINTS:
             return None
         shape = tuple([n or 0 for n in sizes])
         points: dict[Var, Any] = dict(zip(free, np.ix_(*map(np.arange, shape))))
@@ -203,13 +203,6 @@ class Meetings:
                 span += (extent - 1) * stride
         elements = np.broadcast_to(found, shape)[keep]
         first = np.broadcast_to(low, shape)[keep]
-        if lanes > 1:
-            assert isinstance(touch.index, Ramp)
-            step = int_value(touch.index.stride)
-            if step is None:
-                return None
-            elements = (elements[:, None] + np.arange(lanes) * step).ravel()
-            first = np.repeat(first, lanes)
         return _grouped(elements, first, span)
 
 
@@ -237,8 +230,16 @@ def _wider(a: str | None, b: str | None) -> str | None:
     return "block" if "block" in (a, b) else a or b
 
 
-def _base(index: Expr) -> Expr:
-    return index.base if isinstance(index, Ramp) else index
+def _one_lane(index: Expr) -> Expr:
+    """An index that is a vector, as that of lane LANE."""
+
+    def lane(e: Expr) -> Expr | None:
+        if isinstance(e, Ramp):
+            return e.base + e.stride * LANE
+        return e.a if isinstance(e, Broadcast) else None
+
+    named = any(dt.lanes(var.dtype) > 1 for var in variables(index))
+    return index if named or dt.lanes(index.dtype) == 1 else transform(index, lane)
 
 
 def _period(var: Var, indices: Sequence[Expr]) -> int | None:

@@ -1,0 +1,93 @@
+"""Joining quotients and remainders of one value that stand in one sum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorir.arith.bits import operands
+from tensorir.arith.divmod import block_of, lone
+from tensorir.arith.linear import Linear, of_atom, plain_form, times
+from tensorir.expr import BinOp, Expr
+
+if TYPE_CHECKING:
+    from tensorir.arith.analyzer import Analyzer
+
+_JOINS = 8
+"""Joins tried on one sum."""
+
+
+def recombine(an: Analyzer, form: Linear) -> Linear:
+    """Join quotients and remainders of one value.
+
+    t*c*(x // c) + t*(x % c) -> t*x, and t*x - t*c*(x // c) -> t*(x % c); where x % c is known
+    to be r, t*c*(x // c) -> t*x - t*r. Likewise t*c*(x // c) + t*(x % c ^ y) -> t*(x ^ y).
+    """
+    if len(form.terms) == 1 and not an.facts.congruences:
+        return form
+    for _ in range(_JOINS):
+        joined = _join_once(an, form)
+        if joined is None:
+            return form
+        form = joined
+    return form
+
+
+def _join_once(an: Analyzer, form: Linear) -> Linear | None:
+    for atom, t in form.terms.items():
+        if not isinstance(atom, BinOp) or atom.op not in ("//", "%", "^"):
+            continue
+        if atom.op == "^":
+            joined = _join_bits(an, form, atom)
+            if joined is not None:
+                return joined
+            continue
+        x, c = plain_form(atom.a), plain_form(atom.b)
+        if not c.terms and c.const <= 0:
+            continue
+        if atom.op == "%":
+            if not c.terms and all(k % c.const for k in form.terms.values()):
+                continue
+            whole = times(an.divmod("//", x, c), c)
+            if whole.terms and form.is_multiple_part(whole, t):
+                return _reordered(form, form.without(atom).plus(whole, -t).plus(x, t))
+        elif not c.terms and t % c.const == 0:
+            k = -t // c.const
+            if form.is_multiple_part(x, k):
+                rest = form.without(atom).plus(x, -k)
+                return _reordered(form, rest.plus(an.divmod("%", x, c), k))
+            known = an.facts.congruences.get(BinOp("%", atom.a, atom.b))
+            if known is not None:
+                return form.without(atom).plus(x, -k).shifted(k * known)
+    return None
+
+
+def _join_bits(an: Analyzer, form: Linear, atom: BinOp) -> Linear | None:
+    """t*g*(x // g) + t*(x % g ^ y) -> t*(x ^ y) for a power of two g, where 0 <= y < g."""
+    t, parts = form.terms[atom], list(operands(of_atom(atom)))
+    for n, part in enumerate(parts):
+        inner = lone(part, "%")
+        if inner is None or part.const or inner[1] & (inner[1] - 1):
+            continue
+        x, c = plain_form(inner[0]), Linear({}, inner[1])
+        whole = times(an.divmod("//", x, c), c)
+        others = parts[:n] + parts[n + 1 :]
+        if not whole.terms or not form.is_multiple_part(whole, t):
+            continue
+        if all([block_of(an, other, inner[1]) == 0 for other in others]):
+            rest = form.without(atom).plus(whole, -t)
+            return _reordered(form, rest.plus(an.exclusive_or(x, *others), t))
+    return None
+
+
+def _reordered(old: Linear, new: Linear) -> Linear:
+    """`new`, with the terms that `old` does not have where the first vanished term was."""
+    added = {atom: t for atom, t in new.terms.items() if atom not in old.terms}
+    terms: dict[Expr, int] = {}
+    for atom in old.terms:
+        if atom in new.terms:
+            terms[atom] = new.terms[atom]
+        elif added:
+            terms.update(added)
+            added = {}
+    terms.update(added)
+    return Linear(terms, new.const)
