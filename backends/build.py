@@ -60,12 +60,14 @@ def build(
     if not constants:
         ir = lower(func, resolved)
         source = backend.emit(ir, resolved)
+        _check_externs(func.name, resolved, ir)
         return _load(func, ir, source, resolved, cache, timeout)
     func, main, binding = _with_constants(func, _on_host(constants, backend))
     ir = lower(main, resolved)
     if binding.prepare is not None:
         binding = dataclasses.replace(binding, prepare=lower(binding.prepare, resolved))
     source = backend.emit(ir, resolved, binding.prepare)
+    _check_externs(func.name, resolved, ir, binding.prepare)
     signature = Signature.of(main, ir.size_vars)
     return _load(func, ir, source, resolved, cache, timeout, signature, binding)
 
@@ -105,6 +107,17 @@ def build_source(
     constants = _on_host(constants, backend_of(resolved.kind))
     func, main, binding = _with_constants(func, constants)
     return _load(func, main, source, resolved, cache, timeout, Signature.of(main), binding)
+
+
+def _check_externs(name: str, target: Target, *programs: PrimFunc | None) -> None:
+    """What a GPU gets of extern functions was not checked when they were registered."""
+    if not target.on_gpu:
+        return
+    from backends.gpu.externs import check_externs
+
+    for ir in programs:
+        if ir is not None:
+            check_externs(ir, name)
 
 
 def _on_host(constants: Constants, backend: Backend) -> Constants:

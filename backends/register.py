@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from backends.build import build_source, resolve
+from backends.gpu.externs import CALLED, mark_checked
 from tensorir import (
     ExternFunc,
     ExternRunner,
@@ -60,18 +61,21 @@ def intrinsic_runner(
     return compiled
 
 
-def _c_text(ir: PrimFunc, target: Target, intrin: TensorIntrin) -> str:
+def _c_text(ir: PrimFunc, target: Target, trial: TensorIntrin | ExternFunc) -> str:
     from backends.c.codegen import CEmitter
 
     emitter = CEmitter(ir, target)
-    emitter.trial = intrin
+    if isinstance(trial, ExternFunc):
+        emitter.extern_trial = trial
+    else:
+        emitter.trial = trial
     return emitter.text()
 
 
-def _cuda_text(ir: PrimFunc, target: Target, intrin: TensorIntrin) -> str:
+def _cuda_text(ir: PrimFunc, target: Target, trial: TensorIntrin | ExternFunc) -> str:
     from backends.cuda.text import cuda_text
 
-    return cuda_text(ir, target, trial=intrin).source
+    return cuda_text(ir, target, trial=trial).source
 
 
 def register_extern(func: ExternFunc, target: Target | str = "c") -> None:
@@ -81,19 +85,22 @@ def register_extern(func: ExternFunc, target: Target | str = "c") -> None:
     and 1 among them. Raises TensorIRError, naming the function and the first wrong element, where
     they differ, where C writes into an input or outside of an output, and where the name is taken;
     BuildError where the C does not compile.
+
+    Its code for GPUs, where another branch of an #if may hold, is compared on the emulator when a
+    program that calls it is first built for one, or here, with "cuda-emulator" as the target.
     """
-    register_extern_checked(func, extern_runner(target))
+    on_gpu = resolve(target).on_gpu
+    register_extern_checked(func, extern_runner(target), CALLED if on_gpu else "C")
+    if on_gpu:
+        mark_checked(func, [tuple(row) for row in func.dtypes])
 
 
 def extern_runner(target: Target | str = "c") -> ExternRunner:
     """What compiles a program that calls an extern function, registered or not."""
-    from backends.c.codegen import CEmitter
-
     resolved = resolve(target)
+    emit = _cuda_text if resolved.on_gpu else _c_text
 
     def compiled(func: PrimFunc, called: ExternFunc) -> Callable[..., Any]:
-        emitter = CEmitter(lower(func, resolved), resolved)
-        emitter.extern_trial = called
-        return build_source(func, emitter.text(), resolved)
+        return build_source(func, emit(lower(func, resolved), resolved, called), resolved)
 
     return compiled

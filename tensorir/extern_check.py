@@ -1,4 +1,4 @@
-"""The check of an extern function: its C against its meaning, on arrays of many sizes.
+"""The check of an extern function: its text against its meaning, on arrays of many sizes.
 
 Outputs are filled with noise first and lie between guard elements, so that what is not written,
 and what is written outside, shows.
@@ -7,7 +7,7 @@ and what is written outside, shows.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,21 +32,29 @@ MIXTURES = 12
 GUARD = 16
 
 
-def register_extern_checked(func: ExternFunc, compiled: ExternRunner) -> None:
+def register_extern_checked(func: ExternFunc, compiled: ExternRunner, text: str = "C") -> None:
     """Make `func` known; TensorIRError if its C does not do what its meaning says."""
     require_new(func)
-    check_extern(func, compiled)
+    check_extern(func, compiled, text=text)
     add_extern(func)
 
 
-def check_extern(func: ExternFunc, compiled: ExternRunner) -> None:
-    """Compare the C of `func` with its meaning, for each of its combinations of dtypes."""
+def check_extern(
+    func: ExternFunc,
+    compiled: ExternRunner,
+    rows: Collection[tuple[str, ...]] | None = None,
+    text: str = "C",
+) -> None:
+    """Compare the C of `func` with its meaning, for each of its combinations of dtypes, or for
+    `rows` of them. `text` is what messages call that which was compiled."""
     tried = 0
     for number, row in enumerate(func.dtypes):
+        if rows is not None and tuple(row) not in rows:
+            continue
         run = compiled(_program(func, number), func)
         for seed, sizes in enumerate(_sizes(func)):
             tried += 1
-            _compare_on(func, row, run, sizes, np.random.default_rng(seed))
+            _compare_on(func, row, run, sizes, np.random.default_rng(seed), text)
     func.require(tried > 0, f"no sizes that were tried satisfy {func.where!r}")
 
 
@@ -84,6 +92,7 @@ def _compare_on(
     run: Callable[..., Any],
     sizes: Sizes,
     rng: np.random.Generator,
+    text: str,
 ) -> None:
     shapes = [tuple(sizes[d] for d in dims) for dims in func.dims]
     count = len(func.inputs)
@@ -102,15 +111,16 @@ def _compare_on(
         run(*arrays, *(view for _, view in guarded))
         about = f"for sizes {dict(sizes)} and dtypes {dtypes}"
         same = all(a.tobytes() == b for a, b in zip(arrays, before))
-        func.require(same, f"its C writes into an input {about}")
+        func.require(same, f"its {text} writes into an input {about}")
         for (whole, _), (low, high) in zip(guarded, around):
             kept = whole[:GUARD].tobytes() == low.tobytes()
             kept = kept and whole[len(whole) - GUARD :].tobytes() == high.tobytes()
-            func.require(kept, f"its C writes outside of an output {about}")
+            func.require(kept, f"its {text} writes outside of an output {about}")
         for n, ((_, view), want) in enumerate(zip(guarded, wanted)):
             dtype = dtypes[count + n]
             found = decode(view, dtype) if dtype == "bfloat16" else view
-            _compare(func, n, np.asarray(found), want, (*given, *wanted), about)
+            said = f"{about}, {text}"
+            _compare(func, n, np.asarray(found), want, (*given, *wanted), said)
 
 
 def _check_sample(
@@ -156,7 +166,7 @@ def _values(
 
 
 def _compare(
-    func: ExternFunc, number: int, found: Array, wanted: Array, row: Sequence[Array], about: str
+    func: ExternFunc, number: int, found: Array, wanted: Array, row: Sequence[Array], said: str
 ) -> None:
     same = np.equal(found, wanted)
     if np.issubdtype(wanted.dtype, np.floating):
@@ -169,6 +179,6 @@ def _compare(
     if not same.all():
         at = tuple(int(i) for i in np.argwhere(~same)[0])
         raise TensorIRError(
-            f"extern function {func.name!r} does not do what it says: {about}, C makes element "
+            f"extern function {func.name!r} does not do what it says: {said} makes element "
             f"{list(at)} of output {number} {found[at]!r}, and its meaning {wanted[at]!r}"
         )

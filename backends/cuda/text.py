@@ -11,7 +11,7 @@ from backends.cuda.prelude import prelude
 from backends.gpu.emitter import Line, Origin, Shared
 from backends.gpu.launches import Launches
 from backends.gpu.text import grouped
-from tensorir import PrimFunc, Target, TensorIntrin
+from tensorir import ExternFunc, PrimFunc, Target, TensorIntrin
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,16 @@ class LineTable(Mapping[int, str]):
 
 
 def cuda_text(
-    func: PrimFunc, target: Target, *before: PrimFunc | None, trial: TensorIntrin | None = None
+    func: PrimFunc,
+    target: Target,
+    *before: PrimFunc | None,
+    trial: TensorIntrin | ExternFunc | None = None,
 ) -> CudaText:
     """The CUDA text of a lowered program; needs no header.
 
     The kernels of other programs stand `before` those of `func`, if there are any: of the one that
     prepares its constants, or of any that are to be compiled together and have other names.
-    `trial` is a tensor intrinsic that is being checked, and not yet known.
+    `trial` is a tensor intrinsic or an extern function that is being checked, and not yet known.
     Raises BuildError where the program is not in SPMD form or uses what CUDA does not have.
     """
     shared = Shared(trial=trial)

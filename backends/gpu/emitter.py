@@ -72,13 +72,13 @@ class Line(str):
 class Shared:
     """What the kernels of one text have in common: helpers, extern functions and intrinsics.
 
-    trial  an intrinsic that is being checked, and not yet known
+    trial  an intrinsic or extern function that is being checked, and not yet known
     """
 
     declarations: dict[str, str] = field(default_factory=dict)
     externs: Known = field(default_factory=dict)
     intrinsics: dict[str, str] = field(default_factory=dict)
-    trial: TensorIntrin | None = None
+    trial: TensorIntrin | ExternFunc | None = None
 
 
 class GpuEmitter(GpuVectorEmitter):
@@ -92,8 +92,10 @@ class GpuEmitter(GpuVectorEmitter):
         super().__init__(func, target)
         self.kernel = kernel
         self.declarations, self.externs = shared.declarations, shared.externs
-        self.intrinsics, self.trial = shared.intrinsics, shared.trial
-        self.extern_trial: ExternFunc | None = None
+        self.intrinsics = shared.intrinsics
+        trial = shared.trial
+        self.trial = trial if isinstance(trial, TensorIntrin) else None
+        self.extern_trial = trial if isinstance(trial, ExternFunc) else None
         self.bounds = Bounds(func.size_ranges, (dt.INDEX, "int32"))
         taken = (*self.externs.values(), *self.intrinsics.values())
         self.names.reserve((*self.reserved, *taken))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backends import BuildError, build
+from backends import BuildError, build, extern_runner, register_extern
+from backends.gpu import externs
 from backends.gpu.device_text import device_text
-from tensorir import ExternFunc, te
+from tensorir import EXTERNS, ExternFunc, TensorIRError, check_extern, find_extern, ops, te
 
 C = """\
 #if defined(__AVX2__) && !defined(__clang__)
@@ -48,6 +49,80 @@ def test_c_runs_as_code_of_the_device(cache, extern_cleanup, n):
     np.testing.assert_array_equal(kernel(a), 2 * a[:, ::-1])
     assert "static __device__ const i64 extern_f16_test_flip_by[2]" in kernel.source
     assert "immintrin" not in kernel.source
+
+
+CHOSEN = """\
+void $NAME(const $T0 *x, $T1 *y, i64 n) {
+    for (i64 i = 0; i < n; i++)
+#ifdef __GNUC__
+        y[i] = $PUT1(2 * $GET0(x[n - 1 - i]));
+#else
+        { STATEMENT }
+#endif
+}"""
+"""Right in C; what a GPU gets is another matter."""
+
+RIGHT = "y[i] = $PUT1(2 * $GET0(x[n - 1 - i]));"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("y[i] = $PUT1($GET0(x[i]));", r"code for GPUs makes element \[\d\] of output 0"),
+        (f"if (i != 5) {RIGHT}", r"code for GPUs makes element \[5\] of output 0"),
+        (f"{RIGHT} y[n] = 0;", "its code for GPUs writes outside of an output"),
+        (f"{RIGHT} (($T0 *)x)[i] = 1;", "its code for GPUs writes into an input"),
+        ("y[i] = no_such_thing;", "no_such_thing"),
+    ],
+)
+@pytest.mark.parametrize("target", ["cuda-emulator", "cuda -arch=sm_80"])
+def test_code_for_gpus_is_checked_before_a_gpu_runs_it(
+    extern_cleanup, cache, statement, message, target
+):
+    wrong = func(CHOSEN.replace("STATEMENT", statement))
+    register_extern(wrong)
+    for _ in range(2):
+        with pytest.raises(TensorIRError, match=f"(?s)extern function 'test.flip'.*{message}"):
+            build(program(), target, cache=cache)
+    np.testing.assert_array_equal(build(program(), cache=cache)(np.ones((3, 5), "f2")), 2)
+    EXTERNS.pop("test.flip")
+    with pytest.raises((TensorIRError, BuildError), match="test.flip|no_such_thing"):
+        register_extern(wrong, "cuda-emulator")
+    assert "test.flip" not in EXTERNS
+
+
+def test_code_for_gpus_is_checked_once(extern_cleanup, monkeypatch, cache):
+    looked = []
+    monkeypatch.setattr(externs, "check_extern", lambda f, *_: looked.append(f.name))
+    extern_cleanup(func(CHOSEN.replace("STATEMENT", RIGHT)))
+    for name in ("one", "two"):
+        build(program(), "cuda-emulator", name=name, cache=cache)
+    build(ops.prim_func("sort", 1), "cuda-emulator", cache=cache)
+    assert looked == ["test.flip"]  # those that come along are checked by tests
+
+
+def test_what_registering_checked_for_gpus_is_not_checked_again(extern_cleanup, monkeypatch, cache):
+    register_extern(func(CHOSEN.replace("STATEMENT", RIGHT)), "cuda-emulator")
+    monkeypatch.setattr(externs, "check_extern", None)
+    build(program(), "cuda-emulator", cache=cache)
+
+
+def test_without_a_compiler_for_the_emulator_it_is_said(extern_cleanup, monkeypatch, cache):
+    extern_cleanup(func(CHOSEN.replace("STATEMENT", RIGHT)))
+
+    def missing():
+        raise BuildError("no C++ compiler found")
+
+    monkeypatch.setattr(externs, "find_cxx_compiler", missing)
+    with pytest.warns(externs.UncheckedExtern, match="of extern function 'test.flip' is not check"):
+        build(program(), "cuda -arch=sm_80", cache=cache)
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort", "topk"])
+def test_built_in_functions_do_on_gpus_what_they_say(name):
+    called = find_extern(name)
+    rows = [row for row in called.dtypes if row[0] in ("float16", "uint8")]
+    check_extern(called, extern_runner("cuda-emulator"), rows[:2])
 
 
 @pytest.mark.parametrize(
