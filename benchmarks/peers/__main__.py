@@ -1,6 +1,6 @@
 """Side by side with other libraries, in one run, as ratios.
 
-python -m benchmarks.peers [--set main|other|operators] [--peers NAME,...] [--trials N] ...
+python -m benchmarks.peers [--set main|other|operators|invented] [--peers NAME,...] [--trials N] ...
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.peers", description=(__doc__ or "").split("\n")[0]
     )
     add: Any = parser.add_argument
-    sets = ("main", "other", "operators")
+    sets = [name for name in SETS if name != "quick"]
     add("--set", choices=sets, default="main", help="which rows (default: main)")
     add("--only", action="append", default=[], metavar="TEXT", help="rows with TEXT in their name")
     add(

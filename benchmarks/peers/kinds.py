@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.peers.invented import INVENTED, invented_inputs
+from benchmarks.peers.rows import Sizes
+
 Arrays = dict[str, np.ndarray]
-Sizes = Mapping[str, Any]
 Sample = Callable[..., np.ndarray]
 EPSILON = 1e-5
 """Added to the variance in layer norms."""
@@ -74,16 +76,26 @@ def bf16_values(bits: np.ndarray) -> np.ndarray:
 
 def operator_inputs(s: Sizes, sample: Sample) -> Arrays:
     """The inputs of a row of the set `operators`, which names their types, sizes and limits."""
+    return _sampled({f"x{n}": text for n, text in enumerate(s["inputs"])}, sample)
+
+
+def _sampled(texts: Mapping[str, str], sample: Sample) -> Arrays:
+    """Inputs by their texts, as "float32 3,4" or "int64 7 <5" for numbers from 0 to 4."""
     made = {}
-    for n, text in enumerate(s["inputs"]):
+    for name, text in texts.items():
         dtype, shape, *limit = text.split()
         a = sample(*map(int, shape.split(",")))
         if limit:
             a = np.abs(a) * int(limit[0][1:])
         elif dtype == "bool":
             a = a > 0
-        made[f"x{n}"] = a.astype(dtype)
+        made[name] = a.astype(dtype)
     return made
+
+
+def _invented(s: Sizes, x: Arrays) -> np.ndarray:
+    exact = {name: _exact(a) if a.dtype.kind == "f" else a for name, a in x.items()}
+    return INVENTED[s["op"]].answer(s, exact)
 
 
 def _operator(s: Sizes, x: Arrays) -> np.ndarray:
@@ -273,5 +285,9 @@ KINDS: Mapping[str, Kind] = {
         lambda s: 4 * s["heads"] * s["length"] ** 2 * s["depth"],
     ),
     "operator": Kind(operator_inputs, _operator, _no_arithmetic),
+    "invented": Kind(
+        lambda s, sample: _sampled(invented_inputs(s), sample), _invented,
+        lambda s: INVENTED[s["op"]].flops(s),
+    ),
 }  # fmt: skip
 """Every operator by name; adding one here and in rows.py makes the libraries report it missing."""

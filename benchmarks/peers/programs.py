@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.peers.kinds import EPSILON, Sizes, channels_last, operator_example
+from benchmarks.peers.programs_invented import invented
 from schedule.library import winograd_tile
 from tensorir import Expr, PrimFunc, ops, te
 from tensorir.te import Tensor
@@ -179,4 +180,5 @@ PROGRAMS: Mapping[str, Callable[[Mapping[str, Any]], PrimFunc]] = {
     "transpose": _transpose,
     "attention": _attention,
     "operator": _operator,
+    "invented": invented,
 }

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+Sizes = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class Row:
