@@ -6,15 +6,16 @@ releases the GIL, so threads compile several kernels at once.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import struct
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from backends.apart import TooLate, run_apart
 from backends.c.compiler import DEFAULT_TIMEOUT
 from backends.cuda.packages import cupy_version, install, no_cupy
 from backends.errors import BuildError, BuildMemoryError, BuildTimeout
@@ -81,7 +82,7 @@ def compile_cubin(
     options  more options; those given later win
     name     of the kernel, for messages
     timeout  seconds. NVRTC cannot be stopped: it goes on in a thread of its own when the time is up
-             or Ctrl-C was pressed, and the process waits for that at its end, since it would crash
+             or Ctrl-C was pressed, and the process waits for that at its end
 
     Raises BuildError, with the lines at fault, for a text that does not compile; with the command
     that installs what is missing where CuPy, NVRTC or the headers that the text includes are; for
@@ -91,24 +92,12 @@ def compile_cubin(
     binding = _binding()
     _check_arch(binding, arch)
     command = (f"-arch={arch}", *OPTIONS, *_include(source, binding), *options)
-    results: list[Cubin | BaseException] = []
-    done = threading.Event()  # a join that is interrupted takes the thread for ended (bpo-45274)
-
-    def work() -> None:
-        try:
-            results.append(_compile(binding, source, arch, command, name))
-        except BaseException as error:
-            results.append(error)
-        done.set()
-
-    threading.Thread(target=work, name=f"nvrtc {name}").start()
-    if not done.wait(timeout):
+    work = functools.partial(_compile, binding, source, arch, command, name)
+    try:
+        return run_apart(work, f"nvrtc {name}", timeout)
+    except TooLate:
         message = f"{name}: NVRTC took longer than {timeout:g} s; raise timeout= or unroll less"
-        raise BuildTimeout(message, ("nvrtc", *command), "", source)
-    (result,) = results
-    if isinstance(result, BaseException):
-        raise result
-    return result
+        raise BuildTimeout(message, ("nvrtc", *command), "", source) from None
 
 
 def _compile(
