@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tensorir.block_accesses import accesses, reduces
 from tensorir.buffer import Buffer
-from tensorir.combiner import ASSOCIATIVE, IDEMPOTENT, combiner_of, neutral
+from tensorir.combiner import ASSOCIATIVE, combiner_of
 from tensorir.dependence import carries
 from tensorir.kernels import Fault, Kernel
 from tensorir.stmt import Block, For, ForKind, IterKind
@@ -59,21 +59,21 @@ def _combined(block: Block, loop: For) -> Fault | None:
     found = combiner_of(block)
     if block.init is None:
         reason = f"of block {name!r} the init was split off"
-    elif found is None or len(found.ops) != 1:
+    elif found is None:
         reason = (
-            f"block {name!r} does not reduce one value by one of {' '.join(ASSOCIATIVE)}, which "
-            "are known to be associative and commutative"
+            f"block {name!r} does not reduce by one of {' '.join(ASSOCIATIVE)}, nor by a combiner "
+            "that is found to be associative and commutative"
         )
-    elif carries(block, found.stores[0].buffer):
-        buffer = found.stores[0].buffer.name
-        reason = f"block {name!r} uses {buffer!r} in other ways than to update it"
-    elif found.ops[0] not in IDEMPOTENT:
-        first = found.start[0]
-        if first is not neutral(found.ops[0], found.stores[0].buffer.dtype):
-            reason = (
-                f"block {name!r} starts from {first!r}, which every part of the reduction would "
-                "add again"
-            )
+    elif not found.restarts:
+        first = found.start[0] if len(found.start) == 1 else found.start
+        reason = (
+            f"block {name!r} starts from {first!r}, which every part of the reduction would add "
+            "again"
+        )
+    else:
+        carried = [store.buffer.name for store in found.stores if carries(block, store.buffer)]
+        if carried:
+            reason = f"block {name!r} uses {carried[0]!r} in other ways than to update it"
     return reason and Fault(loop.name, f"loop {loop.name!r} reduces, but {reason}") or None
 
 

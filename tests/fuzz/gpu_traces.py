@@ -172,9 +172,14 @@ def _rows(trace: Trace) -> PrimFunc:
     m = trace.rng.choice([1, 5, 8, 33, 40])
     a = te.placeholder((n, m), name="A")
     k, q = te.reduce_axis(m, name="k"), te.reduce_axis(m, name="q")
-    high = te.compute((n,), lambda i: te.max(a[i, k], axis=k), name="M")
-    total = te.compute((n,), lambda i: te.sum(a[i, q] - high[i], axis=q), name="S")
-    d = te.compute((n, m), lambda i, j: a[i, j] * 2.0 - total[i] + high[i], name="D")
+    reduced = te.argmax if trace.more.random() < 0.3 else te.max
+    best = te.compute((n,), lambda i: reduced(a[i, k], axis=k), name="M")
+
+    def high(i: Any) -> Any:
+        return best[i].astype("float32")
+
+    total = te.compute((n,), lambda i: te.sum(a[i, q] - high(i), axis=q), name="S")
+    d = te.compute((n, m), lambda i, j: a[i, j] * 2.0 - total[i] + high(i), name="D")
     return te.create_prim_func([a, d], name="rows")
 
 

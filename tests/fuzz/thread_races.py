@@ -18,6 +18,7 @@ from tensorir import (
     For,
     ForKind,
     IterKind,
+    Let,
     PrimFunc,
     Seq,
     Stmt,
@@ -87,13 +88,14 @@ def touches(block: Block, env: Mapping[Var, int]) -> Iterator[tuple[Any, tuple[i
     first = all(values[it.var] == 0 for it in block.iters if it.kind is IterKind.REDUCE)
     parts = [block.init] if block.init is not None and first else []
     for part in (*parts, block.body):
-        assert isinstance(part, Store)
-        for e in stmt_exprs(part):
-            for load in loads(e):
-                element = tuple(_value(i, values) for i in load.indices)
-                if all(0 <= i < _value(n, {}) for i, n in zip(element, load.buffer.shape)):
-                    yield load.buffer, element, False  # a condition guards the others
-        yield part.buffer, tuple(_value(i, values) for i in part.indices), True
+        found = list(walk(part))
+        assert all(isinstance(s, (Store, Let, Seq)) for s in found)
+        for load in [load for s in found for e in stmt_exprs(s) for load in loads(e)]:
+            element = tuple(_value(i, values) for i in load.indices)
+            if all(0 <= i < _value(n, {}) for i, n in zip(element, load.buffer.shape)):
+                yield load.buffer, element, False  # a condition guards the others
+        for store in [s for s in found if isinstance(s, Store)]:
+            yield store.buffer, tuple(_value(i, values) for i in store.indices), True
 
 
 def kernels(func: PrimFunc) -> list[Stmt]:

@@ -8,7 +8,7 @@ from refusal import refused
 
 from backends import BuildError, build
 from schedule import Schedule
-from tensorir import interpret, parse, te
+from tensorir import Target, interpret, lower, ops, parse, reference, te
 
 
 def chain_sum(n=12, m=8):
@@ -18,6 +18,35 @@ def chain_sum(n=12, m=8):
     k = te.reduce_axis(m, name="k")
     s = te.compute((n,), lambda i: te.sum(b[i, k], axis=k), name="S")
     return te.create_prim_func([a, s], name="chain_sum")
+
+
+TUPLES = {
+    "argmax": lambda x: ops.argmax(x, 1),
+    "welford": lambda x: ops.var(x, 1, algorithm="welford"),
+    "online": lambda x: ops.softmax(x, 1, algorithm="online"),
+}
+TUPLE_AXES = [
+    [("threadIdx.x", 8)],
+    [("warp", 2), ("lane", 32)],
+    [("threadIdx.y", 3), ("threadIdx.x", 5)],
+]
+CHECKED = "cuda-emulator -check=races,bounds,uninitialised"
+
+
+def of_tuples(name, columns, axes):
+    """Rows reduced to tuples by threads; of few columns, with the serial loop inside."""
+    x = te.placeholder((3, columns), name="X")
+    sch = Schedule(te.create_prim_func([x, TUPLES[name](x)], name=name))
+    block = next(b for b in sch.get_blocks() if sch.state.block(b).is_reduction)
+    row, terms = sch.get_loops(block)
+    parts = sch.split(terms, [None, *[size for _, size in axes]])
+    if columns < 30:
+        sch.reorder(*parts[1:], parts[0])
+    if axes:
+        sch.bind(row, "blockIdx.x")
+    for loop, (axis, _) in zip(parts[1:], axes):
+        sch.bind(loop, axis)
+    return sch
 
 
 STAGED = """
@@ -224,14 +253,45 @@ class TestCrossThreadReduction:
         sch.decompose_reduction("C", "k")
         refused(sch.bind, "k", "threadIdx.x", match="'k' reduces, but .* init was split off")
 
+    @pytest.mark.parametrize("axes", TUPLE_AXES)
+    @pytest.mark.parametrize("name", TUPLES)
+    def test_tuples_are_combined_as_a_whole(self, name, axes):
+        """Of 1, of primes, of fewer terms than threads; the loops in either order."""
+        for columns in (1, 29, 77):
+            sch = of_tuples(name, columns, axes)
+            rng = np.random.default_rng(columns)
+            x = rng.integers(-9, 10, (3, columns)).astype("float32")
+            if name == "argmax":
+                x[1, columns // 2 :] = np.nan
+            (wanted,) = reference(sch.definition, x)
+            (found,) = interpret(sch.func, x)
+            np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
+            (found,) = interpret(lower(sch.func, Target.parse("cuda")), x.ravel(), races=True)
+            np.testing.assert_allclose(found, wanted.ravel(), 1e-5, 1e-5)
+
+    @pytest.mark.parametrize("name", TUPLES)
+    def test_tuples_on_the_emulator(self, name):
+        """Within a warp, then across warps, the last of which is not whole."""
+        sch = of_tuples(name, 77, [("threadIdx.x", 40)])
+        kernel = build(sch, CHECKED)
+        x = np.random.default_rng(1).integers(-9, 10, (3, 77)).astype("float32")
+        (wanted,) = reference(sch.definition, x)
+        np.testing.assert_allclose(kernel(x), wanted, 1e-5, 1e-5)
+
     def test_refuses_what_is_not_associative(self):
         a = te.placeholder((5, 9), name="A")
         k = te.reduce_axis(9, name="k")
-        m = te.compute((5,), lambda i: te.argmax(a[i, k], axis=k), name="M")
+        twice = te.comm_reducer(lambda x, y: x * 2.0 + y, lambda kind: te.const(0.0, kind), "twice")
+        m = te.compute((5,), lambda i: twice(a[i, k], axis=k), name="M")
         sch = Schedule(te.create_prim_func([a, m], name="rows"))
-        block = next(b for b in sch.get_blocks() if sch.state.block(b).is_reduction)
-        loop = sch.get_loops(block)[-1]
-        refused(sch.bind, loop, "threadIdx.x", match="known to be associative and commutative")
+        loop = sch.get_loops("M")[-1]
+        refused(sch.bind, loop, "threadIdx.x", match="found to be associative and commutative")
+
+    def test_refuses_a_tuple_that_starts_otherwise_than_from_nothing(self):
+        text = str(of_tuples("welford", 9, ()).func).replace("] = 0.0", "] = 5.0")
+        sch = Schedule(parse(text))
+        loop = sch.get_loops("moments")[-1]
+        refused(sch.bind, loop, "threadIdx.x", match="starts from .*5.0.*, which every part")
 
     def test_refuses_a_start_that_would_be_added_twice(self, matmul, check):
         """A sum that starts from 5 has 5 once, not once for each part, as rfactor sees to."""
