@@ -79,7 +79,10 @@ class CompiledKernel:
 
     @property
     def asm(self) -> str:
-        """The assembly of `source`, made when first asked for."""
+        """The assembly of `source`, made when first asked for.
+
+        For "cuda" it is PTX, and the machine code where nvdisasm or cuobjdump is found.
+        """
         if self._asm is None:
             self._asm = self._backend.assembly(self.source, self.target, self.name)
         return self._asm

@@ -12,6 +12,7 @@ from backends.cache import ObjectCache
 from backends.constants import Binding
 from backends.cuda import nvrtc
 from backends.cuda.arrays import is_on_device
+from backends.cuda.assembly import assembly_of
 from backends.cuda.devices import chosen_arch, why_no_device
 from backends.cuda.driver import Driver
 from backends.cuda.export import host_text, write_header
@@ -101,9 +102,10 @@ class CudaBackend:
         }
 
     def assembly(self, source: str, target: Target, name: str) -> str:
-        raise BuildError(
-            f"{name}: there is no text of the machine code; kernel.resources says what it takes"
-        )
+        why = nvrtc.why_not()
+        if why is not None:
+            raise BuildError(f"{name}: {why}")
+        return assembly_of(source, chosen_arch(target), name)
 
     def symbol(self, ir: PrimFunc) -> str:
         return c_identifier(ir.name)

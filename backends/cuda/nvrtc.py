@@ -89,28 +89,45 @@ def compile_cubin(
     an architecture that this NVRTC does not know, with those that it knows. BuildTimeout after
     `timeout`.
     """
+    command, code, log = _compiled(source, arch, options, name, timeout, "getCUBIN")
+    return Cubin(whole_file(code), log, arch, command)
+
+
+def compile_ptx(
+    source: str, arch: str, name: str = "kernel", timeout: float = DEFAULT_TIMEOUT
+) -> str:
+    """What a CUDA text becomes before it is machine code of an architecture such as "sm_90a".
+
+    Raises as `compile_cubin` does.
+    """
+    return _compiled(source, arch, (), name, timeout, "getPTX")[1].rstrip(b"\0").decode()
+
+
+def _compiled(
+    source: str, arch: str, options: Sequence[str], name: str, timeout: float, getter: str
+) -> tuple[tuple[str, ...], bytes, str]:
+    """The command, what `getter` of the binding gives, and the log."""
     binding = _binding()
     _check_arch(binding, arch)
     command = (f"-arch={arch}", *OPTIONS, *_include(source, binding), *options)
-    work = functools.partial(_compile, binding, source, arch, command, name)
+    work = functools.partial(_compile, binding, source, command, name, getter)
     try:
-        return run_apart(work, f"nvrtc {name}", timeout)
+        return ("nvrtc", *command), *run_apart(work, f"nvrtc {name}", timeout)
     except TooLate:
         message = f"{name}: NVRTC took longer than {timeout:g} s; raise timeout= or unroll less"
         raise BuildTimeout(message, ("nvrtc", *command), "", source) from None
 
 
 def _compile(
-    binding: ModuleType, source: str, arch: str, command: tuple[str, ...], name: str
-) -> Cubin:
+    binding: ModuleType, source: str, command: tuple[str, ...], name: str, getter: str
+) -> tuple[bytes, str]:
     program = binding.createProgram(source, FILE, [], [])
     try:
         try:
             binding.compileProgram(program, list(command))
         except binding.NVRTCError as error:
             raise _failed(name, error, _log(binding, program), source, command) from None
-        code = whole_file(binding.getCUBIN(program))
-        return Cubin(code, _log(binding, program), arch, ("nvrtc", *command))
+        return getattr(binding, getter)(program), _log(binding, program)
     finally:
         binding.destroyProgram(program)
 

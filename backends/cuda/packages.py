@@ -13,6 +13,9 @@ WHEELS = {
 }
 """For each major version: CuPy, the compiler NVRTC, and the headers. The extras name the same."""
 
+DISASSEMBLER = "nvidia-cuda-nvdisasm"
+"""Reads the machine code of every version of CUDA."""
+
 NEWEST = max(WHEELS)
 
 
