@@ -51,9 +51,12 @@ class Layout:
     old: tuple[Var, ...]
     sizes: tuple[Expr, ...]
     components: tuple[Expr, ...]
+    written: tuple[Expr, ...]
+    """The components as they were given: sums of which they have parts are together there."""
     shape: tuple[Expr, ...]
     exact: bool
-    """Whether every new index is the image of an old one: there is no padding."""
+    """Whether every new index is the image of an old one: there is no padding. Different elements
+    have different places, so it is enough that there are as many of both."""
     axes: tuple[Var, ...]
     inverse: tuple[Expr, ...] | None
     """The old indices in terms of `axes`, where that was found out."""
@@ -61,7 +64,7 @@ class Layout:
     def image(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Where the element at `indices` goes; not simplified."""
         values = dict(zip(self.old, indices))
-        return tuple(substitute(part, values) for part in self.components)
+        return tuple(substitute(part, values) for part in self.written)
 
     def preimage(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """What comes to `indices`, where anything does; needs `inverse`."""
@@ -72,7 +75,7 @@ class Layout:
 
 def layout_of(state: State, text: str, buffer: Buffer, where: str) -> Layout:
     """The layout that an index map gives a buffer; refuses a map that is not one to one on it."""
-    old, components = _read(state, text, buffer, where)
+    old, components, written = _read(state, text, buffer, where)
     analyzer = state.analyzer()
     for var, size in zip(old, buffer.shape):
         analyzer.bind(var, size)
@@ -99,17 +102,15 @@ def layout_of(state: State, text: str, buffer: Buffer, where: str) -> Layout:
     # A buffer without elements may get some: `analyzer` knows of one.
     count = state.analyzer().simplify(_product(tuple(shape)) - _product(buffer.shape))
     exact = count is const(0)
-    axes = tuple(Var(f"_axis{n}") for n in range(len(shape)))
-    inverse = inverse_of(old, components, axes, extents, analyzer)
-    layout = Layout(old, buffer.shape, components, tuple(shape), exact, axes, inverse)
-    if exact and inverse is not None and not _is_identity_on_axes(state, layout):
-        return Layout(old, buffer.shape, components, tuple(shape), exact, axes, None)
-    return layout
+    axes = tuple(Var(f"axis'{n}") for n in range(len(shape)))  # no name of a program
+    inverse = inverse_of(old, written, axes, extents, analyzer)
+    return Layout(old, buffer.shape, components, written, tuple(shape), exact, axes, inverse)
 
 
 def _read(
     state: State, text: str, buffer: Buffer, where: str
-) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:
+) -> tuple[tuple[Var, ...], tuple[Expr, ...], tuple[Expr, ...]]:
+    """The parameters of a map, its results, and these as they are written."""
     require(
         isinstance(text, str) and ":" in text,
         where,
@@ -141,17 +142,7 @@ def _read(
         raise Illegal(where, f"the index map {text!r} cannot be read: {reason}") from None
     for part in found:
         require(part.dtype == "int64", where, f"{part!r} of the index map is no index")
-    return old, tuple(analyzer.simplify(part) for part in found)
-
-
-def _is_identity_on_axes(state: State, layout: Layout) -> bool:
-    analyzer = state.analyzer()
-    for axis, size in zip(layout.axes, layout.shape):
-        analyzer.bind(axis, size)
-    back = layout.image(layout.preimage(layout.axes))
-    return all(
-        analyzer.simplify(part) is analyzer.simplify(axis) for part, axis in zip(back, layout.axes)
-    )
+    return old, tuple(analyzer.simplify(part) for part in found), tuple(found)
 
 
 def _product(sizes: tuple[Expr, ...]) -> Expr:

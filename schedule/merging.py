@@ -186,7 +186,7 @@ def _mapped_read(state: State, node: Block, made: Store) -> tuple[Load, dict[Var
     box = {it.var: it.extent for it in node.iters if it.var not in values}
     analyzer = _over(state, node)
     places = tuple([analyzer.simplify(substitute(index, values)) for index in found[0].indices])
-    axes = tuple([Var(f"_axis{n}") for n in range(buffer.ndim)])
+    axes = tuple([Var(f"axis'{n}") for n in range(buffer.ndim)])
     once = all([determines(places, var, box, analyzer) for var in box])
     many, size = map(_count, (box.values(), buffer.shape))
     inverse = inverse_of(tuple(box), places, axes, box, analyzer) if once else None

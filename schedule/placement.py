@@ -135,7 +135,8 @@ def own_loops(
             taken.add(loop.name)
             loops.append(loop)
             analyzer.bind(loop.var, loop.extent)
-            binding = analyzer.simplify(part.low + loop.var)
+            whole = part.low is const(0)
+            binding = loop.var if whole else analyzer.simplify(part.low + loop.var)
         iters.append(replace(it, binding=binding))
         for bound in (binary("<=", const(0), binding), binary("<", binding, it.extent)):
             if not analyzer.prove(bound):

@@ -8,6 +8,7 @@ from schedule.index_map import Layout
 from schedule.state import State, fresh, own_names
 from tensorir import (
     Analyzer,
+    BinOp,
     Block,
     Buffer,
     Const,
@@ -26,12 +27,14 @@ from tensorir import (
     dtype,
     int_value,
     map_children,
+    map_exprs,
     replace,
     select,
     substitute,
     substitute_stmt,
     transform,
     variables,
+    walk,
 )
 
 SPECIAL = ("inf", "-inf", "nan")
@@ -69,6 +72,8 @@ class _Relayout:
     def __init__(self, old: Buffer, new: Buffer, layout: Layout, scope: set[str]) -> None:
         self.old, self.new, self.layout, self.scope = old, new, layout, scope
         self.axes: tuple[Var, ...] = ()
+        self.place: tuple[Expr, ...] = ()
+        """Where the block at hand stores, in its new variables `axes`, to the old buffer."""
 
     def visit(self, stmt: Stmt, loops: Analyzer, own: Analyzer) -> Stmt:
         """`loops` knows the loops around `stmt`, `own` the variables of the blocks around it."""
@@ -92,9 +97,11 @@ class _Relayout:
     def block(self, node: Block, loops: Analyzer, own: Analyzer) -> Block:
         store = plain_store(node)
         if store is not None and store.buffer is self.old and self.layout.exact:
-            node = on_new_axes(node, store, self.layout, loops, self.scope)
-            own_vars = tuple(it.var for it in node.iters[: len(self.layout.shape)])
-            self.axes = () if plain_store(node) is store else own_vars
+            moved = on_new_axes(node, store, self.layout, loops, self.scope)
+            if moved is not node:
+                self.axes = tuple(it.var for it in moved.iters[: len(self.layout.shape)])
+                self.place = self.stored(moved.body)
+            node = moved
         inner, below = own.copy(), loops.copy()
         for it in node.iters:
             inner.bind(it.var, it.extent)
@@ -121,12 +128,25 @@ class _Relayout:
         return Load(self.new, self.indices(e.indices, own))
 
     def indices(self, indices: tuple[Expr, ...], own: Analyzer) -> tuple[Expr, ...]:
-        found = tuple(own.simplify(part) for part in self.layout.image(indices))
-        if not self.axes:
-            return found
-        # A variable of extent 1 simplifies to 0, but the writer must stay at its own variables.
-        axes = zip(found, self.axes, self.new.shape)
-        return tuple(axis if int_value(size) == 1 else e for e, axis, size in axes)
+        if self.axes and all([a is b for a, b in zip(indices, self.place)]):
+            return self.axes
+        return tuple(own.simplify(part) for part in self.layout.image(indices))
+
+    def stored(self, body: Stmt) -> tuple[Expr, ...]:
+        """The indices of the one store to the old buffer."""
+        found = [s for s in walk(body) if isinstance(s, Store) and s.buffer is self.old]
+        return found[0].indices
+
+
+def in_range(value: Expr, extent: Expr) -> list[Expr]:
+    """That a value is from 0 up to an extent; of a quotient as what is divided says it."""
+    above, rest = binary("<=", const(0), value), value
+    while isinstance(rest, BinOp) and rest.op == "//":
+        divisor = int_value(rest.b)
+        if divisor is None or divisor < 1:
+            break
+        rest, extent = rest.a, extent * divisor
+    return [above, binary("<", rest, extent)]
 
 
 def on_new_axes(
@@ -152,10 +172,41 @@ def on_new_axes(
         for axis, size, binding in zip(axes, layout.shape, bindings)
     ]
     rest = [it for it in node.iters if it not in iters]
-    values = old_values(iters, axes, layout)
-    body = substitute_stmt(node.body, values)
-    init = None if node.init is None else substitute_stmt(node.init, values)
-    return replace(node, iters=(*made, *rest), body=body, init=init)
+    return said_in(replace(node, iters=(*made, *rest)), old_values(iters, axes, layout))
+
+
+def said_in(node: Block, values: dict[Var, Expr]) -> Block:
+    """The block, which has new variables already, with the old ones replaced in what it does.
+
+    Indices are simplified: (v // 7) * 7 + v % 7 is v again, as others look for it. Variables with
+    one value stay where they are.
+    """
+    analyzer = Analyzer()
+    for it in node.iters:
+        if int_value(it.extent) != 1:
+            analyzer.bind(it.var, it.extent)
+
+    def index(e: Expr) -> Expr:
+        return e if isinstance(e, (Var, Const)) else analyzer.simplify(e)
+
+    def load(e: Expr) -> Expr | None:
+        return Load(e.buffer, tuple(map(index, e.indices))) if isinstance(e, Load) else None
+
+    def loads(e: Expr) -> Expr:
+        return transform(e, load)
+
+    def visit(stmt: Stmt) -> Stmt:
+        stmt = map_children(stmt, visit)
+        if isinstance(stmt, Store):
+            return replace(stmt, indices=tuple(map(index, stmt.indices)))
+        return stmt
+
+    body, init = (
+        None if part is None else map_exprs(visit(substitute_stmt(part, values)), loads)
+        for part in (node.body, node.init)
+    )
+    assert body is not None
+    return replace(node, body=body, init=init)
 
 
 def whole_copy(
@@ -177,8 +228,7 @@ def whole_copy(
         analyzer.bind(axis, size)
     conditions: list[Expr] = []
     for it in iters:
-        value = analyzer.simplify(values[it.var])
-        conditions += [binary("<=", const(0), value), binary("<", value, it.extent)]
+        conditions += in_range(analyzer.simplify(values[it.var]), it.extent)
     back = layout.image(layout.preimage(axes))
     conditions += [binary("==", analyzer.simplify(e), axis) for e, axis in zip(back, axes)]
     inside = all_of(*[c for c in conditions if not analyzer.prove(c)])

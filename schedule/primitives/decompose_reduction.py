@@ -7,7 +7,7 @@ from schedule.early_init import require_input_before
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, extents, fresh
-from tensorir import Block, For, blocks, determines, seq, split_init
+from tensorir import Block, For, all_of, blocks, conjuncts, determines, seq, split_init, variables
 
 
 @primitive
@@ -49,17 +49,7 @@ def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, Blo
             f"loop {outer.name!r}, outside {loop!r}, is a reduction of block {block!r}",
             f"decompose at {outer.name!r} or further out",
         )
-    inside = around[around.index(target) :]
-    analyzer = state.analyzer(around)
-    indices = next(a for a in accesses(node) if a.is_write).in_loops()
-    for inner in inside:
-        once = inner.const_extent == 1 or reduces(node, inner.var)
-        require(
-            once or determines(indices, inner.var, extents(around), analyzer),
-            inner.name,
-            f"loop {inner.name!r} repeats instances of block {block!r}, which would then be "
-            "added to one init",
-        )
+    _once_each(state, node, around, around[around.index(target) :])
     _alone(node, target)
     taken = state.taken_names()
 
@@ -71,6 +61,26 @@ def decompose_reduction(state: State, block: str, loop: str) -> tuple[State, Blo
     init, rest = split_init(target, node, fresh_name)
     first = next(b for b in blocks(init) if isinstance(b, Block))
     return state.replace(state.loop_path(loop), seq(init, rest)), BlockRef(first.name)
+
+
+def _once_each(state: State, node: Block, around: list[For], inside: list[For]) -> None:
+    """Refuse loops that run instances of the block again, within what it says of other loops than
+    those of the reduction."""
+    analyzer = state.analyzer(around)
+    indices = next(a for a in accesses(node) if a.is_write).in_loops()
+    summed = {f.var for f in reduction_loops(node, around)}
+    parts = [part for part in conjuncts(node.predicate) if not variables(part) & summed]
+    running = analyzer.assuming(all_of(*parts))
+    for inner in inside:
+        once = inner.const_extent == 1 or reduces(node, inner.var)
+        require(
+            once
+            or determines(indices, inner.var, extents(around), analyzer)
+            or determines(indices, inner.var, extents(around), running),
+            inner.name,
+            f"loop {inner.name!r} repeats instances of block {node.name!r}, which would then be "
+            "added to one init",
+        )
 
 
 def _alone(node: Block, target: For) -> None:

@@ -121,6 +121,8 @@ def _plain_read(node: Block, buffer: Buffer) -> Access:
         plain and same,
         node.name,
         f"block {node.name!r} reads {buffer.name!r} at other places than its own variables",
+        f"transform_block_layout of {node.name!r} gives it variables for these places, if they "
+        "are those of a layout",
     )
     return first
 

@@ -10,7 +10,7 @@ from schedule.index_map import Layout, index_map_text, layout_of
 from schedule.placement import names_in, own_loops, own_predicate
 from schedule.primitive import primitive
 from schedule.rebind import plain_loop
-from schedule.relayout import new_axes, old_values
+from schedule.relayout import in_range, new_axes, old_values, said_in
 from schedule.state import State, nest
 from schedule.verified import require_verified
 from tensorir import (
@@ -26,7 +26,6 @@ from tensorir import (
     recurrent,
     replace,
     substitute,
-    substitute_stmt,
     variables,
 )
 
@@ -132,12 +131,9 @@ def _moved(state: State, node: Block, layout: Layout) -> tuple[Block, list[Expr]
         analyzer.bind(it.var, it.extent)
     conditions: list[Expr] = []
     for it in iters:
-        value = values[it.var]
-        conditions += [binary("<=", const(0), value), binary("<", value, it.extent)]
+        conditions += in_range(values[it.var], it.extent)
     back = layout.image(layout.preimage(axes))
     conditions += [binary("==", analyzer.simplify(e), axis) for e, axis in zip(back, axes)]
     missing = [] if layout.exact else [c for c in conditions if not analyzer.prove(c)]
     missing += [substitute(said, values) for said in own_predicate(state, node)]
-    body = substitute_stmt(node.body, values)
-    init = None if node.init is None else substitute_stmt(node.init, values)
-    return replace(node, iters=tuple(made), body=body, init=init), missing
+    return said_in(replace(node, iters=tuple(made)), values), missing

@@ -1,19 +1,21 @@
 """The inverse of an index map: the digits of each variable, read off the values of the map.
 
 A value that is a sum of digits shows each of them. Where digits are XORed (`j ^ i % 8`), a part of
-the value shows the exclusive or, and a digit follows from it once the others in it are known.
+the value shows the exclusive or, and a digit follows from it once the others in it are known. Where
+digits are those of a sum (`(i * 7 + j) // 8`), the sum is found first, and then what it is made of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 from tensorir.arith.analyzer import Analyzer
 from tensorir.arith.bits import operands, wide_and_narrow
 from tensorir.arith.iter_map import Digit, bound_in, digit_of
 from tensorir.arith.linear import Linear, of_atom, plain_form, to_expr
-from tensorir.expr import Expr, ExprLike, Var, binary, const
-from tensorir.visit import substitute, variables
+from tensorir.expr import BinOp, Expr, ExprLike, Var, binary, const, int_value
+from tensorir.visit import substitute, transform, variables, walk_exprs
 
 
 def inverse_of(
@@ -24,20 +26,77 @@ def inverse_of(
     analyzer: Analyzer,
 ) -> tuple[Expr, ...] | None:
     """The variables `old` of the box `extents` in terms of `axes`, the values of `components`; None
-    if not found."""
-    found = _Inverse(old, extents, analyzer)
-    for axis, component in zip(axes, components):
-        if not found.read(axis, component):
-            return None
-    if not found.solved():
+    if not found. Sums whose quotients and remainders are taken are found as they are written."""
+    result = _from_digits(old, components, axes, extents, analyzer)
+    if result is None:
+        result = _from_sums(old, components, axes, extents, analyzer)
+    if result is None:
         return None
-    result = tuple([found.joined(var) for var in old])
     images = dict(zip(axes, components))
     right = all(
         analyzer.simplify(substitute(value, images)) is analyzer.simplify(var)
         for var, value in zip(old, result)
     )
     return result if right else None
+
+
+def _from_digits(
+    old: Sequence[Var],
+    components: Sequence[Expr],
+    axes: Sequence[Var],
+    extents: Mapping[Var, ExprLike],
+    analyzer: Analyzer,
+) -> tuple[Expr, ...] | None:
+    """The inverse where components are made of digits of variables."""
+    found = _Inverse(old, extents, analyzer)
+    for axis, component in zip(axes, components):
+        if not found.read(axis, component):
+            return None
+    return tuple([found.joined(var) for var in old]) if found.solved() else None
+
+
+def _from_sums(
+    old: Sequence[Var],
+    components: Sequence[Expr],
+    axes: Sequence[Var],
+    extents: Mapping[Var, ExprLike],
+    analyzer: Analyzer,
+) -> tuple[Expr, ...] | None:
+    """The inverse where a sum stands for several variables, which are used in it only.
+
+    Numbers that the sum leaves out do not matter: nothing comes to their places.
+    """
+    an = bound_in(extents, analyzer)
+    plain = [transform(part, lambda e: _plain_base(e, an)) for part in components]
+    bases = [e.a for part in plain for e in walk_exprs(part) if _is_divided(e)]
+    for total in dict.fromkeys(bases):
+        own = [var for var in old if var in variables(total)]
+        others = [var for var in old if var not in own]
+        number = Var(f"number'{len(old)}")  # no name of a program
+        changed = [transform(part, {total: number}.get) for part in plain]
+        high = an.bounds(total)[1]
+        if len(own) < 2 or high is None or any([variables(part) & {*own} for part in changed]):
+            continue
+        parts = inverse_of(own, [total], [number], extents, an)
+        sizes = {var: extents[var] for var in others} | {number: const(high + 1)}
+        rest = inverse_of([*others, number], changed, axes, sizes, bound_in(sizes, an))
+        if parts is None or rest is None:
+            continue
+        values = dict(zip(others, rest))
+        values |= {var: substitute(part, {number: rest[-1]}) for var, part in zip(own, parts)}
+        return tuple([values[var] for var in old])
+    return None
+
+
+def _is_divided(e: Expr) -> TypeGuard[BinOp]:
+    """Whether `e` is a quotient or a remainder of a sum by a number."""
+    divided = isinstance(e, BinOp) and e.op in ("//", "%") and int_value(e.b) is not None
+    return divided and not isinstance(e.a, Var)  # type: ignore[attr-defined]
+
+
+def _plain_base(e: Expr, an: Analyzer) -> Expr | None:
+    """A quotient or remainder with its sum simplified, so that equal ones are one."""
+    return binary(e.op, an.simplify(e.a), e.b) if _is_divided(e) else None
 
 
 class _Inverse:
