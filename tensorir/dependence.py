@@ -8,11 +8,12 @@ in places of its own. The second is proved on the digits of the index expression
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from tensorir.arith import Analyzer, Digit, Linear, decompose, determines
+from tensorir.arith.iter_map import digit_parts
 from tensorir.block_accesses import BLOCKS, Access, blocks_below, read, reduces, touches, written
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Var, const, int_value
@@ -146,21 +147,43 @@ def same_slice(
     """
     theirs = (other or node).var
     shared: list[Digit] = []
-    for left, right in zip(a.in_loops(), b.in_loops()):
-        if not _same_offset(left, right, inner, analyzer):
+    pairs = list(zip(a.in_loops(), b.in_loops()))
+    for left, right in (*pairs, *_divided(pairs)):
+        shift = _shift(left, right, inner, analyzer)
+        rows = [decompose(e, inner, analyzer) for e in (left, right)]
+        if shift is None or rows[0] is None or rows[1] is None:
             continue
-        found = [replace(d, var=node.var) for d in _digits_at(right, theirs, inner, analyzer)]
-        shared.extend(d for d in _digits_at(left, node.var, inner, analyzer) if d in found)
+        shared += _told(rows[0][0], rows[1][0], node.var, theirs, shift)
     return _cover(shared, node)
 
 
-def _same_offset(a: Expr, b: Expr, inner: Mapping[Var, Expr], analyzer: Analyzer) -> bool:
-    """Whether two sums of digits of `inner` have the same rest, which loops outside may shift."""
+def _divided(pairs: Sequence[tuple[Expr, Expr]]) -> list[tuple[Expr, Expr]]:
+    """Values that are equal where all of the pairs are: those of which both sides have the same
+    quotients and remainders, as x and y where they are x // 7, y // 7 and x % 7, y % 7."""
+    parts: dict[tuple[Expr, Expr], list[tuple[int, int | None]]] = {}
+    for left, right in pairs:
+        (base, *mine), (other, *theirs) = digit_parts(left), digit_parts(right)
+        if base is not left and mine == theirs:
+            parts.setdefault((base, other), []).append(digit_parts(left)[1:])
+    found = []
+    for pair, digits in parts.items():
+        reached: int | None = 1
+        for divisor, extent in sorted(digits, key=lambda digit: digit[0]):
+            if divisor == reached:
+                reached = None if extent is None else divisor * extent
+        if reached is None:
+            found.append(pair)
+    return found
+
+
+def _shift(a: Expr, b: Expr, inner: Mapping[Var, Expr], analyzer: Analyzer) -> int | None:
+    """How much more the first of two sums of digits of `inner` has in its rest, which loops outside
+    may move; None where that is no number."""
     mine, theirs = _rest(analyzer.linear(a), inner), _rest(analyzer.linear(b), inner)
-    if mine is not None and theirs is not None and mine == theirs:
-        return True
+    if mine is not None and theirs is not None and mine[0] == theirs[0]:
+        return mine[1] - theirs[1]
     start: dict[Var, Expr] = {var: const(0) for var in inner}
-    return analyzer.simplify(substitute(a, start) - substitute(b, start)) is const(0)
+    return int_value(analyzer.simplify(substitute(a, start) - substitute(b, start)))
 
 
 def _rest(form: Linear, inner: Mapping[Var, Expr]) -> tuple[dict[Expr, int], int] | None:
@@ -175,31 +198,43 @@ def _rest(form: Linear, inner: Mapping[Var, Expr]) -> tuple[dict[Expr, int], int
     return rest, form.const
 
 
-def _digits_at(e: Expr, var: Var, inner: Mapping[Var, Expr], analyzer: Analyzer) -> list[Digit]:
-    """The digits of `var` that can be read off `e`: nothing else overlaps their position."""
-    parts = decompose(e, inner, analyzer)
-    if parts is None:
-        return []
-    digits = parts[0]
-    if any(d.scale < 0 for d in digits):  # what is below a digit could borrow from it
+def _told(
+    left: Sequence[Digit], right: Sequence[Digit], mine: Var, theirs: Var, shift: int
+) -> list[Digit]:
+    """The digits of `mine` in a sum that are those of `theirs` in another one where both sums are
+    equal, the first of which has `shift` added.
+
+    What is below a digit must not make up for a difference of one in it, and what is above is a
+    multiple of what the digit takes.
+    """
+    if any(d.scale < 0 for d in (*left, *right)):  # what is below could borrow from a digit
         return []
     found = []
-    for digit in digits:
-        if digit.var is not var:
+    for digit in left:
+        twin = replace(digit, var=theirs)
+        if digit.var is not mine or twin not in right:
             continue
-        below = sum(
-            d.scale * (d.extent - 1) if d.extent is not None else digit.scale
-            for d in digits
-            if d.scale < digit.scale
-        )
-        clear = below < digit.scale and all(
-            digit.extent is not None and d.scale % (digit.scale * digit.extent) == 0
-            for d in digits
-            if d.scale >= digit.scale and d is not digit
-        )
-        if clear:
-            found.append(digit)
+        below = _below(left, digit), _below(right, twin)
+        if below[0] is not None and below[1] is not None:
+            if below[0] + shift < digit.scale and below[1] - shift < digit.scale:
+                found.append(digit)
     return found
+
+
+def _below(digits: Sequence[Digit], digit: Digit) -> int | None:
+    """The most that the digits below one of them add up to; None if it does not stand clear of the
+    others."""
+    reach = 0
+    for d in digits:
+        if d is digit or d == digit:
+            continue
+        if d.scale < digit.scale:
+            if d.extent is None:
+                return None
+            reach += d.scale * (d.extent - 1)
+        elif digit.extent is None or d.scale % (digit.scale * digit.extent):
+            return None
+    return reach
 
 
 def _cover(digits: list[Digit], node: For) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from schedule import Schedule, ScheduleError
-from tensorir import parse
+from tensorir import parse, te
 
 PROGRAM = """
 @prim_func
@@ -61,3 +63,71 @@ def test_borrowed_digits():
 def test_values_of_earlier_iterations_in_private_memory(index):
     """Nothing outside of the loop uses B, and still an iteration reads what others wrote."""
     refused(program(index, private=True), "i")
+
+
+TWO = """
+@prim_func
+def two(A: f32[64], C: f32[{shape}]):
+    for t in range(4):
+        for x in range({first}):
+            with block("B"):
+                vt = spatial(4, t)
+                vx = spatial({first}, x)
+                C[{at_first}] = A[vt * {step} + vx]
+        for y in range({second}):
+            with block("D"):
+                vt = spatial(4, t)
+                vy = spatial({second}, y)
+                C[{at_second}] = A[vt * {step} + vy + {shift}] + 1.0
+"""
+
+
+def two_blocks(step, first, second, shift, wide=None):
+    """Two blocks that write ranges of elements in each iteration: of a row, or of an image with
+    rows of `wide`."""
+    places = [f"vt * {step} + vx", f"vt * {step} + vy + {shift}"]
+    if wide is not None:
+        places = [f"({place}) // {wide}, ({place}) % {wide}" for place in places]
+    text = TWO.format(step=step, first=first, second=second, shift=shift, at_first=places[0],
+                      at_second=places[1], shape=64 if wide is None else f"32, {wide}")  # fmt: skip
+    return Schedule(parse(text))
+
+
+@pytest.mark.parametrize("wide", [None, 3, 4])
+def test_ranges_of_two_blocks_by_the_iteration(wide):
+    """Independent exactly where no two iterations write one element."""
+    for step, first, second, shift in product((3, 4), (1, 2, 3), (1, 2, 4), (0, 1, 2, 3, 5)):
+        touched = [
+            {t * step + x for x in range(first)} | {t * step + shift + y for y in range(second)}
+            for t in range(4)
+        ]
+        apart = sum(map(len, touched)) == len(set().union(*touched))
+        sch = two_blocks(step, first, second, shift, wide)
+        if apart:
+            if shift + second <= step:
+                sch.parallel("t")
+        else:
+            with pytest.raises(ScheduleError, match="uses what block|write the same"):
+                sch.parallel("t")
+
+
+@pytest.mark.parametrize(("task", "cut"), [(20, 16), (12, 8), (7, 4), (5, 1)])
+@pytest.mark.parametrize("size", [(56,), (53,), (60,), (7, 9)], ids=str)
+def test_a_task_that_is_no_whole_number_of_vectors(check, size, task, cut):
+    """What is turned on its way out of a tile is written by two blocks, of whole vectors and of the
+    rest, also where one axis of the nest is two dimensions of the result."""
+    a, b = te.placeholder((8, 5), name="A"), te.placeholder((5, *size), name="B")
+    k = te.reduce_axis(5, name="k")
+    c = te.compute((8, *size), lambda i, *p: te.sum(a[i, k] * b[(k, *p)], axis=k), name="C")
+    sch = Schedule(te.create_prim_func([a, b, c], name="turned"))
+    if len(size) == 2:
+        sch.transform_block_layout("C", f"i, y, x, k: i, y * {size[1]} + x, k")
+    sums = sch.reindex("C", "C", "local")
+    sch.transform_layout("C", "C_reindex", "i, p: p, i")
+    i, p, k = sch.get_loops("C")
+    outer, inner = sch.split(p, [None, task])
+    sch.reorder(outer, k, inner, i)
+    sch.reverse_compute_at(sums, outer)
+    sch.partition(sch.get_loops(sums)[-1], [cut, None])
+    sch.parallel(outer)
+    check(sch, compiled=task == 20)
