@@ -54,7 +54,13 @@ def find_device() -> OpenCLDevice:
             context = cl.Context([(gpus or devices)[0]])
     except (cl.Error, IndexError) as error:
         raise BuildError(f"pyopencl finds no device ({error}): {HOW}") from None
-    (device, *_) = context.devices
+    return device_of(context, context.devices[0])
+
+
+def device_of(context: Any, device: Any) -> OpenCLDevice:
+    """A device in a context, with a new queue."""
+    import pyopencl as cl
+
     limits = [*device.max_work_item_sizes, 1, 1][:3]
     return OpenCLDevice(
         device.name.strip(),

@@ -12,8 +12,8 @@ from operator_examples import check, chosen
 
 from backends import BuildError, CompiledKernel, build, build_source
 from backends.build import backend_of
-from backends.opencl.backend import CompiledOpenCL, build_program
 from backends.opencl.device import find_device, why_no_device
+from backends.opencl.program import CompiledOpenCL, build_program
 from backends.opencl.text import opencl_text
 from backends.signature import Signature
 from tensorir import Target, TensorIRError, lower, ops, parse, te
@@ -136,6 +136,23 @@ def test_constants_stay_on_the_device():
     kernel = build(te.create_prim_func([a, w, c]), "opencl", constants={"W": y.copy()})
     y_before = y.copy()
     np.testing.assert_allclose(kernel(x), x @ (y_before * y_before), rtol=1e-5)
+
+
+@with_device
+def test_a_program_all_of_whose_kernels_prepare_constants():
+    """A batch of no rows: what is left runs no kernel, and its text has those of the constants."""
+    a, w = te.placeholder((0, 6), name="A"), te.placeholder((6, 5), name="W")
+    k = te.reduce_axis(6, name="k")
+    v = te.compute((6, 5), lambda i, j: w[i, j] * w[i, j], name="V")
+    c = te.compute((0, 5), lambda i, j: te.sum(a[i, k] * v[k, j], axis=k), name="C")
+    weights = np.ones((6, 5), np.float32)
+    kernel = build(te.create_prim_func([a, w, c], name="f"), "opencl", constants={"W": weights})
+    assert re.findall(r"void (\w+)\(", kernel.source) == ["f_prepare_0"]
+    x = np.ones((0, 6), np.float32)
+    assert kernel(x).shape == (0, 5)
+    assert kernel.time(x, repeats=2, min_ms=0.01).median >= 0
+    prepared = kernel._executable._here._bound.values()
+    assert [buffer.size for buffer in prepared] == [6 * 5 * 4]
 
 
 @with_device
