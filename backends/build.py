@@ -117,7 +117,7 @@ def _check_externs(name: str, target: Target, *programs: PrimFunc | None) -> Non
 
     for ir in programs:
         if ir is not None:
-            check_externs(ir, name)
+            check_externs(ir, target, name)
 
 
 def _on_host(constants: Constants, backend: Backend) -> Constants:

@@ -189,6 +189,12 @@ class CStyleEmitter(ExpressionEmitter):
     def stmt_prefetch(self, s: Prefetch) -> None:
         """Nothing, unless the language has it: a prefetch is a hint."""
 
+    def memory_space(self, buffer: Buffer) -> str:
+        return ""
+
+    def extern_source(self, text: str, spaces: Sequence[str]) -> str:
+        return text
+
     def stmt_extern(self, s: Extern) -> None:
         raise BuildError(
             f"{self.func.name}: target {self.target.kind!r} cannot call the extern function "

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from string import Template
 from typing import Protocol
 
 from backends.errors import BuildError
 from backends.names import Names
-from tensorir import Expr, Extern, ExternFunc, Part, PrimFunc, TensorIRError, find_extern
+from tensorir import Buffer, Expr, Extern, ExternFunc, Part, PrimFunc, TensorIRError, find_extern
 from tensorir import dtype as dt
 
 Known = dict[tuple[str, tuple[str, ...]], str]
-"""The names of the functions that a text has already, by function and types."""
+"""The names of the functions that a text has already, by function, types and memories."""
 
 
 class Caller(Protocol):
@@ -41,6 +42,14 @@ class Caller(Protocol):
         """A pointer to the first element of a part."""
         ...
 
+    def memory_space(self, buffer: Buffer) -> str:
+        """The word for the memory of a buffer, where a pointer has to say it; else ""."""
+        ...
+
+    def extern_source(self, text: str, spaces: Sequence[str]) -> str:
+        """The C text of a function, as it was declared, for arguments in these memories."""
+        ...
+
     def extern_text(self, name: str, text: str) -> str:
         """The C text of function `name` in this language. Raises BuildError where it is not."""
         ...
@@ -59,26 +68,31 @@ def extern_call(emitter: Caller, s: Extern) -> None:
         for dims, part in zip(func.dims, s.parts)
         for name, size in zip(dims, part.shape)
     }
-    name = _function(emitter, func, tuple(part.buffer.dtype for part in s.parts))
+    spaces = [emitter.memory_space(part.buffer) for part in s.parts]
+    name = _function(emitter, func, tuple(part.buffer.dtype for part in s.parts), spaces)
     arguments = [*pointers, *(sizes[size] for size in func.sizes)]
     emitter.line(f"{name}({', '.join(arguments)});")
 
 
-def _function(emitter: Caller, func: ExternFunc, dtypes: tuple[str, ...]) -> str:
-    """The name of the function for these types; its text comes along."""
-    known = emitter.externs.get((func.name, dtypes))
+def _function(
+    emitter: Caller, func: ExternFunc, dtypes: tuple[str, ...], spaces: Sequence[str]
+) -> str:
+    """The name of the function for these types and memories; its text comes along."""
+    key = func.name, (*dtypes, *spaces)
+    known = emitter.externs.get(key)
     if known is not None:
         return known
     emitter.type_name(dt.INDEX)
     plain = "".join(c if c.isalnum() else "_" for c in func.name)
     kinds = "_".join(dict.fromkeys(dt.SHORT[dtype] for dtype in dtypes))
     name = emitter.names.fresh(f"extern_{kinds}_{plain}")
-    emitter.externs[func.name, dtypes] = name
+    emitter.externs[key] = name
     words = {"NAME": name}
     for number, dtype in enumerate(dtypes):
         words |= _words(emitter, number, dtype, func.c)
     try:
-        text = Template(func.c.strip()).substitute(words)
+        source = emitter.extern_source(func.c.strip(), spaces)
+        text = Template(source).substitute(words)
     except (KeyError, ValueError) as error:
         raise BuildError(
             f"the C of extern function {func.name!r} has an unknown word: {error}; "

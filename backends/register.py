@@ -78,6 +78,14 @@ def _cuda_text(ir: PrimFunc, target: Target, trial: TensorIntrin | ExternFunc) -
     return cuda_text(ir, target, trial=trial).source
 
 
+def _gpu_text(ir: PrimFunc, target: Target, trial: ExternFunc) -> str:
+    if target.kind != "opencl":
+        return _cuda_text(ir, target, trial)
+    from backends.opencl.text import opencl_text
+
+    return opencl_text(ir, target, trial=trial)
+
+
 def register_extern(func: ExternFunc, target: Target | str = "c") -> None:
     """Make `func` known to te.extern, and to programs by its name.
 
@@ -86,19 +94,20 @@ def register_extern(func: ExternFunc, target: Target | str = "c") -> None:
     they differ, where C writes into an input or outside of an output, and where the name is taken;
     BuildError where the C does not compile.
 
-    Its code for GPUs, where another branch of an #if may hold, is compared on the emulator when a
-    program that calls it is first built for one, or here, with "cuda-emulator" as the target.
+    Its code for GPUs, where another branch of an #if may hold, is compared when a program that
+    calls it is first built for one, on the emulator or on an OpenCL device, or here, with
+    "cuda-emulator" or "opencl" as the target.
     """
-    on_gpu = resolve(target).on_gpu
-    register_extern_checked(func, extern_runner(target), CALLED if on_gpu else "C")
-    if on_gpu:
-        mark_checked(func, [tuple(row) for row in func.dtypes])
+    where = resolve(target)
+    register_extern_checked(func, extern_runner(target), CALLED if where.on_gpu else "C")
+    if where.on_gpu:
+        mark_checked(func, where, [tuple(row) for row in func.dtypes])
 
 
 def extern_runner(target: Target | str = "c") -> ExternRunner:
     """What compiles a program that calls an extern function, registered or not."""
     resolved = resolve(target)
-    emit = _cuda_text if resolved.on_gpu else _c_text
+    emit = _gpu_text if resolved.on_gpu else _c_text
 
     def compiled(func: PrimFunc, called: ExternFunc) -> Callable[..., Any]:
         return build_source(func, emit(lower(func, resolved), resolved, called), resolved)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from backends.errors import BuildError
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-_DEFINITION = re.compile(r"^(?:static )?(?:inline )?(?=(?:const )?[A-Za-z_]\w*[ *])", re.MULTILINE)
+_DEFINITION = re.compile(
+    r"^(?:static )?(?:inline )?(?!typedef\b)(?=(?:const )?[A-Za-z_][\w *]*([(=;\[]))", re.MULTILINE
+)
 _GENERIC = re.compile(r"_Generic\(\((\w+)\)0, (\w+): (\w+), default: (\w+)\)")
 _HOST = re.compile(
     r"^[ \t]*#|\b(?:__attribute__|__asm__|asm|malloc|calloc|realloc|free|alloca|qsort|bsearch|"
@@ -23,14 +26,25 @@ _WORD = re.compile(r"defined\s*\(\s*\w+\s*\)|[A-Za-z_]\w*")
 _CONDITION = re.compile(r"(?:\d+|and|or|not|[()<>=!\s])*")
 
 
-def device_text(name: str, text: str, kind: str) -> str:
+@dataclass(frozen=True)
+class Marks:
+    """What stands before functions and tables of a device."""
+
+    function: str = "static __device__ "
+    table: str = "static __device__ "
+
+
+CUDA = Marks()
+
+
+def device_text(name: str, text: str, kind: str, marks: Marks = CUDA) -> str:
     """The C text of extern function `name`, its functions and tables marked as of the device.
 
     Of what the preprocessor chooses by macros there is what stands for compilers that have none of
     them. Raises BuildError, naming the function, for C that a device does not have.
     """
     text = _chosen(text)
-    found = _HOST.search(_COMMENT.sub(" ", text))
+    found = _HOST.search(without_comments(text))
     if found is not None:
         raise BuildError(
             f"target {kind!r} cannot run the extern function {name!r}: its C uses "
@@ -38,7 +52,12 @@ def device_text(name: str, text: str, kind: str) -> str:
             "as a program (te.prim_func)"
         )
     text = _GENERIC.sub(lambda g: g[3] if g[1] == g[2] else g[4], text)
-    return _DEFINITION.sub("static __device__ ", text)
+    return _DEFINITION.sub(lambda d: marks.function if d[1] == "(" else marks.table, text)
+
+
+def without_comments(text: str) -> str:
+    """C without its comments."""
+    return _COMMENT.sub(" ", text)
 
 
 def _chosen(text: str) -> str:

@@ -17,7 +17,8 @@ from backends.errors import BuildError
 from backends.gpu.emitter import GpuEmitter
 from backends.gpu.exchanges import Pattern
 from backends.helpers import helper_name
-from tensorir import Buffer, Expr, Extern, int_value
+from backends.opencl.externs import opencl_extern, qualified
+from tensorir import Buffer, Expr, int_value
 from tensorir import dtype as dt
 
 WORDS = """
@@ -109,12 +110,14 @@ class OpenCLEmitter(GpuEmitter):
 
     # Functions
 
-    def stmt_extern(self, s: Extern) -> None:
-        raise BuildError(
-            f"{self.func.name}: the extern function {s.name!r} is C text whose pointers do not say "
-            "which memory they are to, as OpenCL wants; write it as an expression, or build for "
-            "another target"
-        )
+    def memory_space(self, buffer: Buffer) -> str:
+        return {"local": "__private", "shared": "__local"}.get(buffer.scope, "__global")
+
+    def extern_source(self, text: str, spaces: Sequence[str]) -> str:
+        return qualified(text, spaces)
+
+    def extern_text(self, name: str, text: str) -> str:
+        return self.spelled(opencl_extern(name, text))
 
     def helper(self, name: str, dtype: str) -> str:
         text = CONVERSIONS.get((name, dtype))

@@ -6,7 +6,7 @@ from backends.gpu.emitter import Shared
 from backends.gpu.launches import Launches
 from backends.gpu.text import grouped
 from backends.opencl.emitter import OpenCLEmitter
-from tensorir import PrimFunc, Target
+from tensorir import ExternFunc, PrimFunc, Target
 
 HEAD = """\
 #pragma OPENCL FP_CONTRACT ON
@@ -15,12 +15,15 @@ HEAD = """\
 #endif"""
 
 
-def opencl_text(func: PrimFunc, target: Target, *before: PrimFunc | None) -> str:
+def opencl_text(
+    func: PrimFunc, target: Target, *before: PrimFunc | None, trial: ExternFunc | None = None
+) -> str:
     """The text with all kernels of the programs `before`, if there are any, and of `func`.
 
+    `trial` is an extern function that is being checked, and not yet known.
     Raises BuildError where the program is not in SPMD form or uses what OpenCL does not have.
     """
-    shared = Shared()
+    shared = Shared(trial=trial)
     kernels: list[list[str]] = []
     for each in (*before, func):
         if each is not None:
