@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,18 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture
+def few_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tune` builds two dozen schedules for each batch of trials, in place of 128.
+
+    For what happens to proposals; which are made is tested on `evolutionary.propose` itself.
+    """
+    from autotune.search import STRATEGIES, Evolution, evolutionary
+
+    few = partial(evolutionary.propose, settings=Evolution(builds=24))
+    monkeypatch.setitem(STRATEGIES, "evolutionary", few)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def fenced(name: str) -> list[tuple[str, str]]:
     return BLOCK.findall((ROOT / name).read_text(encoding="utf-8"))
 
 
-def test_the_readme_runs(tmp_path, monkeypatch, capsys):
+def test_the_readme_runs(tmp_path, monkeypatch, capsys, few_builds):
     monkeypatch.chdir(tmp_path)
     code = "\n".join(text for kind, text in fenced("README.md") if kind == "python")
     assert "trials=64" in code

@@ -24,6 +24,11 @@ from tensorir import PrimFunc
 SIZES = {"m": 16, "n": 16, "k": 16}
 
 
+@pytest.fixture(autouse=True)
+def _few_builds(few_builds: None) -> None:
+    """Most time of a search for a few trials would go to schedules that are never tried."""
+
+
 @pytest.fixture(scope="session")
 def made_records() -> Callable[[PrimFunc], list[Record]]:
     """Eight trials of a function: the default schedule (8 ms), others of 7, 6, ... ms, a crash
