@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,12 @@ import pytest
 from tensorir import DEFAULT_ARCH, EXTERNS, ExternFunc, add_extern
 
 GOLDEN = Path(__file__).parent / "golden"
+
+FEW_BUILDS = """\
+from functools import partial
+from autotune.search import STRATEGIES, Evolution, evolutionary
+STRATEGIES["evolutionary"] = partial(evolutionary.propose, settings=Evolution(builds=24))
+"""
 
 
 def pytest_configure() -> None:
@@ -65,15 +70,21 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 
 @pytest.fixture
-def few_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tune` builds two dozen schedules for each batch of trials, in place of 128.
+def few_builds_code() -> str:
+    """Python that has `tune` build two dozen schedules for each batch of trials, in place of 128.
 
     For what happens to proposals; which are made is tested on `evolutionary.propose` itself.
     """
-    from autotune.search import STRATEGIES, Evolution, evolutionary
+    return FEW_BUILDS
 
-    few = partial(evolutionary.propose, settings=Evolution(builds=24))
-    monkeypatch.setitem(STRATEGIES, "evolutionary", few)
+
+@pytest.fixture
+def few_builds(monkeypatch: pytest.MonkeyPatch, few_builds_code: str) -> None:
+    """The same in the process of the tests."""
+    from autotune.search import STRATEGIES
+
+    monkeypatch.setitem(STRATEGIES, "evolutionary", STRATEGIES["evolutionary"])
+    exec(few_builds_code, {})
 
 
 @pytest.fixture

@@ -145,9 +145,10 @@ def test_a_second_run_measures_nothing(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on(tmp_path):
+def test_a_killed_run_goes_on(tmp_path, few_builds_code):
     database = tmp_path / "t.db"
-    code = "import sys; from autotune.demo import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys\nfrom autotune.demo import main\nsys.exit(main(sys.argv[1:]))"
+    code = few_builds_code + code
     command = [sys.executable, "-c", code, "--quick", "--database", str(database)]
     first = subprocess.Popen([*command, "--trials", "60"], cwd=ROOT, stdout=subprocess.DEVNULL)
     stored = wait_for_trials(database, 1)

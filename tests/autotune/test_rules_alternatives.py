@@ -44,8 +44,7 @@ def others(func, numerics="algebraic"):
     return [name for name in space_of(func, numerics).sketches if name.startswith("winograd")]
 
 
-@pytest.mark.parametrize("activation", [None, "relu", "silu"])
-@pytest.mark.parametrize("size", [5, 8])
+@pytest.mark.parametrize("size, activation", [(5, None), (5, "silu"), (8, "relu"), (8, "silu")])
 def test_winograd_is_another_start_for_the_library(activation, size):
     func = conv(size=size, activation=activation)
     space = space_of(func, "algebraic")

@@ -21,13 +21,22 @@ def test_seeds_have_no_findings(seed):
     assert row["finding"] is None, fuzz.show_finding(row["finding"])
 
 
-@pytest.mark.parametrize("after", range(8))
-def test_after_each_trial(after):
+def case_of(*runs):
     case = Case(0)
     case.func, case.strategy, case.cost_model = killed_searches.products(), "evolutionary", "auto"
     case.batch, case.trials, case.failing, case.before = 3, 7, 0.3, []
-    case.runs = [Run(7, "killed", after), Run(7, "killed in the race")]
-    check(case)
+    case.runs = list(runs)
+    return case
+
+
+@pytest.fixture(scope="module")
+def never_ended():
+    return killed_searches.whole(case_of())
+
+
+@pytest.mark.parametrize("after", range(8))
+def test_after_each_trial(after, never_ended):
+    check(case_of(Run(7, "killed", after), Run(7, "killed in the race")), never_ended)
 
 
 def test_a_search_that_begins_a_batch_anew_is_found(monkeypatch):
