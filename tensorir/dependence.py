@@ -16,7 +16,7 @@ from tensorir.arith import Analyzer, Digit, Linear, decompose, determines
 from tensorir.arith.iter_map import digit_parts
 from tensorir.block_accesses import BLOCKS, Access, blocks_below, read, reduces, touches, written
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Expr, Var, const, int_value
+from tensorir.expr import BinOp, Const, Expr, Var, const, int_value
 from tensorir.stmt import Block, For, Stmt
 from tensorir.visit import child_stmts, substitute, variables
 
@@ -143,9 +143,14 @@ def same_slice(
 ) -> bool:
     """Whether equal elements of the two accesses imply equal iterations of the loop.
 
-    `other` is the loop of `b`, where it is not that of `a`: one of the same extent.
+    `other` is the loop of `b`, where it is not that of `a`: one of the same extent. So it is if
+    there are digits of the loop that both places show; or if both are one function of their loops,
+    whatever these are called, and it tells the loop.
     """
     theirs = (other or node).var
+    if _one_function(a, b, {theirs: node.var}, inner):
+        if determines(a.in_loops(), node.var, inner, analyzer):  # whatever either predicate is
+            return True
     shared: list[Digit] = []
     pairs = list(zip(a.in_loops(), b.in_loops()))
     for left, right in (*pairs, *_divided(pairs)):
@@ -155,6 +160,30 @@ def same_slice(
             continue
         shared += _told(rows[0][0], rows[1][0], node.var, theirs, shift)
     return _cover(shared, node)
+
+
+def _one_function(
+    a: Access, b: Access, known: Mapping[Var, Var], inner: Mapping[Var, Expr]
+) -> bool:
+    """Whether the place of `b` is that of `a` with other names for loops of `inner` of the same
+    extents; `known` are such names."""
+    names = dict(known)
+    pairs = list(zip(a.in_loops(), b.in_loops(), strict=True))
+    while pairs:
+        mine, theirs = pairs.pop()
+        if isinstance(mine, Var) and isinstance(theirs, Var) and theirs in inner:
+            if names.setdefault(theirs, mine) is not mine or mine not in inner:
+                return False
+            if inner[mine] is not inner[theirs]:
+                return False
+        elif mine is not theirs or not variables(mine).isdisjoint(inner):
+            alike = type(mine) is type(theirs) and mine.operands and not mine.has_loads
+            if not alike or len(mine.operands) != len(theirs.operands):
+                return False
+            if not isinstance(mine, BinOp) or mine.op != getattr(theirs, "op", None):
+                return False
+            pairs += zip(mine.operands, theirs.operands)
+    return len(set(names.values())) == len(names)
 
 
 def _divided(pairs: Sequence[tuple[Expr, Expr]]) -> list[tuple[Expr, Expr]]:

@@ -13,6 +13,7 @@ from schedule.state import LoopRef, State, extents, loops_below
 from tensorir import (
     TRUE,
     Analyzer,
+    Block,
     Expr,
     For,
     Interval,
@@ -29,13 +30,20 @@ from tensorir import (
 
 
 @primitive
-def pipeline(state: State, loop: LoopRef, stages: Sequence[int]) -> tuple[State, None]:
+def pipeline(
+    state: State, loop: LoopRef, stages: Sequence[int], order: Sequence[int] | None = None
+) -> tuple[State, None]:
     """Let the statements of a loop's body work on different iterations: a statement of stage s
     runs s iterations later than one of stage 0, as loads that run ahead of their use.
 
     `stages` has a number for each statement, the least of which is 0. Lowering cuts off the first
     and last iterations, in which some stages are idle, and keeps as many versions of a buffer
     between stages as are needed at a time, where it can prove that.
+
+    `order` says in which order the statements then stand in the loop, by their numbers, as they
+    are if it is left out. With [0, 2, 1] and the stages [0, 0, 1], a tile is loaded to registers
+    (0), the last one is used (2), and only then the registers go to shared memory (1): nothing
+    waits for the loads as long as there is something to compute.
 
     rewrite:  pipeline("i", [0, 1])
         for i in range(8):            for i in range(9, annotations={"pipeline": [0, 1]}):
@@ -47,6 +55,8 @@ def pipeline(state: State, loop: LoopRef, stages: Sequence[int]) -> tuple[State,
     requires:
         - `loop` is serial, carries no annotation, and has at least two statements
         - there is one stage for each statement, none negative, the least 0, and not all the same
+        - `order` has each statement once, and keeps those of one stage in order that share what
+          one of them writes
         - no block of a later stage reduces over `loop` and still has its init
         - what a statement writes is read by statements of the same or later stages only, and these
           follow it
@@ -59,25 +69,21 @@ def pipeline(state: State, loop: LoopRef, stages: Sequence[int]) -> tuple[State,
     _check_stages(state, node, parts, stages)
     for part, stage in zip(parts, stages):
         for block in blocks_below(part) if stage else ():
-            whole = block.init is None or not reduction_loops(block, [node])
-            require(
-                whole,
-                loop,
-                f"loop {loop!r} is a reduction of block {block.name!r}, whose init would have to "
-                "run at the first iteration of its stage",
-                "decompose_reduction first",
-            )
+            _check_init(node, block)
+    places = range(len(parts)) if order is None else order
+    _check_order(node, parts, stages, places)
     for i, early in enumerate(parts):
         for late, stage in zip(parts[i + 1 :], stages[i + 1 :]):
             if stages[i] != stage:
                 _check_pair(state, node, early, late, stages[i] < stage)
     last = max(stages)
-    longer = replace(node, extent=node.extent + last, annotations={"pipeline": list(stages)})
+    notes = {"pipeline": [stages[n] for n in places]}
+    longer = replace(node, extent=node.extent + last, annotations=notes)
     outside = state.loops_outside(loop)
     analyzer = state.analyzer([*outside, longer])
     moved = [
         rebind(part, {node.var: node.var - stage}, _guard(node, stage, last), analyzer)
-        for part, stage in zip(parts, stages)
+        for part, stage in [(parts[n], stages[n]) for n in places]
     ]
     return state.replace(state.loop_path(loop), replace(longer, body=seq(*moved))), None
 
@@ -98,6 +104,51 @@ def _check_stages(state: State, node: For, parts: Sequence[Stmt], stages: Sequen
         f"there are {len(stages)} stages for the {len(parts)} statements of loop {where!r}",
     )
     require(min(stages) == 0 < max(stages), where, f"stages {list(stages)} do not go from 0 up")
+
+
+def _check_init(node: For, block: Block) -> None:
+    require(
+        block.init is None or not reduction_loops(block, [node]),
+        node.name,
+        f"loop {node.name!r} is a reduction of block {block.name!r}, whose init would have to "
+        "run at the first iteration of its stage",
+        "decompose_reduction first",
+    )
+
+
+def _check_order(
+    node: For, parts: Sequence[Stmt], stages: Sequence[int], order: Sequence[int]
+) -> None:
+    each = sorted(order) == list(range(len(parts)))
+    require(
+        each and not any(isinstance(n, bool) for n in order),
+        node.name,
+        f"order {list(order)} does not have each of the {len(parts)} statements of loop "
+        f"{node.name!r} once",
+    )
+    for place, late in enumerate(order):
+        for early in order[place + 1 :]:
+            if early > late or stages[early] != stages[late]:
+                continue
+            found = _both_use(parts[early], parts[late])
+            require(
+                found is None,
+                node.name,
+                f"statements {early} and {late} of loop {node.name!r} are of one stage and share "
+                f"{found!r}, which one of them writes",
+                "keep their order",
+            )
+
+
+def _both_use(early: Stmt, late: Stmt) -> str | None:
+    """A buffer that both use and one of them writes."""
+    first = [a for block in blocks_below(early) for a in accesses(block)]
+    second = [a for block in blocks_below(late) for a in accesses(block)]
+    for a in first:
+        for b in second:
+            if a.buffer is b.buffer and (a.is_write or b.is_write):
+                return a.buffer.name
+    return None
 
 
 def _first_stage(state: State, node: For) -> str | None:

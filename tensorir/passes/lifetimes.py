@@ -50,7 +50,9 @@ def _innermost_common(uses: list[Access], reads: Finds) -> int:
     """The innermost statement around all uses, or a loop whose iterations share memory."""
     depth = common_length([a.path for a in uses]) - 1
     path = uses[0].path
-    first_reads = not uses[0].is_write
+    # In a pipeline, a stage may stand before the one that made what it reads, iterations ago.
+    staged = any([isinstance(s, For) and "pipeline" in s.annotations for s in path[: depth + 1]])
+    first_reads = not uses[0].is_write and not staged
     for n, stmt in enumerate(path[: depth + 1]):
         if isinstance(stmt, For) and (first_reads or _undivided(stmt, path[n + 1 : depth + 1])):
             return n

@@ -212,9 +212,12 @@ def _describe(buffer: Buffer) -> str:
 
 
 def intermediates_are_written_first(func: PrimFunc, places: list[Place]) -> None:
-    """In program order, and without regard to which elements are written."""
+    """In program order, and without regard to which elements are written. What a stage of a
+    pipeline reads may be from an earlier iteration, by a stage behind it in the loop."""
     written = set(func.params)
     for place in places:
+        if isinstance(place.stmt, For) and "pipeline" in place.stmt.annotations:
+            written |= {b for s in walk(place.stmt) for b, _, is_write in touched(s) if is_write}
         reads = [load.buffer for e in stmt_exprs(place.stmt) for load in loads(e)]
         touches = touched(place.stmt)
         for buffer in (*reads, *(b for b, _, is_write in touches if not is_write)):

@@ -131,9 +131,26 @@ def tiled(trace: Trace) -> None:
         trace.ask("bind", loops, axis)
     for name in ("A", "B"):
         _copies(trace, name, steps, own)
+    if trace.more.random() < 0.4:
+        for name in ("A", "B"):
+            _through_registers(trace, f"{name}_shared", steps[0])
     if trace.maybe(0.4) and steps[0] in sch.state.loop_names():
         count = len(getattr(sch.state.loop(steps[0]).body, "stmts", (1,)))
-        trace.ask("pipeline", steps[0], pick([[0] * (count - 1) + [1], [*range(count)]]))
+        stages, order = pick([[0] * (count - 1) + [1], [*range(count)]]), [*range(count)]
+        orders = [None, [*order[:-2], *order[:-3:-1]], [*order[::2], *order[1::2]]]
+        kept = trace.more.choice(orders)
+        trace.ask("pipeline", steps[0], stages, kept)
+
+
+def _through_registers(trace: Trace, copy: str, step: Any) -> None:
+    """Loads of a tile in loops of their own, from registers to shared memory afterwards."""
+    if copy not in trace.sch.get_blocks():
+        return
+    own = trace.loops(copy)
+    if step in own and own[-1] != step:
+        registers = trace.ask("cache_read", copy, 0, "local")
+        if trace.ask("compute_at", registers, own[-1]):
+            trace.ask("fission", own[own.index(step) + 1], registers)
 
 
 def _add_store(trace: Trace, store: str, parts: list[Any], groups: dict[str, list[Any]]) -> None:

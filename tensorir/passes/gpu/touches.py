@@ -176,7 +176,8 @@ class Meetings:
         extents = {v: int_value(e) for v, e in touch.loops.items() if v in own}
         extents |= {v: extent for v, (extent, _) in self.threads.items()}
         extents[LANE] = dt.lanes(touch.index.dtype)
-        known = extents.keys() | turn.keys()
+        # What is common stands for all its values of the same turn, of which others may hold.
+        known = extents.keys()
         conditions = [c for c in touch.conditions if variables(c) <= known and not c.has_loads]
         used = frozenset[Var]().union(variables(index), *map(variables, conditions))
         free = sorted(used - turn.keys(), key=lambda v: v.name)

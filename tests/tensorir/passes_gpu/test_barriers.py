@@ -74,6 +74,24 @@ def test_own_elements_need_none():
     assert two("S[i // 8 * 8 + i % 8] = A[b, i]", "D[b, j] = S[j]") == []
 
 
+def test_conditions_on_loops_that_do_not_cancel():
+    """Iterations are told apart by the parity of k only; the first ones do nothing."""
+    found = kernel(
+        f"""
+for b in {BLOCK}2):
+    for k in range(8, annotations={{"pipeline": [1, 0]}}):
+        for j in {X}64):
+            if 4 <= k:
+                D[b, j] = S[63 - (j ^ k % 2)]
+        for i in {X}64):
+            if 3 <= k:
+                S[i ^ k % 2] = A[b, i]
+""",
+        rows=2,
+    )
+    assert found == ["block", "block"]
+
+
 def test_lanes_of_one_warp():
     assert two("S[i] = A[b, i]", "D[b, j] = S[j // 32 * 32 + 31 - j % 32]") == ["warp", "warp"]
     assert two("S[i] = A[b, i]", "D[b, j] = S[63 - j]") == ["block", "block"]
