@@ -15,7 +15,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench bench-peers bench-scale lint clean compiler cxx python
+.PHONY: help demo test fuzz bench bench-general bench-peers bench-scale lint clean compiler cxx python
 
 help:
 	@echo "make demo    tune a kernel on this machine and compare it with the unscheduled program"
@@ -29,6 +29,7 @@ help:
 	@echo "            EMULATED=1 for schedules on the emulator of GPUs, their threads watched (with GPU=1"
 	@echo "            those for GPUs alone)"
 	@echo "make bench   run the benchmark suite"
+	@echo "make bench-general   programs rewritten in other ways, beside the plain ones"
 	@echo "make bench-peers   side by side with other libraries, installed into .venv-peers"
 	@echo "make bench-scale   cost over size, and over the number of threads"
 	@echo "make lint    run ruff and mypy"
@@ -49,6 +50,9 @@ fuzz: $(DEV) | compiler
 
 bench: $(DEV) | compiler
 	@$(BIN)/python benchmarks/suite.py $(ARGS)
+
+bench-general: $(DEV) | compiler
+	@$(BIN)/python -m benchmarks.general $(ARGS)
 
 bench-peers: $(DEV) | compiler
 	@$(BIN)/python -m benchmarks.peers $(ARGS)

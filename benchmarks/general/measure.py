@@ -1,0 +1,261 @@
+"""One workload: its forms are built, compared with the plain program's result, timed in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autotune import Database, default_schedule, tune
+from autotune.busy import Neighbours
+from autotune.measure import machine_lock
+from backends import Comparison, CompiledKernel, Timing, build, compare, interleave, resolve
+from benchmarks.general.form import Arrays, Form, given, numbers, restored, work
+from benchmarks.general.workloads import Workload
+from tensorir import PrimFunc, Target, TensorIRError, dtype
+from tensorir.dtype import numpy_dtype
+
+DEFAULT, TUNED = "default", "tuned"
+TOLERANCE = {"float16": 1e-2, "bfloat16": 5e-2}
+"""Of an output of a type, relative to its largest number; of others 1e-4, of integers nothing."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure.
+
+    threads    of kernels
+    trials     of the search, 0 for default schedules alone
+    rounds     blocks of each kernel
+    min_ms     of a block
+    seconds    after which no round of a workload is begun
+    """
+
+    threads: int
+    trials: int
+    rounds: int
+    min_ms: float
+    seconds: float
+    seed: int
+    database: str
+
+    @property
+    def schedules(self) -> tuple[str, ...]:
+        return (DEFAULT, TUNED) if self.trials else (DEFAULT,)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A form's time over the plain program's, by schedules of one kind, in one run.
+
+    work    what it has to do over what the plain program has to: 2 for bytes that are twice as many
+    ratio   of times, divided by `work`
+    """
+
+    kind: str
+    name: str
+    schedule: str
+    timing: Timing
+    work: float
+    ratio: Comparison
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a workload gave.
+
+    plain     by schedule, the plain program's times
+    failures  by form and schedule, why there is no time of it
+    others    share of the processors that other programs used, None where unknown
+    """
+
+    workload: Workload
+    plain: Mapping[str, Timing]
+    figures: Sequence[Figure]
+    failures: Mapping[str, str]
+    others: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """A kernel with the arrays that it is called with."""
+
+    kernel: CompiledKernel
+    arguments: Arrays
+    outputs: Arrays
+
+    def __call__(self) -> Arrays:
+        self.kernel(*self.arguments, *self.outputs)
+        return self.outputs
+
+    @property
+    def subject(self) -> tuple[Any, ...]:
+        return (self.kernel, *self.arguments, *self.outputs)
+
+
+class _Memory:
+    """Outputs of all kernels in the same memory, because no two pieces of it are equally fast."""
+
+    def __init__(self) -> None:
+        self.held: list[np.ndarray[Any, Any]] = []
+
+    def outputs(self, shapes: Sequence[tuple[tuple[int, ...], str]]) -> Arrays:
+        made = []
+        for n, (shape, kind) in enumerate(shapes):
+            count = int(np.prod(shape)) * dtype.itemsize(kind)
+            if n == len(self.held):
+                self.held.append(np.zeros(0, np.uint8))
+            if self.held[n].nbytes < count:
+                self.held[n] = np.zeros(count, np.uint8)
+            made.append(self.held[n][:count].view(numpy_dtype(kind)).reshape(shape))
+        return made
+
+
+def measure(workload: Workload, forms: Sequence[Form], settings: Settings) -> Found:
+    """The figures of a workload; forms that fail are reported, and others go on."""
+    plain = Form("plain", "plain", workload.func)
+    arrays, target = numbers(workload.func), resolve(f"c -threads={settings.threads}")
+    memory, ready, failures = _largest(workload.func, forms), {}, dict[str, str]()
+    made: dict[PrimFunc, _Ready] = {}
+    for schedule in settings.schedules:
+        base = _ready(plain, workload, arrays, schedule, settings, target, memory)
+        ready[plain, schedule] = base
+        for form in forms:
+            try:
+                kernel = _ready(form, workload, arrays, schedule, settings, target, memory)
+                for part in form.parts:
+                    if part not in made:
+                        made[part] = _part(part, workload.func, settings, target, memory)
+                _check(form, workload, kernel, base, [made[p] for p in form.parts], arrays)
+            except Exception as error:  # a fault of ours must not hide the other forms
+                said = str(error).partition("\n")[0]
+                if not isinstance(error, TensorIRError):
+                    said = f"{type(error).__name__}: {said}"
+                failures[f"{form.name}, {schedule}"] = said
+                continue
+            ready[form, schedule] = kernel
+    neighbours = Neighbours()
+    with machine_lock(), neighbours.watching():
+        subjects = [each.subject for each in (*ready.values(), *made.values())]
+        times = interleave(subjects, settings.rounds, settings.min_ms, settings.seconds)
+    timed = dict(zip((*ready, *made), times))
+    figures = list(_figures(workload, forms, plain, timed, settings))
+    alone = {schedule: timed[plain, schedule] for schedule in settings.schedules}
+    return Found(workload, alone, figures, failures, neighbours.share())
+
+
+def _figures(
+    workload: Workload,
+    forms: Sequence[Form],
+    plain: Form,
+    timed: Mapping[Any, Timing],
+    settings: Settings,
+) -> Iterator[Figure]:
+    for schedule in settings.schedules:
+        for form in forms:
+            timing = timed.get((form, schedule))
+            if timing is None:
+                continue
+            beside = [timed[plain, schedule], *(timed[part] for part in form.parts)]
+            whole = Timing(tuple(map(sum, zip(*(t.times for t in beside)))), 1)
+            share = work(form, workload.func, workload.dense)
+            found = compare(timing, whole)
+            ratio = Comparison(found.ratio / share, found.low / share, found.high / share)
+            yield Figure(form.kind, form.name, schedule, timing, share, ratio)
+
+
+def _largest(func: PrimFunc, forms: Sequence[Form]) -> _Memory:
+    """Memory that is large enough for the outputs of all, so that it is never another one."""
+    memory = _Memory()
+    for each in (func, *(form.func for form in forms)):
+        shapes = [func.outputs[n].const_shape or () for n in range(len(each.outputs))]
+        memory.outputs([(s, "float64") for s in shapes])
+    return memory
+
+
+def _ready(
+    form: Form,
+    workload: Workload,
+    arrays: Arrays,
+    schedule: str,
+    settings: Settings,
+    target: Target,
+    memory: _Memory,
+) -> _Ready:
+    """The kernel of a form with its arrays; TensorIRError where it cannot be made."""
+    func = form.func
+    inputs = given(form, workload.func, arrays)
+    held = {func.inputs[n].name: inputs[n] for n in workload.constants}
+    if schedule == TUNED:
+        sizes = {size.name: _shapes(form, workload.func)[0][0][0] for size in func.size_vars}
+        with Database(settings.database) as database:
+            result = tune(
+                func, target, settings.trials, settings.seed, database, sizes=sizes,
+                constants=tuple(held), progress=False,
+            )  # fmt: skip
+        kernel = result.build(constants=held)
+    else:
+        kernel = build(default_schedule(func, target, tuple(held)), target, constants=held)
+    rest = [a for n, a in enumerate(inputs) if n not in workload.constants]
+    return _Ready(kernel, rest, memory.outputs(_shapes(form, workload.func)))
+
+
+def _shapes(form: Form, plain: PrimFunc) -> list[tuple[tuple[int, ...], str]]:
+    """Shapes and types of a form's outputs, of symbolic ones as in the plain program."""
+    return [
+        (out.const_shape if out.const_shape is not None else like.const_shape or (), out.dtype)
+        for out, like in zip(form.func.outputs, plain.outputs)
+    ]
+
+
+def _part(
+    part: PrimFunc, plain: PrimFunc, settings: Settings, target: Target, memory: _Memory
+) -> _Ready:
+    """What runs beside the plain program, by its default schedule."""
+    kernel = build(default_schedule(part, target), target)
+    (out,) = part.outputs
+    return _Ready(kernel, numbers(part), memory.outputs([(out.const_shape or (), out.dtype)]))
+
+
+def _check(
+    form: Form,
+    workload: Workload,
+    kernel: _Ready,
+    base: _Ready,
+    parts: Sequence[_Ready],
+    arrays: Arrays,
+) -> None:
+    """Raise TensorIRError where a form's result is not that of the plain program's kernel."""
+    wanted = _expected(form, workload, base, parts, arrays)
+    for out in kernel.outputs:
+        out.fill(np.nan if out.dtype.kind == "f" else np.iinfo(out.dtype).max)
+    found = restored(form, workload.func, kernel())
+    for out, got, want in zip(form.func.outputs, found, wanted):
+        allowed = TOLERANCE.get(out.dtype, 1e-4) if dtype.is_float(out.dtype) else 0.0
+        most = float(np.max(np.abs(want), initial=0)) or 1.0
+        off = float(np.max(np.abs(got.astype(np.float64) - want), initial=0)) / most
+        if not off <= allowed:
+            raise TensorIRError(
+                f"the result is off by {off:.2g} of the largest number, and {allowed:.2g} is "
+                "allowed; no time of it is shown"
+            )
+
+
+def _expected(
+    form: Form, workload: Workload, base: _Ready, parts: Sequence[_Ready], arrays: Arrays
+) -> Arrays:
+    """What the plain program's kernel gives, between those of the parts that a form has."""
+    plain = Form("plain", "plain", workload.func)
+    if not parts:
+        return [a.astype(np.float64) for a in restored(plain, workload.func, base())]
+    before, after = parts
+    inputs = list(base.arguments)
+    inputs[form.fed - sum(n < form.fed for n in workload.constants)] = before.kernel(
+        arrays[form.fed]
+    )
+    made = base.kernel(*inputs)
+    outputs = list(made) if isinstance(made, tuple) else [made]
+    rest = [a.astype(np.float64) for a in restored(plain, workload.func, outputs)[1:]]
+    return [np.asarray(after.kernel(outputs[0]), np.float64), *rest]

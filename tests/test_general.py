@@ -1,0 +1,185 @@
+"""Programs rewritten: every form means what the plain program means, and the benchmark runs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from backends import Comparison, Timing
+from benchmarks.general import report
+from benchmarks.general.__main__ import main
+from benchmarks.general.form import Form, expected, given, numbers, restored, work
+from benchmarks.general.measure import Figure, Found
+from benchmarks.general.rewritings import REWRITINGS, forms_of
+from benchmarks.general.workloads import rows, workload
+from tensorir import TensorIRError, ops, parse, reference, structural_equal, te, verify
+
+TINY = rows(tiny=True)
+DIFFERENT = [
+    row for row in TINY
+    if not row.name.startswith(("matmul 24", "conv 3->8 7x7", "depthwise 8 3x3 7", "int8 matmul 1"))
+]  # fmt: skip
+"""Tiny rows without those that another one is like, which take long enough."""
+NARROW = {"float16": 1e-2, "bfloat16": 5e-2}
+
+
+def assert_means_the_same(form: Form, plain, arrays) -> None:
+    """Both untouched programs on the same numbers, evaluated by NumPy."""
+    verify(form.func)
+    found = restored(form, plain, reference(form.func, *given(form, plain, arrays)))
+    wanted = expected(form, plain, arrays)
+    assert len(found) == len(wanted) == len(plain.outputs)
+    for out, got, want in zip(form.func.outputs, found, wanted):
+        assert got.shape == want.shape, form.name
+        off = np.abs(got.astype(np.float64) - want.astype(np.float64)).max(initial=0)
+        allowed = NARROW.get(out.dtype, 1e-6) * max(1.0, float(np.abs(want).max(initial=0)))
+        assert off <= allowed, form.name
+
+
+@pytest.mark.parametrize("row", DIFFERENT, ids=lambda row: row.name)
+def test_forms_mean_what_the_plain_program_means(row):
+    plain = workload(row).func
+    arrays = numbers(plain)
+    forms = list(forms_of(plain))
+    assert len({form.name for form in forms}) == len(forms)
+    for form in forms:
+        assert structural_equal(form.func, plain) == (form.kind == "renamed"), form.name
+        if form.kind != "renamed":
+            assert_means_the_same(form, plain, arrays)
+
+
+def test_every_kind_of_rewriting_finds_something_in_many_programs():
+    counts = dict.fromkeys(REWRITINGS, 0)
+    for row in TINY:
+        for kind in {form.kind for form in forms_of(workload(row).func)}:
+            counts[kind] += 1
+    assert min(counts.values()) >= len(TINY) // 4, counts
+
+
+def test_rows_are_those_of_the_peers_and_invented_ones():
+    names = [row.name for row in rows()]
+    assert len(names) == len(set(names)) == 48
+    invented = [row for row in rows() if row.kind == "invented"]
+    products = [row for row in invented if workload(row).dense]
+    assert len(invented) == 20 and len(products) <= 10
+    assert {row.kind for row in TINY} == {row.kind for row in rows()}
+
+
+def test_forms_are_printed_and_parsed():
+    for form in forms_of(workload(TINY[0]).func):
+        assert structural_equal(parse(repr(form.func)), form.func)
+
+
+def matmul(m: int = 4, n: int = 6, k: int = 8):
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((k, n), name="b")
+    r = te.reduce_axis(k, "k")
+    out = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="out")
+    return te.create_prim_func([a, b, out])
+
+
+def form(name: str, func=None) -> Form:
+    return next(form for form in forms_of(func or matmul()) if form.name == name)
+
+
+def test_factors_scale_what_they_say():
+    a, b = numbers(matmul())
+    for name, size in (("scaled by k", 8), ("scaled by row", 4), ("scaled by column", 6)):
+        s = np.arange(size, dtype=np.float32)
+        (found,) = reference(form(name).func, a, b, s)
+        by = {"k": (a * s) @ b if size == 8 else None, "row": s[:4, None], "column": s[:6]}
+        wanted = by["k"] if size == 8 else (a @ b) * by[name.rpartition(" ")[2]]
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_split_shows_in_the_shapes():
+    assert [p.const_shape for p in form("split first").func.params] == [(4, 8), (8, 6), (2, 2, 6)]
+    both = form("split reduce, inputs too").func
+    assert [p.const_shape for p in both.params] == [(4, 2, 4), (2, 4, 6), (4, 6)]
+
+
+def test_a_wrong_form_is_noticed():
+    plain = matmul()
+    wrong = Form("permuted", "wrong", plain, ((0, 1),))
+    arrays = numbers(plain)
+    assert_means_the_same(wrong, plain, arrays)
+    other = matmul()
+    changed = parse(repr(other).replace("out[vi, vj] + ", "out[vi, vj] - "))
+    with pytest.raises(AssertionError):
+        assert_means_the_same(Form("split", "wrong", changed), plain, arrays)
+
+
+def test_programs_that_are_no_nests_are_only_renamed_and_embedded():
+    found = {form.kind for form in forms_of(ops.prim_func("sort", 0))}
+    assert "renamed" in found and found <= {"renamed", "embedded"}
+
+
+def test_other_types_are_compared_by_what_bounds_the_program():
+    plain = matmul()
+    double, half = form("float64"), form("float16")
+    assert work(double, plain, dense=True) == work(double, plain, dense=False) == 2
+    assert work(half, plain, dense=True) == 1 and work(half, plain, dense=False) == 0.5
+    assert work(form("split first"), plain, dense=False) == 1
+
+
+def figure(kind: str, ratio: float) -> Figure:
+    timing = Timing((1e-3 * ratio,), 1)
+    return Figure(kind, f"{kind} x", "default", timing, 1.0, Comparison(ratio, ratio, ratio))
+
+
+def test_slow_forms_are_listed_slowest_first():
+    figures = [figure("renamed", 1.02), figure("renamed", 1.04), figure("split", 1.2),
+               figure("split", 0.8), figure("permuted", 1.1)]  # fmt: skip
+    row = Found(workload(TINY[0]), {"default": Timing((1e-3,), 1)}, figures, {}, 0.0)
+    lines = report.notes([row], "default")
+    assert lines[1].startswith("2 of 5 forms take more than they may")
+    assert [line.split(": ")[1] for line in lines[2:]] == ["split x", "renamed x"]
+    assert report.cells(row, [row], "default")[2:] == ["1.04", "1.10", "1.20"]
+    assert report.means([row], "default")[2:] == ["1.03", "1.10", "0.98"]
+
+
+def test_a_run(tmp_path, capsys):
+    file = tmp_path / "found" / "out.json"
+    assert main(["--dry-run", "--rows", "row sum", "--threads", "1", "--json", str(file)]) == 0
+    (row,) = json.loads(file.read_text())["rows"]
+    assert row["name"] == "row sum 16x33" and not row["failures"]
+    kinds = {form["kind"] for form in row["forms"]}
+    assert kinds == set(REWRITINGS) - {"reordered", "permuted", "fused"}
+    for found in row["forms"]:
+        ratio, low, high = found["ratio"]
+        assert found["median"] > 0 and low <= ratio <= high and len(found["blocks"]) == 3
+    said = capsys.readouterr().out
+    assert "geometric mean of all" in said and "forms take more than they may" in said
+    assert "| row sum 16x33 |" in file.with_suffix(".md").read_text()
+    assert file.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_tuned_run(tmp_path):
+    file = tmp_path / "out.json"
+    options = ["--dry-run", "--rows", "row sum", "--forms", "symbolic", "--tuned", "1"]
+    options += ["--database", str(tmp_path / "t.db"), "--json", str(file)]
+    assert main(options) == 0
+    (row,) = json.loads(file.read_text())["rows"]
+    assert [form["schedule"] for form in row["forms"]] == ["default", "tuned"]
+
+
+def test_a_form_that_fails_is_reported(monkeypatch, capsys):
+    from benchmarks.general import measure
+
+    def refuse(func, *rest):
+        if len(func.params[0].shape) == 3:
+            raise TensorIRError("three axes are too many")
+        return default(func, *rest)
+
+    default = measure.default_schedule
+    monkeypatch.setattr(measure, "default_schedule", refuse)
+    assert main(["--dry-run", "--rows", "heat 2d", "--forms", "unit"]) == 1
+    assert "no time of heat 2d 14: unit first, default: three axes" in capsys.readouterr().out
+
+
+def test_wrong_requests_are_refused(capsys):
+    assert main(["--dry-run", "--forms", "upside down"]) == 2
+    assert "unknown forms upside down; there are renamed, reordered" in capsys.readouterr().err
+    assert main(["--dry-run", "--rows", "nothing like it"]) == 2
+    assert "rows are:\n  matmul 24" in capsys.readouterr().err
