@@ -77,6 +77,21 @@ def test_headers_are_found_where_they_are_included(with_nvrtc):
     assert f"-I{nvrtc.header_folder()}" in made.command
 
 
+TEXTURE = """
+extern "C" __global__ void look(cudaTextureObject_t from, float *to) {
+    to[threadIdx.x] = tex1Dfetch<float>(from, threadIdx.x);
+}"""
+
+
+def test_the_language_is_as_large_as_a_text_needs(with_nvrtc, monkeypatch):
+    assert nvrtc.MINIMAL in nvrtc.compile_cubin(SCALE, "sm_80").command
+    assert nvrtc.MINIMAL not in nvrtc.compile_cubin(TEXTURE, "sm_80").command
+    code = nvrtc.compile_cubin(HALF, "sm_90a").code
+    monkeypatch.setattr(nvrtc._binding(), "getVersion", lambda: (12, 3))
+    older = nvrtc.compile_cubin(HALF, "sm_90a")
+    assert nvrtc.MINIMAL not in older.command and older.code == code
+
+
 def test_later_options_win(with_nvrtc):
     fast = nvrtc.compile_cubin(SCALE, "sm_80", ["-ftz=true", "-DN=3"])
     assert fast.command[-2:] == ("-ftz=true", "-DN=3")
