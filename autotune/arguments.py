@@ -8,7 +8,14 @@ from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from tensorir import SCALAR_LIMITS, PrimFunc, TensorIRError, check_constants
+from tensorir import (
+    SCALAR_LIMITS,
+    Number,
+    PrimFunc,
+    TensorIRError,
+    check_constants,
+    number_of,
+)
 
 LARGEST_SEED = 2**32 - 1
 """The largest that all cost models take."""
@@ -73,21 +80,25 @@ def check_func(func: Any) -> None:
     raise TensorIRError(f"what is tuned must be a PrimFunc, not {_shown(func)}; {remedy}")
 
 
-def check_sizes(func: PrimFunc, sizes: Any) -> dict[str, int]:
-    """The values of symbolic sizes, numbers among the arguments included, as ints; raises
+def check_sizes(func: PrimFunc, sizes: Any) -> dict[str, Number]:
+    """The values of symbolic sizes and of numbers among the arguments, as those of Python; raises
     TensorIRError for names that are none, and for values that they cannot have."""
     if sizes is None:
         return {}
     instance("sizes", sizes, Mapping, 'a mapping such as {"n": 128}, or None')
     known = {v.name: least for v, least in func.size_ranges}
-    scalars = {scalar.name for scalar in func.scalars}
+    scalars = {scalar.name: scalar for scalar in func.scalars}
+    names = [v.name for v in func.free_vars]
     for name in sizes:
-        if name not in known:
-            has = f"those of {func.name!r} are {', '.join(known)}" if known else "it has none"
+        if name not in names:
+            has = f"those of {func.name!r} are {', '.join(names)}" if names else "it has none"
             raise TensorIRError(f"sizes has {name!r}, which is no symbolic size; {has}")
     low, high = SCALAR_LIMITS
-    found = {}
+    found: dict[str, Number] = {}
     for name, value in sizes.items():
+        if name not in known:
+            found[name] = number_of(value, scalars[name].dtype, f"sizes[{name!r}]")
+            continue
         least, most = known[name], high if name in scalars else None
         found[name] = integer(f"sizes[{name!r}]", value, low if least is None else least, most)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from autotune.batches import split_open
@@ -25,6 +25,7 @@ from autotune.work import flops
 from backends import resolve, why_not_here
 from schedule import Schedule
 from tensorir import (
+    Numbers,
     PrimFunc,
     Target,
     TensorIRError,
@@ -236,7 +237,7 @@ def start_session(
     numerics: str,
     cost_model: str,
     settings: MeasureSettings | None,
-    sizes: Mapping[str, int] | None,
+    sizes: Numbers | None,
     constants: Collection[str] = (),
 ) -> Session:
     """A session that knows the trials which the database has of this work."""
@@ -259,7 +260,8 @@ def start_session(
     model = make_cost_model(cost_model, seed)
     features = wanted_features(resolved, workload.constants, numerics)
     settings = settings or MeasureSettings(threads=resolved.threads)
-    known = {v.name: (sizes or {})[v.name] for v in func.size_vars}
+    # A number that is no size decides no loop: it is to a schedule what the data are.
+    known = {v.name: int((sizes or {})[v.name]) for v in func.size_vars}
     session = Session(
         func=func,
         target=resolved,

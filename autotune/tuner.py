@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -40,7 +40,7 @@ from autotune.search import search_named
 from autotune.session import Session, start_session
 from autotune.turns import search_turn
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError
+from tensorir import DEFAULT_NUMERICS, Numbers, PrimFunc, Target, TensorIRError
 
 DEFAULT_DATABASE = "tuning_logs/tuning.db"
 FINALISTS = 4
@@ -58,7 +58,7 @@ def tune(
     strategy: str = "evolutionary",
     cost_model: str = "auto",
     settings: MeasureSettings | None = None,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Numbers | None = None,
     constants: Collection[str] = (),
     progress: bool | None = None,
     time_limit: float | None = None,
@@ -76,7 +76,8 @@ def tune(
                 "mixed" instructions of less precision; errors are bounded alike for all
     strategy    "evolutionary" or "random"; cost_model "auto", "xgboost", "sklearn" or "random"
     settings    how to measure
-    sizes       values of symbolic sizes to measure with
+    sizes       values of symbolic sizes, and of numbers among the arguments, to measure with;
+                numbers that are no sizes are drawn as inputs are where they are not given
     constants   names of parameters whose arrays `result.build(constants=...)` will be given, such
                 as weights: what is computed from them alone at the root is checked and not timed
     progress    show it; None shows it on a terminal
@@ -118,7 +119,7 @@ def _searched(
     start: Callable[[], Session],
     propose: Propose,
     trials: int,
-    sizes: Mapping[str, int],
+    sizes: Numbers,
     progress: bool | None,
     time_limit: float,
 ) -> TuneResult:
@@ -157,7 +158,7 @@ def _search(
     session: Session,
     propose: Propose,
     trials: int,
-    sizes: Mapping[str, int],
+    sizes: Numbers,
     show: Progress,
     time_limit: float,
 ) -> None:

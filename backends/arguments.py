@@ -16,8 +16,9 @@ from tensorir import (
     Var,
     check_limits,
     int_value,
+    number_of,
     variables,
-    whole_number,
+    word_of,
 )
 from tensorir import dtype as dt
 
@@ -73,7 +74,8 @@ def in_order(
 def prepare(
     signature: Signature, args: Sequence[object], space: Space = HOST
 ) -> tuple[list[Any], list[int]]:
-    """The arrays behind the arguments, and the sizes in the kernel's order.
+    """The arrays behind the arguments, and the numbers in the kernel's order: its sizes, and the
+    bits of the values among its arguments.
 
     Raises TensorIRError naming the kernel, the argument and the remedy. Nothing is copied.
     """
@@ -85,14 +87,29 @@ def prepare(
     for i, array in arrays.items():
         space.check_memory(signature, i, array, args[i])
     _check_overlap(signature, {i: space.span(array) for i, array in arrays.items()})
-    return list(arrays.values()), [sizes[var] for var in signature.sizes]
+    numbers = [sizes[var] for var in signature.sizes]
+    return list(arrays.values()), numbers + value_words(signature, adopted)
+
+
+def value_words(signature: Signature, args: Sequence[Any]) -> list[int]:
+    """The bits of those among all arguments that are numbers and no sizes.
+
+    Raises TensorIRError for the first that is none of its type.
+    """
+    return [
+        word_of(
+            number_of(args[i], signature.params[i].dtype, argument_name(signature, i)),
+            signature.params[i].dtype,
+        )
+        for i in signature.values
+    ]
 
 
 def adopt(signature: Signature, args: Sequence[object], space: Space = HOST) -> list[Any]:
-    """The arrays that share the memory of the arguments, and numbers as ints; TensorIRError
-    for what is neither."""
+    """The arrays that share the memory of the arguments, and numbers as those of Python;
+    TensorIRError for what is neither."""
     return [
-        whole_number(arg, argument_name(signature, i))
+        number_of(arg, signature.params[i].dtype, argument_name(signature, i))
         if signature.params[i].is_scalar
         else space.adopt(signature, i, arg)
         for i, arg in enumerate(args)
@@ -110,9 +127,10 @@ def complete(
     known: list[tuple[int, Any]] = []
     numbers: dict[int, int] = {}
     for i, arg in zip(signature.given, inputs, strict=True):
-        if signature.params[i].is_scalar:
-            numbers[i] = whole_number(arg, argument_name(signature, i))
-        else:
+        param = signature.params[i]
+        if param.is_size:
+            numbers[i] = int(number_of(arg, param.dtype, argument_name(signature, i)))
+        elif not param.is_scalar:
             known.append((i, space.adopt(signature, i, arg)))
     sizes, first = _told(signature, numbers)
     for i, array in known:
@@ -164,7 +182,7 @@ def bind_sizes(signature: Signature, adopted: Sequence[Any]) -> dict[Var, int]:
     """The value of each symbolic size; raises TensorIRError for the first number or shape that is
     wrong."""
     given = enumerate(zip(signature.params, adopted, strict=True))
-    sizes, first = _told(signature, {i: value for i, (p, value) in given if p.is_scalar})
+    sizes, first = _told(signature, {i: value for i, (p, value) in given if p.is_size})
     for i in signature.arrays:
         _bind(signature, i, adopted[i].shape, sizes, first)
     check_sizes(signature, sizes)
@@ -176,7 +194,7 @@ def bind_sizes(signature: Signature, adopted: Sequence[Any]) -> dict[Var, int]:
 def _told(
     signature: Signature, numbers: Mapping[int, int]
 ) -> tuple[dict[Var, int], dict[Var, str]]:
-    """The sizes that the numbers among the arguments tell, by position, and which tells each."""
+    """The sizes that are `numbers` among the arguments, by position, and which tells each."""
     sizes, first = {}, {}
     for i, value in numbers.items():
         var = Var(signature.params[i].name)
@@ -187,7 +205,7 @@ def _told(
 
 def check_sizes(signature: Signature, sizes: Mapping[Var, int]) -> None:
     """Raise TensorIRError for a size that is less than the kernel can take."""
-    numbers = {p.name for p in signature.params if p.is_scalar}
+    numbers = {p.name for p in signature.params if p.is_size}
     for var, value in sizes.items():
         where = f"{signature.name}: size {var.name!r}"
         check_limits(value, signature.least.get(var), var.name in numbers, where)
@@ -278,10 +296,35 @@ def _check_overlap(signature: Signature, spans: Mapping[int, tuple[int, int]]) -
                 )
 
 
+def described(
+    signature: Signature, arrays: Sequence[str], numbers: Sequence[str], taken: Sequence[Var]
+) -> str:
+    """What the arguments of an exported function have to be, for its header.
+
+    `arrays` and `numbers` are their names there, `taken` the variables that the numbers are.
+    """
+    lines = [f"{signature}", ""]
+    for name, param in zip(arrays, signature.array_params, strict=True):
+        way = "written" if param.is_output else "read"
+        if param.is_output and param.is_given:
+            way = "read and written: the kernel needs what is in it"
+        lines.append(f"{name}: {describe(param)}, {way}")
+    known = {p.name: p for p in signature.params if p.is_scalar}
+    for name, var in zip(numbers, taken, strict=True):
+        what = describe(known[var.name]) if var.name in known else "size, int64"
+        lines.append(f"{name}: {what}")
+    return "\n".join(f"   {line}".rstrip() for line in lines)
+
+
+_IN_C = {**dict.fromkeys(dt.STORAGE_ONLY, " (its bits)"), "bool": " (0 or 1)"}
+"""How a number of a type that C lacks is given."""
+
+
 def describe(param: Param) -> str:
     """What to pass for `param`, in words: "float32 array of shape [n, 4]"."""
     if param.is_scalar:
-        return f"{param.dtype} number" + ("" if param.least is None else f", {param.least} or more")
+        least = "" if param.least is None else f", {param.least} or more"
+        return f"{param.dtype} number{_IN_C.get(param.dtype, '')}{least}"
     stored = " (bfloat16 bits)" if param.dtype == "bfloat16" else ""
     dims = ", ".join(map(repr, param.shape))
     return f"{dt.numpy_dtype(param.dtype).name}{stored} array of shape [{dims}]"

@@ -45,7 +45,7 @@ class Bounds:
         if isinstance(e, Var):
             return e in self._natural
         if isinstance(e, BinOp):
-            if e.has_loads and e.dtype != dt.INDEX:  # data, which wrap
+            if e.dtype != dt.INDEX and self._has_data(e):  # which wrap
                 return False
             if e.op == "%":
                 return (int_value(e.b) or 0) > 0
@@ -61,6 +61,11 @@ class Bounds:
         if isinstance(e, Select):
             return self.is_natural(e.a) and self.is_natural(e.b)
         return isinstance(e, Cast) and self._fits(e)
+
+    def _has_data(self, e: Expr) -> bool:
+        """Whether memory is read, or a number among the arguments that is no size."""
+        known = self._natural
+        return e.has_loads or any([v.dtype != dt.INDEX and v not in known for v in e.variables])
 
     def _fits(self, e: Cast) -> bool:
         """Whether a conversion from a wider or equal integer cannot bring in a sign."""

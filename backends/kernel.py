@@ -13,7 +13,7 @@ from backends.errors import OutOfMemory
 from backends.foreign_arrays import lend, library_of
 from backends.outputs import plan
 from backends.signature import Signature
-from tensorir import PrimFunc, Target, TensorIRError
+from tensorir import Numbers, PrimFunc, Target, TensorIRError
 
 if TYPE_CHECKING:
     from backends.timer import Timing
@@ -25,11 +25,12 @@ class CompiledKernel:
     """A program that runs.
 
     kernel(a, b) allocates and returns the output (a tuple of several); kernel(a, b, c) writes into
-    the caller's output arrays and returns them. Arguments that are numbers are ints. What the
-    program needs and writes too (C[i] = C[i] + A[i], or a part of C) has to be given, is changed in
-    place, and is returned. Arrays are NumPy's, or share CPU memory by DLPack or the buffer
-    protocol; where all that are given are of one other library, such as torch, so are those that
-    are made. They are checked before anything is touched; TensorIRError names the first that does
+    the caller's output arrays and returns them. Arguments that are numbers are those of Python or
+    NumPy; floats are rounded to the type of the argument. What the program needs and writes too
+    (C[i] = C[i] + A[i], or a part of C) has to be given, is changed in place, and is returned.
+    Arrays are NumPy's, or share CPU memory by DLPack or the buffer protocol; where all that are
+    given are of one other library, such as torch, so are those that are made. They are checked
+    before anything is touched; TensorIRError names the first that does
     not fit. Any number of threads may call one kernel at a time.
 
     func       the program before lowering
@@ -113,7 +114,7 @@ class CompiledKernel:
         repeats: int = 20,
         min_ms: float = 5.0,
         limit_s: float = 10.0,
-        sizes: Mapping[str, int] | None = None,
+        sizes: Numbers | None = None,
     ) -> Timing:
         """Time the kernel alone, in `repeats` blocks of calls of at least `min_ms` each.
 
@@ -126,7 +127,7 @@ class CompiledKernel:
 
         return measure(self.timer(*args, sizes=sizes), repeats, min_ms, limit_s)
 
-    def timer(self, *args: Any, sizes: Mapping[str, int] | None = None) -> Callable[[int], float]:
+    def timer(self, *args: Any, sizes: Numbers | None = None) -> Callable[[int], float]:
         """A function from a number of calls to the seconds that they took."""
         given: Sequence[Any] = args
         if not args and self._arity:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from backends.allocate import empty
 from backends.build import build
 from backends.inputs import random_arguments
-from tensorir import CHECKS, Target, TensorIRError
+from tensorir import CHECKS, Numbers, Target, TensorIRError
 
 if TYPE_CHECKING:
     from backends.cuda.emulator import Findings
@@ -23,7 +23,7 @@ def sanitize(
     program: Any,
     *arrays: Any,
     target: Target | str = KIND,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Numbers | None = None,
     checks: str | Collection[str] = WRONG,
     seed: int = 0,
 ) -> Findings:
@@ -31,7 +31,8 @@ def sanitize(
 
     arrays  arguments as of a call; none of them for random ones (backends.inputs)
     target  "cuda", "cuda-emulator" or the text of one with `-arch=`: for which GPU
-    sizes   the values of symbolic sizes, and of numbers, where there are no arrays
+    sizes   the values of symbolic sizes, and of numbers, where there are no arrays; numbers that
+            are no sizes are drawn where they are not given
     checks  of tensorir.CHECKS, as names or one text with commas: "races" between threads, accesses
             out of "bounds" of any buffer, reads of what is "uninitialised", "alignment" of vectors,
             "divergence" of barriers, "lanes" that are missing in shuffles, "counts" of transactions

@@ -26,8 +26,8 @@ class Param:
 
     is_output  the kernel writes it
     is_given   a call has to give it: the kernel needs what is in it
-    is_scalar  it is a number, which stands for the symbolic size of its name
-    least      the least value of a number; None where any will do
+    is_scalar  it is a number: a symbolic size of its name, or a value of another type
+    least      the least value of a size; None where any will do
     """
 
     name: str
@@ -43,6 +43,11 @@ class Param:
         """The argument that a call gives for `scalar`."""
         return cls(scalar.name, scalar.var.dtype, (), False, True, True, least)
 
+    @property
+    def is_size(self) -> bool:
+        """Whether it is a number on which shapes, loops and indices may depend."""
+        return self.is_scalar and self.dtype == dt.INDEX
+
     def __str__(self) -> str:
         if self.is_scalar:
             kind = dt.SHORT[self.dtype]
@@ -55,7 +60,7 @@ class Signature:
     """The arguments of a kernel in call order, and its symbolic sizes in the order it takes them.
 
     Sizes are read off the arrays, or are numbers among the arguments. `least` has the least value
-    of each, or None.
+    of each, or None. After the sizes a kernel takes the numbers that are none, in call order.
     """
 
     name: str
@@ -72,7 +77,7 @@ class Signature:
         outputs, given = func.outputs, func.given
         least = dict(func.size_ranges)
         params = tuple(
-            Param.of_scalar(p, least[p.var])
+            Param.of_scalar(p, least.get(p.var))
             if isinstance(p, Scalar)
             else Param(p.name, p.dtype, p.shape, p in outputs, p in given)
             for p in func.arguments
@@ -94,6 +99,11 @@ class Signature:
     def arrays(self) -> tuple[int, ...]:
         """Positions of the arguments that are arrays."""
         return tuple(i for i, p in enumerate(self.params) if not p.is_scalar)
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """Positions of the arguments that are numbers and no sizes."""
+        return tuple(i for i, p in enumerate(self.params) if p.is_scalar and not p.is_size)
 
     @property
     def array_params(self) -> tuple[Param, ...]:

@@ -120,7 +120,8 @@ def _read(
     head, _, tail = text.partition(":")
     names = [name.strip() for name in head.split(",")]
     sizes = {var.name: var for var in state.func.size_vars}
-    fine = all(n.isidentifier() and n not in sizes for n in names) and len(set(names)) == len(names)
+    taken = {var.name for var in state.func.free_vars}
+    fine = all(n.isidentifier() and n not in taken for n in names) and len(set(names)) == len(names)
     require(fine, where, f"the parameters of the index map {text!r} are not distinct new names")
     require(
         len(names) == buffer.ndim,

@@ -16,6 +16,7 @@ from tensorir import (
     Const,
     Expr,
     For,
+    Numbers,
     PrimFunc,
     Stmt,
     TensorIRError,
@@ -53,9 +54,10 @@ def extents_of(func: PrimFunc) -> list[int]:
     return sorted((n for n in sizes if n is not None and n > 1), reverse=True)
 
 
-def work(func: PrimFunc, sizes: Mapping[str, int] | None = None) -> int:
+def work(func: PrimFunc, sizes: Numbers | None = None) -> int:
     """How many statements the interpreter executes, about; unknown sizes count as 1."""
-    known: dict[Var, Expr] = {Var(name): const(n) for name, n in (sizes or {}).items()}
+    given = sizes or {}
+    known: dict[Var, Expr] = {v: const(given[v.name]) for v in func.size_vars if v.name in given}
 
     def count(stmt: Stmt) -> int:
         below = sum(map(count, child_stmts(stmt)))

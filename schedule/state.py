@@ -157,12 +157,12 @@ class State:
         return State(replace_func(self.func, body=body))
 
     def names_in_scope(self) -> set[str]:
-        """Names that variables of new blocks may not have: of loops, sizes and buffers.
+        """Names that variables of new blocks may not have: of loops, numbers and buffers.
 
         Variables of other blocks are out of their scope.
         """
         func = self.func
-        sizes = {v.name for v in func.size_vars}
+        sizes = {v.name for v in func.free_vars}
         return {*self._loops, *sizes, *(b.name for b in (*func.params, *func.buffers))}
 
     def taken_names(self) -> set[str]:

@@ -8,7 +8,7 @@ which finds races. Large extents are shrunk first and the steps replayed on the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,17 @@ from schedule.minimize import as_script, minimize, replay
 from schedule.resize import capped, work
 from schedule.schedule import Schedule
 from schedule.trace import Instruction
-from tensorir import Const, PrimFunc, TensorIRError, Var, dtype, int_value, interpret, substitute
+from tensorir import (
+    Const,
+    Number,
+    Numbers,
+    PrimFunc,
+    TensorIRError,
+    dtype,
+    int_value,
+    interpret,
+    substitute,
+)
 
 LIMIT = 100_000
 """Statements that the interpreter may execute for one validation: a fraction of a second."""
@@ -121,7 +131,7 @@ def _compare(
     definition: PrimFunc,
     inputs: Sequence[Array],
     expected: Sequence[Array],
-    sizes: Mapping[str, int],
+    sizes: Numbers,
 ) -> str | None:
     for races in (False, True):
         try:
@@ -138,17 +148,24 @@ def _compare(
     return None
 
 
-def _sizes(func: PrimFunc, values: Sequence[int]) -> dict[str, int]:
-    sizes = {v.name: values[n % len(values)] for n, v in enumerate(func.size_vars)}
+def _sizes(func: PrimFunc, values: Sequence[int]) -> dict[str, Number]:
+    sizes: dict[str, Number] = {}
+    sizes.update({v.name: values[n % len(values)] for n, v in enumerate(func.size_vars)})
     # Numbers among the arguments divide sizes, or are distances: small ones leave something to do.
-    sizes.update({s.name: max(n % 3 + 1, s.least or 0) for n, s in enumerate(func.scalars)})
+    for n, s in enumerate(func.scalars):
+        sizes[s.name] = max(n % 3 + 1, s.least or 0) if s.is_size else _value(s.dtype, n % 3 + 2)
     return sizes
 
 
-def _inputs(func: PrimFunc, sizes: Mapping[str, int], top: int) -> list[Array]:
+def _value(kind: str, small: int) -> Number:
+    """A number that is exact in any type, and not the neutral element of a product."""
+    return True if dtype.is_bool(kind) else float(small) if dtype.is_float(kind) else small
+
+
+def _inputs(func: PrimFunc, sizes: Numbers, top: int) -> list[Array]:
     """Integers from -top to top; not negative where the type is unsigned or an index."""
     rng = np.random.default_rng(0)
-    known = {Var(name): Const(n, dtype.INDEX) for name, n in sizes.items()}
+    known = {v: Const(sizes[v.name], v.dtype) for v in func.size_vars}
     found = []
     for param in func.given:
         shape = [int_value(substitute(s, known)) or 0 for s in param.shape]

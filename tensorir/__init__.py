@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tensorir.arith import relax as relax
     from tensorir.arith import union as union
     from tensorir.arith.slope import slope as slope
+    from tensorir.arrays import decode as decode
     from tensorir.arrays import refuse_masked as refuse_masked
     from tensorir.block_accesses import Access as Access
     from tensorir.block_accesses import accesses as accesses
@@ -139,10 +140,14 @@ if TYPE_CHECKING:
     from tensorir.reference import reference_with_tolerance as reference_with_tolerance
     from tensorir.rename import with_unique_names as with_unique_names
     from tensorir.scalars import SCALAR_LIMITS as SCALAR_LIMITS
+    from tensorir.scalars import Number as Number
+    from tensorir.scalars import Numbers as Numbers
     from tensorir.scalars import Scalar as Scalar
     from tensorir.scalars import SizeRanges as SizeRanges
     from tensorir.scalars import check_limits as check_limits
-    from tensorir.scalars import whole_number as whole_number
+    from tensorir.scalars import held_word as held_word
+    from tensorir.scalars import number_of as number_of
+    from tensorir.scalars import word_of as word_of
     from tensorir.stmt import Alloc as Alloc
     from tensorir.stmt import Block as Block
     from tensorir.stmt import Exchange as Exchange
@@ -227,7 +232,7 @@ __all__ = lazy_names(
             "inverse_of is_dense relax union"
         ),
         "tensorir.arith.slope": "slope",
-        "tensorir.arrays": "refuse_masked",
+        "tensorir.arrays": "decode refuse_masked",
         "tensorir.block_accesses": (
             "Access accesses blocks_below feeds innermost read reduces written"
         ),
@@ -267,7 +272,10 @@ __all__ = lazy_names(
         "tensorir.rename": "with_unique_names",
         "tensorir.reduction": "split_init",
         "tensorir.reference": "reference reference_with_tolerance",
-        "tensorir.scalars": "SCALAR_LIMITS Scalar SizeRanges check_limits whole_number",
+        "tensorir.scalars": (
+            "SCALAR_LIMITS Number Numbers Scalar SizeRanges check_limits held_word number_of "
+            "word_of"
+        ),
         "tensorir.stmt": (
             "Alloc Block Exchange Extern For ForKind If IterKind IterVar Let Part Prefetch Seq "
             "Stmt Store Sync replace seq"

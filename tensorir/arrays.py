@@ -13,17 +13,17 @@ from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Const, Expr, Var, int_value
 from tensorir.func import PrimFunc
-from tensorir.scalars import check_limits, whole_number
+from tensorir.scalars import Number, Numbers, check_limits, number_of
 from tensorir.visit import substitute
 
 Arrays = dict[Buffer, np.ndarray[Any, Any]]
 
 
 def match_arguments(
-    func: PrimFunc, arguments: Sequence[Any], sizes: Mapping[str, int] | None = None
-) -> tuple[Arrays, dict[Var, int]]:
+    func: PrimFunc, arguments: Sequence[Any], sizes: Numbers | None = None
+) -> tuple[Arrays, dict[Var, Number]]:
     """Pair `arguments` with the inputs of `func`, with these and its in-out parameters, or with all
-    of its parameters, in call order; and the values of the symbolic sizes.
+    of its parameters, in call order; and the values of the symbolic sizes and of the scalars.
 
     Numbers among the arguments stand at their places, or are all in `sizes`. Raises TensorIRError
     where the number, a type or a shape differs.
@@ -42,7 +42,7 @@ def match_arguments(
         )
     for scalar in reversed(scalars):
         at = order.index(scalar)
-        known[scalar.name] = whole_number(arrays.pop(at), _where(func, scalar.name))
+        known[scalar.name] = arrays.pop(at)
         order.pop(at)
     given = _match_arrays(params, arrays)
     return given, _bind_sizes(func, given, known)
@@ -75,8 +75,8 @@ def _match_arrays(params: Sequence[Buffer], arrays: Sequence[Any]) -> Arrays:
     return given
 
 
-def _where(func: PrimFunc, name: str) -> str:
-    return f"size {name!r} of function {func.name!r}"
+def _where(func: PrimFunc, name: str, kind: str = "size") -> str:
+    return f"{kind} {name!r} of function {func.name!r}"
 
 
 def refuse_masked(array: Any, where: str) -> None:
@@ -89,25 +89,31 @@ def refuse_masked(array: Any, where: str) -> None:
         )
 
 
-def _bind_sizes(func: PrimFunc, given: Arrays, sizes: Mapping[str, int]) -> dict[Var, int]:
-    """The values of the symbolic sizes, from `sizes` and the shapes of the arrays.
+def _bind_sizes(func: PrimFunc, given: Arrays, known: Numbers) -> dict[Var, Number]:
+    """The values of the symbolic sizes and of the scalars, from what is `known` by name and the
+    shapes of the arrays.
 
     Raises TensorIRError where two arrays disagree, a size stays unknown or a shape does not fit.
     """
-    values = {Var(name): int(value) for name, value in sizes.items()}
+    scalars = {scalar.name: scalar for scalar in func.scalars}
+    values: dict[Var, Number] = {}
+    for name, value in known.items():
+        var = scalars[name].var if name in scalars else Var(name)
+        where = _where(func, name, "size" if var.dtype == dt.INDEX else "number")
+        values[var] = number_of(value, var.dtype, where)
     for param, array in given.items():
         for size, extent in zip(param.shape, array.shape):
             if isinstance(size, Var):
                 values.setdefault(size, extent)
-    missing = [v.name for v in func.size_vars if v not in values]
+    missing = [v.name for v in func.free_vars if v not in values]
     if missing:
         raise TensorIRError(
-            f"size {missing[0]!r} of function {func.name!r} is not the dimension of an input; "
+            f"{_where(func, missing[0])} is not the dimension of an input; "
             f"give it as sizes={{{missing[0]!r}: ...}}"
         )
-    scalars = {scalar.var for scalar in func.scalars}
     for size, least in func.size_ranges:
-        check_limits(values[size], least, size in scalars, _where(func, size.name))
+        is_scalar = size.name in scalars
+        check_limits(int(values[size]), least, is_scalar, _where(func, size.name))
     for param, array in given.items():
         expected = shape_of(param, values)
         if array.shape != expected:
@@ -118,7 +124,7 @@ def _bind_sizes(func: PrimFunc, given: Arrays, sizes: Mapping[str, int]) -> dict
     return values
 
 
-def shape_of(buffer: Buffer, sizes: Mapping[Var, int]) -> tuple[int, ...]:
+def shape_of(buffer: Buffer, sizes: Mapping[Var, Number]) -> tuple[int, ...]:
     """The shape of `buffer` as integers, given the symbolic sizes."""
     shape = tuple(size_of(s, sizes) for s in buffer.shape)
     for size, extent in zip(buffer.shape, shape):
@@ -130,7 +136,7 @@ def shape_of(buffer: Buffer, sizes: Mapping[Var, int]) -> tuple[int, ...]:
     return shape
 
 
-def size_of(e: Expr, sizes: Mapping[Var, int]) -> int:
+def size_of(e: Expr, sizes: Mapping[Var, Number]) -> int:
     """The value of an integer expression of symbolic sizes."""
     value = int_value(substitute(e, {v: Const(n, v.dtype) for v, n in sizes.items()}))
     if value is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
+from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.expr import Var
+from tensorir.expr import Expr, Var
 from tensorir.parts import touched
 from tensorir.scalars import Scalar, SizeRanges, divisors, in_call_order
 from tensorir.stmt import Stmt
@@ -22,9 +23,9 @@ DECLARED = "inout"
 class PrimFunc:
     """Arguments in call order (outputs last), intermediate buffers, and the program.
 
-    `params` are the arguments that are arrays, `scalars` those that are numbers. `buffers` are the
-    intermediates; their memory is placed by the lowering pass that finds the innermost loop around
-    all of their uses.
+    `params` are the arguments that are arrays, `scalars` those that are numbers: sizes, of the
+    index type, and values, of any other. `buffers` are the intermediates; their memory is placed by
+    the lowering pass that finds the innermost loop around all of their uses.
     """
 
     name: str
@@ -86,8 +87,19 @@ class PrimFunc:
     @property
     def size_vars(self) -> tuple[Var, ...]:
         """The symbolic sizes: those in the shapes of the parameters, in order of appearance, then
-        the scalars that are in none."""
+        the scalars of the index type that are in none."""
         return tuple([var for var, _ in self.size_ranges])
+
+    @property
+    def value_vars(self) -> tuple[Var, ...]:
+        """The scalars that are no sizes, in call order: data, on which no loop depends."""
+        found = [scalar for scalar in self.scalars if not scalar.is_size]
+        return tuple([scalar.var for scalar in sorted(found, key=lambda s: s.position)])
+
+    @property
+    def free_vars(self) -> tuple[Var, ...]:
+        """The variables that a call binds: symbolic sizes, then the scalars that are none."""
+        return (*self.size_vars, *self.value_vars)
 
     @property
     def size_ranges(self) -> SizeRanges:
@@ -109,10 +121,16 @@ class PrimFunc:
 @lru_cache(maxsize=256)
 def _size_ranges(params: tuple[Buffer, ...], scalars: tuple[Scalar, ...]) -> SizeRanges:
     sizes = [size for param in params for size in param.shape if size.variables]
-    order = dict.fromkeys(n for size in sizes for n in walk_exprs(size) if isinstance(n, Var))
-    order.update(dict.fromkeys(scalar.var for scalar in scalars))
+    order = dict.fromkeys(n for size in sizes for n in walk_exprs(size) if _is_size(n))
+    numbers = [scalar for scalar in scalars if scalar.is_size]
+    order.update(dict.fromkeys(scalar.var for scalar in numbers))
     positive = {var for size in sizes for var in divisors(size)}
-    least = {scalar.var: scalar.least for scalar in scalars}
-    for var in (var for size in sizes for var in size.variables):
+    least = {scalar.var: scalar.least for scalar in numbers}
+    for var in (var for size in sizes for var in size.variables if _is_size(var)):
         least[var] = max(least.get(var) or 0, int(var in positive))
     return tuple([(var, least[var]) for var in order])
+
+
+def _is_size(e: Expr) -> TypeGuard[Var]:
+    """The verifier refuses other variables in shapes."""
+    return isinstance(e, Var) and e.dtype == dt.INDEX

@@ -23,6 +23,7 @@ from tensorir.expr import TRUE, BinOp, Const, Expr, Var, all_of, binary, conjunc
 from tensorir.func import DECLARED, PrimFunc
 from tensorir.parts import touched
 from tensorir.passes.accesses import Access, accesses
+from tensorir.scalars import depends_on_data
 from tensorir.stmt import Block, Extern, For, If, IterKind, Stmt, Store
 from tensorir.visit import child_stmts, loads, stmt_exprs, substitute, variables
 
@@ -214,7 +215,7 @@ def _before(found: Sequence[Access], place: int) -> list[Access]:
 
 def _samples(func: PrimFunc) -> Iterator[Sizes]:
     names = func.size_vars
-    given = {scalar.var: scalar.least or 0 for scalar in func.scalars}
+    given = {scalar.var: scalar.least or 0 for scalar in func.scalars if scalar.is_size}
     for first, number in zip(SAMPLES, NUMBERS) if names else [(SAMPLES[0], 0)]:
         values = {v: first + n for n, v in enumerate(names)}
         values.update({v: max(number, least) for v, least in given.items()})
@@ -231,7 +232,7 @@ def _sure(writes: Sequence[Access], sizes: Sizes) -> list[Access]:
     Those do not whose place or condition data decide, nor do stores to every other element and the
     like, unless there are as many of them as elements from one to the next.
     """
-    sure = [a for a in writes if not any(e.has_loads for e in (*a.conditions, *a.indices))]
+    sure = [a for a in writes if not any(map(depends_on_data, (*a.conditions, *a.indices)))]
     steps = [_step(write, sizes) for write in sure]
     return [] if len(set(steps)) == 1 and len(steps) < steps[0] else sure
 

@@ -10,7 +10,7 @@ about a million steps a second.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,6 +25,7 @@ from tensorir.interpret_threads import ThreadRaces, Threads
 from tensorir.intrin import MATH
 from tensorir.python_source import Emitter
 from tensorir.sanitize import RaceEmitter, Races, combined_by_threads, placed
+from tensorir.scalars import Number, Numbers
 from tensorir.stmt import Alloc
 from tensorir.thread_source import ThreadEmitter, ThreadRaceEmitter, has_kernels
 from tensorir.visit import walk
@@ -36,7 +37,7 @@ def interpret(
     func: PrimFunc,
     *arrays: Any,
     precise: bool = False,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Numbers | None = None,
     races: bool = False,
 ) -> tuple[np.ndarray[Any, Any], ...]:
     """Run `func` and return its outputs, in call order, as new NumPy arrays.
@@ -64,7 +65,7 @@ def interpret(
     run = _compile(placed(func) if races else func, precise, _watch(func) if races else None)
     with np.errstate(all="ignore"):
         try:
-            run(memory, {v.name: values[v] for v in func.size_vars})
+            run(memory, {v.name: values[v] for v in func.free_vars})
         except ZeroDivisionError:
             raise VerifyError(f"function {func.name!r} divides an integer by zero") from None
         outputs = func.outputs
@@ -100,7 +101,7 @@ def _emitter(func: PrimFunc, races: bool) -> type[Emitter]:
 
 def _compile(
     func: PrimFunc, precise: bool, races: Races | None
-) -> Callable[[list[Cells], dict[str, int]], None]:
+) -> Callable[[list[Cells], dict[str, Number]], None]:
     watch = races if isinstance(races, ThreadRaces) else None
     scope = {**RUNTIME, "races": races, "threads": Threads(func.name, watch)}
     emitter = _emitter(func, races is not None)

@@ -103,7 +103,7 @@ class Parser(ExprParser):
     def scalar(
         self, position: int, name: str, kind: ast.Name | ast.Compare, env: dict[str, Any]
     ) -> Scalar:
-        usage = f"a type and shape for {name!r} such as f32[16, n], or a number: i64, or i64 >= 1"
+        usage = f"a type and shape for {name!r} such as f32[16, n], or a number: f32, or i64 >= 1"
         least = None
         if isinstance(kind, ast.Compare):
             if len(kind.ops) != 1 or not isinstance(kind.ops[0], ast.GtE):
@@ -113,11 +113,15 @@ class Parser(ExprParser):
             if least is None or value.dtype != dt.INDEX:
                 self.unexpected(kind, usage)
         plain = kind.left if isinstance(kind, ast.Compare) else kind
-        if not isinstance(plain, ast.Name) or self.dtype(plain) != dt.INDEX:
+        if not isinstance(plain, ast.Name):
+            self.unexpected(kind, usage)
+        dtype = self.dtype(plain)
+        if dt.lanes(dtype) > 1 or (plain is not kind and dtype != dt.INDEX):
             self.unexpected(kind, usage)
         if name in env and not isinstance(env[name], Var):
             self.fail(kind, f"a name that no other argument has, not {name!r}")
-        env[name] = Var(name)
+        if env.setdefault(name, Var(name, dtype)).dtype != dtype:
+            self.fail(kind, f"i64 for {name!r}, which is a size in a shape")
         return Scalar(env[name], position, least)
 
     def param(self, arg: ast.arg, env: dict[str, Any]) -> Buffer:

@@ -99,7 +99,7 @@ class Expressions:
         level = PRECEDENCE[symbol]
         left = self.expr(e.a, above=level if level == 4 else level - 1)
         text = f"{left} {symbol} {self.expr(e.b, above=level)}"
-        if e.op in WRAPPED and dt.is_int(kind) and (kind != dt.INDEX or e.has_loads):
+        if e.op in WRAPPED and dt.is_int(kind) and (kind != dt.INDEX or _is_large(e)):
             return f"wrap_{kind}({text})", ATOM
         return text, level
 
@@ -150,3 +150,8 @@ class Expressions:
         count, a, b = dt.lanes(e.a.dtype), self.expr(e.a, above=0), self.expr(e.b, above=0)
         sides = f"({a}) if lane < {count} else (lambda lane: {b})(lane - {count})"
         return f"(lambda lane: {sides})({e.indices!r}[lane])", ATOM
+
+
+def _is_large(e: Expr) -> bool:
+    """Whether an int64 may go beyond its type: data, unlike an index."""
+    return e.has_loads or any([not dt.is_int(v.dtype) or v.dtype == "uint64" for v in e.variables])

@@ -54,7 +54,7 @@ class Emitter(Expressions):
     def source(self) -> str:
         allocated = [s.buffer for s in walk(self.func.body) if isinstance(s, Alloc)]
         self.line(0, f"def {self.names.unique(self.func.name)}(memory, sizes):")
-        for size in self.func.size_vars:
+        for size in self.func.free_vars:
             self.line(1, f"{self.name(size)} = sizes[{size.name!r}]")
         for n, param in enumerate(self.func.params):
             self.line(1, f"{self.name(param)} = memory[{n}]")

@@ -46,7 +46,7 @@ def with_unique_names(func: PrimFunc) -> PrimFunc:
     inside |= {node.var.name for node in walk(func.body) if isinstance(node, Let)}
     if len(known) == len(loops) and known.isdisjoint(inside):
         return func
-    outside = {b.name for b in (*func.params, *func.buffers)} | {v.name for v in func.size_vars}
+    outside = {b.name for b in (*func.params, *func.buffers)} | {v.name for v in func.free_vars}
     names, seen, chosen = Names(outside | inside | known), set[str](), []
     for loop in loops:
         chosen.append(names.unique(loop.name) if loop.name in seen else loop.name)

@@ -157,7 +157,8 @@ class _Writer:
             if isinstance(param, Scalar):
                 if param.var not in self.vars:
                     self.bind(param.var)
-                self.row("scalar", self.name(param.name), self.vars[param.var], param.least)
+                kind = () if param.is_size else (param.dtype,)
+                self.row("scalar", self.name(param.name), self.vars[param.var], param.least, *kind)
                 continue
             for size in param.shape:
                 for node in walk_exprs(size):

@@ -27,7 +27,7 @@ from autotune.measure.scoring import Scored, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings
 from autotune.space import Candidate
 from backends import ScratchFolder, default_cache
-from tensorir import PrimFunc
+from tensorir import Numbers, PrimFunc
 
 DEFAULT_BUILDER = "autotune.measure.builder:build"
 START_SECONDS = 120.0
@@ -72,7 +72,7 @@ class Measurer:
         settings: MeasureSettings | None = None,
         *,
         reference: Reference | None = None,
-        sizes: Mapping[str, int] | None = None,
+        sizes: Numbers | None = None,
         constants: Collection[str] = (),
         builder: str = DEFAULT_BUILDER,
         report: Report | None = None,

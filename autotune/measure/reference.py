@@ -20,9 +20,11 @@ from tensorir import (
     Buffer,
     Call,
     IterKind,
+    Number,
+    Numbers,
     PrimFunc,
-    Var,
     const,
+    decode,
     dtype,
     int_value,
     stmt_exprs,
@@ -57,7 +59,7 @@ class Reference:
     expected: Mapping[str, np.ndarray]
     tolerance: Mapping[str, np.ndarray]
     loose: Mapping[str, np.ndarray] = field(default_factory=dict)
-    numbers: Mapping[str, int] = field(default_factory=dict)
+    numbers: Numbers = field(default_factory=dict)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         arrays = {"names": np.array(self.names), "types": np.array(list(self.dtypes.values()))}
@@ -76,7 +78,7 @@ class Reference:
                 if name:
                     groups[group][name] = file[key]
             types = dict(zip(names, (str(t) for t in file["types"]), strict=True))
-        numbers = {name: int(n) for name, n in groups.pop("numbers").items()}
+        numbers = {name: n.item() for name, n in groups.pop("numbers").items()}
         return cls(names, types, **groups, numbers=numbers)
 
     def error(
@@ -119,7 +121,7 @@ def _errors(found: np.ndarray, expected: np.ndarray, kind: str) -> np.ndarray:
 
 
 def draw_inputs(
-    func: PrimFunc, seed: int = 0, sizes: Mapping[str, int] | None = None, positive: bool = False
+    func: PrimFunc, seed: int = 0, sizes: Numbers | None = None, positive: bool = False
 ) -> dict[str, np.ndarray]:
     """Random arrays for the inputs of `func` and its in-out parameters; `positive` keeps floats
     away from zero and below.
@@ -128,7 +130,29 @@ def draw_inputs(
     """
     rng = np.random.default_rng(seed)
     exact = not _calls_functions(func)
-    return {p.name: _draw(p, concrete_shape(p, sizes), rng, positive, exact) for p in func.given}
+    shapes = {p: concrete_shape(p, sizes) for p in func.given}
+    return {p.name: _draw(p.dtype, shapes[p], rng, positive, exact) for p in func.given}
+
+
+def draw_numbers(
+    func: PrimFunc, seed: int = 0, sizes: Numbers | None = None, positive: bool = False
+) -> dict[str, Number]:
+    """The numbers among the arguments of `func`: those in `sizes`, and others as inputs are drawn.
+
+    Raises MeasureError for a size that `sizes` does not give.
+    """
+    rng = np.random.default_rng((seed, 1))
+    exact = not _calls_functions(func)
+    found: dict[str, Number] = {}
+    for scalar in func.scalars:
+        given = (sizes or {}).get(scalar.name)
+        if given is None and scalar.is_size:
+            raise MeasureError(
+                f"{func.name!r} takes the number {scalar.name!r}: give it in `sizes`"
+            )
+        drawn = _draw(scalar.dtype, (), rng, positive, exact)
+        found[scalar.name] = decode(drawn, scalar.dtype).item() if given is None else given
+    return found
 
 
 def _calls_functions(func: PrimFunc) -> bool:
@@ -142,7 +166,7 @@ def make_reference(
     outputs: Mapping[str, np.ndarray],
     tolerance: Mapping[str, np.ndarray] | None = None,
     loose: Mapping[str, np.ndarray] | None = None,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Numbers | None = None,
 ) -> Reference:
     """The reference with these inputs and these results of the unscheduled program.
 
@@ -162,9 +186,10 @@ def make_reference(
     )
 
 
-def concrete_shape(buffer: Buffer, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
+def concrete_shape(buffer: Buffer, sizes: Numbers | None = None) -> tuple[int, ...]:
     """The shape of a parameter as integers, with `sizes` for its symbolic sizes."""
-    values = {Var(n, dtype.INDEX): const(v, dtype.INDEX) for n, v in (sizes or {}).items()}
+    used = {v for size in buffer.shape for v in size.variables}
+    values = {v: const(sizes[v.name], v.dtype) for v in used if sizes and v.name in sizes}
     shape = []
     for size in buffer.shape:
         value = int_value(substitute(size, values))
@@ -190,15 +215,14 @@ def as_comparable(values: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _draw(
-    buffer: Buffer, shape: tuple[int, ...], rng: np.random.Generator, positive: bool, exact: bool
+    kind: str, shape: tuple[int, ...], rng: np.random.Generator, positive: bool, exact: bool
 ) -> np.ndarray:
-    kind = buffer.dtype
     if dtype.is_bool(kind):
-        return rng.integers(0, 2, shape).astype(bool)
+        return np.asarray(rng.integers(0, 2, shape)).astype(bool)
     low = 1 if positive else -8
     if not dtype.is_float(kind):
         low = 0 if dtype.is_unsigned(kind) else low
-        return rng.integers(low, 9, shape).astype(dtype.numpy_dtype(kind))
+        return np.asarray(rng.integers(low, 9, shape)).astype(dtype.numpy_dtype(kind))
     drawn = rng.integers(low, 9, shape) / 8 if exact else rng.uniform(low / 8, 1.0, shape)
     values = np.asarray(drawn)
     if kind == "bfloat16":

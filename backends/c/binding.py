@@ -24,7 +24,7 @@ import numpy as np
 
 from backends.allocate import empty
 from backends.errors import BuildError
-from backends.signature import Param, Signature
+from backends.signature import Signature
 from tensorir import SCALAR_LIMITS, Var, int_value
 from tensorir import dtype as dt
 
@@ -37,8 +37,11 @@ if hasattr(os, "register_at_fork"):  # the child would wait for a thread that it
         before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
     )
 
-NUMBER = -1
-"""What the row of a number begins with in the table of runtime.c."""
+NUMBER, VALUE = -1, -2
+"""What the row of an integer, or of another number, begins with in the table of runtime.c."""
+
+VALUES = ("bool", "float64", "float32", "float16", "bfloat16")
+"""Types of numbers as runtime.c numbers them; others are integers with limits."""
 
 MAPPINGS = Path("/proc/self/maps")
 MOST_MAPPINGS = Path("/proc/sys/vm/max_map_count")
@@ -54,7 +57,8 @@ class Runtime:
 
     def __init__(self, path: Path) -> None:
         with_gil = ctypes.PyDLL(str(path))
-        with_gil.tensorir_types(ctypes.py_object(np.ndarray), ctypes.py_object(int))
+        kinds = (np.ndarray, int, float, bool)
+        with_gil.tensorir_types(*map(ctypes.py_object, kinds))
         self.entry = with_gil.tensorir_entry
         self.entry.restype = ctypes.py_object
         self.entry.argtypes = [
@@ -166,7 +170,7 @@ def _forget(path: str, release: Callable[[], None] | None, library: ctypes.CDLL)
 
 
 def pack(arrays: Sequence[Any], sizes: Sequence[int]) -> tuple[Pointers, Sizes]:
-    """The arguments of a `<name>_packed`."""
+    """The arguments of a `<name>_packed`: `sizes` are followed by the bits of values."""
     pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
     return pointers, (ctypes.c_int64 * len(sizes))(*sizes)
 
@@ -183,7 +187,7 @@ def _make_entry(
     positions = iter(range(total))
     for param in signature.params:
         if param.is_scalar:
-            words += _number_row(signature, param)
+            words += _number_row(signature, signature.params.index(param))
             continue
         position = next(positions)
         if position in bound:
@@ -200,17 +204,25 @@ def _make_entry(
         *(bound[i].ctypes.data if i in bound else None for i in range(total))
     )
     given = len(signature.params) - len(bound)
+    count = len(signature.sizes) + len(signature.values)
     entry: Callable[..., int] = runtime.entry(
-        address, given, len(signature.sizes), table, len(words), total, kept
+        address, given, count, table, len(words), total, kept
     )
     return entry
 
 
-def _number_row(signature: Signature, param: Param) -> list[int]:
-    """The row of an argument that is a number: its limits, and which size it is."""
-    low, high = SCALAR_LIMITS
-    least = low if param.least is None else max(low, param.least)
-    return [NUMBER, least, high, signature.sizes.index(Var(param.name)), 0]
+def _number_row(signature: Signature, position: int) -> list[int]:
+    """The row of an argument that is a number: its limits or its type, and which number it is."""
+    param = signature.params[position]
+    if param.is_size:
+        low, high = SCALAR_LIMITS
+        least = low if param.least is None else max(low, param.least)
+        return [NUMBER, least, high, signature.sizes.index(Var(param.name)), 0]
+    place = len(signature.sizes) + signature.values.index(position)
+    if param.dtype in VALUES:
+        return [VALUE, VALUES.index(param.dtype), 0, place, 0]
+    low, high = dt.int_limits(param.dtype)
+    return [NUMBER, low, min(high, dt.int_limits(dt.INDEX)[1]), place, 0]
 
 
 def _letters(dtype: str) -> int:

@@ -3,7 +3,8 @@
     int NAME(const float *restrict A, ..., float *restrict C, i64 n);   0, or 1: out of memory
     void NAME_release(void);                                frees the memory kept between calls
 
-Arguments are the buffers in call order and then the symbolic sizes. Loop variables and index
+Arguments are the buffers in call order, then the symbolic sizes, and then the numbers among the
+arguments that are none. Loop variables and index
 arithmetic are int64: on 64-bit machines it costs nothing.
 """
 
@@ -159,7 +160,7 @@ class CEmitter(ParallelEmitter):
     def signature(self) -> str:
         outputs = self.func.outputs
         params = [self.parameter(b, b in outputs) for b in self.func.params]
-        params += [f"{self.type_name(v.dtype)} {self.names.of(v)}" for v in self.func.size_vars]
+        params += [f"{self.type_name(v.dtype)} {self.names.of(v)}" for v in self.func.free_vars]
         return self.head(f"int {self.name}", params)
 
     # Loops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from string import Template
 
-from backends.arguments import describe
+from backends.arguments import described
 from backends.c.codegen import c_name
 from backends.names import Names
 from backends.signature import Signature
@@ -22,11 +22,25 @@ C_TYPES = {
 """Types in the header; 16-bit floats are their bits, since C++ has no name for them."""
 
 
+_UNPACKED = {
+    "float32": "(union {{ unsigned w; float x; }}){{(unsigned){}}}.x",
+    "float64": "(union {{ long long w; double x; }}){{{}}}.x",
+}
+"""The value of a word; integers, and the 16 bits of narrow floats, are converted by the call."""
+
+
 def packed_entry(ir: PrimFunc, signature: Signature) -> str:
-    """C text of `int NAME_packed(void **arrays, const int64_t *sizes)`, 0 when the kernel ran."""
+    """C text of `int NAME_packed(void **arrays, const int64_t *sizes)`, 0 when the kernel ran.
+
+    After the sizes there are the bits of the values, in words of their own.
+    """
     name = c_name(ir)
     arguments = [f"arrays[{i}]" for i in range(len(signature.arrays))]
-    arguments += [f"sizes[{i}]" for i in range(len(signature.sizes))]
+    count = len(signature.sizes)
+    arguments += [f"sizes[{i}]" for i in range(count)]
+    for i, position in enumerate(signature.values, count):
+        unpacked = _UNPACKED.get(signature.params[position].dtype, "{}")
+        arguments.append(unpacked.format(f"sizes[{i}]"))
     return (
         f"\nint {name}_packed(void **arrays, const long long *sizes) {{\n"
         f"    (void)arrays, (void)sizes;\n    return {name}({', '.join(arguments)});\n}}\n"
@@ -112,29 +126,19 @@ int $prepare($declarations);
 
 
 def _about(ir: PrimFunc, signature: Signature) -> str:
-    arrays, sizes = _argument_names(ir)
-    about = [f"{signature}", ""]
-    for given, param in zip(arrays, signature.array_params, strict=True):
-        way = "written" if param.is_output else "read"
-        if param.is_output and param.is_given:
-            way = "read and written: the kernel needs what is in it"
-        about.append(f"{given}: {describe(param)}, {way}")
-    numbers = {p.name: p for p in signature.params if p.is_scalar}
-    for given, var in zip(sizes, ir.size_vars, strict=True):
-        what = describe(numbers[var.name]) if var.name in numbers else "size, int64"
-        about.append(f"{given}: {what}")
-    return "\n".join(f"   {line}".rstrip() for line in about)
+    return described(signature, *_argument_names(ir), ir.free_vars)
 
 
 def _argument_names(ir: PrimFunc) -> tuple[list[str], list[str]]:
     names = Names()
     names.fresh(ir.name)
-    return [names.of(p) for p in ir.params], [names.of(v) for v in ir.size_vars]
+    return [names.of(p) for p in ir.params], [names.of(v) for v in ir.free_vars]
 
 
 def _declarations(ir: PrimFunc, signature: Signature) -> str:
-    arrays, sizes = _argument_names(ir)
+    arrays, numbers = _argument_names(ir)
     result = []
     for name, param in zip(arrays, signature.array_params, strict=True):
         result.append(f"{'' if param.is_output else 'const '}{C_TYPES[param.dtype]} *{name}")
-    return ", ".join(result + [f"int64_t {name}" for name in sizes]) or "void"
+    result += [f"{C_TYPES[v.dtype]} {name}" for name, v in zip(numbers, ir.free_vars, strict=True)]
+    return ", ".join(result) or "void"

@@ -43,6 +43,8 @@ void *PyCapsule_GetPointer(PyObject *, const char *);
 PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
 PyObject *PyObject_Type(PyObject *);
 long long PyLong_AsLongLong(PyObject *);
+double PyFloat_AsDouble(PyObject *);
+int PyObject_IsTrue(PyObject *);
 PyObject *PyErr_Occurred(void);
 int PyObject_HasAttrString(PyObject *, const char *);
 int PyType_IsSubtype(PyObject *, PyObject *);
@@ -55,7 +57,9 @@ typedef int (*Kernel)(void **, const int64_t *);
 /* A kernel takes `total` arrays: those of `bound` that are not null belong to it, and `params` are
    the arguments of a call. One array in the table: letters of its format, itemsize, is_output,
    position among all arrays, rank, and one number per dimension, the extent itself or -1 - k for
-   the k-th symbolic size. For a number: -1, least and largest value, which symbolic size, 0. */
+   the k-th symbolic size. For an integer: -1, least and largest value, which number it is, 0. For
+   another number: -2, its type, 0, which number it is, 0. Numbers are symbolic sizes, and after them
+   the bits of values; `sizes` counts both. */
 typedef struct {
   Kernel kernel;
   int64_t params, total, sizes;
@@ -71,9 +75,11 @@ int omp_get_max_threads(void);
 int (*const tensorir_openmp)(void) = omp_get_max_threads;
 #endif
 
-static PyObject *ndarray, *integer; /* the type of NumPy, and that of Python's numbers */
+static PyObject *ndarray, *integer, *real, *truth; /* the types of NumPy and of Python's numbers */
 
-void tensorir_types(PyObject *array, PyObject *number) { ndarray = array, integer = number; }
+void tensorir_types(PyObject *array, PyObject *whole, PyObject *number, PyObject *boolean) {
+  ndarray = array, integer = whole, real = number, truth = boolean;
+}
 
 /* An array may know of masked elements, which its buffer does not show; Python looks closer. */
 static int may_be_masked(PyObject *array) {
@@ -117,6 +123,51 @@ static int takes(PyObject *arg, const int64_t *param, int64_t *sizes) {
   return 1;
 }
 
+/* The bits of the number nearest to x, ties to even, of a type with so many bits of exponent and
+   mantissa; those of infinity beyond the largest. */
+static uint32_t narrow(double x, int exponent, int mantissa) {
+  uint64_t bits, top = (1u << exponent) - 1;
+  memcpy(&bits, &x, sizeof bits);
+  uint32_t sign = (uint32_t)(bits >> 63) << (exponent + mantissa);
+  uint64_t fraction = bits & ((1ull << 52) - 1);
+  int at = (int)(bits >> 52 & 0x7ff), shift = 52 - mantissa;
+  if (at == 0x7ff) return sign | (uint32_t)(top << mantissa) | (fraction ? 1u << (mantissa - 1) : 0);
+  at += (int)(top >> 1) - 1023;
+  if (at < 1) shift += 1 - at, at = 1; /* among the least, which have one distance */
+  if (shift > 63) return sign;
+  uint64_t whole = fraction | 1ull << 52, half = 1ull << (shift - 1);
+  uint64_t kept = whole >> shift, rest = whole & (2 * half - 1);
+  kept += rest > half || (rest == half && (kept & 1));
+  uint64_t found = ((uint64_t)(at - 1) << mantissa) + kept; /* a carry raises the exponent */
+  return sign | (uint32_t)(found < top << mantissa ? found : top << mantissa);
+}
+
+/* An argument that is a truth value or a float; Python looks closer at all but plain ones, and at
+   those that would become infinite. */
+static int takes_value(PyObject *arg, const int64_t *param, int64_t *numbers) {
+  enum { BOOL, DOUBLE, SINGLE, HALF, BRAIN };
+  int64_t *word = &numbers[param[3]];
+  PyObject *type = PyObject_Type(arg);
+  int plain = type == (param[1] == BOOL ? truth : real);
+  Py_DecRef(type);
+  if (!plain) return 0;
+  if (param[1] == BOOL) {
+    *word = PyObject_IsTrue(arg);
+    return 1;
+  }
+  double x = PyFloat_AsDouble(arg);
+  if (param[1] == DOUBLE) {
+    memcpy(word, &x, sizeof x);
+    return 1;
+  }
+  int exponent = param[1] == HALF ? 5 : 8;
+  int mantissa = param[1] == HALF ? 10 : param[1] == BRAIN ? 7 : 23;
+  uint32_t bits = narrow(x, exponent, mantissa), infinite = ((1u << exponent) - 1) << mantissa;
+  if ((bits & ((1u << (exponent + mantissa)) - 1)) == infinite && x - x == 0) return 0;
+  *word = bits;
+  return 1;
+}
+
 static int overlaps(const Py_buffer *a, const Py_buffer *b) {
   const char *a0 = a->buf, *b0 = b->buf;
   return a->len && b->len && a0 < b0 + b->len && b0 < a0 + a->len;
@@ -137,7 +188,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, ssize count) {
   const int64_t *param = entry->table;
   for (ssize i = 0; i < count; i++, param += 5 + param[4]) {
     if (param[0] < 0) {
-      if (!takes(args[i], param, sizes)) goto done;
+      if (!(param[0] == -1 ? takes : takes_value)(args[i], param, sizes)) goto done;
       continue;
     }
     output[held] = (int)param[2];

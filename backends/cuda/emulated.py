@@ -25,7 +25,7 @@ from backends.gpu.limits import checked_kernels
 from backends.kernel import CompiledKernel, host_kernel
 from backends.names import c_identifier
 from backends.signature import Signature
-from tensorir import DEFAULT_ARCH, PrimFunc, Target
+from tensorir import DEFAULT_ARCH, PrimFunc, Target, held_word
 from tensorir import dtype as dt
 
 
@@ -63,19 +63,22 @@ class EmulatedExecutable(GpuExecutable):
         dtype = dt.numpy_dtype(step.buffer.dtype)
         return np.empty(step.bytes // dtype.itemsize, dtype)
 
-    def launch(self, step: Launch, arguments: Sequence[Any], queue: Any) -> None:
+    def launch(
+        self, step: Launch, arguments: Sequence[Any], values: Sequence[int], queue: Any
+    ) -> None:
         kernel = step.kernel
-        given = [*arguments, *step.sizes]
+        held = [held_word(word, v.dtype) for v, word in zip(kernel.values, values, strict=True)]
+        given = [*arguments, *step.sizes, *held]
         self.begin(emulator.Launch(kernel.name, step.grid, step.block, given, kernel.shared_bytes))
 
     def begin(self, launch: emulator.Launch) -> None:
         assert self._emulator is not None, "there are kernels to launch"
         self._emulator.run(launch, seed=self._seed)
 
-    def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
+    def time(self, arrays: Sequence[Any], numbers: Sequence[int], calls: int) -> float:
         start = time.perf_counter()
         for _ in range(calls):
-            self.run(arrays, sizes)
+            self.run(arrays, numbers)
         return time.perf_counter() - start
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
@@ -106,13 +109,13 @@ class CheckedExecutable(EmulatedExecutable):
     def begin(self, launch: emulator.Launch) -> None:
         self._waiting.append(launch)
 
-    def run(self, arrays: Sequence[Any], sizes: Sequence[int], queue: Any = None) -> bool:
+    def run(self, arrays: Sequence[Any], numbers: Sequence[int], queue: Any = None) -> bool:
         """All launches at once. Raises EmulationError where something is wrong."""
         with self._lock:
             params = [self.signature.array_params[i] for i in self._given]
             self._waiting = []
             self._unwritten = [a for a, p in zip(arrays, params) if not p.is_given]
-            super().run(arrays, sizes, queue)
+            super().run(arrays, numbers, queue)
             self.findings = None
             findings = emulator.Findings(())
             if self._emulator is not None and self._waiting:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from string import Template
 
-from backends.arguments import describe
+from backends.arguments import described
 from backends.c.export import C_TYPES
 from backends.cuda.emitter import CudaEmitter
 from backends.expressions import UNARY
@@ -120,7 +120,7 @@ class HostEmitter(SpellingEmitter):
             for name, extents in (("grid", kernel.grid), ("block", kernel.block)):
                 self.line(f"const dim3 {name}({', '.join(self.extents(extents))});")
             names = [self.names.of(buffer) for buffer in kernel.buffers]
-            names += [self.names.of(size) for size in kernel.sizes]
+            names += [self.names.of(number) for number in (*kernel.sizes, *kernel.values)]
             taken = [f"(void *)&{name}" for name in names]
             self.line(f"void *args[] = {{{', '.join([*taken, '0'])}}};")
             function, shared = f"(const void *){kernel.name}", kernel.shared_bytes
@@ -162,8 +162,8 @@ def declared(func: PrimFunc, names: Names) -> str:
     arrays = [
         f"{'' if b in outputs else 'const '}{C_TYPES[b.dtype]} *{names.of(b)}" for b in func.params
     ]
-    sizes = [f"int64_t {names.of(v)}" for v in func.size_vars]
-    return ", ".join([*arrays, *sizes, "cudaStream_t stream"])
+    numbers = [f"{C_TYPES[v.dtype]} {names.of(v)}" for v in func.free_vars]
+    return ", ".join([*arrays, *numbers, "cudaStream_t stream"])
 
 
 def write_header(
@@ -197,11 +197,5 @@ def _names(func: PrimFunc) -> Names:
 
 def _about(ir: PrimFunc, signature: Signature) -> str:
     names = _names(ir)
-    about = [f"{signature}", ""]
-    for buffer, param in zip(ir.params, signature.params, strict=True):
-        way = "written" if param.is_output else "read"
-        if param.is_output and param.is_given:
-            way = "read and written: the kernel needs what is in it"
-        about.append(f"{names.of(buffer)}: {describe(param)}, {way}")
-    about += [f"{names.of(size)}: size, int64" for size in ir.size_vars]
-    return "\n".join(f"   {line}".rstrip() for line in about)
+    arrays, numbers = (list(map(names.of, each)) for each in (ir.params, ir.free_vars))
+    return described(signature, arrays, numbers, ir.free_vars)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from backends.arguments import complete, in_order, prepare, wrong_count
+from backends.arguments import complete, in_order, prepare, value_words, wrong_count
 from backends.cuda.arrays import DeviceArray, DeviceSpace, device_array, stream_of
 from backends.cuda.program import CudaExecutable, CudaProgram
 from backends.cuda.quick import QuickCall, key_of
@@ -14,7 +14,8 @@ from backends.foreign_arrays import lend, library_of
 from backends.kernel import CompiledKernel
 from backends.signature import Signature
 from backends.spaces import argument_name
-from tensorir import TensorIRError
+from tensorir import Numbers, TensorIRError, number_of
+from tensorir import dtype as dt
 
 Key = tuple[Any, ...]
 REMEMBERED = 256
@@ -54,6 +55,7 @@ class CudaKernel(CompiledKernel):
         self._program: CudaProgram = self._executable  # type: ignore[assignment]
         self._known: dict[Key, list[int]] = {}
         self._places = self.signature.arrays
+        self._sizes = [i for i, p in enumerate(self.signature.params) if p.is_size]
         self._quick: dict[Any, QuickCall] = {}
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -76,13 +78,13 @@ class CudaKernel(CompiledKernel):
             every = list(args)
             if count != self._arity:
                 every = self._with_made(args, arrays, space, stream)
-            sizes = self._checked(every, arrays, space)
+            numbers = self._checked(every, arrays, space)
             for array in arrays.values():
                 if array.stream is not None and array.stream != stream:
                     driver.wait_for(stream, array.stream)
             program = self._program.on(device)
-            program.run([arrays[i] for i in self._places], sizes, stream)
-        self._remember(args, every, program, device, sizes)
+            program.run([arrays[i] for i in self._places], numbers, stream)
+        self._remember(args, every, program, device, numbers)
         results = self._lent_on_device(every, args)
         return results[0] if self._only_output is not None else tuple(results)
 
@@ -106,14 +108,15 @@ class CudaKernel(CompiledKernel):
             program, self.signature, device, sizes, every, made
         )
 
-    def timer(self, *args: Any, sizes: Mapping[str, int] | None = None) -> Callable[[int], float]:
+    def timer(self, *args: Any, sizes: Numbers | None = None) -> Callable[[int], float]:
         driver = self._program.driver
         given: Sequence[Any] = args
         if not args and self._arity:
             from backends.inputs import random_arguments
 
             made = random_arguments(self.signature, sizes or {}, self._program.empty)
-            given = [driver.copy_in(a) if hasattr(a, "shape") else a for a in made]
+            kinds = zip(made, self.signature.params, strict=True)
+            given = [a if p.is_scalar else driver.copy_in(a) for a, p in kinds]
         elif sizes and len(args) != self._arity:
             scalars = [p.name for p in self.signature.params if p.is_scalar and p.name in sizes]
             given = in_order(self.signature, given, {name: sizes[name] for name in scalars})
@@ -173,20 +176,21 @@ class CudaKernel(CompiledKernel):
     def _checked(
         self, every: Sequence[Any], arrays: Mapping[int, DeviceArray], space: DeviceSpace
     ) -> list[int]:
-        """The symbolic sizes. Raises TensorIRError for the first array that does not fit."""
+        """The symbolic sizes, then the bits of values. Raises TensorIRError for the first argument
+        that does not fit."""
         views = [arrays[i] for i in self._places]
         key = (
             *[(v.shape, v.dtype, v.strides, v.writeable, v.bfloat16) for v in views],
-            *[each for each, param in zip(every, self.signature.params) if param.is_scalar],
+            *[number_of(every[i], dt.INDEX, argument_name(self.signature, i)) for i in self._sizes],
         )
         sizes = self._known.get(key)
         if sizes is not None and not self._odd(views):
-            return sizes
-        _, sizes = prepare(self.signature, every, _Adopted(arrays, space))
+            return [*sizes, *value_words(self.signature, every)]
+        _, numbers = prepare(self.signature, every, _Adopted(arrays, space))
         if len(self._known) >= REMEMBERED:
             self._known.clear()
-        self._known[key] = sizes
-        return sizes
+        self._known[key] = numbers[: len(self.signature.sizes)]
+        return numbers
 
     def _odd(self, views: Sequence[DeviceArray]) -> bool:
         """Whether addresses, which differ from call to call, have to be looked at closely."""

@@ -103,10 +103,11 @@ class CudaExecutable(GpuExecutable):
             self._captured.append(space)
         return space
 
-    def launch(self, step: Launch, arguments: Sequence[Any], queue: Any) -> None:
-        values = [each.address for each in arguments]
-        values += step.sizes
-        held = (ctypes.c_int64 * len(values))(*values)  # little-endian: good for narrower ones
+    def launch(
+        self, step: Launch, arguments: Sequence[Any], values: Sequence[int], queue: Any
+    ) -> None:
+        words = [*(each.address for each in arguments), *step.sizes, *values]
+        held = (ctypes.c_int64 * len(words))(*words)  # little-endian: good for narrower ones
         places = argument_places(held)
         name = step.kernel.name
         try:
@@ -159,12 +160,12 @@ class CudaExecutable(GpuExecutable):
             )
         return TensorIRError(said)
 
-    def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
+    def time(self, arrays: Sequence[Any], numbers: Sequence[int], calls: int) -> float:
         queue = self.driver.current_stream()
 
         def work() -> None:
             for _ in range(calls):
-                self.run(arrays, sizes, queue)
+                self.run(arrays, numbers, queue)
 
         return self.driver.seconds(work, queue)
 
@@ -228,16 +229,16 @@ class CudaProgram:
     def _kept(self, array: Any, dtype: str) -> DeviceArray:
         return device_array(self.driver.copy_in(array), dtype, lambda: self.driver)
 
-    def run(self, arrays: Sequence[DeviceArray], sizes: Sequence[int]) -> bool:
+    def run(self, arrays: Sequence[DeviceArray], numbers: Sequence[int]) -> bool:
         device = arrays[0].device if arrays else self.driver.current_device()
         with self.driver.on(device):
-            found: bool = self.on(device).run(arrays, sizes, self.driver.current_stream())
+            found: bool = self.on(device).run(arrays, numbers, self.driver.current_stream())
             return found
 
-    def time(self, arrays: Sequence[DeviceArray], sizes: Sequence[int], calls: int) -> float:
+    def time(self, arrays: Sequence[DeviceArray], numbers: Sequence[int], calls: int) -> float:
         device = arrays[0].device if arrays else self.driver.current_device()
         with self.driver.on(device):
-            seconds: float = self.on(device).time(arrays, sizes, calls)
+            seconds: float = self.on(device).time(arrays, numbers, calls)
             return seconds
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:

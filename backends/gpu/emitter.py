@@ -139,7 +139,8 @@ class GpuEmitter(GpuVectorEmitter):
         """The lines of the kernel."""
         self.depth = 0
         parameters = [self.parameter(b) for b in self.kernel.buffers]
-        parameters += [f"{self.type_name(v.dtype)} {self.names.of(v)}" for v in self.kernel.sizes]
+        numbers = (*self.kernel.sizes, *self.kernel.values)
+        parameters += [f"{self.stored_type(v.dtype)} {self.names.of(v)}" for v in numbers]
         with self.block(f"{self.head()}({', '.join(parameters)})"):
             if self.kernel.shared_bytes:
                 self.line(self.arena(self.kernel.shared_bytes))

@@ -54,12 +54,17 @@ class GpuExecutable:
         """A new array of the device."""
         raise NotImplementedError
 
-    def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
+    def time(self, arrays: Sequence[Any], numbers: Sequence[int], calls: int) -> float:
         """Seconds that `calls` calls take."""
         raise NotImplementedError
 
-    def launch(self, step: Launch, arguments: Sequence[Any], queue: Any) -> None:
-        """Run a kernel on arrays and workspaces, or put it on a queue of the device."""
+    def launch(
+        self, step: Launch, arguments: Sequence[Any], values: Sequence[int], queue: Any
+    ) -> None:
+        """Run a kernel on arrays and workspaces, or put it on a queue of the device.
+
+        `values` are the bits of those that it takes, after the sizes.
+        """
         raise NotImplementedError
 
     def steps(self, sizes: Sequence[int]) -> tuple[Step, ...]:
@@ -77,16 +82,22 @@ class GpuExecutable:
             self._plans[key] = known
         return known
 
-    def run(self, arrays: Sequence[Any], sizes: Sequence[int], queue: Any = None) -> bool:
-        """Run on checked arrays. Raises TensorIRError where these cannot be launched so."""
+    def run(self, arrays: Sequence[Any], numbers: Sequence[int], queue: Any = None) -> bool:
+        """Run on checked arrays and `numbers`, which are sizes and then the bits of values.
+
+        Raises TensorIRError where these cannot be launched so.
+        """
         memory = dict(zip([self._params[i] for i in self._given], arrays, strict=True))
         memory |= {self._params[i]: array for i, array in self._bound.items()}
         for buffer, size in self._aligned:
             if self.address(memory[buffer]) % size:
                 raise self._misaligned(buffer, self.address(memory[buffer]), size)
-        for step in self.steps(sizes):
+        count = len(self.signature.sizes)
+        words = dict(zip(self._launches.func.value_vars, numbers[count:], strict=True))
+        for step in self.steps(numbers[:count]):
             if isinstance(step, Launch):
-                self.launch(step, [memory[buffer] for buffer in step.kernel.buffers], queue)
+                arguments = [memory[buffer] for buffer in step.kernel.buffers]
+                self.launch(step, arguments, [words[v] for v in step.kernel.values], queue)
             elif isinstance(step, Take):
                 memory[step.buffer] = self.take(step, queue)
             else:

@@ -56,6 +56,7 @@ class Kernel:
     written         those of them that it writes
     used            the variables that the code of a thread speaks of
     sizes           the symbolic sizes that it takes
+    values          the numbers among the arguments of the program that it takes and are no sizes
     shared_bytes    of the one array in shared memory
     shared_offsets  where the parts of that array begin, in bytes, by the names of their buffers
     """
@@ -67,6 +68,7 @@ class Kernel:
     written: frozenset[Buffer]
     used: frozenset[Var]
     sizes: tuple[Var, ...]
+    values: tuple[Var, ...]
     shared_bytes: int
     shared_offsets: Mapping[str, int]
 
@@ -113,7 +115,7 @@ class Give:
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel runs; `sizes` are the numbers that it takes."""
+    """A kernel runs; `sizes` are those that it takes."""
 
     kernel: Kernel
     grid: Numbers
@@ -224,9 +226,8 @@ class _Finder:
         for buffer in uses.shared:
             if buffer.name not in offsets:
                 raise BuildError(f"{name}: shared buffer {buffer.name!r} has no place in the arena")
-        for var in uses.free:
-            if var not in self.func.size_vars:
-                raise BuildError(f"{name}: {var.name!r} is no size of an argument")
+        for var in uses.free - frozenset(self.func.free_vars):
+            raise BuildError(f"{name}: {var.name!r} is no number among the arguments and no size")
         return Kernel(
             name,
             axes,
@@ -235,6 +236,7 @@ class _Finder:
             frozenset(uses.written),
             frozenset(uses.variables),
             tuple(v for v in self.func.size_vars if v in uses.free),
+            tuple(v for v in self.func.value_vars if v in uses.free),
             int(root.annotations.get("shared_bytes", 0)),
             {buffer.name: int(offsets[buffer.name]) for buffer in uses.shared},
         )

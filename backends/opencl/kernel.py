@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from backends.arguments import complete, in_order, prepare, wrong_count
 from backends.kernel import CompiledKernel
 from backends.opencl.arrays import ClArray, ClSpace, cl_array, is_on_device, new_array, the_context
 from backends.opencl.program import OpenCLProgram
+from tensorir import Numbers
 
 SPACE = ClSpace()
 
@@ -28,17 +29,17 @@ class OpenCLKernel(CompiledKernel):
         if not any(is_on_device(arg) for arg in args):
             return super().__call__(*args)
         program, queue, every = self._on_device(args)
-        arrays, sizes = prepare(self.signature, every, SPACE)
+        arrays, numbers = prepare(self.signature, every, SPACE)
         work = queue or program.device.queue
         wait_for(arrays, work)
-        program.run(arrays, sizes, work)
+        program.run(arrays, numbers, work)
         written = [a for a, i in zip(arrays, self.signature.arrays) if i in self._outputs]
         mark_done(written, work, queue is None)
         if self._only_output is not None:
             return every[self._only_output]
         return tuple([every[i] for i in self._outputs])
 
-    def timer(self, *args: Any, sizes: Mapping[str, int] | None = None) -> Callable[[int], float]:
+    def timer(self, *args: Any, sizes: Numbers | None = None) -> Callable[[int], float]:
         if not any(is_on_device(arg) for arg in args):
             return super().timer(*args, sizes=sizes)
         program, _, every = self._on_device(args)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from backends.allocate import Array, empty, lasting_copy
 from backends.constants import Binding
 from backends.errors import BuildError, OutOfMemory
@@ -18,7 +20,7 @@ from backends.gpu.limits import checked_kernels
 from backends.opencl.arrays import ClArray
 from backends.opencl.device import OpenCLDevice, device_of, find_device
 from backends.signature import Signature
-from tensorir import PrimFunc, TensorIRError
+from tensorir import PrimFunc, TensorIRError, held_word
 from tensorir import dtype as dt
 
 OPTIONS = ("-cl-std=CL1.2",)
@@ -89,37 +91,40 @@ class OpenCLExecutable(GpuExecutable):
         if array.nbytes and not isinstance(array, ClArray):
             cl.enqueue_copy(queue, array, buffer, is_blocking=True)
 
-    def run(self, arrays: Sequence[Any], sizes: Sequence[int], queue: Any = None) -> bool:
+    def run(self, arrays: Sequence[Any], numbers: Sequence[int], queue: Any = None) -> bool:
         """Run on arrays of NumPy, which hold the results afterwards, and of the device, where the
         work is put on `queue` and not waited for."""
         queue = queue or self.device.queue
         with self._errors():
             memory = [self._upload(array) for array in arrays]
-            super().run(memory, sizes, queue)
+            super().run(memory, numbers, queue)
             for position, array, buffer in zip(self._given, arrays, memory, strict=True):
                 if self._params[position] in self._written:
                     self._read(array, buffer, queue)
         return True
 
-    def launch(self, step: Launch, arguments: Sequence[Any], queue: Any) -> None:
+    def launch(
+        self, step: Launch, arguments: Sequence[Any], values: Sequence[int], queue: Any
+    ) -> None:
         import pyopencl as cl
 
         threads = tuple(g * b for g, b in zip(step.grid, step.block))
-        kinds = [dt.numpy_dtype(size.dtype).type for size in step.kernel.sizes]
-        sizes = [kind(size) for kind, size in zip(kinds, step.sizes)]
-        function = self._functions[step.kernel.name]
-        function(queue, threads, step.block, *arguments, *sizes)
+        kernel = step.kernel
+        taken = zip((*kernel.sizes, *kernel.values), (*step.sizes, *values), strict=True)
+        numbers = [_argument(word, var.dtype) for var, word in taken]
+        function = self._functions[kernel.name]
+        function(queue, threads, step.block, *arguments, *numbers)
         if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
             cl.enqueue_barrier(queue)  # kernels run in order
 
-    def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
+    def time(self, arrays: Sequence[Any], numbers: Sequence[int], calls: int) -> float:
         queue = self.device.queue
         with self._errors():
             memory = [self._upload(array) for array in arrays]
             queue.finish()
             start = time.perf_counter()
             for _ in range(calls):
-                super().run(memory, sizes, queue)
+                super().run(memory, numbers, queue)
             queue.finish()
             return time.perf_counter() - start
 
@@ -136,6 +141,11 @@ class OpenCLExecutable(GpuExecutable):
             raise TensorIRError(
                 f"{self.signature.name} failed on {self.device.name}: {error}"
             ) from error
+
+
+def _argument(word: int, dtype: str) -> Any:
+    """A number as a kernel takes it, which has no arguments of bool in OpenCL."""
+    return np.uint8(word) if dt.is_bool(dtype) else held_word(word, dtype)
 
 
 class OpenCLProgram:
@@ -175,12 +185,12 @@ class OpenCLProgram:
             return make(made.ir, made.signature, {})
         return bound_executable(made.ir, made.signature, self._binding, make, lasting_copy)
 
-    def run(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
-        done: bool = self._here.run(arrays, sizes)
+    def run(self, arrays: Sequence[Any], numbers: Sequence[int]) -> bool:
+        done: bool = self._here.run(arrays, numbers)
         return done
 
-    def time(self, arrays: Sequence[Any], sizes: Sequence[int], calls: int) -> float:
-        seconds: float = self._here.time(arrays, sizes, calls)
+    def time(self, arrays: Sequence[Any], numbers: Sequence[int], calls: int) -> float:
+        seconds: float = self._here.time(arrays, numbers, calls)
         return seconds
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Array:

@@ -95,7 +95,7 @@ def put_in_lanes(
 
 def relayout(sch: Schedule, block: str, indices: str, pad_value: float | None = None) -> None:
     """transform_layout of what `block` stores; `indices` may have the names of symbolic sizes."""
-    taken = {var.name for var in sch.func.size_vars}
+    taken = {var.name for var in sch.func.free_vars}
     text = re.sub(r"[a-z]\w*", lambda found: found[0] + "_at" * (found[0] in taken), indices)
     sch.transform_layout(block, stored_buffer(sch, block), text, pad_value)
 

@@ -176,7 +176,7 @@ def _conditions(state: State, node: Block, target: For, around: list[For]) -> tu
     kept = all_of(*[part for part in parts if not reduced & variables(part)])
     plain = {it.binding for it in node.iters if it.kind is not IterKind.REDUCE}
     for part in left_out:
-        for var in variables(part) - reduced - set(state.func.size_vars):
+        for var in variables(part) - reduced - set(state.func.free_vars):
             require(
                 var in plain,
                 target.name,

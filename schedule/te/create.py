@@ -13,7 +13,8 @@ def create_schedule(ops: Any, args: Sequence[Any] | None = None, name: str = "ma
     """A schedule of all computes that `ops`, operations or tensors, need; also te.create_schedule.
 
     `args` are the parameters of the function in call order, inputs first, te.var numbers anywhere;
-    without them they are all placeholders in order of appearance, then the tensors of `ops`.
+    without them they are all placeholders in order of appearance, then the te.var that are no
+    dimension of these, then the tensors of `ops`.
 
         s = te.create_schedule(C.op)
         xo, yo, xi, yi = s[C].tile(C.op.axis[0], C.op.axis[1], 32, 32)
@@ -28,8 +29,12 @@ def create_schedule(ops: Any, args: Sequence[Any] | None = None, name: str = "ma
         if not found or isinstance(found[0].op, te.PlaceholderOp):
             raise TensorIRError(f"create_schedule of {op!r}, which computes nothing; give it C.op")
         outputs += [t for t in found if t not in outputs]
-    params = [*_placeholders(outputs), *outputs] if args is None else list(args)
-    return TESchedule(params, name)
+    if args is not None:
+        return TESchedule(list(args), name)
+    tensors = [*_placeholders(outputs), *outputs]
+    numbers = te.numbers_needed(tensors)
+    at = len(tensors) - len(outputs)
+    return TESchedule([*tensors[:at], *numbers, *tensors[at:]], name)
 
 
 def _placeholders(outputs: Sequence[Any]) -> list[Any]:

@@ -39,7 +39,7 @@ class TESchedule:
     """Stages of a definition; `schedule` is what they come to, `func` its program."""
 
     def __init__(self, params: Sequence[Any], name: str) -> None:
-        self._params = list(params)
+        self._params = [each for each in params if isinstance(each, te.Tensor)]
         self._start = _Start(params, name)
         self._changes: list[Change] = []
         self.requests: list[Request] = []

@@ -1,34 +1,38 @@
-"""specialize: numbers for symbolic sizes."""
+"""specialize: numbers for symbolic sizes, and for what else is a number among the arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace as replace_fields
 
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Const, Expr, Var
 from tensorir.func import PrimFunc
-from tensorir.scalars import Scalar, check_limits, split_order
+from tensorir.scalars import Numbers, Scalar, check_limits, number_of, split_order
 from tensorir.visit import replace_buffers, substitute, substitute_stmt
 
 
-def specialize(func: PrimFunc, sizes: Mapping[str, int]) -> PrimFunc:
-    """`func` with numbers in place of the symbolic sizes named in `sizes`; others stay symbolic.
+def specialize(func: PrimFunc, sizes: Numbers) -> PrimFunc:
+    """`func` with numbers in place of the symbolic sizes, and of the numbers among the arguments,
+    that are named in `sizes`; others stay as they are.
 
     Loops, blocks and their names stay as they are, so a schedule of `func` is one of the result.
     What was a number among the arguments is none any more. Raises TensorIRError for a name that is
     no size of `func`, and for a number that it cannot have, such as a negative one.
     """
     values: dict[Var, Expr] = {}
-    names = {v.name: v for v in func.size_vars}
+    names = {v.name: v for v in func.free_vars}
     least, scalars = dict(func.size_ranges), {scalar.name for scalar in func.scalars}
     for name, value in sizes.items():
         if name not in names:
             known = ", ".join(map(repr, names)) or "none"
             raise TensorIRError(f"{func.name}: {name!r} is not a symbolic size; it has {known}")
-        check_limits(value, least[names[name]], name in scalars, f"{func.name}: size {name!r}")
-        values[names[name]] = Const(value, names[name].dtype)
+        var = names[name]
+        where = f"{func.name}: {'size' if var in least else 'number'} {name!r}"
+        number = number_of(value, var.dtype, where)
+        if var in least:
+            check_limits(int(number), least[var], name in scalars, where)
+        values[var] = Const(number, var.dtype)
     if not values:
         return func
 

@@ -33,12 +33,12 @@ class SplitFunc:
 
 @dataclass(frozen=True)
 class _Nest:
-    """A statement at the root: what it reads, what it writes, which symbolic sizes it needs."""
+    """A statement at the root: what it reads and writes, and which numbers of a call it needs."""
 
     stmt: Stmt
     reads: frozenset[Buffer]
     writes: frozenset[Buffer]
-    sizes: frozenset[Var]
+    numbers: frozenset[Var]
 
 
 def split_constants(func: PrimFunc, names: Collection[str]) -> SplitFunc:
@@ -137,8 +137,8 @@ def _nest(stmt: Stmt, func: PrimFunc) -> _Nest:
     writes = {b for b, uses in found.items() if any(a.is_write for a in uses)}
     names = {v for s in walk(stmt) for e in stmt_exprs(s) for v in variables(e)}
     names |= {v for b in writes for dim in b.shape for v in variables(dim)}
-    sizes = frozenset(func.size_vars) & names
-    return _Nest(stmt, frozenset(reads), frozenset(writes), sizes)
+    numbers = frozenset(func.free_vars) & names
+    return _Nest(stmt, frozenset(reads), frozenset(writes), numbers)
 
 
 def _moved(
@@ -148,7 +148,8 @@ def _moved(
     known: frozenset[Var],
 ) -> set[int]:
     """The positions of the nests that can run ahead: all, less those that something keeps."""
-    moved = {n for n, nest in enumerate(nests) if not nest.writes & params and nest.sizes <= known}
+    fixed = [n for n, nest in enumerate(nests) if nest.numbers <= known]
+    moved = {n for n in fixed if not nests[n].writes & params}
     while True:
         stay = [n for n in range(len(nests)) if n not in moved]
         changing = (params - frozenset(constants)).union(*[nests[n].writes for n in stay])

@@ -23,7 +23,14 @@ from tensorir.intrin import MATH
 from tensorir.reference.contract import contract
 from tensorir.reference.exact import UFUNCS, Array, Exact, bits_as, constant, convert, numbers_dtype
 from tensorir.reference.functions import EXACT_FUNCTIONS, function_error
-from tensorir.reference.sums import any_order, grid, multiples, representable, sum_error
+from tensorir.reference.sums import (
+    any_order,
+    grid,
+    is_exact,
+    multiples,
+    representable,
+    sum_error,
+)
 
 PARTS_GRID = 6
 """Of terms that are summed in parts, because there are many, multiples of 2**-6 count as exact."""
@@ -108,14 +115,20 @@ class Balls:
         """Nothing can be said of it from now on."""
         target.err[...] = np.inf
 
-    def rounded(self, dtype: str, value: Array, err: Any, units: float = 1.0) -> Ball:
-        """A result of type `dtype` that was rounded by at most `units`."""
+    def rounded(
+        self, dtype: str, value: Array, err: Any, units: float = 1.0, exactly: Array | None = None
+    ) -> Ball:
+        """A result of type `dtype` that was rounded by at most `units`.
+
+        `exactly` says where `value` is what it should be before that; everywhere if it is None.
+        """
         if not dt.is_float(dtype):
             return Ball(value, ZERO if err is ZERO else np.asarray(err))
         size = np.abs(value)
         own = units * (ROUNDOFF[dtype] * size + SMALLEST[dtype])
         if self.strict and 0 < units <= 1:
-            own = np.where((np.asarray(err) == 0) & representable(value, dtype), 0.0, own)
+            kept = (np.asarray(err) == 0) & representable(value, dtype)
+            own = np.where(kept if exactly is None else kept & exactly, 0.0, own)
         total = err + own
         total = np.where(size + total > LARGEST[dtype], np.inf, total)
         total = np.where(np.isnan(total), np.inf, total)
@@ -131,8 +144,11 @@ class Balls:
             return Ball(value, ZERO if known else _unsure_logic(op, a, b))
         if op in ("min", "max"):
             return Ball(value, ZERO if known else np.maximum(a.err, b.err))
+        exactly = None
+        if dtype == "float64" and self.strict:  # of which `value` is a rounded result itself
+            exactly = is_exact(op, a.value, b.value, value)
         if known:
-            return self.rounded(dtype, value, ZERO)
+            return self.rounded(dtype, value, ZERO, exactly=exactly)
         x, y = np.abs(a.value), np.abs(b.value)
         if op in ("+", "-"):
             err = a.err + b.err
@@ -144,7 +160,7 @@ class Balls:
             err = np.where(room > 0, (a.err + _times(np.abs(value), b.err)) / room, np.inf)
         else:
             err = np.where((a.err > 0) | (b.err > 0), np.inf, 0.0)
-        return self.rounded(dtype, value, err)
+        return self.rounded(dtype, value, err, exactly=exactly)
 
     def negate(self, a: Ball) -> Ball:
         return Ball(np.logical_not(a.value), a.err)

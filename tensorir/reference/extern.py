@@ -22,6 +22,7 @@ from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var
 from tensorir.extern import ExternFunc, find_extern, held_dtype
 from tensorir.reference.exact import Array, numbers_dtype
+from tensorir.scalars import Number
 from tensorir.stmt import Extern, Part
 
 
@@ -30,7 +31,7 @@ def run_extern(
     memory: Mapping[Buffer, Any],
     algebra: Any,
     spatial: Mapping[Var, int],
-    sizes: Mapping[Var, int],
+    sizes: Mapping[Var, Number],
 ) -> None:
     """Write the outputs of `call` for all values of the `spatial` variables."""
     func = find_extern(call.name)
@@ -49,7 +50,7 @@ def run_extern(
             algebra.assign(target, algebra.within(value, bound))
 
 
-def _row(part: Part, values: Mapping[Var, int]) -> tuple[int, ...]:
+def _row(part: Part, values: Mapping[Var, Number]) -> tuple[int, ...]:
     index: Sequence[Expr] = part.indices[: part.lead]
     return tuple(size_of(i, values) for i in index)
 

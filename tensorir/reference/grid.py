@@ -59,7 +59,9 @@ class Grid:
             shape[d] = high - low
             return self.algebra.exact(np.arange(low, high, dtype=np.int64).reshape(shape))
         value = self.fixed[e]
-        return self.algebra.exact(np.asarray(value, np.int64)) if isinstance(value, int) else value
+        if isinstance(value, (int, float)):
+            return self.algebra.constant(Const(value, e.dtype))
+        return value
 
     def _binop(self, e: BinOp) -> Any:
         return self.algebra.binary(e.op, e.a.dtype, self.evaluate(e.a), self.evaluate(e.b))

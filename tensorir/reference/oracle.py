@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,11 @@ from tensorir.rectangular import rectangular
 from tensorir.reference.balls import Ball, Balls
 from tensorir.reference.exact import Array, Exact
 from tensorir.reference.run import Runner
+from tensorir.scalars import Numbers
 
 
 def reference(
-    func: PrimFunc, *inputs: Any, sizes: Mapping[str, int] | None = None
+    func: PrimFunc, *inputs: Any, sizes: Numbers | None = None
 ) -> tuple[Array, ...]:
     """The outputs of an unscheduled `func`, computed by NumPy in float64 and not rounded.
 
@@ -33,14 +33,14 @@ def reference(
 
 
 def tolerance(
-    func: PrimFunc, *inputs: Any, growth: str = "order", sizes: Mapping[str, int] | None = None
+    func: PrimFunc, *inputs: Any, growth: str = "order", sizes: Numbers | None = None
 ) -> tuple[Array, ...]:
     """For each output an array of bounds on |kernel - reference|; see reference_with_tolerance."""
     return reference_with_tolerance(func, *inputs, growth=growth, sizes=sizes)[1]
 
 
 def reference_with_tolerance(
-    func: PrimFunc, *inputs: Any, growth: str = "order", sizes: Mapping[str, int] | None = None
+    func: PrimFunc, *inputs: Any, growth: str = "order", sizes: Numbers | None = None
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """The reference, and elementwise bounds on the error of a kernel.
 
@@ -58,7 +58,7 @@ def reference_with_tolerance(
     return tuple(b.value for b in balls), tuple(bounds)
 
 
-def _run(func: PrimFunc, algebra: Any, inputs: Any, sizes: Mapping[str, int] | None) -> list[Any]:
+def _run(func: PrimFunc, algebra: Any, inputs: Any, sizes: Numbers | None) -> list[Any]:
     func = rectangular(func)
     given, values = match_arguments(func, inputs, sizes)
     outputs, in_outs = func.outputs, func.in_outs

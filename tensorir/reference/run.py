@@ -28,6 +28,7 @@ from tensorir.reference.unscheduled import (
     scan_steps,
     unscheduled_block,
 )
+from tensorir.scalars import Number
 from tensorir.stmt import Block, Extern, If, IterKind, IterVar, Let, Seq, Stmt, Store
 from tensorir.te.reducer import ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM
 from tensorir.terms import with_terms
@@ -48,12 +49,12 @@ class Runner:
     """Evaluates one function with the numbers of `algebra`; `memory` holds all buffers."""
 
     def __init__(
-        self, func: PrimFunc, algebra: Any, given: Mapping[Buffer, Any], sizes: Mapping[Var, int]
+        self, func: PrimFunc, algebra: Any, given: Mapping[Buffer, Any], sizes: Mapping[Var, Number]
     ) -> None:
         self.func = func
         self.algebra = algebra
         self.sizes = dict(sizes)
-        """Symbolic sizes, and the step of the scan that runs."""
+        """Symbolic sizes, scalars, and the step of the scan that runs."""
         self.in_outs = frozenset(func.in_outs)
         self.rows: dict[Buffer, tuple[Any, ...]] = {}
         """Where the running block writes."""

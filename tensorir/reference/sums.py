@@ -70,3 +70,42 @@ def representable(values: Any, dtype: str) -> Array:
     """Which values a type holds without rounding."""
     with np.errstate(all="ignore"):
         return np.asarray(decode(encode(values, dtype), dtype) == values)
+
+
+def is_exact(op: str, a: Array, b: Array, value: Array) -> Array:
+    """Where the float64 `value` is `a op b` itself: Knuth's error of a sum, Dekker's of a product.
+
+    Where these overflow or lose digits it is taken for rounded, as is all but + - * and /.
+    """
+    if op in ("+", "-"):
+        other = b if op == "+" else -b
+        part = value - a
+        return np.asarray((a - (value - part)) + (other - part) == 0)
+    if op == "*":
+        return np.asarray((_product_error(a, b, value) == 0) & _has_room(a, b, value))
+    if op == "/":
+        back = value * b
+        same = (back == a) & (_product_error(value, b, back) == 0)
+        return np.asarray(same & _has_room(value, b, a))
+    return np.zeros(np.shape(value), bool)
+
+
+def _has_room(*values: Array) -> Array:
+    """Where no digits of products are lost at either end of the range; zero has none to lose."""
+    sizes = [np.abs(v) for v in values]
+    room = np.ones((), bool)
+    for size in sizes:
+        room = room & ((size == 0) | (size > 2.0**-400)) & (size < 2.0**400)
+    return np.asarray(room)
+
+
+def _product_error(a: Array, b: Array, product: Array) -> Array:
+    (high, low), (top, rest) = _halves(a), _halves(b)
+    return np.asarray(low * rest - (((product - high * top) - low * top) - high * rest))
+
+
+def _halves(a: Array) -> tuple[Array, Array]:
+    """Two numbers of 26 bits of which `a` is the sum (Veltkamp)."""
+    moved = a * 134217729.0
+    high = moved - (moved - a)
+    return high, a - high

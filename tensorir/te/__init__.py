@@ -8,7 +8,12 @@ from tensorir.lazy import lazy_names
 from tensorir.promotion import call
 from tensorir.te.axis import Axis, reduce_axis
 from tensorir.te.compute import compute
-from tensorir.te.create import create_named_blocks, create_named_tensors, create_prim_func
+from tensorir.te.create import (
+    create_named_blocks,
+    create_named_tensors,
+    create_prim_func,
+    numbers_needed,
+)
 from tensorir.te.math import (
     FUNCTIONS,
     abs,
@@ -126,8 +131,8 @@ __all__ = [
     "create_named_tensors", "create_prim_func", "create_schedule", "erf", "exp", "exp2", "expm1",
     "fabs", "floor", "floordiv", "floormod", "fmod", "if_then_else", "infinity",
     "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "lower", "max", "max_value",
-    "maximum", "min", "min_value", "minimum", "nearbyint", "placeholder", "popcount",
-    "pow", "power", "prod", "reduce_axis", "reinterpret", "rint", "round",
+    "maximum", "min", "min_value", "minimum", "nearbyint", "numbers_needed", "placeholder",
+    "popcount", "pow", "power", "prod", "reduce_axis", "reinterpret", "rint", "round",
     "rsqrt", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt", "state", "sum", "tan",
     "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]

@@ -9,6 +9,7 @@ from tensorir.arith import Analyzer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Expr, ExprLike, Var, cast, const, convert
 from tensorir.rectangular import largest_value
+from tensorir.scalars import refuse_values
 from tensorir.te.tensor import check_extent, check_name
 from tensorir.visit import substitute, variables
 
@@ -102,6 +103,7 @@ def _index(value: Any, what: str) -> Expr:
     found = convert(value)
     if not dt.is_int(found.dtype):
         raise TensorIRError(f"{what} has the bound {value!r} of type {found.dtype}; use an integer")
+    refuse_values(found, what)
     return cast(dt.INDEX, found)
 
 

@@ -13,7 +13,7 @@ from tensorir.names import Names
 from tensorir.stmt import For, Stmt, seq
 from tensorir.te.axis import Axis
 from tensorir.te.create_block import Key, Step, hidden, hidden_name, key_of, make_nest
-from tensorir.te.sizes import Made, computes, scalars_of, sizes_of, split_arguments
+from tensorir.te.sizes import Made, computes, numbers_of, scalars_of, sizes_of, split_arguments
 from tensorir.te.statements import Nest
 from tensorir.te.tensor import (
     ComputeOp,
@@ -36,6 +36,12 @@ def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFu
     an input is missing or an argument is no tensor or te.var, is repeated or is out of order.
     """
     return create_named_blocks(args, name)[0]
+
+
+def numbers_needed(tensors: Sequence[Tensor]) -> list[Var]:
+    """The te.var that a program of these arguments needs among them: all that are no dimension of
+    one, in order of appearance."""
+    return numbers_of(tensors, _ordered_ops(tensors))
 
 
 def create_named_blocks(

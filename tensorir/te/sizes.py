@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Union
 
+from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
 from tensorir.expr import Expr, Var
 from tensorir.scalars import Scalar, divisors
@@ -39,7 +40,7 @@ def split_arguments(args: Any) -> tuple[list[Tensor], list[Var]]:
         if isinstance(each, Tensor):
             tensors.append(each)
         elif isinstance(each, Var) and not isinstance(each, Axis):
-            if each in numbers:
+            if any(each.name == other.name for other in numbers):
                 raise TensorIRError(f"number {each.name!r} is given twice in the arguments")
             numbers.append(each)
         else:
@@ -51,26 +52,56 @@ def split_arguments(args: Any) -> tuple[list[Tensor], list[Var]]:
 
 
 def sizes_of(tensors: Sequence[Tensor], ops: Sequence[Made], numbers: Sequence[Var]) -> list[Var]:
-    """The symbolic sizes in use; each must be a dimension of an argument, or among `numbers`."""
-    told = {size for t in tensors for size in t.shape if isinstance(size, Var)}.union(numbers)
+    """The variables in use that a call binds; a size must be a dimension of an argument, or among
+    `numbers`, and what is no size among these."""
+    used = _used(tensors, ops)
+    by_name: dict[str, Var] = {}
+    for var in (*used, *numbers):
+        other = by_name.setdefault(var.name, var)
+        if other is not var:
+            raise TensorIRError(
+                f"{var.name!r} names a number of type {other.dtype} and one of type {var.dtype}; "
+                "give them names of their own"
+            )
+    given = set(numbers)
+    for var in numbers_of(tensors, ops):
+        if var not in given:
+            raise _untold(var, used[var])
+    return list(used)
+
+
+def numbers_of(tensors: Sequence[Tensor], ops: Sequence[Made]) -> list[Var]:
+    """The variables in use that no dimension of an argument tells, in order of appearance."""
+    told = {size for t in tensors for size in t.shape if isinstance(size, Var)}
+    return [var for var in _used(tensors, ops) if var not in told]
+
+
+def _untold(var: Var, where: str) -> TensorIRError:
+    if var.dtype != dt.INDEX:
+        return TensorIRError(
+            f"number {var.name!r} in tensor {where!r} is none of the arguments, so its value "
+            f"cannot be known; put te.var({var.name!r}, {var.dtype!r}) among them"
+        )
+    return TensorIRError(
+        f"size {var.name!r} in tensor {where!r} is not a dimension of any argument, so its value "
+        "cannot be known; add a placeholder that has it as a dimension, or put "
+        f"te.var({var.name!r}) itself among the arguments"
+    )
+
+
+def _used(tensors: Sequence[Tensor], ops: Sequence[Made]) -> dict[Var, str]:
+    """The variables that a call binds, each with the name of a tensor that it is used in."""
     used: dict[Var, str] = {}
     for t in tensors:
         for extent in t.shape:
             used.update(dict.fromkeys(_size_vars(extent), t.name))
     for stage in ops:
         if isinstance(stage, StatementsOp):
-            used.update(dict.fromkeys(stage.func.size_vars, stage.name))
+            used.update(dict.fromkeys(stage.func.free_vars, stage.name))
     for op in computes(ops):
         for e in (*op.body, *_extents(op)):
             used.update(dict.fromkeys(_size_vars(e), op.name))
-    for size, where in used.items():
-        if size not in told:
-            raise TensorIRError(
-                f"size {size.name!r} in tensor {where!r} is not a dimension of any argument, so "
-                "its value cannot be known; add a placeholder that has it as a dimension, or put "
-                f"te.var({size.name!r}) itself among the arguments"
-            )
-    return list(used)
+    return used
 
 
 def _extents(op: ComputeOp) -> tuple[Expr, ...]:

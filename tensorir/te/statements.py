@@ -103,8 +103,8 @@ def _check_program(name: str, func: PrimFunc) -> None:
         first = func.scalars[0].name
         raise TensorIRError(
             f"stage {name!r}: {func.name!r} takes the number {first!r}, and a stage takes tensors "
-            f"alone; specialize({func.name}, {{{first!r}: ...}}) puts a number in its place, and a "
-            "tensor with such a dimension tells it as a size"
+            f"alone; specialize({func.name}, {{{first!r}: ...}}) puts a number in its place, a "
+            "tensor with such a dimension tells it as a size, and one without dimensions a value"
         )
     for p in func.params:
         if p.scope != "global":

@@ -11,6 +11,7 @@ from tensorir import dtype as dt
 from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, ExprLike, Load, Var, cast, convert, int_value
 from tensorir.extern import ExternFunc
+from tensorir.scalars import refuse_values
 from tensorir.sugar import Operators
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def check_extent(extent: ExprLike, what: str) -> Expr:
     value = convert(extent)
     if not dt.is_int(value.dtype):
         raise TensorIRError(f"{what} has extent {extent!r} of type {value.dtype}; use an integer")
+    refuse_values(value, what)
     size = cast(dt.INDEX, value)
     known = int_value(size)
     if known is not None and known < 0:
@@ -102,6 +104,7 @@ class Tensor(Operators[Any]):
                 f"index {d} of tensor {self.name!r} is {value!r} of type {value.dtype}; "
                 "indices are integers"
             )
+        refuse_values(value, f"index {d} of tensor {self.name!r}")
         return cast(dt.INDEX, value)
 
     def __call__(self, *indices: ExprLike) -> Load:
@@ -330,10 +333,17 @@ def state(shape: Shape, dtype: str = "float32", name: str = "state") -> Tensor:
 
 
 def var(name: str, dtype: str = dt.INDEX) -> Var:
-    """A symbolic size. Two of one name are the same size."""
+    """A symbolic size, or a number of another type that a call gives, such as a factor.
+
+    A size is a dimension of an argument or an argument itself, any other number is an argument:
+    what is computed from it are values, on which no shape, loop or index depends. Two of one name
+    and type are the same. Sizes are int64; those of TVM, which are int32, are `te.var(name)` too.
+    """
+    return Var(check_name(name, "variable"), dt.check_dtype(dtype))
+
+
+def size_var(name: str, dtype: str = dt.INDEX) -> Var:
+    """A symbolic size; see `var`. It may be called int32, as in TVM."""
     if dtype not in ("int32", dt.INDEX):
         raise TensorIRError(f"size {name!r} cannot be {dtype}; sizes are int64")
-    return Var(check_name(name, "size"), dt.INDEX)
-
-
-size_var = var
+    return var(name)

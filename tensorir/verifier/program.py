@@ -7,17 +7,17 @@ it. Programs with blocks and lowered programs, which have none, are checked by t
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.errors import VerifyError
+from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, Load, Var
 from tensorir.func import PrimFunc
 from tensorir.inout import check_declared
 from tensorir.parts import touched
-from tensorir.scalars import SCALAR_LIMITS
+from tensorir.scalars import SCALAR_LIMITS, refuse_values
 from tensorir.stmt import (
     Alloc,
     Block,
@@ -75,7 +75,8 @@ def verify(func: PrimFunc) -> None:
 
 
 def _places(func: PrimFunc) -> Iterator[Place]:
-    stack = [Place(func.body, (), frozenset(func.size_vars))]
+    free = frozenset(func.free_vars)
+    stack = [Place(func.body, (), free)]
     while stack:
         place = stack.pop()
         yield place
@@ -87,7 +88,7 @@ def _places(func: PrimFunc) -> Iterator[Place]:
                 visible = visible | {stmt.var}
             elif isinstance(stmt, Block):
                 in_init = child is stmt.init
-                visible = frozenset(func.size_vars).union(_iter_vars(above, in_init))
+                visible = free.union(_iter_vars(above, in_init))
             stack.append(Place(child, above, visible, in_init))
 
 
@@ -105,7 +106,7 @@ def _bound_names(stmt: Stmt) -> tuple[str, ...]:
 
 
 def names_are_valid(func: PrimFunc, places: list[Place]) -> None:
-    names = [func.name, *(v.name for v in func.size_vars)]
+    names = [func.name, *(v.name for v in func.free_vars)]
     names += [b.name for b in (*func.params, *func.buffers)]
     for place in places:
         names += _bound_names(place.stmt)
@@ -119,6 +120,10 @@ def names_are_valid(func: PrimFunc, places: list[Place]) -> None:
 def names_are_unique(func: PrimFunc, places: list[Place]) -> None:
     """Buffers and blocks in the whole function; variables among those in scope."""
     taken: dict[str, str] = {v.name: "a size" for v in func.size_vars}
+    for var in func.value_vars:
+        if var.name in taken:
+            raise VerifyError(f"{var.name!r} names two numbers; give them names of their own")
+        taken[var.name] = "a number among the arguments"
     for buffer in (*func.params, *func.buffers):
         if buffer.name in taken:
             raise VerifyError(f"{buffer.name!r} names both {taken[buffer.name]} and a buffer")
@@ -139,13 +144,18 @@ def names_are_unique(func: PrimFunc, places: list[Place]) -> None:
 
 
 def scalars_fit(func: PrimFunc, places: list[Place]) -> None:
-    """Numbers among the arguments are indices, each at a place of its own."""
+    """Numbers among the arguments have types, and each a place of its own; sizes have limits."""
     count = len(func.params) + len(func.scalars)
     low, high = SCALAR_LIMITS
     for n, scalar in enumerate(func.scalars):
         where = f"the number {scalar.name!r} among the arguments"
-        if scalar.var.dtype != dt.INDEX:
-            raise VerifyError(f"{where} is {scalar.var.dtype}; it has to be {dt.INDEX}")
+        if scalar.dtype not in dt.SCALARS:
+            raise VerifyError(f"{where} is {scalar.dtype}; it is one of {', '.join(dt.SCALARS)}")
+        if scalar.least is not None and not scalar.is_size:
+            raise VerifyError(
+                f"{where} is {scalar.dtype} and {scalar.least} or more; only sizes, which are "
+                f"{dt.INDEX}, have a least value"
+            )
         if any(other.var is scalar.var for other in func.scalars[:n]):
             raise VerifyError(f"{scalar.name!r} is given twice in the arguments")
         taken = [other.position for other in func.scalars[:n]]
@@ -162,6 +172,39 @@ def scalars_fit(func: PrimFunc, places: list[Place]) -> None:
                         f"{place.where} has a part of size {var.name!r}, which may be negative; "
                         f"declare {var.name}: i64 >= 0"
                     )
+
+
+def values_are_no_indices(func: PrimFunc, places: list[Place]) -> None:
+    """No loop, block variable or place depends on a number among the arguments that is no size.
+
+    In lowered programs, which have no blocks, a condition may have become the end of a loop.
+    """
+    values = frozenset(func.value_vars)
+    if not values or not any(isinstance(place.stmt, Block) for place in places):
+        return
+    for buffer in (*func.params, *func.buffers):
+        _refuse_values(buffer.shape, values, f"the shape of {buffer.name!r}")
+    for place in places:
+        stmt = place.stmt
+        if isinstance(stmt, For):
+            _refuse_values((stmt.extent,), values, f"the extent of loop {stmt.name!r}")
+        if isinstance(stmt, Block):
+            parts = (e for it in stmt.iters for e in (it.extent, it.binding))
+            _refuse_values(parts, values, f"a variable of block {stmt.name!r}")
+            _refuse_values((stmt.predicate,), values, f"the predicate of block {stmt.name!r}")
+        places_of = [indices for _, indices, _ in touched(stmt)]
+        places_of += [load.indices for e in stmt_exprs(stmt) for load in loads(e)]
+        for indices in places_of:
+            _refuse_values(indices, values, f"an index in {place.where}")
+
+
+def _refuse_values(parts: Iterable[Expr], values: frozenset[Var], what: str) -> None:
+    for e in parts:
+        if not e.variables.isdisjoint(values):
+            try:
+                refuse_values(e, what)
+            except TensorIRError as error:
+                raise VerifyError(str(error)) from None
 
 
 def variables_are_bound(func: PrimFunc, places: list[Place]) -> None:
@@ -279,6 +322,7 @@ RULES: list[Callable[[PrimFunc, list[Place]], None]] = [
     names_are_valid,
     names_are_unique,
     scalars_fit,
+    values_are_no_indices,
     variables_are_bound,
     buffers_are_declared,
     lambda func, places: check_types(func),

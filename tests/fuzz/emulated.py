@@ -21,7 +21,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from backends.cuda.emulator import Emulator  # noqa: E402
 from backends.cuda.text import cuda_text  # noqa: E402
 from backends.gpu.limits import OneThread  # noqa: E402
 from backends.signature import Signature  # noqa: E402
-from tensorir import CHECKS, PrimFunc, Target, TensorIRError, lower, reference  # noqa: E402
+from tensorir import CHECKS, PrimFunc, Scalar, Target, TensorIRError, lower, reference  # noqa: E402
 
 TOGETHER = 40
 """Programs in one text: it takes the compiler as long as two or three texts of one each."""
@@ -59,22 +59,31 @@ class Program:
     expected: Sequence[Any]
 
 
-def program(seed: int) -> Program | None:
-    """The schedule of a seed; None where a number among its arguments has no value."""
+def program(seed: int) -> Program:
+    """The schedule of a seed, with the arrays and numbers that a call has to give, in order."""
     if seed % 2:
         case = checks.make_case(seed)
         checks.apply_requests(case)
         func, work = case.sch.func, case.work
-        if func.scalars:
-            return None
         func = dataclasses.replace(func, name=f"seed_{seed}_")
         inputs = checks.inputs_of(work, seed)
-        return Program(seed, func, inputs, work.expected(inputs))
+        return Program(seed, func, in_order(func, inputs, work.sizes), work.expected(inputs))
     trace = gpu_traces.Trace(seed)
     func = dataclasses.replace(trace.sch.func, name=f"seed_{seed}_")
     sizes = {v.name: gpu_checks.ROWS for v in func.size_vars}
-    inputs = gpu_checks.inputs_of(func, sizes, seed)
-    return Program(seed, func, inputs, reference(trace.sch.definition, *inputs))
+    inputs, numbers = gpu_checks.inputs_of(func, sizes, seed), gpu_checks.numbers_of(func)
+    expected = reference(trace.sch.definition, *inputs, sizes=numbers)
+    return Program(seed, func, in_order(func, inputs, numbers), expected)
+
+
+def in_order(func: PrimFunc, inputs: Sequence[Any], numbers: Mapping[str, Any]) -> list[Any]:
+    """The arguments that a call has to give."""
+    arrays, outputs = iter(inputs), func.outputs
+    return [
+        numbers[a.name] if isinstance(a, Scalar) else next(arrays)
+        for a in func.arguments
+        if a not in outputs
+    ]
 
 
 def findings(
@@ -89,11 +98,11 @@ def findings(
     for seed in seeds:
         try:
             drawn = program(seed)
-            lowered = None if drawn is None else _lowered(drawn, target, refused)
+            lowered = _lowered(drawn, target, refused)
         except Exception as error:
             yield seed, f"{type(error).__name__}: {error}"
             continue
-        if drawn is None or lowered is None:
+        if lowered is None:
             continue
         batch.append((drawn, lowered))
         if len(batch) == TOGETHER:

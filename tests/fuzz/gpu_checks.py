@@ -36,22 +36,28 @@ def check(seed: int, lowered: bool = True) -> gpu_traces.Trace:
     func, sizes = trace.sch.func, {}
     if func.size_vars:
         sizes = {v.name: ROWS for v in func.size_vars}
+    numbers = numbers_of(func)
     if str(parse(str(func))) != str(func):
         raise Broken("the text is read otherwise")
     prove(parse(str(func)))
-    small = specialize(func, sizes) if sizes else func
+    small = specialize(func, sizes | numbers) if sizes or numbers else func
     for found in (race(small), unseen(small)):
         if found is not None:
             raise Broken(found)
     inputs = inputs_of(func, sizes, seed)
-    wanted = reference(trace.sch.definition, *inputs)
-    _compare("the program", interpret(func, *inputs), wanted)
+    wanted = reference(trace.sch.definition, *inputs, sizes=numbers)
+    _compare("the program", interpret(func, *inputs, sizes=numbers), wanted)
     if lowered and any(loop.kind is ForKind.THREAD for loop in trace.sch.state.loops()):
         low = lower(func, TARGET)
         flat = [x.ravel() for x in inputs]
-        found = interpret(low, *flat, sizes=sizes or None, races=True)
+        found = interpret(low, *flat, sizes=sizes | numbers, races=True)
         _compare("the lowered program", found, [w.ravel() for w in wanted])
     return trace
+
+
+def numbers_of(func: PrimFunc) -> dict[str, Any]:
+    """Values of the numbers among the arguments."""
+    return {scalar.name: 0.5 - n for n, scalar in enumerate(func.scalars)}
 
 
 def inputs_of(func: PrimFunc, sizes: dict[str, int], seed: int) -> list[Any]:

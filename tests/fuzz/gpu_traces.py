@@ -95,7 +95,11 @@ def _product(trace: Trace) -> PrimFunc:
     if trace.maybe(0.7):
         return te.create_prim_func([a, b, c], name="product")
     d = te.compute((n, m), lambda i, j: te.max(c[i, j] + b[0, j], 0.0), name="D")
-    return te.create_prim_func([a, b, d], name="product_epilogue")
+    if trace.more.random() < 0.7:
+        return te.create_prim_func([a, b, d], name="product_epilogue")
+    alpha, beta = te.var("alpha", "float32"), te.var("beta", "float16")
+    e = te.compute((n, m), lambda i, j: alpha * d[i, j] + te.cast(beta, "float32"), name="E")
+    return te.create_prim_func([alpha, a, b, beta, e], name="product_scaled")
 
 
 def tiled(trace: Trace) -> None:

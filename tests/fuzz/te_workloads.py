@@ -85,4 +85,18 @@ def extern(n: int, m: int, _: int) -> list[Any]:
     ]
 
 
-WORKLOADS = [product, softmax, window, two_outputs, argmax, scan, extern]
+def scaled(n: int, m: int, _: int) -> list[Any]:
+    """Sums of scaled elements and a choice: numbers among the arguments that are no sizes."""
+    alpha, flag = te.var("alpha", "float32"), te.var("flag", "bool")
+    a = te.placeholder((n, m), name="A")
+    p = te.compute((n, m), lambda i, j: a[i, j] * alpha + 1.0, name="P")
+    k = te.reduce_axis(m, name="k")
+    s = te.compute((n,), lambda i: te.sum(p[i, k] * alpha, axis=k), name="S")
+
+    def chosen(i: Any, j: Any) -> Any:
+        return te.if_then_else(flag, p[i, j] - s[i], te.max(s[i], alpha))
+
+    return [te.compute((n, m), chosen, name="out")]
+
+
+WORKLOADS = [product, softmax, window, two_outputs, argmax, scan, extern, scaled]

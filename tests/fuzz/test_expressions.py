@@ -61,17 +61,28 @@ def data(rng: np.random.Generator) -> list[np.ndarray]:
     return arrays
 
 
-class Writer:
-    """Draws expressions of the elements at `i` of one tensor of each type."""
+def numbers(arrays: list[np.ndarray]) -> list[object]:
+    """A number of each type, one of those in the arrays; of the index type, which is a size, 3."""
+    held = [decode(a, kind).ravel()[7] for kind, a in zip(dt.SCALARS, arrays)]
+    return [3 if kind == dt.INDEX else n.item() for kind, n in zip(dt.SCALARS, held)]
 
-    def __init__(self, rng: Draw, tensors: list[te.Tensor], i: object) -> None:
+
+class Writer:
+    """Draws expressions of numbers and of the elements at `i` of one tensor, of each type."""
+
+    def __init__(
+        self, rng: Draw, tensors: list[te.Tensor], i: object, variables: list[object]
+    ) -> None:
         self.rng = rng
         self.tensors = tensors
         self.i = i
+        self.variables = variables
 
     def leaf(self):
         if self.rng.random() < 0.15:
             return te.const(self.rng.choice((2, 0, -3, 1.5, True)))
+        if self.rng.random() < 0.3:
+            return self.rng.choice(self.variables)
         return self.rng.choice(self.tensors)[self.i]
 
     def any(self, depth: int):
@@ -136,13 +147,14 @@ class Writer:
 def program(seed: int):
     rng = random.Random(seed)
     tensors = [te.placeholder((COUNT,), kind, name=f"in_{kind}") for kind in dt.SCALARS]
+    variables = [te.var(f"one_{kind}", kind) for kind in dt.SCALARS]
 
     def body(i):
-        writer = Writer(rng, tensors, i)
+        writer = Writer(rng, tensors, i, variables)
         return tuple(writer.any(rng.randint(1, 4)) for _ in range(EXPRESSIONS))
 
     outs = te.compute((COUNT,), body, name="out")
-    return te.create_prim_func([*tensors, *outs], name="expressions")
+    return te.create_prim_func([*tensors, *variables, *outs], name="expressions")
 
 
 def check(func, values, bounds, results, what: str) -> None:
@@ -168,6 +180,7 @@ def test_random_expressions(seed):
     text = format_func(func)
     assert format_func(parse(text)) == text
     arrays = data(np.random.default_rng(seed))
+    arrays += numbers(arrays)
     values, bounds = reference_with_tolerance(func, *arrays)
     check(func, values, bounds, interpret(func, *arrays), "interpreter")
     check(func, values, bounds, build(func, "c -threads=1")(*arrays), "scalars")

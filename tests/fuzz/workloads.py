@@ -25,7 +25,7 @@ class Draw:
     """Random choices, and the values of the symbolic sizes that were drawn on the way."""
 
     pick: Callable[[list[Any]], Any]
-    sizes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, Any] = field(default_factory=dict)
 
     def extent(self, name: str, least: int = 1, symbolic: bool = True) -> Any:
         """A number, now and then 0 or 1 (if `least` allows), or a size variable of that value."""
@@ -35,10 +35,10 @@ class Draw:
             return te.var(name)
         return value
 
-    def number(self, name: str, values: list[int]) -> Any:
+    def number(self, name: str, values: list[Any], dtype: str = "int64") -> Any:
         """A number among the arguments, with one of some values."""
         self.sizes[name] = self.pick(values)
-        return te.var(name)
+        return te.var(name, dtype)
 
     def flag(self) -> bool:
         return bool(self.pick([False, True]))
@@ -49,7 +49,7 @@ class Workload:
     """A definition, the values of its size variables, and the range of its input numbers."""
 
     func: PrimFunc
-    sizes: dict[str, int]
+    sizes: dict[str, Any]
     high: int = 3
 
     def expected(self, inputs: list[Any]) -> tuple[Any, ...]:
@@ -470,12 +470,49 @@ def shifted(d: Draw) -> PrimFunc:
     return te.create_prim_func([shift, times, a, c if d.flag() else e], name="shifted")
 
 
+def scaled(d: Draw) -> PrimFunc:
+    """Steps of one element with numbers among the arguments that are no sizes: axpy, a leaky relu
+    and a choice."""
+    n, m = d.extent("n", 0), d.extent("m", 0)
+    kind = d.pick(["float32", "float16", "float64", "int32", "int8", "uint8", "bfloat16"])
+    low = 0 if kind[0] == "u" else -2
+    alpha = d.number("alpha", [low, 0, 1, 3] if "int" in kind else [-0.5, 0.0, 2.0], kind)
+    flag = d.number("flag", [False, True], "bool")
+    a, b = (te.placeholder((n, m), "float32", name=name) for name in "AB")
+    x = te.compute((n, m), lambda i, j: a[i, j] * alpha.astype("float32") + b[i, j], name="X")
+    y = te.compute((n, m), lambda i, j: te.if_then_else(flag, x[i, j], b[i, j] - 1), name="Y")
+
+    def leaky(i: Any, j: Any) -> Any:
+        return te.if_then_else(y[i, j] > 0, y[i, j], y[i, j] * alpha.astype("float32"))
+
+    z = te.compute((n, m), leaky, name="Z")
+    order = [alpha, a, flag, b] if d.flag() else [a, b, alpha, flag]
+    return te.create_prim_func([*order, *([z] if d.flag() else [y, z])], name="scaled")
+
+
+def weighted_sums(d: Draw) -> PrimFunc:
+    """Sums of terms with a factor and an offset that a call gives, and conditions on these."""
+    n, m, r = d.extent("n", 0), d.extent("m"), d.extent("r", 0)
+    beta = d.number("beta", [-1.0, 0.5, 4.0], "float32")
+    k_least = d.number("least", [0, 2], "int16")
+    a, b = te.placeholder((n, r), name="A"), te.placeholder((r, m), name="B")
+    k = te.reduce_axis(r, name="k")
+    where = beta > 0.0 if d.flag() else None
+
+    def term(i: Any, j: Any) -> Any:
+        return te.if_then_else(k >= k_least.astype("int64"), a[i, k] * b[k, j], 0.0) * beta
+
+    c = te.compute((n, m), lambda i, j: te.sum(term(i, j), axis=k, where=where), name="C")
+    e = te.compute((n, m), lambda i, j: c[i, j] / (beta * beta) + beta, name="E")
+    return te.create_prim_func([a, b, e if d.flag() else c, k_least, beta], name="weighted_sums")
+
+
 WORKLOADS: list[Callable[[Draw], PrimFunc]] = [
     elementwise, broadcast, transpose, reduction, scalar, matmul, batch_matmul, two_matmuls,
     conv1d, symbolic_conv, conv2d, nchw_conv, stencil, pooling, softmax, layer_norm, argmax,
     several_sums, stencil_chain, reshapes, gather, several_outputs, running_sum, concat, scan,
     row_sort, triangles.by_text, triangles.by_axes, triangles.solved, statements,
-    sums_of_parts, shifted,
+    sums_of_parts, shifted, scaled, weighted_sums,
 ]  # fmt: skip
 
 

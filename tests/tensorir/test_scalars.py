@@ -112,7 +112,7 @@ def test_values_come_from_the_arguments_or_from_sizes(run):
         (2**31, "is from -2147483648 to 2147483647"),
         (2.0, "is 2.0 of type float, no integer"),
         (True, "is True of type bool, no integer"),
-        (np.array(2), "no integer; pass .item"),
+        (np.array([2]), "no integer; pass .item"),
         (None, "of type NoneType, no integer"),
     ],
 )
@@ -226,12 +226,14 @@ HEAD = "def f({arguments}):\n    for i in range(4):\n        C[i] = 1.0\n"
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("n: i64 > 0, C: f32[4]", "or a number: i64, or i64 >= 1"),
+        ("n: i64 > 0, C: f32[4]", "or a number: f32, or i64 >= 1"),
         ("n: i64 >= m, C: f32[4]", "m"),
-        ("n: i64 >= 1.0, C: f32[4]", "or a number: i64, or i64 >= 1"),
-        ("n: i32, C: f32[4]", "or a number: i64, or i64 >= 1"),
+        ("n: i64 >= 1.0, C: f32[4]", "or a number: f32, or i64 >= 1"),
+        ("n: i32 >= 1, C: f32[4]", "or a number: f32, or i64 >= 1"),
+        ("n: f32x4, C: f32[4]", "or a number: f32, or i64 >= 1"),
+        ("C: f32[n], n: f32", "i64 for 'n', which is a size in a shape"),
         ("n: q, C: f32[4]", "a type such as f32 or i64"),
-        ("n: f32 >= 1, C: f32[4]", "or a number: i64, or i64 >= 1"),
+        ("n: f32 >= 1, C: f32[4]", "or a number: f32, or i64 >= 1"),
         ("C: f32[4], C: i64", "a name that no other argument has"),
     ],
 )
@@ -251,7 +253,9 @@ def test_numbers_that_do_not_fit_together_are_no_program():
         ((scalar, Scalar(Var("m"), 1)), "has no place of its own"),
         ((Scalar(scalar.var, 7),), "has no place of its own"),
         ((Scalar(scalar.var, 1, 2**40),), "calls give -2147483648 to 2147483647"),
-        ((Scalar(Var("factor", "int32"), 1),), "it has to be int64"),
+        ((Scalar(Var("q", "int32"), 1, 1),), "only sizes, which are int64, have a least"),
+        ((Scalar(Var("factor", "int32"), 1),), "'factor' names two numbers"),
+        ((Scalar(Var("q", "float32x4"), 1),), "is float32x4; it is one of bool, int8"),
     ]
     for scalars, words in wrong:
         broken = parts()

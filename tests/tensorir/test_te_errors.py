@@ -102,7 +102,7 @@ DEFINITIONS = {
                         "the range of reduce axis 'q' in tensor .* depends on axis 'i'"),
     "positions from elsewhere": (lambda: vector(lambda i: te.argmax(
         V[i], axis=[k(2), te.reduce_axis((i, 4))])), "numbers their values from 0 on"),
-    "size type": (lambda: te.var("n", "float32"), "size 'n' cannot be float32"),
+    "size type": (lambda: te.size_var("n", "float32"), "size 'n' cannot be float32"),
     "few arguments": (lambda: te.compute((4, 4), lambda i: 0.0), "has 2 dimensions, and its "
                       "fcompute takes 1"),
     "many arguments": (lambda: vector(lambda i, j: 0.0), "has 1 dimensions, and its fcompute "

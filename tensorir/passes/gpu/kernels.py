@@ -29,7 +29,7 @@ def kernels(func: PrimFunc) -> PrimFunc:
     global, whatever its scope: nothing else outlives one.
     """
     parts = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
-    fresh = fresh_names(func.body, [v.name for v in func.size_vars])
+    fresh = fresh_names(func.body, [v.name for v in func.free_vars])
     made = []
     for part in parts:
         if has_threads(part) and not is_block_loop(part):

@@ -59,7 +59,7 @@ def spmd(func: PrimFunc) -> PrimFunc:
     parts = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
     known = function_analyzer(func)
     new = _New(
-        fresh_names(func.body, [v.name for v in func.size_vars]),
+        fresh_names(func.body, [v.name for v in func.free_vars]),
         Names([b.name for b in (*func.params, *func.buffers)]),
     )
     body = seq(*[_Kernel(part, known.copy(), new).lowered() for part in parts])

@@ -60,7 +60,7 @@ def thread_reductions(func: PrimFunc) -> PrimFunc:
     that blocks have their inits.
     """
     taken = [b.name for b in (*func.params, *func.buffers)]
-    taken += [v.name for v in func.size_vars]
+    taken += [v.name for v in func.free_vars]
     rewriter = _Rewriter(fresh_names(func.body, taken), Names(taken), [])
     body = func.body
     while True:

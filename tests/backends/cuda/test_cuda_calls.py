@@ -359,6 +359,29 @@ def test_numbers_among_the_arguments(gpu, target):
     assert parts.timer(sizes={"n": 8, "factor": 2})(1) > 0
 
 
+def test_values_among_the_arguments(gpu):
+    """A value does not decide what is launched: other ones are no reason to check again."""
+    n, alpha = te.var("n"), te.var("alpha", "float32")
+    flag, small = te.var("flag", "bool"), te.var("small", "int8")
+    a = te.placeholder((n,), name="A")
+    c = te.compute((n,), lambda i: te.select(flag, a[i] * alpha, a[i] + small), name="C")
+    func = te.create_prim_func([alpha, a, small, flag, c], name="values")
+    values = build(func, "cuda -arch=sm_80")
+    given = gpu.cupy(A)
+    for factor in (0.5, -2, float("inf"), np.float64(0.25), np.array(3.0)):
+        with np.errstate(invalid="ignore"):
+            wanted = A * np.float32(factor)
+        np.testing.assert_array_equal(values(factor, given, 3, True).values, wanted)
+    np.testing.assert_array_equal(values(1, given, -128, np.bool_(False)).values, A - 128)
+    assert len(values._known) == 1 and not values._quick
+    with pytest.raises(TensorIRError, match=r"values: argument 'small' \(2\) is 128, and int8"):
+        values(1.0, given, 128, True)
+    with pytest.raises(TensorIRError, match=r"argument 'alpha' \(0\) is '1' of type str"):
+        values("1", given, 1, True)
+    assert values.timer(sizes={"n": 8})(1) > 0
+    assert values.timer(sizes={"n": 8, "alpha": np.float32(2)})(1) > 0
+
+
 def test_what_is_asked_of_cupy_is_there():
     """Names and ways to call, as far as they can be looked at without a GPU."""
     cupy = pytest.importorskip("cupy")

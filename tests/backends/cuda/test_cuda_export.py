@@ -135,3 +135,27 @@ def test_constants_are_prepared_by_a_function_of_its_own(tmp_path, cache):
         assert "cudaError_t add_prepare(" in text and "cudaError_t add(" in text
     if why_not() is None:
         compile_cubin(source.read_text(), "sm_80")
+
+
+def test_numbers_are_arguments_of_the_function_and_of_its_kernels(tmp_path, cache):
+    n, alpha, flag = te.var("n"), te.var("alpha", "float16"), te.var("flag", "bool")
+    a = te.placeholder((n,), name="A")
+
+    def chosen(i):
+        return te.if_then_else(flag, a[i], te.cast(alpha, "float32") * a[i])
+
+    c = te.compute((n * te.var("often"),), lambda i: a[i % n], name="C")
+    func = te.create_prim_func(
+        [alpha, a, te.var("often"), flag, te.compute((n,), chosen, name="B"), c], name="numbers"
+    )
+    kernel = build(func, "cuda -arch=sm_80", cache=cache)
+    source, header = kernel.export(tmp_path)
+    declared = "const float *A, float *B, float *C, int64_t n, int64_t often, uint16_t alpha, "
+    for text in (source.read_text(), header.read_text()):
+        assert f"numbers({declared}uint8_t flag, cudaStream_t stream)" in text
+    assert "alpha: float16 number (its bits)" in header.read_text()
+    assert "often: int64 number, 0 or more" in header.read_text()
+    did = run(tmp_path, source.read_text(), "numbers", 3, [4, 2, 0x3C00, 1])
+    assert [each[3] for each in did[:-1]] == [5, 4], "A, B, n, alpha and flag; A, C, n and often"
+    if why_not() is None:
+        compile_cubin(source.read_text(), "sm_80")
