@@ -38,6 +38,13 @@ def test_the_readme_names_files_that_exist():
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
+def test_the_readme_counts_the_primitives():
+    from schedule import REGISTRY
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"(\d+) schedule primitives", text) == [str(len(REGISTRY))]
+
+
 def test_the_readme_names_commands_that_exist():
     from autotune.cli.entry import COMMANDS
 

@@ -204,7 +204,7 @@ BLOCK = FUNC + 'with block("b"):\n        '
         ("def f(A: f32[4]:\n    pass", "line 1: expected Python syntax"),
         ("def f(A):\n    pass", "expected a type and shape for 'A'"),
         ("def f(A: f31[4]):\n    pass", "expected a type such as f32 or i64, not 'f31'"),
-        ("def f(A: f32):\n    pass", "expected a type and shape for 'A'"),
+        ("def f(A: f32 >= 1):\n    pass", "expected a type and shape for 'A'"),
         ('def f(A: buffer(f32[4], scope="moon")):\n    pass', "not 'moon'"),
         (FUNC + "A[0] = B[0]", "line 2: expected a buffer, not 'B'; known here: A"),
         (FUNC + "A[i] = 0.0", "expected a known name, not 'i'"),
