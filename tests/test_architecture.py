@@ -55,6 +55,11 @@ def imports(node: ast.AST) -> Iterator[tuple[str, int]]:
             yield child.module or "", child.lineno
 
 
+@functools.cache
+def imports_of(path: Path) -> tuple[tuple[str, int], ...]:
+    return tuple(imports(tree_of(path)))
+
+
 def imports_at_import_time(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Imports outside of functions and of `if TYPE_CHECKING`."""
     pending: list[ast.AST] = list(tree.body)
@@ -80,7 +85,7 @@ def test_imports_run_one_way():
     wrong = [
         f"{label(path)}:{line} imports {module}"
         for path in SOURCES
-        for module, line in imports(tree_of(path))
+        for module, line in imports_of(path)
         if module.split(".")[0] in PACKAGES
         and module.split(".")[0] not in MAY_IMPORT[label(path).split("/")[0]]
     ]
@@ -91,7 +96,7 @@ def test_other_packages_are_imported_from_their_roots():
     wrong = [
         f"{label(path)}:{line} imports {module}"
         for path in SOURCES
-        for module, line in imports(tree_of(path))
+        for module, line in imports_of(path)
         if "." in module
         and module.split(".")[0] in PACKAGES
         and module.split(".")[0] != label(path).split("/")[0]
@@ -105,7 +110,7 @@ def test_tensorir_needs_only_numpy():
         f"{label(path)}:{line} imports {module}"
         for path in SOURCES
         if label(path).startswith(NEEDS_ONLY_NUMPY)
-        for module, line in imports(tree_of(path))
+        for module, line in imports_of(path)
         if module.split(".")[0] not in allowed
     ]
     assert not wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,8 @@ def expressions(leaves, size=12):
     return st.recursive(leaves, larger, max_leaves=size)
 
 
-LEAVES = st.one_of(st.sampled_from([v for v in ENV.values() if isinstance(v, Var)]), constants())
+CONSTANTS = constants()
+LEAVES = st.one_of(st.sampled_from([v for v in ENV.values() if isinstance(v, Var)]), CONSTANTS)
 
 
 @SETTINGS
@@ -101,10 +103,15 @@ def test_expressions_come_back_as_the_same_object(e):
     assert parse_expr(format_expr(e), ENV) is e
 
 
+@functools.cache
+def values_in(scope):
+    return expressions(st.one_of(st.sampled_from(scope), CONSTANTS), size=3)
+
+
 @st.composite
 def statements(draw, scope, depth=2):
     """A statement whose expressions speak of the variables in `scope`."""
-    values = expressions(st.one_of(st.sampled_from(scope), constants()), size=3)
+    values = values_in(scope)
 
     def child(*new):
         return draw(statements((*scope, *new), depth - 1))
