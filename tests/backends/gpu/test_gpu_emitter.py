@@ -27,7 +27,7 @@ def body(code: str, threads: str = 't in thread("threadIdx.x", 32)', params: str
         ("with alloc(T, f32[t], scope='local'):\n    T[0] = A[t]", "of constant size"),
         ("B[ramp(t, 1, 8)] = A[ramp(t, 1, 8)]", "is 32 bytes, and a thread accesses 16 at once"),
         ("if A[ramp(t, 1, 4)] < B[ramp(t, 1, 4)]:\n    B[t] = 0.0", "the condition .* is a vector"),
-        ("with block('b'):\n    v = spatial(32, t)\n    B[v] = 0.0", "'v' is no size of an arg"),
+        ("with block('b'):\n    v = spatial(32, t)\n    B[v] = 0.0", "'v' is no number among the"),
     ],
 )
 def test_what_lowering_must_not_leave_is_refused(code, message):
