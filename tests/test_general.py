@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from backends import Comparison, Timing
-from benchmarks.general import report
+from benchmarks.general import rank, report
 from benchmarks.general.__main__ import main
 from benchmarks.general.form import Form, expected, given, numbers, restored, work
 from benchmarks.general.measure import Figure, Found
@@ -183,3 +183,44 @@ def test_wrong_requests_are_refused(capsys):
     assert "unknown forms upside down; there are renamed, reordered" in capsys.readouterr().err
     assert main(["--dry-run", "--rows", "nothing like it"]) == 2
     assert "rows are:\n  matmul 24" in capsys.readouterr().err
+
+
+def ranked(cycles: list[float], seconds: list[float]) -> rank.Ranked:
+    return rank.Ranked("x", list(range(len(cycles))), cycles, seconds, {}, 0.0)
+
+
+def test_ranks_are_compared():
+    assert ranked([1, 2, 3, 4], [1e-3, 2e-3, 5e-3, 9e-3]).correlation == pytest.approx(1)
+    assert ranked([1, 2, 3], [3, 2, 1]).correlation == pytest.approx(-1)
+    assert ranked([3, 1, 2], [2, 4, 1]).regret == 4
+    assert np.isnan(ranked([], []).regret) and np.isnan(ranked([1], [1]).correlation)
+    assert {row.name for row in rows()} >= set(rank.TEN)
+
+
+def test_a_ranking_run(tmp_path, capsys, monkeypatch):
+    seen = []
+
+    def longest(point: rank.Point) -> float:
+        assert point.space.contains(point.candidate) and point.constants == ("b",)
+        seen.append(point.candidate)
+        return float(len(point.schedule.trace))
+
+    monkeypatch.setitem(rank.ESTIMATES, "steps", longest)
+    for name in ("draft", "steps"):
+        file = tmp_path / name / "out.json"
+        options = ["--dry-run", "--rows", "matmul 17", "--count", "4", "--estimate", name]
+        assert rank.main([*options, "--threads", "1", "--json", str(file)]) == 0
+        data = json.loads(file.read_text())
+        (row,) = data["rows"]
+        assert data["estimate"] == name and row["name"] == "matmul 17x23x31"
+        assert len(row["plans"]) == len(row["cycles"]) == len(row["seconds"]) > 1
+        assert len(row["plans"]) + sum(row["refused"].values()) == 4
+        assert min(row["cycles"]) > 0 and min(row["seconds"]) > 0 and row["regret"] >= 1
+        assert "rank correlation" in capsys.readouterr().out
+    assert len(set(seen)) == 4
+
+
+def test_a_ranking_of_nothing_is_refused(capsys):
+    assert rank.main(["--dry-run", "--estimate", "tea leaves"]) == 2
+    assert rank.main(["--rows", "nothing like it"]) == 2
+    assert "estimates are draft; rows are:\n  matmul 256" in capsys.readouterr().err

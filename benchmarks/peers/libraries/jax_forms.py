@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.peers.kinds import EPSILON, channels_last
+from benchmarks.peers.libraries.invented_jax import FUNCTIONS as INVENTED
 from benchmarks.peers.libraries.operators_jax import FUNCTIONS
 from benchmarks.peers.task import Call, Task, Unsupported
 
@@ -27,6 +28,12 @@ def version() -> str:
 def as_array(result: Any) -> np.ndarray:
     found = np.asarray(result)
     return found.astype(np.float32) if found.dtype == jnp.bfloat16 else found
+
+
+def _done(results: Any) -> Any:
+    """The first of several results, when all are there."""
+    jax.block_until_ready(results)
+    return results[0] if isinstance(results, tuple) else results
 
 
 def values_of(task: Task) -> list[np.ndarray]:
@@ -65,6 +72,8 @@ def function_of(task: Task) -> Callable[..., Any]:
         if s["op"] not in FUNCTIONS:
             raise Unsupported(f"no form of {s['op']} is written for it")
         return partial(FUNCTIONS[s["op"]], s["attrs"])
+    if task.kind == "invented":
+        return partial(INVENTED[s["op"]], s)
 
     functions: dict[str, Callable[..., Any]] = {
         "matmul": jnp.matmul,
@@ -90,7 +99,7 @@ def prepare(task: Task) -> dict[str, Call]:
     arrays = [jax.device_put(a) for a in values_of(task)]
     function = function_of(task)
     jitted = jax.jit(function)
-    forms: dict[str, Call] = {"jit": lambda: jitted(*arrays).block_until_ready()}
+    forms: dict[str, Call] = {"jit": lambda: _done(jitted(*arrays))}
     if task.constants:
         held = [name in task.constants for name in task.inputs]
         given = [a for a, h in zip(arrays, held) if not h]
@@ -100,5 +109,5 @@ def prepare(task: Task) -> dict[str, Call]:
             return function(*(a if h else next(more) for a, h in zip(arrays, held)))
 
         bound = jax.jit(closed)
-        forms["jit, weights constant"] = lambda: bound(*given).block_until_ready()
+        forms["jit, weights constant"] = lambda: _done(bound(*given))
     return forms

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit, prange
 
 from benchmarks.peers.kinds import EPSILON
+from benchmarks.peers.libraries import invented_numba
 from benchmarks.peers.task import Call, Task, Unsupported, choose, in_channels_first
 
 BAND = 32
@@ -134,6 +135,7 @@ def _plain(function: Any) -> Any:
 
 
 FORMS = {
+    "invented": invented_numba.prepare,
     "conv2d": _depthwise,
     "softmax": _plain(softmax),
     "layer_norm": _layer_norm,

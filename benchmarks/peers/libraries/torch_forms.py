@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.peers.kinds import EPSILON, channels_last
+from benchmarks.peers.libraries.invented_torch import FUNCTIONS as INVENTED
 from benchmarks.peers.libraries.operators_torch import FUNCTIONS, INTO
 from benchmarks.peers.task import Call, Task, Unsupported
 
@@ -26,7 +27,10 @@ def version() -> str:
     return torch.__version__
 
 
-def as_array(result: torch.Tensor) -> np.ndarray:
+def as_array(result: Any) -> np.ndarray:
+    """The result, of several the first."""
+    if isinstance(result, tuple):
+        result = result[0]
     if result.dtype == torch.bfloat16:
         return result.float().numpy()
     return result.numpy()
@@ -58,6 +62,8 @@ def function_of(task: Task) -> Function:
         if s["op"] not in FUNCTIONS:
             raise Unsupported(f"no form of {s['op']} is written for it")
         return partial(FUNCTIONS[s["op"]], s["attrs"])
+    if task.kind == "invented":
+        return partial(INVENTED[s["op"]], s)
 
     functions: dict[str, Function] = {
         "matmul": torch.matmul,
@@ -90,7 +96,7 @@ def prepare(task: Task) -> dict[str, Call]:
 
 def _into(task: Task, tensors: list[torch.Tensor]) -> Call | None:
     """The row into an output made once; None where PyTorch has no such form."""
-    if task.kind == "bf16_matmul":
+    if task.kind in ("bf16_matmul", "invented"):
         return None
     if task.kind == "operator":
         if task.sizes["op"] not in INTO:

@@ -1,0 +1,245 @@
+"""How well an estimate orders the plans of a space: rank correlation with measured times.
+
+python -m benchmarks.general.rank [--rows TEXT] [--count N] [--estimate NAME] [--dry-run] ...
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotune.busy import Neighbours, disturbance
+from autotune.cost_model.quality import spearman
+from autotune.cost_model.roofline import CLOCK, draft
+from autotune.demo.table import show_table
+from autotune.features import extractor
+from autotune.machine import this_machine
+from autotune.measure import machine_lock
+from autotune.rules import machine_of, make_space
+from autotune.space import Candidate, Infeasible, Space
+from backends import CompiledKernel, build, interleave, resolve
+from benchmarks.general.form import numbers
+from benchmarks.general.workloads import Workload, rows, workload
+from schedule import Schedule
+from tensorir import Target, TensorIRError
+
+TEN = (
+    "matmul 512", "linear+gelu 128x3072x768", "batch matmul 12x384x384x64", "conv 64->64 3x3 56",
+    "conv 256->64 1x1 56", "depthwise 96 3x3 s2 112", "row sum 4096x4096",
+    "distances 1024x1024x64", "mttkrp 256x64x64x64", "conv CHWN 32->32 3x3 28 n16",
+)  # fmt: skip
+"""The rows that are ranked if none are named: those whose spaces are large."""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A plan of a space with its schedule: an estimate may ask either."""
+
+    space: Space
+    candidate: Candidate
+    schedule: Schedule
+    target: Target
+    constants: tuple[str, ...]
+
+
+Estimate = Callable[[Point], float]
+"""Cycles that one call takes, about: positive, and less for what is faster."""
+
+
+def draft_cycles(point: Point) -> float:
+    """The search's analytic draft, made of the features of a schedule."""
+    features = extractor(point.target, point.constants)(point.schedule)
+    return float(draft(features)[0]) * CLOCK
+
+
+ESTIMATES: dict[str, Estimate] = {"draft": draft_cycles}
+"""Estimates by name; another one is a line here."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Plans of one workload with what was estimated and what was measured.
+
+    plans      names and values
+    cycles     estimated
+    seconds    measured
+    refused    why plans that were drawn have no time, by how many
+    """
+
+    name: str
+    plans: Sequence[Any]
+    cycles: Sequence[float]
+    seconds: Sequence[float]
+    refused: Mapping[str, int]
+    others: float | None
+
+    @property
+    def correlation(self) -> float:
+        """Of the ranks, -1 to 1; NaN with fewer than two plans, or where all are alike."""
+        if len(self.cycles) < 2:
+            return math.nan
+        return float(spearman(np.asarray(self.cycles), np.asarray(self.seconds)))
+
+    @property
+    def regret(self) -> float:
+        """The time of the plan that the estimate puts first over that of the fastest one."""
+        if not self.cycles:
+            return math.nan
+        return self.seconds[int(np.argmin(self.cycles))] / min(self.seconds)
+
+    def cells(self) -> list[str]:
+        best = f"{min(self.seconds) * 1e3:.3g}" if self.seconds else ""
+        return [self.name, str(len(self.plans)), str(sum(self.refused.values())),
+                f"{self.correlation:.2f}", f"{self.regret:.2f}", best]  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name, "correlation": _known(self.correlation),
+            "regret": _known(self.regret),
+            "plans": list(self.plans), "cycles": list(self.cycles), "seconds": list(self.seconds),
+            "refused": dict(self.refused), "others": self.others,
+        }  # fmt: skip
+
+
+def _known(value: float) -> float | None:
+    """A number that JSON can hold."""
+    return None if math.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How many plans are drawn, and how each is measured, as for forms."""
+
+    count: int
+    rounds: int
+    min_ms: float
+    seconds: float
+    seed: int
+    threads: int
+
+
+def rank(plain: Workload, estimate: Estimate, settings: Settings) -> Ranked:
+    """Draw plans of a workload's space, estimate each and measure each, in turns."""
+    target = resolve(f"c -threads={settings.threads}")
+    space = make_space(plain.func, machine_of(target))
+    names = tuple(plain.func.inputs[n].name for n in plain.constants)
+    arrays = dict(zip((b.name for b in plain.func.inputs), numbers(plain.func)))
+    held = {name: arrays[name] for name in names}
+    points: list[Point] = []
+    cycles, kernels, refused = [], list[CompiledKernel](), dict[str, int]()
+    for candidate in _drawn(space, settings):
+        try:
+            schedule = space.build(candidate)
+            point = Point(space, candidate, schedule, target, names)
+            estimated = estimate(point)
+            kernels.append(build(schedule, target, constants=held))
+        except TensorIRError as error:
+            why = f"{type(error).__name__}: {str(error).partition(':')[0]}"
+            refused[why] = refused.get(why, 0) + 1
+            continue
+        points.append(point)
+        cycles.append(estimated)
+    given = [array for name, array in arrays.items() if name not in held]
+    neighbours = Neighbours()
+    with machine_lock(), neighbours.watching():
+        outputs = _outputs(kernels, given)
+        subjects = [(kernel, *given, *outputs) for kernel in kernels]
+        times = interleave(subjects, settings.rounds, settings.min_ms, settings.seconds)
+    plans = [point.candidate.as_json() for point in points]
+    return Ranked(plain.name, plans, cycles, [t.median for t in times], refused, neighbours.share())
+
+
+def _drawn(space: Space, settings: Settings) -> list[Candidate]:
+    """Different feasible plans, each sketch with equal chances; fewer where there are no more."""
+    rng, found = random.Random(settings.seed), dict[Candidate, None]()
+    for _ in range(20 * settings.count):
+        if len(found) == settings.count:
+            break
+        try:
+            found[space.sample(rng)] = None
+        except Infeasible:
+            break
+    return list(found)
+
+
+def _outputs(kernels: Sequence[CompiledKernel], given: Sequence[Any]) -> tuple[Any, ...]:
+    """The outputs that all kernels write, because no two pieces of memory are equally fast."""
+    if not kernels:
+        return ()
+    made = kernels[0](*given)
+    return made if isinstance(made, tuple) else (made,)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; 0 is success, 2 a wrong request."""
+    options = _parser().parse_args(argv)
+    every = rows(options.dry_run)
+    wanted = options.rows or ([""] if options.dry_run else None)
+    chosen = [
+        r for r in every
+        if (r.name in TEN if wanted is None else any(text in r.name for text in wanted))
+    ]  # fmt: skip
+    if not chosen or options.estimate not in ESTIMATES:
+        print(f"no such row or estimate; estimates are {', '.join(ESTIMATES)}; rows are:\n  "
+              + "\n  ".join(row.name for row in every), file=sys.stderr)  # fmt: skip
+        return 2
+    rounds, min_ms = (2, 0.2) if options.dry_run else (options.rounds, options.min_ms)
+    settings = Settings(
+        options.count, rounds, min_ms, options.seconds, options.seed, options.threads
+    )
+    found: list[Ranked] = []
+    for row in chosen:
+        found.append(rank(workload(row), ESTIMATES[options.estimate], settings))
+        print(f"{row.name}: {found[-1].correlation:.2f}", flush=True)
+    _publish(found, options)
+    return 0
+
+
+def _publish(found: Sequence[Ranked], options: argparse.Namespace) -> None:
+    print()
+    header = ["operator", "plans", "refused", "rank correlation", "first / best", "best ms"]
+    show_table(header, [row.cells() for row in found])
+    known = [row.correlation for row in found if not math.isnan(row.correlation)]
+    if known:
+        print(f"estimate {options.estimate!r}: rank correlation {min(known):.2f} at least, "
+              f"{np.median(known):.2f} in the median; first / best is the time of the plan that it "
+              "puts first over that of the fastest one drawn")  # fmt: skip
+    said = disturbance(row.others for row in found)
+    if said:
+        print(said)
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        data = {"estimate": options.estimate, "machine": this_machine().to_json(),
+                "rows": [row.to_json() for row in found]}  # fmt: skip
+        options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.general.rank", description=(__doc__ or "").split("\n")[0]
+    )
+    add: Any = parser.add_argument
+    add("--rows", action="append", metavar="TEXT", help="rows with TEXT in their name")
+    add("--count", type=int, default=200, metavar="N", help="plans of each row (default: 200)")
+    add("--estimate", default="draft", help=f"of {', '.join(ESTIMATES)} (default: draft)")
+    add("--threads", type=int, default=this_machine().cores, help="(default: all)")
+    add("--rounds", type=int, default=5, help="blocks of each plan (default: 5)")
+    add("--min-ms", type=float, default=2.0, help="of a block (default: 2)")
+    add("--seconds", type=float, default=60.0, help="no round of a row begins after (default: 60)")
+    add("--seed", type=int, default=0, help="of the draws (default: 0)")
+    add("--json", type=Path, metavar="FILE", help="where to write all plans (default: nowhere)")
+    add("--dry-run", action="store_true", help="tiny sizes: shows that it works")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
