@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tensorir.arith import Analyzer, Digit, Linear, decompose, determines
-from tensorir.arith.iter_map import digit_parts
+from tensorir.arith.digits import digit_parts
 from tensorir.block_accesses import BLOCKS, Access, blocks_below, read, reduces, touches, written
 from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Const, Expr, Var, const, int_value
@@ -216,14 +216,16 @@ def _shift(a: Expr, b: Expr, inner: Mapping[Var, Expr], analyzer: Analyzer) -> i
 
 
 def _rest(form: Linear, inner: Mapping[Var, Expr]) -> tuple[dict[Expr, int], int] | None:
-    """What is left of a sum where all variables of `inner` are zero, if these are terms of it."""
+    """What is left of a sum where all variables of `inner` are zero, if only these and digits of
+    them have any."""
     rest: dict[Expr, int] = {}
     for atom, factor in form.terms.items():
         if atom in inner:
             continue
-        if not variables(atom).isdisjoint(inner):
+        if variables(atom).isdisjoint(inner):
+            rest[atom] = factor
+        elif digit_parts(atom)[0] not in inner:
             return None
-        rest[atom] = factor
     return rest, form.const
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from tensorir import dtype as dt
 from tensorir.arith import bounds as bounding
 from tensorir.arith import divmod as dividing
-from tensorir.arith.assume import assume
+from tensorir.arith.assume import assume, unsaid
 from tensorir.arith.choices import looks
 from tensorir.arith.compare import difference
+from tensorir.arith.digits import independent
 from tensorir.arith.exclusive_or import exclusive_or
 from tensorir.arith.facts import Facts, learn, tighten
 from tensorir.arith.interval import UNBOUNDED, Range, intersect
@@ -61,6 +63,7 @@ class Analyzer:
         "_searches",
         "facts",
         "forms",
+        "remembered",
     )
 
     def __init__(self, extents: Mapping[Var, ExprLike] | None = None) -> None:
@@ -75,6 +78,8 @@ class Analyzer:
         self._quick: dict[Expr, Range] = {}
         self._searches: list[bool] = []
         self._level = 0
+        self.remembered: dict[Any, Any] = {}
+        """Answers to other questions about expressions, by all that is asked."""
         for var, extent in (extents or {}).items():
             self.bind(var, extent)
 
@@ -127,6 +132,7 @@ class Analyzer:
 
     def _assume(self, cond: Expr, memory: bool) -> Analyzer:
         other = self.copy()
+        cond = unsaid(self, cond)
         assume(other, cond, memory)
         canonical = self.simplify(cond)
         if canonical is not cond:
@@ -163,6 +169,7 @@ class Analyzer:
         other._before = self._before
         other._quick = self._quick
         other._searches = self._searches
+        other.remembered = self.remembered
         other._level = self._level
         return other
 
@@ -327,7 +334,7 @@ class Analyzer:
         facts = self.facts.by_atom
         for atom in form.terms:
             if atom in facts or not isinstance(atom, Var) and self.is_related(atom, form):
-                return True
+                return not independent(self, form)
         return False
 
     def is_related(self, atom: Expr, form: Linear) -> bool:
@@ -353,7 +360,7 @@ class Analyzer:
         if self._ranges:
             self._before = {**self._before, **self._ranges}
         self.forms, self._exprs, self._ranges, self._quick = {}, {}, {}, {}
-        self._branches, self._assumed = {}, {}
+        self._branches, self._assumed, self.remembered = {}, {}, {}
 
     def _enter(self, var: Var) -> None:
         if var in self.facts.order:

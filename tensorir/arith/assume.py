@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorir import dtype as dt
+from tensorir.arith.bounds import plain_interval
 from tensorir.arith.compare import difference
 from tensorir.arith.facts import learn
 from tensorir.arith.logic import negated, parts_of, reads_memory
-from tensorir.expr import COMPARISONS, BinOp, Const, Expr, Not
+from tensorir.expr import COMPARISONS, BinOp, Const, Expr, Not, all_of, conjuncts
 
 if TYPE_CHECKING:
     from tensorir.arith.analyzer import Analyzer
@@ -29,6 +30,24 @@ def assume(an: Analyzer, cond: Expr, memory: bool) -> None:
             continue
         if memory or not reads_memory(part):
             _learn_comparison(an, part)
+
+
+def unsaid(an: Analyzer, cond: Expr) -> Expr:
+    """`cond` without the parts that follow from the ranges of their atoms.
+
+    No bound gets better by these, and each would have all that was concluded forgotten.
+    """
+    parts = conjuncts(cond)
+    left = [part for part in parts if not _said(an, part)]
+    return cond if len(left) == len(parts) else all_of(*left)
+
+
+def _said(an: Analyzer, part: Expr) -> bool:
+    if part.has_loads or not isinstance(part, BinOp) or part.op not in ("<", "<="):
+        return False
+    form = difference(an, part) if part.a.dtype == dt.INDEX else None
+    low = None if form is None else plain_interval(an, form)[0]
+    return low is not None and low >= (part.op == "<")
 
 
 def _record(an: Analyzer, cond: Expr, memory: bool) -> None:

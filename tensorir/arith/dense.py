@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from tensorir.arith.analyzer import Analyzer
-from tensorir.arith.iter_map import Digit, bound_in, decompose, determines_all, digit_parts
+from tensorir.arith.digits import digit_parts
+from tensorir.arith.iter_map import Digit, bound_in, decompose, determines_all
 from tensorir.arith.region import relax
 from tensorir.expr import Expr, ExprLike, Var, convert, int_value
 from tensorir.visit import transform, variables

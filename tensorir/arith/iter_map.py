@@ -15,12 +15,10 @@ from math import gcd, prod
 from tensorir.arith.analyzer import Analyzer
 from tensorir.arith.bits import wide_and_narrow
 from tensorir.arith.bounds import nonnegative
+from tensorir.arith.digits import Parts, digit_parts
 from tensorir.arith.linear import Linear, factors, plain_form, product
 from tensorir.expr import BinOp, Expr, ExprLike, Var, int_value
 from tensorir.visit import variables
-
-Parts = tuple[Expr, int, "int | None"]
-"""(x, d, m) for x // d % m; m is None without a remainder."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,16 @@ def decompose(
     Terms without any of these variables are left out. None where `e` is not such a sum.
     """
     an = bound_in(extents, analyzer)
+    key = Digit, e, tuple(extents)
+    if key not in an.remembered:
+        an.remembered[key] = _decomposed(e, extents, an)
+    found: tuple[list[Digit], int] | None = an.remembered[key]
+    return found
+
+
+def _decomposed(
+    e: Expr, extents: Mapping[Var, ExprLike], an: Analyzer
+) -> tuple[list[Digit], int] | None:
     form = an.linear(e)
     digits = []
     for atom, scale in form.terms.items():
@@ -87,9 +95,12 @@ def determines_all(
 ) -> bool:
     """Whether the values of `indices` fix every variable of `wanted`; see `determines`."""
     an = bound_in(extents, analyzer)
-    known = _Known(an, extents)
-    known.solve([an.linear(e) for e in indices])
-    return all(known.has(var) for var in wanted)
+    key = _Known, tuple(indices), tuple(extents)
+    known = an.remembered.get(key)
+    if known is None:
+        known = an.remembered[key] = _Known(an, extents)
+        known.solve([an.linear(e) for e in indices])
+    return all([known.has(var) for var in wanted])
 
 
 def is_bijective(
@@ -145,20 +156,6 @@ def digit_of(atom: Expr, an: Analyzer) -> tuple[Var, int, int | None] | None:
         values = high // divisor + 1
         extent = values if extent is None else min(values, extent)
     return base, divisor, extent
-
-
-def digit_parts(atom: Expr) -> Parts:
-    """(x, d, m) where the atom is x // d % m; m is None without a remainder."""
-    extent = None
-    if isinstance(atom, BinOp) and atom.op == "%":
-        modulus = int_value(atom.b)
-        if modulus is not None and modulus > 0:
-            extent, atom = modulus, atom.a
-    if isinstance(atom, BinOp) and atom.op == "//":
-        divisor = int_value(atom.b)
-        if divisor is not None and divisor > 0:
-            return atom.a, divisor, extent
-    return atom, 1, extent
 
 
 def _contains(digit: Parts, part: Parts) -> bool:

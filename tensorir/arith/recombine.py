@@ -45,7 +45,7 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
         if not c.terms and c.const <= 0:
             continue
         if atom.op == "%":
-            if not c.terms and all(k % c.const for k in form.terms.values()):
+            if not c.terms and not _may_hold(form, atom, t * c.const):
                 continue
             whole = times(an.divmod("//", x, c), c)
             if whole.terms and form.is_multiple_part(whole, t):
@@ -59,6 +59,15 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
             if known is not None:
                 return form.without(atom).plus(x, -k).shifted(k * known)
     return None
+
+
+def _may_hold(form: Linear, atom: Expr, factor: int) -> bool:
+    """Whether `form` may have `factor` times the quotient that belongs to a remainder."""
+    for other, k in form.terms.items():
+        if other is not atom and k % factor == 0:
+            if atom.has_loads or not other.variables.isdisjoint(atom.variables):
+                return True
+    return False
 
 
 def _join_bits(an: Analyzer, form: Linear, atom: BinOp) -> Linear | None:

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from tensorir.arith import Analyzer
 from tensorir.arith.bounds import nonnegative
-from tensorir.arith.iter_map import digit_parts
+from tensorir.arith.digits import digit_parts
 from tensorir.arith.linear import to_expr
 from tensorir.arith.region import relax
 from tensorir.dtype import INDEX
@@ -102,8 +102,10 @@ def _instances(
         if varies or var in taken:
             renamed[var] = own = Var(f"{var.name}'", var.dtype)
             known = known.copy() if known is analyzer else known
-            last = most if int_value(most) is not None else binary("max", most, const(1))
-            known.bind_range(own, 0, last - 1)
+            if int_value(most) is not None:
+                known.bind(own, most)
+            else:
+                known.bind_range(own, 0, binary("max", most, const(1)) - 1)
         free[own] = most
         if int_value(extent) is None:
             ends.append((own, extent))
