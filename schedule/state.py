@@ -7,7 +7,6 @@ and a copy of a schedule costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from types import NoneType
 
 from schedule.errors import Illegal
@@ -22,20 +21,16 @@ from tensorir import (
     Let,
     PrimFunc,
     Seq,
-    SizeRanges,
     Stmt,
     Store,
     Var,
+    analyzer_of,
     child_stmts,
     map_children,
     part_axes,
     replace,
     walk,
 )
-
-ANALYZERS = 256
-"""Nests whose analyzers are kept: steps of a schedule, and those of others of its kind, ask about
-the same ones again."""
 
 
 class LoopRef(str):
@@ -192,18 +187,7 @@ class State:
         Every answer is a copy, of which all share what they conclude until they learn more, also
         those of other states.
         """
-        ranges = tuple([(loop.var, loop.extent) for loop in loops])
-        return _analyzer(self.func.size_ranges, ranges).copy()
-
-
-@lru_cache(maxsize=ANALYZERS)
-def _analyzer(sizes: SizeRanges, ranges: tuple[tuple[Var, Expr], ...]) -> Analyzer:
-    """Knows `sizes` and `ranges`; not to be changed."""
-    known = Analyzer()
-    known.bind_sizes(sizes)
-    for var, extent in ranges:
-        known.bind(var, extent)
-    return known
+        return analyzer_of(self.func.size_ranges, extents(loops))
 
 
 def _replace_child(parent: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from tensorir.externs import BUILT_IN_EXTERNS as BUILT_IN_EXTERNS
     from tensorir.func import DECLARED as DECLARED
     from tensorir.func import PrimFunc as PrimFunc
+    from tensorir.independence import analyzer_of as analyzer_of
     from tensorir.inout import fills as fills
     from tensorir.inout import with_declared as with_declared
     from tensorir.interpret import interpret as interpret
@@ -249,6 +250,7 @@ __all__ = lazy_names(
         "tensorir.extern_check": "ExternRunner check_extern register_extern_checked",
         "tensorir.externs": "BUILT_IN_EXTERNS EXTERNS",
         "tensorir.func": "DECLARED PrimFunc",
+        "tensorir.independence": "analyzer_of",
         "tensorir.inout": "fills with_declared",
         "tensorir.interpret": "interpret interpret_source",
         "tensorir.intrin": "MATH REINTERPRET",

@@ -7,6 +7,7 @@ as after lowering, is looked at as a block of its own without variables.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from tensorir.arith import Analyzer
 from tensorir.block_accesses import Access, accesses, innermost
@@ -14,8 +15,13 @@ from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, Expr, Not, Var, all_of
 from tensorir.func import PrimFunc
 from tensorir.parts import part_axes
+from tensorir.scalars import SizeRanges
 from tensorir.stmt import Block, Extern, For, If, Let, Seq, Stmt, Store, replace
 from tensorir.visit import child_stmts, loads, walk
+
+ANALYZERS = 256
+"""Nests of which what is concluded is kept: steps of a schedule, and those of others of its kind,
+ask about the same ones again."""
 
 Unit = tuple[Block, tuple[For, ...]]
 """A block, or a statement outside of all blocks as if it were one, and the loops around it."""
@@ -88,8 +94,22 @@ def outside_analyzer(
     func: PrimFunc, outside: Iterable[For], varying: Mapping[Var, Expr]
 ) -> Analyzer:
     """What is known of the sizes of `func`, the loops `outside` and the variables `varying`."""
+    return analyzer_of(func.size_ranges, {**{f.var: f.extent for f in outside}, **varying})
+
+
+def analyzer_of(sizes: SizeRanges, extents: Mapping[Var, Expr]) -> Analyzer:
+    """Knows the ranges of sizes, and those of variables, outermost first.
+
+    Every answer is a copy, of which all share what they conclude until they learn more.
+    """
+    return _analyzer(sizes, tuple(extents.items())).copy()
+
+
+@lru_cache(maxsize=ANALYZERS)
+def _analyzer(sizes: SizeRanges, ranges: tuple[tuple[Var, Expr], ...]) -> Analyzer:
+    """Not to be changed."""
     analyzer = Analyzer()
-    analyzer.bind_sizes(func.size_ranges)
-    for var, extent in {**{f.var: f.extent for f in outside}, **varying}.items():
+    analyzer.bind_sizes(sizes)
+    for var, extent in ranges:
         analyzer.bind(var, extent)
     return analyzer

@@ -207,6 +207,9 @@ def largest_value(e: Expr, ranges: Mapping[Var, Expr], analyzer: Analyzer) -> Ex
 
     It is the maximum of `e` wherever each variable appears once.
     """
+    number = int_value(e)
+    if number is not None:
+        return e if number >= 0 else const(0)
     found = _extreme(analyzer.simplify(e), ranges, analyzer, largest=True)
     if found is None:
         bound = analyzer.bounds(e)[1]

@@ -17,6 +17,7 @@ the first of them does alone. So two of them meet only within one loop over thre
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from tensorir.arith import Analyzer
 from tensorir.block_accesses import reduces
@@ -25,10 +26,12 @@ from tensorir.dependence import conflict, disjoint, fixes, same_place, same_slic
 from tensorir.expr import Expr, Var
 from tensorir.func import PrimFunc
 from tensorir.independence import outside_analyzer, ranges
-from tensorir.kernels import Fault, Kernel, Use
+from tensorir.kernels import Fault, Kernel, Use, kernel_of
 from tensorir.passes.lifetimes import keeps_to_itself
-from tensorir.stmt import For
+from tensorir.scalars import Scalar
+from tensorir.stmt import For, Stmt
 from tensorir.thread_axes import AXES, BLOCK_AXES
+from tensorir.verifier.thread_parts import part_of
 
 OWNERS = {
     "local": (AXES, "belongs to one thread"),
@@ -36,6 +39,9 @@ OWNERS = {
     "global": (BLOCK_AXES, "blocks of threads share without waiting for each other"),
 }
 """The axes of which each index has elements of its own, by scope, in words."""
+
+PARTS = 512
+"""Parts of kernels of which the verdicts are kept."""
 
 
 def memory_fault(func: PrimFunc, kernels: Sequence[Kernel]) -> Fault | None:
@@ -50,10 +56,28 @@ def memory_fault(func: PrimFunc, kernels: Sequence[Kernel]) -> Fault | None:
             return _shared_by(first, second, "kernels")
         scope = buffer.scope if len(users) == 1 else "global"
         for kernel in bound:
-            fault = _meeting(func, kernel, buffer, scope) or _owners(func, kernel, buffer, scope)
+            axes = tuple([axis for axis in OWNERS[scope][0] if _divides(kernel, axis)])
+            part = part_of(kernel, buffer)
+            fault = _part_fault(func.params, func.scalars, part, buffer, scope, axes)
             if fault is not None:
                 return fault
     return None
+
+
+@lru_cache(maxsize=PARTS)
+def _part_fault(
+    params: tuple[Buffer, ...],
+    scalars: tuple[Scalar, ...],
+    part: Stmt,
+    buffer: Buffer,
+    scope: str,
+    axes: tuple[str, ...],
+) -> Fault | None:
+    """The same of one buffer in one kernel, of which `part` is what decides; the kernel divides
+    `axes` among owners of such memory."""
+    func = PrimFunc("", params, (), part, scalars=scalars)
+    kernel = kernel_of(part)
+    return _meeting(func, kernel, buffer, scope) or _owners(func, kernel, buffer, scope, axes)
 
 
 def _shared_by(first: Use, other: Use, places: str) -> Fault:
@@ -70,10 +94,11 @@ def _shared_by(first: Use, other: Use, places: str) -> Fault:
 # owners
 
 
-def _owners(func: PrimFunc, kernel: Kernel, buffer: Buffer, scope: str) -> Fault | None:
+def _owners(
+    func: PrimFunc, kernel: Kernel, buffer: Buffer, scope: str, axes: Sequence[str]
+) -> Fault | None:
     """Whether all that is touched of an element is touched by one owner of such memory."""
     uses = kernel.uses[buffer]
-    axes = [axis for axis in OWNERS[scope][0] if _divides(kernel, axis)]
     around = _around(uses)
     first: Fault | None = None
     for depth in _frames(scope, around):

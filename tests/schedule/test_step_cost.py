@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from backends import source_text
 from schedule import Schedule
+from schedule.library import gpu
 from tensorir import parse
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -64,3 +66,55 @@ def kind_of_a_loop(kind, init):
 def test_what_a_step_does_not_change_is_not_proved_again():
     """That the sum has each term once depends on extents, bindings and predicates alone."""
     assert kind_of_a_loop("reduce", INIT) - kind_of_a_loop("opaque", "") < 100
+
+
+def test_the_product_for_gpus():
+    """Its 53 steps ask what threads may do 33 times; each is to pay for what it changes."""
+
+    def scheduled(size):
+        sch = Schedule(schedule_speed.matmul(size, size, size))
+        gpu.matmul(sch, "C")
+        return sch.func
+
+    func = scheduled(256)
+    source_text(func, "cuda")
+    assert calls(lambda: scheduled(320)) < 500_000
+    func = scheduled(384)
+    assert calls(lambda: source_text(func, "cuda")) < 240_000
+
+
+BLOCKS = """
+@prim_func
+def f(A: f32[4096]{params}):
+    for b in thread("blockIdx.x", 16):
+        for k in range(4):
+            for t in thread("threadIdx.x", 64):
+                with block("copy"):
+                    vi = spatial(4096, b * 256 + k * 64 + t)
+                    B0[vi] = A[vi]
+{more}
+"""
+
+
+def unroll_beside(count):
+    """The calls of unrolling a loop of a kernel in which `count` more blocks use more buffers."""
+    more = "".join(
+        f"""
+        for t_{n} in thread("threadIdx.x", 64):
+            for j_{n} in range(4):
+                with block("move_{n}"):
+                    vi = spatial(4096, b * 256 + t_{n} * 4 + j_{n})
+                    B{n}[vi] = A[vi] + {n}.0
+"""
+        for n in range(1, count + 1)
+    )
+    params = "".join(f", B{n}: f32[4096]" for n in range(count + 1))
+    sch = Schedule(parse(BLOCKS.format(params=params, more=more)))
+    _, inner = sch.split("k", [None, 2])
+    return calls(lambda: sch.unroll(inner))
+
+
+def test_threads_are_asked_about_what_a_step_changes():
+    """Each buffer costs the look that tells that nothing has changed, and no proof: 250 calls; what
+    becomes of nodes that have gone meanwhile counts too."""
+    assert unroll_beside(24) - unroll_beside(4) < 40_000
