@@ -78,7 +78,7 @@ class _Group:
 
     def step(self, thread: int) -> None:
         if self.owner.races is not None:
-            self.owner.races.thread = thread
+            self.owner.races.go_on(thread)
         answer, self.answers[thread] = self.answers[thread], None
         try:
             self.stops[thread] = self.threads[thread].send(answer)
@@ -155,6 +155,8 @@ class ThreadRaces(Races):
         self.block: tuple[int, ...] = ()
         self.phase = 0
         self.phases: dict[int, int] = {}
+        self.now: tuple[Any, ...] = ((), 0, 0, 0)
+        self.who: tuple[Any, ...] = ((), 0)
         self.seen: dict[Any, tuple[Any, dict[Any, Any]]] = {}
         self.name: Callable[[int], str] = str
 
@@ -164,6 +166,12 @@ class ThreadRaces(Races):
             self.seen = {}
         self.block, self.name, self.phase, self.phases = block, name, 0, {}
 
+    def go_on(self, thread: int) -> None:
+        """The accesses from here on are of `thread`, until it waits."""
+        self.thread = thread
+        self.who = (self.block, thread)
+        self.now = (self.block, thread, self.phase, self.phases.get(thread // WARP, 0))
+
     def block_sync(self) -> None:
         self.phase += 1
 
@@ -171,7 +179,8 @@ class ThreadRaces(Races):
         self.phases[warp] = self.phases.get(warp, 0) + 1
 
     def touch(self, buffer: str, index: tuple[int, ...], write: bool) -> None:
-        super().touch(buffer, index, write)
+        if self.running:
+            super().touch(buffer, index, write)
         if buffer in self.private:
             return
         if buffer in self.slots:
@@ -184,19 +193,18 @@ class ThreadRaces(Races):
             self.touched((buffer, index), buffer, index, write)
 
     def touched(self, key: Any, buffer: str, index: tuple[int, ...], write: bool) -> None:
-        warp = self.thread // WARP
-        now = (self.block, self.thread, self.phase, self.phases.get(warp, 0))
-        writer, readers = self.seen.get(key, (None, {}))
-        if writer is not None and self.unordered(writer, now):
+        now, found = self.now, self.seen.get(key)
+        if found is None:
+            self.seen[key] = (now, {}) if write else (None, {self.who: now})
+            return
+        writer, readers = found
+        if writer is not None and writer is not now and self.unordered(writer, now):
             self.collide(buffer, index, writer, "writes", write)
         if not write:
-            if key not in self.seen:
-                self.seen[key] = (None, {now[:2]: now})
-            else:
-                readers[now[:2]] = now
+            readers[self.who] = now
             return
         for reader in readers.values():
-            if self.unordered(reader, now):
+            if reader is not now and self.unordered(reader, now):
                 self.collide(buffer, index, reader, "reads", write)
         self.seen[key] = (now, {})
 

@@ -9,7 +9,7 @@ they happened to run gave the right values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import NoReturn
 
 from tensorir.buffer import Buffer
@@ -68,7 +68,7 @@ class Races:
 
     def concurrently(self, loop: str, kind: str, iterations: range) -> Iterator[int]:
         """The iterations of a loop, watched."""
-        run = Run(loop, kind)
+        run = Run(loop, kind, self.combined.get(loop, frozenset()))
         self.running.append(run)
         for run.iteration in iterations:
             yield run.iteration
@@ -82,9 +82,11 @@ class Races:
     def touch(self, buffer: str, index: tuple[int, ...], write: bool) -> None:
         """One access by the current iteration of every running loop."""
         for run in self.running:
-            if buffer in self.combined.get(run.loop, ()):
+            if buffer in run.combined:
                 continue
-            cells = run.cells.setdefault(buffer, {})
+            cells = run.cells.get(buffer)
+            if cells is None:
+                cells = run.cells[buffer] = {}
             cell = cells.get(index)
             if cell is None:
                 cells[index] = [run.iteration, None, None] if write else [None, run.iteration, None]
@@ -104,12 +106,12 @@ class Races:
 
 
 class Run:
-    """One execution of a concurrent loop."""
+    """One execution of a concurrent loop, whose iterations reduce into `combined` together."""
 
-    __slots__ = ("cells", "iteration", "kind", "loop")
+    __slots__ = ("cells", "combined", "iteration", "kind", "loop")
 
-    def __init__(self, loop: str, kind: str) -> None:
-        self.loop, self.kind, self.iteration = loop, kind, 0
+    def __init__(self, loop: str, kind: str, combined: Set[str]) -> None:
+        self.loop, self.kind, self.combined, self.iteration = loop, kind, combined, 0
         self.cells: dict[str, dict[tuple[int, ...], Cell]] = {}
 
     def race(
