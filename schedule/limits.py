@@ -15,6 +15,7 @@ from schedule.placement import conditions_of_writes, touched_region
 from schedule.state import State, loops_below
 from tensorir import (
     BinOp,
+    Const,
     Expr,
     For,
     Interval,
@@ -91,7 +92,7 @@ def _eliminate(
     for written, read in places:
         for var in sorted(inner & variables(written), key=lambda v: v.name):
             step, wanted = slope(written, var, analyzer), slope(value, var, analyzer)
-            if not step or wanted is None or wanted % step or not isinstance(read, Var):
+            if not step or wanted is None or wanted % step or isinstance(read, Const):
                 continue
             factor = wanted // step
             other = analyzer.simplify(value + (read - written) * factor)

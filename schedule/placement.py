@@ -144,7 +144,8 @@ def own_loops(
     bindings = {it.var: it.binding for it in iters}
     for condition in conditions:
         moved = analyzer.simplify(substitute(condition, bindings))
-        predicate = binary("and", predicate, moved)
+        if not analyzer.prove(moved):
+            predicate = binary("and", predicate, moved)
     return loops, replace(block, iters=tuple(iters), predicate=predicate)
 
 

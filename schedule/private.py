@@ -5,16 +5,16 @@ from __future__ import annotations
 from schedule.analysis import readers, writers
 from schedule.caching import top_statement
 from schedule.errors import require
-from schedule.index_map import Layout
 from schedule.placement import accesses_of, names_in, touched_region
 from schedule.state import State
 from tensorir import Buffer, For, binary
 
 
-def home_of(state: State, buffer: Buffer, layout: Layout, where: str) -> str | None:
+def home_of(state: State, buffer: Buffer, filled: bool, where: str) -> str | None:
     """The innermost loop around all uses of a buffer that is read where it is written.
 
-    None where writers and readers are in different nests; refuses what lies between.
+    None where writers and readers are in different nests; refuses what lies between, and any such
+    loop where padding is to be `filled`.
     """
     makers, users = writers(state, buffer), readers(state, buffer)
     tops = {top_statement(state, name) for name in makers}
@@ -24,7 +24,7 @@ def home_of(state: State, buffer: Buffer, layout: Layout, where: str) -> str | N
     every = {*makers, *users}
     around = [f for f in state.loops_around(makers[0]) if every <= names_in(f)]
     require(
-        bool(around) and layout.exact,
+        bool(around) and not filled,
         where,
         f"block {near[0]!r} reads {buffer.name!r} in the nest where {makers[0]!r} writes it",
         "transform_layout before compute_at or reverse_compute_at",

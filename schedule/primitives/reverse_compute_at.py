@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedule.analysis import (
     Access,
     accesses,
@@ -27,14 +29,24 @@ from schedule.placement import (
 from schedule.primitive import primitive
 from schedule.state import State, extents, loops_below, nest
 from tensorir import (
+    Analyzer,
     Block,
     Buffer,
     Digit,
+    Expr,
     For,
+    Interval,
     Var,
+    binary,
+    const,
     decompose,
     determines,
     int_value,
+    intersect_with,
+    inverse_of,
+    relax,
+    substitute,
+    variables,
 )
 
 
@@ -56,7 +68,8 @@ def reverse_compute_at(
 
     requires:
         - the block is no reduction and reads exactly one buffer that is written inside `loop`
-        - it reads that buffer at block variables, each used once
+        - it reads that buffer at block variables, each used once, or at the places of a layout,
+          from which these can be told
         - where it reads only under a condition, it runs over no more than that buffer, all of which
           is written
         - that buffer is complete: no loop of its reduction is at or outside `loop`
@@ -73,19 +86,20 @@ def reverse_compute_at(
     require(not node.is_reduction, block, f"block {block!r} is a reduction")
     move_checks(state, block, loop)
     buffer = _input(state, node, target)
-    read = _plain_read(node, buffer)
+    read = _only_place(node, buffer)
     makers = {b.name for b in blocks_below(target) if buffer in written(b)}
     _complete(state, makers, target, buffer)
     if not always_reads(node.body, buffer):
+        _plain_read(node, read)
         instances_are_elements(state, node, read, makers)
     writes = accesses_of(state, makers, buffer, writes=True)
     region = touched_region(state, target, writes, loop)
     _separate(state, writes, target)
     position = 1 + max(i for i, s in enumerate(child_of(target)) if names_in(s) & makers)
     _order(state, node, target, position)
-    ranges = {v: part for v, part in zip(read.indices, region) if isinstance(v, Var)}
     analyzer = state.analyzer([*state.loops_outside(loop), target])
-    conditions = own_predicate(state, node)
+    ranges, conditions = _instances(state, node, read, region, analyzer)
+    conditions += own_predicate(state, node)
     conditions += limits_of_all(state, writes, region, target, read.indices)
     removed = state.replace(state.block_path(block), None)
     loops, moved = own_loops(removed, node, ranges, conditions, analyzer, preserve_unit_loops)
@@ -106,25 +120,78 @@ def _input(state: State, node: Block, target: For) -> Buffer:
     return found[0]
 
 
-def _plain_read(node: Block, buffer: Buffer) -> Access:
-    """The access of `buffer`, whose indices are distinct block variables or constants."""
+def _only_place(node: Block, buffer: Buffer) -> Access:
+    """The access of `buffer`, which is always at the same indices."""
     reads = [a for a in accesses(node) if a.buffer is buffer and not a.is_write]
-    own = {it.var for it in node.iters}
     first = reads[0]
-    variables = [i for i in first.indices if i in own]
-    plain = len(set(variables)) == len(variables) and all(
-        i in own or (int_value(i) == 0 and int_value(size) == 1)
-        for i, size in zip(first.indices, buffer.shape)
-    )
     same = all(all(x is y for x, y in zip(a.indices, first.indices)) for a in reads)
-    require(
-        plain and same,
-        node.name,
-        f"block {node.name!r} reads {buffer.name!r} at other places than its own variables",
-        f"transform_block_layout of {node.name!r} gives it variables for these places, if they "
-        "are those of a layout",
-    )
+    require(same, node.name, _elsewhere(node, buffer))
     return first
+
+
+def _elsewhere(node: Block, buffer: Buffer) -> str:
+    return f"block {node.name!r} reads {buffer.name!r} at other places than its own variables"
+
+
+def _plain(node: Block, read: Access) -> bool:
+    """Whether the indices are distinct block variables, or 0 where there is one element."""
+    own = {it.var for it in node.iters}
+    found = [i for i in read.indices if i in own]
+    return len(set(found)) == len(found) and all(
+        i in own or (int_value(i) == 0 and int_value(size) == 1)
+        for i, size in zip(read.indices, read.buffer.shape)
+    )
+
+
+def _plain_read(node: Block, read: Access) -> None:
+    require(_plain(node, read), node.name, _elsewhere(node, read.buffer))
+
+
+def _instances(
+    state: State, node: Block, read: Access, region: Sequence[Interval], known: Analyzer
+) -> tuple[dict[Var, Interval], list[Expr]]:
+    """The ranges of the variables of the instances that read in `region`, and what else these
+    have to fulfil: from the places of a layout the variables are told by its inverse.
+
+    Refuses ranges in which there are more instances than elements in the region.
+    """
+    if _plain(node, read):
+        return {v: part for v, part in zip(read.indices, region) if isinstance(v, Var)}, []
+    inside = {v for index in read.indices for v in variables(index)}
+    box = {it.var: it.extent for it in node.iters if it.var in inside}
+    axes = [Var(f"axis'{n}") for n in range(len(region))]  # no names of a program
+    inverse, own = None, state.analyzer()
+    for var, extent in box.items():
+        own.bind(var, extent)
+    if inside == box.keys():
+        inverse = inverse_of(list(box), read.indices, axes, box, own)
+    places = {axis: part.low + axis for axis, part in zip(axes, region)}
+    sizes = {axis: part.extent for axis, part in zip(axes, region)}
+    within = known.copy()
+    for axis, extent in sizes.items():
+        within.bind(axis, extent)
+    found = [relax(within.simplify(substitute(e, places)), sizes, known) for e in inverse or ()]
+    parts = [part for part in found if part is not None]
+    more = known.simplify(_product(parts) - _product(region))
+    require(
+        inverse is not None and len(parts) == len(found) and more is const(0),
+        node.name,
+        _elsewhere(node, read.buffer),
+        f"transform_layout {read.buffer.name!r}, or transform_block_layout {node.name!r}",
+    )
+    ranges = {v: intersect_with(p, size, known) for (v, size), p in zip(box.items(), parts)}
+    return ranges, [
+        condition
+        for index, part in zip(read.indices, region)
+        for condition in (binary("<=", part.low, index), binary("<", index, part.low + part.extent))
+    ]
+
+
+def _product(parts: Sequence[Interval]) -> Expr:
+    count: Expr = const(1)
+    for part in parts:
+        count = count * part.extent
+    return count
 
 
 def _complete(state: State, makers: set[str], target: For, buffer: Buffer) -> None:

@@ -17,6 +17,9 @@ from schedule.state import State, nest, replace_func
 from schedule.verified import require_verified
 from tensorir import Block, Buffer, Const, For, ForKind, Store, Var
 
+UNSET = "unset"
+"""The `pad_value` that is none."""
+
 
 @primitive
 def transform_layout(
@@ -31,7 +34,8 @@ def transform_layout(
     `index_map` is a lambda or its text. `buffer` is a name, or the position among the buffers
     that `block` uses. A block that wrote the elements at its own variables is expressed in the
     new indices, so that compute_at moves it like before. Where the new shape has places without
-    an element, `pad_value` is written to them ("inf", "-inf" and "nan" are written as strings).
+    an element, `pad_value` is written to them ("inf", "-inf" and "nan" are written as strings);
+    "unset" leaves them as they are, which nothing reads.
     Parts of indices may be XORed, as in "i, j: i, j ^ i % 8", which puts elements of a column of
     shared memory in different banks: whole runs of a power of two change places.
 
@@ -47,7 +51,7 @@ def transform_layout(
         - no block that uses it is annotated, and it is not marked otherwise (storage_align,
           swizzle)
         - its writers and its readers are in different nests; or all in one loop that writes, also
-          in the new shape, a box around what is read in it, and the map needs no `pad_value`
+          in the new shape, a box around what is read in it, and no padding is written
         - the map is a function, or text such as "i, j: j, i" with distinct new names, whose results
           are integers made of its parameters
         - the map has one parameter per dimension, and gives integers from 0 on, with bounds
@@ -55,8 +59,7 @@ def transform_layout(
         - without `pad_value`, every new place has an element
         - `pad_value` is a value of the type of the buffer
     """
-    node = state.block(block)
-    touched = tuple(dict.fromkeys(a.buffer for a in accesses(node)))
+    touched = tuple(dict.fromkeys(a.buffer for a in accesses(state.block(block))))
     old = pick(touched, buffer, block, "uses")
     _changeable(state, old, block)
     text = index_map if isinstance(index_map, str) else index_map_text(index_map)
@@ -68,11 +71,11 @@ def transform_layout(
         "give the pad_value to write there",
     )
     new = old.with_shape(layout.shape)
-    home = home_of(state, old, layout, block)
-    if not layout.exact:
+    filled = not layout.exact and pad_value != UNSET
+    home = home_of(state, old, filled, block)
+    if filled:
         pad = pad_constant(pad_value, old.dtype, block)
-        changed = _select_padding(state, old, new, layout, pad) or _fill(state, old, new, pad)
-        state = changed
+        state = _select_padding(state, old, new, layout, pad) or _fill(state, old, new, pad)
     body = relaid(state, state.func.body, old, new, layout)
     buffers = tuple(new if b is old else b for b in state.func.buffers)
     moved = State(replace_func(state.func, body=body, buffers=buffers))

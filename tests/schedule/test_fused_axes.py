@@ -81,12 +81,34 @@ def test_a_nest_on_one_axis_for_several_dimensions(check, image):
     check(sch)
 
 
+@pytest.mark.parametrize(
+    ("image", "tile"), [((7, 7), 7), ((5, 3), 6), ((1, 4), 4), ((3, 4), 2), ((2, 3, 5), 5)], ids=str
+)
+def test_a_reader_at_the_places_of_a_layout_follows(check, image, tile):
+    """It keeps its variables, and runs where what it reads was made: each instance once."""
+    sch = Schedule(pointwise(2, image))
+    names, number = joined(image)
+    sch.transform_block_layout("Y", f"b, o, {names}, c: b, o, {number}, c")
+    sch.transform_layout("Y", "Y", f"b, o, {names}: b, o, {number}")
+    outer, _ = sch.split(sch.get_loops("Y")[2], [None, tile])
+    sch.reverse_compute_at("Z", outer)
+    sch.parallel(outer)
+    check(sch, compiled=image == (5, 3))
+
+
 def test_a_reader_at_other_places_is_told_what_helps():
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
+    c = te.compute((8,), lambda i: b[7 - i], name="C")
+    sch = Schedule(te.create_prim_func([a, c], name="reverse"))
+    refused(sch.reverse_compute_at, "C", "i", match="transform_layout 'B', or transform_block_lay")
     sch = Schedule(pointwise(2, (7, 7)))
+    sch.transform_block_layout("Y", "b, o, y, z, c: b, o, y * 7 + z, c")
     sch.transform_layout("Y", "Y", "b, o, y, z: b, o, y * 7 + z")
-    refused(sch.reverse_compute_at, "Z", "b", match="transform_block_layout of 'Z'")
+    outer, _ = sch.split(sch.get_loops("Y")[2], [None, 4])
+    refused(sch.reverse_compute_at, "Z", outer, match="or transform_block_layout 'Z'")
     sch.transform_block_layout("Z", "b, o, y, z: b, o, y * 7 + z")
-    sch.reverse_compute_at("Z", "b")
+    sch.reverse_compute_at("Z", outer)
 
 
 def convolution(batch, size, stride, dilation, pad, dtype="float32", channels=3, filters=6, taps=3):
