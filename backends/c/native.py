@@ -6,6 +6,7 @@ where the vector has exactly the size of a register. clang needs none of them bu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tensorir import dtype as dt
@@ -102,60 +103,91 @@ def any_far(dtype: str) -> Native | None:
     return Native("__AVX512F__", f"{mask} != 0")
 
 
-_FLOAT16 = {
-    ("float16x8", "float32x8"): Native(
-        "__F16C__", "__builtin_ia32_vcvtph2ps256((__attribute__((vector_size(16))) short)x)"
-    ),
-    ("float16x16", "float32x16"): Native(
-        "__AVX512F__",
-        "__builtin_ia32_vcvtph2ps512_mask((__attribute__((vector_size(32))) short)x, "
-        "(f32x16){0}, -1, 4)",
-    ),
-    ("float32x8", "float16x8"): Native("__F16C__", "(f16x8)__builtin_ia32_vcvtps2ph256(x, 0)"),
-    ("float32x16", "float16x16"): Native(
-        "__AVX512F__",
-        "(f16x16)__builtin_ia32_vcvtps2ph512_mask(x, 0, "
-        "(__attribute__((vector_size(32))) short){0}, -1)",
-    ),
-}
-
-
 def float16(source: str, goal: str) -> Native | None:
-    """Conversions of half precision, which gcc 12 does lane by lane."""
-    return _FLOAT16.get((source, goal))
+    """Conversions between half and single precision, which gcc 12 does lane by lane."""
+    lanes, reads = dt.lanes(goal), dt.element(goal) == "float32"
+    if {dt.element(source), dt.element(goal)} != {"float16", "float32"} or lanes not in (4, 8, 16):
+        return None
+    half = _register(source) if reads else f"{_vector(32, 'int16')}{{0}}"
+    if lanes == 16:
+        read, written = f"({half}, (f32x16){{0}}, -1, 4)", f"(x, 0, {half}, -1)"
+        feature, width = "__AVX512F__", "512_mask"
+    else:
+        read, written, feature, width = f"({half})", "(x, 0)", "__F16C__", "256" * (lanes == 8)
+    if reads:
+        return Native(feature, f"__builtin_ia32_vcvtph2ps{width}{read}")
+    text = f"__builtin_ia32_vcvtps2ph{width}{written}"
+    return Native(feature, f"(f16x{lanes}){text if lanes > 4 else _shuffled(text, range(lanes))}")
 
 
-_WIDENED = {
-    ("int8", "int32"): "pmovsxbd",
-    ("uint8", "int32"): "pmovzxbd",
-    ("uint8", "uint32"): "pmovzxbd",
-    ("int16", "int32"): "pmovsxwd",
-    ("uint16", "int32"): "pmovzxwd",
-    ("uint16", "uint32"): "pmovzxwd",
-    ("int32", "int64"): "pmovsxdq",
-    ("uint32", "int64"): "pmovzxdq",
-    ("uint32", "uint64"): "pmovzxdq",
-    ("int32", "float64"): "cvtdq2pd",
-    ("float32", "float64"): "cvtps2pd",
-}
-_VECTORS = {
-    **{"int8": "char", "int16": "short", "int32": "int", "int64": "long long"},
-    **{"float32": "float", "float64": "double"},
-}
+_TO_FLOAT64 = {"int32": "cvtdq2pd", "float32": "cvtps2pd"}
+_LETTER = {1: "b", 2: "w", 4: "d", 8: "q"}
+_INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long long"}
 
 
 def widened(source: str, goal: str) -> Native | None:
-    """Conversions of x to wider elements, for which gcc 12 converts and joins halves."""
-    before, after = dt.element(source), dt.element(goal)
-    name, size = _WIDENED.get((before, after)), dt.itemsize(goal)
-    if name is None or not (size == 64 or (size == 32 and dt.itemsize(source) == 16)):
+    """Conversions of x to wider elements that gcc 12 takes apart: into halves that it joins, or,
+    where x is less than a register, into lanes."""
+    size, lanes = dt.itemsize(goal), dt.lanes(goal)
+    before, after = dt.itemsize(source) // lanes, size // lanes
+    if dt.is_int(source) and dt.is_int(goal) and before < after:
+        sign = "z" if dt.is_unsigned(source) else "s"
+        name = f"pmov{sign}x{_LETTER[before]}{_LETTER[after]}"
+        feature = {16: "__SSE4_1__", 32: "__AVX2__", 64: "__AVX512F__"}.get(size)
+        if size == 64 and after == 2:
+            feature = "__AVX512BW__"
+    else:
+        name = _TO_FLOAT64.get(dt.element(source), "") if dt.element(goal) == "float64" else ""
+        feature = {32: "__AVX2__", 64: "__AVX512F__"}.get(size)
+    if not name or feature is None or size < 16:
         return None
-    own, zero = (
-        f"(__attribute__((vector_size({dt.itemsize(vector)}))) {_VECTORS[element.lstrip('u')]})"
-        for vector, element in ((source, before), (goal, after))
+    function = f"__builtin_ia32_{name}{size * 8}"
+    if size < 64:
+        return Native(feature, f"{function}({_register(source)})")
+    rounding = ", 4" if name == "cvtps2pd" else ""
+    zero = f"{_vector(64, goal)}{{0}}"
+    return Native(feature, f"{function}_mask({_register(source)}, {zero}, -1{rounding})")
+
+
+def _vector(size: int, dtype: str) -> str:
+    """A conversion to the type that builtins take; those of integers have no sign."""
+    element = dt.element(dtype)
+    lane = {"float32": "float", "float64": "double"}.get(element) or _INTEGERS[dt.itemsize(element)]
+    return f"(__attribute__((vector_size({size}))) {lane})"
+
+
+def _register(dtype: str) -> str:
+    """The vector x of `dtype` as a register, in whose first lanes it is."""
+    size, lanes = dt.itemsize(dtype), dt.lanes(dtype)
+    if size >= 16:
+        return f"{_vector(size, dtype)}x"
+    places = [*range(lanes), *[-1] * (lanes * (16 // size - 1))]
+    return f"{_vector(16, dtype)}{_shuffled('x', places)}"
+
+
+def narrowed(source: str, goal: str) -> Native | None:
+    """Integers x of registers to narrower ones, which gcc 12 takes apart into lanes."""
+    before, after, size = (dt.itemsize(d) for d in (dt.element(source), dt.element(goal), source))
+    if size * 8 not in FEATURES:
+        return None
+    name = f"pmov{_LETTER[before]}{_LETTER[after]}{size * 8}_mask"
+    none = f"{_vector(max(16, dt.itemsize(goal)), goal)}{{0}}"
+    text = f"__builtin_ia32_{name}({_vector(size, source)}x, {none}, -1)"
+    feature = f"__AVX512{'BW' if before == 2 else 'F'}__"
+    if size < 64:
+        feature = f"{feature}) && defined(__AVX512VL__"
+    return Native(
+        feature, _shuffled(text, range(dt.lanes(goal))) if dt.itemsize(goal) < 16 else text
     )
-    if size == 32:
-        return Native("__AVX2__", f"__builtin_ia32_{name}256({own}x)")
-    rounding = ", 4" if before == "float32" else ""
-    call = f"__builtin_ia32_{name}512_mask({own}x, {zero}{{0}}, -1{rounding})"
-    return Native("__AVX512F__", call)
+
+
+def picked(source: str, goal: str) -> Native:
+    """The same as a shuffle of bytes: the lower part of each lane."""
+    step = dt.itemsize(dt.element(source)) // dt.itemsize(dt.element(goal))
+    parts = f"{_vector(dt.itemsize(source), goal)}x"
+    return Native("__SSSE3__", _shuffled(parts, range(0, dt.lanes(goal) * step, step)))
+
+
+def _shuffled(text: str, places: Iterable[int]) -> str:
+    """Lanes of a vector in another order; -1 is any."""
+    return f"__builtin_shufflevector({text}, {text}, {', '.join(map(str, places))})"

@@ -3,19 +3,14 @@
 Arithmetic and comparisons are operators of the language; a scalar on one side is broadcast by it.
 Everything else is a helper that loops over the lanes, which the compiler turns back into the vector
 instruction where the target has one, so that no text here knows an instruction set.
-
-Vectors of bool are masks: integer vectors with 0 or -1 in each lane, as comparisons give them.
-Their lanes are as wide as what was compared; `masked` converts. In memory a bool is one byte.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from backends.c.division import by_constant
+from backends.c.masks import MaskEmitter, is_mask
 from backends.c.native import Native
 from backends.c.vector_math import vector_helper
-from backends.cstyle import CStyleEmitter
 from backends.expressions import ATOM, OR, TERNARY, UNARY, Text
 from backends.helpers import find_helper
 from tensorir import (
@@ -26,7 +21,6 @@ from tensorir import (
     Cast,
     Const,
     Expr,
-    Let,
     Load,
     Not,
     PrimFunc,
@@ -40,44 +34,13 @@ from tensorir import (
 from tensorir import dtype as dt
 
 
-class VectorEmitter(CStyleEmitter):
-    """Adds vector types, masks, and contiguous, strided and indexed access to the emitter."""
-
-    bitwise: ClassVar[dict[str, str]] = {"and": "&", "or": "|", "!=": "^"}
+class VectorEmitter(MaskEmitter):
+    """Adds expressions of vectors to the emitter."""
 
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
-        self.mask_widths: dict[Expr, int] = {}
         self.shuffles: dict[tuple[str, tuple[int, ...]], str] = {}  # by the type of the sources
         self.on_arm = "arm_neon" in target.features  # then the builtins of x86 are left out
-
-    # Types
-
-    def vector_type(self, dtype: str) -> str:
-        """The name of a vector type; bool has masks and no vector type of its own."""
-        base, lanes = dt.element(dtype), dt.lanes(dtype)
-        name = f"{dt.SHORT[base]}x{lanes}"
-        if name not in self.declarations:
-            element = self.type_name(base)
-            size = f"vector_size({dt.itemsize(dtype)})"
-            self.declarations[name] = f"typedef {element} {name} __attribute__(({size}));"
-        return name
-
-    def type_name(self, dtype: str) -> str:
-        return super().type_name(dtype) if dt.lanes(dtype) == 1 else self.vector_type(dtype)
-
-    def mask_type(self, bits: int, lanes: int) -> str:
-        return self.vector_type(f"int{bits}x{lanes}")
-
-    def value_type(self, e: Expr) -> str:
-        if is_mask(e):
-            return self.mask_type(self.mask_bits(e), dt.lanes(e.dtype))
-        return self.type_name(e.dtype)
-
-    def stmt_let(self, s: Let) -> None:
-        if is_mask(s.value):
-            self.mask_widths[s.var] = self.mask_bits(s.value)
-        super().stmt_let(s)
 
     # Expressions
 
@@ -192,6 +155,9 @@ class VectorEmitter(CStyleEmitter):
             return self.expr_binop(BinOp(e.op, Cast(single, e.a), Cast(single, e.b)))
         if e.op in ("//", "%"):
             return self.vector_division(e)
+        wide = None if self.on_arm else computed_as(e)
+        if wide is not None:
+            return self.render(Cast(e.dtype, BinOp(e.op, Cast(wide, e.a), Cast(wide, e.b))))
         if e.op in ("min", "max"):
             return self.binary_extremum(e)
         if e.op in ("<<", ">>"):
@@ -205,7 +171,7 @@ class VectorEmitter(CStyleEmitter):
         return f"{vector_helper(self, name, dtype)}({', '.join(map(self.expr, args))})", ATOM
 
     def vector_division(self, e: BinOp) -> Text:
-        divisor = int_value(e.b.a if isinstance(e.b, Broadcast) else e.b)
+        divisor = lane_value(e.b)
         quotient = e.op == "//"
         if divisor is not None and divisor > 0 and not divisor & (divisor - 1):
             by = divisor.bit_length() - 1
@@ -217,7 +183,7 @@ class VectorEmitter(CStyleEmitter):
         return self.call_helper("lanediv" if quotient else "lanemod", e.dtype, e.a, e.b)
 
     def vector_shift(self, e: BinOp) -> Text:
-        by = int_value(e.b.a if isinstance(e.b, Broadcast) else e.b)
+        by = lane_value(e.b)
         if by is None or not 0 <= by < dt.bits(e.dtype):
             return self.call_helper("shl" if e.op == "<<" else "shr", e.dtype, e.a, e.b)
         return f"{self.expr(e.a, UNARY)} {e.op} {by}", TERNARY
@@ -245,52 +211,41 @@ class VectorEmitter(CStyleEmitter):
         if find_helper(e.name, dt.element(source)) is not None and not dt.is_bool(e.dtype):
             args = ", ".join(map(self.expr, e.args))
             return f"{vector_helper(self, e.name, source)}({args})", ATOM
+        if dt.is_bool(e.dtype):
+            return f"{self.kind_helper(e.name, source)}({self.expr(e.args[0])})", ATOM
         names = "abc"[: len(e.args)]
         lane = self.math(e.name, dt.element(source), [f"{n}[i]" for n in names])
-        result = vector
-        if dt.is_bool(e.dtype):
-            result, lane = self.mask_type(dt.bits(source), lanes), f"-{lane}"
         params = ", ".join(f"{vector} {n}" for n in names)
-        name = self.lanes_helper(f"{e.name}_{vector}", result, params, lane, lanes)
+        name = self.lanes_helper(f"{e.name}_{vector}", vector, params, lane, lanes)
         return f"{name}({', '.join(map(self.expr, e.args))})", ATOM
 
-    # Masks
-
-    def mask_bits(self, e: Expr) -> int:
-        """The width of the lanes of the mask that `render` gives for a vector of bool."""
-        if isinstance(e, BinOp):
-            if dt.is_bool(e.a.dtype):
-                return max(self.mask_bits(e.a), self.mask_bits(e.b))
-            return _compared_bits(e.a)
-        if isinstance(e, Not):
-            return self.mask_bits(e.a)
-        if isinstance(e, Select):
-            return max(self.mask_bits(e.a), self.mask_bits(e.b))
-        if isinstance(e, Cast):
-            return self.mask_bits(e.a) if dt.is_bool(e.a.dtype) else _compared_bits(e.a)
-        if isinstance(e, Call):
-            return dt.bits(e.args[0].dtype)
-        return self.mask_widths.get(e, 8) if isinstance(e, Var) else 8
-
-    def masked(self, e: Expr, bits: int, level: int = 0) -> str:
-        """The mask of a vector of bool with lanes of `bits` bits."""
-        if self.mask_bits(e) == bits:
-            return self.expr(e, level)
-        goal = self.mask_type(bits, dt.lanes(e.dtype))
-        return f"__builtin_convertvector({self.expr(e)}, {goal})"
-
-    def mask_operation(self, e: BinOp) -> Text:
-        bits = self.mask_bits(e)
-        sign = self.bitwise.get(e.op, "^")
-        text = f"{self.masked(e.a, bits, UNARY)} {sign} {self.masked(e.b, bits, UNARY)}"
-        return (f"~({text})", UNARY) if e.op == "==" else (text, TERNARY)
+    def kind_helper(self, name: str, dtype: str) -> str:
+        """The function that tells for each lane whether it is NaN, infinite, finite."""
+        vector, lanes = self.vector_type(dtype), dt.lanes(dtype)
+        mask, full = self.mask_type(dt.bits(dtype), lanes), f"{name}_{vector}"
+        less = f"    {vector} d = x - x; /* 0 or NaN */\n" if name != "isnan" else ""
+        body = f"{less}    return {_KINDS[name]};"
+        text = f"{self.inline} {mask} {full}({vector} x) {{\n{body}\n}}"
+        self.declarations.setdefault(full, text)
+        return full
 
 
-def is_mask(e: Expr) -> bool:
-    """Whether `e` is a vector of bool."""
-    return dt.lanes(e.dtype) > 1 and dt.is_bool(e.dtype)
+_KINDS = {"isnan": "x != x", "isinf": "(x == x) & (d != d)", "isfinite": "d == d"}
 
 
-def _compared_bits(e: Expr) -> int:
-    """The bits of a number when it is compared: storage types become float32."""
-    return 32 if dt.element(e.dtype) in dt.STORAGE_ONLY else dt.bits(e.dtype)
+def lane_value(e: Expr) -> int | None:
+    """The integer that all lanes hold, if it is known."""
+    return int_value(e.a if isinstance(e, Broadcast) else e)
+
+
+def computed_as(e: BinOp) -> str | None:
+    """The type that an operation on vectors of narrow integers is computed in, where processors
+    have none for their own; None for others. The bits that both have are the same."""
+    bits, lanes = dt.bits(e.dtype), dt.lanes(e.dtype)
+    if e.op in ("<<", ">>") and bits < 32 and lane_value(e.b) is None:
+        wide = 32
+    elif e.op in ("*", "<<", ">>") and bits == 8 and lanes < 16:
+        wide = min(64, max(16, 128 // lanes))
+    else:
+        return None
+    return dt.with_lanes(f"{'u' * dt.is_unsigned(e.dtype)}int{wide}", lanes)

@@ -7,10 +7,11 @@ from dataclasses import replace as replace_fields
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.expr import FALSE, TRUE, Cast, Const, Expr, Load, Select, Var, int_value
+from tensorir.expr import FALSE, TRUE, Const, Expr, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.conditions import Memo, comparisons
 from tensorir.passes.inequality import solve
+from tensorir.passes.lane_widths import widest
 from tensorir.passes.lanes import Lanes, NotVectorizable
 from tensorir.passes.masked_tails import LOOSE, WHOLE, Maskable, first_lanes, mixed_widths
 from tensorir.passes.pad_rows import ROWS, Rows, used_rows
@@ -18,7 +19,7 @@ from tensorir.passes.partition_loops import MOST
 from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
 from tensorir.stmt import Alloc, For, ForKind, If, Let, Seq, Stmt, Store, replace, seq
-from tensorir.visit import children, loads, map_children, stmt_exprs, variables, walk
+from tensorir.visit import loads, map_children, stmt_exprs, variables, walk
 
 MOST_CHUNKS = 16
 """A loop of more chunks than this stays a loop."""
@@ -101,7 +102,7 @@ class _Vectorize:
             return replace(loop, kind=ForKind.SERIAL)
         if extent is None:
             return self.symbolic(loop) or replace(loop, kind=ForKind.SERIAL)
-        lanes = max(2, self.vector_bits // _widest(loop.body))
+        lanes = max(2, self.vector_bits // widest(loop))
         conditions = [c for c in comparisons(loop.body, self.memo) if loop.var in variables(c)]
         pieces: list[Stmt] = []
         done = 0
@@ -138,7 +139,7 @@ class _Vectorize:
     def symbolic(self, loop: For) -> Stmt | None:
         """`loop` of a symbolic extent as masked vectors; None where they cannot be."""
         most = loop.annotations.get(MOST)
-        lanes = max(2, self.vector_bits // _widest(loop.body))
+        lanes = max(2, self.vector_bits // widest(loop))
         if not self.masked_bits or most is None or most > MOST_MASKED * lanes:
             return None
         conditions = [c for c in comparisons(loop.body, self.memo) if loop.var in variables(c)]
@@ -257,36 +258,3 @@ def _serial(stmt: Stmt) -> Stmt:
     if isinstance(result, For) and result.kind is ForKind.VECTORIZED:
         return replace(result, kind=ForKind.SERIAL)
     return result
-
-
-def _widest(stmt: Stmt) -> int:
-    """Bits of the widest type among the values of `stmt`; conditions and indices do not count."""
-    widths = {32} if not any(isinstance(s, Store) for s in walk(stmt)) else set()
-    for s in walk(stmt):
-        if isinstance(s, Store):
-            widths.add(dt.bits(s.buffer.dtype))
-            widths |= _widths(s.value)
-        elif isinstance(s, Let):
-            widths |= _widths(s.value)
-    return max(widths)
-
-
-def _widths(e: Expr) -> set[int]:
-    """Bits of the types of values in `e`; each part is looked at once, however often it is used."""
-    widths: set[int] = set()
-    pending, seen = [e], {e}
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Load):
-            widths.add(dt.bits(node.dtype))
-            continue
-        if isinstance(node, Cast) and node.dtype != dt.INDEX:
-            widths.add(dt.bits(node.dtype))
-        if isinstance(node, Cast) and {node.dtype, node.a.dtype} & set(dt.STORAGE_ONLY):
-            widths.add(32)  # conversions of storage types go through float32
-        parts = (node.a, node.b) if isinstance(node, Select) else children(node)
-        for part in parts:
-            if part not in seen:
-                seen.add(part)
-                pending.append(part)
-    return widths

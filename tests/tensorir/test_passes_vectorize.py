@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from tensorir import Buffer, Load, PrimFunc, children, const
+from tensorir import Buffer, For, Load, PrimFunc, Store, Var, children, const
 from tensorir.parser import parse
 from tensorir.passes import simplify, unroll, vector_locals, vectorize
 
@@ -247,11 +247,12 @@ def test_simplify(body: str, expected: str | None) -> None:
 def test_values_used_many_times_are_looked_at_once(monkeypatch):
     """A value that is doubled 40 times has 41 parts, and 2 ** 41 if each use is counted."""
     looked: list[int] = []
-    module = import_module("tensorir.passes.vectorize")
+    module = import_module("tensorir.passes.lane_widths")
     monkeypatch.setattr(module, "children", lambda e: looked.append(1) or children(e))
     A = Load(Buffer("A", (const(4),), "float64"), (const(0),))
     value = A
     for _ in range(40):
         value = value + value
-    assert module._widths(value) == {64}
+    store = Store(Buffer("B", (const(4),), "float32"), (const(0),), value)
+    assert module.widest(For(Var("j"), const(4), store)) == 64
     assert len(looked) == 40

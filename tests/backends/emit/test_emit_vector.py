@@ -361,7 +361,7 @@ def test_vector_locals_hold_whole_vectors(run):
 def test_conversion_steps_double_and_pass_equal_widths():
     assert conversion_steps("int8x16", "float32x16") == ["int16x16", "int32x16", "float32x16"]
     assert conversion_steps("uint8x16", "int32x16") == ["uint16x16", "int32x16"]
-    assert conversion_steps("float32x16", "int8x16") == ["int32x16", "int8x16"]
+    assert conversion_steps("float32x16", "int8x16") == ["int32x16", "int16x16", "int8x16"]
     assert conversion_steps("float16x8", "float64x8") == ["float32x8", "float64x8"]
 
 
