@@ -14,8 +14,14 @@ _KEEP_SIGN = ("+", "*", "//", "max", "&", "|", ">>")
 class Bounds:
     """Knows which variables are never negative: loops, and all sizes but some scalars."""
 
-    def __init__(self, sizes: SizeRanges, indices: Collection[str] = (dt.INDEX,)) -> None:
-        """`indices` are the types of indices, which never leave them."""
+    def __init__(
+        self,
+        sizes: SizeRanges,
+        indices: Collection[str] = (dt.INDEX,),
+        values: Collection[Var] = (),
+    ) -> None:
+        """`indices` are the types of indices, which never leave them; `values` are data."""
+        self._values = frozenset(values)
         self._natural = {size for size, least in sizes if least is not None and least >= 0}
         self._indices = indices
 
@@ -64,8 +70,7 @@ class Bounds:
 
     def _has_data(self, e: Expr) -> bool:
         """Whether memory is read, or a number among the arguments that is no size."""
-        known = self._natural
-        return e.has_loads or any([v.dtype != dt.INDEX and v not in known for v in e.variables])
+        return e.has_loads or not e.variables.isdisjoint(self._values)
 
     def _fits(self, e: Cast) -> bool:
         """Whether a conversion from a wider or equal integer cannot bring in a sign."""

@@ -81,7 +81,7 @@ class ExpressionEmitter:
         self.func = func
         self.target = target
         self.names = Names()
-        self.bounds = Bounds(func.size_ranges)
+        self.bounds = Bounds(func.size_ranges, values=func.value_vars)
         self.declarations: dict[str, str] = {}
         self.named: dict[Expr, str] = {}
         self.places: dict[Place, str] = {}

@@ -96,7 +96,7 @@ class GpuEmitter(GpuVectorEmitter):
         trial = shared.trial
         self.trial = trial if isinstance(trial, TensorIntrin) else None
         self.extern_trial = trial if isinstance(trial, ExternFunc) else None
-        self.bounds = Bounds(func.size_ranges, (dt.INDEX, "int32"))
+        self.bounds = Bounds(func.size_ranges, (dt.INDEX, "int32"), func.value_vars)
         taken = (*self.externs.values(), *self.intrinsics.values())
         self.names.reserve((*self.reserved, *taken))
         self.names.fresh(kernel.name)

@@ -218,3 +218,15 @@ def test_an_exported_kernel_takes_values_of_c(kernels, tmp_path):
     wanted = {kind: given.get(kind, n + 1) for n, kind in enumerate(order)}
     shown = [f"{wanted[kind]:g}" for kind in VALUES]
     assert done.stdout.split() == ["3", *shown]
+
+
+@pytest.mark.parametrize("target", ["c", "cuda-emulator"])
+def test_products_of_values_wrap_and_are_divided_as_what_they_are(cache, target):
+    """Of indices a product of two that are not negative is not, of data it may be."""
+    k, a = te.var("k", "int32"), te.placeholder((4,), "int32", name="A")
+    square = te.max(k, 0) * te.max(k, 0)
+    c = te.compute((4,), lambda i: te.floordiv(square, 7) + te.floormod(square, 7) + a[i], name="C")
+    func = te.create_prim_func([a, k, c], name="squares")
+    kernel, zeros = build(func, target, cache=cache), np.zeros(4, "int32")
+    for value in (3, -5, 50000, 65535, 2**31 - 1):
+        np.testing.assert_array_equal(kernel(zeros, value), interpret(func, zeros, value)[0])
