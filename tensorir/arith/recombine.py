@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tensorir.arith.bits import operands
 from tensorir.arith.divmod import block_of, lone
 from tensorir.arith.linear import Linear, of_atom, plain_form, times
-from tensorir.expr import BinOp, Expr
+from tensorir.expr import BinOp, Expr, int_value
 
 if TYPE_CHECKING:
     from tensorir.arith.analyzer import Analyzer
@@ -41,24 +41,35 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
             if joined is not None:
                 return joined
             continue
-        x, c = plain_form(atom.a), plain_form(atom.b)
-        if not c.terms and c.const <= 0:
+        number = int_value(atom.b)
+        if number is not None and number <= 0:
             continue
         if atom.op == "%":
-            if not c.terms and not _may_hold(form, atom, t * c.const):
+            if number is not None and not _may_hold(form, atom, t * number):
                 continue
-            whole = times(an.divmod("//", x, c), c)
+            whole = _whole_part(an, atom)
             if whole.terms and form.is_multiple_part(whole, t):
+                x = plain_form(atom.a)
                 return _reordered(form, form.without(atom).plus(whole, -t).plus(x, t))
-        elif not c.terms and t % c.const == 0:
-            k = -t // c.const
+        elif number is not None and t % number == 0:
+            k, x = -t // number, plain_form(atom.a)
             if form.is_multiple_part(x, k):
                 rest = form.without(atom).plus(x, -k)
-                return _reordered(form, rest.plus(an.divmod("%", x, c), k))
+                return _reordered(form, rest.plus(an.divmod("%", x, Linear({}, number)), k))
             known = an.facts.congruences.get(BinOp("%", atom.a, atom.b))
             if known is not None:
                 return form.without(atom).plus(x, -k).shifted(k * known)
     return None
+
+
+def _whole_part(an: Analyzer, atom: BinOp) -> Linear:
+    """c * (x // c) for the atom x % c."""
+    key = _whole_part, atom
+    found: Linear | None = an.remembered.get(key)
+    if found is None:
+        x, c = plain_form(atom.a), plain_form(atom.b)
+        found = an.remembered[key] = times(an.divmod("//", x, c), c)
+    return found
 
 
 def _may_hold(form: Linear, atom: Expr, factor: int) -> bool:
