@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from autotune import default_schedule
 from backends import Comparison, Timing
 from benchmarks.general import rank, report
 from benchmarks.general.__main__ import main
@@ -14,8 +15,11 @@ from benchmarks.general.form import Form, expected, given, numbers, restored, wo
 from benchmarks.general.measure import Figure, Found
 from benchmarks.general.rewritings import REWRITINGS, forms_of
 from benchmarks.general.workloads import rows, workload
-from tensorir import TensorIRError, ops, parse, reference, structural_equal, te, verify
+from tensorir import Target, TensorIRError, ops, parse, reference, structural_equal, te, verify
 
+TARGET = Target(
+    vector_bits=512, threads=2, features=("avx512bf16", "avx512bw", "avx512f", "avx512vnni", "fma")
+)
 TINY = rows(tiny=True)
 DIFFERENT = [
     row for row in TINY
@@ -48,6 +52,23 @@ def test_forms_mean_what_the_plain_program_means(row):
         assert structural_equal(form.func, plain) == (form.kind == "renamed"), form.name
         if form.kind != "renamed":
             assert_means_the_same(form, plain, arrays)
+
+
+UNSCHEDULED = {"int8 matmul 32": {"unit reduce"}, "bf16 matmul 32": {"unit reduce"}}
+"""By row the forms whose default schedule fails today: of a product with a reduce axis that no
+operand has, rules look for a name that is not there. What is mended has to be taken out of here."""
+
+
+@pytest.mark.parametrize("row", DIFFERENT, ids=lambda row: row.name)
+def test_forms_have_default_schedules(row):
+    plain = workload(row)
+    failed = set()
+    for form in forms_of(plain.func, ("reordered", "split", "fused", "unit", "scaled", "symbolic")):
+        try:
+            default_schedule(form.func, TARGET, [form.func.inputs[n].name for n in plain.constants])
+        except (TensorIRError, KeyError):
+            failed.add(form.name)
+    assert failed == UNSCHEDULED.get(row.name, set())
 
 
 def test_every_kind_of_rewriting_finds_something_in_many_programs():
