@@ -19,6 +19,7 @@ from tensorir.passes.gpu.exchanges_in_memory import exchanges_in_memory
 from tensorir.passes.gpu.kernels import kernels
 from tensorir.passes.gpu.merge_shared import merge_shared
 from tensorir.passes.gpu.narrow_indices import narrow_indices
+from tensorir.passes.gpu.peel_pipelines import peel_pipelines
 from tensorir.passes.gpu.spmd import spmd
 from tensorir.passes.gpu.thread_reductions import thread_reductions
 from tensorir.passes.gpu.vector_accesses import vector_accesses
@@ -48,6 +49,7 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("compact_registers", compact_registers),
         ("double_buffers", double_buffers),
         ("fold_buffers", fold_buffers),
+        ("peel_pipelines", peel_pipelines),
         ("flatten_buffers", flatten_buffers),
         ("vector_accesses", vector_accesses),
         ("merge_shared", merge_shared),

@@ -31,8 +31,9 @@ def barriers(func: PrimFunc) -> PrimFunc:
             sync("block")
 
     Two accesses need one between them if different threads may touch one element, one of them
-    writing: the last one before the second access is kept. A loop is walked through until nothing
-    changes, since an iteration follows another one. Requires that flatten_buffers ran.
+    writing: the last one before the second access is kept, of those in the fewest loops, unless
+    those kept after it are enough. A loop is walked through until nothing changes, since an
+    iteration follows another one. Requires that flatten_buffers ran.
     """
     if not any(isinstance(s, Sync) for s in walk(func.body)):
         return func
@@ -47,8 +48,9 @@ def _visit(stmt: Stmt, analyzer: Analyzer) -> Stmt:
 
 @dataclass(frozen=True)
 class _Pending:
-    """An access, the last Sync that was passed since, and how many iterations ago it was made of
-    each of the loops that it is in; `lanes` have waited for each other since."""
+    """An access, the Sync that was passed since which is to be kept if one is needed, and how many
+    iterations ago it was made of each of the loops that it is in; `lanes` have waited for each
+    other since."""
 
     touch: Touch
     sync: Sync | None = None
@@ -66,16 +68,35 @@ class _Kernel:
         self.meetings = Meetings(self.nest, analyzer)
         written = {b for s in walk(body) for b, _, is_write in touched(s) if is_write}
         self.seen = {b for b in written if b.scope != "local"}
+        self.depth: dict[Sync, int] = {}
+        self.count_loops(self.body, 0)
         self.kept: dict[Sync, str] = {}
         self.touches: dict[Stmt, list[Touch]] = {}
+
+    def count_loops(self, stmt: Stmt, depth: int) -> None:
+        """In how many loops each Sync is."""
+        if isinstance(stmt, Sync):
+            self.depth[stmt] = depth
+        inside = depth + (isinstance(stmt, For) and stmt.const_extent != 1)
+        for child in child_stmts(stmt):
+            self.count_loops(child, inside)
 
     def result(self) -> Stmt:
         while self.needs_more():
             pass
+        self.drop_needless()
         body = self.pruned(self.body)
         for loop in reversed(self.nest):
             body = For(loop.var, loop.extent, body, loop.kind, loop.annotations, loop.thread)
         return body
+
+    def drop_needless(self) -> None:
+        """Keep none that those kept later make needless; those that run most often go first."""
+        for sync in sorted(self.kept, key=lambda s: -self.depth[s]) if len(self.kept) > 1 else ():
+            found = dict(self.kept)
+            del self.kept[sync]
+            if self.needs_more():
+                self.kept = found
 
     def needs_more(self) -> bool:
         """Whether one more Sync has to be kept, which is then. The walk begins again with it, since
@@ -118,8 +139,14 @@ class _Kernel:
         if kind == "block":
             return ()
         lanes = kind == "warp"
-        made = [_Pending(p.touch, sync, p.ages, p.lanes or lanes) for p in state]
+        made = [
+            _Pending(p.touch, self.rarer(p.sync, sync), p.ages, p.lanes or lanes) for p in state
+        ]
         return tuple(dict.fromkeys(made))
+
+    def rarer(self, before: Sync | None, sync: Sync) -> Sync:
+        """The one of two that is in fewer loops; the later one, if both are in as many."""
+        return sync if before is None or self.depth[sync] <= self.depth[before] else before
 
     def loop(
         self, loop: For, state: State, loops: Mapping[Var, Expr], conditions: tuple[Expr, ...]

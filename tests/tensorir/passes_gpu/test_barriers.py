@@ -89,7 +89,7 @@ for b in {BLOCK}2):
 """,
         rows=2,
     )
-    assert found == ["block", "block"]
+    assert set(found) == {"block"}
 
 
 def test_lanes_of_one_warp():
