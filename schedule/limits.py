@@ -34,11 +34,12 @@ def limits_of(state: State, write: Access, target: For, indices: Sequence[Expr])
     A condition that involves loops inside `target` is rewritten by the identity of the element,
     `write.indices == indices`; refuses one that cannot.
     """
-    inner = {loop.var for loop in loops_below(target.body)}
+    inner = [loop.var for loop in loops_below(target.body)]
     places = list(zip(write.in_loops(), indices))
     found = []
     for part in conditions_of_writes(state, write.block):
-        limit = part if not inner & variables(part) else _eliminate(state, part, inner, places)
+        outside = variables(part).isdisjoint(inner)
+        limit = part if outside else _eliminate(state, part, inner, places)
         require(
             limit is not None,
             target.name,
@@ -82,7 +83,7 @@ def _covers(part: Sequence[Interval], region: Sequence[Interval]) -> bool:
 
 
 def _eliminate(
-    state: State, part: Expr, inner: set[Var], places: Sequence[tuple[Expr, Expr]]
+    state: State, part: Expr, inner: Sequence[Var], places: Sequence[tuple[Expr, Expr]]
 ) -> Expr | None:
     """The comparison `part` without the inner loops; None where no index stands in for them."""
     if not isinstance(part, BinOp) or part.op not in ("<", "<="):
@@ -90,12 +91,12 @@ def _eliminate(
     value = part.a - part.b
     analyzer = state.analyzer()
     for written, read in places:
-        for var in sorted(inner & variables(written), key=lambda v: v.name):
+        for var in [var for var in inner if var in variables(written)]:
             step, wanted = slope(written, var, analyzer), slope(value, var, analyzer)
             if not step or wanted is None or wanted % step or isinstance(read, Const):
                 continue
             factor = wanted // step
             other = analyzer.simplify(value + (read - written) * factor)
-            if not inner & variables(other):
+            if variables(other).isdisjoint(inner):
                 return binary(part.op, other, const(0))
     return None
