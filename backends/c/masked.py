@@ -25,6 +25,7 @@ from tensorir import (
     Select,
     Store,
     Target,
+    int_value,
     mask_count,
     masked_bits,
     masked_load,
@@ -33,6 +34,14 @@ from tensorir import dtype as dt
 
 Mask = tuple[str, int]
 """The name of a mask, and its lanes."""
+
+
+_BETWEEN = """\
+{0} {1} {2}(i64 low, i64 high) {{
+    low = low < 0 ? 0 : low;
+    high = high > {n} ? {n} : high;
+    return high > low ? ({1})(~0ull >> (64 - (high - low)) << low) : 0;
+}}"""
 
 
 class MaskedEmitter(MemoryEmitter):
@@ -80,13 +89,22 @@ class MaskedEmitter(MemoryEmitter):
         if found is None or contiguous_base(found[0].indices[0]) is None:
             return super().vector_select(e)
         load, low, high = found
-        mask = hex((1 << high) - (1 << low))
+        mask = self.lanes_between(low, high, dt.lanes(load.dtype))
         if self.mask is not None:
             mask = f"{self.mask[0]} & {mask}"
         loaded = self.load_lanes(load, mask)
         if _is_zero(e.b):
             return loaded, ATOM
         return f"{self.blend(load.dtype)}({mask}, {loaded}, {self.expr(e.b)})", ATOM
+
+    def lanes_between(self, low: Expr, high: Expr, lanes: int) -> str:
+        """The mask of the lanes [low, high), as far as these are in a vector."""
+        first, end = int_value(low), int_value(high)
+        if first is not None and end is not None:
+            return hex((1 << min(max(end, 0), lanes)) - 1 & -1 << min(max(first, 0), lanes))
+        kind, name = self.type_name(f"uint{max(8, lanes)}"), f"between_{lanes}"
+        self.declarations.setdefault(name, _BETWEEN.format(self.inline, kind, name, n=lanes))
+        return f"{name}({self.expr(low)}, {self.expr(high)})"
 
     def load_lanes(self, e: Load, mask: str) -> str:
         """The lanes of a vector whose bit of the mask is set, 0 in others."""

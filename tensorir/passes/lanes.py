@@ -28,6 +28,7 @@ from tensorir.expr import (
     int_value,
     maximum,
     minimum,
+    select,
 )
 from tensorir.passes.inequality import solve
 from tensorir.passes.masked_tails import REGISTERS
@@ -49,8 +50,8 @@ class Lanes:
     """Lane n stands for the iteration `var` = base + n, for n in [0, count).
 
     `vectors` are the let variables that hold vectors. Expressions that are the same in all lanes
-    stay scalar. Of elements of `masked_bits` bits, the target loads any
-    lanes of a vector.
+    stay scalar. Of elements of `masked_bits` bits, the target loads any lanes of a vector. Where
+    only the lanes [low, high) are `needed`, others may load nothing.
     """
 
     var: Var
@@ -58,6 +59,7 @@ class Lanes:
     count: int
     analyzer: Analyzer
     masked_bits: frozenset[int] = frozenset()
+    needed: tuple[Expr, Expr] | None = None
     vectors: dict[Var, Var] = field(default_factory=dict)
     memo: dict[Expr, Expr] = field(default_factory=dict)
 
@@ -107,7 +109,7 @@ class Lanes:
         if isinstance(e, Select):
             return self._select(e, *parts)
         if isinstance(e, Load):
-            return Load(e.buffer, parts)
+            return self._load(e, parts[0])
         if isinstance(e, Cast):
             return self._cast(e, parts[0])
         if isinstance(e, Call):
@@ -131,53 +133,88 @@ class Lanes:
         if masked is not None:
             return masked
         if dt.lanes(cond.dtype) > 1:  # both sides are evaluated in all lanes
-            memo: dict[Expr, Expr] = {}
-            a, b = (self.expr(transform(side, self._harmless, memo)) for side in (e.a, e.b))
+            a = self._side(e.a, self._lanes_of(e.cond))
+            b = self._side(e.b, None)
         return Select(cond, self.widened(a), self.widened(b))
+
+    def _side(self, side: Expr, needed: tuple[Expr, Expr] | None) -> Expr:
+        """A side of a choice, whose value is wanted in the lanes `needed`; None if not known."""
+        inner = replace_fields(self, needed=needed, memo={})
+        return inner.expr(transform(side, inner._harmless, {}))
+
+    def _load(self, e: Load, index: Expr) -> Expr:
+        load = Load(e.buffer, (index,))
+        if self.needed is None or self._exists(e) or not self._maskable(load):
+            return load
+        zero = Const(0.0 if dt.is_float(e.dtype) else 0, e.dtype)
+        return some_lanes(load, *self.needed, Broadcast(zero, self.count))
+
+    def _maskable(self, load: Load) -> bool:
+        """Whether the target loads any lanes of a vector, which lie side by side or in twos."""
+        index = load.indices[0]
+        stride = int_value(index.stride) if isinstance(index, Ramp) else None
+        strides = (1, 2) if self.count >= LEAST else (1,)
+        bits = dt.bits(load.buffer.dtype)
+        known = bits in self.masked_bits and bits * self.count in REGISTERS
+        return stride in strides and known and not dt.is_bool(load.buffer.dtype)
 
     def _masked(self, e: Select, a: Expr) -> Expr | None:
         """`e` as a load of the lanes that hold it, a constant in others; None where it is
         something else."""
-        known = dt.bits(e.dtype) in self.masked_bits and not dt.is_bool(e.dtype)
-        if not isinstance(e.b, Const) or not known or not isinstance(a, Load):
+        if not isinstance(e.b, Const) or not isinstance(a, Load) or not self._maskable(a):
             return None
-        index = a.indices[0]
-        stride = int_value(index.stride) if isinstance(index, Ramp) else None
-        strides = (1, 2) if self.count >= LEAST else (1,)
-        if stride not in strides or dt.bits(e.dtype) * self.count not in REGISTERS:
+        parts = self._conditions(e.cond)
+        if parts is None:
             return None
-        low, high = 0, self.count
+        outer, low, high = parts
+        known = int_value(low) is not None and int_value(high) is not None
+        if not known and isinstance(e.a, Load) and self._exists(e.a):
+            return None  # a choice costs less than to find the mask
+        none = Broadcast(e.b, self.count)
+        some = some_lanes(a, low, high, none)
+        return some if outer is TRUE or some is none else Select(outer, some, none)
+
+    def _lanes_of(self, cond: Expr) -> tuple[Expr, Expr] | None:
+        """The lanes in which `cond` holds, where these are neighbours."""
+        parts = self._conditions(cond)
+        if parts is None:
+            return None
+        outer, low, high = parts
+        return low, select(outer, high, 0)
+
+    def _conditions(self, cond: Expr) -> tuple[Expr, Expr, Expr] | None:
+        """What is the same in all lanes, and the lanes [low, high) in which the rest holds."""
+        low, high = Const(0, dt.INDEX), Const(self.count, dt.INDEX)
+        first: Expr = low
+        end: Expr = high
         outer: Expr = TRUE
-        for condition in conjuncts(e.cond):
+        for condition in conjuncts(cond):
             if self.expr(condition) is condition:
                 outer = all_of(outer, condition)
                 continue
             found = self._range(condition)
             if found is None:
                 return None
-            low, high = max(low, found[0]), min(high, found[1])
-        none = Broadcast(e.b, self.count)
-        if low >= high:
-            return none
-        if (low, high) == (0, self.count):
-            return a if outer is TRUE else Select(outer, a, none)
-        some = some_lanes(a, low, high, none)
-        return some if outer is TRUE else Select(outer, some, none)
+            first, end = maximum(first, found[0]), minimum(end, found[1])
+        return outer, first, end
 
-    def _range(self, condition: Expr) -> tuple[int, int] | None:
-        """The lanes in which `condition` holds, where these are neighbours and known."""
+    def _range(self, condition: Expr) -> tuple[Expr, Expr] | None:
+        """The lanes in which `condition` holds, where these are neighbours."""
         if condition.has_loads or not variables(condition).isdisjoint(self.vectors):
             return None
         ranges = solve(condition, self.var, {}, self.analyzer.bounds)
         if ranges is None or ranges[0].term is not self.var or not ranges[0].same(ranges[1]):
             return None
-        ends: list[int] = []
-        for limit, lane in ((ranges[0].low, 0), (ranges[0].high, self.count)):
-            at = lane if limit is None else int_value(self.analyzer.simplify(limit - self.base))
-            if at is None:
-                return None
-            ends.append(min(max(at, 0), self.count))
-        return ends[0], ends[1]
+        low, high = (
+            Const(lane, dt.INDEX) if limit is None else self.analyzer.simplify(limit - self.base)
+            for limit, lane in ((ranges[0].low, 0), (ranges[0].high, self.count))
+        )
+        return low, high
+
+    def _exists(self, load: Load) -> bool:
+        """Whether what is loaded is an element in all iterations."""
+        index, last = load.indices[0], load.buffer.shape[0] - 1
+        return self.analyzer.prove(0 <= index) and self.analyzer.prove(index <= last)
 
     def _harmless(self, e: Expr) -> Expr | None:
         """`e` where its value is not wanted: a load from some element that exists."""
@@ -186,6 +223,8 @@ class Lanes:
         if not isinstance(e, Load):
             return None
         index, last = e.indices[0], e.buffer.shape[0] - 1
+        if self.needed is not None and self._maskable(Load(e.buffer, (self.expr(index),))):
+            return e
         if not self.analyzer.prove(0 <= last):
             raise NotVectorizable
         if not self.analyzer.prove(0 <= index):

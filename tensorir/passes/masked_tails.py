@@ -17,10 +17,12 @@ from tensorir.expr import (
     Broadcast,
     Const,
     Expr,
+    ExprLike,
     Load,
     Ramp,
     Select,
     Shuffle,
+    convert,
     int_value,
 )
 from tensorir.stmt import For, If, Let, Seq, Stmt, Store
@@ -58,27 +60,29 @@ def mask_count(cond: Expr) -> Expr | None:
     return cond.b.a if starts and isinstance(cond.b, Broadcast) else None
 
 
-def lanes_between(low: int, high: int, lanes: int) -> Expr:
-    """The condition of lanes [low, high); as that of a Select, of a load that only these make."""
+def lanes_between(low: ExprLike, high: ExprLike, lanes: int) -> Expr:
+    """The condition of lanes [low, high); as that of a Select, of a load that only these make.
+
+    The ends may lie outside of the vector, and pass each other.
+    """
     ramp = Ramp(Const(0, dt.INDEX), Const(1, dt.INDEX), lanes)
-    first, last = (Broadcast(Const(n, dt.INDEX), lanes) for n in (low, high))
+    first, last = (Broadcast(convert(n), lanes) for n in (low, high))
     return BinOp("and", BinOp("<=", first, ramp), BinOp("<", ramp, last))
 
 
-def masked_load(e: Expr) -> tuple[Load, int, int] | None:
+def masked_load(e: Expr) -> tuple[Load, Expr, Expr] | None:
     """The load of a Select made with `lanes_between`, and its lanes [low, high); or None."""
     if not isinstance(e, Select) or not isinstance(e.a, Load) or not isinstance(e.cond, BinOp):
         return None
     low, high = e.cond.a, e.cond.b
     if e.cond.op != "and" or not isinstance(low, BinOp) or not isinstance(high, BinOp):
         return None
-    first = int_value(low.a.a) if isinstance(low.a, Broadcast) else None
+    first = low.a.a if isinstance(low.a, Broadcast) else None
     last = mask_count(high)
     if low.op != "<=" or low.b is not high.a or first is None or last is None:
         return None
-    end = int_value(last)
     fixed = isinstance(e.b, Broadcast) and isinstance(e.b.a, Const)
-    return (e.a, first, end) if end is not None and fixed else None
+    return (e.a, first, last) if fixed else None
 
 
 def mixed_widths(stmt: Stmt) -> set[str]:

@@ -118,19 +118,29 @@ def _one(load: Load) -> Expr:
     return found
 
 
-def some_lanes(load: Load, low: int, high: int, none: Expr) -> Expr:
+def some_lanes(load: Load, low: Expr, high: Expr, none: Expr) -> Expr:
     """The lanes [low, high) of a load of neighbours or of every other element, else `none`."""
     count, index = dt.lanes(load.dtype), load.indices[0]
     assert isinstance(index, Ramp)
     if int_value(index.stride) == 1:
-        return Select(lanes_between(low, high, count), load, none)
-    parts: list[Expr] = []
-    for start in (0, count):
-        first, end = max(0, 2 * low - start), min(count, 2 * high - 1 - start)
-        vector = _vector(load, start)
-        some = Select(lanes_between(first, end, count), vector, none) if first < end else none
-        parts.append(vector if (first, end) == (0, count) else some)
+        return _between(load, low, high, none)
+    parts = [
+        _between(_vector(load, start), low * 2 - start, high * 2 - 1 - start, none)
+        for start in (0, count)
+    ]
     return Shuffle(parts[0], parts[1], tuple(range(0, 2 * count, 2)))
+
+
+def _between(load: Load, low: Expr, high: Expr, none: Expr) -> Expr:
+    """The lanes [low, high) of a load of neighbours, else `none`."""
+    count, first, end = dt.lanes(load.dtype), int_value(low), int_value(high)
+    if first is None or end is None:
+        return Select(lanes_between(low, high, count), load, none)
+    first, end = max(0, first), min(count, end)
+    if first >= end:
+        return none
+    whole = (first, end) == (0, count)
+    return load if whole else Select(lanes_between(first, end, count), load, none)
 
 
 def _half(first: Load, odd: bool) -> Expr:

@@ -8,7 +8,7 @@ from guarded import Guarded
 
 from backends import build, resolve
 from schedule import Schedule
-from tensorir import Target, masked_bits, ops, te
+from tensorir import PrimFunc, Target, masked_bits, ops, reference, te
 from tensorir.parser import parse
 from tensorir.passes import simplify, vectorize
 
@@ -43,17 +43,51 @@ def test_every_other_element_is_two_vectors() -> None:
     assert "shuffle(" in text and "A[ramp(-1, 1, 16)]" in text and "A[ramp(15, 1, 16)]" not in text
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        padded("j - n"),  # the lanes are not known
-        padded("j * 3 - 1"),
-        padded("j - 1").replace("A[j - 1]", "A[j - 1] + 1.0"),
-    ],
-)
-def test_other_choices_are_left(body: str) -> None:
-    assert "max(" in vectors(body) or "select" in vectors(body)
-    assert "ramp(0, 1, 16) < broadcast(15, 16)" not in vectors(body)
+def test_lanes_that_are_known_at_run_time_only_need_a_mask_too() -> None:
+    text = vectors(padded("j - n"))
+    assert "broadcast(n, 16) <= ramp(0, 1, 16)" in text and "A[ramp(0 - n, 1, 16)]" in text
+
+
+def test_what_is_computed_of_an_element_is_computed_of_a_load_of_some_lanes() -> None:
+    text = vectors(padded("j - 1").replace("A[j - 1]", "A[j - 1] * A[j - 2] + A[j]"))
+    assert text.count("ramp(0, 1, 16) < broadcast(15, 16)") == 2 and "min(" not in text
+
+
+def test_elements_that_lie_apart_are_gathered() -> None:
+    assert "max(" in vectors(padded("j * 3 - 1"))
+
+
+def inlined(dtype: str, width: int, stride: int) -> PrimFunc:
+    """A window of seven over padded rows, the padding computed where it is read."""
+    x = te.placeholder((3, width), dtype, name="x")
+    padding = ops.pad(x, ((1, 1), (3, 3)), value=te.const(0, dtype).value, name="padding")
+    r, s = te.reduce_axis(3, name="r"), te.reduce_axis(7, name="s")
+    shape = (3, (width - 1) // stride + 1)
+    out = te.compute(
+        shape, lambda i, j: te.sum(padding[i + r, j * stride + s] * 2, axis=[r, s]), name="out"
+    )
+    return te.create_prim_func([x, out], name="windows")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "float64"])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("width", [1, 5, 32, 57])
+def test_padding_that_is_inlined_is_loaded_in_loops_too(width, stride, dtype, cache) -> None:
+    """The loops over the window stay loops, so which lanes lie inside is known at run time."""
+    func = inlined(dtype, width, stride)
+    sch = Schedule(func)
+    sch.compute_inline("padding")
+    i, j, r, s = sch.get_loops("out")
+    outer, lanes = sch.split(j, [None, 16])
+    sch.reorder(i, outer, r, s, lanes)
+    sch.vectorize(lanes)
+    target = resolve("c -threads=1")
+    kernel = build(sch, target, cache=cache)
+    if {8, 16, 32, 64}.issubset(masked_bits(target)) and width > 5 and stride == 1:
+        assert "gather" not in kernel.source and "load_first" in kernel.source
+    a = Guarded().array((3, width), dtype)
+    a[:] = np.arange(a.size).reshape(a.shape)
+    np.testing.assert_array_equal(kernel(a), reference(func, a)[0])
 
 
 @pytest.mark.parametrize("none", [1.0, -0.0, float("-inf")])
