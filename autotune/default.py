@@ -35,4 +35,4 @@ def default_schedule(
     constants = check_names(func, constants)
     check_numerics(numerics)
     first = default_sketch(sketches(func, machine_of(resolve(target)), numerics), constants)
-    return first.build(first.decisions(first.default(constants)))
+    return first.build(first.values(constants))

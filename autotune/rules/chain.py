@@ -10,7 +10,7 @@ block of scores fits the second-level cache of a CPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -61,7 +61,7 @@ class ChainPlan:
     def key(self, what: str) -> str:
         return f"{self.chain.last}.{what}"
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         sums = max(1, min(4, 3 * self.machine.registers // (4 * self.rows)))
         wanted: dict[str, Any] = {
             self.key("width"): sums * self.machine.lanes,

@@ -8,6 +8,7 @@ are reassociated.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -43,7 +44,7 @@ class ColumnPartsPlan:
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         return {c.name: at_most(c, USUAL) for c in self.choices}
 
     def feasible(self, values: Values) -> bool:

@@ -76,7 +76,7 @@ class DotsPlan:
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         (tile, *_) = self.choices
         assert isinstance(tile, Categorical)
         best = min(tile.options, key=lambda t: tile_cycles(self.sizes, self.lanes, *t))

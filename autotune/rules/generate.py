@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, product
+from typing import Any
 
 from autotune.choices import Choice
 from autotune.rules.alternatives import starts
 from autotune.rules.chain import ChainPlan, chain_plans
 from autotune.rules.column_parts import column_parts_plans
+from autotune.rules.contraction import other_contraction, preferred_contraction
 from autotune.rules.dots import DotsPlan, dots_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
 from autotune.rules.library import library_plan
@@ -29,7 +32,8 @@ from autotune.space import DRAWS, Candidate, Sketch, Space
 from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, allows
 
-Rule = Callable[[Schedule, Group, Machine], Sequence[Plan]]
+Rule = Callable[..., Sequence[Plan]]
+"""From a schedule, a group and the machine to plans."""
 
 RULES: tuple[Rule, ...] = (
     tensorized_plans,
@@ -38,7 +42,9 @@ RULES: tuple[Rule, ...] = (
     needed_split_k,
     window_plans,
     dots_plans,
+    preferred_contraction,
     tiled_plans,
+    other_contraction,
     row_parts_plans,
     rows_plans,
     transposed_plans,
@@ -55,6 +61,9 @@ REASSOCIATING: tuple[Rule, ...] = (
     possible_split_k,
 )
 """Those that change the order of a sum whatever their choices."""
+
+ORDERED: tuple[Rule, ...] = (preferred_contraction, other_contraction)
+"""Those that keep the order of sums if they are told to."""
 
 MAX_SKETCHES = 16
 
@@ -99,14 +108,14 @@ def sketches(
     for start in starts(func, numerics):
         if many:
             start.schedule.remember_steps()
-        made = _sketches(start.schedule, machine, numerics, library_only=bool(start.name))
+        made = _sketches(start.schedule, machine, numerics, bool(start.name), many)
         for sketch in made:
             name = f"{start.name}:{sketch.name}" if start.name else sketch.name
             yield replace(sketch, name=name, algorithm=start.name)
 
 
 def _sketches(
-    start: Schedule, machine: Machine, numerics: str, library_only: bool
+    start: Schedule, machine: Machine, numerics: str, library_only: bool, many: bool
 ) -> Iterator[PlannedSketch]:
     """What the library and the rules make of a program.
 
@@ -119,16 +128,18 @@ def _sketches(
             return
     bitwise = numerics == "bitwise"
     rules = [rule for rule in RULES if not (bitwise and rule in REASSOCIATING)]
+    rules = [partial(r, numerics=numerics) if r in ORDERED else r for r in rules]
     base = start.copy()
+    base.remember_steps()  # rules try what they propose
     inline_stages(base)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
-        yield _sketch(base, ())  # a stage has no elements: nothing to gain
+        yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
     groups = find_groups(base)
     chains: list[ChainPlan | ScanPlan] = [*scan_plans(base, groups, machine)]
     chains += [] if bitwise else chain_plans(base, groups, machine)
     for plans in _combined(base, groups, chains, rules, machine, numerics):
-        yield _sketch(base, plans)
+        yield _sketch(base, plans, many)
 
 
 def _combined(
@@ -163,8 +174,9 @@ def _plans(
     return spatial_plans(sch, group, machine)
 
 
-def _sketch(base: Schedule, plans: Sequence[Plan]) -> PlannedSketch:
-    choices: list[Choice] = [choice for plan in plans for choice in plan.choices]
+def _sketch(base: Schedule, plans: Sequence[Plan], many: bool) -> PlannedSketch:
+    """The plans together; their choices are looked for where there are to be many candidates."""
+    choices: list[Choice] = [choice for plan in plans for choice in plan.choices] if many else []
 
     def build(values: Values) -> Schedule:
         sch = base.copy()
@@ -187,17 +199,27 @@ class PlannedSketch(Sketch):
     algorithm: str = ""
     """What computes the operator in place of its definition; "" for the definition."""
 
-    def default(self, constants: Collection[str] = ()) -> tuple[object, ...]:
+    def values(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """A value for each choice that needs no tuning.
 
         Packing one of `constants` costs nothing in a call where it is done at the root.
         """
-        values = {name: value for plan in self.plans for name, value in plan.default().items()}
-        for choice in self.choices:
-            operand = choice.name.partition(".pack_")[2]
-            if operand in constants and "root" in getattr(choice, "options", ()):
-                values[choice.name] = "root"
-        return tuple(values[choice.name] for choice in self.choices)
+        values: dict[str, Any] = {}
+        for plan in self.plans:
+            own = plan.default(constants)
+            ahead = [name for name in own if name.partition(".pack_")[2] in constants]
+            options = {choice.name: choice for choice in plan.choices} if ahead else {}
+            for name in ahead:
+                if "root" in getattr(options[name], "options", ()):
+                    own[name] = "root"
+            values.update(own)
+        return values
+
+    def default(self, constants: Collection[str] = ()) -> tuple[object, ...]:
+        """The same, as the values of a candidate."""
+        values = self.values(constants)
+        choices = self.choices or [choice for plan in self.plans for choice in plan.choices]
+        return tuple(values[choice.name] for choice in choices)
 
     def draw(self, rng: random.Random) -> tuple[object, ...]:
         """Random values, feasible for each plan: of many plans hardly any are so all at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,17 @@ from autotune.choices import Categorical, Choice
 from autotune.rules.group import SYMBOLIC_SIZE, Group
 from autotune.rules.plan import Machine, Values
 from schedule import Schedule
-from tensorir import Block, IterKind, Target, TensorIRError, loads, stmt_exprs, variables, walk
+from tensorir import (
+    Block,
+    IterKind,
+    Store,
+    Target,
+    TensorIRError,
+    loads,
+    stmt_exprs,
+    variables,
+    walk,
+)
 
 if TYPE_CHECKING:
     from schedule import library
@@ -39,7 +50,7 @@ class LibraryPlan:
     def choices(self) -> tuple[Choice, ...]:
         return ()
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         return {}
 
     def feasible(self, values: Values) -> bool:
@@ -66,7 +77,7 @@ class PackingPlan(LibraryPlan):
     def choices(self) -> tuple[Choice, ...]:
         return (Categorical(f"{self.group.block}.pack_{self.operand}", ("root", "none")),)
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """Weights are packed where many pixels use them; constants are in any case."""
         return {self.choices[0].name: "root" if self.pixels >= MANY_PIXELS else "none"}
 
@@ -100,7 +111,7 @@ class WinogradSearch(LibraryPlan):
             Categorical(f"{block}.tile", tuple(tiles)),
         )
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         first, block = self.plans[0], self.group.block
         return {
             f"{block}.task": (first.rows, first.shares),
@@ -126,6 +137,8 @@ def library_plan(base: Schedule, machine: Machine) -> LibraryPlan | None:
     sch, target = base.copy(), machine.target
     if target is None or not (_may_be_convolution(sch) or _winograd_blocks(sch)):
         return None
+    if not _in_float32(sch):
+        return None  # its vectors are as long as those of float32
     from schedule import library
 
     try:
@@ -161,6 +174,13 @@ def _may_be_convolution(sch: Schedule) -> bool:
     """Whether a reduction runs over windows, as those of convolutions do."""
     blocks = [sch.state.block(name) for name in sch.get_blocks()]
     return any(block.is_reduction and _has_window(block) for block in blocks)
+
+
+def _in_float32(sch: Schedule) -> bool:
+    """Whether all sums are of float32."""
+    blocks = [sch.state.block(name) for name in sch.get_blocks()]
+    stores = [s for b in blocks if b.is_reduction for s in walk(b.body) if isinstance(s, Store)]
+    return all(store.buffer.dtype == "float32" for store in stores)
 
 
 def _has_window(block: Block) -> bool:

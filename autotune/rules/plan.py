@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,7 +42,7 @@ class Plan(Protocol):
     @property
     def choices(self) -> tuple[Choice, ...]: ...
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """Values that are good without tuning."""
         ...
 

@@ -6,6 +6,7 @@ rows like any others, and a few more terms add them up. Sums are reassociated.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
@@ -41,8 +42,8 @@ class RowPartsPlan:
     def choices(self) -> tuple[Choice, ...]:
         return self.inner.choices
 
-    def default(self) -> dict[str, Any]:
-        return self.inner.default()
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        return self.inner.default(constants)
 
     def feasible(self, values: Values) -> bool:
         return self.inner.feasible(values)

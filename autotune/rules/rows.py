@@ -8,6 +8,7 @@ symbolic size count as SYMBOLIC_SIZE long; lanes that get no term add nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -62,7 +63,7 @@ class RowsPlan:
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """One row at a time is one stream for the memory; but the last steps of a short row take
         longer than its sum, so that several go together, unless all rows are near and have more
         than a few vectors."""

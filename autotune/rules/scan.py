@@ -8,7 +8,7 @@ axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,7 @@ class ScanPlan:
     def key(self, what: str) -> str:
         return f"{self.chain.step}.{what}"
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         values = {
             self.key("size"): self.wanted,
             self.key("threads"): "parallel" if self.large else "serial",

@@ -6,6 +6,7 @@ and every term of theirs is one operation. The order within a row stays: results
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -38,7 +39,7 @@ class ShortRowsPlan:
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         return {self.key("threads"): "parallel" if self.large else "serial"}
 
     def feasible(self, values: Values) -> bool:

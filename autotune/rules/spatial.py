@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -44,7 +45,7 @@ class SpatialPlan:
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         values = {
             self.key("vector"): 4 * self.lanes,
             self.key("threads"): "parallel" if self.large else "serial",

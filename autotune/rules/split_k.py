@@ -9,6 +9,7 @@ Source: the split-K schedules of NVIDIA's CUTLASS ("Efficient GEMM in CUDA").
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -48,8 +49,8 @@ class SplitKPlan:
     def choices(self) -> tuple[Choice, ...]:
         return self.inner.choices
 
-    def default(self) -> dict[str, Any]:
-        values = self.inner.default()
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        values = self.inner.default(constants)
         part, *rows, columns = self.inner.spatial
         values[self.inner.key(part.name)] = (1, 1, 1)
         if self.inner.lanes < columns.extent and prod(a.extent for a in rows) < ROWS:

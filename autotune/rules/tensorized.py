@@ -73,7 +73,7 @@ class TensorizedPlan:
     def pack(self) -> str:
         return self.key(f"pack_{self.roles.weight.buffer.name}")
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """Values that need no tuning.
 
         Each task packs its own panel if that gives tasks enough, and a single tile of rows no more

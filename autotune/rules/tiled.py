@@ -10,6 +10,7 @@ Source: Zheng et al., "Ansor", OSDI 2020, section 4; imperfect register tiles as
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import log2, prod
 from typing import Any
@@ -83,7 +84,7 @@ class TiledPlan:
         s1, s2, s3 = values[self.key(axis.name)]
         return s1, s2, s3
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """Values that need no tuning.
 
         Register tiles and tasks are those of the least estimated time (tile_model); else sums, and

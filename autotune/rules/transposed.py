@@ -7,6 +7,7 @@ while they are in the cache, and so are the entries of the page tables.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +46,7 @@ class TransposedPlan:
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         wanted = {
             self.key("tile"): self.machine.lanes,
             self.key("band"): 64 if self.item_bytes > 1 else 16,

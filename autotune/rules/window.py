@@ -7,6 +7,7 @@ target has masks; elsewhere a task pads its own rows.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -59,7 +60,7 @@ class WindowPlan:
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
 
-    def default(self) -> dict[str, Any]:
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         wanted = {
             self.key("rows"): 4 if self.taps <= 16 else 2,
             self.key("vectors"): 2,

@@ -1,6 +1,7 @@
 """Derived schedules, written only with primitives."""
 
 from schedule.library.channels_last_find import ChannelsLast, find_channels_last
+from schedule.library.contraction import Contraction, NestPlan, Pack, find_contraction, make_nest
 from schedule.library.conv import conv2d
 from schedule.library.conv_channels import ChannelsPlan, conv_channels
 from schedule.library.conv_depthwise import DepthwisePlan, conv2d_depthwise
@@ -26,10 +27,13 @@ __all__ = [
     "STRIP",
     "ChannelsLast",
     "ChannelsPlan",
+    "Contraction",
     "DepthwiseNhwcPlan",
     "DepthwisePlan",
     "DirectPlan",
+    "NestPlan",
     "NhwcPlan",
+    "Pack",
     "PixelsPlan",
     "Roles",
     "TensorizedMatmul",
@@ -44,7 +48,9 @@ __all__ = [
     "conv_channels",
     "cooperative_fetch",
     "find_channels_last",
+    "find_contraction",
     "find_dot_product",
+    "make_nest",
     "plan_direct",
     "plan_nhwc",
     "plan_pixels",

@@ -1,0 +1,263 @@
+"""The time that nests of a contraction take on a CPU, in cycles, from strides and extents alone.
+
+Every term is a function of what a nest is after all moves: of its loops, and of the elements that
+each of them moves each operand by. Nothing asks what was chosen to get there, so that no choice can
+switch a term off. Plans are estimated as columns of numbers, all that differ in sizes only at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autotune.device import Cpu
+from autotune.streams import LINE, Column, Stream
+from tensorir import dtype
+
+if TYPE_CHECKING:
+    from schedule import library
+
+
+SYMBOLIC = 256
+"""The extent assumed for a symbolic axis."""
+
+FILL = 0.75
+"""The share of a cache that a working set may take; the rest goes to what passes through."""
+
+SHARING = 150
+"""Multiply-adds of vectors in a tile that is written out, up to which compilers share loads."""
+
+
+class Estimate:
+    """Of one contraction, for one processor; `constants` are packed ahead of all calls."""
+
+    def __init__(self, c: library.Contraction, cpu: Cpu, constants: Collection[str] = ()) -> None:
+        self.c, self.cpu, self.constants = c, cpu, constants
+        self.extents = tuple(axis.extent or SYMBOLIC for axis in c.axes)
+        self.spatial = np.array([self.extents[n] for n in c.spatial], dtype=np.float64)
+        self.plain = [Stream(o.strides, dtype.itemsize(o.dtype)) for o in c.operands]
+        self.result = Stream(c.result.strides, dtype.itemsize(c.result.dtype))
+        self.terms = prod(self.extents[n] for n in c.reduced)
+        self.work = max(1, c.operations - 1)
+
+    def cycles(self, plans: Sequence[library.NestPlan]) -> Column:
+        """Of the busiest thread, from call to return; one number for each plan."""
+        return self._each(plans, _Alike.cycles)
+
+    def arithmetic(self, plans: Sequence[library.NestPlan]) -> Column:
+        """The same without memory: the register tiles, one after the other, of one thread."""
+        return self._each(plans, lambda alike: alike.arithmetic() + alike.writing())
+
+    def _each(self, plans: Sequence[library.NestPlan], of: Callable[[_Alike], Column]) -> Column:
+        groups: dict[object, list[int]] = {}
+        for at, plan in enumerate(plans):
+            packs = tuple((p.operand, p.axis) for p in plan.packs)
+            rest = (plan.steps, plan.order, plan.copies, plan.pad, plan.flat, plan.threads)
+            groups.setdefault((plan.lane, plan.lanes, packs, *rest), []).append(at)
+        found = np.zeros(len(plans))
+        for places in groups.values():
+            tile = np.array([plans[at].tile for at in places], dtype=np.float64)
+            task = np.array([plans[at].task for at in places], dtype=np.float64)
+            found[places] = of(_Alike(self, plans[places[0]], tile, task))
+        return found
+
+
+class _Alike:
+    """Plans that differ in the sizes of tiles and tasks only."""
+
+    def __init__(self, of: Estimate, plan: library.NestPlan, tile: Column, task: Column) -> None:
+        self.of, self.plan, self.c, self.cpu = of, plan, of.c, of.cpu
+        self.tile = tile
+        self.task = np.minimum(task, of.spatial)
+        self.streams = self.read()
+
+    def cycles(self) -> Column:
+        costs = self.cpu.costs
+        work, moved = self.arithmetic() + self.writing(), self.traffic()
+        hidden = costs.hidden * np.minimum(work, moved)
+        time = (work + moved - hidden) * self.share()
+        start = costs.start if self.plan.threads and self.cpu.threads > 1 else 0.0
+        return time + self.copies() + start
+
+    def share(self) -> Column:
+        """The part of the work that the busiest thread has."""
+        if not self.plan.threads:
+            return np.ones(len(self.tile))
+        tasks = np.prod(np.ceil(self.of.spatial / self.task), axis=1)
+        whole = np.prod(self.task / self.of.spatial, axis=1)
+        return np.minimum(1.0, np.ceil(tasks / self.cpu.threads) * whole)
+
+    def read(self) -> list[Stream]:
+        """The operands as the nests read them."""
+        found, extents = list(self.of.plain), self.of.extents
+        for pack in self.plan.packs:
+            old = found[pack.operand]
+            strides: list[int | None] = [0] * len(extents)
+            strides[pack.axis] = step = 1
+            for n in reversed(self.plan.steps):
+                if old.moves(n):
+                    strides[n] = step
+                    step *= extents[n]
+            far = step
+            step *= extents[pack.axis]
+            for n in reversed(self.c.spatial):
+                if old.moves(n) and n != pack.axis:
+                    strides[n] = step
+                    step *= extents[n]
+            found[pack.operand] = Stream(
+                tuple(strides), old.item, pack.axis, self.tile[:, pack.axis], far
+            )
+        return found
+
+    # arithmetic
+
+    def arithmetic(self) -> Column:
+        """All tiles, one after the other; what is left at the end of an axis counts as it runs."""
+        sizes, spatial = self.tile, self.of.spatial
+        whole = np.floor(spatial / sizes)
+        rest = spatial - whole * sizes
+        total = np.zeros(len(sizes))
+        axes = [n for n in range(sizes.shape[1]) if np.any(rest[:, n])]
+        for choice in product((False, True), repeat=len(axes)):
+            ends = [axis for axis, end in zip(axes, choice) if end]
+            count, part = whole.copy(), sizes.copy()
+            for n in ends:
+                count[:, n] = rest[:, n] > 0
+                part[:, n] = np.maximum(rest[:, n], 1)
+            times = np.prod(count, axis=1)
+            total += times * self.one_tile(part)
+        return total
+
+    def one_tile(self, sizes: Column) -> Column:
+        """All terms of the sums of register tiles of these sizes."""
+        costs, plan, of = self.cpu.costs, self.plan, self.of
+        lanes, lane, terms = plan.lanes, plan.lane, of.terms
+        others = [n for n in range(sizes.shape[1]) if n != lane]
+        vectors = np.ceil(sizes[:, lane] / lanes)
+        rows = np.prod(sizes[:, others], axis=1)
+        sums = rows * vectors
+        shared = (sums * terms <= SHARING) if plan.flat else np.zeros(len(sizes), dtype=bool)
+        loads, held = np.zeros(len(sizes)), np.zeros(len(sizes))
+        for n, stream in enumerate(self.streams):
+            mine = np.prod(sizes[:, [m for m in others if stream.moves(m)]], axis=1)
+            step = stream.strides[lane]
+            each = np.ones(len(sizes))
+            if step != 0:
+                apart = 2.5 if step == 2 else float(lanes)
+                each = vectors * (apart if step != 1 else 1.0 if stream.aligned(lanes) else 1.6)
+            if self.c.operands[n].pad and plan.pad == "inline":
+                known = sizes[:, lane] >= of.extents[lane]  # which lanes are padding
+                masked = costs.masked if plan.flat or step == 0 else costs.asked
+                window = step != 0 and self.c.is_window(lane)
+                each = each * np.where(known | (not window), masked, costs.asked)
+            count = mine * terms
+            if plan.flat:
+                count = np.where(shared, self.distinct(n, sizes), count)
+            loads += count * each
+            kept = vectors * (terms if plan.flat == "rows" else 1)
+            held += 1 if step == 0 else np.where(mine == 1, kept, 1)
+        adds = of.work * sums * terms / costs.units
+        reads = loads / costs.ports
+        time = np.maximum(adds, reads) + costs.both * np.minimum(adds, reads)
+        if plan.flat == "single":
+            time = np.maximum(time, terms * costs.latency * rows / 4)
+        else:
+            operands = held if plan.flat else np.minimum(held, vectors + 1)
+            spilled = np.maximum(0, np.minimum(sums, sums + operands - self.cpu.registers))
+            time = np.maximum(time, terms * costs.latency) + costs.spill * spilled * terms
+        if plan.flat:
+            time = np.where(shared, time, 2 * time)
+        else:
+            time += terms / (of.extents[plan.steps[-1]] if plan.steps else 1) * costs.turn
+        return time + costs.tile + costs.sum_ * sums
+
+    def distinct(self, operand: int, sizes: Column) -> Column:
+        """The different places that the rows of a tile read, of all terms of their sums."""
+        count = np.ones(len(sizes))
+        for row in self.c.operands[operand].dims:
+            most, reach = np.ones(len(sizes)), np.ones(len(sizes))
+            for n, step in enumerate(row):
+                if not step or n == self.plan.lane:
+                    continue
+                size = sizes[:, n] if n < sizes.shape[1] else float(self.of.extents[n])
+                most = most * size
+                reach = reach + abs(step) * (size - 1)
+            count *= np.minimum(most, reach)
+        return count
+
+    # memory
+
+    def traffic(self) -> Column:
+        """The lines that come from behind each cache."""
+        of, plan = self.of, self.plan
+        streams = [*self.streams, of.result]
+        loops = [(n, np.ceil(of.spatial[n] / self.task[:, n])) for n in plan.order]
+        loops += [(n, np.ceil(self.task[:, n] / self.tile[:, n])) for n in plan.order]
+        loops += [(n, np.full(len(self.tile), float(of.extents[n]))) for n in plan.steps]
+        loops += [(n, np.minimum(self.tile[:, n], of.spatial[n])) for n in plan.order]
+        count, depths = len(self.tile), len(loops) + 1
+        boxes = np.ones((depths, count, len(of.extents)))  # below so many loops
+        for depth, (axis, times) in reversed(list(enumerate(loops))):
+            boxes[: depth + 1, :, axis] *= times
+        rows = boxes.reshape(depths * count, -1)
+        lines = np.stack([s.lines(rows, depths).reshape(depths, count) for s in streams], axis=1)
+        counts = np.array([np.ones(len(self.tile)), *(count for _, count in loops)])
+        before = np.cumprod(counts, axis=0)
+        used = lines.sum(axis=1) * LINE
+        each = np.arange(len(self.tile))
+        total = np.zeros(len(self.tile))
+        axes = np.array([-1, *(axis for axis, _ in loops)])
+        for size, cost in self.cpu.caches:
+            fits = used <= FILL * size
+            depth = np.where(fits.any(axis=0), fits.argmax(axis=0), len(loops))
+            for n, stream in enumerate(streams):
+                moved = np.array([axis < 0 or stream.moves(axis) for axis in axes])
+                again = before[depth, each] / np.where(moved[depth], 1.0, counts[depth, each])
+                total += cost * np.where(depth > 0, lines[depth, n, each] * again, 0.0)
+        return total
+
+    def writing(self) -> float:
+        """Results that are turned on the way out."""
+        if self.c.result.strides[self.plan.lane] == 1:
+            return 0.0
+        return self.cpu.costs.transpose * float(np.prod(self.of.spatial)) / self.plan.lanes
+
+    # copies
+
+    def copies(self) -> Column:
+        """Operands that are packed in the call, and padding."""
+        costs, plan, extents = self.cpu.costs, self.plan, self.of.extents
+        threads = self.cpu.threads if plan.threads else 1
+        total = np.zeros(len(self.tile))
+        for pack in plan.packs:
+            operand = self.c.operands[pack.operand]
+            if operand.buffer in self.of.constants:
+                continue
+            stream = self.of.plain[pack.operand]
+            elements = prod(e for n, e in enumerate(extents) if stream.moves(n))
+            each = costs.copy if operand.strides[pack.axis] == 1 else costs.copy_turned
+            total += elements * each / threads
+        for n, operand in enumerate(self.c.operands):
+            if (operand.pad is None or plan.pad == "inline") and n not in plan.copies:
+                continue
+            elements = prod(size or SYMBOLIC for size in operand.shape)
+            again = self.overlap(n) if plan.pad == "task" else 1.0
+            total += costs.copy / 4 * elements * again / threads
+        return total
+
+    def overlap(self, operand: int) -> Column:
+        """How often an element of an operand is copied by tasks, on average."""
+        o = self.c.operands[operand]
+        part = np.ones(len(self.tile))
+        for row, size in zip(o.dims, o.shape):
+            reach = np.ones(len(self.tile))
+            for n, step in enumerate(row):
+                box = self.task[:, n] if n < self.task.shape[1] else float(self.of.extents[n])
+                reach = reach + abs(step or 0) * (box - 1)
+            part *= np.minimum(size or SYMBOLIC, reach)
+        tasks = np.prod(np.ceil(self.of.spatial / self.task), axis=1)
+        return np.maximum(1.0, part * tasks / prod(size or SYMBOLIC for size in o.shape))

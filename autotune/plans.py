@@ -1,0 +1,267 @@
+"""The plans for the nest of a contraction that are worth considering, best estimate first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations, product
+from math import lcm, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autotune.device import Cpu
+from autotune.estimate import Estimate
+from autotune.streams import Column
+
+if TYPE_CHECKING:
+    from schedule import library
+
+
+WIDEST = 4
+"""Most vectors in a row of a register tile of several rows."""
+
+LONGEST_ROW = 16
+"""Most vectors in a register tile of one row."""
+
+KEPT = 4
+"""Register tiles that are looked at further."""
+
+MOST_TERMS = 49
+"""Terms of a sum over windows that are written out."""
+
+USES = 8
+"""Uses of each element of an operand from which on a turned copy of it pays."""
+
+TASKS = (1, 2, 4, 8)
+"""Tasks for each thread that are tried."""
+
+
+def plans(
+    c: library.Contraction,
+    cpu: Cpu,
+    constants: Collection[str] = (),
+    numerics: str = "reassociated",
+) -> list[tuple[float, library.NestPlan]]:
+    """Estimates in cycles and plans, best first; none for contractions that no nest here is for."""
+    estimate = Estimate(c, cpu, constants)
+    search = _Search(c, cpu, estimate, numerics == "bitwise")
+    shapes = list(search.tiles())
+    tiles = _varied(_ranked(shapes, estimate.arithmetic(shapes)))
+    cut = [p for _, plan in tiles for p in search.tasks(plan)]
+    tasks = _ranked(cut, estimate.cycles(cut))
+    known = {plan for _, plan in tasks}
+    more = [p for plan in _leaders(tasks) for p in search.details(plan) if p not in known]
+    return sorted([*tasks, *_ranked(more, estimate.cycles(more))], key=lambda item: item[0])
+
+
+def has_plans(c: library.Contraction, cpu: Cpu) -> bool:
+    """Whether there are plans for a contraction."""
+    return next(_Search(c, cpu, Estimate(c, cpu), False).tiles(), None) is not None
+
+
+def _ranked(
+    found: Sequence[library.NestPlan], cycles: Column
+) -> list[tuple[float, library.NestPlan]]:
+    """Best first; of equal ones that which was found first."""
+    return [(float(cycles[n]), found[n]) for n in np.argsort(cycles, kind="stable")]
+
+
+def _varied(
+    tiles: Sequence[tuple[float, library.NestPlan]],
+) -> list[tuple[float, library.NestPlan]]:
+    """The best ones, and the best of each axis in the lanes."""
+    first = list(tiles[:KEPT])
+    lanes = {plan.lane for _, plan in first}
+    for cost, plan in tiles:
+        if plan.lane not in lanes:
+            lanes.add(plan.lane)
+            first.append((cost, plan))
+    return first
+
+
+def _leaders(tasks: Sequence[tuple[float, library.NestPlan]]) -> list[library.NestPlan]:
+    """The best plans of each register tile."""
+    found: dict[object, list[library.NestPlan]] = {}
+    for _, plan in tasks:
+        found.setdefault((plan.lane, plan.tile, plan.flat), []).append(plan)
+    return [plan for best in found.values() for plan in best[:3]]
+
+
+class _Search:
+    def __init__(self, c: library.Contraction, cpu: Cpu, estimate: Estimate, bitwise: bool) -> None:
+        self.c, self.cpu, self.estimate, self.bitwise = c, cpu, estimate, bitwise
+        self.extents = estimate.extents
+        self.whole = tuple(self.extents[n] for n in c.spatial)
+        self.free = tuple(sorted(c.written, key=lambda n: not c.is_window(n)))
+        self.windows = all(map(c.is_window, c.reduced))
+        self.exact = [not all(d.whole for d in c.axes[n].digits) for n in c.spatial]
+        """Whether tiles have to divide an axis: it is a part of a variable of the block."""
+        self.batch = [n for n in c.spatial if all(o.strides[n] != 0 for o in c.operands)]
+
+    def tiles(self) -> Iterator[library.NestPlan]:
+        """Register tiles, in one task."""
+        from schedule import library
+
+        c = self.c
+        for lane in c.spatial:
+            lanes = self.cpu.lanes(c.sums.dtype)
+            if self.extents[lane] < 2 or not self.may_be_lane(lane):
+                continue
+            for vectors, rows in self.shapes(lane, lanes):
+                tile = [1] * len(c.spatial)
+                tile[lane] = min(vectors * lanes, -(-self.extents[lane] // lanes) * lanes)
+                if self.exact[lane] and self.extents[lane] % tile[lane]:
+                    continue
+                for n, size in rows:
+                    tile[n] = size
+                packs = self.packs(lane, tile)
+                if packs is None:
+                    continue
+                order = (lane, *(n for n in c.spatial if n != lane))
+                plan = library.NestPlan(
+                    lane, lanes, tuple(tile), self.whole, self.steps(), order, packs, threads=False
+                )  # fmt: skip
+                yield from self.flat(plan)
+
+    def sizes(self, axis: int, most: int) -> list[int]:
+        """Sizes up to `most` that cut an axis into parts as even as can be."""
+        extent = self.extents[axis]
+        if self.exact[axis]:
+            return [n for n in range(1, most + 1) if extent % n == 0]
+        found = {-(-extent // k) for k in range(1, extent + 1) if -(-extent // k) <= most}
+        return sorted(found | {min(most, extent)})
+
+    def flat(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
+        """With the terms of the sums in loops, or written out where there are few."""
+        if self.estimate.terms <= MOST_TERMS and self.windows:
+            if prod(plan.tile) > plan.tile[plan.lane]:
+                yield replace(plan, flat="single")
+            yield replace(plan, flat="rows")
+        yield plan
+
+    def may_be_lane(self, lane: int) -> bool:
+        c = self.c
+        if c.axes[lane].extent is None and c.result.strides[lane] != 1:
+            return False
+        return all(o.strides[lane] is not None for o in (*c.operands, c.result))
+
+    def shapes(self, lane: int, lanes: int) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Vectors and rows of register tiles; rows of one axis, or of two where one is short."""
+        most = -(-self.extents[lane] // lanes)
+        registers = self.cpu.registers
+        others = [n for n in self.c.spatial if n != lane and self.c.axes[n].extent is not None]
+        others = others or [n for n in self.c.spatial if n != lane]
+        for vectors in range(1, min(WIDEST, most) + 1):
+            tall = max(1, (registers - 1 - vectors) // vectors)
+            if self.estimate.terms <= MOST_TERMS:
+                tall = max(tall, 8)
+            for n in others:
+                for size in self.sizes(n, tall):
+                    if size > 1:
+                        yield vectors, [(n, size)]
+                if self.extents[n] <= tall // 2:
+                    for m in others:
+                        for size in self.sizes(m, tall // self.extents[n]):
+                            if m != n and size > 1:
+                                yield vectors, [(n, self.extents[n]), (m, size)]
+        for vectors in dict.fromkeys([*range(1, WIDEST + 1), 6, 8, 12, LONGEST_ROW]):
+            if vectors <= most:
+                yield vectors, []
+
+    def packs(self, lane: int, tile: Sequence[int]) -> tuple[library.Pack, ...] | None:
+        """The operands that have to be packed for these lanes; None if one cannot be."""
+        from schedule import library
+
+        found = []
+        for n, operand in enumerate(self.c.operands):
+            step = operand.strides[lane]
+            if step in (0, 1):
+                continue
+            if self.can_pack(n, lane) and self.pays(n):
+                found.append(library.Pack(n, lane, tile[lane]))
+            elif step != 2:
+                return None
+        return tuple(found)
+
+    def can_pack(self, operand: int, axis: int) -> bool:
+        o = self.c.operands[operand]
+        if o.pad is not None or None in o.strides:
+            return False
+        mine = [row for row in o.dims if row[axis] != 0]
+        extent = self.extents[axis]
+        if len(mine) != 1 or mine[0][axis] != 1:
+            return False
+        return all(not s or n == axis or s % extent == 0 for n, s in enumerate(mine[0]))
+
+    def pays(self, operand: int) -> bool:
+        """Whether elements are used so often that a copy, which is turned, costs less than it
+        saves."""
+        if self.c.operands[operand].buffer in self.estimate.constants:
+            return True
+        idle = [n for n in self.c.spatial if self.c.operands[operand].strides[n] == 0]
+        return prod(self.extents[n] for n in idle) >= USES
+
+    def steps(self) -> tuple[int, ...]:
+        """The axes that are summed over: windows first, if their order is free."""
+        return self.c.written if self.bitwise else self.free
+
+    def tasks(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
+        """What a task takes, and the order of the loops in it."""
+        c, threads = self.c, self.cpu.threads
+        orders = {plan.order, (*(n for n in plan.order if n != plan.lane), plan.lane)}
+        known = [c.axes[n].extent is not None for n in c.spatial]
+        alone = [n in self.batch and plan.tile[n] == 1 for n in c.spatial]
+        base = [plan.tile[n] if alone[n] or not known[n] else self.whole[n] for n in c.spatial]
+        already = prod(-(-e // t) for e, t in zip(self.whole, base))
+        sizes: dict[int, list[int]] = {}
+        for n in c.spatial:
+            if base[n] == self.whole[n] and known[n]:
+                sizes[n] = self.cuts(n, self.grain(plan, n), threads)
+        cuts: set[tuple[int, ...]] = {tuple(base)} if already >= threads else set()
+        for n, options in sizes.items():
+            for size in options:
+                cuts.add(tuple(size if m == n else base[m] for m in c.spatial))
+        for n, m in combinations(sizes, 2):
+            for a, b in product(sizes[n][:2], sizes[m][:2]):
+                cuts.add(tuple({n: a, m: b}.get(k, base[k]) for k in c.spatial))
+        for task in cuts:
+            for order in orders:
+                yield replace(plan, task=task, order=order, threads=True)
+        work = self.estimate.terms * prod(self.whole)
+        if work < 200_000 or not cuts:
+            yield replace(plan, task=self.whole, threads=False)
+
+    def grain(self, plan: library.NestPlan, axis: int) -> int:
+        """What the task's part of an axis is to be a multiple of: vectors that are turned on the
+        way out may not reach into what another task writes."""
+        result, tile = self.c.result, plan.tile[axis]
+        turned = result.strides[plan.lane] != 1 and result.strides[axis] == 1
+        return lcm(tile, plan.lanes) if turned else tile
+
+    def cuts(self, axis: int, tile: int, threads: int) -> list[int]:
+        """Parts of an axis that make so many tasks for each thread."""
+        tiles = -(-self.extents[axis] // tile)
+        counts = [k * threads for k in TASKS if k * threads <= tiles] or [tiles]
+        if self.exact[axis]:
+            counts = [k for k in counts if tiles % k == 0]
+        sizes = [-(-tiles // k) * tile for k in [*counts, tiles]]
+        return list(dict.fromkeys(min(size, self.extents[axis]) for size in sizes))
+
+    def details(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
+        """Other ways to read the operands, and other orders of the sums."""
+        from schedule import library
+
+        c = self.c
+        for n, operand in enumerate(c.operands):
+            if any(pack.operand == n for pack in plan.packs):
+                continue
+            for axis in (plan.lane, *(m for m in c.spatial if m != plan.lane and plan.tile[m] > 1)):
+                if operand.strides[axis] not in (0, None) and self.can_pack(n, axis):
+                    yield replace(plan, packs=(*plan.packs, library.Pack(n, axis, plan.tile[axis])))
+        if any(o.pad for o in c.operands):
+            yield replace(plan, pad="root")
+            if plan.flat or not c.is_window(plan.lane):  # else each lane has to look for itself
+                yield replace(plan, pad="inline")
+        if not self.bitwise and plan.steps != c.written:
+            yield replace(plan, steps=c.written)

@@ -1,0 +1,171 @@
+"""Sums with reuse: a nest made of moves, chosen by the estimate of its time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from autotune.choices import Categorical, Choice
+from autotune.device import Cpu
+from autotune.rules.group import Group
+from autotune.rules.plan import Machine, Values
+from schedule import Schedule, ScheduleError
+from tensorir import DEFAULT_NUMERICS, TensorIRError
+
+if TYPE_CHECKING:
+    from schedule import library
+
+
+MOST_OPTIONS = 64
+"""Values of a choice: the first ones by the estimate."""
+
+PARTS = ("tile", "task", "order", "read", "steps", "threads")
+"""The parts of a plan that are choices."""
+
+TRIED = 16
+"""Plans of which the default is the first that the primitives accept."""
+
+
+class ContractionPlan:
+    """The nests of one contraction. They are looked for when they are asked for."""
+
+    name = "contraction"
+
+    def __init__(
+        self, group: Group, base: Schedule, c: library.Contraction, cpu: Cpu, numerics: str
+    ) -> None:
+        self.group, self.base, self.contraction, self.cpu = group, base, c, cpu
+        self.numerics = numerics
+        self._found: dict[frozenset[str], list[library.NestPlan]] = {}
+
+    def found(self, constants: Collection[str] = ()) -> list[library.NestPlan]:
+        """All that are considered, best estimate first."""
+        key = frozenset(constants) & {o.buffer for o in self.contraction.operands}
+        if key not in self._found:
+            from autotune.plans import plans
+
+            ranked = plans(self.contraction, self.cpu, key, self.numerics)
+            self._found[key] = [plan for _, plan in ranked]
+        return self._found[key]
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        """One for each part of a plan, with the values that the best plans have, whatever operands
+        are constants."""
+        params = [o.buffer for o in self.contraction.operands if o.param]
+        found = [*self.found()[:MOST_OPTIONS], *self.found(params)]
+        rows = [_values(self.group.block, plan) for plan in found]
+        return tuple(
+            Categorical(name, tuple(dict.fromkeys(row[name] for row in rows))[:MOST_OPTIONS])
+            for name in rows[0]
+        )
+
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        """The plan of the least estimated time that the primitives accept."""
+        return _values(self.group.block, self._first(constants))
+
+    def _first(self, constants: Collection[str]) -> library.NestPlan:
+        from schedule import library
+
+        refused: ScheduleError | None = None
+        for plan in self.found(constants)[:TRIED]:
+            try:
+                library.make_nest(self.base.copy(), self.contraction, plan)
+            except ScheduleError as error:
+                refused = error
+                continue
+            return plan
+        assert refused is not None
+        raise refused
+
+    def feasible(self, values: Values) -> bool:
+        return True
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        from schedule import library
+
+        library.make_nest(sch, self.contraction, _plan(self.contraction, values))
+
+
+def preferred_contraction(
+    sch: Schedule, group: Group, machine: Machine, numerics: str = DEFAULT_NUMERICS
+) -> Sequence[ContractionPlan]:
+    """The plan for sums whose axes are not those of the text, and for windows: rules that take the
+    loops as they are written make slower nests of these."""
+    c = _contraction(sch, group, machine)
+    return _plans(sch, group, machine, numerics, c if c and not _as_written(c) else None)
+
+
+def other_contraction(
+    sch: Schedule, group: Group, machine: Machine, numerics: str = DEFAULT_NUMERICS
+) -> Sequence[ContractionPlan]:
+    """The plan for other sums with reuse."""
+    c = _contraction(sch, group, machine)
+    return _plans(sch, group, machine, numerics, c if c and _as_written(c) else None)
+
+
+def _plans(
+    sch: Schedule, group: Group, machine: Machine, numerics: str, c: library.Contraction | None
+) -> Sequence[ContractionPlan]:
+    if c is None or machine.target is None:
+        return []
+    from autotune.plans import has_plans
+
+    cpu = Cpu(machine.target)
+    return [ContractionPlan(group, sch.copy(), c, cpu, numerics)] if has_plans(c, cpu) else []
+
+
+def _contraction(sch: Schedule, group: Group, machine: Machine) -> library.Contraction | None:
+    """The contraction of a reduction all of whose operands are used more than once."""
+    if machine.target is None or not sch.state.block(group.block).is_reduction:
+        return None
+    from schedule import library
+
+    try:
+        c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
+    except TensorIRError:  # it stores several values, or elsewhere than at its own variables
+        return None
+    used_again = [c.is_used_again(n) for n in range(len(c.operands))]
+    return c if used_again and all(used_again) else None  # else memory decides, and not tiles
+
+
+def _as_written(c: library.Contraction) -> bool:
+    """Whether each axis is a variable, in the order of the text, and none is a window."""
+    digits = [axis.digits for axis in c.axes]
+    places = [own[0].place for own in digits]
+    whole = all(len(own) == 1 and own[0].whole for own in digits)
+    return whole and places == sorted(places) and not any(map(c.is_window, range(len(c.axes))))
+
+
+def _values(block: str, plan: library.NestPlan) -> dict[str, Any]:
+    """A plan as values of choices: tasks in tiles, and packs without their width, which is that of
+    the tile."""
+    parts = tuple(-(-task // tile) for task, tile in zip(plan.task, plan.tile))
+    packs = tuple((p.operand, p.axis) for p in plan.packs)
+    return {
+        f"{block}.tile": (plan.lane, plan.lanes, plan.tile, plan.flat),
+        f"{block}.task": parts,
+        f"{block}.order": plan.order,
+        f"{block}.read": (packs, plan.copies, plan.pad),
+        f"{block}.steps": plan.steps,
+        f"{block}.threads": "parallel" if plan.threads else "serial",
+    }
+
+
+def _plan(c: library.Contraction, values: Values) -> library.NestPlan:
+    """The plan of such values, whatever they were drawn with."""
+    from schedule import library
+
+    tile_, task, order, read, steps, threads = (values[f"{c.block}.{part}"] for part in PARTS)
+    lane, lanes, tile, flat = tile_
+    packs, copies, pad = read
+    wanted = dict(packs)
+    for n, operand in enumerate(c.operands):  # lanes that are apart cannot be read otherwise
+        if operand.strides[lane] not in (0, 1, 2) and operand.pad is None:
+            wanted[n] = lane
+    kept = tuple(library.Pack(n, axis, tile[axis]) for n, axis in wanted.items() if tile[axis] > 1)
+    sizes = tuple(parts * size for parts, size in zip(task, tile))
+    return library.NestPlan(
+        lane, lanes, tile, sizes, steps, order, kept, copies, pad, flat, threads == "parallel"
+    )

@@ -1,0 +1,62 @@
+"""What a nest reads or writes of one buffer, and the lines of cache that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[np.float64]
+"""A number for each plan."""
+
+LINE = 64
+"""Bytes of a line of the caches."""
+
+RUN = 150
+"""Bytes: pieces of memory of so many take twice as long a line as whole ones."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is read or written: elements between neighbours of each axis. Panels of `panel` values
+    of an axis, if there are any, lie `far` elements apart."""
+
+    strides: tuple[int | None, ...]
+    item: int
+    axis: int = -1
+    panel: Column | None = None
+    far: int = 0
+
+    def moves(self, axis: int) -> bool:
+        return self.strides[axis] != 0
+
+    def aligned(self, lanes: int) -> bool:
+        """Whether vectors begin at multiples of their length: panels do, if filled up."""
+        return all(s in (0, 1) or s is not None and s % lanes == 0 for s in self.strides)
+
+    def lines(self, box: Column, depths: int) -> Column:
+        """The lines of cache in boxes of so many values of each axis, `depths` of each plan."""
+        line = LINE / self.item
+        panel = None if self.panel is None else np.tile(self.panel, depths)
+        steps: list[tuple[float, Column | float, Column]] = []
+        for n, stride in enumerate(self.strides):
+            size = box[:, n]
+            if stride == 0:
+                continue
+            if n == self.axis and panel is not None:
+                steps.append((1, 1.0, np.minimum(size, panel)))
+                steps.append((self.far, self.far * panel, np.ceil(size / panel)))
+            else:
+                far = 1 << 30 if stride is None else abs(stride)
+                steps.append((far, far if panel is None else far * panel, size))
+        steps.sort(key=lambda item: item[0])
+        run, runs = np.ones(len(box)), np.ones(len(box))
+        for _, apart, size in steps:
+            on = (apart <= run) | ((apart <= line / 4) & (runs == 1))
+            longer = np.where(apart <= run, run + apart * (size - 1), apart * size)
+            runs = np.where(on | (size <= 1), runs, runs * size)
+            run = np.where(on & (size > 1), longer, run)
+        part = np.where(run % line == 0, 0.0, np.where(run > 1, 0.5, 1.0))
+        slower = np.where(runs > 1, 1 + np.minimum(0.6, RUN / (run * self.item)), 1.0)
+        return runs * slower * np.where(run > 1, run / line + part, 1.0)

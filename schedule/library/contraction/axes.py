@@ -1,0 +1,160 @@
+"""Contraction: what a block computes, in terms of strides. No name decides anything.
+
+The axes of a contraction are those of the data, and not those of the text: a variable of one value
+is none, variables that lie side by side in every access are one axis, and a variable that is read
+in parts (`o // 32`) is several. So the many ways of writing one operator have one contraction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+FAR = 1 << 40
+"""The extent assumed for symbolic axes, where it matters whether they reach an element."""
+
+
+@dataclass(frozen=True)
+class Digit:
+    """A part of a block variable: (variable // lower) % extent, or variable // lower if `top`.
+
+    `place` is the variable's position among those of the block; the extent is None where it is
+    symbolic, as only that of a whole variable may be.
+    """
+
+    place: int
+    lower: int
+    extent: int | None
+    top: bool = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is all of its variable."""
+        return self.lower == 1 and self.top
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One loop of a contraction: digits that move together, outermost first."""
+
+    digits: tuple[Digit, ...]
+    reduce: bool
+
+    @property
+    def extent(self) -> int | None:
+        """The number of values; None where it is symbolic."""
+        sizes = [digit.extent for digit in self.digits]
+        return None if None in sizes else prod(size or 0 for size in sizes)
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a buffer is read or written: the elements between neighbours of each axis.
+
+    `dims` has a row for each dimension of the buffer, with how far its index moves along each axis.
+    0: not at all; None: in another way than by steps of one size.
+    """
+
+    buffer: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    dims: tuple[tuple[int | None, ...], ...]
+    strides: tuple[int | None, ...]
+
+
+def flat_strides(
+    shape: Sequence[int | None], dims: Sequence[Sequence[int | None]], axes: int
+) -> tuple[int | None, ...]:
+    """The elements between neighbours of each axis, from those of each dimension."""
+    weights: list[int | None] = [1]
+    for size in reversed(shape[1:]):
+        weights.insert(0, None if weights[0] is None or size is None else weights[0] * size)
+    found: list[int | None] = []
+    for axis in range(axes):
+        column = [row[axis] for row in dims]
+        steps = [
+            None if s is None or w is None else s * w for s, w in zip(column, weights) if s != 0
+        ]
+        found.append(None if None in steps else sum(step or 0 for step in steps))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Operand(Access):
+    """A load of a block. `pad` is the block that makes the buffer, for it alone, by padding."""
+
+    param: bool = False
+    pad: str | None = None
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A block with sums, its elementwise user `last` (itself if none), and all of its accesses.
+
+    `axes` are sorted: spatial ones by falling stride in the result, then those of the reduction.
+    `written` are the latter in the order of the definition, which is that of the sums. `sums` is
+    how the block stores, `result` how `last` does; `operations` are those on values of an instance.
+    """
+
+    block: str
+    last: str
+    axes: tuple[Axis, ...]
+    written: tuple[int, ...]
+    operands: tuple[Operand, ...]
+    sums: Access
+    result: Access
+    operations: int
+
+    @cached_property
+    def spatial(self) -> tuple[int, ...]:
+        """Positions of the spatial axes among `axes`."""
+        return tuple(n for n, axis in enumerate(self.axes) if not axis.reduce)
+
+    @cached_property
+    def reduced(self) -> tuple[int, ...]:
+        """Positions of the axes that are summed over."""
+        return tuple(n for n, axis in enumerate(self.axes) if axis.reduce)
+
+    def is_window(self, axis: int, operand: int | None = None) -> bool:
+        """Whether values of the axis and of one of the other kind read the same elements, of one
+        operand or of any."""
+        mine = self.axes[axis]
+        asked = self.operands if operand is None else (self.operands[operand],)
+        return any(
+            _overlap(row[axis], mine.extent, row[n], other.extent)
+            for n, other in enumerate(self.axes)
+            if other.reduce != mine.reduce
+            for o in asked
+            for row in o.dims
+        )
+
+    def is_used_again(self, operand: int) -> bool:
+        """Whether elements of an operand are used by several elements of the result."""
+        strides = self.operands[operand].strides
+        return any(strides[n] == 0 or self.is_window(n, operand) for n in self.spatial)
+
+    def anonymous(self) -> Contraction:
+        """The same without names: equal for programs that differ in these only."""
+        operands = tuple(
+            replace(o, buffer="", pad=None if o.pad is None else "pad") for o in self.operands
+        )
+        digits = tuple(
+            replace(a, digits=tuple(replace(d, place=0) for d in a.digits)) for a in self.axes
+        )
+        last = "" if self.last == self.block else "last"
+        return replace(
+            self, block="", last=last, operands=operands, axes=digits,
+            sums=replace(self.sums, buffer=""), result=replace(self.result, buffer=""),
+        )  # fmt: skip
+
+
+def _overlap(step: int | None, extent: int | None, other: int | None, count: int | None) -> bool:
+    """Whether two axes that move an index reach the same values; not so if they are its digits."""
+    if step == 0 or other == 0:
+        return False
+    if step is None or other is None:
+        return True
+    (near, length), (far, _) = sorted([(abs(step), extent or FAR), (abs(other), count or FAR)])
+    return near * length > far

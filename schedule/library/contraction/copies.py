@@ -1,0 +1,185 @@
+"""Copies: of operands in panels, of padded images row by row, of tiles that are turned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedule.library.contraction.axes import Contraction, Digit
+from schedule.library.contraction.places import (
+    digit_text,
+    loads_of,
+    loops_by_dimension,
+    own_loops,
+    store_of,
+)
+from schedule.library.contraction.plan import Pack
+from tensorir import Expr, Load, TensorIRError, Var, const, int_value, substitute
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+    from schedule.state import LoopRef
+
+LONGEST = 256
+"""Iterations of a loop that becomes vectors without a loop around them."""
+
+BLOCK = 16
+"""Rows and columns that are transposed together: each cache line is used up while it is there."""
+
+
+def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], parallel: bool) -> str:
+    """Read an operand through a copy: panels of `width` values of an axis, in each the steps in
+    their order, the values of the axis last. Returns the block that copies.
+
+    Requires that the operand is read at one place, the axis there at values of its own.
+    """
+    operand = c.operands[what.operand]
+    node = sch.state.block(c.block)
+    found = [load for load in loads_of(node) if load.buffer.name == operand.buffer]
+    if len(found) != 1:
+        raise TensorIRError(f"{operand.buffer!r} is read at {len(found)} places; it is not packed")
+    indices = found[0].indices
+    own = _digits_read(sch, c, found[0])
+    rest: list[tuple[int, str]] = []  # what else is read, with the step that it belongs to
+    for at in range(len(indices)):
+        if not any(text.startswith(f"d{at}") for text in own.values()):
+            used = [steps.index(n) for n in steps if operand.dims[at][n] != 0]
+            rest.append((min(used, default=-1), f"d{at}"))
+    for n, axis in enumerate(c.axes):
+        if n != what.axis:
+            step = steps.index(n) if n in steps else -1
+            rest.extend((step, own[d]) for d in axis.digits if d in own)
+    axis = c.axes[what.axis]
+    if not all(d in own for d in axis.digits):
+        raise TensorIRError(
+            f"{operand.buffer!r} is not read at values of the axis alone; it is not packed"
+        )
+    value = ""
+    for d in axis.digits:
+        value = f"({value}) * {d.extent} + {own[d]}" if value else own[d]
+    rest.sort(key=lambda item: item[0])
+    dims = [f"({value}) // {what.width}", *(text for _, text in rest), f"({value}) % {what.width}"]
+    copier = str(sch.cache_read(c.block, operand.buffer, "global"))
+    whole = axis.extent is not None and axis.extent % what.width == 0
+    text = f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"
+    sch.transform_layout(copier, store_of(sch, copier).buffer.name, text, None if whole else 0)
+    straight = own[axis.digits[-1]].startswith(f"d{len(indices) - 1}")
+    _finish(sch, copier, straight, parallel)
+    return copier
+
+
+def _digits_read(sch: Schedule, c: Contraction, load: Load) -> dict[Digit, str]:
+    """The digits that dimensions of an operand are: by themselves, or as whole variables."""
+    iters = sch.state.block(c.block).iters
+    units: dict[Var, Expr] = {it.var: const(0) for it in iters if int_value(it.extent) == 1}
+    analyzer = sch.state.analyzer()
+    found: dict[Digit, str] = {}
+    for at, index in enumerate(load.indices):
+        plain = analyzer.simplify(substitute(index, units))
+        for digit in (d for axis in c.axes for d in axis.digits):
+            var = iters[digit.place].var
+            if plain is var:
+                found[digit] = digit_text(digit, f"d{at}")
+                continue
+            value = var // digit.lower
+            if plain is analyzer.simplify(value if digit.top else value % (digit.extent or 1)):
+                found[digit] = f"d{at}"
+    return found
+
+
+def _finish(sch: Schedule, copier: str, straight: bool, parallel: bool) -> None:
+    """The loops of the copy: whole vectors, or blocks of a few rows where it transposes."""
+    *outer, lane = sch.get_loops(copier)
+    row = outer.pop() if outer else None  # dimensions of one element have no loops
+    if row is not None and not straight:
+        block, inner_row = sch.split(row, [None, BLOCK])
+        lanes, inner = sch.split(lane, [None, BLOCK])
+        sch.reorder(lanes, block, inner_row, inner)
+        sch.unroll(inner_row)
+        sch.vectorize(inner)
+    else:
+        sch.vectorize(lane)
+    if parallel and outer:
+        sch.parallel(outer[0] if len(outer) == 1 else sch.fuse(*outer))
+
+
+def copy_rows(sch: Schedule, block: str) -> None:
+    """Copy in long vectors: of a padded image, what lies before and after its rows apart.
+
+    In vectors that are partly padding, each lane would have to look for itself. So the innermost
+    dimension with padding is cut into what comes before, the image, and what comes after; the
+    dimensions inside of it are one run with it.
+    """
+    loops = loops_by_dimension(sch, block)
+    padded, cut = _padded_dimension(sch, block, loops)
+    if padded is None:
+        if own_loops(sch, block):
+            _in_vectors(sch, own_loops(sch, block)[-1])
+        return
+    inner = [loop for loop in loops[padded:] if loop is not None]
+    for part in sch.partition(inner[0], cut) if len(cut) > 1 else (inner[0],):
+        (child,) = sch.get_child_blocks(part)
+        around = sch.get_loops(child)
+        mine = around[around.index(part) :]
+        _in_vectors(sch, sch.fuse(*mine) if len(mine) > 1 else part)
+
+
+def _padded_dimension(
+    sch: Schedule, block: str, loops: list[LoopRef | None]
+) -> tuple[int | None, list[int]]:
+    """The innermost dimension that a copy moves, and how its loop is to be cut; none if none is."""
+    reads, store = loads_of(sch.state.block(block)), store_of(sch, block)
+    if len(reads) != 1 or len(reads[0].indices) != len(store.indices):
+        return None, []
+    analyzer = sch.state.analyzer()
+    for at in range(len(loops) - 1, -1, -1):
+        loop = loops[at]
+        if loop is None:
+            continue
+        moved = int_value(analyzer.simplify(store.indices[at] - reads[0].indices[at]))
+        length = int_value(reads[0].buffer.shape[at])
+        extent = sch.state.loop(loop).const_extent
+        if moved == 0 and length == extent:
+            continue
+        if moved is None or length is None or extent is None:
+            return None, []
+        whole = min(length, extent - moved)
+        if not (0 <= moved and 0 < whole < extent):
+            return at, [extent]
+        return at, [n for n in (moved, whole, extent - moved - whole) if n]
+    return None, []
+
+
+def _in_vectors(sch: Schedule, loop: LoopRef) -> None:
+    """A loop of `LONGEST` iterations at a time, and the rest."""
+    extent = sch.state.loop(loop).const_extent
+    if extent is None or extent <= LONGEST:
+        sch.vectorize(sch.split(loop, [None, LONGEST])[1] if extent is None else loop)
+        return
+    rest = extent % LONGEST
+    for part in sch.partition(loop, [n for n in (extent - rest, rest) if n]):
+        size = sch.state.loop(part).const_extent or 1
+        sch.vectorize(sch.split(part, [None, min(size, LONGEST)])[1])
+
+
+def turn(sch: Schedule, row: LoopRef, lane: LoopRef, lanes: int) -> None:
+    """Write a plane back whose lanes lie along another axis than those of the result.
+
+    Tile by tile: vectors are read along the lanes and written along the rows. Rows that fill no
+    tile come last, in smaller ones.
+    """
+    extent = sch.state.loop(lane).const_extent
+    if extent is None or extent > lanes:
+        vector, lane = sch.split(lane, [None, lanes])
+        sch.reorder(vector, row, lane)
+    else:
+        sch.reorder(row, lane)
+    extent = sch.state.loop(row).const_extent or 0
+    rest = extent % lanes
+    for part in sch.partition(row, [extent - rest, rest]) if rest and rest < extent else (row,):
+        (block,) = sch.get_child_blocks(part)
+        inner = sch.get_loops(block)[-1]
+        size = sch.state.loop(part).const_extent or lanes
+        _, tile = sch.split(part, [None, max(1, min(size, lanes))])
+        sch.reorder(inner, tile)
+        sch.unroll(inner)
+        sch.vectorize(tile)

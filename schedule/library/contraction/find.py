@@ -1,0 +1,206 @@
+"""From a block of a schedule to its contraction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from schedule.library.contraction.axes import (
+    Access,
+    Axis,
+    Contraction,
+    Digit,
+    Operand,
+    flat_strides,
+)
+from schedule.library.contraction.normalise import merged_axes, sorted_axes
+from tensorir import (
+    Analyzer,
+    BinOp,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    IterKind,
+    Load,
+    Store,
+    TensorIRError,
+    Var,
+    const,
+    dtype,
+    int_value,
+    loads,
+    slope,
+    stmt_exprs,
+    substitute,
+    variables,
+    walk,
+    walk_exprs,
+)
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+
+def find_contraction(
+    sch: Schedule, block: str, last: str | None = None, padding: Collection[str] = ()
+) -> Contraction:
+    """What a block computes; `last` is the stage that uses what it stores, element by element, and
+    `padding` are stages that make operands for it alone, by filling up what they copy.
+
+    Raises TensorIRError for a block that is no reduction with one store at its own variables, for
+    one without elements, and for a `last` that is no such stage.
+    """
+    node = sch.state.block(block)
+    store = _store(node)
+    if not node.is_reduction or any(it.kind is IterKind.OPAQUE for it in node.iters):
+        raise TensorIRError(f"block {block!r} is no reduction; a contraction is a sum of its kind")
+    if any(int_value(it.extent) == 0 for it in node.iters):
+        raise TensorIRError(f"block {block!r} is empty; there is nothing to schedule")
+    own = {it.var for it in node.iters if it.kind is IterKind.SPATIAL}
+    if not all(i in own or int_value(i) is not None for i in store.indices):
+        raise TensorIRError(
+            f"block {block!r} stores at {list(store.indices)}, not at its own variables"
+        )
+    result = store if last in (None, block) else _as_stored_by(sch, node, store, str(last))
+    found = _loads(node, store)
+    parts = [part for place in range(len(node.iters)) for part in _digits(node, place, found)]
+    values = {
+        it.var: _value(place, [p for p in parts if p.digit.place == place])
+        for place, it in enumerate(node.iters)
+    }
+    analyzer = Analyzer({p.var: _extent(node, p.digit) for p in parts})
+    reader = _Reader([p.var for p in parts], values, analyzer)
+    operands = [
+        Operand(
+            **vars(reader.access(load.buffer, load.indices)),
+            param=load.buffer in sch.func.params,
+            pad=_maker(sch, load, padding),
+        )
+        for load in found
+    ]
+    sums = reader.access(store.buffer, store.indices)
+    stored = reader.access(result.buffer, result.indices)
+    axes = [Axis((p.digit,), node.iters[p.digit.place].kind is IterKind.REDUCE) for p in parts]
+    raw = Contraction(
+        block, last or block, tuple(axes), tuple(n for n, a in enumerate(axes) if a.reduce),
+        tuple(operands), sums, stored, _operations(store),
+    )  # fmt: skip
+    return sorted_axes(merged_axes(raw))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A digit, and the variable that stands for it."""
+
+    digit: Digit
+    var: Var
+
+
+def _store(node: Block) -> Store:
+    if not isinstance(node.body, Store):
+        raise TensorIRError(f"block {node.name!r} stores more than one value")
+    return node.body
+
+
+def _loads(node: Block, store: Store) -> list[Load]:
+    found: dict[Load, None] = {}
+    for stmt in walk(node.body):
+        for e in stmt_exprs(stmt):
+            found.update((n, None) for n in loads(e) if n.buffer is not store.buffer)
+    return list(found)
+
+
+def _as_stored_by(sch: Schedule, node: Block, sums: Store, last: str) -> Store:
+    """The store of the stage after the sums, its variables replaced by those of the sums' block."""
+    user = sch.state.block(last)
+    store = _store(user)
+    reads = [load for load in _loads(user, store) if load.buffer is sums.buffer]
+    plain = {it.var for it in user.iters}
+    if len(reads) != 1 or not all(i in plain or int_value(i) == 0 for i in reads[0].indices):
+        raise TensorIRError(f"stage {last!r} does not use each element of {node.name!r} once")
+    swap: dict[Var, Expr] = {
+        i: own for i, own in zip(reads[0].indices, sums.indices) if isinstance(i, Var)
+    }
+    swap.update((it.var, const(0)) for it in user.iters if int_value(it.extent) == 1)
+    rest = plain - set(swap)
+    if rest:
+        raise TensorIRError(f"stage {last!r} has axes that {node.name!r} does not have")
+    return Store(store.buffer, tuple(substitute(i, swap) for i in store.indices), store.value)
+
+
+def _digits(node: Block, place: int, found: Sequence[Load]) -> list[_Part]:
+    """The parts in which a variable is read: at each divisor that its accesses have."""
+    it = node.iters[place]
+    extent = int_value(it.extent)
+    if extent == 1:
+        return []
+    cuts = {
+        int(part.b.value)
+        for load in found
+        for index in load.indices
+        for part in walk_exprs(index)
+        if isinstance(part, BinOp) and part.op in ("//", "%")
+        if part.a is it.var and isinstance(part.b, Const)
+    }
+    lowers = [1, *sorted(cuts - {1})]
+    exact = all(b % a == 0 for a, b in zip(lowers, lowers[1:]))
+    if extent is None or not exact or any(extent % c or c >= extent for c in lowers):
+        lowers = [1]
+    ends = [*lowers[1:], extent]
+    parts = []
+    for n, (low, end) in reversed(list(enumerate(zip(lowers, ends)))):
+        size = None if end is None else end // low
+        digit = Digit(place, low, size, top=n == len(lowers) - 1)
+        parts.append(_Part(digit, Var(f"{it.var.name}.{n}")))
+    return parts
+
+
+def _value(place: int, parts: Sequence[_Part]) -> Expr:
+    value: Expr = const(0)
+    for part in parts:
+        value = value + part.var * part.digit.lower
+    return value
+
+
+def _extent(node: Block, digit: Digit) -> Expr:
+    return node.iters[digit.place].extent if digit.extent is None else const(digit.extent)
+
+
+class _Reader:
+    """Reads strides off indices."""
+
+    def __init__(self, parts: Sequence[Var], values: dict[Var, Expr], analyzer: Analyzer) -> None:
+        self.parts, self.values, self.analyzer = parts, values, analyzer
+
+    def access(self, buffer: Buffer, indices: Sequence[Expr]) -> Access:
+        rows = tuple(tuple(self.steps(index)) for index in indices)
+        shape = tuple(int_value(size) for size in buffer.shape)
+        return Access(
+            buffer.name, buffer.dtype, shape, rows, flat_strides(shape, rows, len(self.parts))
+        )
+
+    def steps(self, index: Expr) -> list[int | None]:
+        """How far an index moves with each part; None where not by steps of one size."""
+        if index.has_loads:  # where that is depends on memory
+            used = variables(substitute(index, self.values))
+            return [None if p in used else 0 for p in self.parts]
+        plain = self.analyzer.simplify(substitute(index, self.values))
+        used = variables(plain)
+        return [slope(plain, p, self.analyzer) if p in used else 0 for p in self.parts]
+
+
+def _maker(sch: Schedule, load: Load, stages: Collection[str]) -> str | None:
+    """The one of some stages that makes what a load reads."""
+    for stage in stages:
+        body = sch.state.block(stage).body
+        if isinstance(body, Store) and body.buffer is load.buffer:
+            return stage
+    return None
+
+
+def _operations(store: Store) -> int:
+    leaves = (Const, Load, Var)
+    nodes = walk_exprs(store.value)
+    return sum(n.dtype != dtype.INDEX and not isinstance(n, leaves) for n in nodes)

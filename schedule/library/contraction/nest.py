@@ -1,0 +1,189 @@
+"""The nest of a contraction, made from a plan."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from schedule.library.contraction.axes import FAR, Contraction
+from schedule.library.contraction.copies import copy_rows, pack, turn
+from schedule.library.contraction.places import (
+    axis_loops,
+    followers,
+    layout,
+    loops_by_dimension,
+    loops_by_place,
+    own_loops,
+    reduce_loops,
+    store_of,
+)
+from schedule.library.contraction.plan import NestPlan
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+    from schedule.state import LoopRef
+
+
+def make_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:
+    """Schedule a contraction, its elementwise user and its padding. ScheduleError if refused."""
+    _Nest(sch, c, plan).run()
+
+
+class _Nest:
+    """The steps, in order."""
+
+    def __init__(self, sch: Schedule, c: Contraction, plan: NestPlan) -> None:
+        self.sch, self.c, self.plan = sch, c, plan
+        self.pads = [o.pad for o in c.operands if o.pad is not None]
+        self.turned = c.result.strides[plan.lane] != 1
+
+    def run(self) -> None:
+        sch, c, plan = self.sch, self.c, self.plan
+        if plan.pad == "inline":
+            for pad in self.pads:
+                sch.compute_inline(pad)
+            self.pads = []
+        for what in plan.packs:
+            pack(sch, c, what, plan.steps, plan.threads)
+        copied = [str(sch.cache_read(c.block, c.operands[n].buffer, "global")) for n in plan.copies]
+        task = self.run_turned() if self.turned else self.run_direct()
+        for source in (*self.pads, *copied):
+            self.copy(source, task)
+        if task is not None and plan.threads:
+            sch.parallel(task)
+
+    def run_direct(self) -> LoopRef | None:
+        """The lanes are neighbours in the result: each tile is written where it belongs."""
+        sch, c, plan = self.sch, self.c, self.plan
+        tile = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
+        loops = self.loops_of(tile)
+        self.lay_out(c.block, [c.block], None)
+        task, around, inner = self.split(loops, plan.tile)
+        self.sums_at(_innermost(task, around))
+        for loop in inner[:-1]:
+            sch.unroll(loop)
+        sch.vectorize(inner[-1])
+        return task
+
+    def run_turned(self) -> LoopRef | None:
+        """They are not: panels of what a task makes stay in cache, and are turned in the end."""
+        sch, c, plan = self.sch, self.c, self.plan
+        out = str(sch.cache_write(c.last, 0, "local"))
+        tile = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
+        loops = self.loops_of(tile, out)
+        width = plan.tile[plan.lane]
+        whole = (c.axes[plan.lane].extent or 0) % width == 0
+        for stages in ([tile], [c.block]):
+            self.lay_out(stages[-1], stages, width if whole else None)
+        sizes = tuple(width if n == plan.lane else plan.task[n] for n in c.spatial)
+        task, around, inner = self.split(loops, sizes)
+        where = _innermost(task, around)
+        sch.compute_at(tile, where)
+        self.sums_at(where, tile)
+        *rows, lane = inner
+        pixels = prod(sch.state.loop(row).const_extent or 0 for row in rows)
+        if pixels % plan.lanes == 0:  # else a vector would reach into what the next task writes
+            rows = [sch.fuse(*rows)] if len(rows) > 1 else rows
+        turn(sch, rows[-1], lane, plan.lanes)
+        return task
+
+    def loops_of(self, *stages: str) -> dict[int, LoopRef]:
+        """One loop for each spatial axis, of the last of some stages."""
+        sch, c = self.sch, self.c
+        vars_of = followers(sch, c, *stages)
+        places = {it.var: n for n, it in enumerate(sch.state.block(stages[-1]).iters)}
+        loops = loops_by_place(sch, stages[-1])
+        own = {p: loops[places[v]] for p, v in vars_of.items() if places.get(v) in loops}
+        return dict(zip(c.spatial, axis_loops(sch, [c.axes[n] for n in c.spatial], own)))
+
+    def lay_out(self, stage: str, stages: list[str], panel: int | None) -> None:
+        """A dimension for each axis, the lanes last."""
+        c, plan = self.c, self.plan
+        order = [*(n for n in c.spatial if n != plan.lane), plan.lane]
+        index_map = layout(self.sch, c, stages, order, panel)
+        names, _, dims = index_map.partition(": ")
+        if names != dims:
+            self.sch.transform_layout(stage, store_of(self.sch, stage).buffer.name, index_map)
+
+    def split(
+        self, loops: dict[int, LoopRef], tile: tuple[int, ...]
+    ) -> tuple[LoopRef | None, list[LoopRef], list[LoopRef]]:
+        """The loop over tasks, those around a tile in a task, and those inside of it."""
+        sch, plan = self.sch, self.plan
+        tasks, around, inner = {}, {}, {}
+        for n, loop in loops.items():
+            extent = self.c.axes[n].extent
+            whole = extent is not None and plan.task[n] >= extent
+            size = min(tile[n], extent or tile[n])
+            steps: list[int | None] = [None] if not whole else []
+            if (extent or plan.task[n]) > size if whole else plan.task[n] > size:
+                steps.append(None if whole else -(-plan.task[n] // size))
+            parts = list(sch.split(loop, [*steps, size])) if steps else [loop]
+            inner[n] = parts.pop()
+            if not whole:
+                tasks[n] = parts.pop(0)
+            if parts:
+                around[n] = parts.pop()
+        rows = [inner[n] for n in inner if n != plan.lane]
+        ordered = [[found[n] for n in plan.order if n in found] for found in (tasks, around)]
+        sch.reorder(*ordered[0], *ordered[1], *rows, inner[plan.lane])
+        task = None
+        if ordered[0]:
+            task = sch.fuse(*ordered[0]) if len(ordered[0]) > 1 else ordered[0][0]
+        around_tile = ordered[1]
+        if task is None and not around_tile:  # one tile is all there is
+            around_tile = [sch.add_unit_loop((*rows, inner[plan.lane])[0])]
+        return task, around_tile, [*rows, inner[plan.lane]]
+
+    def sums_at(self, where: LoopRef, tile: str | None = None) -> None:
+        """The sums of a register tile; with `tile`, the stage after them goes with each tile."""
+        sch, c, plan = self.sch, self.c, self.plan
+        sch.compute_at(c.block, where)
+        if len(store_of(sch, c.block).indices) > 1:
+            sch.storage_align(c.block, store_of(sch, c.block).buffer.name, -2, plan.lanes)
+        found = loops_by_dimension(sch, c.block)
+        lane = found[-1]
+        axes = [n for n in c.spatial if n != plan.lane]
+        dims = axes if len(found) == len(c.spatial) else list(c.spatial)
+        steps = reduce_loops(sch, c, plan.steps)
+        blocks, rows = [], []
+        for n, loop in zip(dims, found):
+            if loop is None or n == plan.lane:
+                continue
+            if tile is not None and (sch.state.loop(loop).const_extent or FAR) > plan.tile[n]:
+                block, loop = sch.split(loop, [None, plan.tile[n]])
+                blocks.append(block)
+            rows.append(loop)
+        if lane is None:
+            lane = sch.add_unit_loop(c.block)
+        inner = [*rows, *steps] if plan.flat == "single" else [*steps, *rows]
+        sch.reorder(*blocks, *inner, lane)
+        if tile is not None:
+            if blocks:
+                sch.reverse_compute_at(tile, blocks[-1])
+            *outer, last = own_loops(sch, tile)
+            for loop in outer:
+                sch.unroll(loop)
+            sch.vectorize(last)
+        for loop in (*rows, *(steps if plan.flat else ())):
+            sch.unroll(loop)
+        sch.vectorize(lane)
+
+    def copy(self, source: str, task: LoopRef | None) -> None:
+        """A padded operand, or what a task reads of one: row by row."""
+        sch = self.sch
+        if task is not None and self.plan.pad == "task":
+            sch.compute_at(source, task)
+            copy_rows(sch, source)
+            return
+        outer = own_loops(sch, source)
+        copy_rows(sch, source)
+        if len(outer) > 1 and self.plan.threads:
+            sch.parallel(outer[0])
+
+
+def _innermost(task: LoopRef | None, around: list[LoopRef]) -> LoopRef:
+    """The loop around a tile."""
+    where = around[-1] if around else task
+    assert where is not None
+    return where

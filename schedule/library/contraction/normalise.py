@@ -1,0 +1,101 @@
+"""One form for all ways of writing a contraction: neighbours in every access are one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from schedule.library.contraction.axes import Access, Axis, Contraction
+
+A = TypeVar("A", bound=Access)
+
+
+def merged_axes(c: Contraction) -> Contraction:
+    """Merge axes that are one: wherever the outer one moves, it does so by all of the inner one."""
+    merged = True
+    while merged:
+        merged = False
+        for outer in range(len(c.axes)):
+            for inner in range(len(c.axes)):
+                if outer != inner and _are_one(c, outer, inner):
+                    c, merged = _merge(c, outer, inner), True
+                    break
+            if merged:
+                break
+    return c
+
+
+def sorted_axes(c: Contraction) -> Contraction:
+    """Spatial axes by falling stride in the result, then those summed over, largest strides first.
+
+    Operands are sorted by their strides. What is equal stays in the order of the definition.
+    """
+
+    def far(stride: int | None) -> int:
+        return 1 << 62 if stride is None else stride
+
+    def key(n: int) -> tuple[object, ...]:
+        steps = sorted((far(o.strides[n]) for o in c.operands), reverse=True)
+        if c.axes[n].reduce:
+            return (1, 0, [-step for step in steps])
+        return (0, -far(c.result.strides[n]), [-step for step in steps])
+
+    order = sorted(range(len(c.axes)), key=key)
+    c = _ordered(c, order)
+    operands = sorted(c.operands, key=lambda o: [far(step) for step in o.strides])
+    return replace(c, operands=tuple(operands))
+
+
+def _are_one(c: Contraction, outer: int, inner: int) -> bool:
+    a, b = c.axes[outer], c.axes[inner]
+    extent = b.extent
+    if a.reduce != b.reduce or extent is None or a.extent is None:
+        return False
+    if a.reduce and c.written.index(outer) + 1 != c.written.index(inner):
+        return False  # as one axis, they would be summed in another order
+    steps = [(access.strides[outer], access.strides[inner]) for access in _accesses(c)]
+    return any(far for far, _ in steps) and all(
+        far is not None and near is not None and far == near * extent for far, near in steps
+    )
+
+
+def _accesses(c: Contraction) -> list[Access]:
+    return [*c.operands, c.result]
+
+
+def _merge(c: Contraction, outer: int, inner: int) -> Contraction:
+    """One axis in place of the inner one of two; the outer one goes."""
+    joined = Axis(c.axes[outer].digits + c.axes[inner].digits, c.axes[inner].reduce)
+    axes = [joined if n == inner else axis for n, axis in enumerate(c.axes)]
+    order = [n for n in range(len(axes)) if n != outer]
+
+    def shift(access: A) -> A:
+        dims = tuple(
+            tuple(
+                (None if row[outer] != 0 else row[n]) if n == inner else row[n]
+                for n in range(len(axes))
+            )
+            for row in access.dims
+        )
+        return replace(access, dims=dims)
+
+    c = replace(
+        c, axes=tuple(axes), operands=tuple(shift(o) for o in c.operands), sums=shift(c.sums),
+        result=shift(c.result),
+    )  # fmt: skip
+    return _ordered(c, order)
+
+
+def _ordered(c: Contraction, order: Sequence[int]) -> Contraction:
+    """The axes of these positions, in this order."""
+
+    def pick(access: A) -> A:
+        dims = tuple(tuple(row[n] for n in order) for row in access.dims)
+        return replace(access, dims=dims, strides=tuple(access.strides[n] for n in order))
+
+    written = tuple(order.index(n) for n in c.written if n in order)
+    return replace(
+        c, axes=tuple(c.axes[n] for n in order), written=written,
+        operands=tuple(pick(o) for o in c.operands), sums=pick(c.sums), result=pick(c.result),
+    )  # fmt: skip

@@ -1,0 +1,162 @@
+"""Where the axes of a contraction are in a schedule: loops and dimensions, found by structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from schedule.library.contraction.axes import Axis, Contraction, Digit
+from tensorir import (
+    Block,
+    IterKind,
+    Load,
+    Store,
+    TensorIRError,
+    Var,
+    loads,
+    stmt_exprs,
+    variables,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+    from schedule.state import LoopRef
+
+
+def store_of(sch: Schedule, block: str) -> Store:
+    """The only store of a block; TensorIRError where it has several."""
+    body = sch.state.block(block).body
+    if not isinstance(body, Store):
+        raise TensorIRError(f"block {block!r} stores more than one value; schedule it by hand")
+    return body
+
+
+def loads_of(block: Block) -> list[Load]:
+    """The different loads of a block from buffers that it does not store to."""
+    written = {s.buffer for s in walk(block.body) if isinstance(s, Store)}
+    found: dict[Load, None] = {}
+    for stmt in walk(block.body):
+        for e in stmt_exprs(stmt):
+            found.update((n, None) for n in loads(e) if n.buffer not in written)
+    return list(found)
+
+
+def own_loops(sch: Schedule, block: str) -> list[LoopRef]:
+    """The loops around a block that hold no other block, outermost first."""
+    return [loop for loop in sch.get_loops(block) if len(sch.get_child_blocks(loop)) == 1]
+
+
+def loops_by_place(sch: Schedule, block: str) -> dict[int, LoopRef]:
+    """From the position of each variable to the innermost own loop that it depends on."""
+    around = own_loops(sch, block)
+    found: dict[int, LoopRef] = {}
+    for place, it in enumerate(sch.state.block(block).iters):
+        used = {var.name for var in variables(it.binding)}
+        for loop in around:
+            if loop in used:
+                found[place] = loop
+    return found
+
+
+def loops_by_dimension(sch: Schedule, block: str) -> list[LoopRef | None]:
+    """The own loop of each dimension that a block stores at one of its variables."""
+    places = {it.var: place for place, it in enumerate(sch.state.block(block).iters)}
+    loops = loops_by_place(sch, block)
+    return [
+        loops.get(places[index]) if isinstance(index, Var) and index in places else None
+        for index in store_of(sch, block).indices
+    ]
+
+
+def followers(sch: Schedule, c: Contraction, *stages: str) -> dict[int, Var]:
+    """From the position of each variable of the sums to the one that takes its place in the last of
+    `stages`, each of which reads what the one before stores, the first what the sums are."""
+    made = c.block
+    vars_of = {n: it.var for n, it in enumerate(sch.state.block(made).iters)}
+    for stage in stages:
+        if stage == made:
+            continue
+        store = store_of(sch, made)
+        reads = [n for n in loads_of(sch.state.block(stage)) if n.buffer is store.buffer]
+        found = {own: i for load in reads for own, i in zip(store.indices, load.indices)}
+        next_of = {p: found.get(v) for p, v in vars_of.items()}
+        vars_of = {p: v for p, v in next_of.items() if isinstance(v, Var)}
+        made = stage
+    return vars_of
+
+
+def layout(
+    sch: Schedule, c: Contraction, stages: Sequence[str], order: Sequence[int], panel: int | None
+) -> str:
+    """The index map for what the last of `stages` stores: a dimension for each axis, in this order.
+
+    With `panel`, the last axis is in panels of so many elements: the number of the panel is where
+    the axis stands in the result, the element last.
+    """
+    vars_of = followers(sch, c, *stages)
+    indices = store_of(sch, stages[-1]).indices
+    names = {index: f"d{n}" for n, index in enumerate(indices) if isinstance(index, Var)}
+    places = {p: names[v] for p, v in vars_of.items() if v in names}
+    values = {n: axis_text(c.axes[n], places) for n in order}
+    dims = [values[n] for n in order]
+    if panel is not None:
+        lane = order[-1]
+        dims = [f"({values[n]}) // {panel}" if n == lane else values[n] for n in sorted(order)]
+        dims.append(f"({values[lane]}) % {panel}")
+    return f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"
+
+
+def axis_text(axis: Axis, names: Mapping[int, str]) -> str:
+    """An axis as an expression of variables, which are named by their positions."""
+    value = ""
+    for digit in axis.digits:
+        part = digit_text(digit, names[digit.place])
+        value = f"({value}) * {digit.extent} + {part}" if value else part
+    return value
+
+
+def digit_text(digit: Digit, name: str) -> str:
+    """A digit of the variable called `name`."""
+    if digit.whole:
+        return name
+    text = name if digit.lower == 1 else f"{name} // {digit.lower}"
+    return text if digit.top else f"({text}) % {digit.extent}"
+
+
+def axis_loops(sch: Schedule, axes: Sequence[Axis], loops: Mapping[int, LoopRef]) -> list[LoopRef]:
+    """One loop for each axis, next to each other and in this order.
+
+    `loops` are those of whole variables, by position, in one nest: they are split into digits, and
+    digits fused.
+    """
+    parts: dict[Digit, LoopRef] = {}
+    digits = [digit for axis in axes for digit in axis.digits]
+    for place in dict.fromkeys(digit.place for digit in digits):
+        mine = sorted((d for d in digits if d.place == place), key=lambda d: -d.lower)
+        if len(mine) == 1:
+            parts[mine[0]] = loops[place]
+        else:
+            parts.update(zip(mine, sch.split(loops[place], [None, *(d.extent for d in mine[1:])])))
+    ordered = [parts[digit] for digit in digits]
+    if len(ordered) > 1:
+        sch.reorder(*ordered)
+    found = []
+    for axis in axes:
+        mine_loops = [parts[digit] for digit in axis.digits]
+        found.append(sch.fuse(*mine_loops) if len(mine_loops) > 1 else mine_loops[0])
+    return found
+
+
+def reduce_loops(sch: Schedule, c: Contraction, order: Sequence[int]) -> list[LoopRef]:
+    """One loop for each of the axes that are summed over, of the sums' own ones.
+
+    Variables of the reduction keep their order whatever is done to the layout of the sums.
+    """
+    loops = loops_by_place(sch, c.block)
+    iters = sch.state.block(c.block).iters
+    now = [n for n, it in enumerate(iters) if it.kind is IterKind.REDUCE]
+    digits = [d for n in c.reduced for d in c.axes[n].digits]
+    before = sorted({d.place for d in digits})
+    long = [n for n in now if n in loops]
+    return axis_loops(sch, [c.axes[n] for n in order], dict(zip(before, (loops[n] for n in long))))

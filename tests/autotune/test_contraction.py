@@ -1,0 +1,109 @@
+"""Contractions: found by structure, the same for all ways of writing an operator."""
+
+from __future__ import annotations
+
+import contraction_programs as made
+import pytest
+
+from autotune.rules.group import find_groups, inline_stages
+from schedule import Schedule
+from schedule.library import Contraction, find_contraction
+from tensorir import PrimFunc, TensorIRError, ops, te
+
+
+def contractions(func: PrimFunc) -> list[Contraction]:
+    """Those of all reductions of a program."""
+    sch = Schedule(func)
+    inline_stages(sch)
+    return [
+        find_contraction(sch, group.block, group.epilogue, group.padding)
+        for group in find_groups(sch)
+        if sch.state.block(group.block).is_reduction
+    ]
+
+
+def forms(c: Contraction) -> list[tuple[object, ...]]:
+    """What decides a schedule: of each axis its extent and strides."""
+    return [
+        (axis.reduce, axis.extent, tuple(o.strides[n] for o in c.operands), c.result.strides[n])
+        for n, axis in enumerate(c.axes)
+    ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [made.renamed, made.split_columns, made.fused, made.with_units],
+    ids=lambda f: f.__name__,
+)
+def test_other_ways_of_writing_a_product_are_the_same(other):
+    (plain,), (found,) = contractions(made.plain()), contractions(other())
+    assert forms(found) == forms(plain)
+
+
+def test_names_decide_nothing():
+    (plain,), (found,) = contractions(made.plain()), contractions(made.renamed())
+    assert found != plain and found.anonymous() == plain.anonymous()
+
+
+def test_terms_that_lie_side_by_side_are_one_axis():
+    (found,) = contractions(made.split_terms())
+    assert forms(found) == [
+        (False, 32, (0, 128), 48), (False, 48, (1, 0), 1), (True, 128, (48, 1), 0),
+    ]  # fmt: skip
+
+
+def test_terms_are_merged_in_the_order_of_the_sums_only():
+    """As one axis, k2 * 8 + k1 would be summed in another order."""
+    a, b = te.placeholder((32, 8, 16), name="a"), te.placeholder((8, 16, 48), name="b")
+    k, j = te.reduce_axis(8, "k"), te.reduce_axis(16, "j")
+    out = te.compute((32, 48), lambda x, y: te.sum(a[x, k, j] * b[k, j, y], axis=[j, k]))
+    (found,) = contractions(te.create_prim_func([a, b, out]))
+    assert [found.axes[n].extent for n in found.written] == [16, 8]
+
+
+def test_axes_of_a_result_that_is_permuted_are_in_its_order():
+    (plain,), (turned,) = contractions(made.product()), contractions(made.product(turned=True))
+    assert [axis.extent for axis in plain.axes] == [37, 43, 41]
+    assert [axis.extent for axis in turned.axes] == [43, 37, 41]
+
+
+def test_one_by_one_windows_vanish_and_pixels_are_one_axis():
+    (found,) = contractions(made.conv(1, 32, 7, 48, 1, act=True))
+    assert [axis.extent for axis in found.axes] == [48, 49, 32]
+    assert not any(found.is_window(n) for n in range(3))
+
+
+def test_windows_are_what_shares_elements():
+    (found,) = contractions(made.conv(1, 24, 9, 48, 3, groups=3))
+    assert [axis.extent for axis in found.axes] == [3, 16, 9, 9, 8, 3, 3]
+    assert [n for n in range(7) if found.is_window(n)] == [2, 3, 5, 6]
+
+
+def test_channels_last_and_the_last_window_are_one_axis():
+    (found,) = contractions(made.conv(2, 8, 9, 20, 3, layout="NHWC"))
+    assert [axis.extent for axis in found.axes] == [2, 9, 9, 20, 3, 24]
+
+
+def test_each_contraction_of_a_program_is_its_own():
+    one, two = contractions(made.chain())
+    assert [axis.extent for axis in one.axes] == [16, 9, 9, 8, 3, 3]
+    assert [axis.extent for axis in two.axes] == [20, 9, 9, 16, 3, 3]
+
+
+def test_symbolic_axes_have_no_extent():
+    (found,) = contractions(made.product(None, 40, 96))
+    assert [axis.extent for axis in found.axes] == [None, 96, 40]
+
+
+@pytest.mark.parametrize(
+    ("func", "reason"),
+    [
+        (lambda x: ops.relu(x), "is no reduction"),
+        (lambda x: ops.argmax(x, axis=1), "stores more than one value"),
+    ],
+)
+def test_refusals(func, reason):
+    x = te.placeholder((8, 16), name="x")
+    sch = Schedule(te.create_prim_func([x, func(x)]))
+    with pytest.raises(TensorIRError, match=reason):
+        find_contraction(sch, str(sch.get_blocks()[0]))

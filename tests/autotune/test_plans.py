@@ -1,0 +1,93 @@
+"""Plans for contractions: accepted by the primitives, right, and told apart by the estimate."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+from contraction_programs import PROGRAMS, product
+
+from autotune.device import Cpu
+from autotune.plans import has_plans, plans
+from autotune.rules.group import find_groups, inline_stages
+from backends import ObjectCache, build, resolve
+from schedule import Schedule
+from schedule.library import find_contraction, make_nest
+
+CPU = Cpu(resolve("c -threads=2"))
+DRAWN = 3
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return ObjectCache(tmp_path_factory.mktemp("objects"))
+
+
+def prepared(func):
+    """A schedule, and a pair of group and contraction for each of its reductions."""
+    sch = Schedule(func)
+    inline_stages(sch)
+    groups = [g for g in find_groups(sch) if sch.state.block(g.block).is_reduction]
+    return sch, [find_contraction(sch, g.block, g.epilogue, g.padding) for g in groups]
+
+
+def drawn(c, rng):
+    found = [plan for _, plan in plans(c, CPU)]
+    return [found[0], *rng.sample(found, min(DRAWN, len(found)))]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_plans_compute_what_the_program_computes(name, cache):
+    func = PROGRAMS[name]()
+    rng = random.Random(name)
+    sizes = {var.name: 5 for var in func.size_vars}
+    data = np.random.default_rng(0)
+    shapes = [[sizes.get(str(n)) or int(str(n)) for n in p.shape] for p in func.params[:-1]]
+    args = [data.integers(-8, 8, s).astype(p.dtype) for s, p in zip(shapes, func.params)]
+    want = build(func, cache=cache)(*args)
+    base, found = prepared(func)
+    assert found
+    for choice in zip(*(drawn(c, rng) for c in found)):
+        sch = base.copy()
+        for c, plan in zip(found, choice):
+            make_nest(sch, c, plan)
+        got = build(sch, CPU.target, cache=cache)(*args)
+        np.testing.assert_array_equal(got, want, err_msg=str(choice))
+
+
+def test_a_matrix_times_a_column_has_no_nest():
+    """Its rows lie apart in memory, and no element of the matrix is used again."""
+    _, (c,) = prepared(product(64, 64, 1))
+    assert not has_plans(c, CPU) and plans(c, CPU) == []
+
+
+def test_plans_are_sorted_and_distinct():
+    _, (c,) = prepared(PROGRAMS["conv 1x1"]())
+    found = plans(c, CPU)
+    assert [cost for cost, _ in found] == sorted(cost for cost, _ in found)
+    assert len({plan for _, plan in found}) == len(found) > 20
+
+
+def test_bitwise_plans_keep_the_order_of_the_sums():
+    base, (c,) = prepared(PROGRAMS["conv of primes"]())
+    for _, plan in plans(c, CPU, numerics="bitwise")[:8]:
+        assert plan.steps == c.written
+        sch = base.copy()
+        make_nest(sch, c, plan)
+        assert sch.numerics == "bitwise"
+
+
+def test_constants_are_packed_for_nothing():
+    _, (c,) = prepared(PROGRAMS["conv of primes"]())
+    packed = [(cost, plan) for cost, plan in plans(c, CPU, constants=["w"]) if plan.packs]
+    in_calls = {plan: cost for cost, plan in plans(c, CPU)}
+    assert all(cost < in_calls[plan] for cost, plan in packed if plan in in_calls)
+    assert any(plan in in_calls for _, plan in packed)
+
+
+def test_more_threads_are_not_slower():
+    _, (c,) = prepared(PROGRAMS["product scaled"]())
+    one = Cpu(dataclasses.replace(CPU.target, threads=1))
+    assert plans(c, CPU)[0][0] <= plans(c, one)[0][0] + CPU.costs.start
