@@ -186,7 +186,8 @@ class _Search:
 
     def can_pack(self, operand: int, axis: int) -> bool:
         o = self.c.operands[operand]
-        if o.pad is not None or None in o.strides:
+        alone = sum(other.buffer == o.buffer for other in self.c.operands) == 1
+        if o.pad is not None or None in o.strides or not alone:
             return False
         mine = [row for row in o.dims if row[axis] != 0]
         extent = self.extents[axis]

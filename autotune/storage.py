@@ -145,7 +145,20 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def version_of(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of a file, 0 for an empty one; DatabaseError for what is not ours, or newer."""
+    """The version of a file, 0 for an empty one; DatabaseError for what is not ours, or newer.
+
+    All is read in one transaction: another process may be making the file.
+    """
+    if connection.in_transaction:
+        return _version(connection, path)
+    connection.execute("BEGIN")
+    try:
+        return _version(connection, path)
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
     application = _pragma(connection, "application_id")
     version = _pragma(connection, "user_version")
     rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()

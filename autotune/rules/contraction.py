@@ -10,7 +10,7 @@ from autotune.choices import Categorical, Choice
 from autotune.device import Cpu
 from autotune.rules.group import Group
 from autotune.rules.plan import Machine, Values
-from schedule import Schedule, ScheduleError
+from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, TensorIRError
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ class ContractionPlan:
     def _first(self, constants: Collection[str]) -> library.NestPlan:
         from schedule import library
 
-        refused: ScheduleError | None = None
+        refused: TensorIRError | None = None
         for plan in self.found(constants)[:TRIED]:
             try:
                 library.make_nest(self.base.copy(), self.contraction, plan)
-            except ScheduleError as error:
+            except TensorIRError as error:
                 refused = error
                 continue
             return plan

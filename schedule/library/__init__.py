@@ -1,62 +1,65 @@
 """Derived schedules, written only with primitives."""
 
-from schedule.library.channels_last_find import ChannelsLast, find_channels_last
-from schedule.library.contraction import Contraction, NestPlan, Pack, find_contraction, make_nest
-from schedule.library.conv import conv2d
-from schedule.library.conv_channels import ChannelsPlan, conv_channels
-from schedule.library.conv_depthwise import DepthwisePlan, conv2d_depthwise
-from schedule.library.conv_depthwise_nhwc import DepthwiseNhwcPlan, conv2d_depthwise_nhwc
-from schedule.library.conv_direct import DirectPlan, conv2d_direct, plan_direct
-from schedule.library.conv_nhwc import conv2d_nhwc, plan_nhwc
-from schedule.library.conv_pixels import PixelsPlan, conv2d_pixels, plan_pixels
-from schedule.library.conv_winograd import conv2d_winograd
-from schedule.library.cooperative_fetch import cooperative_fetch
-from schedule.library.nhwc_plan import NhwcPlan
-from schedule.library.tensorized_matmul import TensorizedMatmul, tensorized_matmul
-from schedule.library.tensorized_roles import Roles, find_dot_product
-from schedule.library.tensorized_tile import STRIP
-from schedule.library.tile import tile
-from schedule.library.winograd_plan import (
-    WinogradPlan,
-    plan_winograd,
-    winograd_plans,
-    winograd_tile,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "STRIP",
-    "ChannelsLast",
-    "ChannelsPlan",
-    "Contraction",
-    "DepthwiseNhwcPlan",
-    "DepthwisePlan",
-    "DirectPlan",
-    "NestPlan",
-    "NhwcPlan",
-    "Pack",
-    "PixelsPlan",
-    "Roles",
-    "TensorizedMatmul",
-    "WinogradPlan",
-    "conv2d",
-    "conv2d_depthwise",
-    "conv2d_depthwise_nhwc",
-    "conv2d_direct",
-    "conv2d_nhwc",
-    "conv2d_pixels",
-    "conv2d_winograd",
-    "conv_channels",
-    "cooperative_fetch",
-    "find_channels_last",
-    "find_contraction",
-    "find_dot_product",
-    "make_nest",
-    "plan_direct",
-    "plan_nhwc",
-    "plan_pixels",
-    "plan_winograd",
-    "tensorized_matmul",
-    "tile",
-    "winograd_plans",
-    "winograd_tile",
-]
+from tensorir import lazy_names
+
+if TYPE_CHECKING:
+    from schedule.library.channels_last_find import ChannelsLast as ChannelsLast
+    from schedule.library.channels_last_find import find_channels_last as find_channels_last
+    from schedule.library.contraction import Contraction as Contraction
+    from schedule.library.contraction import NestPlan as NestPlan
+    from schedule.library.contraction import Pack as Pack
+    from schedule.library.contraction import find_contraction as find_contraction
+    from schedule.library.contraction import make_nest as make_nest
+    from schedule.library.conv import conv2d as conv2d
+    from schedule.library.conv_channels import ChannelsPlan as ChannelsPlan
+    from schedule.library.conv_channels import conv_channels as conv_channels
+    from schedule.library.conv_depthwise import DepthwisePlan as DepthwisePlan
+    from schedule.library.conv_depthwise import conv2d_depthwise as conv2d_depthwise
+    from schedule.library.conv_depthwise_nhwc import DepthwiseNhwcPlan as DepthwiseNhwcPlan
+    from schedule.library.conv_depthwise_nhwc import conv2d_depthwise_nhwc as conv2d_depthwise_nhwc
+    from schedule.library.conv_direct import DirectPlan as DirectPlan
+    from schedule.library.conv_direct import conv2d_direct as conv2d_direct
+    from schedule.library.conv_direct import plan_direct as plan_direct
+    from schedule.library.conv_nhwc import conv2d_nhwc as conv2d_nhwc
+    from schedule.library.conv_nhwc import plan_nhwc as plan_nhwc
+    from schedule.library.conv_pixels import PixelsPlan as PixelsPlan
+    from schedule.library.conv_pixels import conv2d_pixels as conv2d_pixels
+    from schedule.library.conv_pixels import plan_pixels as plan_pixels
+    from schedule.library.conv_winograd import conv2d_winograd as conv2d_winograd
+    from schedule.library.cooperative_fetch import cooperative_fetch as cooperative_fetch
+    from schedule.library.nhwc_plan import NhwcPlan as NhwcPlan
+    from schedule.library.tensorized_matmul import TensorizedMatmul as TensorizedMatmul
+    from schedule.library.tensorized_matmul import tensorized_matmul as tensorized_matmul
+    from schedule.library.tensorized_roles import Roles as Roles
+    from schedule.library.tensorized_roles import find_dot_product as find_dot_product
+    from schedule.library.tensorized_tile import STRIP as STRIP
+    from schedule.library.tile import tile as tile
+    from schedule.library.winograd_plan import WinogradPlan as WinogradPlan
+    from schedule.library.winograd_plan import plan_winograd as plan_winograd
+    from schedule.library.winograd_plan import winograd_plans as winograd_plans
+    from schedule.library.winograd_plan import winograd_tile as winograd_tile
+
+__all__ = lazy_names(
+    __name__,
+    {
+        "schedule.library.channels_last_find": "ChannelsLast find_channels_last",
+        "schedule.library.contraction": "Contraction NestPlan Pack find_contraction make_nest",
+        "schedule.library.conv": "conv2d",
+        "schedule.library.conv_channels": "ChannelsPlan conv_channels",
+        "schedule.library.conv_depthwise": "DepthwisePlan conv2d_depthwise",
+        "schedule.library.conv_depthwise_nhwc": "DepthwiseNhwcPlan conv2d_depthwise_nhwc",
+        "schedule.library.conv_direct": "DirectPlan conv2d_direct plan_direct",
+        "schedule.library.conv_nhwc": "conv2d_nhwc plan_nhwc",
+        "schedule.library.conv_pixels": "PixelsPlan conv2d_pixels plan_pixels",
+        "schedule.library.conv_winograd": "conv2d_winograd",
+        "schedule.library.cooperative_fetch": "cooperative_fetch",
+        "schedule.library.nhwc_plan": "NhwcPlan",
+        "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
+        "schedule.library.tensorized_roles": "Roles find_dot_product",
+        "schedule.library.tensorized_tile": "STRIP",
+        "schedule.library.tile": "tile",
+        "schedule.library.winograd_plan": "WinogradPlan plan_winograd winograd_plans winograd_tile",
+    },
+)

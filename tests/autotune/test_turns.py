@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune import Database, MeasureSettings, tune
+from autotune import Database, MeasureSettings, storage, tune
 from autotune.turns import search_turn
 from tensorir import te
 
@@ -163,3 +165,24 @@ def test_where_nothing_can_be_locked_the_search_goes_on(tmp_path):
         pass
     with pytest.raises(KeyError), search_turn(Path(":memory:"), "f", ("f",), lambda text: None):
         raise KeyError
+
+
+def test_a_file_that_another_one_is_making_is_read_as_a_whole(tmp_path, monkeypatch):
+    """Its head and its tables are of one moment, whoever writes between two questions."""
+    path, reads = tmp_path / "tuning.db", []
+    pragma = storage._pragma
+
+    def while_another_makes_it(connection, name):
+        value = pragma(connection, name)
+        if not reads:
+            reads.append(name)
+            other = sqlite3.connect(path, timeout=0, isolation_level=None)
+            with contextlib.suppress(sqlite3.OperationalError):  # it is locked: it has to wait
+                storage.migrate(other, path)
+            other.close()
+        return value
+
+    monkeypatch.setattr(storage, "_pragma", while_another_makes_it)
+    connection = storage.open_writing(path)
+    assert reads and storage.version_of(connection, path) == storage.VERSION
+    connection.close()

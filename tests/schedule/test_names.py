@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import random_inputs
 from renaming import all_names, apart, from_pool, renamed, translated
+from small_programs import random_inputs
 
 from backends import build
 from schedule import Schedule

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import make_matmul
 from memory_programs import PAIRS, lowered, packed
 from refusal import refused
+from small_programs import make_matmul
 
 from backends import build
 from schedule import Schedule
