@@ -17,7 +17,7 @@ from schedule import Schedule
 from schedule.library import find_contraction, make_nest
 
 CPU = Cpu(resolve("c -threads=2"))
-DRAWN = 3
+DRAWN = 1
 
 
 @pytest.fixture(scope="module")
