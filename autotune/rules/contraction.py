@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.device import Cpu
-from autotune.rules.group import Group
+from autotune.rules.group import Group, body_loads
 from autotune.rules.plan import Machine, Values
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, TensorIRError
+from tensorir import DEFAULT_NUMERICS, Block, IterKind, TensorIRError, variables
 
 if TYPE_CHECKING:
     from schedule import library
@@ -118,7 +118,8 @@ def _plans(
 
 def _contraction(sch: Schedule, group: Group, machine: Machine) -> library.Contraction | None:
     """The contraction of a reduction all of whose operands are used more than once."""
-    if machine.target is None or not sch.state.block(group.block).is_reduction:
+    node = sch.state.block(group.block)
+    if machine.target is None or not node.is_reduction or not _may_have_reuse(node):
         return None
     from schedule import library
 
@@ -128,6 +129,18 @@ def _contraction(sch: Schedule, group: Group, machine: Machine) -> library.Contr
         return None
     used_again = [c.is_used_again(n) for n in range(len(c.operands))]
     return c if used_again and all(used_again) else None  # else memory decides, and not tiles
+
+
+def _may_have_reuse(block: Block) -> bool:
+    """Whether each load leaves out a variable of the result, or has an index of both kinds: asked
+    before anything is loaded that finds contractions."""
+    spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    for load in body_loads(block):
+        used = [set(variables(index)) for index in load.indices]
+        mixed = any(index & spatial and index - spatial for index in used)
+        if not mixed and spatial <= set().union(*used):
+            return False
+    return True
 
 
 def _as_written(c: library.Contraction) -> bool:

@@ -65,6 +65,9 @@ REASSOCIATING: tuple[Rule, ...] = (
 ORDERED: tuple[Rule, ...] = (preferred_contraction, other_contraction)
 """Those that keep the order of sums if they are told to."""
 
+PARTICULAR = (TensorizedPlan, DotsPlan)
+"""Plans that may want operands to be constants, so that others have to be looked at."""
+
 MAX_SKETCHES = 16
 
 
@@ -138,7 +141,7 @@ def _sketches(
     groups = find_groups(base)
     chains: list[ChainPlan | ScanPlan] = [*scan_plans(base, groups, machine)]
     chains += [] if bitwise else chain_plans(base, groups, machine)
-    for plans in _combined(base, groups, chains, rules, machine, numerics):
+    for plans in _combined(base, groups, chains, rules, machine, numerics, many):
         yield _sketch(base, plans, many)
 
 
@@ -149,29 +152,31 @@ def _combined(
     rules: Sequence[Rule],
     machine: Machine,
     numerics: str,
+    many: bool,
 ) -> list[Sequence[Plan]]:
     """Which plans go together: each chain with plans for the other groups, then one by one."""
     found: list[Sequence[Plan]] = []
     for chain in (*chains, None):
         within = chain.chain.stages if chain else ()
         rest = [g.without(within) for g in groups if g.block not in within]
-        options = [_plans(sch, group, rules, machine, numerics) for group in rest]
+        options = [_plans(sch, group, rules, machine, numerics, many) for group in rest]
         for plans in islice(product(*options), MAX_SKETCHES):
             found.append((*plans, chain) if chain else plans)
     return found[:MAX_SKETCHES]
 
 
 def _plans(
-    sch: Schedule, group: Group, rules: Sequence[Rule], machine: Machine, numerics: str
+    sch: Schedule, group: Group, rules: Sequence[Rule], machine: Machine, numerics: str, many: bool
 ) -> Sequence[Plan]:
-    """The plans that fit one group."""
-    block = sch.state.block(group.block)
-    if not in_scan(sch, block):  # steps stay in their order
-        plans = [plan for rule in rules for plan in rule(sch, group, machine)]
-        allowed = [p for p in plans if allows(numerics, getattr(p, "numerics", "bitwise"))]
-        if allowed:
-            return allowed
-    return spatial_plans(sch, group, machine)
+    """The plans that fit one group; without `many` no more than the default may be one of."""
+    found: list[Plan] = []
+    if not in_scan(sch, sch.state.block(group.block)):  # steps stay in their order
+        for rule in rules:
+            plans = rule(sch, group, machine)
+            found += [p for p in plans if allows(numerics, getattr(p, "numerics", "bitwise"))]
+            if not many and any(not isinstance(plan, PARTICULAR) for plan in found):
+                break
+    return found or spatial_plans(sch, group, machine)
 
 
 def _sketch(base: Schedule, plans: Sequence[Plan], many: bool) -> PlannedSketch:
@@ -227,8 +232,7 @@ class PlannedSketch(Sketch):
 
     def suits(self, constants: Collection[str]) -> bool:
         """Whether no plan wants operands to be constants that are none."""
-        particular = (TensorizedPlan, DotsPlan)
-        return all(plan.suits(constants) for plan in self.plans if isinstance(plan, particular))
+        return all(plan.suits(constants) for plan in self.plans if isinstance(plan, PARTICULAR))
 
 
 def _drawn(plan: Plan, rng: random.Random) -> list[object]:
