@@ -19,6 +19,7 @@ from tensorir import (
     blocks_below,
     feeds,
     innermost,
+    int_value,
     loads,
     read,
     reduces,
@@ -107,7 +108,8 @@ def plain_store(block: Block) -> Store | None:
 
 def plain_stores(block: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]] | None:
     """The buffers that a block stores to, all at the same distinct variables of its own, and these;
-    else None. A step of a scan may store at its time."""
+    else None. A step of a scan may store at its time, and any block at the only place of a
+    dimension that has no other."""
     stores = [s for s in walk(block.body) if isinstance(s, Store)]
     own = {it.var for it in block.iters if it.kind is not IterKind.REDUCE}
     if not stores or len({s.buffer for s in stores}) < len(stores):
@@ -117,7 +119,9 @@ def plain_stores(block: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]] | 
         len(s.indices) == len(indices) and all(map(operator.is_, s.indices, indices))
         for s in stores
     )
-    plain = len(set(indices)) == len(indices) and all(i in own for i in indices)
+    only = [all(int_value(s.buffer.shape[n]) == 1 for s in stores) for n in range(len(indices))]
+    moving = [i for i, alone in zip(indices, only) if not (alone and int_value(i) == 0)]
+    plain = len(set(moving)) == len(moving) and all(i in own for i in moving)
     return (tuple(s.buffer for s in stores), indices) if same and plain else None
 
 

@@ -15,7 +15,7 @@ from autotune.rules.generate import machine_of
 from autotune.rules.runs import contiguous_run, run_length
 from backends import build, resolve
 from schedule import Schedule
-from tensorir import PrimFunc, interpret, ops, reference, te
+from tensorir import PrimFunc, interpret, ops, parse, reference, te
 
 TWO = Machine(lanes=4, registers=16, threads=2, l1_bytes=32 << 10, l2_bytes=1 << 20)
 
@@ -269,3 +269,23 @@ def test_candidates_of_symbolic_rows() -> None:
         for shape in ((3, 0), (0, 5), (5, 7), (9, 40)):
             a = np.arange(shape[0] * shape[1], dtype="float32").reshape(shape)
             np.testing.assert_array_equal(interpret(sch.func, a)[0], a.sum(1))
+
+
+@pytest.mark.parametrize("op", ["+", "max"])
+def test_rows_that_are_stored_at_the_only_place_of_a_dimension(op: str) -> None:
+    update = "out[0, vi] + A[vi, vk]" if op == "+" else "max(out[0, vi], A[vi, vk])"
+    func = parse(f"""
+@prim_func
+def rows(A: f32[64, 512], out: f32[1, 64]):
+    for i, k in grid(64, 512):
+        with block("out"):
+            vi = spatial(64, i)
+            vk = reduce(512, k)
+            with init():
+                out[0, vi] = 0.0
+            out[0, vi] = {update}
+""")
+    data = np.random.default_rng(0).integers(1, 5, (64, 512)).astype("float32")
+    found = build(default_schedule(func, "c -threads=2"), "c -threads=2")(data)
+    wanted = data.sum(1) if op == "+" else data.max(1)
+    np.testing.assert_array_equal(found, wanted[None])
