@@ -33,7 +33,7 @@ def packed_copy(sch: Schedule, block: str, roles: Roles, width: int) -> BlockRef
     parts = [
         *(names[loop] for loop in roles.batch),
         f"{j} // {width}",
-        *(names[loop] for loop in roles.windows),
+        *(names[loop] for loop in roles.windows if loop in names),
         f"{k} // {roles.group}, {j} % {width}, {k} % {roles.group}",
     ]
     sch.transform_layout(block, packed, f"{', '.join(names.values())}: {', '.join(parts)}")
@@ -61,7 +61,7 @@ def finish_packing(
         width = _panel(sch, packed)
         j0, strip, j2 = sch.split(loops[roles.column], [None, width // STRIP, STRIP])
         tasks = [*(loops[name] for name in roles.batch), j0]
-        windows = [loops[name] for name in roles.windows]
+        windows = [loops[name] for name in roles.windows if name in loops]
         sch.reorder(*tasks, *windows, k0, strip, j2, k1)
     _by_intrinsics(sch, roles, packed, k0)
     if tasks and parallel:

@@ -13,7 +13,7 @@ from autotune.measure import MeasureSettings
 from autotune.rules import default_candidate, machine_of, make_space
 from backends import build, resolve
 from schedule import Schedule, Trace
-from tensorir import Target, TensorIRError, find_intrin, ops, reference, te
+from tensorir import Target, TensorIRError, find_intrin, interpret, ops, reference, te
 
 FEATURES = ("avx512bf16", "avx512bw", "avx512f", "avx512vl", "avx512vnni", "fma")
 MACHINE = machine_of(Target(vector_bits=512, threads=2, features=FEATURES))
@@ -242,3 +242,25 @@ def test_tuned_records_replay(tmp_path):
     inputs = inputs_of(func)
     again = Schedule(func).apply(Trace.from_json(list(record.trace)))
     np.testing.assert_array_equal(build(again)(*inputs), reference(func, *inputs)[0])
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_terms_that_no_operand_has(place):
+    """One more axis that is summed over, of one value, has no place in the packed operand."""
+    a, b = te.placeholder((6, 64), "uint8", name="a"), te.placeholder((64, 32), "int8", name="b")
+    k, unit = te.reduce_axis(64, "k"), te.reduce_axis(1, "unit")
+    axes = [unit, k] if place == 0 else [k, unit]
+    out = te.compute(
+        (6, 32),
+        lambda i, j: te.sum(a[i, k].astype("int32") * b[k, j].astype("int32"), axis=axes),
+        name="out",
+    )
+    func = te.create_prim_func([a, b, out])
+    target = Target(vector_bits=512, threads=2, features=FEATURES)
+    space = make_space(func, machine_of(target))
+    candidate = default_candidate(space, ("b",))
+    assert candidate.sketch == "out:tensorized"
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 9, (6, 64), np.uint8), rng.integers(-9, 9, (64, 32), np.int8)
+    found = interpret(space.build(candidate).func, x, y)[0]
+    np.testing.assert_array_equal(found, reference(func, x, y)[0])
