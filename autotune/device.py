@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tensorir import Target, dtype
 
-FUSED = {"fma", "avx512f", "arm_neon"}
+_FUSED = {"fma", "avx512f", "arm_neon"}
 """Features with which a multiply-add is one instruction; else the product takes a register."""
 
 
@@ -63,7 +63,7 @@ class Cpu:
     @property
     def registers(self) -> int:
         """Vector registers for sums and operands."""
-        return self.target.vector_registers - (0 if FUSED & set(self.target.features) else 1)
+        return self.target.vector_registers - (0 if _FUSED & set(self.target.features) else 1)
 
     @property
     def threads(self) -> int:

@@ -56,7 +56,7 @@ class Estimate:
         groups: dict[object, list[int]] = {}
         for at, plan in enumerate(plans):
             packs = tuple((p.operand, p.axis) for p in plan.packs)
-            rest = (plan.steps, plan.order, plan.copies, plan.pad, plan.flat, plan.threads)
+            rest = (plan.steps, plan.order, plan.pad, plan.flat, plan.threads)
             groups.setdefault((plan.lane, plan.lanes, packs, *rest), []).append(at)
         found = np.zeros(len(plans))
         for places in groups.values():
@@ -242,7 +242,7 @@ class _Alike:
             each = costs.copy if operand.strides[pack.axis] == 1 else costs.copy_turned
             total += elements * each / threads
         for n, operand in enumerate(self.c.operands):
-            if (operand.pad is None or plan.pad == "inline") and n not in plan.copies:
+            if operand.pad is None or plan.pad == "inline":
                 continue
             elements = prod(size or SYMBOLIC for size in operand.shape)
             again = self.overlap(n) if plan.pad == "task" else 1.0

@@ -16,7 +16,6 @@ from tensorir import DEFAULT_NUMERICS, Block, IterKind, TensorIRError, variables
 if TYPE_CHECKING:
     from schedule import library
 
-
 MOST_OPTIONS = 64
 """Values of a choice: the first ones by the estimate."""
 
@@ -160,7 +159,7 @@ def _values(block: str, plan: library.NestPlan) -> dict[str, Any]:
         f"{block}.tile": (plan.lane, plan.lanes, plan.tile, plan.flat),
         f"{block}.task": parts,
         f"{block}.order": plan.order,
-        f"{block}.read": (packs, plan.copies, plan.pad),
+        f"{block}.read": (packs, plan.pad),
         f"{block}.steps": plan.steps,
         f"{block}.threads": "parallel" if plan.threads else "serial",
     }
@@ -172,7 +171,7 @@ def _plan(c: library.Contraction, values: Values) -> library.NestPlan:
 
     tile_, task, order, read, steps, threads = (values[f"{c.block}.{part}"] for part in PARTS)
     lane, lanes, tile, flat = tile_
-    packs, copies, pad = read
+    packs, pad = read
     wanted = dict(packs)
     for n, operand in enumerate(c.operands):  # lanes that are apart cannot be read otherwise
         if operand.strides[lane] not in (0, 1, 2) and operand.pad is None:
@@ -180,5 +179,5 @@ def _plan(c: library.Contraction, values: Values) -> library.NestPlan:
     kept = tuple(library.Pack(n, axis, tile[axis]) for n, axis in wanted.items() if tile[axis] > 1)
     sizes = tuple(parts * size for parts, size in zip(task, tile))
     return library.NestPlan(
-        lane, lanes, tile, sizes, steps, order, kept, copies, pad, flat, threads == "parallel"
+        lane, lanes, tile, sizes, steps, order, kept, pad, flat, threads == "parallel"
     )

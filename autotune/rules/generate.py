@@ -10,6 +10,7 @@ from itertools import islice, product
 from typing import Any
 
 from autotune.choices import Choice
+from autotune.device import Cpu
 from autotune.rules.alternatives import starts
 from autotune.rules.chain import ChainPlan, chain_plans
 from autotune.rules.column_parts import column_parts_plans
@@ -71,10 +72,6 @@ PARTICULAR = (TensorizedPlan, DotsPlan)
 MAX_SKETCHES = 16
 
 
-FUSED = {"fma", "avx512f", "arm_neon"}
-"""Features with which a multiply-add is one instruction; else the product takes a register."""
-
-
 def machine_of(target: Target) -> Machine:
     """What the rules need to know; `target` must be resolved (backends.resolve)."""
     if target.on_gpu:
@@ -84,7 +81,7 @@ def machine_of(target: Target) -> Machine:
         )
     return Machine(
         lanes=target.lanes(),
-        registers=target.vector_registers - (0 if FUSED & set(target.features) else 1),
+        registers=Cpu(target).registers,
         threads=target.thread_count,
         l1_bytes=target.l1d_bytes,
         l2_bytes=target.l2_bytes,

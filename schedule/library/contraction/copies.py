@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import Contraction, Digit
 from schedule.library.contraction.places import (
+    axis_text,
     digit_text,
     loads_of,
     loops_by_dimension,
@@ -53,9 +54,7 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
         raise TensorIRError(
             f"{operand.buffer!r} is not read at values of the axis alone; it is not packed"
         )
-    value = ""
-    for d in axis.digits:
-        value = f"({value}) * {d.extent} + {own[d]}" if value else own[d]
+    value = axis_text(axis, own)
     rest.sort(key=lambda item: item[0])
     dims = [f"({value}) // {what.width}", *(text for _, text in rest), f"({value}) % {what.width}"]
     copier = str(sch.cache_read(c.block, operand.buffer, "global"))

@@ -15,6 +15,7 @@ from schedule.library.contraction.axes import (
     flat_strides,
 )
 from schedule.library.contraction.normalise import merged_axes, sorted_axes
+from schedule.library.contraction.places import loads_of, store_of
 from tensorir import (
     Analyzer,
     BinOp,
@@ -30,12 +31,9 @@ from tensorir import (
     const,
     dtype,
     int_value,
-    loads,
     slope,
-    stmt_exprs,
     substitute,
     variables,
-    walk,
     walk_exprs,
 )
 
@@ -53,7 +51,7 @@ def find_contraction(
     one without elements, and for a `last` that is no such stage.
     """
     node = sch.state.block(block)
-    store = _store(node)
+    store = store_of(sch, block)
     if not node.is_reduction or any(it.kind is IterKind.OPAQUE for it in node.iters):
         raise TensorIRError(f"block {block!r} is no reduction; a contraction is a sum of its kind")
     if any(int_value(it.extent) == 0 for it in node.iters):
@@ -64,7 +62,7 @@ def find_contraction(
             f"block {block!r} stores at {list(store.indices)}, not at its own variables"
         )
     result = store if last in (None, block) else _as_stored_by(sch, node, store, str(last))
-    found = _loads(node, store)
+    found = loads_of(node)
     parts = [part for place in range(len(node.iters)) for part in _digits(node, place, found)]
     values = {
         it.var: _value(place, [p for p in parts if p.digit.place == place])
@@ -98,25 +96,11 @@ class _Part:
     var: Var
 
 
-def _store(node: Block) -> Store:
-    if not isinstance(node.body, Store):
-        raise TensorIRError(f"block {node.name!r} stores more than one value")
-    return node.body
-
-
-def _loads(node: Block, store: Store) -> list[Load]:
-    found: dict[Load, None] = {}
-    for stmt in walk(node.body):
-        for e in stmt_exprs(stmt):
-            found.update((n, None) for n in loads(e) if n.buffer is not store.buffer)
-    return list(found)
-
-
 def _as_stored_by(sch: Schedule, node: Block, sums: Store, last: str) -> Store:
     """The store of the stage after the sums, its variables replaced by those of the sums' block."""
     user = sch.state.block(last)
-    store = _store(user)
-    reads = [load for load in _loads(user, store) if load.buffer is sums.buffer]
+    store = store_of(sch, last)
+    reads = [load for load in loads_of(user) if load.buffer is sums.buffer]
     plain = {it.var for it in user.iters}
     if len(reads) != 1 or not all(i in plain or int_value(i) == 0 for i in reads[0].indices):
         raise TensorIRError(f"stage {last!r} does not use each element of {node.name!r} once")

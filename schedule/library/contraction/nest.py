@@ -45,9 +45,8 @@ class _Nest:
             self.pads = []
         for what in plan.packs:
             pack(sch, c, what, plan.steps, plan.threads)
-        copied = [str(sch.cache_read(c.block, c.operands[n].buffer, "global")) for n in plan.copies]
         task = self.run_turned() if self.turned else self.run_direct()
-        for source in (*self.pads, *copied):
+        for source in self.pads:
             self.copy(source, task)
         if task is not None and plan.threads:
             sch.parallel(task)
@@ -170,7 +169,7 @@ class _Nest:
         sch.vectorize(lane)
 
     def copy(self, source: str, task: LoopRef | None) -> None:
-        """A padded operand, or what a task reads of one: row by row."""
+        """A padded operand, or what a task reads of it: row by row."""
         sch = self.sch
         if task is not None and self.plan.pad == "task":
             sch.compute_at(source, task)

@@ -98,7 +98,8 @@ def layout(
     indices = store_of(sch, stages[-1]).indices
     names = {index: f"d{n}" for n, index in enumerate(indices) if isinstance(index, Var)}
     places = {p: names[v] for p, v in vars_of.items() if v in names}
-    values = {n: axis_text(c.axes[n], places) for n in order}
+    parts = {d: digit_text(d, places[d.place]) for n in order for d in c.axes[n].digits}
+    values = {n: axis_text(c.axes[n], parts) for n in order}
     dims = [values[n] for n in order]
     if panel is not None:
         lane = order[-1]
@@ -107,12 +108,11 @@ def layout(
     return f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"
 
 
-def axis_text(axis: Axis, names: Mapping[int, str]) -> str:
-    """An axis as an expression of variables, which are named by their positions."""
+def axis_text(axis: Axis, parts: Mapping[Digit, str]) -> str:
+    """An axis as an expression, made of those of its digits."""
     value = ""
     for digit in axis.digits:
-        part = digit_text(digit, names[digit.place])
-        value = f"({value}) * {digit.extent} + {part}" if value else part
+        value = f"({value}) * {digit.extent} + {parts[digit]}" if value else parts[digit]
     return value
 
 

@@ -24,7 +24,6 @@ class NestPlan:
     steps    the axes that are summed over, outermost first
     order    the axes in the order of the loops inside of a task, outermost first
     packs    operands that are copied ahead of the nest
-    copies   operands of which each task copies what it reads
     pad      where padding goes: "root", "task", or "inline" into the sums
     flat     whether the terms of a sum are written out: elements that several rows of a tile read
              are then loaded once. "rows": the sums of a tile side by side, "single": one after the
@@ -39,7 +38,6 @@ class NestPlan:
     steps: tuple[int, ...]
     order: tuple[int, ...]
     packs: tuple[Pack, ...] = ()
-    copies: tuple[int, ...] = ()
     pad: str = "task"
     flat: str = ""
     threads: bool = True

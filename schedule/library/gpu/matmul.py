@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedule.analysis import accesses, plain_store, read, written
 from schedule.errors import require
+from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.product import Product, product_of
 from schedule.library.gpu.steps import (
     BANKS,
     all_or_nothing,
     bind_all,
     in_order_of_reads,
-    own_loops,
     vector_of,
 )
 from schedule.library.tensorized_roles import factors_of

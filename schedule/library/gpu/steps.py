@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from schedule.analysis import accesses, plain_store
 from schedule.errors import Illegal, ScheduleError, require
+from schedule.library.contraction.places import own_loops
 from tensorir import Buffer, IterKind, Var, dtype, int_value, variables
 
 if TYPE_CHECKING:
@@ -47,11 +48,6 @@ def vector_of(buffer: Buffer) -> int:
     while lanes > 1 and (last is None or last % lanes):
         lanes //= 2
     return lanes
-
-
-def own_loops(sch: Schedule, block: str) -> list[LoopRef]:
-    """The loops around a block alone."""
-    return [x for x in sch.get_loops(block) if list(sch.get_child_blocks(x)) == [block]]
 
 
 def in_order_of_reads(sch: Schedule, copy: str) -> None:
