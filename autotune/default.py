@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from autotune.arguments import check_func, check_names
-from autotune.rules.generate import default_sketch, machine_of, sketches
+from autotune.rules.generate import default_sketch, sketches
 from backends import resolve
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, check_numerics
+from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, check_numerics, device_of
 
 
 def default_schedule(
@@ -34,5 +34,5 @@ def default_schedule(
     check_func(func)
     constants = check_names(func, constants)
     check_numerics(numerics)
-    first = default_sketch(sketches(func, machine_of(resolve(target)), numerics), constants)
+    first = default_sketch(sketches(func, device_of(resolve(target)), numerics), constants)
     return first.build(first.values(constants))

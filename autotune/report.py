@@ -15,10 +15,10 @@ from autotune.cost_model import Quality, quality
 from autotune.records import Record
 from autotune.replay import candidate_of
 from autotune.rows import conditions_key
-from autotune.rules import default_sketch, machine_of, sketches
+from autotune.rules import default_sketch, sketches
 from autotune.space import Candidate
 from backends import resolve
-from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, parse
+from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, device_of, parse
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def default_time(
 
 
 def _default(func: PrimFunc, target: Target, constants: Collection[str]) -> Candidate:
-    first = default_sketch(sketches(func, machine_of(target), DEFAULT_NUMERICS), constants)
+    first = default_sketch(sketches(func, device_of(target), DEFAULT_NUMERICS), constants)
     return Candidate(first.name, first.default(constants))
 
 

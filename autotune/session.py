@@ -17,7 +17,7 @@ from autotune.measure import MeasureResult, MeasureSettings
 from autotune.measure.scoring import outline, wanted_features
 from autotune.records import Record, Workload
 from autotune.replay import is_current, known_candidate, replayed
-from autotune.rules import default_candidates, machine_of, make_space
+from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState
 from autotune.space import Candidate, Space
 from autotune.toolchain import toolchain
@@ -31,6 +31,7 @@ from tensorir import (
     TensorIRError,
     allows,
     check_numerics,
+    device_of,
     split_constants,
 )
 
@@ -253,10 +254,10 @@ def start_session(
             f"candidates for {str(target)!r} cannot be measured here: {why}; tune on that machine"
         )
     resolved = resolve(target)
-    machine = machine_of(resolved)
+    device = device_of(resolved)
     facts = this_machine()
     workload = Workload.of(func, constants)
-    space = make_space(func, machine, numerics)
+    space = make_space(func, device, numerics)
     model = make_cost_model(cost_model, seed)
     features = wanted_features(resolved, workload.constants, numerics)
     settings = settings or MeasureSettings(threads=resolved.threads)

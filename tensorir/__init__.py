@@ -57,6 +57,11 @@ if TYPE_CHECKING:
     from tensorir.dependence import piped as piped
     from tensorir.dependence import recurrent as recurrent
     from tensorir.dependence import same_slice as same_slice
+    from tensorir.devices.costs import Costs as Costs
+    from tensorir.devices.cpu import Cpu as Cpu
+    from tensorir.devices.device import Device as Device
+    from tensorir.devices.device import device_of as device_of
+    from tensorir.devices.gpu import Gpu as Gpu
     from tensorir.errors import ParseError as ParseError
     from tensorir.errors import TensorIRError as TensorIRError
     from tensorir.errors import VerifyError as VerifyError
@@ -240,6 +245,10 @@ __all__ = lazy_names(
         "tensorir.buffer": "SCOPES Buffer",
         "tensorir.combiner": "ASSOCIATIVE Combiner combiner_of neutral",
         "tensorir.dependence": "belongs_to carries conflict disjoint piped recurrent same_slice",
+        "tensorir.devices.costs": "Costs",
+        "tensorir.devices.cpu": "Cpu",
+        "tensorir.devices.device": "Device device_of",
+        "tensorir.devices.gpu": "Gpu",
         "tensorir.errors": "ParseError TensorIRError VerifyError",
         "tensorir.expr": (
             "FALSE TRUE BinOp Broadcast Call Cast Const Expr ExprLike Load Not Ramp Select "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir import Target, TensorIRError, allows, parse
+from tensorir import Target, TensorIRError, allows, device_of, parse
 
 if TYPE_CHECKING:
     from autotune.space import Space
@@ -51,12 +51,12 @@ class Scoring:
     def __init__(
         self, definition: str, target: str, constants: Collection[str], numerics: str
     ) -> None:
-        from autotune.rules import machine_of, make_space
+        from autotune.rules import make_space
         from backends import resolve
 
         resolved = resolve(target)
         self.numerics = numerics
-        self.space = make_space(parse(definition), machine_of(resolved), numerics)
+        self.space = make_space(parse(definition), device_of(resolved), numerics)
         self.extract = wanted_features(resolved, constants, numerics)
         self.outline = outline(self.space, resolved)
 

@@ -4,13 +4,13 @@ from autotune.rules.generate import (
     default_candidate,
     default_candidates,
     default_sketch,
-    machine_of,
     make_space,
     sketches,
 )
-from autotune.rules.plan import Machine, Plan
+from autotune.rules.plan import Plan
+from autotune.rules.registry import RULES, Rules, forget_rule, register_rule, rules_for
 
 __all__ = [
-    "Machine", "Plan", "default_candidate", "default_candidates", "default_sketch",
-    "machine_of", "make_space", "sketches",
+    "RULES", "Plan", "Rules", "default_candidate", "default_candidates", "default_sketch",
+    "forget_rule", "make_space", "register_rule", "rules_for", "sketches",
 ]  # fmt: skip

@@ -23,11 +23,11 @@ from autotune.rules.group import Group, instances, output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest, own_loops
 from autotune.rules.packing import pack_in_panels
-from autotune.rules.plan import Machine, Values, at_most
+from autotune.rules.plan import Plan, Values, at_most
 from autotune.rules.runs import contiguous_run, fuse_run
 from autotune.rules.tile_model import TileModel, best_shared_tile
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, IterKind, int_value
+from tensorir import Block, Cpu, IterKind, int_value
 
 SMALL_CHAIN = 16_384
 """Instances of all stages below which a chain stays on one thread by default."""
@@ -41,7 +41,7 @@ other, and those of another row fill the gaps."""
 
 
 @dataclass(frozen=True)
-class ChainPlan:
+class ChainPlan(Plan):
     """Threads share the rows of the last stage; what a few rows need is computed with them.
 
     `rows` are those that are good without tuning. With `rows_fit` the second-level cache has room
@@ -49,7 +49,7 @@ class ChainPlan:
     """
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     chain: Chain
     choices: tuple[Choice, ...]
     rows: int
@@ -57,16 +57,21 @@ class ChainPlan:
     large: bool
     products: tuple[TileModel, ...] = ()
     name: str = "chain"
+    numerics: str = "reassociated"
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return tuple(self.chain.stages)
 
     def key(self, what: str) -> str:
         return f"{self.chain.last}.{what}"
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        sums = max(1, min(4, 3 * self.machine.registers // (4 * self.rows)))
+        sums = max(1, min(4, 3 * self.cpu.registers // (4 * self.rows)))
         wanted: dict[str, Any] = {
-            self.key("width"): sums * self.machine.lanes,
+            self.key("width"): sums * self.cpu.lanes(),
             self.key("rows"): self.rows,
-            self.key("vector"): 4 * self.machine.lanes,
+            self.key("vector"): 4 * self.cpu.lanes(),
             self.key("ahead"): "rows" if self.rows_fit else "results",
             self.key("threads"): "parallel" if self.large else "serial",
         }
@@ -79,10 +84,10 @@ class ChainPlan:
         return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
 
     def feasible(self, values: Values) -> bool:
-        rows, lanes = values.get(self.key("rows"), 1), self.machine.lanes
+        rows, lanes = values.get(self.key("rows"), 1), self.cpu.lanes()
         tile = rows * values.get(self.key("vector"), 0) / lanes
         sums = rows * values.get(self.key("width"), 0) / lanes if not self.chain.products else 0
-        return bool(max(tile, sums) <= 1.25 * self.machine.registers)
+        return bool(max(tile, sums) <= 1.25 * self.cpu.registers)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         stages = list(self.chain.stages)
@@ -94,7 +99,7 @@ class ChainPlan:
         for block in self.chain.statistics:
             run = [it.var.name for it in contiguous_run(sch.state.block(block))]
             loop, width = fuse_run(sch, block, run), values[self.key("width")]
-            parts = into_lanes(sch, block, loop, width, self.machine.lanes)
+            parts = into_lanes(sch, block, loop, width, self.cpu.lanes())
             partial.update(parts)
             at = stages.index(block)
             stages[at:at] = parts
@@ -110,7 +115,7 @@ class ChainPlan:
             elif block not in writers:
                 self._finish(sch, block, values, copies=block in writers.values())
         if writers:
-            _align_rows(sch, stages, self.machine.lanes)
+            _align_rows(sch, stages, self.cpu.lanes())
         self._merge_passes(sch, [b for b in stages if self._is_long(sch, b, values)])
         ahead = values.get(self.key("ahead"), "none")
         if ahead != "none":
@@ -125,13 +130,13 @@ class ChainPlan:
             return
         long = self._is_long(sch, block, values)
         step = values[self.key("width")] if long else None
-        finish_nest(sch, block, self.machine, unroll_rows=16 if copies else 0, step=step)
+        finish_nest(sch, block, self.cpu, unroll_rows=16 if copies else 0, step=step)
 
     def _is_long(self, sch: Schedule, block: str, values: Values) -> bool:
         """Whether a stage has rows that hardly stay in the first-level cache."""
         alone = values.get(self.key("rows"), 1) == 1
         row = prod(size(f.extent) for f in sch.state.loops_around(block)[1:])
-        return alone and 16 * row >= self.machine.l1_bytes
+        return alone and 16 * row >= self.cpu.l1_bytes
 
     def _merge_passes(self, sch: Schedule, stages: list[str]) -> None:
         """Sum a stage up in the loop that makes it, where its row is too long for the first-level
@@ -170,13 +175,13 @@ class ChainPlan:
         lanes_inside(sch, product, outside=2)
 
 
-def chain_plans(sch: Schedule, groups: Sequence[Group], machine: Machine) -> list[ChainPlan]:
+def chain_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ChainPlan]:
     """A plan for the stages that end in the last one of the schedule, if they make a chain."""
     last = str(sch.get_blocks()[-1])
-    chain = find_chain(sch, last, groups, machine)
+    chain = find_chain(sch, last, groups, cpu)
     if chain is None:
         return []
-    lanes, extents = machine.lanes, spatial_sizes(sch.state.block(last))
+    lanes, extents = cpu.lanes(), spatial_sizes(sch.state.block(last))
     choices: list[Choice] = []
     if chain.statistics:
         shortest = min(last_reduce(sch.state.block(b)) for b in chain.statistics)
@@ -193,16 +198,14 @@ def chain_plans(sch: Schedule, groups: Sequence[Group], machine: Machine) -> lis
         choices.append(Categorical(f"{last}.ahead", ("rows", "results", "none")))
     choices.append(Categorical(f"{last}.threads", ("parallel", "serial")))
     work = sum(instances(sch.state.block(b)) for b in chain.stages)
-    usual = 6 if chain.products else _together(sch, chain, machine)
-    rows_fit = 4 * usual * _elements_of_row(sch, chain) <= machine.l2_bytes // 2
+    usual = 6 if chain.products else _together(sch, chain, cpu)
+    rows_fit = 4 * usual * _elements_of_row(sch, chain) <= cpu.l2_bytes // 2
     large = work >= SMALL_CHAIN
-    models = tuple(_model(sch.state.block(b), chain.depth, machine) for b in chain.products)
-    return [
-        ChainPlan(Group(last), machine, chain, tuple(choices), usual, rows_fit, large, models)
-    ]
+    models = tuple(_model(sch.state.block(b), chain.depth, cpu) for b in chain.products)
+    return [ChainPlan(Group(last), cpu, chain, tuple(choices), usual, rows_fit, large, models)]
 
 
-def _model(product: Block, depth: int, machine: Machine) -> TileModel:
+def _model(product: Block, depth: int, cpu: Cpu) -> TileModel:
     """What a product of a chain takes; its columns are read again for every few rows."""
     *outer, columns = spatial_sizes(product)
     return TileModel(
@@ -210,10 +213,10 @@ def _model(product: Block, depth: int, machine: Machine) -> TileModel:
         columns=columns,
         terms=instances(product, IterKind.REDUCE),
         repeats=prod(outer[: depth - 1]),
-        lanes=machine.lanes,
-        registers=machine.registers,
-        threads=machine.threads,
-        l2_bytes=machine.l2_bytes,
+        lanes=cpu.lanes(),
+        registers=cpu.registers,
+        threads=cpu.threads,
+        l2_bytes=cpu.l2_bytes,
         near=True,
     )
 
@@ -236,11 +239,11 @@ def _elements_of_row(sch: Schedule, chain: Chain) -> int:
     return sum(made) + 2 * made[-1]
 
 
-def _together(sch: Schedule, chain: Chain, machine: Machine) -> int:
+def _together(sch: Schedule, chain: Chain, cpu: Cpu) -> int:
     """How many rows are computed together: as long as they leave room in the first-level cache,
     each thread has several tasks, and the code does not become long."""
     count = prod(spatial_sizes(sch.state.block(chain.last))[: chain.depth])
     longest = max(last_reduce(sch.state.block(block)) for block in chain.statistics)
-    most = TOGETHER[-1] if longest <= 4 * machine.lanes else TOGETHER[-1] // 2
-    fitting = min(most, count // (4 * machine.threads), machine.l1_bytes // (16 * longest))
+    most = TOGETHER[-1] if longest <= 4 * cpu.lanes() else TOGETHER[-1] // 2
+    fitting = min(most, count // (4 * cpu.threads), cpu.l1_bytes // (16 * longest))
     return max((rows for rows in TOGETHER if rows <= fitting), default=1)

@@ -17,10 +17,10 @@ from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
 from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest
-from autotune.rules.plan import Machine, Values, at_most
+from autotune.rules.plan import Plan, Values, at_most
 from autotune.rules.rows import lanes_of
 from schedule import Schedule
-from tensorir import Block, IterKind, dtype, int_value, variables
+from tensorir import Block, Cpu, IterKind, dtype, int_value, variables
 
 LARGE = 150_000
 """Terms from which on the second thread gains more than starting it costs."""
@@ -32,14 +32,15 @@ USUAL = 8
 
 
 @dataclass(frozen=True)
-class ColumnPartsPlan:
+class ColumnPartsPlan(Plan):
     """As many parts of the rows as there are threads, each with a partial sum of every column."""
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     lanes: int
     choices: tuple[Choice, ...]
     name: str = "column_parts"
+    numerics: str = "reassociated"
 
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
@@ -47,13 +48,10 @@ class ColumnPartsPlan:
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         return {c.name: at_most(c, USUAL) for c in self.choices}
 
-    def feasible(self, values: Values) -> bool:
-        return True
-
     def apply(self, sch: Schedule, values: Values) -> None:
         block, width = self.group.block, 4 * self.lanes
         row = sch.get_loops(block)[-1]
-        part, _ = sch.split(row, [self.machine.threads, None])
+        part, _ = sch.split(row, [self.cpu.threads, None])
         partial = str(sch.rfactor(block, part, 0))
         *columns, part, row = sch.get_loops(partial)
         outer, rows = sch.split(row, [None, values[self.key("rows")]])
@@ -67,10 +65,10 @@ class ColumnPartsPlan:
         sch.reorder(chunk, part, lanes)
         sch.vectorize(lanes)
         if self.group.epilogue:
-            finish_nest(sch, self.group.epilogue, self.machine, unroll_rows=0)
+            finish_nest(sch, self.group.epilogue, self.cpu, unroll_rows=0)
 
 
-def column_parts_plans(sch: Schedule, group: Group, machine: Machine) -> list[ColumnPartsPlan]:
+def column_parts_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ColumnPartsPlan]:
     """A plan for a reduction along the rows of one array that is read once, whose partial results
     fit half of the first-level cache."""
     block = sch.state.block(group.block)
@@ -82,15 +80,15 @@ def column_parts_plans(sch: Schedule, group: Group, machine: Machine) -> list[Co
     if len(reduce) != 1 or len(spatial) != 1 or store.indices != (spatial[0].var,):
         return []
     rows, columns = int_value(reduce[0].extent), int_value(spatial[0].extent)
-    if rows is None or columns is None or instances(block) < LARGE or machine.threads < 2:
+    if rows is None or columns is None or instances(block) < LARGE or cpu.threads < 2:
         return []
-    lanes = lanes_of(block, machine)
+    lanes = lanes_of(block, cpu)
     kept = columns * dtype.itemsize(store.buffer.dtype)
-    if columns < 4 * lanes or 2 * kept > machine.l1_bytes or not _read_once(block):
+    if columns < 4 * lanes or 2 * kept > cpu.l1_bytes or not _read_once(block):
         return []
-    if rows < machine.threads * TOGETHER[-1]:
+    if rows < cpu.threads * TOGETHER[-1]:
         return []
-    return [ColumnPartsPlan(group, machine, lanes, (Categorical(f"{group.block}.rows", TOGETHER),))]
+    return [ColumnPartsPlan(group, cpu, lanes, (Categorical(f"{group.block}.rows", TOGETHER),))]
 
 
 def _read_once(block: Block) -> bool:

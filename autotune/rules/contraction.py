@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
-from autotune.device import Cpu
 from autotune.rules.group import Group, body_loads
-from autotune.rules.plan import Machine, Values
+from autotune.rules.plan import Plan, Values
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, Block, IterKind, TensorIRError, variables
+from tensorir import Block, Cpu, IterKind, TensorIRError, allows, variables
 
 if TYPE_CHECKING:
     from schedule import library
@@ -26,17 +25,30 @@ TRIED = 16
 """Plans of which the default is the first that the primitives accept."""
 
 
-class ContractionPlan:
+class ContractionPlan(Plan):
     """The nests of one contraction. They are looked for when they are asked for."""
 
     name = "contraction"
+    group: Group
+    numerics: str
 
     def __init__(
-        self, group: Group, base: Schedule, c: library.Contraction, cpu: Cpu, numerics: str
+        self,
+        group: Group,
+        base: Schedule,
+        c: library.Contraction,
+        cpu: Cpu,
+        numerics: str = "reassociated",
     ) -> None:
         self.group, self.base, self.contraction, self.cpu = group, base, c, cpu
         self.numerics = numerics
         self._found: dict[frozenset[str], list[library.NestPlan]] = {}
+
+    def within(self, numerics: str) -> ContractionPlan | None:
+        """With sums in the order of the text, if no other is allowed."""
+        if allows(numerics, self.numerics):
+            return self
+        return ContractionPlan(self.group, self.base, self.contraction, self.cpu, "bitwise")
 
     def found(self, constants: Collection[str] = ()) -> list[library.NestPlan]:
         """All that are considered, best estimate first."""
@@ -78,47 +90,39 @@ class ContractionPlan:
         assert refused is not None
         raise refused
 
-    def feasible(self, values: Values) -> bool:
-        return True
-
     def apply(self, sch: Schedule, values: Values) -> None:
         from schedule import library
 
         library.make_nest(sch, self.contraction, _plan(self.contraction, values))
 
 
-def preferred_contraction(
-    sch: Schedule, group: Group, machine: Machine, numerics: str = DEFAULT_NUMERICS
-) -> Sequence[ContractionPlan]:
+def preferred_contraction(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:
     """The plan for sums whose axes are not those of the text, and for windows: rules that take the
     loops as they are written make slower nests of these."""
-    c = _contraction(sch, group, machine)
-    return _plans(sch, group, machine, numerics, c if c and not _as_written(c) else None)
+    c = _contraction(sch, group, cpu)
+    return _plans(sch, group, cpu, c if c and not _as_written(c) else None)
 
 
-def other_contraction(
-    sch: Schedule, group: Group, machine: Machine, numerics: str = DEFAULT_NUMERICS
-) -> Sequence[ContractionPlan]:
+def other_contraction(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:
     """The plan for other sums with reuse."""
-    c = _contraction(sch, group, machine)
-    return _plans(sch, group, machine, numerics, c if c and _as_written(c) else None)
+    c = _contraction(sch, group, cpu)
+    return _plans(sch, group, cpu, c if c and _as_written(c) else None)
 
 
 def _plans(
-    sch: Schedule, group: Group, machine: Machine, numerics: str, c: library.Contraction | None
+    sch: Schedule, group: Group, cpu: Cpu, c: library.Contraction | None
 ) -> Sequence[ContractionPlan]:
-    if c is None or machine.target is None:
+    if c is None:
         return []
     from autotune.plans import has_plans
 
-    cpu = Cpu(machine.target)
-    return [ContractionPlan(group, sch.copy(), c, cpu, numerics)] if has_plans(c, cpu) else []
+    return [ContractionPlan(group, sch.copy(), c, cpu)] if has_plans(c, cpu) else []
 
 
-def _contraction(sch: Schedule, group: Group, machine: Machine) -> library.Contraction | None:
+def _contraction(sch: Schedule, group: Group, cpu: Cpu) -> library.Contraction | None:
     """The contraction of a reduction all of whose operands are used more than once."""
     node = sch.state.block(group.block)
-    if machine.target is None or not node.is_reduction or not _may_have_reuse(node):
+    if not node.is_reduction or not _may_have_reuse(node):
         return None
     from schedule import library
 

@@ -22,9 +22,9 @@ from autotune.rules.group import Group, body_loads, instances, output_store, siz
 from autotune.rules.lanes import into_lanes, is_reduce_loop, lanes_inside, single_reducer
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.packing import pack_rows, panel_index
-from autotune.rules.plan import Machine, Values
+from autotune.rules.plan import Plan, Values
 from schedule import Schedule, ScheduleError
-from tensorir import Block, IterKind, IterVar, Load, dtype, int_value
+from tensorir import Block, Cpu, IterKind, IterVar, Load, dtype, int_value
 
 SMALL_WORK = 100_000
 """Multiply-adds below which starting threads costs more than it saves."""
@@ -55,7 +55,7 @@ PAGE = 4096
 
 
 @dataclass(frozen=True)
-class DotsPlan:
+class DotsPlan(Plan):
     """Schedules C[.., i, j] = sum of A[.., i, k] * B[.., j, k] with vectors along k.
 
     wide    the operand with the columns; `turned` says that it is transposed ahead
@@ -63,7 +63,7 @@ class DotsPlan:
     """
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     wide: str
     turned: bool
     sizes: tuple[int, int, int]
@@ -72,6 +72,7 @@ class DotsPlan:
     large: bool
     name: str = "dots"
     numerics: str = "reassociated"
+    always = False
 
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
@@ -91,7 +92,7 @@ class DotsPlan:
 
     def feasible(self, values: Values) -> bool:
         high, wide = values[self.key("tile")]
-        return _fits(high, wide, self.machine.registers)
+        return _fits(high, wide, self.cpu.registers)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
@@ -118,7 +119,7 @@ class DotsPlan:
         for loop in (lane, i1, j1):
             sch.unroll(loop)
         sch.reverse_compute_at(writer, task)
-        finish_nest(sch, writer, self.machine, unroll_rows=16)
+        finish_nest(sch, writer, self.cpu, unroll_rows=16)
         if parallel:
             sch.parallel(task)
 
@@ -149,7 +150,7 @@ def _fits(high: int, wide: int, registers: int) -> bool:
     return high * wide + min(high, wide) + 1 <= registers
 
 
-def dots_plans(sch: Schedule, group: Group, machine: Machine) -> list[DotsPlan]:
+def dots_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[DotsPlan]:
     """The plan for a product of two operands with contiguous terms where its sizes make it pay."""
     block = sch.state.block(group.block)
     store = output_store(block)
@@ -162,7 +163,7 @@ def dots_plans(sch: Schedule, group: Group, machine: Machine) -> list[DotsPlan]:
     if len(sums) != 1 or len(spatial) < 2:
         return []
     *_, row, column = spatial
-    lanes = machine.lanes_of_sums(store.buffer.dtype)
+    lanes = cpu.lanes(store.buffer.dtype)
     operands = _operands(block, row, column, sums[0])
     if operands is None or any(int_value(it.extent) is None for it in (*spatial, *sums)):
         return []
@@ -176,14 +177,14 @@ def dots_plans(sch: Schedule, group: Group, machine: Machine) -> list[DotsPlan]:
         (h, w)
         for h in range(1, min(TALLEST, rows) + 1)
         for w in range(1, min(TALLEST, columns) + 1)
-        if _fits(h, w, machine.registers)
+        if _fits(h, w, cpu.registers)
     )
     choices = (
         Categorical(f"{group.block}.tile", tiles),
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
     )
     large = instances(block) >= SMALL_WORK
-    return [DotsPlan(group, machine, wide.buffer.name, turned, whole, lanes, choices, large)]
+    return [DotsPlan(group, cpu, wide.buffer.name, turned, whole, lanes, choices, large)]
 
 
 def _operands(

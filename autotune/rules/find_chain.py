@@ -9,10 +9,9 @@ from math import prod
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.packing import panel_index
-from autotune.rules.plan import Machine
 from autotune.rules.runs import contiguous_run, run_length
 from schedule import Schedule, ScheduleError
-from tensorir import Block, IterKind, dtype, variables
+from tensorir import Block, Cpu, IterKind, dtype, variables
 
 IDLE = 1.25
 """How much longer whole rows may take than rows in parts that threads share evenly."""
@@ -47,7 +46,7 @@ class Chain:
         return self.stages[-1]
 
 
-def find_chain(sch: Schedule, last: str, groups: Sequence[Group], machine: Machine) -> Chain | None:
+def find_chain(sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu) -> Chain | None:
     """The largest chain that ends in `last`; None where there is none that pays."""
     node = sch.state.block(last)
     store = output_store(node)
@@ -59,8 +58,8 @@ def find_chain(sch: Schedule, last: str, groups: Sequence[Group], machine: Machi
         found = _movable(sch, last, deep)
         if len(found) > len(best):
             best, depth = found, deep
-    chain = _classified(sch, best, depth, groups, machine)
-    return chain if chain is not None and _pays(sch, chain, machine) else None
+    chain = _classified(sch, best, depth, groups, cpu)
+    return chain if chain is not None and _pays(sch, chain, cpu) else None
 
 
 def _movable(sch: Schedule, last: str, depth: int) -> tuple[str, ...]:
@@ -90,7 +89,7 @@ def _classified(
     stages: tuple[str, ...],
     depth: int,
     groups: Sequence[Group],
-    machine: Machine,
+    cpu: Cpu,
 ) -> Chain | None:
     """The chain of `stages`, cut after the last reduction that does not go row by row."""
     statistics: list[str] = []
@@ -102,11 +101,11 @@ def _classified(
         block = sch.state.block(name)
         if not block.is_reduction:
             continue
-        operands = _gathered(block, depth, machine) if _has_columns(block, depth) else None
+        operands = _gathered(block, depth, cpu) if _has_columns(block, depth) else None
         if operands is not None:
             products.append(name)
             packed.extend((name, operand) for operand in operands)
-        elif not _has_columns(block, depth) and _along_memory(block, machine):
+        elif not _has_columns(block, depth) and _along_memory(block, cpu):
             statistics.append(name)
         else:
             first, statistics, products, packed = at + 1, [], [], []
@@ -120,7 +119,7 @@ def _classified(
     )
 
 
-def _pays(sch: Schedule, chain: Chain, machine: Machine) -> bool:
+def _pays(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
     """Whether a statistic goes back to the elements of its row, and rows and caches suffice."""
     order = list(chain.stages)
     back = any(
@@ -130,16 +129,16 @@ def _pays(sch: Schedule, chain: Chain, machine: Machine) -> bool:
     )
     rows = prod(spatial_sizes(sch.state.block(chain.last))[: chain.depth])
     kept = sum(instances(sch.state.block(stage), IterKind.SPATIAL) // rows for stage in order[:-1])
-    fits = 4 * kept * (6 if chain.products else 1) <= machine.l2_bytes
-    split = _better_in_parts(sch, chain, rows, machine)
-    return back and rows >= machine.threads and fits and not split
+    fits = 4 * kept * (6 if chain.products else 1) <= cpu.l2_bytes
+    split = _better_in_parts(sch, chain, rows, cpu)
+    return back and rows >= cpu.threads and fits and not split
 
 
-def _better_in_parts(sch: Schedule, chain: Chain, rows: int, machine: Machine) -> bool:
+def _better_in_parts(sch: Schedule, chain: Chain, rows: int, cpu: Cpu) -> bool:
     """Whether threads would wait for one that has a long row more."""
     terms = max((last_reduce(sch.state.block(s)) for s in chain.statistics), default=0)
-    rounds = -(-rows // machine.threads)
-    return rounds * machine.threads > IDLE * rows and terms >= LONG_ROW and not chain.products
+    rounds = -(-rows // cpu.threads)
+    return rounds * cpu.threads > IDLE * rows and terms >= LONG_ROW and not chain.products
 
 
 def spatial_sizes(block: Block) -> list[int]:
@@ -155,13 +154,13 @@ def _has_columns(block: Block, depth: int) -> bool:
     return prod(spatial_sizes(block)[depth:]) > 1
 
 
-def _along_memory(block: Block, machine: Machine) -> bool:
+def _along_memory(block: Block, cpu: Cpu) -> bool:
     """Whether rfactor can put the last reduction loops, of contiguous elements, into lanes."""
     terms = run_length(contiguous_run(block))
-    return reduces_by_one(block) and terms is not None and terms >= 2 * machine.lanes
+    return reduces_by_one(block) and terms is not None and terms >= 2 * cpu.lanes()
 
 
-def _gathered(block: Block, depth: int, machine: Machine) -> list[str] | None:
+def _gathered(block: Block, depth: int, cpu: Cpu) -> list[str] | None:
     """The operands of a product whose neighbouring columns are apart in memory.
 
     None where the block is no product for a chain: its columns are no axis of what it stores, the
@@ -180,7 +179,7 @@ def _gathered(block: Block, depth: int, machine: Machine) -> list[str] | None:
             for index, extent in zip(load.indices, load.buffer.shape)
             if not variables(index) & rows
         ]
-        if prod(shared) * dtype.itemsize(load.buffer.dtype) > machine.l2_bytes // 2:
+        if prod(shared) * dtype.itemsize(load.buffer.dtype) > cpu.l2_bytes // 2:
             return None
         step = stride_in(load, spatial[-1], block)
         if step not in (0, 1):

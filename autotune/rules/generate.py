@@ -3,103 +3,34 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice, product
 from typing import Any
 
 from autotune.choices import Choice
-from autotune.device import Cpu
 from autotune.rules.alternatives import starts
-from autotune.rules.chain import ChainPlan, chain_plans
-from autotune.rules.column_parts import column_parts_plans
-from autotune.rules.contraction import other_contraction, preferred_contraction
-from autotune.rules.dots import DotsPlan, dots_plans
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
-from autotune.rules.library import library_plan
-from autotune.rules.plan import Machine, Plan, Values
-from autotune.rules.row_parts import row_parts_plans
-from autotune.rules.rows import rows_plans
-from autotune.rules.scan import ScanPlan, scan_plans
-from autotune.rules.short_rows import short_rows_plans
-from autotune.rules.spatial import spatial_plans
-from autotune.rules.split_k import needed_split_k, possible_split_k
-from autotune.rules.tensorized import TensorizedPlan, tensorized_plans
-from autotune.rules.tiled_choices import tiled_plans
-from autotune.rules.transposed import transposed_plans
-from autotune.rules.window import window_plans
+from autotune.rules.plan import Plan, Values
+from autotune.rules.registry import Rules, rules_for
 from autotune.space import DRAWS, Candidate, Sketch, Space
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, allows
-
-Rule = Callable[..., Sequence[Plan]]
-"""From a schedule, a group and the machine to plans."""
-
-RULES: tuple[Rule, ...] = (
-    tensorized_plans,
-    short_rows_plans,
-    column_parts_plans,
-    needed_split_k,
-    window_plans,
-    dots_plans,
-    preferred_contraction,
-    tiled_plans,
-    other_contraction,
-    row_parts_plans,
-    rows_plans,
-    transposed_plans,
-    possible_split_k,
-)
-"""Rules for kinds of blocks, preferred first; blocks that none of them takes get spatial_plans."""
-
-REASSOCIATING: tuple[Rule, ...] = (
-    column_parts_plans,
-    needed_split_k,
-    dots_plans,
-    row_parts_plans,
-    rows_plans,
-    possible_split_k,
-)
-"""Those that change the order of a sum whatever their choices."""
-
-ORDERED: tuple[Rule, ...] = (preferred_contraction, other_contraction)
-"""Those that keep the order of sums if they are told to."""
-
-PARTICULAR = (TensorizedPlan, DotsPlan)
-"""Plans that may want operands to be constants, so that others have to be looked at."""
+from tensorir import DEFAULT_NUMERICS, Device, PrimFunc, allows
 
 MAX_SKETCHES = 16
 
 
-def machine_of(target: Target) -> Machine:
-    """What the rules need to know; `target` must be resolved (backends.resolve)."""
-    if target.on_gpu:
-        raise TensorIRError(
-            f"there are no scheduling rules for GPUs yet, so none for {str(target)!r}: write a "
-            "schedule with bind, or build the program as it is, which binds what nobody bound"
-        )
-    return Machine(
-        lanes=target.lanes(),
-        registers=Cpu(target).registers,
-        threads=target.thread_count,
-        l1_bytes=target.l1d_bytes,
-        l2_bytes=target.l2_bytes,
-        target=target,
-    )
-
-
-def make_space(func: PrimFunc, machine: Machine, numerics: str = DEFAULT_NUMERICS) -> Space:
+def make_space(func: PrimFunc, device: Device, numerics: str = DEFAULT_NUMERICS) -> Space:
     """The sketches of a function; the first is the one that the default schedule comes from.
 
     `numerics` is the last class of NUMERICS that schedules may have: "bitwise" leaves out the rules
     that cannot keep the order of sums, "algebraic" brings in other algorithms.
     """
-    return Space(list(sketches(func, machine, numerics, many=True)))
+    return Space(list(sketches(func, device, numerics, many=True)))
 
 
 def sketches(
-    func: PrimFunc, machine: Machine, numerics: str, many: bool = False
+    func: PrimFunc, device: Device, numerics: str, many: bool = False
 ) -> Iterator[PlannedSketch]:
     """Those of each algorithm, preferred first; each is made when it is asked for.
 
@@ -108,27 +39,26 @@ def sketches(
     for start in starts(func, numerics):
         if many:
             start.schedule.remember_steps()
-        made = _sketches(start.schedule, machine, numerics, bool(start.name), many)
+        made = _sketches(start.schedule, device, numerics, bool(start.name), many)
         for sketch in made:
             name = f"{start.name}:{sketch.name}" if start.name else sketch.name
             yield replace(sketch, name=name, algorithm=start.name)
 
 
 def _sketches(
-    start: Schedule, machine: Machine, numerics: str, library_only: bool, many: bool
+    start: Schedule, device: Device, numerics: str, library_only: bool, many: bool
 ) -> Iterator[PlannedSketch]:
     """What the library and the rules make of a program.
 
     With `library_only` rules are for programs that the library has no schedule for.
     """
-    found = library_plan(start, machine)
-    if found is not None and allows(numerics, found.made.numerics):
-        yield PlannedSketch("library", found.choices, found.build, plans=(found,))
-        if library_only:
-            return
-    bitwise = numerics == "bitwise"
-    rules = [rule for rule in RULES if not (bitwise and rule in REASSOCIATING)]
-    rules = [partial(r, numerics=numerics) if r in ORDERED else r for r in rules]
+    rules = rules_for(device)
+    for program in rules.programs:
+        found = program(start, device)
+        if found is not None and allows(numerics, found.numerics):
+            yield PlannedSketch(found.name, found.choices, found.build, plans=(found,))
+            if library_only:
+                return
     base = start.copy()
     base.remember_steps()  # rules try what they propose
     inline_stages(base)
@@ -136,44 +66,48 @@ def _sketches(
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
     groups = find_groups(base)
-    chains: list[ChainPlan | ScanPlan] = [*scan_plans(base, groups, machine)]
-    chains += [] if bitwise else chain_plans(base, groups, machine)
-    for plans in _combined(base, groups, chains, rules, machine, numerics, many):
+    chains = _within([p for rule in rules.chains for p in rule(base, groups, device)], numerics)
+    for plans in _combined(base, groups, chains, rules, device, numerics, many):
         yield _sketch(base, plans, many)
 
 
 def _combined(
     sch: Schedule,
     groups: Sequence[Group],
-    chains: Sequence[ChainPlan | ScanPlan],
-    rules: Sequence[Rule],
-    machine: Machine,
+    chains: Sequence[Plan],
+    rules: Rules,
+    device: Device,
     numerics: str,
     many: bool,
 ) -> list[Sequence[Plan]]:
     """Which plans go together: each chain with plans for the other groups, then one by one."""
     found: list[Sequence[Plan]] = []
     for chain in (*chains, None):
-        within = chain.chain.stages if chain else ()
+        within = chain.stages if chain else ()
         rest = [g.without(within) for g in groups if g.block not in within]
-        options = [_plans(sch, group, rules, machine, numerics, many) for group in rest]
+        options = [_plans(sch, group, rules, device, numerics, many) for group in rest]
         for plans in islice(product(*options), MAX_SKETCHES):
             found.append((*plans, chain) if chain else plans)
     return found[:MAX_SKETCHES]
 
 
 def _plans(
-    sch: Schedule, group: Group, rules: Sequence[Rule], machine: Machine, numerics: str, many: bool
+    sch: Schedule, group: Group, rules: Rules, device: Device, numerics: str, many: bool
 ) -> Sequence[Plan]:
     """The plans that fit one group; without `many` no more than the default may be one of."""
     found: list[Plan] = []
     if not in_scan(sch, sch.state.block(group.block)):  # steps stay in their order
-        for rule in rules:
-            plans = rule(sch, group, machine)
-            found += [p for p in plans if allows(numerics, getattr(p, "numerics", "bitwise"))]
-            if not many and any(not isinstance(plan, PARTICULAR) for plan in found):
+        for rule in rules.groups:
+            found += _within(rule(sch, group, device), numerics)
+            if not many and any(plan.always for plan in found):
                 break
-    return found or spatial_plans(sch, group, machine)
+    return found or rules.rest(sch, group, device)
+
+
+def _within(plans: Iterable[Plan], numerics: str) -> list[Plan]:
+    """The plans, kept to a class of numerics, as far as they can be."""
+    kept = (plan.within(numerics) for plan in plans)
+    return [plan for plan in kept if plan is not None]
 
 
 def _sketch(base: Schedule, plans: Sequence[Plan], many: bool) -> PlannedSketch:
@@ -229,7 +163,7 @@ class PlannedSketch(Sketch):
 
     def suits(self, constants: Collection[str]) -> bool:
         """Whether no plan wants operands to be constants that are none."""
-        return all(plan.suits(constants) for plan in self.plans if isinstance(plan, PARTICULAR))
+        return all(plan.suits(constants) for plan in self.plans)
 
 
 def _drawn(plan: Plan, rng: random.Random) -> list[object]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import SYMBOLIC_SIZE, Group
-from autotune.rules.plan import Machine, Values
+from autotune.rules.plan import Plan, Values
 from schedule import Schedule
 from tensorir import (
     Block,
+    Cpu,
     IterKind,
     Store,
     Target,
@@ -37,7 +38,7 @@ MOST_ROWS = 28
 
 
 @dataclass(frozen=True)
-class LibraryPlan:
+class LibraryPlan(Plan):
     """The schedule of the library, `made` of the program `base`, with nothing left open."""
 
     group: Group
@@ -47,14 +48,15 @@ class LibraryPlan:
     name: str = "library"
 
     @property
+    def numerics(self) -> str:
+        return self.made.numerics
+
+    @property
     def choices(self) -> tuple[Choice, ...]:
         return ()
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         return {}
-
-    def feasible(self, values: Values) -> bool:
-        return True
 
     def build(self, values: Values) -> Schedule:
         """A schedule of its own, with every choice made."""
@@ -132,10 +134,10 @@ class WinogradSearch(LibraryPlan):
         return sch
 
 
-def library_plan(base: Schedule, machine: Machine) -> LibraryPlan | None:
+def library_plan(base: Schedule, cpu: Cpu) -> LibraryPlan | None:
     """The schedule that the library has for a program; None where it has none."""
-    sch, target = base.copy(), machine.target
-    if target is None or not (_may_be_convolution(sch) or _winograd_blocks(sch)):
+    sch, target = base.copy(), cpu.target
+    if not (_may_be_convolution(sch) or _winograd_blocks(sch)):
         return None
     if not _in_float32(sch):
         return None  # its vectors are as long as those of float32

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from autotune.rules.group import size
-from autotune.rules.plan import Machine
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, For, ForKind, Store, Var, variables, walk
+from tensorir import Block, Cpu, For, ForKind, Store, Var, variables, walk
 
 
 def loops_by_variable(sch: Schedule, block: str) -> dict[str, str]:
@@ -52,7 +51,7 @@ def own_loops(sch: Schedule, block: str) -> list[For]:
 
 
 def finish_nest(
-    sch: Schedule, block: str, machine: Machine, unroll_rows: int, step: int | None = None
+    sch: Schedule, block: str, cpu: Cpu, unroll_rows: int, step: int | None = None
 ) -> None:
     """Vectorize the innermost loop of a block that copies or finishes, unroll a few rows around.
 
@@ -64,7 +63,7 @@ def finish_nest(
     if not loops or not _contiguous(sch.state.block(block), loops[-1]):
         return
     inner, rows = loops[-1], loops[:-1]
-    chunk = _chunk(inner.const_extent, machine.lanes) if step is None else step
+    chunk = _chunk(inner.const_extent, cpu.lanes()) if step is None else step
     last = LoopRef(inner.name) if chunk is None else sch.split(inner.name, [None, chunk])[-1]
     sch.vectorize(last)
     if rows and prod(size(f.extent) for f in rows) <= unroll_rows:

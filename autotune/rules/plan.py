@@ -2,57 +2,70 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from schedule import Schedule, ScheduleError
-from tensorir import Target, dtype
+from tensorir import NUMERICS, allows
 
 Values = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Machine:
-    """What the rules need to know of the target."""
+class Plan(ABC):
+    """A rule applied to a group: `choices` are its open decisions, named `<block>.<what>`.
 
-    lanes: int
-    registers: int
-    threads: int
-    l1_bytes: int
-    l2_bytes: int
-    target: Target | None = None
+    Each class says `numerics`: the class of NUMERICS of all its schedules.
+    """
 
-    def lanes_of_sums(self, kind: str) -> int:
-        """Lanes of sums of one type; of narrower types than 32 bits as of those."""
-        return self.lanes * 32 // max(32, dtype.bits(kind))
+    if TYPE_CHECKING:  # fields of the classes, or properties
 
+        @property
+        def name(self) -> str: ...
 
-class Plan(Protocol):
-    """A rule applied to a group: `choices` are its open decisions, named `<block>.<what>`."""
+        @property
+        def group(self) -> Group: ...
 
-    @property
-    def name(self) -> str: ...
+        @property
+        def choices(self) -> tuple[Choice, ...]: ...
 
-    @property
-    def group(self) -> Group: ...
+        @property
+        def numerics(self) -> str: ...
+
+    always = True
+    """Whether it suits whatever operands are constants, so that no other plan has to be made."""
 
     @property
-    def choices(self) -> tuple[Choice, ...]: ...
+    def stages(self) -> tuple[str, ...]:
+        """The blocks that it schedules, where they are of several groups."""
+        return ()
 
+    @abstractmethod
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """Values that are good without tuning."""
-        ...
 
     def feasible(self, values: Values) -> bool:
         """A cheap test before any program is built."""
-        ...
+        return True
 
+    @abstractmethod
     def apply(self, sch: Schedule, values: Values) -> None:
         """Schedule the group with every choice made."""
-        ...
+
+    def suits(self, constants: Collection[str]) -> bool:
+        """Whether it is the better way if these operands are constants."""
+        return True
+
+    def within(self, numerics: str) -> Plan | None:
+        """The plan, kept to a class of numerics; None if it has no schedules of that class."""
+        if getattr(self, "numerics", None) not in NUMERICS:
+            raise TypeError(
+                f"plan {self.name!r} ({type(self).__name__}) does not say what its schedules do to "
+                f"results: give it `numerics`, one of {', '.join(NUMERICS)}"
+            )
+        return self if allows(numerics, self.numerics) else None
 
 
 def at_most(choice: Choice, wanted: Any) -> Any:

@@ -14,11 +14,11 @@ from typing import Any
 from autotune.choices import Choice
 from autotune.rules.group import Group, instances, output_store, size
 from autotune.rules.lanes import single_reducer
-from autotune.rules.plan import Machine, Values
+from autotune.rules.plan import Plan, Values
 from autotune.rules.rows import RowsPlan, lanes_of, rows_plans
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from schedule import Schedule
-from tensorir import Block, IterKind
+from tensorir import Block, Cpu, IterKind
 
 LARGE = 150_000
 """Terms from which on the second thread gains more than starting it costs."""
@@ -28,15 +28,16 @@ IDLE = 1.1
 
 
 @dataclass(frozen=True)
-class RowPartsPlan:
+class RowPartsPlan(Plan):
     """Parts of `length` terms of a run through memory; `inner` reduces each."""
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     run: tuple[str, ...]
     length: int
     inner: RowsPlan
     name: str = "row_parts"
+    numerics: str = "reassociated"
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -59,7 +60,7 @@ def _partial_results(sch: Schedule, block: str, run: tuple[str, ...], length: in
     return str(sch.rfactor(block, part))
 
 
-def row_parts_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowPartsPlan]:
+def row_parts_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[RowPartsPlan]:
     """A plan where whole rows leave threads without work, and rows are long."""
     block = sch.state.block(group.block)
     store = output_store(block)
@@ -69,23 +70,23 @@ def row_parts_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowPa
     terms = run_length(run)
     if terms is None or instances(block) < LARGE:
         return []
-    length = _part(block, terms, machine)
+    length = _part(block, terms, cpu)
     if length is None:
         return []
     names = tuple(it.var.name for it in run)
     trial = sch.copy()
     partial = _partial_results(trial, group.block, names, length)
-    inner = rows_plans(trial, Group(partial), machine)
-    return [RowPartsPlan(group, machine, names, length, plan) for plan in inner]
+    inner = rows_plans(trial, Group(partial), cpu)
+    return [RowPartsPlan(group, cpu, names, length, plan) for plan in inner]
 
 
-def _part(block: Block, terms: int, machine: Machine) -> int | None:
+def _part(block: Block, terms: int, cpu: Cpu) -> int | None:
     """Terms of a part, in whole steps of the lanes; None where rows are better left whole."""
     rows = prod(size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL)
-    rounds = -(-rows // machine.threads)
-    if rounds * machine.threads < IDLE * rows:
+    rounds = -(-rows // cpu.threads)
+    if rounds * cpu.threads < IDLE * rows:
         return None
-    step = 4 * lanes_of(block, machine)
-    parts = machine.threads // gcd(rows, machine.threads)
+    step = 4 * lanes_of(block, cpu)
+    parts = cpu.threads // gcd(rows, cpu.threads)
     length = -(-terms // (parts * step)) * step
     return length if terms >= 8 * parts * step else None

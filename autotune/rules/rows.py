@@ -25,10 +25,10 @@ from autotune.rules.lanes import (
     unroll_short,
 )
 from autotune.rules.nest import finish_nest, task_loops
-from autotune.rules.plan import Machine, Values, at_most
+from autotune.rules.plan import Plan, Values, at_most
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from schedule import Schedule, ScheduleError
-from tensorir import BinOp, Block, IterKind, dtype
+from tensorir import BinOp, Block, Cpu, IterKind, dtype
 
 SMALL_WORK = 100_000
 ROWS = (1, 2, 3, 4, 5, 6, 8)
@@ -47,11 +47,11 @@ PAGE = 4096
 
 
 @dataclass(frozen=True)
-class RowsPlan:
+class RowsPlan(Plan):
     """Rows are spread over threads; each task reduces `rows` of them with `width` lanes each."""
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     run: tuple[str, ...]
     length: int
     lanes: int
@@ -59,6 +59,7 @@ class RowsPlan:
     large: bool
     near: bool
     name: str = "rows"
+    numerics: str = "reassociated"
 
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
@@ -81,7 +82,7 @@ class RowsPlan:
     def feasible(self, values: Values) -> bool:
         rows = values.get(self.key("rows"), 1)
         vectors = rows * values[self.key("width")] / self.lanes
-        return bool(vectors <= self.machine.registers)
+        return bool(vectors <= self.cpu.registers)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
@@ -107,7 +108,7 @@ class RowsPlan:
         unroll_short(sch, [lanes])
         sch.unroll(inner)
         sch.reverse_compute_at(writer, task)
-        finish_nest(sch, writer, self.machine, unroll_rows=16)
+        finish_nest(sch, writer, self.cpu, unroll_rows=16)
         if values[self.key("threads")] == "parallel":
             sch.parallel(fused)
 
@@ -123,13 +124,13 @@ class RowsPlan:
                 sch.prefetch(partial, load.buffer.name, steps[-1], max(1, ahead // step))
 
 
-def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
+def rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[RowsPlan]:
     """A plan for a reduction by one associative operation whose last axes are contiguous."""
     block = sch.state.block(group.block)
     store = output_store(block)
     if store is None or not block.is_reduction or not single_reducer(store):
         return []
-    run, lanes = contiguous_run(block), lanes_of(block, machine)
+    run, lanes = contiguous_run(block), lanes_of(block, cpu)
     extent = run_length(run) or size(run[-1].extent) if run else 0
     if extent < 2 * lanes:  # most lanes would have a term or none
         return []
@@ -145,24 +146,24 @@ def rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[RowsPlan]:
     # The kernel sees at each call whether rows of symbolic size are worth threads.
     large = run_length(run) is None or instances(block) >= SMALL_WORK
     axes = tuple(it.var.name for it in run)
-    near = _is_near(block, machine)
-    return [RowsPlan(group, machine, axes, extent, lanes, tuple(choices), large, near)]
+    near = _is_near(block, cpu)
+    return [RowsPlan(group, cpu, axes, extent, lanes, tuple(choices), large, near)]
 
 
-def _is_near(block: Block, machine: Machine) -> bool:
+def _is_near(block: Block, cpu: Cpu) -> bool:
     """Whether a sum of one array has it in the second-level caches: rows one at a time then take
     less than several together. The last steps of a maximum, which keeps NaN, are longer."""
     reads, store = body_loads(block), output_store(block)
     assert store is not None and isinstance(store.value, BinOp)
     bytes_read = instances(block) * dtype.itemsize(reads[0].buffer.dtype)
-    fits = bytes_read <= machine.l2_bytes * machine.threads
+    fits = bytes_read <= cpu.l2_bytes * cpu.threads
     return store.value.op == "+" and len(reads) == 1 and fits
 
 
-def lanes_of(block: Block, machine: Machine) -> int:
+def lanes_of(block: Block, cpu: Cpu) -> int:
     """How many elements a vector has of the widest type that a reduction reads or stores."""
     store = output_store(block)
     assert store is not None
     buffers = [store.buffer, *(load.buffer for load in body_loads(block))]
     widest = max(dtype.itemsize(buffer.dtype) for buffer in buffers)
-    return max(1, machine.lanes * 4 // widest)
+    return max(1, cpu.lanes() * 4 // widest)

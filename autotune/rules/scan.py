@@ -15,9 +15,9 @@ from typing import Any
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, body_loads, instances, output_store
 from autotune.rules.nest import finish_nest, loops_by_variable
-from autotune.rules.plan import Machine, Values, at_most, works_out
+from autotune.rules.plan import Plan, Values, at_most, works_out
 from schedule import LoopRef, Schedule
-from tensorir import Block, IterKind, Store, Var, int_value
+from tensorir import Block, Cpu, IterKind, Store, Var, int_value
 
 SMALL_SCAN = 16_384
 """Steps of all rows below which one thread is enough."""
@@ -41,16 +41,21 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class ScanPlan:
+class ScanPlan(Plan):
     """`size` rows side by side, or elements of a row in vectors, through all of the time."""
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     chain: Scan
     choices: tuple[Choice, ...]
     large: bool
     wanted: int
     name: str = "scan"
+    numerics: str = "bitwise"
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return tuple(self.chain.stages)
 
     def key(self, what: str) -> str:
         return f"{self.chain.step}.{what}"
@@ -61,9 +66,6 @@ class ScanPlan:
             self.key("threads"): "parallel" if self.large else "serial",
         }
         return {c.name: at_most(c, values[c.name]) for c in self.choices}
-
-    def feasible(self, values: Values) -> bool:
-        return True
 
     def apply(self, sch: Schedule, values: Values) -> None:
         scan, factor = self.chain, values[self.key("size")]
@@ -80,7 +82,7 @@ class ScanPlan:
         if len(tasks) == 3:
             tasks = [sch.merge(*tasks)]
         if len(scan.stages) == 3 and scan.at == rank - 1:
-            finish_nest(sch, scan.stages[2], self.machine, unroll_rows=0)
+            finish_nest(sch, scan.stages[2], self.cpu, unroll_rows=0)
         if values[self.key("threads")] == "parallel":
             sch.parallel(tasks[-1])
 
@@ -106,7 +108,7 @@ class ScanPlan:
         return sch.fuse(*outer) if len(outer) > 1 else outer[0]
 
 
-def scan_plans(sch: Schedule, groups: Sequence[Group], machine: Machine) -> list[ScanPlan]:
+def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPlan]:
     """A plan for each scan of one elementwise step and at most one reader of its states."""
     plans = []
     for group in groups:
@@ -115,14 +117,14 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], machine: Machine) -> list
         if scan is None:
             continue
         rows = scan.at == len(block.iters) - 1
-        sizes = ROWS if rows else tuple(n * machine.lanes for n in (1, 2, 4, 8, 16))
+        sizes = ROWS if rows else tuple(n * cpu.lanes() for n in (1, 2, 4, 8, 16))
         choices: tuple[Choice, ...] = (
             Categorical(f"{scan.step}.size", sizes),
             Categorical(f"{scan.step}.threads", ("parallel", "serial")),
         )
         large = instances(block) >= SMALL_SCAN
-        wanted = 4 if rows else 4 * machine.lanes
-        plan = ScanPlan(group, machine, scan, choices, large, wanted)
+        wanted = 4 if rows else 4 * cpu.lanes()
+        plan = ScanPlan(group, cpu, scan, choices, large, wanted)
         if works_out(sch, plan):  # not for dependences of its own
             plans.append(plan)
     return plans

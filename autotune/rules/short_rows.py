@@ -13,9 +13,9 @@ from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, body_loads, instances, output_store, size
-from autotune.rules.plan import Machine, Values
+from autotune.rules.plan import Plan, Values
 from schedule import Schedule
-from tensorir import Block, IterKind, Load, Store, dtype, int_value, variables
+from tensorir import Block, Cpu, IterKind, Load, Store, dtype, int_value, variables
 
 SMALL_WORK = 32_768
 """Terms below which the rows stay on one thread by default."""
@@ -25,25 +25,23 @@ LONGER = 2
 
 
 @dataclass(frozen=True)
-class ShortRowsPlan:
+class ShortRowsPlan(Plan):
     """Tasks of as many rows as there are lanes; `turned` are read through transposed squares."""
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     turned: tuple[str, ...]
     lanes: int
     choices: tuple[Choice, ...]
     large: bool
     name: str = "short_rows"
+    numerics: str = "bitwise"
 
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         return {self.key("threads"): "parallel" if self.large else "serial"}
-
-    def feasible(self, values: Values) -> bool:
-        return True
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
@@ -77,7 +75,7 @@ class ShortRowsPlan:
         return copy
 
 
-def short_rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[ShortRowsPlan]:
+def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPlan]:
     """A plan for a reduction along the last axis of what it reads, of many short rows."""
     block = sch.state.block(group.block)
     store = output_store(block)
@@ -88,7 +86,7 @@ def short_rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[Shor
     if not _follows(sch, group, store):
         return []
     reads = body_loads(block)
-    lanes = machine.lanes * 4 // dtype.itemsize(store.buffer.dtype)
+    lanes = cpu.lanes() * 4 // dtype.itemsize(store.buffer.dtype)
     terms, rows = int_value(reduce[0].extent), size(block.iters[len(spatial) - 1].extent)
     if terms is None or not 2 <= terms < LONGER * lanes or rows < lanes:
         return []
@@ -101,7 +99,7 @@ def short_rows_plans(sch: Schedule, group: Group, machine: Machine) -> list[Shor
     choices = (Categorical(f"{group.block}.threads", ("parallel", "serial")),)
     large = instances(block) >= SMALL_WORK
     names = (turned[0].buffer.name,)
-    return [ShortRowsPlan(group, machine, names, lanes, choices, large)]
+    return [ShortRowsPlan(group, cpu, names, lanes, choices, large)]
 
 
 def _used(load: Load) -> set[Any]:

@@ -11,10 +11,10 @@ from typing import Any
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, bent, body_loads, elements, output_store, size
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
-from autotune.rules.plan import Machine, Values
+from autotune.rules.plan import Plan, Values
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, IterKind, Var, dtype
+from tensorir import Block, Cpu, IterKind, Var, dtype
 
 SMALL_STAGE = 32_768
 """Elements below which a stage stays on one thread by default."""
@@ -31,16 +31,17 @@ MOST_READ = 4096
 
 
 @dataclass(frozen=True)
-class SpatialPlan:
+class SpatialPlan(Plan):
     """Spread the outer axes over threads and vectorize the last one."""
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     choices: tuple[Choice, ...]
     large: bool
     streamed: bool
     lanes: int
     name: str = "spatial"
+    numerics: str = "bitwise"
 
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
@@ -53,16 +54,13 @@ class SpatialPlan:
         }
         return {choice.name: values[choice.name] for choice in self.choices}
 
-    def feasible(self, values: Values) -> bool:
-        return True
-
     def apply(self, sch: Schedule, values: Values) -> None:
         """Schedule the block, padding ahead of it, and its epilogue in the same loop."""
         task = self._nest(sch, values)
         parallel = values[self.key("threads")] == "parallel"
         for pad in self.group.padding:
             loops = own_loop_names(sch, pad)
-            finish_nest(sch, pad, self.machine, unroll_rows=0)
+            finish_nest(sch, pad, self.cpu, unroll_rows=0)
             if parallel and len(loops) > 1:
                 sch.parallel(loops[0])
         if task is None:
@@ -70,7 +68,7 @@ class SpatialPlan:
         if self.group.epilogue is not None:
             with suppress(ScheduleError):  # of another shape; it stays as it is
                 sch.reverse_compute_at(self.group.epilogue, task)
-                finish_nest(sch, self.group.epilogue, self.machine, unroll_rows=0)
+                finish_nest(sch, self.group.epilogue, self.cpu, unroll_rows=0)
         if parallel:
             with suppress(ScheduleError):  # a dependence that the definition itself has
                 sch.parallel(task)
@@ -87,10 +85,10 @@ class SpatialPlan:
         if _vectorizable(block):
             width = values[self.key("vector")]
             whole = _is_written_out(block, sch.state.loop(last).const_extent or 0)
-            pieces = sch.split(last, [None, 8 * self.machine.lanes if whole else width])
+            pieces = sch.split(last, [None, 8 * self.cpu.lanes() if whole else width])
             vector = pieces[1]
             rows = prod(size(sch.state.loop(loop).extent) for loop in outer)
-            if not whole and rows < ROWS_EACH * self.machine.threads:
+            if not whole and rows < ROWS_EACH * self.cpu.threads:
                 outer = [*outer, pieces[0]]
             try:
                 sch.vectorize(vector)
@@ -123,10 +121,10 @@ def _vectorizable(block: Block) -> bool:
     return store.indices[-1] is spatial[-1].var
 
 
-def spatial_plans(sch: Schedule, group: Group, machine: Machine) -> list[SpatialPlan]:
+def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
     """The plan that fits every block."""
     block = sch.state.block(group.block)
-    lanes = machine.lanes * max(1, 4 // _widest(block))
+    lanes = cpu.lanes() * max(1, 4 // _widest(block))
     choices: list[Choice] = [
         Categorical(f"{group.block}.vector", (lanes, 2 * lanes, 4 * lanes, 8 * lanes)),
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
@@ -134,8 +132,8 @@ def spatial_plans(sch: Schedule, group: Group, machine: Machine) -> list[Spatial
     if _vectorizable(block):
         choices.extend(stores_choice(sch, group.block))
     large = elements(block) >= SMALL_STAGE
-    streamed = stream_by_default(sch, group.block, machine)
-    return [SpatialPlan(group, machine, tuple(choices), large, streamed, lanes)]
+    streamed = stream_by_default(sch, group.block, cpu)
+    return [SpatialPlan(group, cpu, tuple(choices), large, streamed, lanes)]
 
 
 def _widest(block: Block) -> int:

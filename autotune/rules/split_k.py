@@ -18,11 +18,11 @@ from autotune.choices import Choice
 from autotune.rules.group import Group, output_store
 from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest, loops_by_variable
-from autotune.rules.plan import Machine, Values
+from autotune.rules.plan import Plan, Values
 from autotune.rules.tiled import TiledPlan
 from autotune.rules.tiled_choices import tiled_plans
 from schedule import Schedule
-from tensorir import IterKind, int_value
+from tensorir import Cpu, IterKind, int_value
 
 LONG = 1024
 """Terms of a part of a sum, at least."""
@@ -35,15 +35,16 @@ MOST_TILES = 16
 
 
 @dataclass(frozen=True)
-class SplitKPlan:
+class SplitKPlan(Plan):
     """`parts` blocks of the reduction `axis`, each a tiled product."""
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     axis: str
     parts: int
     inner: TiledPlan
     name: str = "split_k"
+    numerics: str = "reassociated"
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -66,9 +67,9 @@ class SplitKPlan:
         self.inner.apply(sch, values)
         *outer, column, part = sch.get_loops(block)
         sch.reorder(part, *outer, column)
-        finish_nest(sch, block, self.machine, unroll_rows=0)
+        finish_nest(sch, block, self.cpu, unroll_rows=0)
         if self.group.epilogue:
-            finish_nest(sch, self.group.epilogue, self.machine, unroll_rows=0)
+            finish_nest(sch, self.group.epilogue, self.cpu, unroll_rows=0)
 
 
 def _partial_sums(sch: Schedule, block: str, axis: str, parts: int) -> str:
@@ -77,19 +78,17 @@ def _partial_sums(sch: Schedule, block: str, axis: str, parts: int) -> str:
     return str(sch.rfactor(block, outer, 0))
 
 
-def needed_split_k(sch: Schedule, group: Group, machine: Machine) -> list[SplitKPlan]:
+def needed_split_k(sch: Schedule, group: Group, cpu: Cpu) -> list[SplitKPlan]:
     """A plan where there are fewer register tiles of results than two for each thread."""
-    return _plans(sch, group, machine, 0, 2 * machine.threads)
+    return _plans(sch, group, cpu, 0, 2 * cpu.threads)
 
 
-def possible_split_k(sch: Schedule, group: Group, machine: Machine) -> list[SplitKPlan]:
+def possible_split_k(sch: Schedule, group: Group, cpu: Cpu) -> list[SplitKPlan]:
     """A plan where there are not many, for a search to try."""
-    return _plans(sch, group, machine, 2 * machine.threads, MOST_TILES * machine.threads)
+    return _plans(sch, group, cpu, 2 * cpu.threads, MOST_TILES * cpu.threads)
 
 
-def _plans(
-    sch: Schedule, group: Group, machine: Machine, least: int, below: int
-) -> list[SplitKPlan]:
+def _plans(sch: Schedule, group: Group, cpu: Cpu, least: int, below: int) -> list[SplitKPlan]:
     """The plan for a reduction with `least` to `below` register tiles and a long sum."""
     block = sch.state.block(group.block)
     store = output_store(block)
@@ -101,30 +100,30 @@ def _plans(
     if len(sums) != 1 or len(sizes) < 2 or terms is None or None in sizes:
         return []
     *outer, rows, columns = [size or 0 for size in sizes]
-    width = VECTORS * machine.lanes
+    width = VECTORS * cpu.lanes()
     tiles = prod(outer) * -(-rows // ROWS) * -(-columns // width)
-    parts = _parts(terms, min(columns, width), machine)
+    parts = _parts(terms, min(columns, width), cpu)
     if not least <= tiles < below or parts < 2:
         return []
     trial = sch.copy()
     partial = _partial_sums(trial, group.block, sums[0].var.name, parts)
-    inner = tiled_plans(trial, Group(partial), machine)
+    inner = tiled_plans(trial, Group(partial), cpu)
     return [
-        SplitKPlan(group, machine, sums[0].var.name, parts, plan)
+        SplitKPlan(group, cpu, sums[0].var.name, parts, plan)
         for plan in inner
         if not plan.gathered and len(plan.spatial) > 2
     ]
 
 
-def _parts(terms: int, columns: int, machine: Machine) -> int:
+def _parts(terms: int, columns: int, cpu: Cpu) -> int:
     """Equal parts for all threads, whose columns fit half of the second-level cache; else 1.
 
     Where nothing divides the sum so, or the parts would be short: a sum of 9973 terms stays whole.
     """
-    fitting = max(LONG, machine.l2_bytes // 2 // (4 * columns))
-    rounds = max(1, -(-terms // (fitting * machine.threads)))
+    fitting = max(LONG, cpu.l2_bytes // 2 // (4 * columns))
+    rounds = max(1, -(-terms // (fitting * cpu.threads)))
     for tries in range(rounds, 2 * rounds + 1):
-        parts = tries * machine.threads
+        parts = tries * cpu.threads
         if terms % parts == 0 and terms // parts >= LONG:
             return parts
     return 1

@@ -6,15 +6,11 @@ from math import prod
 
 from autotune.choices import Categorical
 from autotune.rules.group import body_loads, instances, output_store, size
-from autotune.rules.plan import Machine
 from schedule import Schedule
-from tensorir import Buffer, dtype
+from tensorir import Buffer, Cpu, dtype
 
 STREAM_FROM = 1 << 20
 """Bytes of an output from which on it may be written past the caches."""
-
-LAST_CACHE = 1 << 25
-"""Bytes of the last cache of a machine that nothing is known of."""
 
 
 def stores_choice(sch: Schedule, block: str) -> tuple[Categorical, ...]:
@@ -24,18 +20,17 @@ def stores_choice(sch: Schedule, block: str) -> tuple[Categorical, ...]:
     return (Categorical(f"{block}.stores", ("plain", "stream")),)
 
 
-def stream_by_default(sch: Schedule, block: str, machine: Machine) -> bool:
+def stream_by_default(sch: Schedule, block: str, cpu: Cpu) -> bool:
     """Whether streaming a large output pays without being measured.
 
     It does where the last cache does not hold what the stage reads and writes; where it does, the
     next call, or what reads the output, finds it there, and writing takes half the time.
     """
-    last = machine.target.l3_bytes if machine.target else LAST_CACHE
     node = sch.state.block(block)
     read = {load.buffer for load in body_loads(node)}
     touched = sum(min(_bytes(b), instances(node) * dtype.itemsize(b.dtype)) for b in read)
     written = _output_bytes(sch, block)
-    return written >= STREAM_FROM and written + touched >= last
+    return written >= STREAM_FROM and written + touched >= cpu.l3_bytes
 
 
 def _output_bytes(sch: Schedule, block: str) -> int:

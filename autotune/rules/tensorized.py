@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import SYMBOLIC_SIZE, Group, body_loads, instances, output_store
 from autotune.rules.nest import finish_nest, own_loop_names
-from autotune.rules.plan import Machine, Values
+from autotune.rules.plan import Plan, Values
 from schedule import Schedule
-from tensorir import TensorIRError, dtype, find_intrin
+from tensorir import Cpu, TensorIRError, dtype, find_intrin
 
 if TYPE_CHECKING:
     from schedule import library
@@ -44,7 +44,7 @@ MANY_PANELS = 8
 
 
 @dataclass(frozen=True)
-class TensorizedPlan:
+class TensorizedPlan(Plan):
     """Schedules one product by an intrinsic.
 
     roles      the parts that the loops of the block play
@@ -56,7 +56,7 @@ class TensorizedPlan:
     """
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     intrinsic: str
     roles: library.Roles
     numerics: str
@@ -65,6 +65,7 @@ class TensorizedPlan:
     others: int
     choices: tuple[Choice, ...]
     name: str = "tensorized"
+    always = False
 
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
@@ -79,7 +80,7 @@ class TensorizedPlan:
         Each task packs its own panel if that gives tasks enough, and a single tile of rows no more
         of it than it uses at once; otherwise panels are packed ahead.
         """
-        threads = self.machine.threads if self.work >= SMALL_WORK else 1
+        threads = self.cpu.threads if self.work >= SMALL_WORK else 1
         tiles = self._tiles()
         high, wide = tile = next((each for each in tiles if self._even(each[1], threads)), tiles[0])
         panels = self.batches * -(-_columns(self.roles) // wide)
@@ -125,7 +126,7 @@ class TensorizedPlan:
         rows, columns = values[self.key("tile")]
         if values[self.pack] == "block" and rows < _rows(self.roles) * self.others:
             return False
-        return bool(rows * columns // self.roles.lanes <= self.machine.registers - 2)
+        return bool(rows * columns // self.roles.lanes <= self.cpu.registers - 2)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         from schedule import library
@@ -139,20 +140,18 @@ class TensorizedPlan:
         )  # fmt: skip
         for pad in self.group.padding:
             loops = own_loop_names(sch, pad)
-            finish_nest(sch, pad, self.machine, unroll_rows=0)
+            finish_nest(sch, pad, self.cpu, unroll_rows=0)
             if len(loops) > 1 and parallel:
                 sch.parallel(loops[0])
 
 
-def tensorized_plans(sch: Schedule, group: Group, machine: Machine) -> list[TensorizedPlan]:
+def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPlan]:
     """The plan for a product whose types and axes fit an intrinsic of the target."""
-    if machine.target is None or machine.target.kind != "c":
-        return []
     if not _widens(sch, group.block):
         return []
     from schedule import library
 
-    found = library.find_dot_product(sch, group.block, machine.target.features)
+    found = library.find_dot_product(sch, group.block, cpu.target.features)
     if found is None:
         return []
     name, roles = found
@@ -161,7 +160,7 @@ def tensorized_plans(sch: Schedule, group: Group, machine: Machine) -> list[Tens
     exact = not dtype.is_float(intrin.func.params[-1].dtype)
     plan = TensorizedPlan(
         group=group,
-        machine=machine,
+        cpu=cpu,
         intrinsic=name,
         roles=roles,
         numerics="bitwise" if exact else intrin.numerics,

@@ -21,10 +21,11 @@ from autotune.rules.group import (
 )
 from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names, task_loops
 from autotune.rules.packing import pack_in_panels
-from autotune.rules.plan import Machine, Values
+from autotune.rules.plan import Plan, Values
 from autotune.rules.register_tile import register_tile
 from autotune.rules.tile_model import PAGE_BYTES, TileModel, best_tile
 from schedule import LoopRef, Schedule
+from tensorir import Cpu
 
 SMALL_WORK = 200_000
 """Operations below which starting threads may cost more than it saves."""
@@ -50,7 +51,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class TiledPlan:
+class TiledPlan(Plan):
     """Schedules one reduction. The vector axis is the last axis of the output.
 
     `operands` can be packed; those in `far` move far with each reduction step.
@@ -60,7 +61,7 @@ class TiledPlan:
     """
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     spatial: tuple[Axis, ...]
     reduce: tuple[Axis, ...]
     operands: tuple[str, ...]
@@ -71,6 +72,7 @@ class TiledPlan:
     row_bytes: int = 0
     batched: bool = False
     name: str = "tiled"
+    numerics: str = "bitwise"
 
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
@@ -108,14 +110,14 @@ class TiledPlan:
         lanes, vector_axis = self.lanes, self.vector_axis
         vectors = max(1, -(-vector_axis.extent // lanes))
         above = prod(axis.extent for axis in self.spatial[:-1])
-        budget, columns = register_tile(above, vectors, self.machine.registers)
+        budget, columns = register_tile(above, vectors, self.cpu.registers)
         if len(self.spatial) == 1:
             budget, columns = 1, min(8, vectors)
         vector = self._register_size(vector_axis, columns * lanes)
         modelled = self._modelled()
         if modelled is not None:
             steps, rows, vector = modelled
-            budget = max(1, 3 * self.machine.registers // 4 * lanes // max(lanes, vector))
+            budget = max(1, 3 * self.cpu.registers // 4 * lanes // max(lanes, vector))
         values: dict[str, Any] = {self.key(vector_axis.name): (1, 1, vector)}
         for axis in reversed(self.spatial[:-1]):
             known = modelled is not None and axis is self.spatial[-2]
@@ -138,20 +140,20 @@ class TiledPlan:
         if len(self.spatial) > 2 and self.spatial[-2].extent < FEW_ROWS and not self.batched:
             return None
         row_axis, vector_axis = self.spatial[-2:]
-        machine = self.machine
+        cpu = self.cpu
         model = TileModel(
             rows=row_axis.extent,
             columns=vector_axis.extent,
             terms=prod(a.extent for a in self.reduce),
             repeats=prod(a.extent for a in self.spatial[:-2]),
             lanes=self.lanes,
-            registers=machine.registers,
-            threads=machine.threads,
-            l2_bytes=machine.l2_bytes,
-            item_bytes=4 * machine.lanes // self.lanes,
+            registers=cpu.registers,
+            threads=cpu.threads,
+            l2_bytes=cpu.l2_bytes,
+            item_bytes=4 * cpu.lanes() // self.lanes,
             packed=bool(self.far),
             row_bytes=self.row_bytes,
-            ways=max(1, machine.l1_bytes // PAGE_BYTES),
+            ways=max(1, cpu.l1_bytes // PAGE_BYTES),
         )
         rows = self._tile_choice(row_axis).inner or (1,)
         widths = self._tile_choice(vector_axis).inner or (self.lanes,)
@@ -171,7 +173,7 @@ class TiledPlan:
         tasks = prod(-(-a.extent // sizes[a.name]) for a in others)
         rows = sizes[axis.name]
         tiles = max(1, -(-axis.extent // rows))
-        wanted = min(tiles, -(-8 * self.machine.threads // max(1, tasks)))
+        wanted = min(tiles, -(-8 * self.cpu.threads // max(1, tasks)))
         choice = self._tile_choice(axis)
         known = [s for s in choice.steps if choice.contains((s, 1, rows))]
         return min(known, key=lambda s: (abs(log2(s * wanted / tiles)), s))
@@ -191,7 +193,7 @@ class TiledPlan:
         sums = prod(t[2] for t in tiles)
         vectors = sums / self.lanes
         kept = prod(t[1] * t[2] for t in tiles) * 4
-        return vectors <= 1.25 * self.machine.registers and kept <= self.machine.l1_bytes // 2
+        return vectors <= 1.25 * self.cpu.registers and kept <= self.cpu.l1_bytes // 2
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
@@ -214,12 +216,12 @@ class TiledPlan:
         inside = r0[-1] if r0 else spots["tile"]
         for copier, where in packs:
             sch.compute_at(copier, {**spots, "reduce": inside}[where])
-            finish_nest(sch, copier, self.machine, unroll_rows=0)
+            finish_nest(sch, copier, self.cpu, unroll_rows=0)
         self._pad(sch, values, inline=False, task=task)
         sch.vectorize(s3[-1])
         for loop in s3[:-1]:
             sch.unroll(loop)
-        finish_nest(sch, writer, self.machine, unroll_rows=16)
+        finish_nest(sch, writer, self.cpu, unroll_rows=16)
         if parallel:
             sch.parallel(outer)
 
@@ -268,9 +270,9 @@ class TiledPlan:
                 sch.compute_inline(pad)
             elif how == "task" and not inline and task is not None:
                 sch.compute_at(pad, task)
-                finish_nest(sch, pad, self.machine, unroll_rows=0)
+                finish_nest(sch, pad, self.cpu, unroll_rows=0)
             elif how == "root" and not inline:
                 loops = own_loop_names(sch, pad)
-                finish_nest(sch, pad, self.machine, unroll_rows=0)
+                finish_nest(sch, pad, self.cpu, unroll_rows=0)
                 if len(loops) > 1 and self._large():
                     sch.parallel(loops[0])

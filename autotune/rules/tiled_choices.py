@@ -8,12 +8,11 @@ from math import prod
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
 from autotune.rules.packing import panel_index
-from autotune.rules.plan import Machine
 from autotune.rules.register_tile import register_tile
 from autotune.rules.tile_model import splits
 from autotune.rules.tiled import SMALL_WORK, Axis, TiledPlan
 from schedule import Schedule
-from tensorir import Block, IterKind, IterVar, Load, Var, dtype, int_value
+from tensorir import Block, Cpu, IterKind, IterVar, Load, Var, dtype, int_value
 
 FAR_PANELS = 12
 """Rows of an operand that are as far apart as so many rows of a panel side by side. With vectors of
@@ -45,7 +44,7 @@ OVERHANG = 0.5
 """How far tiles may reach beyond an axis, as a share of it: the last ones are made smaller."""
 
 
-def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan]:
+def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     """The plan for a reduction that reads some operand more than once; none for other blocks."""
     block = sch.state.block(group.block)
     store = output_store(block)
@@ -59,9 +58,9 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
     if spatial_iters[-1].var is not store.indices[-1] or spatial[-1].extent < 2:
         return []
     vector = spatial_iters[-1].var
-    lanes = machine.lanes_of_sums(store.buffer.dtype)
-    _, widest = register_tile(FAR_PANELS, FAR_PANELS, machine.registers)
-    far_bytes = 4 * FAR_PANELS * widest * machine.lanes
+    lanes = cpu.lanes(store.buffer.dtype)
+    _, widest = register_tile(FAR_PANELS, FAR_PANELS, cpu.registers)
+    far_bytes = 4 * FAR_PANELS * widest * cpu.lanes()
     operands, far, seldom, gathered = [], set(), set(), []
     for load in body_loads(block):
         strided = stride_in(load, vector, block)
@@ -86,13 +85,13 @@ def tiled_plans(sch: Schedule, group: Group, machine: Machine) -> list[TiledPlan
     spots.update((o, IN_TASKS[:1]) for o in packable if o in seldom)
     spots.update((o, (*spots[o], "root")) for o in panels)
     batched = _batched(block, spatial_iters)
-    choices = _choices(group, machine, spatial, reduce, spots, lanes, batched)
+    choices = _choices(group, cpu, spatial, reduce, spots, lanes, batched)
     transposed = tuple(dict.fromkeys(gathered))
     if set(transposed) & {*packable, *_padded(sch, group)}:
         return []  # read in two ways, or made by a stage of the group
     return [
         TiledPlan(
-            group, machine, spatial, reduce, packable, frozenset(far), transposed, choices, lanes,
+            group, cpu, spatial, reduce, packable, frozenset(far), transposed, choices, lanes,
             _row_bytes(block, spatial_iters), batched,
         )
     ]  # fmt: skip
@@ -137,7 +136,7 @@ def _padded(sch: Schedule, group: Group) -> set[str]:
 
 def _choices(
     group: Group,
-    machine: Machine,
+    cpu: Cpu,
     spatial: tuple[Axis, ...],
     reduce: tuple[Axis, ...],
     spots: dict[str, tuple[str, ...]],
@@ -155,7 +154,7 @@ def _choices(
         else:
             inner = tuple(r for r in ROWS if r <= axis.extent)
         tiles = {-(-axis.extent // size) for size in inner}
-        even = {n for count in tiles for n in splits(count, machine.threads)}
+        even = {n for count in tiles for n in splits(count, cpu.threads)}
         steps = tuple(sorted({*TILE_STEPS, *even}))
         found.append(ImperfectTile(name, axis.extent, 4, inner, steps, OVERHANG))
     for axis in reduce:

@@ -14,10 +14,10 @@ from typing import Any
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, body_loads, instances, output_store, stride_in
 from autotune.rules.nest import loops_by_variable
-from autotune.rules.plan import Machine, Values, at_most
+from autotune.rules.plan import Plan, Values, at_most
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule
-from tensorir import IterKind, Var, dtype
+from tensorir import Cpu, IterKind, Var, dtype
 
 SMALL_STAGE = 16_384
 """Elements below which a stage stays on one thread by default."""
@@ -31,32 +31,30 @@ BANDS = (1, 4, 16, 64)
 
 
 @dataclass(frozen=True)
-class TransposedPlan:
+class TransposedPlan(Plan):
     """Square tiles of `read`, the axis along which it reads, and the last axis, which it writes."""
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     read: str
     choices: tuple[Choice, ...]
     large: bool
     streamed: bool
     item_bytes: int = 4
     name: str = "transposed"
+    numerics: str = "bitwise"
 
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         wanted = {
-            self.key("tile"): self.machine.lanes,
+            self.key("tile"): self.cpu.lanes(),
             self.key("band"): 64 if self.item_bytes > 1 else 16,
             self.key("threads"): "parallel" if self.large else "serial",
             self.key("stores"): "stream" if self.streamed else "plain",
         }
         return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
-
-    def feasible(self, values: Values) -> bool:
-        return True
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
@@ -67,7 +65,7 @@ class TransposedPlan:
         others = [loop for loop in spatial[:-1] if loop != read]
         side = values[self.key("tile")]
         band, tile, row = sch.split(read, [None, values[self.key("band")], side])
-        beside = max(1, LINE // self.item_bytes // self.machine.lanes)
+        beside = max(1, LINE // self.item_bytes // self.cpu.lanes())
         if beside > 1:
             column_tile, next_tile, column = sch.split(written, [None, beside, side])
             sch.reorder(*others, band, column_tile, tile, next_tile, row, column)
@@ -82,7 +80,7 @@ class TransposedPlan:
             sch.parallel(sch.fuse(*others, band, column_tile))
 
 
-def transposed_plans(sch: Schedule, group: Group, machine: Machine) -> list[TransposedPlan]:
+def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPlan]:
     """A plan for an elementwise stage with one load along another axis than the stores."""
     block = sch.state.block(group.block)
     store = output_store(block)
@@ -101,7 +99,7 @@ def transposed_plans(sch: Schedule, group: Group, machine: Machine) -> list[Tran
         read.extend(along)
     if len(set(read)) != 1 or len(set(loops_by_variable(sch, group.block))) < len(spatial):
         return []
-    lanes = machine.lanes
+    lanes = cpu.lanes()
     choices: list[Choice] = [
         Categorical(f"{group.block}.tile", (lanes // 2, lanes) if lanes > 4 else (lanes,)),
         Categorical(f"{group.block}.band", BANDS),
@@ -109,8 +107,6 @@ def transposed_plans(sch: Schedule, group: Group, machine: Machine) -> list[Tran
         *stores_choice(sch, group.block),
     ]
     large = instances(block) >= SMALL_STAGE
-    streamed = stream_by_default(sch, group.block, machine)
+    streamed = stream_by_default(sch, group.block, cpu)
     bytes_each = dtype.itemsize(store.buffer.dtype)
-    return [
-        TransposedPlan(group, machine, read[0].name, tuple(choices), large, streamed, bytes_each)
-    ]
+    return [TransposedPlan(group, cpu, read[0].name, tuple(choices), large, streamed, bytes_each)]

@@ -24,9 +24,9 @@ from autotune.rules.group import (
 )
 from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
-from autotune.rules.plan import Machine, Values, at_most, works_out
+from autotune.rules.plan import Plan, Values, at_most, works_out
 from schedule import LoopRef, Schedule
-from tensorir import Block, IterKind, dtype, int_value, masked_bits
+from tensorir import Block, Cpu, IterKind, dtype, int_value, masked_bits
 
 MOST_TAPS = 64
 """Elements of a window that are written out."""
@@ -45,17 +45,18 @@ TASKS = 4
 
 
 @dataclass(frozen=True)
-class WindowPlan:
+class WindowPlan(Plan):
     """`rows` results along the axis before the last, and `vectors` along the last, at a time."""
 
     group: Group
-    machine: Machine
+    cpu: Cpu
     choices: tuple[Choice, ...]
     large: bool
     taps: int
     inline: bool
     lanes: int
     name: str = "window"
+    numerics: str = "bitwise"
 
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
@@ -71,7 +72,7 @@ class WindowPlan:
 
     def feasible(self, values: Values) -> bool:
         rows, vectors = values.get(self.key("rows"), 1), values[self.key("vectors")]
-        return bool(rows * vectors <= self.machine.registers // 2)
+        return bool(rows * vectors <= self.cpu.registers // 2)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
@@ -93,7 +94,7 @@ class WindowPlan:
         row_tile, row = sch.split(row, [None, values.get(self.key("rows"), 1)])
         panel, vector = sch.split(last, [None, values[self.key("vectors")] * self.lanes])
         count = prod(size(sch.state.loop(loop).extent) for loop in outer)
-        if count < TASKS * self.machine.threads:
+        if count < TASKS * self.cpu.threads:
             outer, inner = [*outer, row_tile], [panel]
         else:
             inner = [panel, row_tile]
@@ -103,16 +104,16 @@ class WindowPlan:
         if not inline and task is not None:
             for pad in self.group.padding:
                 sch.compute_at(pad, task)
-                finish_nest(sch, pad, self.machine, unroll_rows=0)
+                finish_nest(sch, pad, self.cpu, unroll_rows=0)
         for loop in (*taps, row):
             sch.unroll(loop)
         sch.vectorize(vector)
-        finish_nest(sch, writer, self.machine, unroll_rows=16)
+        finish_nest(sch, writer, self.cpu, unroll_rows=16)
         if values[self.key("threads")] == "parallel" and task is not None:
             sch.parallel(task)
 
 
-def window_plans(sch: Schedule, group: Group, machine: Machine) -> list[WindowPlan]:
+def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[WindowPlan]:
     """A plan for a reduction of a few elements by one operation, contiguous in its results."""
     block = sch.state.block(group.block)
     store = output_store(block)
@@ -127,12 +128,12 @@ def window_plans(sch: Schedule, group: Group, machine: Machine) -> list[WindowPl
         return []
     step = stride_in(read[0], spatial[-1].var, block)
     width = size(spatial[-1].extent)
-    whole = step is None and bent(block) and width <= MOST_VECTORS * machine.lanes
+    whole = step is None and bent(block) and width <= MOST_VECTORS * cpu.lanes()
     if not whole and (step is None or not 1 <= step <= MOST_STRIDE):
         return []
     if any(it.var.name not in loops_by_variable(sch, group.block) for it in spatial[-2:]):
         return []
-    lanes = max(1, machine.lanes * 4 // dtype.itemsize(store.buffer.dtype))
+    lanes = max(1, cpu.lanes() * 4 // dtype.itemsize(store.buffer.dtype))
     rows = (1,) if whole else tuple(r for r in (1, 2, 4, 8) if r <= size(spatial[-2].extent))
     vectors = (-(-width // lanes),) if whole else (1, 2, 4)
     choices: list[Choice] = [
@@ -140,11 +141,11 @@ def window_plans(sch: Schedule, group: Group, machine: Machine) -> list[WindowPl
         Categorical(f"{group.block}.vectors", vectors),
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
     ]
-    masked = machine.target is not None and 32 in masked_bits(machine.target)
+    masked = 32 in masked_bits(cpu.target)
     if group.padding:
         choices.append(Categorical(f"{group.block}.pad", ("inline", "task")))
     large = instances(block) >= SMALL_WORK
-    plan = WindowPlan(group, machine, tuple(choices), large, taps, masked, lanes)
+    plan = WindowPlan(group, cpu, tuple(choices), large, taps, masked, lanes)
     return [plan] if works_out(sch, plan) else []
 
 

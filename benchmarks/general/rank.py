@@ -24,13 +24,13 @@ from autotune.demo.table import show_table
 from autotune.features import extractor
 from autotune.machine import this_machine
 from autotune.measure import machine_lock
-from autotune.rules import machine_of, make_space
+from autotune.rules import make_space
 from autotune.space import Candidate, Infeasible, Space
 from backends import CompiledKernel, build, interleave, resolve
 from benchmarks.general.form import numbers
 from benchmarks.general.workloads import Workload, rows, workload
 from schedule import Schedule
-from tensorir import Target, TensorIRError
+from tensorir import Target, TensorIRError, device_of
 
 TEN = (
     "matmul 512", "linear+gelu 128x3072x768", "batch matmul 12x384x384x64", "conv 64->64 3x3 56",
@@ -130,7 +130,7 @@ class Settings:
 def rank(plain: Workload, estimate: Estimate, settings: Settings) -> Ranked:
     """Draw plans of a workload's space, estimate each and measure each, in turns."""
     target = resolve(f"c -threads={settings.threads}")
-    space = make_space(plain.func, machine_of(target))
+    space = make_space(plain.func, device_of(target))
     names = tuple(plain.func.inputs[n].name for n in plain.constants)
     arrays = dict(zip((b.name for b in plain.func.inputs), numbers(plain.func)))
     held = {name: arrays[name] for name in names}

@@ -15,11 +15,11 @@ from autotune.examples import make_example
 from autotune.machine import this_machine
 from autotune.measure.scoring import outline
 from autotune.records import Record, Verdict, Workload
-from autotune.rules import default_candidate, machine_of, make_space
+from autotune.rules import default_candidate, make_space
 from autotune.space import Candidate
 from backends import resolve
 from schedule import Schedule, ScheduleError
-from tensorir import PrimFunc
+from tensorir import PrimFunc, device_of
 
 SIZES = {"m": 16, "n": 16, "k": 16}
 
@@ -36,7 +36,7 @@ def made_records() -> Callable[[PrimFunc], list[Record]]:
 
     def make(func: PrimFunc) -> list[Record]:
         target = resolve("c")
-        space = make_space(func, machine_of(target))
+        space = make_space(func, device_of(target))
         rng = random.Random(0)
         built: dict[Candidate, Schedule] = {}
         candidate = default_candidate(space)

@@ -10,11 +10,11 @@ from autotune.measure import MeasureSettings
 from autotune.measure.externs import declarations, declare
 from autotune.nest import nests
 from autotune.rules import default_candidate, make_space
-from autotune.rules.plan import Machine
 from autotune.work import flops
-from tensorir import EXTERNS, ExternFunc, find_extern, interpret, te
+from tensorir import EXTERNS, Cpu, ExternFunc, Target, find_extern, interpret, te
 
-MACHINE = Machine(lanes=16, registers=32, threads=2, l1_bytes=32 << 10, l2_bytes=1 << 20)
+TARGET = Target(vector_bits=512, threads=2, features=("avx512f",), l1d=32 << 10, l2=1 << 20)
+MACHINE = Cpu(TARGET)
 
 NEGATE = ExternFunc(
     "test.negate",

@@ -9,11 +9,11 @@ import shutil
 import pytest
 
 from autotune import default_schedule, examples
-from autotune.rules import default_candidate, machine_of, make_space
+from autotune.rules import default_candidate, make_space
 from autotune.rules.register_tile import register_tile
 from backends import build, resolve
 from backends.build import backend_of
-from tensorir import Target, te
+from tensorir import Target, device_of, te
 
 
 @pytest.mark.parametrize("registers", [8, 15, 16, 32])
@@ -52,7 +52,7 @@ def matmul(n, dtype):
 @pytest.mark.parametrize("dtype, lanes", [("float32", 16), ("float64", 8)])
 def test_the_default_counts_vectors_of_the_result(dtype, lanes):
     target = Target(vector_bits=512, threads=1, features=("avx512f", "fma"))
-    space = make_space(matmul(256, dtype), machine_of(target))
+    space = make_space(matmul(256, dtype), device_of(target))
     candidate = default_candidate(space)
     values = dict(zip([c.name for c in space.sketches[candidate.sketch].choices], candidate.values))
     (_, _, rows), (_, _, columns) = values["C.vi"], values["C.vj"]
@@ -77,7 +77,7 @@ def test_rows_of_a_narrow_panel_are_packed_sooner():
     packed = {}
     for bits, features in ((512, ("avx512f", "fma")), (256, ("avx2", "fma"))):
         target = Target(vector_bits=bits, threads=2, features=features)
-        space = make_space(examples.matmul(512, 512, 512), machine_of(target))
+        space = make_space(examples.matmul(512, 512, 512), device_of(target))
         sketch = default_candidate(space)
         names = [c.name for c in space.sketches[sketch.sketch].choices]
         packed[bits] = dict(zip(names, sketch.values))["C.pack_B"]

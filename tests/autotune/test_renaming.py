@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from autotune.rules import default_sketch, machine_of, sketches
+from autotune.rules import default_sketch, sketches
 from benchmarks.general.renamed import NAMINGS, renamed
 from benchmarks.peers.kinds import KINDS
 from benchmarks.peers.programs import prim_func
 from benchmarks.peers.sets import SETS
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, Block, For, PrimFunc, Target, ops, walk
+from tensorir import DEFAULT_NUMERICS, Block, For, PrimFunc, Target, device_of, ops, walk
 
 FEATURES = ("avx512bf16", "avx512bw", "avx512f", "avx512vnni", "fma")
 TARGET = Target(vector_bits=512, threads=2, features=FEATURES)
@@ -96,7 +96,7 @@ KINDS_OF = {"loops": "loop", "over": "loop"}
 def plan_and_steps(func: PrimFunc, constants: tuple[int, ...]) -> tuple[Any, list[Any]]:
     """The plan that the default schedule is made by, with its values, and the steps it makes."""
     names = [func.inputs[n].name for n in constants]
-    first = default_sketch(sketches(func, machine_of(TARGET), DEFAULT_NUMERICS), names)
+    first = default_sketch(sketches(func, device_of(TARGET), DEFAULT_NUMERICS), names)
     values = first.values(names)
     rules = [part.rpartition(":")[2] for part in first.name.split("+")]
     return (rules, list(values.values())), steps_of(first.build(values))

@@ -9,11 +9,11 @@ import pytest
 
 from autotune import Database, default_schedule, tune
 from autotune.measure import MeasureSettings
-from autotune.rules import default_candidate, default_candidates, machine_of, make_space
+from autotune.rules import default_candidate, default_candidates, make_space
 from autotune.space import Candidate
 from backends import build, resolve
 from schedule import Schedule, Trace, library
-from tensorir import ops, reference, te
+from tensorir import device_of, ops, reference, te
 
 TARGET = "c -vector_bits=128 -threads=2"
 FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
@@ -30,7 +30,7 @@ def conv(n=1, c=8, o=8, size=8, stride=1, activation="relu"):
 
 @cache
 def space_of(func, numerics):
-    return make_space(func, machine_of(resolve(TARGET)), numerics)
+    return make_space(func, device_of(resolve(TARGET)), numerics)
 
 
 def test_im2col_is_another_start_for_the_rules():

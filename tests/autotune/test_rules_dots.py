@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules import Machine, make_space
+from autotune.rules import make_space
 from autotune.rules.dots import tile_cycles
 from autotune.rules.generate import default_candidate
 from backends import build
-from tensorir import PrimFunc, ops, te
+from tensorir import Cpu, PrimFunc, Target, ops, te
 
-MACHINE = Machine(lanes=16, registers=32, threads=2, l1_bytes=48 << 10, l2_bytes=1 << 20)
+TARGET = Target(vector_bits=512, threads=2, features=("avx512f",), l1d=48 << 10, l2=1 << 20)
+MACHINE = Cpu(TARGET)
 
 
 def product(

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules import default_candidate, machine_of, make_space
+from autotune.rules import default_candidate, make_space
 from autotune.rules.group import inline_stages
 from backends import build, resolve
 from schedule import Schedule, library
-from tensorir import TensorIRError, ops, reference, te
+from tensorir import TensorIRError, device_of, ops, reference, te
 
 TARGET = "c -vector_bits=128 -threads=2"
 
@@ -42,7 +42,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions_have_a_schedule_of_the_library(name):
     func = CASES[name]
-    space = make_space(func, machine_of(resolve(TARGET)))
+    space = make_space(func, device_of(resolve(TARGET)))
     assert default_candidate(space).sketch == "library"
     assert len(space.sketches) > 1
     rng = np.random.default_rng(0)
@@ -60,7 +60,7 @@ def test_stages_after_a_convolution_go_with_it(layout):
     b = te.placeholder((5,), name="b")
     y = ops.relu(ops.add(ops.conv2d(x, w, b, padding=1, layout=layout), r))
     func = te.create_prim_func([x, w, b, r, y], name="residual")
-    space = make_space(func, machine_of(resolve(TARGET)))
+    space = make_space(func, device_of(resolve(TARGET)))
     assert default_candidate(space).sketch == "library"
     made = default_schedule(func, TARGET)
     assert len([name for name in made.get_blocks() if str(name) in ("conv2d", "add")]) == 0
@@ -73,7 +73,7 @@ def test_stages_that_do_not_go_with_a_convolution_leave_it_to_the_rules():
     x, w = te.placeholder((1, 6, 6, 4), name="x"), te.placeholder((3, 3, 4, 4), name="w")
     y = ops.conv2d(ops.relu(x), w, padding=1, layout="NHWC")
     func = te.create_prim_func([x, w, y], name="before")
-    assert "library" not in make_space(func, machine_of(resolve(TARGET))).sketches
+    assert "library" not in make_space(func, device_of(resolve(TARGET))).sketches
     with pytest.raises(TensorIRError, match="stages around its convolution .*: relu"):
         library.conv2d(Schedule(func), resolve(TARGET))
 
@@ -87,7 +87,7 @@ def test_weights_that_few_pixels_use_are_packed_only_ahead_of_the_call():
     assert "w_global" not in blocks(default_schedule(few, TARGET))
     assert "w_global" in blocks(default_schedule(few, TARGET, ("w",)))
     assert "w_global" in blocks(default_schedule(many, TARGET))
-    space = make_space(few, machine_of(resolve(TARGET)))
+    space = make_space(few, device_of(resolve(TARGET)))
     (choice,) = space.sketches["library"].choices
     assert (choice.name, choice.options) == ("out.pack_w", ("root", "none"))
     rng = np.random.default_rng(0)
@@ -97,7 +97,7 @@ def test_weights_that_few_pixels_use_are_packed_only_ahead_of_the_call():
 
 
 def test_few_pixels_are_left_to_the_rules():
-    space = make_space(conv(8, 24, 2, 1, layout="NHWC"), machine_of(resolve(TARGET)))
+    space = make_space(conv(8, 24, 2, 1, layout="NHWC"), device_of(resolve(TARGET)))
     assert "library" not in space.sketches
 
 
@@ -105,7 +105,7 @@ def test_small_types_in_nhwc_stay_with_their_rule():
     x = te.placeholder((1, 6, 6, 16), "uint8", name="x")
     w = te.placeholder((3, 3, 16, 16), "int8", name="w")
     func = te.create_prim_func([x, w, ops.conv2d(x, w, layout="NHWC")], name="conv")
-    assert "library" not in make_space(func, machine_of(resolve(TARGET))).sketches
+    assert "library" not in make_space(func, device_of(resolve(TARGET))).sketches
 
 
 def winograd(batch):
@@ -115,7 +115,7 @@ def winograd(batch):
 
 
 def test_winograd_has_the_schedule_of_the_library():
-    space = make_space(winograd(1), machine_of(resolve(TARGET)))
+    space = make_space(winograd(1), device_of(resolve(TARGET)))
     assert default_candidate(space).sketch == "library"
 
 
@@ -129,14 +129,14 @@ def test_other_programs_have_none():
     x, y = te.placeholder((2, 3, 4, 5), name="x"), te.placeholder((4, 5, 3, 2), name="y")
     out = ops.einsum([x, y], "abcd,cdef->abef", name="out")
     func = te.create_prim_func([x, y, out], name="contraction")
-    assert "library" not in make_space(func, machine_of(resolve(TARGET))).sketches
+    assert "library" not in make_space(func, device_of(resolve(TARGET))).sketches
 
 
 def test_a_symbolic_batch():
     x = te.placeholder((te.var("n"), 5, 9, 9), name="x")
     w = te.placeholder((7, 5, 3, 3), name="w")
     func = te.create_prim_func([x, w, ops.conv2d(x, w, name="out")], name="conv")
-    space = make_space(func, machine_of(resolve(TARGET)))
+    space = make_space(func, device_of(resolve(TARGET)))
     assert default_candidate(space).sketch == "library"
     rng = np.random.default_rng(0)
     inputs = [
@@ -148,5 +148,5 @@ def test_a_symbolic_batch():
 
 @pytest.mark.parametrize("name", CASES)
 def test_bitwise_spaces_keep_the_order_of_sums(name):
-    space = make_space(CASES[name], machine_of(resolve(TARGET)), "bitwise")
+    space = make_space(CASES[name], device_of(resolve(TARGET)), "bitwise")
     assert space.build(default_candidate(space)).numerics == "bitwise"

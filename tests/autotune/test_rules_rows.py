@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules import Machine, default_candidate, make_space
-from autotune.rules.generate import machine_of
+from autotune.rules import default_candidate, make_space
 from autotune.rules.runs import contiguous_run, run_length
 from backends import build, resolve
 from schedule import Schedule
-from tensorir import PrimFunc, interpret, ops, parse, reference, te
+from tensorir import Cpu, PrimFunc, Target, device_of, interpret, ops, parse, reference, te
 
-TWO = Machine(lanes=4, registers=16, threads=2, l1_bytes=32 << 10, l2_bytes=1 << 20)
+TWO = Cpu(Target(vector_bits=128, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
 
 
 def reduction(f: Callable[[Any], Any], *shape: int, dtype: str = "float32") -> PrimFunc:
@@ -137,7 +136,7 @@ def test_short_rows_lie_in_lanes_and_keep_their_order(shape: tuple[int, ...], dt
     data = (np.random.default_rng(0).standard_normal(shape) * 100).astype(dtype)
     data.flat[3] = data.flat[4] * 1e7 if dtype != "int32" else 2**31 - 1
     func = reduction(lambda x: ops.sum(x, -1), *shape, dtype=dtype)
-    space = make_space(func, machine_of(resolve("c -vector_bits=512 -threads=2")), "bitwise")
+    space = make_space(func, device_of(resolve("c -vector_bits=512 -threads=2")), "bitwise")
     candidate = default_candidate(space)
     assert candidate.sketch == "sum:short_rows"
     expected = np.zeros(shape[:-1], dtype)
@@ -160,7 +159,7 @@ def test_short_rows_with_nan_and_what_follows_them() -> None:
 )
 def test_other_rows_are_not_turned(shape: tuple[int, ...], axis: int) -> None:
     space = make_space(
-        reduction(lambda x: ops.sum(x, axis), *shape), machine_of(resolve("c -vector_bits=512"))
+        reduction(lambda x: ops.sum(x, axis), *shape), device_of(resolve("c -vector_bits=512"))
     )
     assert not any("short_rows" in name for name in space.sketches)
 

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from autotune.rules.generate import machine_of, make_space
-from tensorir import Target, interpret, ops, reference, te
+from autotune.rules.generate import make_space
+from tensorir import Target, device_of, interpret, ops, reference, te
 
 
 def running_sum(m=5, n=6):
@@ -40,7 +40,7 @@ def test_candidates_keep_the_meaning(make):
     rng = np.random.default_rng(0)
     inputs = [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in func.inputs]
     (expected,) = reference(func, *inputs)
-    space = make_space(func, machine_of(Target(vector_bits=256, threads=2)))
+    space = make_space(func, device_of(Target(vector_bits=256, threads=2)))
     draw = random.Random(0)
     for candidate in [space.sample(draw) for _ in range(4)]:
         (found,) = interpret(space.build(candidate).func, *inputs)

@@ -7,13 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from autotune.rules import Machine, default_candidate, make_space
+from autotune.rules import default_candidate, make_space
 from autotune.rules.split_k import LONG
 from backends import build
 from schedule import Schedule
-from tensorir import For, ForKind, PrimFunc, te, walk
+from tensorir import Cpu, For, ForKind, PrimFunc, Target, te, walk
 
-MACHINE = Machine(lanes=16, registers=32, threads=2, l1_bytes=32 << 10, l2_bytes=1 << 20)
+TARGET = Target(vector_bits=512, threads=2, features=("avx512f",), l1d=32 << 10, l2=1 << 20)
+MACHINE = Cpu(TARGET)
 RELU = "relu"
 
 
@@ -97,7 +98,9 @@ def test_a_search_may_split_where_results_are_not_many() -> None:
 
 
 def test_one_thread_splits_only_for_the_cache() -> None:
-    alone = Machine(16, 32, threads=1, l1_bytes=32 << 10, l2_bytes=1 << 20)
+    alone = Cpu(
+        Target(vector_bits=512, threads=1, features=("avx512f",), l1d=32 << 10, l2=1 << 20)
+    )
     assert not any(map(is_split, make_space(product(6, 16, 4 * LONG), alone).sketches))
     assert any(map(is_split, make_space(product(6, 64, 16 * LONG), alone).sketches))
 

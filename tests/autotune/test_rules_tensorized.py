@@ -10,13 +10,13 @@ import pytest
 from autotune import Database, default_schedule, tune
 from autotune.features import extract
 from autotune.measure import MeasureSettings
-from autotune.rules import default_candidate, machine_of, make_space
+from autotune.rules import default_candidate, make_space
 from backends import build, resolve
 from schedule import Schedule, Trace
-from tensorir import Target, TensorIRError, find_intrin, interpret, ops, reference, te
+from tensorir import Target, TensorIRError, device_of, find_intrin, interpret, ops, reference, te
 
 FEATURES = ("avx512bf16", "avx512bw", "avx512f", "avx512vl", "avx512vnni", "fma")
-MACHINE = machine_of(Target(vector_bits=512, threads=2, features=FEATURES))
+MACHINE = device_of(Target(vector_bits=512, threads=2, features=FEATURES))
 """The rules see this one; a machine that lacks the instructions runs the loops."""
 
 PACK = ("root", "panel", "block")
@@ -158,9 +158,9 @@ def test_other_products_are_not(name, func):
 
 
 def test_targets_without_the_instructions():
-    plain = machine_of(Target(vector_bits=256, threads=2, features=("fma",)))
+    plain = device_of(Target(vector_bits=256, threads=2, features=("fma",)))
     assert not any("tensorized" in s for s in make_space(CASES["matmul"], plain).sketches)
-    short = machine_of(Target(vector_bits=256, threads=2, features=("avxvnni", "fma")))
+    short = device_of(Target(vector_bits=256, threads=2, features=("avxvnni", "fma")))
     space = make_space(CASES["prime"], short)
     sch = space.build(default_candidate(space))
     assert "u8i8.dot_8x4" in str(sch.func)
@@ -257,7 +257,7 @@ def test_terms_that_no_operand_has(place):
     )
     func = te.create_prim_func([a, b, out])
     target = Target(vector_bits=512, threads=2, features=FEATURES)
-    space = make_space(func, machine_of(target))
+    space = make_space(func, device_of(target))
     candidate = default_candidate(space, ("b",))
     assert candidate.sketch == "out:tensorized"
     rng = np.random.default_rng(0)

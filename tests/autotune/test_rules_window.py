@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules.generate import machine_of, make_space
+from autotune.rules.generate import make_space
 from backends import build, resolve
-from tensorir import ops
+from tensorir import device_of, ops
 from tensorir.ops import Example
 
 POOLS = [
@@ -65,7 +65,7 @@ def test_scans(name, shape, attrs, dtype):
 
 
 def test_the_rules_are_taken():
-    machine = machine_of(resolve("c"))
+    machine = device_of(resolve("c"))
     pool = ops.prim_func("max_pool2d", Example([(1, 4, 32, 32)], {"kernel": 2}))
     assert "max_pool2d:window" in next(iter(make_space(pool, machine).sketches))
     scan = ops.prim_func("cumsum", Example([(8, 32)]))

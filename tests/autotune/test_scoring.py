@@ -10,11 +10,11 @@ import pytest
 from autotune.cost_model import make_cost_model
 from autotune.measure import Measurer, MeasureSettings
 from autotune.measure.scoring import outline, wanted_features
-from autotune.rules import default_candidates, machine_of, make_space
+from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState, evolutionary
 from autotune.search.state import MANY, score
 from backends import resolve
-from tensorir import ops, te
+from tensorir import device_of, ops, te
 
 TARGET = resolve("c")
 TWO = MeasureSettings(build_jobs=2)
@@ -36,7 +36,7 @@ def scored(space, extract, count, seed=0):
 @pytest.mark.parametrize("numerics", ["mixed", "bitwise"])
 def test_workers_find_the_same(numerics):
     func = linear()
-    space = make_space(func, machine_of(TARGET), numerics)
+    space = make_space(func, device_of(TARGET), numerics)
     extract = wanted_features(TARGET, (), numerics)
     candidates, here = scored(space, extract, 6)
     with Measurer(func, str(TARGET), TWO, sizes={"n": 8}) as measurer:
@@ -51,7 +51,7 @@ def test_workers_find_the_same(numerics):
 
 def test_one_processor_scores_alone():
     func = linear(symbolic=False)
-    space = make_space(func, machine_of(TARGET))
+    space = make_space(func, device_of(TARGET))
     with Measurer(func, str(TARGET), MeasureSettings(build_jobs=1)) as measurer:
         candidates = [space.sample(random.Random(0))]
         assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
@@ -60,8 +60,8 @@ def test_one_processor_scores_alone():
 
 def test_outlines_differ_where_spaces_do():
     func = linear(symbolic=False)
-    spaces = [make_space(func, machine_of(TARGET), n) for n in ("mixed", "bitwise")]
-    assert outline(spaces[0], TARGET) == outline(make_space(func, machine_of(TARGET)), TARGET)
+    spaces = [make_space(func, device_of(TARGET), n) for n in ("mixed", "bitwise")]
+    assert outline(spaces[0], TARGET) == outline(make_space(func, device_of(TARGET)), TARGET)
     assert outline(spaces[0], TARGET) != outline(spaces[1], TARGET)
     other = resolve("c -l2=65536")
     assert outline(spaces[0], TARGET) != outline(spaces[0], other)
@@ -73,7 +73,7 @@ class TestSearch:
     @staticmethod
     def proposals(ahead):
         func = linear(symbolic=False)
-        space = make_space(func, machine_of(TARGET))
+        space = make_space(func, device_of(TARGET))
         extract = wanted_features(TARGET, (), "mixed")
         asked: list[int] = []
 

@@ -16,10 +16,10 @@ from autotune.machine import this_machine
 from autotune.measure import Measurer
 from autotune.measure.job import source_hash
 from autotune.records import Record, Workload
-from autotune.rules import default_candidate, machine_of, make_space
+from autotune.rules import default_candidate, make_space
 from backends import build, resolve
 from schedule import Schedule
-from tensorir import Target, TensorIRError, Var, parse, te
+from tensorir import Target, TensorIRError, Var, device_of, parse, te
 
 FAST = MeasureSettings(min_ms=0.2, repeats=2, prune_factor=1e6, build_jobs=1)
 ONE = "c -threads=1"
@@ -181,7 +181,7 @@ def f(A: f32[n], W: f32[n], C: f32[n]):
 
 def test_the_default_packs_constants_at_the_root():
     func = linear(64, 64, 64)
-    space = make_space(func, machine_of(resolve("c -vector_bits=256")))
+    space = make_space(func, device_of(resolve("c -vector_bits=256")))
     plain, known = default_candidate(space), default_candidate(space, ("W",))
     assert "root" not in plain.values
     assert "root" in known.values

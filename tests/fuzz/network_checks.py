@@ -12,10 +12,9 @@ from autotune import default_schedule
 from autotune.measure.measurer import rounds_otherwise
 from autotune.measure.oracle import make_oracle
 from autotune.rules import make_space
-from autotune.rules.generate import machine_of
 from backends import build, resolve
 from schedule import Schedule
-from tensorir import TensorIRError
+from tensorir import TensorIRError, device_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from checks import Mismatch, as_program, check_text  # noqa: E402
@@ -45,7 +44,7 @@ class Case:
         func = self.work.func
         if not self.sampled:
             return default_schedule(func, self.target, self.constants, self.numerics)
-        space = make_space(func, machine_of(resolve(self.target)), self.numerics)
+        space = make_space(func, device_of(resolve(self.target)), self.numerics)
         rng, refused = random.Random(self.seed), ""
         for _ in range(ATTEMPTS):
             try:

@@ -12,15 +12,15 @@ import pytest
 
 from autotune import default_schedule
 from autotune.measure.oracle import make_oracle
-from autotune.rules import Machine, default_candidate, make_space
+from autotune.rules import default_candidate, make_space
 from backends import build
-from tensorir import PrimFunc, ops, te
+from tensorir import Cpu, PrimFunc, Target, ops, te
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fuzz  # noqa: E402
 import network_checks  # noqa: E402
 
-SMALL = Machine(lanes=8, registers=16, threads=2, l1_bytes=32 << 10, l2_bytes=1 << 20)
+SMALL = Cpu(Target(vector_bits=256, threads=2, features=("avx2", "fma"), l1d=32 << 10, l2=1 << 20))
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from autotune.rules import machine_of, make_space
+from autotune.rules import make_space
 from schedule import Schedule, ScheduleError
 from schedule.state import BlockRef, LoopRef
 from schedule.step_memory import StepMemory, _frozen
-from tensorir import Target, te
+from tensorir import Target, device_of, te
 
 
 def test_equal_steps_give_one_state(matmul):
@@ -74,7 +74,7 @@ def test_candidates_are_what_they_are_without(matmul):
     c = te.compute((a.shape[0], 48), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
     func = te.create_prim_func([a, b, c], name="rows")
     rng = random.Random(0)
-    space = make_space(func, machine_of(target))
+    space = make_space(func, device_of(target))
     for candidate in [space.sample(rng) for _ in range(6)]:
         try:
             made = space.build(candidate)

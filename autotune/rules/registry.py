@@ -1,0 +1,111 @@
+"""The rules by the kind of device that they make schedules for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autotune.rules.chain import chain_plans
+from autotune.rules.column_parts import column_parts_plans
+from autotune.rules.contraction import other_contraction, preferred_contraction
+from autotune.rules.dots import dots_plans
+from autotune.rules.library import library_plan
+from autotune.rules.plan import Plan
+from autotune.rules.row_parts import row_parts_plans
+from autotune.rules.rows import rows_plans
+from autotune.rules.scan import scan_plans
+from autotune.rules.short_rows import short_rows_plans
+from autotune.rules.spatial import spatial_plans
+from autotune.rules.split_k import needed_split_k, possible_split_k
+from autotune.rules.tensorized import tensorized_plans
+from autotune.rules.tiled_choices import tiled_plans
+from autotune.rules.transposed import transposed_plans
+from autotune.rules.window import window_plans
+from tensorir import Device, TensorIRError
+
+Rule = Callable[..., Sequence[Plan]]
+"""From a schedule, a group of it (or all, for what fuses several) and the device to plans."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What schedules for one kind of device are made by.
+
+    groups    for the groups of a program, preferred first
+    rest      for groups that none of them takes
+    chains    for several groups at once; asked with all of them
+    programs  for whole programs, from a schedule and the device to a plan or None
+    """
+
+    rest: Rule
+    groups: list[Rule]
+    chains: list[Rule] = field(default_factory=list)
+    programs: list[Callable[..., Any]] = field(default_factory=list)
+
+
+RULES: dict[str, Rules] = {
+    "cpu": Rules(
+        programs=[library_plan],
+        chains=[scan_plans, chain_plans],
+        groups=[
+            tensorized_plans,
+            short_rows_plans,
+            column_parts_plans,
+            needed_split_k,
+            window_plans,
+            dots_plans,
+            preferred_contraction,
+            tiled_plans,
+            other_contraction,
+            row_parts_plans,
+            rows_plans,
+            transposed_plans,
+            possible_split_k,
+        ],
+        rest=spatial_plans,
+    ),
+}
+"""By the kind of a device."""
+
+
+def rules_for(device: Device) -> Rules:
+    """The rules for a device; TensorIRError for a kind that has none."""
+    if device.kind not in RULES:
+        raise TensorIRError(
+            f"there are no scheduling rules for GPUs yet, so none for {str(device.target)!r}: "
+            "write a schedule with bind, or build the program as it is, which binds what nobody "
+            "bound"
+        )
+    return RULES[device.kind]
+
+
+def register_rule(rule: Rule, kind: str = "cpu", first: bool = True) -> Rule:
+    """Offer the plans of `rule` for each group of a program from now on; returns the rule.
+
+        register_rule(my_plans)
+
+    rule   a function `(schedule, group, device)` that returns plans (classes derived from
+           `autotune.rules.Plan`), or none for groups that it is not for
+    kind   of the devices that it is for: "cpu" or "gpu"
+    first  whether the default schedule is the first plan of this rule where there is one; else it
+           is tried by searches, after all others
+
+    Raises TensorIRError for a kind that has no rules, and for a rule that is there already.
+    """
+    if kind not in RULES:
+        raise TensorIRError(f"there are no rules for {kind!r}; there are for {', '.join(RULES)}")
+    groups = RULES[kind].groups
+    if not callable(rule):
+        raise TensorIRError(f"{rule!r} is no rule: give a function of schedule, group and device")
+    if rule in groups:
+        raise TensorIRError(f"rule {getattr(rule, '__name__', rule)!r} is registered already")
+    groups.insert(0 if first else len(groups), rule)
+    return rule
+
+
+def forget_rule(rule: Rule, kind: str = "cpu") -> None:
+    """Undo `register_rule`; TensorIRError for a rule that is not there."""
+    if rule not in RULES.get(kind, RULES["cpu"]).groups:
+        raise TensorIRError(f"rule {getattr(rule, '__name__', rule)!r} is not registered")
+    RULES[kind].groups.remove(rule)

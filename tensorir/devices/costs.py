@@ -1,0 +1,44 @@
+"""What the steps of a processor cost, in cycles: what estimates of time are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Cycles of a core. Defaults are those of a server processor of 2022 with vectors of 512 bits.
+
+    units      multiply-adds of a vector that begin in a cycle; `ports`: likewise loads
+    latency    until a sum can be added to
+    both       share of the smaller of arithmetic and loads that is not hidden behind the other
+    spill      a sum that has no register, each step
+    tile       beginning and ending a register tile, and `sum_` each of its vectors
+    turn       of an innermost loop that begins again
+    masked     times a load, where padding is computed in place; `asked`: where each lane has to
+               look for itself
+    transpose  turning a vector of results
+    l2, l3, memory   a line of 64 bytes from there, as it comes in order
+    copy, copy_turned  an element that is packed in order, or against it
+    hidden     share of the smaller of arithmetic and traffic that goes on beside the other
+    start      threads that begin to share tasks
+    """
+
+    units: float = 2.0
+    ports: float = 2.0
+    latency: float = 4.0
+    both: float = 0.12
+    spill: float = 3.0
+    tile: float = 24.0
+    sum_: float = 1.0
+    turn: float = 10.0
+    masked: float = 1.3
+    asked: float = 8.0
+    transpose: float = 5.5
+    l2: float = 1.3
+    l3: float = 3.0
+    memory: float = 10.0
+    copy: float = 0.8
+    copy_turned: float = 4.0
+    hidden: float = 0.5
+    start: float = 8000.0

@@ -1,0 +1,66 @@
+"""Cpu: what a processor has and what its steps cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from tensorir import dtype
+from tensorir.devices.costs import Costs
+from tensorir.target import Target
+
+_FUSED = {"fma", "avx512f", "arm_neon"}
+"""Features with which a multiply-add is one instruction; else the product takes a register."""
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A processor: what a resolved target says it has, and what its steps cost."""
+
+    kind: ClassVar[str] = "cpu"
+
+    target: Target
+    costs: Costs = field(default_factory=Costs)
+
+    def lanes(self, kind: str = "float32") -> int:
+        """Sums of one type in a vector; of narrower types than 32 bits as of those."""
+        return self.target.lanes() * 32 // max(32, dtype.bits(kind))
+
+    def elements(self, *kinds: str) -> int:
+        """Elements of the widest of some types that a vector holds."""
+        return max(1, self.target.lanes() * 4 // max(map(dtype.itemsize, kinds)))
+
+    @property
+    def registers(self) -> int:
+        """Vector registers for sums and operands."""
+        return self.target.vector_registers - (0 if _FUSED & set(self.target.features) else 1)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a parallel loop."""
+        return self.target.thread_count
+
+    @property
+    def l1_bytes(self) -> int:
+        """Bytes of the first-level data cache of a core."""
+        return self.target.l1d_bytes
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes of the second-level cache of a core."""
+        return self.target.l2_bytes
+
+    @property
+    def l3_bytes(self) -> int:
+        """Bytes of the third-level cache that cores share."""
+        return self.target.l3_bytes
+
+    @property
+    def caches(self) -> tuple[tuple[int, float], ...]:
+        """Bytes of each cache of a core, and the cycles of a line from behind it."""
+        costs = self.costs
+        return (
+            (self.l1_bytes, costs.l2),
+            (self.l2_bytes, costs.l3),
+            (self.l3_bytes, costs.memory),
+        )

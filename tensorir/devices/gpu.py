@@ -1,0 +1,90 @@
+"""Gpu: what a graphics processor has, for schedules that are made for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tensorir import dtype
+from tensorir.architectures import KIB, WARP, Architecture
+from tensorir.target import LANE_BITS, Target
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU: what a resolved target says of it.
+
+    Of `opencl`, which names no architecture, what every device has that the specification calls
+    complete; threads that are neighbours count as a warp for accesses to memory, and can exchange
+    nothing.
+    """
+
+    kind: ClassVar[str] = "gpu"
+    warp: ClassVar[int] = WARP
+    banks: ClassVar[int] = 32
+    """Of shared memory; each delivers a word of `bank_bytes` at once."""
+    bank_bytes: ClassVar[int] = 4
+    sector_bytes: ClassVar[int] = 32
+    """What one transaction moves between the caches and a warp."""
+
+    target: Target
+
+    @property
+    def architecture(self) -> Architecture | None:
+        """Limits and rates of a CUDA device; None for others."""
+        return None if self.target.kind == "opencl" else self.target.architecture
+
+    @property
+    def shuffles(self) -> bool:
+        """Whether lanes of a warp can exchange values without memory."""
+        return self.target.has_shuffles
+
+    @property
+    def access_bytes(self) -> int:
+        """What one access of a thread moves, at most."""
+        return LANE_BITS // 8
+
+    @property
+    def async_bytes(self) -> tuple[int, ...]:
+        """Bytes that a thread can copy to shared memory without waiting; none before sm_80."""
+        known = self.architecture
+        return (4, 8, 16) if known is not None and known.capability >= (8, 0) else ()
+
+    def elements(self, *kinds: str) -> int:
+        """Elements of the widest of some types that one access moves."""
+        return max(1, self.access_bytes // max(map(dtype.itemsize, kinds)))
+
+    @property
+    def multiprocessors(self) -> int:
+        """Of the typical card of the architecture; 1 where nothing is known."""
+        known = self.architecture
+        return 1 if known is None else known.card.sms
+
+    @property
+    def threads_per_block(self) -> int:
+        """Threads of a block, at most."""
+        known = self.architecture
+        return 256 if known is None else known.threads_per_block
+
+    @property
+    def registers_per_thread(self) -> int:
+        """Registers of 32 bits that a thread can have at most."""
+        known = self.architecture
+        return 64 if known is None else known.registers_per_thread
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory that a block has without asking for more."""
+        known = self.architecture
+        return 32 * KIB if known is None else known.shared_default
+
+    @property
+    def shared_most(self) -> int:
+        """Shared memory that a block can ask for."""
+        known = self.architecture
+        return self.shared_bytes if known is None else known.shared_per_block
+
+    def blocks_at_once(self, threads: int, registers: int, shared: int) -> int:
+        """Blocks of a kernel that a multiprocessor runs at once (Architecture.blocks_at_once)."""
+        known = self.architecture
+        return 1 if known is None else known.blocks_at_once(threads, registers, shared)
