@@ -5,24 +5,24 @@ from typing import TYPE_CHECKING
 from tensorir import lazy_names
 
 if TYPE_CHECKING:
-    from autotune.database import Database as Database
+    from autotune.database.database import Database as Database
+    from autotune.database.records import Record as Record
     from autotune.default import default_schedule as default_schedule
     from autotune.errors import DatabaseError as DatabaseError
     from autotune.errors import MeasureError as MeasureError
     from autotune.measure import MeasureSettings as MeasureSettings
-    from autotune.records import Record as Record
-    from autotune.result import TuneResult as TuneResult
-    from autotune.tuner import tune as tune
+    from autotune.tuning.result import TuneResult as TuneResult
+    from autotune.tuning.tuner import tune as tune
 
 __all__ = lazy_names(
     __name__,
     {
-        "autotune.database": "Database",
+        "autotune.database.database": "Database",
         "autotune.default": "default_schedule",
         "autotune.errors": "DatabaseError MeasureError",
         "autotune.measure": "MeasureSettings",
-        "autotune.records": "Record",
-        "autotune.result": "TuneResult",
-        "autotune.tuner": "tune",
+        "autotune.database.records": "Record",
+        "autotune.tuning.result": "TuneResult",
+        "autotune.tuning.tuner": "tune",
     },
 )

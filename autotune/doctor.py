@@ -206,14 +206,14 @@ def kernel() -> Check:
 
 
 def _cores() -> int:
-    from autotune.machine import this_machine
+    from autotune.machine.machine import this_machine
 
     return this_machine().cores
 
 
 def processor() -> Check:
     """What decides the speed of kernels."""
-    from autotune.machine import this_machine
+    from autotune.machine.machine import this_machine
     from backends import have_compiler, resolve
 
     machine = this_machine()
@@ -266,7 +266,7 @@ def cache() -> Check:
 
 def tuning_database(path: str) -> Check:
     """Whether records can be stored in the database at `path`. It is not created."""
-    from autotune.database import Database
+    from autotune.database.database import Database
     from autotune.errors import DatabaseError
 
     file = Path(path)
@@ -295,7 +295,7 @@ def _place_of(file: Path) -> Check:
 
 def peaks(calibrate: bool) -> Check:
     """The best rates of this machine, which results are compared with."""
-    from autotune.peak import known_peaks, memory_gbps, peak_gflops
+    from autotune.machine.peak import known_peaks, memory_gbps, peak_gflops
 
     if calibrate:
         for threads in sorted({1, _cores()}):

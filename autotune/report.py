@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from autotune.cost_model import Quality, quality
-from autotune.records import Record
-from autotune.replay import candidate_of
-from autotune.rows import conditions_key
+from autotune.database.records import Record
+from autotune.database.rows import conditions_key
 from autotune.rules import default_sketch, sketches
 from autotune.space import Candidate
+from autotune.tuning.replay import candidate_of
 from backends import resolve
 from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, device_of, parse
 

@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from backends.cache import ObjectCache as ObjectCache
     from backends.cache import default_cache as default_cache
     from backends.cache import object_key as object_key
+    from backends.call.inputs import random_arguments as random_arguments
+    from backends.call.signature import Param as Param
+    from backends.call.signature import Signature as Signature
+    from backends.call.timer import Comparison as Comparison
+    from backends.call.timer import Timing as Timing
+    from backends.call.timer import compare as compare
+    from backends.call.timer import interleave as interleave
+    from backends.call.timer import measure as measure
     from backends.commands import describe_status as describe_status
     from backends.errors import BuildError as BuildError
     from backends.errors import OutOfMemory as OutOfMemory
     from backends.host import host_caches as host_caches
     from backends.host import host_threads as host_threads
-    from backends.inputs import random_arguments as random_arguments
     from backends.kernel import CompiledKernel as CompiledKernel
     from backends.register import extern_runner as extern_runner
     from backends.register import intrinsic_runner as intrinsic_runner
@@ -29,15 +36,8 @@ if TYPE_CHECKING:
     from backends.register import register_intrinsic as register_intrinsic
     from backends.sanitizer import sanitize as sanitize
     from backends.scratch import ScratchFolder as ScratchFolder
-    from backends.signature import Param as Param
-    from backends.signature import Signature as Signature
     from backends.software import Software as Software
     from backends.software import gpu_software as gpu_software
-    from backends.timer import Comparison as Comparison
-    from backends.timer import Timing as Timing
-    from backends.timer import compare as compare
-    from backends.timer import interleave as interleave
-    from backends.timer import measure as measure
 
 __all__ = lazy_names(
     __name__,
@@ -50,13 +50,13 @@ __all__ = lazy_names(
         "backends.commands": "describe_status",
         "backends.errors": "BuildError OutOfMemory",
         "backends.host": "host_caches host_threads",
-        "backends.inputs": "random_arguments",
+        "backends.call.inputs": "random_arguments",
         "backends.kernel": "CompiledKernel",
         "backends.register": "extern_runner intrinsic_runner register_extern register_intrinsic",
         "backends.sanitizer": "sanitize",
         "backends.scratch": "ScratchFolder",
-        "backends.signature": "Param Signature",
+        "backends.call.signature": "Param Signature",
         "backends.software": "Software gpu_software",
-        "backends.timer": "Comparison Timing compare interleave measure",
+        "backends.call.timer": "Comparison Timing compare interleave measure",
     },
 )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from backends.cache import ObjectCache
-from backends.constants import Binding
-from backends.signature import Signature
+from backends.call.constants import Binding
+from backends.call.signature import Signature
 from tensorir import PrimFunc, Target
 
 if TYPE_CHECKING:

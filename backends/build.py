@@ -10,10 +10,10 @@ from typing import Any
 
 from backends.base import Backend
 from backends.cache import ObjectCache
-from backends.constants import Binding, Constants, given_constants
+from backends.call.constants import Binding, Constants, given_constants
+from backends.call.signature import Signature
 from backends.errors import BuildError
 from backends.kernel import CompiledKernel
-from backends.signature import Signature
 from tensorir import Block, PrimFunc, Target, TensorIRError, check_ranges, lower, prove, walk
 
 BACKENDS = {

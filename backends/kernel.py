@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backends.arguments import adopt, in_order, prepare, wrong_count
 from backends.base import Backend, Compiled, Executable
-from backends.constants import Binding
+from backends.call.arguments import adopt, in_order, prepare, wrong_count
+from backends.call.constants import Binding
+from backends.call.foreign_arrays import lend, library_of
+from backends.call.outputs import plan
+from backends.call.signature import Signature
 from backends.errors import OutOfMemory
-from backends.foreign_arrays import lend, library_of
-from backends.outputs import plan
-from backends.signature import Signature
 from tensorir import Numbers, PrimFunc, Target, TensorIRError
 
 if TYPE_CHECKING:
-    from backends.timer import Timing
+    from backends.call.timer import Timing
 
 RAN = 0
 
@@ -123,7 +123,7 @@ class CompiledKernel:
         arguments that are numbers. After `limit_s` seconds no further block is begun. The caches
         hold what the previous call left in them.
         """
-        from backends.timer import measure
+        from backends.call.timer import measure
 
         return measure(self.timer(*args, sizes=sizes), repeats, min_ms, limit_s)
 
@@ -131,7 +131,7 @@ class CompiledKernel:
         """A function from a number of calls to the seconds that they took."""
         given: Sequence[Any] = args
         if not args and self._arity:
-            from backends.inputs import random_arguments
+            from backends.call.inputs import random_arguments
 
             given = random_arguments(self.signature, sizes or {}, self._executable.empty)
         elif sizes and len(args) != self._arity:

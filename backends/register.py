@@ -62,7 +62,7 @@ def intrinsic_runner(
 
 
 def _c_text(ir: PrimFunc, target: Target, trial: TensorIntrin | ExternFunc) -> str:
-    from backends.c.codegen import CEmitter
+    from backends.c.emit.codegen import CEmitter
 
     emitter = CEmitter(ir, target)
     if isinstance(trial, ExternFunc):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from backends.allocate import empty
 from backends.build import build
-from backends.inputs import random_arguments
+from backends.call.allocate import empty
+from backends.call.inputs import random_arguments
 from tensorir import CHECKS, Numbers, Target, TensorIRError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def sanitize(
 ) -> Findings:
     """Run a PrimFunc, or the `.func` of a Schedule, by threads that are watched; what was found.
 
-    arrays  arguments as of a call; none of them for random ones (backends.inputs)
+    arrays  arguments as of a call; none of them for random ones (backends.call.inputs)
     target  "cuda", "cuda-emulator" or the text of one with `-arch=`: for which GPU
     sizes   the values of symbolic sizes, and of numbers, where there are no arrays; numbers that
             are no sizes are drawn where they are not given

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autotune.machine import this_machine
+from autotune.machine.machine import this_machine
 from autotune.measure import machine_lock
 from backends import build_source, resolve
 from tensorir import PrimFunc, te

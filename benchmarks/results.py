@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from autotune.busy import disturbance
 from autotune.demo.case import DEFAULT, TUNED, UNSCHEDULED, Figures
 from autotune.demo.table import ms, show_table, times
-from autotune.machine import this_machine
-from autotune.peak import memory_gbps, peak_gflops
+from autotune.machine.machine import this_machine
+from autotune.machine.peak import memory_gbps, peak_gflops
+from autotune.measure.busy import disturbance
 from backends import Timing, compare, compiler_info, resolve
 
 HEADER = (

@@ -16,7 +16,7 @@ from results import as_json, as_markdown, environment, show, write
 
 from autotune import Database, MeasureSettings, tune
 from autotune.demo.case import Case, Figures, figures, kernels_of
-from autotune.tuner import DEFAULT_DATABASE
+from autotune.tuning.tuner import DEFAULT_DATABASE
 from backends import BuildError, compiler_info
 from tensorir import TensorIRError
 

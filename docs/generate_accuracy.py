@@ -222,9 +222,10 @@ bit patterns, and special values.
 
 Scalars and vectors of any width have the same bits on one machine, so a result does not depend on
 whether an element lies in a vector or in a tail (a test compares them). The sources are
-`backends/math_f32.py`, `backends/trig_f32.py` and `backends/lanes_f32.py`. The stated limits, with
-and (where they differ) without fused multiply-add, hold for subnormal arguments and results too;
-infinities, NaN and signed zeros are exact. The tests assert the limits on fewer arguments.
+`backends/math/math_f32.py`, `backends/math/trig_f32.py` and `backends/math/lanes_f32.py`. The
+stated limits, with and (where they differ) without fused multiply-add, hold for subnormal
+arguments and results too; infinities, NaN and signed zeros are exact. The tests assert the limits
+on fewer arguments.
 
 * The range reduction of exp and the polynomial of tanh are those of Cephes (S. Moshier).
   The reduction of sin, cos and tan is in four steps (Cody and Waite 1980). The other polynomials
@@ -246,9 +247,9 @@ infinities, NaN and signed zeros are exact. The tests assert the limits on fewer
 {doubles}
 
 All that holds for float32 holds here; the exact result is NumPy's in long double (64 bits of
-precision on x86), and for erf a series. The sources are `backends/math_f64.py` and
-`backends/trig_f64.py`, and for both precisions `backends/inverse_trig.py`,
-`backends/inverse_hyperbolic.py` and `backends/power.py`;
+precision on x86), and for erf a series. The sources are `backends/math/math_f64.py` and
+`backends/math/trig_f64.py`, and for both precisions `backends/math/inverse_trig.py`,
+`backends/math/inverse_hyperbolic.py` and `backends/math/power.py`;
 the polynomials of sin and cos are those of fdlibm.
 """
 

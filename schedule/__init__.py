@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 from tensorir import lazy_names
 
 if TYPE_CHECKING:
+    from schedule.debug.minimize import minimize as minimize
+    from schedule.debug.validate import MiscompiledError as MiscompiledError
     from schedule.errors import ScheduleError as ScheduleError
     from schedule.library.tensorized_matmul import TensorizedMatmul as TensorizedMatmul
     from schedule.library.tensorized_matmul import tensorized_matmul as tensorized_matmul
-    from schedule.minimize import minimize as minimize
-    from schedule.moves import Move as Move
     from schedule.primitive import REGISTRY as REGISTRY
+    from schedule.requests.moves import Move as Move
     from schedule.schedule import Schedule as Schedule
     from schedule.state import BlockRef as BlockRef
     from schedule.state import LoopRef as LoopRef
@@ -18,20 +19,19 @@ if TYPE_CHECKING:
     from schedule.te.schedule import TESchedule as TESchedule
     from schedule.trace import Instruction as Instruction
     from schedule.trace import Trace as Trace
-    from schedule.validate import MiscompiledError as MiscompiledError
 
 __all__ = lazy_names(
     __name__,
     {
         "schedule.errors": "ScheduleError",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
-        "schedule.minimize": "minimize",
-        "schedule.moves": "Move",
+        "schedule.debug.minimize": "minimize",
+        "schedule.requests.moves": "Move",
         "schedule.schedule": "REGISTRY Schedule",
         "schedule.state": "BlockRef LoopRef",
         "schedule.te.create": "create_schedule",
         "schedule.te.schedule": "TESchedule",
         "schedule.trace": "Instruction Trace",
-        "schedule.validate": "MiscompiledError",
+        "schedule.debug.validate": "MiscompiledError",
     },
 )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from schedule.errors import Illegal
-from schedule.index_map import index_map_text
+from schedule.rewrite.index_map import index_map_text
 from schedule.tvm_names import in_our_names
 from tensorir import Const
 

@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from schedule.arguments import bound, literal, require_fitting
-from schedule.buffer_hints import without_lost
-from schedule.early_init import init_conflict
+from schedule.checks.buffer_hints import without_lost
+from schedule.checks.early_init import init_conflict
+from schedule.checks.externs import extern_conflict, require_changeable
+from schedule.checks.nested import require_flat
+from schedule.checks.provable import unprovable
+from schedule.checks.sharing import sharing_conflict
+from schedule.checks.threads import thread_conflict
 from schedule.errors import Illegal, ScheduleError
-from schedule.externs import extern_conflict, require_changeable
-from schedule.nested import require_flat
-from schedule.provable import unprovable
-from schedule.sharing import sharing_conflict
 from schedule.state import BlockRef, LoopRef, State
-from schedule.threads import thread_conflict
 from schedule.trace import Instruction, format_args
 from tensorir import TensorIRError
 

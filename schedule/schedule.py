@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedule import primitives as p
-from schedule.analysis import consumers, producers
+from schedule.analysis.uses import consumers, producers
 from schedule.arguments import literal
 from schedule.errors import Hint, Illegal, ScheduleError, hint_text
 from schedule.primitive import REGISTRY, check_arguments, method, run
@@ -29,7 +29,7 @@ from tensorir import (
 
 if TYPE_CHECKING:
     from schedule.module import Module
-    from schedule.moves import Explanation, Move
+    from schedule.requests.moves import Explanation, Move
     from schedule.step_memory import StepMemory
 
 T = TypeVar("T")
@@ -150,7 +150,7 @@ class Schedule:
         """ "bitwise" if only independent work was reordered, "reassociated" if a sum was,
         "algebraic" if another algorithm is used that rounds in other places, "mixed" if an
         intrinsic rounds otherwise than the loops that it stands for."""
-        from schedule.numerics import numerics_class
+        from schedule.analysis.numerics import numerics_class
 
         return numerics_class(self.func, self._definition)
 
@@ -166,7 +166,7 @@ class Schedule:
         before = self._history
         self._history = (*before, (state, self.trace.append(instruction)))
         if self._debug:
-            from schedule.validate import validate
+            from schedule.debug.validate import validate
 
             try:
                 validate(self)
@@ -251,7 +251,7 @@ class Schedule:
         Each move is accepted by `apply_move` as long as the schedule does not change. Arguments
         with many values (factors, scopes) are tried with the usual ones.
         """
-        from schedule.moves import legal_moves
+        from schedule.requests.moves import legal_moves
 
         place = None if where is None else _name(where)
         return self._query("legal_moves", place or "", lambda: legal_moves(self.state, place, name))
@@ -266,7 +266,7 @@ class Schedule:
         With the `name` of a primitive, only its calls; with further arguments, one call of it:
         `sch.explain("k", "parallel")`, `sch.explain("B", "compute_at", "i")`.
         """
-        from schedule.moves import explain
+        from schedule.requests.moves import explain
 
         return self._query(
             "explain", _name(where), lambda: explain(self.state, _name(where), name, args)
@@ -304,7 +304,7 @@ class Schedule:
     def hint_for(self, name: str, args: dict[str, Any], known: Hint) -> Hint:
         """What the error of a refused call says to do: another order, if a step before it is in the
         way and one is found, or else what is `known`. Called by the primitives' methods."""
-        from schedule.order_hint import late_steps, order_hint
+        from schedule.requests.order_hint import late_steps, order_hint
 
         if not late_steps(self.trace):
             return known

@@ -16,11 +16,26 @@ if TYPE_CHECKING:
     from tensorir.algorithms.registry import ALGORITHMS as ALGORITHMS
     from tensorir.algorithms.registry import find_algorithm as find_algorithm
     from tensorir.algorithms.registry import known_algorithms as known_algorithms
-    from tensorir.architectures import ARCHITECTURES as ARCHITECTURES
-    from tensorir.architectures import DEFAULT_ARCH as DEFAULT_ARCH
-    from tensorir.architectures import Architecture as Architecture
-    from tensorir.architectures import architecture_of as architecture_of
-    from tensorir.architectures import find_architecture as find_architecture
+    from tensorir.analysis.block_accesses import Access as Access
+    from tensorir.analysis.block_accesses import accesses as accesses
+    from tensorir.analysis.block_accesses import blocks_below as blocks_below
+    from tensorir.analysis.block_accesses import feeds as feeds
+    from tensorir.analysis.block_accesses import innermost as innermost
+    from tensorir.analysis.block_accesses import read as read
+    from tensorir.analysis.block_accesses import reduces as reduces
+    from tensorir.analysis.block_accesses import written as written
+    from tensorir.analysis.combiner import ASSOCIATIVE as ASSOCIATIVE
+    from tensorir.analysis.combiner import Combiner as Combiner
+    from tensorir.analysis.combiner import combiner_of as combiner_of
+    from tensorir.analysis.combiner import neutral as neutral
+    from tensorir.analysis.dependence import belongs_to as belongs_to
+    from tensorir.analysis.dependence import carries as carries
+    from tensorir.analysis.dependence import conflict as conflict
+    from tensorir.analysis.dependence import disjoint as disjoint
+    from tensorir.analysis.dependence import piped as piped
+    from tensorir.analysis.dependence import recurrent as recurrent
+    from tensorir.analysis.dependence import same_slice as same_slice
+    from tensorir.analysis.independence import analyzer_of as analyzer_of
     from tensorir.arith import Analyzer as Analyzer
     from tensorir.arith import Digit as Digit
     from tensorir.arith import Interval as Interval
@@ -36,27 +51,8 @@ if TYPE_CHECKING:
     from tensorir.arith.slope import slope as slope
     from tensorir.arrays import decode as decode
     from tensorir.arrays import refuse_masked as refuse_masked
-    from tensorir.block_accesses import Access as Access
-    from tensorir.block_accesses import accesses as accesses
-    from tensorir.block_accesses import blocks_below as blocks_below
-    from tensorir.block_accesses import feeds as feeds
-    from tensorir.block_accesses import innermost as innermost
-    from tensorir.block_accesses import read as read
-    from tensorir.block_accesses import reduces as reduces
-    from tensorir.block_accesses import written as written
     from tensorir.buffer import SCOPES as SCOPES
     from tensorir.buffer import Buffer as Buffer
-    from tensorir.combiner import ASSOCIATIVE as ASSOCIATIVE
-    from tensorir.combiner import Combiner as Combiner
-    from tensorir.combiner import combiner_of as combiner_of
-    from tensorir.combiner import neutral as neutral
-    from tensorir.dependence import belongs_to as belongs_to
-    from tensorir.dependence import carries as carries
-    from tensorir.dependence import conflict as conflict
-    from tensorir.dependence import disjoint as disjoint
-    from tensorir.dependence import piped as piped
-    from tensorir.dependence import recurrent as recurrent
-    from tensorir.dependence import same_slice as same_slice
     from tensorir.devices.costs import Costs as Costs
     from tensorir.devices.cpu import Cpu as Cpu
     from tensorir.devices.device import Device as Device
@@ -91,41 +87,36 @@ if TYPE_CHECKING:
     from tensorir.expr import maximum as maximum
     from tensorir.expr import minimum as minimum
     from tensorir.expr import select as select
-    from tensorir.extern import EXTERNS as EXTERNS
-    from tensorir.extern import ExternFunc as ExternFunc
-    from tensorir.extern import add_extern as add_extern
-    from tensorir.extern import find_extern as find_extern
-    from tensorir.extern_check import ExternRunner as ExternRunner
-    from tensorir.extern_check import check_extern as check_extern
-    from tensorir.extern_check import register_extern_checked as register_extern_checked
-    from tensorir.externs import BUILT_IN_EXTERNS as BUILT_IN_EXTERNS
+    from tensorir.externs.built_in import BUILT_IN_EXTERNS as BUILT_IN_EXTERNS
+    from tensorir.externs.check import ExternRunner as ExternRunner
+    from tensorir.externs.check import check_extern as check_extern
+    from tensorir.externs.check import register_extern_checked as register_extern_checked
+    from tensorir.externs.extern import EXTERNS as EXTERNS
+    from tensorir.externs.extern import ExternFunc as ExternFunc
+    from tensorir.externs.extern import add_extern as add_extern
+    from tensorir.externs.extern import find_extern as find_extern
     from tensorir.func import DECLARED as DECLARED
     from tensorir.func import PrimFunc as PrimFunc
-    from tensorir.independence import analyzer_of as analyzer_of
-    from tensorir.inout import fills as fills
-    from tensorir.inout import with_declared as with_declared
-    from tensorir.interpret import interpret as interpret
-    from tensorir.interpret import interpret_source as interpret_source
-    from tensorir.intrin import MATH as MATH
-    from tensorir.intrin import REINTERPRET as REINTERPRET
-    from tensorir.numerics import DEFAULT_NUMERICS as DEFAULT_NUMERICS
-    from tensorir.numerics import NUMERICS as NUMERICS
-    from tensorir.numerics import allows as allows
-    from tensorir.numerics import check_numerics as check_numerics
-    from tensorir.numerics import weakest as weakest
-    from tensorir.parser import parse as parse
-    from tensorir.parser import parse_expr as parse_expr
+    from tensorir.interpreter.interpret import interpret as interpret
+    from tensorir.interpreter.interpret import interpret_source as interpret_source
+    from tensorir.numbers.intrin import MATH as MATH
+    from tensorir.numbers.intrin import REINTERPRET as REINTERPRET
+    from tensorir.numbers.numerics import DEFAULT_NUMERICS as DEFAULT_NUMERICS
+    from tensorir.numbers.numerics import NUMERICS as NUMERICS
+    from tensorir.numbers.numerics import allows as allows
+    from tensorir.numbers.numerics import check_numerics as check_numerics
+    from tensorir.numbers.numerics import weakest as weakest
+    from tensorir.numbers.philox import PHILOX_MULTIPLIERS as PHILOX_MULTIPLIERS
+    from tensorir.numbers.philox import PHILOX_ROUNDS as PHILOX_ROUNDS
+    from tensorir.numbers.philox import PHILOX_STEPS as PHILOX_STEPS
     from tensorir.parts import part_axes as part_axes
     from tensorir.parts import touched as touched
+    from tensorir.passes.facts.lifetimes import keeps_to_itself as keeps_to_itself
     from tensorir.passes.gpu.axes import kernel_roots as kernel_roots
     from tensorir.passes.gpu.axes import nest_of as nest_of
     from tensorir.passes.gpu.axes import threads_of as threads_of
-    from tensorir.passes.lifetimes import keeps_to_itself as keeps_to_itself
     from tensorir.passes.lower import lower as lower
     from tensorir.passes.lower_prefetch import prefetch_region as prefetch_region
-    from tensorir.passes.masked_tails import mask_count as mask_count
-    from tensorir.passes.masked_tails import masked_bits as masked_bits
-    from tensorir.passes.masked_tails import masked_load as masked_load
     from tensorir.passes.specialize import specialize as specialize
     from tensorir.passes.split_constants import SplitFunc as SplitFunc
     from tensorir.passes.split_constants import check_constants as check_constants
@@ -133,18 +124,16 @@ if TYPE_CHECKING:
     from tensorir.passes.spread_prefetch import dense_part as dense_part
     from tensorir.passes.spread_prefetch import requests as requests
     from tensorir.passes.swizzle import LARGEST_RUN as LARGEST_RUN
-    from tensorir.philox import PHILOX_MULTIPLIERS as PHILOX_MULTIPLIERS
-    from tensorir.philox import PHILOX_ROUNDS as PHILOX_ROUNDS
-    from tensorir.philox import PHILOX_STEPS as PHILOX_STEPS
-    from tensorir.printer import format_func as format_func
-    from tensorir.printer import format_stmt as format_stmt
-    from tensorir.printer_expr import format_expr as format_expr
-    from tensorir.rectangular import largest_value as largest_value
-    from tensorir.rectangular import rectangular as rectangular
-    from tensorir.reduction import split_init as split_init
+    from tensorir.passes.vectors.masked_tails import mask_count as mask_count
+    from tensorir.passes.vectors.masked_tails import masked_bits as masked_bits
+    from tensorir.passes.vectors.masked_tails import masked_load as masked_load
     from tensorir.reference import reference as reference
     from tensorir.reference import reference_with_tolerance as reference_with_tolerance
-    from tensorir.rename import with_unique_names as with_unique_names
+    from tensorir.rewrite.rectangular import largest_value as largest_value
+    from tensorir.rewrite.rectangular import rectangular as rectangular
+    from tensorir.rewrite.reduction import split_init as split_init
+    from tensorir.rewrite.rename import with_unique_names as with_unique_names
+    from tensorir.rewrite.terms import in_own_variables as in_own_variables
     from tensorir.scalars import SCALAR_LIMITS as SCALAR_LIMITS
     from tensorir.scalars import Number as Number
     from tensorir.scalars import Numbers as Numbers
@@ -176,30 +165,41 @@ if TYPE_CHECKING:
     from tensorir.structural import structural_hash as structural_hash
     from tensorir.structural import structure_key as structure_key
     from tensorir.structural import workload_key as workload_key
-    from tensorir.target import CHECKS as CHECKS
-    from tensorir.target import Processor as Processor
-    from tensorir.target import Target as Target
-    from tensorir.tensor_intrin import TENSORIZE as TENSORIZE
-    from tensorir.tensor_intrin import TensorIntrin as TensorIntrin
-    from tensorir.tensor_intrin import find_intrin as find_intrin
-    from tensorir.tensor_intrin import loop_nest as loop_nest
-    from tensorir.tensor_intrin import tensorized as tensorized
-    from tensorir.tensor_intrin_check import check_intrin as check_intrin
-    from tensorir.tensor_intrin_check import register_checked as register_checked
+    from tensorir.targets.architectures import ARCHITECTURES as ARCHITECTURES
+    from tensorir.targets.architectures import DEFAULT_ARCH as DEFAULT_ARCH
+    from tensorir.targets.architectures import Architecture as Architecture
+    from tensorir.targets.architectures import architecture_of as architecture_of
+    from tensorir.targets.architectures import find_architecture as find_architecture
+    from tensorir.targets.target import CHECKS as CHECKS
+    from tensorir.targets.target import Processor as Processor
+    from tensorir.targets.target import Target as Target
+    from tensorir.targets.thread_axes import AXES as AXES
+    from tensorir.targets.thread_axes import BLOCK_AXES as BLOCK_AXES
+    from tensorir.targets.thread_axes import ONE_THREAD as ONE_THREAD
+    from tensorir.targets.thread_axes import REAL_AXES as REAL_AXES
+    from tensorir.targets.thread_axes import THREAD_AXES as THREAD_AXES
+    from tensorir.targets.thread_axes import VIRTUAL_AXES as VIRTUAL_AXES
+    from tensorir.targets.thread_axes import WARP as WARP
+    from tensorir.targets.thread_axes import WARP_AXES as WARP_AXES
     from tensorir.tensor_intrins import BUILT_IN as BUILT_IN
     from tensorir.tensor_intrins import INTRINS as INTRINS
-    from tensorir.tensor_match import Mismatch as Mismatch
-    from tensorir.tensor_match import Operand as Operand
-    from tensorir.tensor_match import match_intrin as match_intrin
-    from tensorir.terms import in_own_variables as in_own_variables
-    from tensorir.thread_axes import AXES as AXES
-    from tensorir.thread_axes import BLOCK_AXES as BLOCK_AXES
-    from tensorir.thread_axes import ONE_THREAD as ONE_THREAD
-    from tensorir.thread_axes import REAL_AXES as REAL_AXES
-    from tensorir.thread_axes import THREAD_AXES as THREAD_AXES
-    from tensorir.thread_axes import VIRTUAL_AXES as VIRTUAL_AXES
-    from tensorir.thread_axes import WARP as WARP
-    from tensorir.thread_axes import WARP_AXES as WARP_AXES
+    from tensorir.tensorize.check import check_intrin as check_intrin
+    from tensorir.tensorize.check import register_checked as register_checked
+    from tensorir.tensorize.match import Mismatch as Mismatch
+    from tensorir.tensorize.match import Operand as Operand
+    from tensorir.tensorize.match import match_intrin as match_intrin
+    from tensorir.tensorize.tensor_intrin import TENSORIZE as TENSORIZE
+    from tensorir.tensorize.tensor_intrin import TensorIntrin as TensorIntrin
+    from tensorir.tensorize.tensor_intrin import find_intrin as find_intrin
+    from tensorir.tensorize.tensor_intrin import loop_nest as loop_nest
+    from tensorir.tensorize.tensor_intrin import tensorized as tensorized
+    from tensorir.text.parser import parse as parse
+    from tensorir.text.parser import parse_expr as parse_expr
+    from tensorir.text.printer import format_func as format_func
+    from tensorir.text.printer import format_stmt as format_stmt
+    from tensorir.text.printer_expr import format_expr as format_expr
+    from tensorir.verifier.inout import fills as fills
+    from tensorir.verifier.inout import with_declared as with_declared
     from tensorir.verifier.program import verify as verify
     from tensorir.verifier.prove import prove as prove
     from tensorir.verifier.ranges import check_ranges as check_ranges
@@ -230,7 +230,7 @@ __all__ = lazy_names(
         "tensorir.algorithms.apply": "APPLIED_ALGORITHMS apply_algorithm",
         "tensorir.algorithms.check": "check_algorithm register_algorithm",
         "tensorir.algorithms.registry": "ALGORITHMS find_algorithm known_algorithms",
-        "tensorir.architectures": (
+        "tensorir.targets.architectures": (
             "ARCHITECTURES DEFAULT_ARCH Architecture architecture_of find_architecture"
         ),
         "tensorir.arith": (
@@ -239,12 +239,14 @@ __all__ = lazy_names(
         ),
         "tensorir.arith.slope": "slope",
         "tensorir.arrays": "decode refuse_masked",
-        "tensorir.block_accesses": (
+        "tensorir.analysis.block_accesses": (
             "Access accesses blocks_below feeds innermost read reduces written"
         ),
         "tensorir.buffer": "SCOPES Buffer",
-        "tensorir.combiner": "ASSOCIATIVE Combiner combiner_of neutral",
-        "tensorir.dependence": "belongs_to carries conflict disjoint piped recurrent same_slice",
+        "tensorir.analysis.combiner": "ASSOCIATIVE Combiner combiner_of neutral",
+        "tensorir.analysis.dependence": (
+            "belongs_to carries conflict disjoint piped recurrent same_slice"
+        ),
         "tensorir.devices.costs": "Costs",
         "tensorir.devices.cpu": "Cpu",
         "tensorir.devices.device": "Device device_of",
@@ -255,33 +257,33 @@ __all__ = lazy_names(
             "Shuffle Var all_of any_of binary cast conjuncts const convert int_value maximum "
             "minimum select"
         ),
-        "tensorir.extern": "ExternFunc add_extern find_extern",
-        "tensorir.extern_check": "ExternRunner check_extern register_extern_checked",
-        "tensorir.externs": "BUILT_IN_EXTERNS EXTERNS",
+        "tensorir.externs.extern": "ExternFunc add_extern find_extern",
+        "tensorir.externs.check": "ExternRunner check_extern register_extern_checked",
+        "tensorir.externs.built_in": "BUILT_IN_EXTERNS EXTERNS",
         "tensorir.func": "DECLARED PrimFunc",
-        "tensorir.independence": "analyzer_of",
-        "tensorir.inout": "fills with_declared",
-        "tensorir.interpret": "interpret interpret_source",
-        "tensorir.intrin": "MATH REINTERPRET",
-        "tensorir.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",
-        "tensorir.parser": "parse parse_expr",
+        "tensorir.analysis.independence": "analyzer_of",
+        "tensorir.verifier.inout": "fills with_declared",
+        "tensorir.interpreter.interpret": "interpret interpret_source",
+        "tensorir.numbers.intrin": "MATH REINTERPRET",
+        "tensorir.numbers.numerics": "DEFAULT_NUMERICS NUMERICS allows check_numerics weakest",
+        "tensorir.text.parser": "parse parse_expr",
         "tensorir.parts": "part_axes touched",
         "tensorir.passes.gpu.axes": "kernel_roots nest_of threads_of",
-        "tensorir.passes.lifetimes": "keeps_to_itself",
+        "tensorir.passes.facts.lifetimes": "keeps_to_itself",
         "tensorir.passes.lower": "lower",
         "tensorir.passes.lower_prefetch": "prefetch_region",
-        "tensorir.passes.masked_tails": "mask_count masked_bits masked_load",
+        "tensorir.passes.vectors.masked_tails": "mask_count masked_bits masked_load",
         "tensorir.passes.specialize": "specialize",
         "tensorir.passes.split_constants": "SplitFunc check_constants split_constants",
         "tensorir.passes.spread_prefetch": "dense_part requests",
         "tensorir.passes.swizzle": "LARGEST_RUN",
-        "tensorir.philox": "PHILOX_MULTIPLIERS PHILOX_ROUNDS PHILOX_STEPS",
-        "tensorir.printer": "format_func format_stmt",
-        "tensorir.printer_expr": "format_expr",
+        "tensorir.numbers.philox": "PHILOX_MULTIPLIERS PHILOX_ROUNDS PHILOX_STEPS",
+        "tensorir.text.printer": "format_func format_stmt",
+        "tensorir.text.printer_expr": "format_expr",
         "tensorir.verifier.prove": "prove",
-        "tensorir.rectangular": "largest_value rectangular",
-        "tensorir.rename": "with_unique_names",
-        "tensorir.reduction": "split_init",
+        "tensorir.rewrite.rectangular": "largest_value rectangular",
+        "tensorir.rewrite.rename": "with_unique_names",
+        "tensorir.rewrite.reduction": "split_init",
         "tensorir.reference": "reference reference_with_tolerance",
         "tensorir.scalars": (
             "SCALAR_LIMITS Number Numbers Scalar SizeRanges check_limits held_word number_of "
@@ -292,16 +294,18 @@ __all__ = lazy_names(
             "Stmt Store Sync replace seq"
         ),
         "tensorir.structural": "structural_equal structural_hash structure_key workload_key",
-        "tensorir.target": "CHECKS Processor Target",
-        "tensorir.tensor_intrin": "TENSORIZE TensorIntrin find_intrin loop_nest tensorized",
-        "tensorir.tensor_intrin_check": "check_intrin register_checked",
+        "tensorir.targets.target": "CHECKS Processor Target",
+        "tensorir.tensorize.tensor_intrin": (
+            "TENSORIZE TensorIntrin find_intrin loop_nest tensorized"
+        ),
+        "tensorir.tensorize.check": "check_intrin register_checked",
         "tensorir.tensor_intrins": "BUILT_IN INTRINS",
-        "tensorir.tensor_match": "Mismatch Operand match_intrin",
-        "tensorir.terms": "in_own_variables",
+        "tensorir.tensorize.match": "Mismatch Operand match_intrin",
+        "tensorir.rewrite.terms": "in_own_variables",
         "tensorir.verifier.program": "verify",
         "tensorir.verifier.ranges": "check_ranges",
         "tensorir.verifier.reductions": "late_input reduction_problem",
-        "tensorir.thread_axes": (
+        "tensorir.targets.thread_axes": (
             "AXES BLOCK_AXES ONE_THREAD REAL_AXES THREAD_AXES VIRTUAL_AXES WARP WARP_AXES"
         ),
         "tensorir.verifier.thread_loops": "thread_fault",

@@ -7,7 +7,7 @@
           | Cast(dtype, a)
           | Select(cond, a, b)             only the chosen side is evaluated
           | Load(buffer, indices)
-          | Call(name, args, dtype)        a math function of tensorir.intrin
+          | Call(name, args, dtype)        a math function of tensorir.numbers.intrin
           | Ramp(base, stride, lanes)      a vector of integers; only in lowered programs
           | Broadcast(a, lanes)            a vector of equal values; only in lowered programs
           | Shuffle(a, b, indices)         lanes of two vectors; only in lowered programs
@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
-from tensorir.folding import fold, fold_cast, rounded
 from tensorir.interning import entry_of, intern
-from tensorir.operators import BINARY_OPS as BINARY_OPS
-from tensorir.operators import COMPARISONS as COMPARISONS
-from tensorir.operators import LOGICAL as LOGICAL
-from tensorir.operators import is_defined
+from tensorir.numbers.folding import fold, fold_cast, rounded
+from tensorir.numbers.operators import BINARY_OPS as BINARY_OPS
+from tensorir.numbers.operators import COMPARISONS as COMPARISONS
+from tensorir.numbers.operators import LOGICAL as LOGICAL
+from tensorir.numbers.operators import is_defined
 from tensorir.sugar import Operators
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Expr(Operators["Expr"]):
         raise AttributeError(f"{type(self).__name__} is immutable")
 
     def __repr__(self) -> str:
-        from tensorir.printer import format_expr
+        from tensorir.text.printer import format_expr
 
         return format_expr(self)
 
@@ -245,7 +245,7 @@ class Load(Compound):
 
 
 class Call(Compound):
-    """A pure function listed in tensorir.intrin, such as exp; dtype is that of the result."""
+    """A pure function of tensorir.numbers.intrin, such as exp; dtype is that of the result."""
 
     __slots__ = ("args", "name")
     fields = ("name", "args", "dtype")
@@ -387,7 +387,7 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     else:
         b = convert(right, a.dtype)
     if a.dtype != b.dtype or not is_defined(op, a.dtype):
-        from tensorir.promotion import binary_of_any
+        from tensorir.numbers.promotion import binary_of_any
 
         return binary_of_any(op, a, b)
     return combine(op, a, b)
@@ -452,7 +452,7 @@ def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     left = convert(a, b.dtype if isinstance(b, Expr) else None)
     right = convert(b, left.dtype)
     if left.dtype != right.dtype or isinstance(left, Rounded) or isinstance(right, Rounded):
-        from tensorir.promotion import select_of_any
+        from tensorir.numbers.promotion import select_of_any
 
         return select_of_any(condition, left, right)
     if isinstance(condition, Const):

@@ -36,7 +36,7 @@ class PrimFunc:
     scalars: tuple[Scalar, ...] = ()
 
     def __repr__(self) -> str:
-        from tensorir.printer import format_func
+        from tensorir.text.printer import format_func
 
         return format_func(self)
 
@@ -69,7 +69,7 @@ class PrimFunc:
 
         It reads elements of them before it has written these, or leaves some as they are.
         """
-        from tensorir.inout import in_outs
+        from tensorir.verifier.inout import in_outs
 
         return in_outs(self)
 

@@ -17,7 +17,7 @@ import numpy as np
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
 from tensorir.expr import BinOp, Expr, Var
-from tensorir.narrow import narrowed
+from tensorir.numbers.narrow import narrowed
 from tensorir.visit import walk_exprs
 
 Argument = TypeVar("Argument")

@@ -24,8 +24,8 @@ does not speak of the loops of the reduction bears on it. So an init needs no in
 sums of nothing have a value. `verify` refuses what the order of loops could give another meaning:
 instances that a reduction repeats, inits that read what is written in it.
 
-An Extern calls a function of tensorir.extern. Its Parts are adjacent elements, row by row: in a
-block all of the last dimensions of a buffer, at fixed places of the ones before.
+An Extern calls a function of tensorir.externs.extern. Its Parts are adjacent elements, row by row:
+in a block all of the last dimensions of a buffer, at fixed places of the ones before.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Stmt:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        from tensorir.printer import format_stmt
+        from tensorir.text.printer import format_stmt
 
         return format_stmt(self)
 

@@ -17,7 +17,7 @@ from typing import Any
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Broadcast, Call, Cast, Const, Expr, Load, Ramp, Shuffle, Var
-from tensorir.externs import extern_digest
+from tensorir.externs.built_in import extern_digest
 from tensorir.func import PrimFunc
 from tensorir.scalars import Scalar
 from tensorir.stmt import (

@@ -223,8 +223,8 @@ def test_lazy_packages_tell_type_checkers_the_same():
 
 def test_names_of_a_lazy_package():
     code = (
-        "import sys, tensorir; assert 'tensorir.interpret' not in sys.modules;"
-        "import tensorir.interpret; assert callable(tensorir.interpret);"
+        "import sys, tensorir; assert 'tensorir.interpreter.interpret' not in sys.modules;"
+        "import tensorir.interpreter.interpret; assert callable(tensorir.interpret);"
         "from tensorir import dtype, interpret, reference; assert callable(reference);"
         "import tensorir.reference; assert tensorir.reference is reference;"
         "assert 'parse' in dir(tensorir); assert dtype is sys.modules['tensorir.dtype'];"

@@ -20,10 +20,10 @@ from autotune.cli.program import (
 )
 from autotune.cli.script import as_script
 from autotune.cli.tune import best_text, signature
-from autotune.database import Database
-from autotune.records import Record
-from autotune.replay import is_current, replayed
-from autotune.roofline import share_of_peak
+from autotune.database.database import Database
+from autotune.database.records import Record
+from autotune.machine.roofline import share_of_peak
+from autotune.tuning.replay import is_current, replayed
 from backends import build
 from schedule import Schedule
 from tensorir import TensorIRError

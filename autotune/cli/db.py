@@ -12,9 +12,9 @@ from autotune.cli.numbers import natural
 from autotune.cli.output import count, milliseconds, show_pairs, show_table
 from autotune.cli.program import add_database, add_program, chosen, existing, open_stored
 from autotune.cli.report import conditions_text, shapes, show_workloads
-from autotune.database import Database
-from autotune.miss import Miss
-from autotune.records import Record
+from autotune.database.database import Database
+from autotune.database.miss import Miss
+from autotune.database.records import Record
 from autotune.report import status_text
 
 HELP = (

@@ -16,7 +16,7 @@ import autotune.cli.report as report
 import autotune.cli.sanitize as sanitize
 import autotune.cli.tune as tune
 from autotune.cli.failure import NOTHING, OK, STOPPED, WRONG_USE, WrongUse
-from autotune.toolchain import project_version
+from autotune.machine.toolchain import project_version
 from backends import BuildError, have_compiler
 from tensorir import TensorIRError
 

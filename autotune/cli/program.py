@@ -16,13 +16,13 @@ from types import ModuleType
 from typing import Any
 
 from autotune.cli.failure import Failure, WrongUse
-from autotune.conditions import Conditions
-from autotune.database import Database
+from autotune.database.conditions import Conditions
+from autotune.database.database import Database
+from autotune.database.miss import Miss
+from autotune.database.records import Record, Workload
 from autotune.examples import EXAMPLES, make_example, sizes_of
-from autotune.machine import this_machine
-from autotune.miss import Miss
-from autotune.records import Record, Workload
-from autotune.tuner import DEFAULT_DATABASE
+from autotune.machine.machine import this_machine
+from autotune.tuning.tuner import DEFAULT_DATABASE
 from backends import resolve
 from schedule import Schedule
 from tensorir import (

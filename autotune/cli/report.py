@@ -10,7 +10,7 @@ from autotune.cli.failure import NOTHING, OK, WRONG_USE, Failure
 from autotune.cli.numbers import natural
 from autotune.cli.output import count, milliseconds, short_target, show_pairs, show_table
 from autotune.cli.program import add_database, open_stored
-from autotune.records import Record, Workload
+from autotune.database.records import Record, Workload
 from autotune.report import Report, headline, places, plot, status_text, summarize
 
 HELP = "show the trials of a workload: times, predictions, failures and their reasons"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.cli.output import milliseconds, short_target
 from autotune.cli.program import Program
-from autotune.records import Record
+from autotune.database.records import Record
 from schedule import Schedule
 
 FILE = '''\

@@ -11,14 +11,14 @@ from autotune.cli.numbers import positive, seconds, seed
 from autotune.cli.output import count, milliseconds, show_pairs
 from autotune.cli.program import Program, add_database, add_numerics, add_program, chosen
 from autotune.cost_model import KINDS
-from autotune.database import Database
-from autotune.records import Record
+from autotune.database.database import Database
+from autotune.database.records import Record
+from autotune.machine.roofline import Share, share_of_peak
 from autotune.report import default_time, status_text
-from autotune.result import TuneResult
-from autotune.roofline import Share, share_of_peak
 from autotune.search import STRATEGIES
-from autotune.session import start_session
-from autotune.tuner import tune
+from autotune.tuning.result import TuneResult
+from autotune.tuning.session import start_session
+from autotune.tuning.tuner import tune
 from tensorir import DEFAULT_NUMERICS
 
 HELP = "search for the fastest schedule of a program, and remember every trial"

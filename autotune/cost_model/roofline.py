@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.features import COLUMN, FEATURES
+from autotune.features.features import COLUMN, FEATURES
 from tensorir import TensorIRError
 
 CLOCK = 3e9

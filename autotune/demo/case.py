@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.busy import Neighbours
 from autotune.default import default_schedule
 from autotune.demo.timing import side_by_side
+from autotune.machine.roofline import Share, share_of_peak
 from autotune.measure import machine_lock
-from autotune.roofline import Share, share_of_peak
+from autotune.measure.busy import Neighbours
 from backends import Comparison, CompiledKernel, Timing, build, compare
 from tensorir import PrimFunc, TensorIRError
 

@@ -13,20 +13,20 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.busy import disturbance
 from autotune.cli.failure import STOPPED
 from autotune.cli.numbers import positive, seconds, seed
-from autotune.database import Database
+from autotune.database.database import Database
+from autotune.database.records import Workload
 from autotune.demo import digits, photo
 from autotune.demo.case import NUMPY, OURS, TUNED, Case, Figures, figures, kernels_of, timed
 from autotune.demo.table import ms, share, show_table, times
-from autotune.machine import this_machine
+from autotune.machine.machine import this_machine
+from autotune.machine.peak import peak_gflops
+from autotune.machine.roofline import Share
+from autotune.machine.work import flops
 from autotune.measure import MeasureSettings
-from autotune.peak import peak_gflops
-from autotune.records import Workload
-from autotune.roofline import Share
-from autotune.tuner import DEFAULT_DATABASE, tune
-from autotune.work import flops
+from autotune.measure.busy import disturbance
+from autotune.tuning.tuner import DEFAULT_DATABASE, tune
 from backends import BuildError, CompiledKernel, Timing, compiler_info, resolve
 from tensorir import PrimFunc, TensorIRError
 

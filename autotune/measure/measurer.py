@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from autotune.busy import Neighbours
 from autotune.errors import MeasureError
 from autotune.measure.builders import BuilderPool
+from autotune.measure.busy import Neighbours
 from autotune.measure.externs import declarations
 from autotune.measure.lock import Report, machine_lock
 from autotune.measure.memory import build_limit, run_limit

@@ -33,7 +33,7 @@ def wanted_features(
     target: Target, constants: Collection[str], numerics: str
 ) -> Callable[[Schedule], np.ndarray[Any, Any]]:
     """The features of a schedule on `target`; TensorIRError for one that `numerics` forbids."""
-    from autotune.features import extractor
+    from autotune.features.features import extractor
 
     extract = extractor(target, constants)
 

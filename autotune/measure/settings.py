@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from autotune.arguments import LARGEST_SEED, integer, number
+from autotune.database.records import Verdict
 from autotune.errors import MeasureError
-from autotune.records import Verdict
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class MeasureSettings:
 class MeasureResult:
     """The outcome of one candidate.
 
-    status         one of `autotune.records.STATUSES`
+    status         one of `autotune.database.records.STATUSES`
     error          the text of a failure
     times          seconds per call, one for each block; `median` is their median
     verdict        comparison with the expected result

@@ -10,17 +10,17 @@ from typing import Any
 from backends.base import Executable
 from backends.c import compiler as cc
 from backends.c.binding import RUNTIME_SOURCE, CExecutable, Runtime
-from backends.c.codegen import c_name, emit
 from backends.c.cross import compiler_for
-from backends.c.export import packed_entry, write_header
+from backends.c.emit.codegen import c_name, emit
+from backends.c.emit.export import packed_entry, write_header
 from backends.c.foreign import foreign_executable, why_not_here
 from backends.c.objects import Background, ObjectMaker
 from backends.cache import ObjectCache, default_cache
-from backends.constants import Binding
+from backends.call.constants import Binding
+from backends.call.signature import Signature
 from backends.errors import BuildError
 from backends.host import host_processor
 from backends.kernel import CompiledKernel, host_kernel
-from backends.signature import Signature
 from tensorir import PrimFunc, Processor, Target
 
 FEATURE_MACROS = (

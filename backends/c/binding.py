@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from backends.allocate import empty
+from backends.call.allocate import empty
+from backends.call.signature import Signature
 from backends.errors import BuildError
-from backends.signature import Signature
 from tensorir import SCALAR_LIMITS, Var, int_value
 from tensorir import dtype as dt
 

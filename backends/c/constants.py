@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 
-from backends.allocate import Array, lasting
 from backends.base import Executable
 from backends.c.binding import (
     CExecutable,
@@ -15,11 +14,12 @@ from backends.c.binding import (
     open_object,
     pack,
 )
-from backends.c.codegen import c_name
-from backends.constants import Binding
+from backends.c.emit.codegen import c_name
+from backends.call.allocate import Array, lasting
+from backends.call.constants import Binding
+from backends.call.signature import Signature
+from backends.call.silent import SilentExecutable, unbound
 from backends.errors import OutOfMemory
-from backends.signature import Signature
-from backends.silent import SilentExecutable, unbound
 
 
 def bound_executable(

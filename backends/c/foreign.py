@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from backends.c.compiler import find_compiler
 from backends.c.cross import architecture, compiler_for
-from backends.silent import SilentExecutable
+from backends.call.silent import SilentExecutable
 from tensorir import Target
 
 

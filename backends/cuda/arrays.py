@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from backends.call.foreign_arrays import BFLOAT16, held_tensor
+from backends.call.signature import Signature
+from backends.call.spaces import argument_name, conversion
 from backends.cuda.driver import Driver
-from backends.foreign_arrays import BFLOAT16, held_tensor
-from backends.signature import Signature
-from backends.spaces import argument_name, conversion
 from tensorir import TensorIRError
 from tensorir import dtype as dt
 
@@ -71,7 +71,7 @@ class NotOnDevice(TensorIRError):
 
 
 class DeviceSpace:
-    """How arguments of CUDA kernels are taken; see backends.arguments."""
+    """How arguments of CUDA kernels are taken; see backends.call.arguments."""
 
     def __init__(self, driver: Callable[[], Driver]) -> None:
         self._driver = driver

@@ -9,7 +9,9 @@ import numpy as np
 
 from backends.base import Executable
 from backends.cache import ObjectCache
-from backends.constants import Binding
+from backends.call.constants import Binding
+from backends.call.signature import Signature
+from backends.call.silent import unbound
 from backends.cuda import nvrtc
 from backends.cuda.arrays import is_on_device
 from backends.cuda.assembly import assembly_of
@@ -22,12 +24,10 @@ from backends.cuda.packages import no_cupy
 from backends.cuda.program import CudaObject, CudaProgram
 from backends.cuda.resources import read_resources
 from backends.cuda.text import cuda_text
+from backends.emit.names import c_identifier
 from backends.errors import BuildError
 from backends.gpu.limits import check_registers, checked_kernels, one_thread
 from backends.kernel import CompiledKernel
-from backends.names import c_identifier
-from backends.signature import Signature
-from backends.silent import unbound
 from tensorir import PrimFunc, Target, TensorIRError
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from backends.gpu.emitter import GpuEmitter
 from backends.gpu.exchanges import Pattern
-from backends.helpers import helper_name
+from backends.math.helpers import helper_name
 from tensorir import Buffer, Expr, Part, const, int_value
 from tensorir import dtype as dt
 

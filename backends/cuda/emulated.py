@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from backends.allocate import Array, empty, lasting_copy
 from backends.base import Executable
 from backends.c.compiler import find_cxx_compiler
 from backends.cache import ObjectCache
-from backends.constants import Binding
+from backends.call.allocate import Array, empty, lasting_copy
+from backends.call.constants import Binding
+from backends.call.signature import Signature
 from backends.cuda import emulator
 from backends.cuda.export import host_text, write_header
 from backends.cuda.text import LineTable, cuda_text
+from backends.emit.names import c_identifier
 from backends.errors import BuildError
 from backends.gpu.executable import GpuExecutable, bound_executable
 from backends.gpu.launches import Launch, Launches, Take
 from backends.gpu.limits import checked_kernels
 from backends.kernel import CompiledKernel, host_kernel
-from backends.names import c_identifier
-from backends.signature import Signature
 from tensorir import DEFAULT_ARCH, PrimFunc, Target, held_word
 from tensorir import dtype as dt
 

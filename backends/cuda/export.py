@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from string import Template
 
-from backends.arguments import described
-from backends.c.export import C_TYPES
+from backends.c.emit.export import C_TYPES
+from backends.call.arguments import described
+from backends.call.signature import Signature
 from backends.cuda.emitter import CudaEmitter
-from backends.expressions import UNARY
+from backends.emit.expressions import UNARY
+from backends.emit.names import Names, c_identifier
 from backends.gpu.launches import Extents, Kernel, Launches
 from backends.gpu.spelling import SpellingEmitter
-from backends.names import Names, c_identifier
-from backends.signature import Signature
 from tensorir import Alloc, Expr, If, PrimFunc, Seq, Stmt, Target
 from tensorir import dtype as dt
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from backends.arguments import complete, in_order, prepare, value_words, wrong_count
+from backends.call.arguments import complete, in_order, prepare, value_words, wrong_count
+from backends.call.foreign_arrays import lend, library_of
+from backends.call.signature import Signature
+from backends.call.spaces import argument_name
 from backends.cuda.arrays import DeviceArray, DeviceSpace, device_array, stream_of
 from backends.cuda.program import CudaExecutable, CudaProgram
 from backends.cuda.quick import QuickCall, key_of
-from backends.foreign_arrays import lend, library_of
 from backends.kernel import CompiledKernel
-from backends.signature import Signature
-from backends.spaces import argument_name
 from tensorir import Numbers, TensorIRError, number_of
 from tensorir import dtype as dt
 
@@ -112,7 +112,7 @@ class CudaKernel(CompiledKernel):
         driver = self._program.driver
         given: Sequence[Any] = args
         if not args and self._arity:
-            from backends.inputs import random_arguments
+            from backends.call.inputs import random_arguments
 
             made = random_arguments(self.signature, sizes or {}, self._program.empty)
             kinds = zip(made, self.signature.params, strict=True)

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from backends.constants import Binding
+from backends.call.constants import Binding
+from backends.call.signature import Signature
 from backends.cuda.arrays import DeviceArray, device_array
 from backends.cuda.devices import why_no_device
 from backends.cuda.driver import Driver, DriverError
@@ -19,7 +20,6 @@ from backends.cuda.resources import Resources
 from backends.errors import OutOfMemory
 from backends.gpu.executable import GpuExecutable, bound_executable
 from backends.gpu.launches import Kernel, Launch, Launches, Take
-from backends.signature import Signature
 from tensorir import PrimFunc, Target, TensorIRError
 from tensorir import dtype as dt
 

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from backends.call.signature import Signature
 from backends.cuda.driver import DriverError
 from backends.cuda.program import CudaExecutable, argument_places
 from backends.gpu.launches import Launch
-from backends.signature import Signature
 
 Key = tuple[Any, ...]
 

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from backends.bounds import Bounds
-from backends.cstyle import CStyleEmitter
+from backends.emit.bounds import Bounds
+from backends.emit.cstyle import CStyleEmitter
+from backends.emit.extern_calls import Known, extern_call
 from backends.errors import BuildError
-from backends.extern_calls import Known, extern_call
 from backends.gpu.device_text import device_text
 from backends.gpu.exchanges import Pattern, pattern_of
 from backends.gpu.launches import Kernel

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from backends.base import Executable
-from backends.constants import Binding
+from backends.call.constants import Binding
+from backends.call.signature import Signature
+from backends.call.silent import SilentExecutable, unbound
 from backends.gpu.launches import Give, Launch, Launches, Step, Take
 from backends.gpu.limits import Limits, check_launch
-from backends.signature import Signature
-from backends.silent import SilentExecutable, unbound
 from tensorir import Buffer, PrimFunc, TensorIRError
 
 PLANS = 64

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from backends.call.signature import dimension
+from backends.emit.intrinsic_calls import aligned_operands
+from backends.emit.names import c_identifier
 from backends.errors import BuildError
-from backends.intrinsic_calls import aligned_operands
-from backends.names import c_identifier
-from backends.signature import dimension
 from tensorir import (
     Alloc,
     Buffer,

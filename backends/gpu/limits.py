@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import inf, prod
 from typing import Protocol
 
-from backends.constants import Binding
+from backends.call.constants import Binding
 from backends.errors import BuildError
 from backends.gpu.launches import Kernel, Launch, Launches
 from tensorir import (

@@ -11,11 +11,11 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from backends.cstyle import CStyleEmitter
-from backends.expressions import COMPARE, UNARY, Text
-from backends.helpers import substitutions
-from backends.lanes import HAS_FMA
-from backends.literals import literal
+from backends.emit.cstyle import CStyleEmitter
+from backends.emit.expressions import COMPARE, UNARY, Text
+from backends.emit.literals import literal
+from backends.math.helpers import substitutions
+from backends.math.lanes import HAS_FMA
 from tensorir import BinOp, Call, Cast, Const, Load, walk_exprs
 from tensorir import dtype as dt
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from backends.intrinsic_calls import IntrinsicCall, intrinsic_call, kept, print_call
+from backends.emit.intrinsic_calls import IntrinsicCall, intrinsic_call, kept, print_call
 from tensorir import Analyzer, For, loads
 from tensorir import dtype as dt
 

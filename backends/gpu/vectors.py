@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from backends.emit.expressions import ATOM, Text
+from backends.emit.sharing import SharedLoad
 from backends.errors import BuildError
-from backends.expressions import ATOM, Text
 from backends.gpu.spelling import SpellingEmitter
-from backends.sharing import SharedLoad
 from tensorir import (
     BinOp,
     Broadcast,

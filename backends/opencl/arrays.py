@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from backends.signature import Signature
-from backends.spaces import HOST, argument_name
+from backends.call.signature import Signature
+from backends.call.spaces import HOST, argument_name
 from tensorir import TensorIRError, int_value
 from tensorir import dtype as dt
 
@@ -52,8 +52,8 @@ class ClArray:
 
 
 class ClSpace:
-    """How arguments of OpenCL kernels are taken; see backends.arguments. Those of the processor are
-    NumPy's."""
+    """How arguments of OpenCL kernels are taken; see backends.call.arguments. Those of the
+    processor are NumPy's."""
 
     def adopt(self, signature: Signature, position: int, arg: object) -> Any:
         if not is_on_device(arg):

@@ -9,18 +9,18 @@ from typing import Any
 
 from backends.base import Executable
 from backends.cache import ObjectCache
-from backends.constants import Binding
+from backends.call.constants import Binding
+from backends.call.signature import Signature
+from backends.call.silent import SilentExecutable, unbound
+from backends.emit.names import c_identifier
 from backends.errors import BuildError
 from backends.gpu.limits import checked_kernels
 from backends.kernel import CompiledKernel, host_kernel
-from backends.names import c_identifier
 from backends.opencl.arrays import on_host
 from backends.opencl.device import find_device, why_no_device
 from backends.opencl.kernel import OpenCLKernel
 from backends.opencl.program import OPTIONS, CompiledOpenCL, OpenCLProgram, build_program
 from backends.opencl.text import opencl_text
-from backends.signature import Signature
-from backends.silent import SilentExecutable, unbound
 from tensorir import PrimFunc, Target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from backends.arguments import complete, in_order, prepare, wrong_count
+from backends.call.arguments import complete, in_order, prepare, wrong_count
 from backends.kernel import CompiledKernel
 from backends.opencl.arrays import ClArray, ClSpace, cl_array, is_on_device, new_array, the_context
 from backends.opencl.program import OpenCLProgram

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from backends.allocate import Array, empty, lasting_copy
-from backends.constants import Binding
+from backends.call.allocate import Array, empty, lasting_copy
+from backends.call.constants import Binding
+from backends.call.signature import Signature
 from backends.errors import BuildError, OutOfMemory
 from backends.gpu.executable import GpuExecutable, bound_executable
 from backends.gpu.launches import Launch, Launches, Take
 from backends.gpu.limits import checked_kernels
 from backends.opencl.arrays import ClArray
 from backends.opencl.device import OpenCLDevice, device_of, find_device
-from backends.signature import Signature
 from tensorir import PrimFunc, TensorIRError, held_word
 from tensorir import dtype as dt
 

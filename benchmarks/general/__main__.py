@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from autotune.demo.table import show_table
-from autotune.machine import this_machine
-from autotune.tuner import DEFAULT_DATABASE
+from autotune.machine.machine import this_machine
+from autotune.tuning.tuner import DEFAULT_DATABASE
 from backends import BuildError, compiler_info
 from benchmarks.general import report
 from benchmarks.general.measure import Found, Settings, measure

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from autotune import Database, default_schedule, tune
-from autotune.busy import Neighbours
 from autotune.measure import machine_lock
+from autotune.measure.busy import Neighbours
 from backends import Comparison, CompiledKernel, Timing, build, compare, interleave, resolve
 from benchmarks.general.form import Arrays, Form, given, numbers, restored, work
 from benchmarks.general.workloads import Workload

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from autotune.busy import Neighbours, disturbance
 from autotune.cost_model.quality import spearman
 from autotune.cost_model.roofline import CLOCK, draft
 from autotune.demo.table import show_table
-from autotune.features import extractor
-from autotune.machine import this_machine
+from autotune.features.features import extractor
+from autotune.machine.machine import this_machine
 from autotune.measure import machine_lock
+from autotune.measure.busy import Neighbours, disturbance
 from autotune.rules import make_space
 from autotune.space import Candidate, Infeasible, Space
 from backends import CompiledKernel, build, interleave, resolve

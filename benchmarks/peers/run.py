@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from autotune.busy import Neighbours
 from autotune.measure import machine_lock
+from autotune.measure.busy import Neighbours
 from benchmarks.limits import Limits
 from benchmarks.peers.catalog import PEERS
 from benchmarks.peers.figures import Figures

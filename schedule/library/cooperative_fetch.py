@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from schedule.caching import top_statement
+from schedule.rewrite.caching import top_statement
 from tensorir import REAL_AXES, For, TensorIRError, walk
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedule.analysis import plain_store
+from schedule.analysis.uses import plain_store
 from schedule.library.lanes import split_at_most
 from schedule.library.tensorized_roles import Roles, factors_of
 from schedule.library.tensorized_tile import STRIP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedule.analysis import plain_store
+from schedule.analysis.uses import plain_store
 from schedule.errors import Illegal, require
 from schedule.library.tensorized_tile import FEW_ROWS, block_tiles, dot_tile
 from tensorir import (

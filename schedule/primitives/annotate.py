@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedule.annotations import KEYS
+from schedule.checks.annotations import KEYS
 from schedule.errors import require
 from schedule.lookup import path_of
 from schedule.primitive import primitive
@@ -16,8 +16,9 @@ from tensorir import Block, For, replace
 def annotate(state: State, block_or_loop: str, key: str, value: Any) -> tuple[State, None]:
     """Set an annotation of a block or a loop; one that is there already is replaced.
 
-    Known keys, with what honours them, are in schedule.annotations.KEYS: "schedule" on a parallel
-    loop ("dynamic,4") and "unroll_limit" on an unrolled one. Annotations never change results.
+    Known keys, with what honours them, are in schedule.checks.annotations.KEYS: "schedule" on a
+    parallel loop ("dynamic,4") and "unroll_limit" on an unrolled one. Annotations never change
+    results.
 
     rewrite:  annotate("i", "schedule", "dynamic,4")
         for i in parallel(8):  ->  for i in parallel(8, annotations={"schedule": "dynamic,4"}):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.dependence import shared_conflict
+from schedule.analysis.dependence import shared_conflict
+from schedule.checks.threads import thread_conflict
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop
+from schedule.rewrite.rebind import plain_loop
 from schedule.state import State
-from schedule.threads import thread_conflict
 from tensorir import AXES, ForKind, replace
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis import read_by_others, writers
-from schedule.caching import (
+from schedule.analysis.uses import read_by_others, writers
+from schedule.errors import require
+from schedule.primitive import primitive
+from schedule.rewrite.caching import (
     check_scope,
     copy_nest,
     pick,
@@ -13,10 +15,8 @@ from schedule.caching import (
     require_whole,
     top_statement,
 )
-from schedule.copies_inside import copy_inside
-from schedule.errors import require
-from schedule.placement import names_in
-from schedule.primitive import primitive
+from schedule.rewrite.copies_inside import copy_inside
+from schedule.rewrite.placement import names_in
 from schedule.state import BlockRef, State, add_buffers
 from tensorir import Block, Buffer, Seq, Stmt, replace, replace_buffers
 

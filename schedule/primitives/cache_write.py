@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from schedule.analysis import plain_store, read, readers, written
-from schedule.caching import (
+from schedule.analysis.uses import plain_store, read, readers, written
+from schedule.checks.ownership import require_sole_writer
+from schedule.errors import require
+from schedule.primitive import primitive
+from schedule.rewrite.caching import (
     check_scope,
     copy_nest,
     pick,
@@ -11,10 +14,7 @@ from schedule.caching import (
     require_whole,
     top_statement,
 )
-from schedule.errors import require
-from schedule.ownership import require_sole_writer
-from schedule.placement import names_in
-from schedule.primitive import primitive
+from schedule.rewrite.placement import names_in
 from schedule.state import BlockRef, State, add_buffers
 from tensorir import Block, Buffer, fills, replace, replace_buffers
 

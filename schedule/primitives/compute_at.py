@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from schedule.analysis import is_output, plain_stores, producers, readers
-from schedule.dependence import meets_within
+from schedule.analysis.dependence import meets_within
+from schedule.analysis.uses import is_output, plain_stores, producers, readers
+from schedule.checks.externs import plain_parts
+from schedule.checks.ownership import require_sole_writer
 from schedule.errors import Illegal, require
-from schedule.externs import plain_parts
-from schedule.ownership import require_sole_writer
-from schedule.placement import (
+from schedule.primitive import primitive
+from schedule.rewrite.placement import (
     accesses_of,
     child_of,
     insert,
@@ -19,7 +20,6 @@ from schedule.placement import (
     own_predicate,
     touched_region,
 )
-from schedule.primitive import primitive
 from schedule.state import State, nest
 from tensorir import (
     Analyzer,

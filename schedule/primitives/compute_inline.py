@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis import is_output, read, readers, written
+from schedule.analysis.uses import is_output, read, readers, written
+from schedule.checks.ownership import require_sole_writer
+from schedule.checks.unchanged import overwritten
 from schedule.errors import require
-from schedule.ownership import require_sole_writer
 from schedule.primitive import primitive
 from schedule.state import State, replace_func
-from schedule.unchanged import overwritten
 from tensorir import (
     Block,
     Buffer,

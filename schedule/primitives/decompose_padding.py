@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schedule.analysis import accesses, plain_store
+from schedule.analysis.uses import accesses, plain_store
+from schedule.checks.verified import require_verified
 from schedule.errors import require
-from schedule.placement import names_in
 from schedule.primitive import primitive
+from schedule.rewrite.placement import names_in
 from schedule.state import BlockRef, State, fresh, nest
-from schedule.verified import require_verified
 from tensorir import (
     Block,
     Const,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedule.analysis import accesses, blocks_below, reduces, reduction_loops, written
-from schedule.early_init import require_input_before
+from schedule.analysis.uses import accesses, blocks_below, reduces, reduction_loops, written
+from schedule.checks.early_init import require_input_before
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.state import BlockRef, State, extents, fresh

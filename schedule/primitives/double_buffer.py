@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from schedule.analysis import is_output, readers, written
-from schedule.buffer_hints import add_hint
-from schedule.caching import pick
-from schedule.coverage import covered
+from schedule.analysis.coverage import covered
+from schedule.analysis.uses import is_output, readers, written
+from schedule.checks.buffer_hints import add_hint
+from schedule.checks.ownership import innermost_shared_loop, require_sole_writer
 from schedule.errors import require
-from schedule.ownership import innermost_shared_loop, require_sole_writer
-from schedule.placement import child_of, names_in
 from schedule.primitive import primitive
+from schedule.rewrite.caching import pick
+from schedule.rewrite.placement import child_of, names_in
 from schedule.state import State
 from tensorir import ForKind
 

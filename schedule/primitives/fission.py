@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schedule.analysis import blocks_below
-from schedule.bodies import meeting
+from schedule.analysis.bodies import meeting
+from schedule.analysis.uses import blocks_below
 from schedule.errors import require
-from schedule.placement import child_of, names_in
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop
+from schedule.rewrite.placement import child_of, names_in
+from schedule.rewrite.rebind import plain_loop
 from schedule.state import LoopRef, State, fresh
 from tensorir import For, ForKind, Stmt, Var, replace, seq, substitute_stmt
 

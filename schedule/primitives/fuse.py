@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedule.analysis import blocks_below, feeds
+from schedule.analysis.uses import blocks_below, feeds
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop, rebind
+from schedule.rewrite.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, chain_below
 from tensorir import Analyzer, Expr, For, IterKind, Var, const
 

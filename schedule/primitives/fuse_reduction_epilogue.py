@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedule.analysis import accesses
+from schedule.analysis.uses import accesses
 from schedule.errors import require
-from schedule.merging import Merge, plan_merge
 from schedule.primitive import primitive
+from schedule.rewrite.merging import Merge, plan_merge
 from schedule.state import BlockRef, State, replace_func
 from tensorir import (
     BinOp,

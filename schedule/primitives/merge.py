@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schedule.analysis import blocks_below
-from schedule.bodies import meeting
+from schedule.analysis.bodies import meeting
+from schedule.analysis.uses import blocks_below
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop, rebind
+from schedule.rewrite.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, chain_below
 from tensorir import For, Seq, Stmt, Var, binary, seq, substitute_stmt
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.caching import place_beside, top_statement
-from schedule.einsum import Einsum, einsum_of, unused
+from schedule.analysis.einsum import Einsum, einsum_of, unused
+from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
-from schedule.ownership import require_sole_writer
-from schedule.placement import own_loops
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop
+from schedule.rewrite.caching import place_beside, top_statement
+from schedule.rewrite.placement import own_loops
+from schedule.rewrite.rebind import plain_loop
 from schedule.state import BlockRef, State, add_buffers, nest
 from tensorir import (
     TRUE,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schedule.dependence import carried_dependence
-from schedule.loop_kind import not_inside, set_kind
+from schedule.analysis.dependence import carried_dependence
 from schedule.primitive import primitive
+from schedule.rewrite.loop_kind import not_inside, set_kind
 from schedule.state import State
 from tensorir import ForKind
 

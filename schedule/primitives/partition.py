@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis import blocks_below, reduces
+from schedule.analysis.uses import blocks_below, reduces
+from schedule.checks.factors import known_factors
 from schedule.errors import require
-from schedule.factors import known_factors
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop, rebind
+from schedule.rewrite.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, chain_below, fresh
 from tensorir import (
     Block,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis import Access, accesses, blocks_below, producers, reduction_loops
+from schedule.analysis.uses import Access, accesses, blocks_below, producers, reduction_loops
 from schedule.errors import Illegal, require
-from schedule.placement import child_of
 from schedule.primitive import primitive, run
-from schedule.rebind import plain_loop, rebind
+from schedule.rewrite.placement import child_of
+from schedule.rewrite.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, extents, loops_below
 from tensorir import (
     TRUE,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedule.analysis import is_output, read_by_others
-from schedule.caching import pick
+from schedule.analysis.uses import is_output, read_by_others
 from schedule.errors import require
 from schedule.primitive import primitive
+from schedule.rewrite.caching import pick
 from schedule.state import State, loops_below
 from tensorir import ForKind, prefetch_region, replace, variables
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis import accesses, read, readers, writers, written
-from schedule.caching import check_scope, pick, place_beside, require_whole, top_statement
+from schedule.analysis.uses import accesses, read, readers, writers, written
+from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
-from schedule.ownership import require_sole_writer
-from schedule.placement import conditions_of_writes, names_in, own_loops
 from schedule.primitive import primitive
+from schedule.rewrite.caching import check_scope, pick, place_beside, require_whole, top_statement
+from schedule.rewrite.placement import conditions_of_writes, names_in, own_loops
 from schedule.state import BlockRef, State, add_buffers, nest
 from tensorir import (
     Block,

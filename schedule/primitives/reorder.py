@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schedule.analysis import blocks_below
-from schedule.dependence import carried_dependence, conflict_within
+from schedule.analysis.dependence import carried_dependence, conflict_within
+from schedule.analysis.uses import blocks_below
 from schedule.errors import Illegal, require
-from schedule.loop_kind import not_inside
 from schedule.primitive import primitive
+from schedule.rewrite.loop_kind import not_inside
 from schedule.state import State, chain_below, nest
 from tensorir import For, ForKind, recurrent
 

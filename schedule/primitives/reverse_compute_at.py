@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis import (
+from schedule.analysis.uses import (
     Access,
     accesses,
     blocks_below,
@@ -14,9 +14,10 @@ from schedule.analysis import (
     written,
 )
 from schedule.errors import require
-from schedule.guarded import always_reads, instances_are_elements
-from schedule.limits import limits_of_all
-from schedule.placement import (
+from schedule.primitive import primitive
+from schedule.rewrite.guarded import always_reads, instances_are_elements
+from schedule.rewrite.limits import limits_of_all
+from schedule.rewrite.placement import (
     accesses_of,
     child_of,
     insert,
@@ -26,7 +27,6 @@ from schedule.placement import (
     own_predicate,
     touched_region,
 )
-from schedule.primitive import primitive
 from schedule.state import State, extents, loops_below, nest
 from tensorir import (
     Analyzer,

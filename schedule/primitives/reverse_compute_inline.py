@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedule.analysis import producers, read
+from schedule.analysis.uses import producers, read
 from schedule.errors import require
-from schedule.merging import plan_merge
 from schedule.primitive import primitive
+from schedule.rewrite.merging import plan_merge
 from schedule.state import State, replace_func
 from tensorir import Expr, Store, Var, replace, transform
 

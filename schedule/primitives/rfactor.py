@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedule.analysis import feeds, reduction_loops
-from schedule.caching import place_beside, require_whole, top_statement
-from schedule.combiner import any_combiner
+from schedule.analysis.combiner import any_combiner
+from schedule.analysis.uses import feeds, reduction_loops
+from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
-from schedule.ownership import require_sole_writer
-from schedule.placement import names_in, own_loops
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop
+from schedule.rewrite.caching import place_beside, require_whole, top_statement
+from schedule.rewrite.placement import names_in, own_loops
+from schedule.rewrite.rebind import plain_loop
 from schedule.state import BlockRef, State, add_buffers, extents, fresh, nest, own_names
 from tensorir import (
     TRUE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedule.analysis import (
+from schedule.analysis.uses import (
     Access,
     is_output,
     plain_store,
@@ -13,12 +13,18 @@ from schedule.analysis import (
     readers,
     written,
 )
-from schedule.caching import pick
+from schedule.checks.ownership import innermost_shared_loop, require_sole_writer
 from schedule.errors import require
-from schedule.ownership import innermost_shared_loop, require_sole_writer
-from schedule.placement import accesses_of, beyond_extents, child_of, names_in, own_predicate
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop
+from schedule.rewrite.caching import pick
+from schedule.rewrite.placement import (
+    accesses_of,
+    beyond_extents,
+    child_of,
+    names_in,
+    own_predicate,
+)
+from schedule.rewrite.rebind import plain_loop
 from schedule.state import BlockRef, State, extents, fresh, nest
 from tensorir import (
     TRUE,

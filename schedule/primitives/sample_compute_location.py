@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from schedule.analysis import consumers
+from schedule.analysis.uses import consumers
 from schedule.errors import Illegal, require
 from schedule.primitive import draws, primitive, run
 from schedule.state import LoopRef, State

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from schedule.analysis import accesses, is_output, written
-from schedule.caching import check_scope, pick
-from schedule.dependence import private
+from schedule.analysis.dependence import private
+from schedule.analysis.uses import accesses, is_output, written
+from schedule.checks.threads import thread_conflict
 from schedule.errors import require
 from schedule.primitive import primitive
+from schedule.rewrite.caching import check_scope, pick
 from schedule.state import State, replace_func
-from schedule.threads import thread_conflict
 from tensorir import Buffer, ForKind, blocks, replace_buffers
 
 

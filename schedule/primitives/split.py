@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from schedule.checks.factors import known_factors
 from schedule.errors import require
-from schedule.factors import known_factors
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop, rebind
+from schedule.rewrite.rebind import plain_loop, rebind
 from schedule.state import LoopRef, State, chain_below, fresh, nest
 from tensorir import Expr, ExprLike, For, Seq, Var, const, int_value
 

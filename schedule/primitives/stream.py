@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from schedule.analysis import Access, accesses, readers, written
-from schedule.buffer_hints import add_hint
-from schedule.caching import pick, top_statement
+from schedule.analysis.uses import Access, accesses, readers, written
+from schedule.checks.buffer_hints import add_hint
+from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
-from schedule.ownership import require_sole_writer
-from schedule.placement import names_in
 from schedule.primitive import primitive
+from schedule.rewrite.caching import pick, top_statement
+from schedule.rewrite.placement import names_in
 from schedule.state import State
 from tensorir import Expr, ForKind, Var, const, int_value, substitute
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedule.analysis import accesses
-from schedule.caching import pick
+from schedule.analysis.uses import accesses
 from schedule.errors import require
 from schedule.primitive import primitive
+from schedule.rewrite.caching import pick
 from schedule.state import State, replace_func
 from tensorir import LARGEST_RUN
 

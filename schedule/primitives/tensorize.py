@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedule.errors import Illegal, require
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop
+from schedule.rewrite.rebind import plain_loop
 from schedule.state import LoopRef, State, loops_below
 from tensorir import (
     INTRINS,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from schedule.checks.verified import require_verified
 from schedule.errors import require
-from schedule.index_map import Layout, index_map_text, layout_of
-from schedule.placement import names_in, own_loops, own_predicate
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop
-from schedule.relayout import in_range, new_axes, old_values, said_in
+from schedule.rewrite.index_map import Layout, index_map_text, layout_of
+from schedule.rewrite.placement import names_in, own_loops, own_predicate
+from schedule.rewrite.rebind import plain_loop
+from schedule.rewrite.relayout import in_range, new_axes, old_values, said_in
 from schedule.state import State, nest
-from schedule.verified import require_verified
 from tensorir import (
     Block,
     Buffer,

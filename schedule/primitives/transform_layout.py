@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from schedule.analysis import accesses, plain_store, readers, writers, written
-from schedule.caching import axis_variables, pick, place_beside, top_statement
+from schedule.analysis.uses import accesses, plain_store, readers, writers, written
+from schedule.checks.verified import require_verified
 from schedule.errors import require
-from schedule.index_map import Layout, index_map_text, layout_of
-from schedule.placement import beyond_extents, own_loops
 from schedule.primitive import primitive
-from schedule.private import home_of, require_covered
-from schedule.relayout import pad_constant, relaid, whole_copy
+from schedule.rewrite.caching import axis_variables, pick, place_beside, top_statement
+from schedule.rewrite.index_map import Layout, index_map_text, layout_of
+from schedule.rewrite.placement import beyond_extents, own_loops
+from schedule.rewrite.private import home_of, require_covered
+from schedule.rewrite.relayout import pad_constant, relaid, whole_copy
 from schedule.state import State, nest, replace_func
-from schedule.verified import require_verified
 from tensorir import Block, Buffer, Const, For, ForKind, Store, Var
 
 UNSET = "unset"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedule.annotations import KEYS
+from schedule.checks.annotations import KEYS
 from schedule.errors import require
 from schedule.lookup import path_of
 from schedule.primitive import primitive

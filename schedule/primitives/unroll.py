@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from schedule.errors import require
-from schedule.loop_kind import set_kind
 from schedule.primitive import primitive
+from schedule.rewrite.loop_kind import set_kind
 from schedule.state import State
 from tensorir import ForKind
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from schedule.analysis import writers, written
-from schedule.caching import require_whole, top_statement
+from schedule.analysis.uses import writers, written
+from schedule.checks.ownership import require_sole_writer
 from schedule.errors import Illegal, require
-from schedule.ownership import require_sole_writer
-from schedule.placement import names_in
 from schedule.primitive import primitive
-from schedule.rebind import plain_loop
+from schedule.rewrite.caching import require_whole, top_statement
+from schedule.rewrite.placement import names_in
+from schedule.rewrite.rebind import plain_loop
 from schedule.state import BlockRef, State
 from tensorir import (
     TRUE,

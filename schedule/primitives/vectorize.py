@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedule.dependence import carried_dependence
+from schedule.analysis.dependence import carried_dependence
 from schedule.errors import require
-from schedule.loop_kind import not_inside, set_kind
 from schedule.primitive import primitive
+from schedule.rewrite.loop_kind import not_inside, set_kind
 from schedule.state import State, loops_below
 from tensorir import ForKind
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from schedule.analysis import read_by_others, reduction_loops, written
+from schedule.analysis.uses import read_by_others, reduction_loops, written
 from schedule.te.nest import Nest
 from schedule.te.request import Request
 from schedule.te.stage import Stage

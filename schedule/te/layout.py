@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from schedule.errors import Illegal, hint_text
-from schedule.index_map import Layout, index_map_text, layout_of
+from schedule.rewrite.index_map import Layout, index_map_text, layout_of
 from schedule.state import State
 from schedule.te.call import Call
 from schedule.te.nest import IterVar, Nest, among

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedule.analysis import written
+from schedule.analysis.uses import written
 from schedule.schedule import Schedule
 from schedule.state import fresh
 from schedule.te import graph

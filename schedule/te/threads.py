@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedule.analysis import written
-from schedule.placement import child_of, names_in
+from schedule.analysis.uses import written
+from schedule.rewrite.placement import child_of, names_in
 from schedule.state import LoopRef
 from schedule.te.kinds import of_loops
 from tensorir import BLOCK_AXES

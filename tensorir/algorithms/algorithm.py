@@ -37,7 +37,7 @@ class Algorithm:
                block is something else or of sizes that the algorithm is not for. It may look at the
                bodies of blocks and not at the loops around them.
     examples   programs with the name of a block that it takes, on which it is checked
-    numerics   what it does to floating-point results, one of NUMERICS in tensorir/numerics.py
+    numerics   what it does to floating-point results, NUMERICS of tensorir/numbers/numerics.py
     preferred  whether default schedules use it where it fits; for bitwise ones that are faster
     """
 

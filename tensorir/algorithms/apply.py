@@ -10,7 +10,7 @@ from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.parts import touched
 from tensorir.stmt import Block, For, Seq, Stmt, seq
-from tensorir.tensor_match import Mismatch
+from tensorir.tensorize.match import Mismatch
 from tensorir.visit import replace_buffers, walk
 
 APPLIED_ALGORITHMS = "algorithms"

@@ -12,9 +12,9 @@ from tensorir.algorithms.registry import known_algorithms
 from tensorir.arrays import shape_of
 from tensorir.errors import TensorIRError
 from tensorir.func import PrimFunc
-from tensorir.numerics import check_numerics
+from tensorir.numbers.numerics import check_numerics
 from tensorir.reference import reference
-from tensorir.tensor_match import Mismatch
+from tensorir.tensorize.match import Mismatch
 from tensorir.visit import blocks
 
 CLOSE = 1e-11

@@ -8,7 +8,7 @@ from tensorir.expr import TRUE, BinOp, Const, Expr, Load, Select, Var, all_of, c
 from tensorir.func import PrimFunc
 from tensorir.parts import touched
 from tensorir.stmt import Block, IterKind, Stmt, Store
-from tensorir.tensor_match import Mismatch
+from tensorir.tensorize.match import Mismatch
 from tensorir.visit import blocks, loads, stmt_exprs, walk
 
 

@@ -1,10 +1,11 @@
 """Integer arithmetic: simplification, bounds and proofs; bindings of blocks; touched regions."""
 
 from tensorir.arith.analyzer import Analyzer
-from tensorir.arith.dense import is_dense
 from tensorir.arith.exhaustive import connected, few_values, holds_everywhere, tells_apart
-from tensorir.arith.inverse import inverse_of
-from tensorir.arith.iter_map import (
+from tensorir.arith.linear import Linear
+from tensorir.arith.regions.dense import is_dense
+from tensorir.arith.regions.inverse import inverse_of
+from tensorir.arith.regions.iter_map import (
     Digit,
     decompose,
     determines,
@@ -12,8 +13,7 @@ from tensorir.arith.iter_map import (
     is_bijective,
     is_compact,
 )
-from tensorir.arith.linear import Linear
-from tensorir.arith.region import Interval, covers, intersect_with, relax, union
+from tensorir.arith.regions.region import Interval, covers, intersect_with, relax, union
 from tensorir.arith.slope import slope
 
 __all__ = [

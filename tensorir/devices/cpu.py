@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tensorir import dtype
 from tensorir.devices.costs import Costs
-from tensorir.target import Target
+from tensorir.targets.target import Target
 
 _FUSED = {"fma", "avx512f", "arm_neon"}
 """Features with which a multiply-add is one instruction; else the product takes a register."""

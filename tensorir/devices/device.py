@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorir.devices.cpu import Cpu
 from tensorir.devices.gpu import Gpu
-from tensorir.target import Target
+from tensorir.targets.target import Target
 
 Device = Cpu | Gpu
 

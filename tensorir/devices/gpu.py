@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tensorir import dtype
-from tensorir.architectures import KIB, WARP, Architecture
-from tensorir.target import LANE_BITS, Target
+from tensorir.targets.architectures import KIB, WARP, Architecture
+from tensorir.targets.target import LANE_BITS, Target
 
 
 @dataclass(frozen=True)

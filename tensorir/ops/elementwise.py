@@ -11,7 +11,7 @@ import numpy as np
 from tensorir import dtype as dt
 from tensorir import te
 from tensorir.expr import Expr, Not, const
-from tensorir.intrin import MATH
+from tensorir.numbers.intrin import MATH
 from tensorir.ops.arguments import check_float, check_tensor, number, require, wide
 from tensorir.ops.registry import SPECIAL, Example, Fill, operator, uniform, values
 from tensorir.te.tensor import Tensor
@@ -30,7 +30,7 @@ Unary = Callable[..., Tensor]
 
 
 def _math(function: str, summary: str, data: Fill | None = None, label: str = "") -> Unary:
-    """The operator of a row of tensorir.intrin.MATH."""
+    """The operator of a row of tensorir.numbers.intrin.MATH."""
     label = label or function
     row = MATH[function]
     out = "bool" if row.result == "bool" else None

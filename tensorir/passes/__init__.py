@@ -1,9 +1,9 @@
 """Lowering: from loops and blocks to the plain loops over flat memory that backends print."""
 
 from tensorir.passes.double_buffers import double_buffers
+from tensorir.passes.facts.lifetimes import keeps_to_itself
 from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.fold_buffers import fold_buffers
-from tensorir.passes.lifetimes import keeps_to_itself
 from tensorir.passes.lower import lower
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
@@ -15,10 +15,10 @@ from tensorir.passes.specialize import specialize
 from tensorir.passes.split_constants import SplitFunc, check_constants, split_constants
 from tensorir.passes.spread_prefetch import dense_part, requests, spread_prefetch
 from tensorir.passes.unroll import unroll
-from tensorir.passes.unroll_registers import unroll_registers
 from tensorir.passes.unswitch import unswitch
-from tensorir.passes.vector_locals import vector_locals
-from tensorir.passes.vectorize import vectorize
+from tensorir.passes.vectors.unroll_registers import unroll_registers
+from tensorir.passes.vectors.vector_locals import vector_locals
+from tensorir.passes.vectors.vectorize import vectorize
 
 __all__ = [
     "SplitFunc",

@@ -10,8 +10,8 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Load
 from tensorir.func import PrimFunc
-from tensorir.passes.alignment import aligned_strides
-from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.facts.alignment import aligned_strides
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.swizzle import SWIZZLE, Swizzles, swizzled, swizzled_size
 from tensorir.stmt import Alloc, Exchange, Extern, Part, Prefetch, Stmt, Store, replace
 from tensorir.visit import map_children, map_loads, map_own_exprs, map_parts

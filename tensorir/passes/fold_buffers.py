@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tensorir.arith import Analyzer
-from tensorir.arith.region import Interval, covers, relax, union
+from tensorir.arith.regions.region import Interval, covers, relax, union
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Var, binary, const, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.accesses import Access, accesses
+from tensorir.passes.facts.accesses import Access, accesses
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import THREAD_AXES
-from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import (
     Alloc,

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import Pass
-from tensorir.target import GPUS, Target
+from tensorir.targets.target import GPUS, Target
 
 LISTS = {
     "c": "tensorir.passes.lower_cpu:cpu_passes",

@@ -6,7 +6,7 @@ from tensorir.arith import Analyzer
 from tensorir.errors import TensorIRError
 from tensorir.expr import TRUE, all_of, conjuncts
 from tensorir.func import PrimFunc
-from tensorir.passes.ranges import Scope
+from tensorir.passes.facts.ranges import Scope
 from tensorir.passes.rewriting import NOTHING, with_body
 from tensorir.stmt import Block, For, If, Seq, Stmt, seq
 from tensorir.visit import map_children, substitute_stmt

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from tensorir.passes.bool_bytes import bool_bytes
 from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.fold_buffers import fold_buffers
-from tensorir.passes.lane_patterns import lane_patterns
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.lower_prefetch import lower_prefetch
-from tensorir.passes.masked_tails import masked_bits
 from tensorir.passes.pad_rows import pad_rows
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
@@ -18,14 +15,17 @@ from tensorir.passes.rewriting import Pass
 from tensorir.passes.simplify import simplify
 from tensorir.passes.skip_stores import skip_stores
 from tensorir.passes.spread_prefetch import spread_prefetch
-from tensorir.passes.strided_loads import strided_loads
-from tensorir.passes.transpose_tiles import transpose_tiles
 from tensorir.passes.unroll import unroll
-from tensorir.passes.unroll_registers import unroll_registers
 from tensorir.passes.unswitch import unswitch
-from tensorir.passes.vector_locals import vector_locals
-from tensorir.passes.vectorize import vectorize
-from tensorir.target import LANE_BITS, Target
+from tensorir.passes.vectors.bool_bytes import bool_bytes
+from tensorir.passes.vectors.lane_patterns import lane_patterns
+from tensorir.passes.vectors.masked_tails import masked_bits
+from tensorir.passes.vectors.strided_loads import strided_loads
+from tensorir.passes.vectors.transpose_tiles import transpose_tiles
+from tensorir.passes.vectors.unroll_registers import unroll_registers
+from tensorir.passes.vectors.vector_locals import vector_locals
+from tensorir.passes.vectors.vectorize import vectorize
+from tensorir.targets.target import LANE_BITS, Target
 
 
 def cpu_passes(target: Target) -> list[tuple[str, Pass]]:

@@ -7,7 +7,6 @@ code of one thread, in which threads wait at Sync and Exchange.
 
 from __future__ import annotations
 
-from tensorir.passes.bool_bytes import bool_bytes
 from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.fold_buffers import fold_buffers
@@ -29,7 +28,8 @@ from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.rewriting import Pass
 from tensorir.passes.simplify import simplify
 from tensorir.passes.skip_stores import skip_stores
-from tensorir.target import Target
+from tensorir.passes.vectors.bool_bytes import bool_bytes
+from tensorir.targets.target import Target
 
 
 def gpu_passes(target: Target) -> list[tuple[str, Pass]]:

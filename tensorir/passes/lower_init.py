@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import fresh_names, replace_stmts, with_body
-from tensorir.reduction import reduction_loop, split_init
+from tensorir.rewrite.reduction import reduction_loop, split_init
 from tensorir.stmt import Block, For, Stmt, seq
 from tensorir.visit import child_stmts
 

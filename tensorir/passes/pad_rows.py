@@ -10,7 +10,7 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.alignment import row_distance
+from tensorir.passes.facts.alignment import row_distance
 from tensorir.stmt import Alloc, Extern, For, ForKind, Stmt, Store
 from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
 

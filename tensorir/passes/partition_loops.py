@@ -8,7 +8,7 @@ from functools import partial
 from tensorir.arith import Analyzer
 from tensorir.expr import FALSE, TRUE, Const, Expr, Var, convert, maximum, minimum
 from tensorir.func import PrimFunc
-from tensorir.passes.conditions import (
+from tensorir.passes.facts.conditions import (
     Loops,
     Memo,
     Solved,
@@ -19,8 +19,8 @@ from tensorir.passes.conditions import (
     largest,
     reached,
 )
-from tensorir.passes.inequality import Limit, solve, split_at
-from tensorir.passes.ranges import Scope
+from tensorir.passes.facts.inequality import Limit, solve, split_at
+from tensorir.passes.facts.ranges import Scope
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
 from tensorir.passes.unroll import LIMIT, code_size, expand
 from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt, replace, seq

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
 from tensorir.arith import Analyzer
-from tensorir.arith.region import Interval
+from tensorir.arith.regions.region import Interval
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Load, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.accesses import Access, accesses, changes
-from tensorir.passes.lifetimes import innermost_place, written_part
-from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.facts.accesses import Access, accesses, changes
+from tensorir.passes.facts.lifetimes import innermost_place, written_part
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.stmt import (
     Alloc,
     Exchange,

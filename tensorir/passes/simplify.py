@@ -6,7 +6,7 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Const
 from tensorir.func import PrimFunc
-from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
 from tensorir.stmt import Alloc, Extern, For, ForKind, If, Let, Seq, Stmt, Store, seq
 from tensorir.visit import loads, map_children, map_own_exprs, stmt_exprs, variables, walk

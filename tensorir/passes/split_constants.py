@@ -10,7 +10,7 @@ from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Var
 from tensorir.func import DECLARED, PrimFunc
-from tensorir.passes.accesses import accesses
+from tensorir.passes.facts.accesses import accesses
 from tensorir.scalars import split_order
 from tensorir.stmt import Alloc, Seq, Stmt, seq
 from tensorir.visit import replace_buffers, stmt_exprs, variables, walk

@@ -7,12 +7,12 @@ from math import prod
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
-from tensorir.arith.region import Interval, relax, union
+from tensorir.arith.regions.region import Interval, relax, union
 from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Var, int_value
 from tensorir.func import PrimFunc
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.lower_prefetch import LINE
-from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.stmt import Block, For, ForKind, Prefetch, Stmt, Store, replace, seq
 from tensorir.visit import blocks, loads, map_children, stmt_exprs, substitute, walk

@@ -19,7 +19,7 @@ import numpy as np
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
 from tensorir.expr import Const
-from tensorir.intrin import MATH
+from tensorir.numbers.intrin import MATH
 from tensorir.reference.contract import contract
 from tensorir.reference.exact import UFUNCS, Array, Exact, bits_as, constant, convert, numbers_dtype
 from tensorir.reference.functions import EXACT_FUNCTIONS, function_error

@@ -14,7 +14,7 @@ import numpy as np
 from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
 from tensorir.expr import Const
-from tensorir.intrin import MATH
+from tensorir.numbers.intrin import MATH
 from tensorir.reference.contract import contract
 
 Array = np.ndarray[Any, Any]

@@ -20,7 +20,7 @@ from tensorir import dtype as dt
 from tensorir.arrays import decode, encode, size_of
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var
-from tensorir.extern import ExternFunc, find_extern, held_dtype
+from tensorir.externs.extern import ExternFunc, find_extern, held_dtype
 from tensorir.reference.exact import Array, numbers_dtype
 from tensorir.scalars import Number
 from tensorir.stmt import Extern, Part

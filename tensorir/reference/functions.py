@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.intrin import MATH
+from tensorir.numbers.intrin import MATH
 
 Array = np.ndarray[Any, Any]
 Operand = tuple[Array, Array]

@@ -12,7 +12,7 @@ from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Not, Select, Var
-from tensorir.intrin import REINTERPRET
+from tensorir.numbers.intrin import REINTERPRET
 from tensorir.reference.exact import Array
 
 Affine = tuple[dict[Var, int], int]

@@ -10,10 +10,10 @@ from tensorir.arrays import decode, match_arguments
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.func import PrimFunc
-from tensorir.rectangular import rectangular
 from tensorir.reference.balls import Ball, Balls
 from tensorir.reference.exact import Array, Exact
 from tensorir.reference.run import Runner
+from tensorir.rewrite.rectangular import rectangular
 from tensorir.scalars import Numbers
 
 

@@ -28,10 +28,10 @@ from tensorir.reference.unscheduled import (
     scan_steps,
     unscheduled_block,
 )
+from tensorir.rewrite.terms import with_terms
 from tensorir.scalars import Number
 from tensorir.stmt import Block, Extern, If, IterKind, IterVar, Let, Seq, Stmt, Store
 from tensorir.te.reducer import ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, PROD, SUM
-from tensorir.terms import with_terms
 from tensorir.visit import variables, walk
 
 GRID_LIMIT = 1 << 22

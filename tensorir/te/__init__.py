@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from tensorir.expr import const, maximum, minimum
-from tensorir.extern import ExternFunc
+from tensorir.externs.extern import ExternFunc
 from tensorir.lazy import lazy_names
-from tensorir.promotion import call
+from tensorir.numbers.promotion import call
 from tensorir.te.axis import Axis, reduce_axis
 from tensorir.te.compute import compute
 from tensorir.te.create import (
@@ -65,12 +65,12 @@ from tensorir.te.tensor import (
 )
 
 if TYPE_CHECKING:
-    from tensorir.script import prim_func as prim_func
     from tensorir.te import random as random
     from tensorir.te.at import at as at
     from tensorir.te.extern import extern as extern
     from tensorir.te.random import philox as philox
     from tensorir.te.scan import scan as scan
+    from tensorir.text.script import prim_func as prim_func
 
 exp = FUNCTIONS["exp"]
 exp2 = FUNCTIONS["exp2"]
@@ -115,7 +115,7 @@ __all__ = [
     *lazy_names(
         __name__,
         {
-            "tensorir.script": "prim_func",
+            "tensorir.text.script": "prim_func",
             "tensorir.te": "random",
             "tensorir.te.at": "at",
             "tensorir.te.extern": "extern",

@@ -8,7 +8,7 @@ from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Expr, ExprLike, Var, cast, const, convert
-from tensorir.rectangular import largest_value
+from tensorir.rewrite.rectangular import largest_value
 from tensorir.scalars import refuse_values
 from tensorir.te.tensor import check_extent, check_name
 from tensorir.visit import substitute, variables

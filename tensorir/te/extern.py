@@ -8,7 +8,7 @@ from typing import Any, Union
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
 from tensorir.expr import Expr
-from tensorir.extern import ExternFunc, find_extern
+from tensorir.externs.extern import ExternFunc, find_extern
 from tensorir.func import PrimFunc
 from tensorir.te.axis import Axis
 from tensorir.te.statements import statements

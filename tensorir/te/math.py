@@ -24,8 +24,8 @@ from tensorir.expr import (
     select,
 )
 from tensorir.expr import cast as _cast
-from tensorir.intrin import MATH, REINTERPRET
-from tensorir.promotion import call
+from tensorir.numbers.intrin import MATH, REINTERPRET
+from tensorir.numbers.promotion import call
 from tensorir.te.whole import elementwise
 
 

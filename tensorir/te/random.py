@@ -1,8 +1,8 @@
 """Random numbers by counter: each is an expression of a seed and a place, and of nothing else.
 
 So a value depends neither on the schedule nor on threads nor on the target, and needs no state.
-The words come from Philox (tensorir.philox). Philox4x32-10 makes most numbers here: it has the
-published known answers of Random123, is what cuRAND and others have, and takes the fewest
+The words come from Philox (tensorir.numbers.philox). Philox4x32-10 makes most numbers here: it has
+the published known answers of Random123, is what cuRAND and others have, and takes the fewest
 instructions. Philox4x64-10 is what `np.random.Philox` has, and NumPy has no other; numpy_bits and
 numpy_uniform are for the numbers of NumPy itself.
 
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
 from tensorir.expr import Call, Const, Expr, ExprLike, cast, const, convert
-from tensorir.promotion import call
+from tensorir.numbers.promotion import call
 
 
 def philox(

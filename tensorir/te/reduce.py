@@ -27,7 +27,7 @@ from tensorir.expr import (
     int_value,
 )
 from tensorir.interning import intern
-from tensorir.promotion import promote, stored, wide
+from tensorir.numbers.promotion import promote, stored, wide
 from tensorir.te.axis import Axis
 from tensorir.te.reducer import (
     ALL,

@@ -12,7 +12,7 @@ from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, Var
 from tensorir.func import PrimFunc
 from tensorir.names import Names
-from tensorir.rename import loops_of, shape_with, with_names, with_sizes
+from tensorir.rewrite.rename import loops_of, shape_with, with_names, with_sizes
 from tensorir.stmt import Alloc, Exchange, For, Prefetch, Stmt, Sync
 from tensorir.te.tensor import StatementsOp, Tensor
 from tensorir.visit import blocks, replace_buffers, walk

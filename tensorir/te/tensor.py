@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, ExprLike, Load, Var, cast, convert, int_value
-from tensorir.extern import ExternFunc
+from tensorir.externs.extern import ExternFunc
 from tensorir.scalars import refuse_values
 from tensorir.sugar import Operators
 

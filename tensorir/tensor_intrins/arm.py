@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensorir.tensor_intrin import TensorIntrin
 from tensorir.tensor_intrins.meanings import dot, outer
+from tensorir.tensorize.tensor_intrin import TensorIntrin
 
 _FMLA = """\
 static inline void $NAME(const float *a, const float *b, float *c, i64 c_step) {

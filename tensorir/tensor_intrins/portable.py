@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensorir.tensor_intrin import TensorIntrin
 from tensorir.tensor_intrins.meanings import axpy, copy, pack
+from tensorir.tensorize.tensor_intrin import TensorIntrin
 
 FMA_QUAD = TensorIntrin(
     "f32.fma_4",

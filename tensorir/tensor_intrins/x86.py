@@ -6,8 +6,8 @@ so in registers, also across the loop around (looked up in the assembly, gcc 12 
 
 from __future__ import annotations
 
-from tensorir.tensor_intrin import TensorIntrin
 from tensorir.tensor_intrins.meanings import axpy, dot, outer, transpose
+from tensorir.tensorize.tensor_intrin import TensorIntrin
 
 VNNI_256 = "avx512vnni avx512vl | avxvnni"
 

@@ -8,7 +8,7 @@ from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, Var, conjuncts, int_value
-from tensorir.extern import ExternFunc, find_extern
+from tensorir.externs.extern import ExternFunc, find_extern
 from tensorir.stmt import Extern, Part
 from tensorir.visit import substitute, variables
 
@@ -91,7 +91,7 @@ def unmet_condition(func: ExternFunc, sizes: Mapping[str, Expr]) -> str | None:
     """What `where` of the function says and cannot be proved of these sizes; None if all can."""
     if not func.where:
         return None
-    from tensorir.parser import parse_expr
+    from tensorir.text.parser import parse_expr
 
     own = {name: Var(f"{name}.") for name in sizes}
     values = {own[name]: size for name, size in sizes.items()}

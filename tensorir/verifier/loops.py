@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorir.block_accesses import reduces
+from tensorir.analysis.block_accesses import reduces
+from tensorir.analysis.dependence import belongs_to, conflict, piped
+from tensorir.analysis.independence import outside_analyzer, ranges, shared_accesses, units
 from tensorir.buffer import Buffer
-from tensorir.dependence import belongs_to, conflict, piped
 from tensorir.errors import VerifyError
 from tensorir.func import PrimFunc
-from tensorir.independence import outside_analyzer, ranges, shared_accesses, units
-from tensorir.passes.lifetimes import keeps_to_itself
+from tensorir.passes.facts.lifetimes import keeps_to_itself
 from tensorir.stmt import (
     Block,
     Exchange,

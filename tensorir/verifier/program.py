@@ -15,7 +15,6 @@ from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, Load, Var
 from tensorir.func import PrimFunc
-from tensorir.inout import check_declared
 from tensorir.parts import touched
 from tensorir.scalars import SCALAR_LIMITS, refuse_values
 from tensorir.stmt import (
@@ -31,6 +30,7 @@ from tensorir.stmt import (
     Store,
 )
 from tensorir.verifier.extern import check_call, check_whole
+from tensorir.verifier.inout import check_declared
 from tensorir.verifier.ranges import check_ranges
 from tensorir.verifier.reductions import check_reductions
 from tensorir.verifier.threads import check_threads

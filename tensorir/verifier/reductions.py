@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tensorir.analysis.block_accesses import blocks_below, written
 from tensorir.arith import Analyzer, determines_all, tells_apart
-from tensorir.block_accesses import blocks_below, written
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import Expr, Var, int_value
 from tensorir.func import PrimFunc
-from tensorir.reduction import reduction_loop
+from tensorir.rewrite.reduction import reduction_loop
 from tensorir.scalars import SizeRanges
 from tensorir.stmt import Block, For, IterKind, Stmt
 from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk

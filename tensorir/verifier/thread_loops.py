@@ -12,14 +12,13 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
+from tensorir.analysis.independence import outside_analyzer, ranges
 from tensorir.errors import VerifyError
 from tensorir.expr import binary
 from tensorir.func import PrimFunc
-from tensorir.independence import outside_analyzer, ranges
-from tensorir.kernels import Fault, Kernel, kernels_of
-from tensorir.rectangular import largest_value
+from tensorir.rewrite.rectangular import largest_value
 from tensorir.stmt import Block, For, ForKind, If, Stmt
-from tensorir.thread_axes import (
+from tensorir.targets.thread_axes import (
     AXES,
     BLOCK_AXES,
     LARGEST,
@@ -28,6 +27,7 @@ from tensorir.thread_axes import (
     WARP,
     WARP_AXES,
 )
+from tensorir.verifier.kernels import Fault, Kernel, kernels_of
 from tensorir.verifier.thread_memory import memory_fault
 from tensorir.verifier.thread_reductions import reduction_fault
 from tensorir.visit import child_stmts, loads

@@ -19,18 +19,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from tensorir.analysis.block_accesses import reduces
+from tensorir.analysis.dependence import conflict, disjoint, fixes, same_place, same_slice
+from tensorir.analysis.independence import outside_analyzer, ranges
 from tensorir.arith import Analyzer
-from tensorir.block_accesses import reduces
 from tensorir.buffer import Buffer
-from tensorir.dependence import conflict, disjoint, fixes, same_place, same_slice
 from tensorir.expr import Expr, Var
 from tensorir.func import PrimFunc
-from tensorir.independence import outside_analyzer, ranges
-from tensorir.kernels import Fault, Kernel, Use, kernel_of
-from tensorir.passes.lifetimes import keeps_to_itself
+from tensorir.passes.facts.lifetimes import keeps_to_itself
 from tensorir.scalars import Scalar
 from tensorir.stmt import For, Stmt
-from tensorir.thread_axes import AXES, BLOCK_AXES
+from tensorir.targets.thread_axes import AXES, BLOCK_AXES
+from tensorir.verifier.kernels import Fault, Kernel, Use, kernel_of
 from tensorir.verifier.thread_parts import part_of
 
 OWNERS = {

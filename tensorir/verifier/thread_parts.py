@@ -10,9 +10,9 @@ from functools import lru_cache
 
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var
-from tensorir.kernels import Kernel, Use
 from tensorir.parts import touched
 from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt
+from tensorir.verifier.kernels import Kernel, Use
 from tensorir.visit import loads, stmt_exprs, walk
 
 STATEMENTS = 4096

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.block_accesses import accesses, reduces
+from tensorir.analysis.block_accesses import accesses, reduces
+from tensorir.analysis.combiner import ASSOCIATIVE, combiner_of
+from tensorir.analysis.dependence import carries
 from tensorir.buffer import Buffer
-from tensorir.combiner import ASSOCIATIVE, combiner_of
-from tensorir.dependence import carries
-from tensorir.kernels import Fault, Kernel
 from tensorir.stmt import Block, For, ForKind, IterKind
-from tensorir.thread_axes import REAL_AXES
+from tensorir.targets.thread_axes import REAL_AXES
+from tensorir.verifier.kernels import Fault, Kernel
 from tensorir.visit import variables
 
 

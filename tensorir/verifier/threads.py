@@ -7,14 +7,14 @@ of the loop, is refused here.
 
 from __future__ import annotations
 
-from tensorir.arith.iter_map import determines
+from tensorir.arith.regions.iter_map import determines
 from tensorir.errors import VerifyError
 from tensorir.expr import Expr, Load, Var, binary, const
 from tensorir.func import PrimFunc
-from tensorir.passes.accesses import Access, accesses
+from tensorir.passes.facts.accesses import Access, accesses
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
-from tensorir.passes.ranges import function_analyzer
 from tensorir.stmt import Alloc, Block, For, ForKind
 from tensorir.visit import variables, walk
 

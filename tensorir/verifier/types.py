@@ -25,8 +25,8 @@ from tensorir.expr import (
     int_value,
 )
 from tensorir.func import PrimFunc
-from tensorir.intrin import MATH, REINTERPRET
-from tensorir.operators import check_operator
+from tensorir.numbers.intrin import MATH, REINTERPRET
+from tensorir.numbers.operators import check_operator
 from tensorir.stmt import Block, Exchange, For, ForKind, If, Let, Prefetch, Stmt, Store
 from tensorir.visit import child_stmts, stmt_exprs, walk, walk_exprs
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from autotune.conditions import Conditions
-from autotune.database import Database
+from autotune.database.conditions import Conditions
+from autotune.database.database import Database
+from autotune.database.records import Record, Verdict, Workload
 from autotune.examples import make_example
-from autotune.machine import this_machine
+from autotune.machine.machine import this_machine
 from autotune.measure.scoring import outline
-from autotune.records import Record, Verdict, Workload
 from autotune.rules import default_candidate, make_space
 from autotune.space import Candidate
 from backends import resolve

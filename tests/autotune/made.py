@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from autotune.conditions import Conditions
-from autotune.record_json import content_id
-from autotune.records import Record, Verdict, Workload
+from autotune.database.conditions import Conditions
+from autotune.database.record_json import content_id
+from autotune.database.records import Record, Verdict, Workload
 
 WORKLOAD = Workload("key4", "structure", "scale", "text", (("A", (8, 4), "float32"),))
 HERE = Conditions.here("c")

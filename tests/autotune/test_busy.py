@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autotune import MeasureSettings, tune
-from autotune.busy import Neighbours, disturbance
+from autotune.measure.busy import Neighbours, disturbance
 from tensorir import te
 
 pytestmark = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="there is no /proc/stat")

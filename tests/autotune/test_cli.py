@@ -18,10 +18,10 @@ from autotune.cli import main
 from autotune.cli.entry import make_parser
 from autotune.cli.output import plain_table, show_table
 from autotune.cli.program import chosen
-from autotune.database import Database
+from autotune.database.database import Database
+from autotune.database.records import Record, Verdict, Workload
 from autotune.examples import EXAMPLES, make_example
-from autotune.machine import this_machine
-from autotune.records import Record, Verdict, Workload
+from autotune.machine.machine import this_machine
 
 ROOT = Path(__file__).parents[2]
 MATMUL = ["matmul", "--shape", "m=16", "n=16", "k=16"]
@@ -49,8 +49,7 @@ def number():
 
 @pytest.fixture(autouse=True)
 def peaks(tmp_path, monkeypatch):
-    from autotune import peak
-
+    from autotune.machine import peak
     monkeypatch.setattr(peak, "_flops", lambda *_: 1e6)
     monkeypatch.setattr(peak, "_gbps", lambda *_: 1e6)
     monkeypatch.setenv("TENSORIR_CACHE", str(tmp_path / "cache"))

@@ -9,11 +9,11 @@ import pytest
 
 from autotune import Database, MeasureSettings, tune
 from autotune.cli import main
-from autotune.conditions import Conditions
-from autotune.machine import this_machine
-from autotune.record_json import content_id
-from autotune.records import Record, Verdict, Workload
-from autotune.replay import candidate_of
+from autotune.database.conditions import Conditions
+from autotune.database.record_json import content_id
+from autotune.database.records import Record, Verdict, Workload
+from autotune.machine.machine import this_machine
+from autotune.tuning.replay import candidate_of
 from backends import host_threads, resolve
 from tensorir import te
 
@@ -158,7 +158,7 @@ def test_another_compiler_is_measured(monkeypatch, tuned_again):
     info = {"version": "gcc 99", "flags": ["-O2"]}
 
     def change(db):
-        monkeypatch.setattr("autotune.conditions.compiler_info", lambda target: info)
+        monkeypatch.setattr("autotune.database.conditions.compiler_info", lambda target: info)
 
     second, _ = tuned_again(change)
     assert second.measured == 2 and second.record.conditions.compiler == "gcc 99"
@@ -166,7 +166,7 @@ def test_another_compiler_is_measured(monkeypatch, tuned_again):
 
 def test_trials_of_other_rules_are_remembered_and_do_not_count(monkeypatch, tuned_again):
     def change(db):
-        monkeypatch.setattr("autotune.session.outline", lambda space, target: "other rules")
+        monkeypatch.setattr("autotune.tuning.session.outline", lambda space, target: "other rules")
 
     second, records = tuned_again(change)
     assert second.trials == second.measured == 2

@@ -11,7 +11,7 @@ import pytest
 from autotune.cost_model import KINDS, draft, load_cost_model, make_cost_model, quality
 from autotune.cost_model import make as make_module
 from autotune.cost_model.quality import pairwise_accuracy, spearman, top_score
-from autotune.features import FEATURES, extract
+from autotune.features.features import FEATURES, extract
 from schedule import Schedule
 from tensorir import Target, TensorIRError, te
 

@@ -14,13 +14,13 @@ sys.path.insert(0, os.path.dirname(__file__))
 from made import WORKLOAD, first_version, frozen, later, read_only, record, state
 
 from autotune.cli import main
-from autotune.database import Database
+from autotune.database.database import Database
+from autotune.database.jsonl import LONGEST, read_records
+from autotune.database.record_json import content_id
+from autotune.database.records import Record
+from autotune.database.salvage import salvage
+from autotune.database.storage import APPLICATION, VERSION
 from autotune.errors import DatabaseError
-from autotune.jsonl import LONGEST, read_records
-from autotune.record_json import content_id
-from autotune.records import Record
-from autotune.salvage import salvage
-from autotune.storage import APPLICATION, VERSION
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_line_ends_and_marks(tmp_path):
 
 
 def test_a_line_without_end_is_not_kept_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("autotune.jsonl.LONGEST", 1 << 12)
+    monkeypatch.setattr("autotune.database.jsonl.LONGEST", 1 << 12)
     long = b'{"a": "' + b"x" * (1 << 14) + b'"}'
     (tmp_path / "in.jsonl").write_bytes(b"\n".join([long, record(1).text.encode(), long]))
     problems = []

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from autotune.conditions import Conditions
-from autotune.database import Database
+from autotune.database.conditions import Conditions
+from autotune.database.database import Database
+from autotune.database.records import Record, Verdict, Workload
+from autotune.database.storage import VERSION, file_system
 from autotune.errors import DatabaseError
-from autotune.machine import this_machine
-from autotune.records import Record, Verdict, Workload
-from autotune.storage import VERSION, file_system
+from autotune.machine.machine import this_machine
 from tensorir import NUMERICS, TensorIRError
 
 FOUR = Workload("key4", "structure", "scale", "text", (("A", (8, 4), "float32"),))
@@ -192,9 +192,9 @@ def test_add_many_is_all_or_nothing(db):
 
 WRITER = """
 import sys
-from autotune.conditions import Conditions
-from autotune.database import Database
-from autotune.records import Record, Verdict, Workload
+from autotune.database.conditions import Conditions
+from autotune.database.database import Database
+from autotune.database.records import Record, Verdict, Workload
 workload = Workload("key4", "structure", "scale", "text", ())
 db = Database(sys.argv[1])
 for trial in range(int(sys.argv[3])):
@@ -282,7 +282,7 @@ def test_network_file_systems_are_recognised(tmp_path, monkeypatch):
     assert file_system(tmp_path, mounts) == "nfs4"
     assert file_system(tmp_path.parent, mounts) == "ext4"
     assert file_system(tmp_path, tmp_path / "none") == ""
-    monkeypatch.setattr("autotune.storage.file_system", lambda folder: "nfs4")
+    monkeypatch.setattr("autotune.database.storage.file_system", lambda folder: "nfs4")
     with pytest.raises(DatabaseError, match="network file system .nfs4.*export_jsonl"):
         Database(tmp_path / "tuning.db")
 

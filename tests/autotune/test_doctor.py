@@ -13,7 +13,7 @@ import pytest
 import backends
 from autotune import doctor
 from autotune.cli import main
-from autotune.database import Database
+from autotune.database.database import Database
 from backends import BuildError, Software
 
 ROOT = Path(__file__).parents[2]
@@ -109,8 +109,7 @@ def test_calibrated_peaks_are_named():
 
 
 def test_calibrate(monkeypatch, tmp_path):
-    from autotune import peak
-
+    from autotune.machine import peak
     monkeypatch.setattr(peak, "_flops", lambda *_: 100.0)
     monkeypatch.setattr(peak, "_gbps", lambda *_: 10.0)
     assert doctor.peaks(False).text.startswith("not measured yet")

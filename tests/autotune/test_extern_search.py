@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from autotune import tune
+from autotune.features.nest import nests
+from autotune.machine.work import flops
 from autotune.measure import MeasureSettings
 from autotune.measure.externs import declarations, declare
-from autotune.nest import nests
 from autotune.rules import default_candidate, make_space
-from autotune.work import flops
 from tensorir import EXTERNS, Cpu, ExternFunc, Target, find_extern, interpret, te
 
 TARGET = Target(vector_bits=512, threads=2, features=("avx512f",), l1d=32 << 10, l2=1 << 20)

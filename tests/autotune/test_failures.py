@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from autotune import tune
-from autotune.busy import Neighbours
+from autotune.database.records import Record, Workload
 from autotune.examples import make_example
-from autotune.failures import describe_failures
 from autotune.measure import MeasureResult
-from autotune.records import Record, Workload
+from autotune.measure.busy import Neighbours
+from autotune.tuning.failures import describe_failures
 from tensorir import TensorIRError
 
 FUNC = make_example("matmul", {"m": 4, "n": 4, "k": 4})
@@ -60,7 +60,7 @@ class Failing:
 
 
 def test_a_search_without_a_result_says_why(monkeypatch):
-    monkeypatch.setattr("autotune.tuner.Measurer", Failing)
+    monkeypatch.setattr("autotune.tuning.tuner.Measurer", Failing)
     with pytest.raises(
         TensorIRError,
         match=r"no candidate of 'matmul' ran correctly in 3 trials: 3 wrong_result \(output 'C'",

@@ -9,8 +9,8 @@ from math import log2
 import numpy as np
 import pytest
 
-from autotune.features import COLUMN, FEATURES, TABLE, describe, extract, extractor
-from autotune.nest import Form, form_of
+from autotune.features.features import COLUMN, FEATURES, TABLE, describe, extract, extractor
+from autotune.features.nest import Form, form_of
 from schedule import Schedule
 from tensorir import (
     PrimFunc,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autotune import Database, session, tune
+from autotune import Database, tune
+from autotune.tuning import session
 from tensorir import TensorIRError, te
 
 

@@ -36,7 +36,7 @@ DEMO = "demo --quick --trials 1 --database tuning.db"
     [
         (TUNE, "autotune.cli.entry"),
         (TUNE, "numpy"),
-        (TUNE, "autotune.tuner"),
+        (TUNE, "autotune.tuning.tuner"),
         (TUNE, "xgboost"),
         ("db list --database tuning.db", "sqlite3"),
         (DEMO, "autotune.cli.delegate"),

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.database.jsonl import decode, encode, read_records, write_records
+from autotune.database.record_json import content_id
+from autotune.database.records import SCHEMA, STATUSES, Record, Verdict, Workload
 from autotune.errors import DatabaseError
-from autotune.jsonl import decode, encode, read_records, write_records
-from autotune.machine import KEY_FIELDS, Machine, this_machine
-from autotune.record_json import content_id
-from autotune.records import SCHEMA, STATUSES, Record, Verdict, Workload
+from autotune.machine.machine import KEY_FIELDS, Machine, this_machine
 from tensorir import parse
 
 TEXT = """

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from autotune.conditions import Conditions
-from autotune.database import Database
+from autotune.database.conditions import Conditions
+from autotune.database.database import Database
 from autotune.examples import make_example
 from autotune.report import default_time, headline, places, plot, status_text, summarize
 from backends import resolve

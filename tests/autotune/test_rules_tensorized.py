@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autotune import Database, default_schedule, tune
-from autotune.features import extract
+from autotune.features.features import extract
 from autotune.measure import MeasureSettings
 from autotune.rules import default_candidate, make_space
 from backends import build, resolve

@@ -6,7 +6,7 @@ import pytest
 
 from autotune import default_schedule
 from backends import resolve
-from backends.c.codegen import emit
+from backends.c.emit.codegen import emit
 from tensorir import lower, ops, te
 
 TARGETS = ["c -march=haswell -threads=2", "c -march=skylake-avx512 -threads=2"]

@@ -9,13 +9,13 @@ import pytest
 
 from autotune import Database, MeasureSettings, tune
 from autotune.cli import main
+from autotune.database.jsonl import decode, encode
+from autotune.database.records import Record, Workload
 from autotune.examples import make_example
-from autotune.features import extractor
-from autotune.jsonl import decode, encode
-from autotune.machine import this_machine
+from autotune.features.features import extractor
+from autotune.machine.machine import this_machine
 from autotune.measure import Measurer
 from autotune.measure.job import source_hash
-from autotune.records import Record, Workload
 from autotune.rules import default_candidate, make_space
 from backends import build, resolve
 from schedule import Schedule

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from autotune import Database, MeasureSettings, default_schedule, tune
+from autotune.database.records import Workload
 from autotune.measure import Reference
 from autotune.measure.oracle import make_oracle
-from autotune.records import Workload
 from backends import build
 from tensorir import TensorIRError, parse, reference, te
 

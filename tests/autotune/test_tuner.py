@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from autotune import Database, MeasureSettings, tune
-from autotune.replay import candidate_of
 from autotune.rules import default_candidate
-from autotune.session import start_session
+from autotune.tuning.replay import candidate_of
+from autotune.tuning.session import start_session
 from tensorir import TensorIRError, te
 
 FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from autotune import Database, MeasureSettings, storage, tune
-from autotune.turns import search_turn
+from autotune import Database, MeasureSettings, tune
+from autotune.database import storage
+from autotune.tuning.turns import search_turn
 from tensorir import te
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 from autotune import Database, MeasureSettings, tune
 from autotune.cli import main
 from autotune.examples import make_example
-from autotune.session import start_session
+from autotune.tuning.session import start_session
 
 FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
 MATMUL = ["matmul", "--shape", "m=16", "n=16", "k=16"]

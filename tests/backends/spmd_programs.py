@@ -295,7 +295,7 @@ def random(B: u32[96], C: f32[96]):
 
 
 def expected_random() -> list[Array]:
-    from tensorir.philox import philox
+    from tensorir.numbers.philox import philox
 
     zero = np.zeros(96, "u4")
     bits = philox(np.arange(96, dtype="u4"), zero, zero, zero, zero + 7, zero, zero + 1)

@@ -11,9 +11,10 @@ import weakref
 import numpy as np
 import pytest
 
-from backends import allocate, build, build_source
+from backends import build, build_source
 from backends.c import constants
-from backends.c.codegen import emit
+from backends.c.emit.codegen import emit
+from backends.call import allocate
 from schedule import Schedule
 from tensorir import PrimFunc, Target, TensorIRError, Var, lower, split_constants, te
 

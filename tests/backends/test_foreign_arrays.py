@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from backends import build
-from backends.foreign_arrays import _Tensor
+from backends.call.foreign_arrays import _Tensor
 from tensorir import TensorIRError, te
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from emulator import ARM, needs_compiler
 
-from autotune.machine import this_machine
+from autotune.machine.machine import this_machine
 from backends import host, resolve
 from tensorir import Processor
 

@@ -12,9 +12,9 @@ from operator_examples import check
 
 from backends import CompiledKernel, ObjectCache, resolve
 from backends.build import backend_of
-from backends.c.codegen import emit
-from backends.c.export import packed_entry
-from backends.signature import Signature
+from backends.c.emit.codegen import emit
+from backends.c.emit.export import packed_entry
+from backends.call.signature import Signature
 from tensorir import PrimFunc, lower, ops, prove
 
 TOGETHER = 40

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backends import Timing, compare, interleave, measure
-from backends.timer import calibrate, format_seconds
+from backends.call.timer import calibrate, format_seconds
 from tensorir import Buffer, PrimFunc, Store, TensorIRError, Var, const
 
 N = Var("n")

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from backends import build
-from schedule import Schedule, Trace, minimize
+from schedule import Schedule, Trace
+from schedule.debug import minimize
 from tensorir import (
     PrimFunc,
     TensorIRError,

@@ -18,10 +18,10 @@ from checks import Mismatch  # noqa: E402
 from made import WORKLOAD, first_version, later, record  # noqa: E402
 
 from autotune.cli import main  # noqa: E402
-from autotune.database import Database  # noqa: E402
+from autotune.database.database import Database  # noqa: E402
+from autotune.database.records import Record  # noqa: E402
+from autotune.database.salvage import salvage  # noqa: E402
 from autotune.errors import DatabaseError  # noqa: E402
-from autotune.records import Record  # noqa: E402
-from autotune.salvage import salvage  # noqa: E402
 
 ACTIONS = (
     ["db", "list"], ["db", "stats"], ["db", "sessions"], ["db", "export", "-"], ["db", "check"],

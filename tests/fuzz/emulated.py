@@ -35,11 +35,11 @@ import gpu_traces  # noqa: E402
 
 from backends import BuildError, CompiledKernel  # noqa: E402
 from backends.build import backend_of  # noqa: E402
+from backends.call.signature import Signature  # noqa: E402
 from backends.cuda.emulated import Emulated  # noqa: E402
 from backends.cuda.emulator import Emulator  # noqa: E402
 from backends.cuda.text import cuda_text  # noqa: E402
 from backends.gpu.limits import OneThread  # noqa: E402
-from backends.signature import Signature  # noqa: E402
 from tensorir import CHECKS, PrimFunc, Scalar, Target, TensorIRError, lower, reference  # noqa: E402
 
 TOGETHER = 40

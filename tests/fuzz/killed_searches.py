@@ -18,9 +18,9 @@ from typing import Any
 from unittest.mock import patch
 
 from autotune import Database, tune
-from autotune.busy import Neighbours
+from autotune.database.records import Record, Verdict
 from autotune.measure import MeasureResult
-from autotune.records import Record, Verdict
+from autotune.measure.busy import Neighbours
 from autotune.search import Evolution, evolutionary
 from autotune.search.strategies import STRATEGIES
 from tensorir import PrimFunc, TensorIRError, te
@@ -117,7 +117,7 @@ def whole(case: Case) -> tuple[Found, Found]:
 def search(case: Case, path: Path, run: Run) -> None:
     """One call of tune, which may be killed, or find nothing that runs."""
     seed = 1 if run.end == "other seed" else 0
-    with patch("autotune.tuner.Measurer", partial(FakeMeasurer, case, run)):
+    with patch("autotune.tuning.tuner.Measurer", partial(FakeMeasurer, case, run)):
         try:
             tune(
                 case.func, "c", run.trials, seed, path, strategy=case.strategy,
@@ -134,9 +134,9 @@ def machinery(case: Case) -> Any:
     """Small batches of few builds."""
     few = partial(evolutionary.propose, settings=Evolution(builds=12))
     with ExitStack() as stack:
-        stack.enter_context(patch("autotune.batches.BATCH", case.batch))
+        stack.enter_context(patch("autotune.tuning.batches.BATCH", case.batch))
         # What runs nothing has no code that could be another one today.
-        stack.enter_context(patch("autotune.session.is_current", lambda record, target: True))
+        stack.enter_context(patch("autotune.tuning.session.is_current", lambda *given: True))
         stack.enter_context(patch.dict(STRATEGIES, evolutionary=few))
         yield
 

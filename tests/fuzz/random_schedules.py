@@ -12,7 +12,7 @@ import loop_requests
 from prepared_requests import PREPARED
 
 from schedule import Schedule, ScheduleError
-from schedule.analysis import read_by_others, readers
+from schedule.analysis.uses import read_by_others, readers
 from tensorir import ForKind, PrimFunc, Seq, child_stmts, te
 
 T = TypeVar("T")

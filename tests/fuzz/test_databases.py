@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import database_checks  # noqa: E402
 import fuzz  # noqa: E402
 
-from autotune.store import Store  # noqa: E402
+from autotune.database.store import Store  # noqa: E402
 
 
 @pytest.mark.parametrize("seed", [*range(16), 325, 5216])

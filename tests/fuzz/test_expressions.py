@@ -14,8 +14,8 @@ from schedule import Schedule
 from tensorir import TensorIRError, interpret, parse, reference_with_tolerance, te, verify
 from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
-from tensorir.intrin import MATH
-from tensorir.printer import format_func
+from tensorir.numbers.intrin import MATH
+from tensorir.text.printer import format_func
 
 COUNT = 48
 LANES = 16

@@ -14,7 +14,7 @@ import pytest
 
 from backends import build
 from schedule import Schedule, ScheduleError
-from schedule.nested import LOOPS_ONLY
+from schedule.checks.nested import LOOPS_ONLY
 from tensorir import PrimFunc, interpret, parse, reference, te, verify
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -11,9 +11,9 @@ import pytest
 
 from backends import build
 from schedule import REGISTRY, Schedule, ScheduleError
+from schedule.debug.validate import difference, validate
 from schedule.primitive import method, primitive
 from schedule.state import LoopRef, State
-from schedule.validate import difference, validate
 from tensorir import Block, For, ForKind, IterKind, parse, replace, te, walk
 
 sys.path.insert(0, str(Path(__file__).parent))

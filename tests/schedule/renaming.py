@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from schedule import Schedule
-from schedule.moves import NO_PLACES
+from schedule.requests.moves import NO_PLACES
 from tensorir import Block, Buffer, For, Let, PrimFunc, Stmt, Var, walk
-from tensorir.rename import loops_of
+from tensorir.rewrite.rename import loops_of
 from tensorir.stmt import replace
 from tensorir.visit import map_children, map_own_exprs, replace_buffers, substitute
 

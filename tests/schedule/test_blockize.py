@@ -6,7 +6,7 @@ import pytest
 from refusal import refused
 
 from schedule import REGISTRY, Schedule
-from schedule.nested import LOOPS_ONLY
+from schedule.checks.nested import LOOPS_ONLY
 from tensorir import Target, lower, parse, te, verify
 
 

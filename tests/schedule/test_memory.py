@@ -11,7 +11,7 @@ from memory_programs import PAIRS, affine, lowered, packed, rolled, stencil, ste
 from refusal import refused
 
 from backends import build
-from backends.c.codegen import emit
+from backends.c.emit.codegen import emit
 from schedule import Schedule
 from tensorir import Target, interpret, lower, parse, te, verify
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from schedule import REGISTRY, Move, Schedule, ScheduleError
-from schedule.annotations import KEYS
-from schedule.candidates import candidates
-from schedule.layout_candidates import VALUES
+from schedule.checks.annotations import KEYS
+from schedule.requests.candidates import candidates
+from schedule.requests.layout_candidates import VALUES
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "fuzz"))
 from random_schedules import Stress  # noqa: E402

@@ -139,7 +139,7 @@ def test_where_no_order_helps_the_hint_is_that_of_the_refusal():
 
 def test_the_orders_are_tried_when_somebody_reads(monkeypatch):
     tried = []
-    monkeypatch.setattr("schedule.order_hint.order_hint", lambda *args: tried.append(args))
+    monkeypatch.setattr("schedule.requests.order_hint.order_hint", lambda *args: tried.append(args))
     error = refused(rolled(), "parallel", "i_C")
     assert not tried
     assert error.hint is None and tried

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedule import Schedule
 from tensorir import Block, For, parse, thread_fault, walk
-from tensorir.kernels import kernels_of
+from tensorir.verifier.kernels import kernels_of
 from tensorir.verifier.thread_parts import part_of
 
 TWO = parse("""

@@ -13,7 +13,7 @@ from autotune import MeasureSettings, default_schedule, tune
 from backends import build
 from schedule import Schedule
 from tensorir import VerifyError, interpret, lower, parse, reference, te, verify
-from tensorir.target import Target
+from tensorir.targets.target import Target
 from tests.schedule.refusal import refused
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))

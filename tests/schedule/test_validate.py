@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from schedule import REGISTRY, MiscompiledError, Schedule, ScheduleError
+from schedule.debug.resize import capped, extents_of, resized, smaller_programs, work
+from schedule.debug.validate import LIMIT, difference, instances
 from schedule.primitive import method, primitive
-from schedule.resize import capped, extents_of, resized, smaller_programs, work
 from schedule.state import LoopRef, State
-from schedule.validate import LIMIT, difference, instances
 from tensorir import ForKind, parse, replace, te, verify
 
 

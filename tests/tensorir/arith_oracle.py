@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tensorir.expr import BinOp, Cast, Const, Expr, Not, Select, Var, binary, select
-from tensorir.printer import format_expr
+from tensorir.text.printer import format_expr
 
 OPERATIONS = {
     "+": np.add,

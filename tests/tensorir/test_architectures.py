@@ -11,7 +11,8 @@ import pytest
 
 from backends.cuda import nvrtc
 from backends.cuda.packages import install
-from tensorir.architectures import (
+from tensorir.errors import TensorIRError
+from tensorir.targets.architectures import (
     ARCHITECTURES,
     DEFAULT_ARCH,
     KIB,
@@ -19,7 +20,6 @@ from tensorir.architectures import (
     architecture_of,
     find_architecture,
 )
-from tensorir.errors import TensorIRError
 
 HEADER = """
 #include <cstddef>

@@ -23,7 +23,7 @@ from tensorir.expr import (
     minimum,
     select,
 )
-from tensorir.printer import format_expr
+from tensorir.text.printer import format_expr
 from tensorir.visit import walk_exprs
 
 I, J, K, F, N, M, R = (Var(name) for name in ("i", "j", "k", "f", "n", "m", "r"))  # noqa: E741

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from tensorir.arith import Analyzer
-from tensorir.arith.iter_map import decompose, determines
+from tensorir.arith.regions.iter_map import decompose, determines
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Var, all_of, const
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tensorir.arith import Analyzer, Interval, covers, intersect_with, relax, union
 from tensorir.buffer import Buffer
 from tensorir.expr import Cast, Expr, Load, Var, all_of, const, maximum, minimum, select
-from tensorir.printer import format_expr
+from tensorir.text.printer import format_expr
 from tests.tensorir.arith_oracle import box, evaluate, index_exprs
 
 I, J, R, N, M = (Var(name) for name in ("i", "j", "r", "n", "m"))  # noqa: E741

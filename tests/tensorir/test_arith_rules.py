@@ -12,7 +12,7 @@ from tensorir.arith.divmod import DIV_RULES, MOD_RULES, DivRule
 from tensorir.arith.linear import Linear, to_expr
 from tensorir.arith.rules import RULES, Rule, apply_rules
 from tensorir.expr import BinOp, Cast, Const, Expr, Select, Var, int_value
-from tensorir.printer import format_expr
+from tensorir.text.printer import format_expr
 from tensorir.visit import substitute, variables
 from tests.tensorir.arith_oracle import box, evaluate
 

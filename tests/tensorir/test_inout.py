@@ -7,7 +7,7 @@ import pytest
 
 from tensorir import TensorIRError, VerifyError, interpret, lower, parse, reference, verify
 from tensorir.reference import tolerance
-from tensorir.target import Target
+from tensorir.targets.target import Target
 
 
 def program(body, attrs=""):

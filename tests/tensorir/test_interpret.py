@@ -26,7 +26,7 @@ from tensorir.expr import (
     select,
 )
 from tensorir.func import PrimFunc
-from tensorir.interpret import interpret, interpret_source
+from tensorir.interpreter.interpret import interpret, interpret_source
 from tensorir.stmt import (
     Alloc,
     Block,

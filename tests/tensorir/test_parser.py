@@ -26,9 +26,7 @@ from tensorir.expr import (
     Var,
 )
 from tensorir.func import PrimFunc
-from tensorir.intrin import MATH
-from tensorir.parser import parse, parse_expr
-from tensorir.printer import format_expr, format_func
+from tensorir.numbers.intrin import MATH
 from tensorir.stmt import (
     Alloc,
     Block,
@@ -43,6 +41,8 @@ from tensorir.stmt import (
     seq,
 )
 from tensorir.structural import structural_equal
+from tensorir.text.parser import parse, parse_expr
+from tensorir.text.printer import format_expr, format_func
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "printer"
 

@@ -21,7 +21,7 @@ from tensorir import (
     verify,
 )
 from tensorir.expr import FALSE, const
-from tensorir.passes.bool_bytes import bool_bytes
+from tensorir.passes.vectors.bool_bytes import bool_bytes
 
 FUNC = """
 @prim_func

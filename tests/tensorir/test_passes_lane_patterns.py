@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tensorir import Target, interpret, lower
-from tensorir.parser import parse
-from tensorir.passes.lane_patterns import places
-from tensorir.printer import format_func
+from tensorir.passes.vectors.lane_patterns import places
+from tensorir.text.parser import parse
+from tensorir.text.printer import format_func
 from tensorir.verifier.program import verify
 
 MASKS = ("avx512bw", "avx512f", "avx512vl")

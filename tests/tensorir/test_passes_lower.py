@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tensorir import PrimFunc, Target
 from tensorir import dtype as dt
-from tensorir.interpret import interpret
-from tensorir.parser import parse
+from tensorir.interpreter.interpret import interpret
 from tensorir.passes import lower
 from tensorir.passes.lower import passes
 from tensorir.stmt import Block, For, ForKind, If
 from tensorir.structural import structural_equal
+from tensorir.text.parser import parse
 from tensorir.verifier.program import verify
 from tensorir.visit import walk
 

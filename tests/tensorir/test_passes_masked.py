@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tensorir import Target, VerifyError, interpret, lower
-from tensorir.parser import parse
-from tensorir.passes import simplify, vector_locals, vectorize
-from tensorir.passes.masked_tails import masked_bits
+from tensorir.passes import simplify
 from tensorir.passes.pad_rows import pad_rows
+from tensorir.passes.vectors import vector_locals, vectorize
+from tensorir.passes.vectors.masked_tails import masked_bits
+from tensorir.text.parser import parse
 
 ALL = (8, 16, 32, 64)
 WITH_MASKS = Target(vector_bits=512, features=("avx512bw", "avx512f", "avx512vl"))

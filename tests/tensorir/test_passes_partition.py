@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tensorir import PrimFunc, Var
-from tensorir.parser import parse, parse_expr
 from tensorir.passes import partition_loops
-from tensorir.passes.conditions import comparisons, guards
-from tensorir.passes.inequality import solve
+from tensorir.passes.facts.conditions import comparisons, guards
+from tensorir.passes.facts.inequality import solve
+from tensorir.text.parser import parse, parse_expr
 
 
 def lines(body: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tensorir import Alloc, PrimFunc, TensorIRError, walk
-from tensorir.parser import parse
 from tensorir.passes import flatten_buffers, lower_blocks, place_buffers
+from tensorir.text.parser import parse
 
 
 def place(text: str) -> PrimFunc:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tensorir.parser import parse
-from tensorir.passes import unroll_registers
+from tensorir.passes.vectors import unroll_registers
+from tensorir.text.parser import parse
 
 TEXT = """
 @prim_func

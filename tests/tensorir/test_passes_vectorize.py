@@ -7,8 +7,9 @@ from importlib import import_module
 import pytest
 
 from tensorir import Buffer, For, Load, PrimFunc, Store, Var, children, const
-from tensorir.parser import parse
-from tensorir.passes import simplify, unroll, vector_locals, vectorize
+from tensorir.passes import simplify, unroll
+from tensorir.passes.vectors import vector_locals, vectorize
+from tensorir.text.parser import parse
 
 
 def func_of(body: str) -> PrimFunc:
@@ -247,7 +248,7 @@ def test_simplify(body: str, expected: str | None) -> None:
 def test_values_used_many_times_are_looked_at_once(monkeypatch):
     """A value that is doubled 40 times has 41 parts, and 2 ** 41 if each use is counted."""
     looked: list[int] = []
-    module = import_module("tensorir.passes.lane_widths")
+    module = import_module("tensorir.passes.vectors.lane_widths")
     monkeypatch.setattr(module, "children", lambda e: looked.append(1) or children(e))
     A = Load(Buffer("A", (const(4),), "float64"), (const(0),))
     value = A

@@ -19,8 +19,8 @@ from tensorir.expr import (
     const,
 )
 from tensorir.func import PrimFunc
-from tensorir.printer import format_expr, format_func, format_stmt
 from tensorir.stmt import Alloc, Block, For, ForKind, If, IterKind, IterVar, Let, Store, seq
+from tensorir.text.printer import format_expr, format_func, format_stmt
 
 i, j, n = Var("i"), Var("j"), Var("n")
 x = Var("x", "float32")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tensorir import Block, For, PrimFunc, TensorIRError, walk
-from tensorir.parser import parse
 from tensorir.passes.rewriting import fresh_names
-from tensorir.reduction import loops_to, reduction_loop, split_init
+from tensorir.rewrite.reduction import loops_to, reduction_loop, split_init
 from tensorir.stmt import seq
+from tensorir.text.parser import parse
 
 ROWS = """
 @prim_func

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from schedule import Schedule
 from tensorir import te
 from tensorir.errors import TensorIRError
-from tensorir.interpret import interpret
-from tensorir.parser import parse
+from tensorir.interpreter.interpret import interpret
 from tensorir.reference import reference, reference_with_tolerance, tolerance
 from tensorir.reference import run as run_module
 from tensorir.reference.contract import contract
 from tensorir.stmt import For, ForKind, replace
 from tensorir.structural import structural_equal
+from tensorir.text.parser import parse
 from tensorir.verifier.program import verify
 
 RNG = np.random.default_rng(0)

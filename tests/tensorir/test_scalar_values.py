@@ -28,7 +28,7 @@ from tensorir import (
 from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
 from tensorir.reference.sums import is_exact
-from tensorir.script import block, f32, prim_func, spatial
+from tensorir.text.script import block, f32, prim_func, spatial
 
 VALUES = [kind for kind in dt.SCALARS if kind != dt.INDEX]
 SAMPLE = {"bool": True, **dict.fromkeys(dt.FLOATS, -0.75)}

@@ -20,7 +20,7 @@ from tensorir import (
     te,
     verify,
 )
-from tensorir.script import block, f32, i64, prim_func, spatial
+from tensorir.text.script import block, f32, i64, prim_func, spatial
 
 
 def parts(order="A factor C"):

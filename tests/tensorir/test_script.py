@@ -7,9 +7,10 @@ from backends import ObjectCache, build
 from schedule import Schedule
 from tensorir import te
 from tensorir.errors import ParseError, TensorIRError, VerifyError
-from tensorir.interpret import interpret
-from tensorir.parser import parse
-from tensorir.script import (
+from tensorir.interpreter.interpret import interpret
+from tensorir.structural import structural_equal
+from tensorir.text.parser import parse
+from tensorir.text.script import (
     alloc,
     block,
     f32,
@@ -23,7 +24,6 @@ from tensorir.script import (
     spatial,
     where,
 )
-from tensorir.structural import structural_equal
 
 n = te.var("n")
 ROWS, HALF = 6, np.float32(0.5)
@@ -112,7 +112,7 @@ def test_a_printed_program_can_be_pasted(tmp_path, monkeypatch):
     sch = Schedule(func)
     sch.split(sch.get_loops("Z")[0], [None, 4])
     for number, made in enumerate((func, sch.func)):
-        head = "from __future__ import annotations\nfrom tensorir.script import *\n\n\n"
+        head = "from __future__ import annotations\nfrom tensorir.text.script import *\n\n\n"
         (tmp_path / f"pasted{number}.py").write_text(head + repr(made))
         monkeypatch.syspath_prepend(str(tmp_path))
         module = __import__(f"pasted{number}")

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from tensorir.expr import BinOp, Var, const
-from tensorir.parser import parse
 from tensorir.stmt import Seq, Store
 from tensorir.structural import structural_equal, structural_hash, structure_key, workload_key
+from tensorir.text.parser import parse
 from tensorir.visit import substitute_stmt
 
 TEXT = """
@@ -155,7 +155,7 @@ def test_keys_are_pinned():
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_hashes_do_not_depend_on_the_process(seed):
     program = (
-        "import sys; from tensorir.parser import parse; "
+        "import sys; from tensorir.text.parser import parse; "
         "from tensorir.structural import structural_hash; "
         "print(structural_hash(parse(sys.stdin.read())))"
     )

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorir.architectures import ARCHITECTURES
 from tensorir.errors import TensorIRError
-from tensorir.target import GPUS, OPTIONS, VECTOR_BITS, Processor, Target
+from tensorir.targets.architectures import ARCHITECTURES
+from tensorir.targets.target import GPUS, OPTIONS, VECTOR_BITS, Processor, Target
 
 WORDS = st.from_regex(r"[a-z0-9_][a-z0-9_.+\-]{0,8}", fullmatch=True)
 

@@ -7,11 +7,11 @@ import pytest
 
 from tensorir import te
 from tensorir.expr import Const, Load, Var
-from tensorir.interpret import interpret
-from tensorir.intrin import MATH
-from tensorir.parser import parse
+from tensorir.interpreter.interpret import interpret
+from tensorir.numbers.intrin import MATH
 from tensorir.stmt import IterKind
 from tensorir.structural import structural_equal
+from tensorir.text.parser import parse
 from tensorir.verifier.program import verify
 from tensorir.visit import blocks
 

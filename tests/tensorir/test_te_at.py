@@ -7,7 +7,7 @@ import pytest
 
 from tensorir import te
 from tensorir.errors import TensorIRError, VerifyError
-from tensorir.interpret import interpret
+from tensorir.interpreter.interpret import interpret
 from tensorir.verifier.program import verify
 
 X = te.placeholder((4, 5), name="X")

@@ -12,7 +12,7 @@ from tensorir import te
 from tensorir.arith import analyzer
 from tensorir.errors import VerifyError
 from tensorir.expr import int_value
-from tensorir.interpret import interpret
+from tensorir.interpreter.interpret import interpret
 from tensorir.verifier.program import verify
 from tensorir.visit import substitute
 

@@ -8,9 +8,9 @@ from backends import ObjectCache, build
 from schedule import Schedule
 from tensorir import reference_with_tolerance, te, verify
 from tensorir.errors import TensorIRError, VerifyError
-from tensorir.interpret import interpret
-from tensorir.parser import parse
-from tensorir.script import (
+from tensorir.interpreter.interpret import interpret
+from tensorir.text.parser import parse
+from tensorir.text.script import (
     alloc,
     block,
     f32,

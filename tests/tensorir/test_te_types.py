@@ -15,8 +15,8 @@ from schedule import Schedule
 from tensorir import TensorIRError, interpret, ops, parse, reference_with_tolerance, te, verify
 from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
-from tensorir.printer import format_func
-from tensorir.promotion import promote
+from tensorir.numbers.promotion import promote
+from tensorir.text.printer import format_func
 
 PAGE = Path(__file__).parents[2] / "docs" / "types.md"
 PAIRS = list(itertools.product(dt.SCALARS, dt.SCALARS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensorir.passes.transpose_network import network
+from tensorir.passes.vectors.transpose_network import network
 
 SIDES = (1, 2, 4, 8, 16, 32)
 

@@ -10,7 +10,6 @@ from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
 from tensorir.expr import TRUE, BinOp, Expr, Ramp, Var, const
 from tensorir.func import PrimFunc
-from tensorir.parser import parse
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import (
     Alloc,
@@ -25,6 +24,7 @@ from tensorir.stmt import (
     replace,
     seq,
 )
+from tensorir.text.parser import parse
 from tensorir.verifier.program import verify
 from tensorir.verifier.types import check_types
 from tensorir.visit import walk

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedule.analysis import accesses, plain_store, read, written
+from schedule.analysis.uses import accesses, plain_store, read, written
 from schedule.errors import require
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.product import Product, product_of

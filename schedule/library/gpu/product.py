@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedule.analysis import plain_store
+from schedule.analysis.uses import plain_store
 from schedule.errors import require
 from schedule.library.tensorized_roles import factors_of
 from tensorir import IterKind, Var, int_value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedule.analysis import accesses, written
+from schedule.analysis.uses import accesses, written
 from schedule.errors import require
 from schedule.library.gpu.steps import (
     LANES,

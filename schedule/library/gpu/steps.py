@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from schedule.analysis import accesses, plain_store
+from schedule.analysis.uses import accesses, plain_store
 from schedule.errors import Illegal, ScheduleError, require
 from schedule.library.contraction.places import own_loops
 from tensorir import Buffer, IterKind, Var, dtype, int_value, variables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedule.analysis import accesses, plain_store, written
+from schedule.analysis.uses import accesses, plain_store, written
 from schedule.errors import require
 from schedule.library.gpu.steps import (
     BANK_BYTES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedule.analysis import read_by_others
+from schedule.analysis.uses import read_by_others
 from schedule.errors import require
 from schedule.library.gpu.steps import (
     LANES,

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from tensorir.expr import Const, Expr
 from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt
-from tensorir.thread_axes import BLOCK_AXES as BLOCK_AXES
-from tensorir.thread_axes import THREAD_AXES as THREAD_AXES
-from tensorir.thread_axes import VIRTUAL_AXES as VIRTUAL_AXES
-from tensorir.thread_axes import WARP as WARP
-from tensorir.thread_axes import WARP_AXES as WARP_AXES
+from tensorir.targets.thread_axes import BLOCK_AXES as BLOCK_AXES
+from tensorir.targets.thread_axes import THREAD_AXES as THREAD_AXES
+from tensorir.targets.thread_axes import VIRTUAL_AXES as VIRTUAL_AXES
+from tensorir.targets.thread_axes import WARP as WARP
+from tensorir.targets.thread_axes import WARP_AXES as WARP_AXES
 from tensorir.visit import walk
 
 NEST = (*reversed(BLOCK_AXES), *reversed(THREAD_AXES))

@@ -10,9 +10,9 @@ from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var, conjuncts
 from tensorir.func import PrimFunc
 from tensorir.parts import touched
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import is_kernel, nest_of
 from tensorir.passes.gpu.touches import ANY, Meetings, Touch
-from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import For, If, Seq, Stmt, Sync, seq
 from tensorir.visit import child_stmts, loads, map_children, stmt_exprs, walk

@@ -12,13 +12,13 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var, binary, const, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.accesses import accesses
+from tensorir.passes.facts.accesses import accesses
 from tensorir.passes.gpu.axes import has_threads
 from tensorir.passes.gpu.free_loops import FreeLoops, Nest
 from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, replace, seq
-from tensorir.tensor_intrin import TENSORIZE
-from tensorir.thread_axes import ONE_THREAD as ONE_THREAD
+from tensorir.targets.thread_axes import ONE_THREAD as ONE_THREAD
+from tensorir.tensorize.tensor_intrin import TENSORIZE
 from tensorir.visit import map_children, replace_buffers, substitute_stmt, walk
 
 THREADS = 256

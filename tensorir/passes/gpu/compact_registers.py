@@ -9,9 +9,9 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Var, const, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.accesses import accesses
+from tensorir.passes.facts.accesses import accesses
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import has_threads
-from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Alloc, Exchange, Extern, For, ForKind, Stmt, Store, replace
 from tensorir.visit import map_children, map_loads, map_own_exprs, walk

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
-from tensorir.arith.dense import is_dense
-from tensorir.arith.iter_map import determines_all
-from tensorir.arith.region import relax
+from tensorir.arith.regions.dense import is_dense
+from tensorir.arith.regions.iter_map import determines_all
+from tensorir.arith.regions.region import relax
 from tensorir.buffer import Buffer
 from tensorir.expr import (
     BinOp,
@@ -26,10 +26,10 @@ from tensorir.expr import (
     select,
 )
 from tensorir.func import PrimFunc
-from tensorir.passes.accesses import Access, accesses
+from tensorir.passes.facts.accesses import Access, accesses
+from tensorir.passes.facts.instances import bounds_an_index, for_the_element
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import THREAD_AXES, has_threads
-from tensorir.passes.instances import bounds_an_index, for_the_element
-from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Alloc, Exchange, Extern, For, ForKind, If, Stmt, Store, Sync, replace
 from tensorir.visit import loads, map_children, variables, walk

@@ -8,15 +8,15 @@ from dataclasses import replace as replace_fields
 from math import prod
 
 from tensorir import dtype as dt
+from tensorir.analysis.dependence import belongs_to, conflict, piped
+from tensorir.analysis.independence import outside_analyzer, ranges, shared_accesses, units
 from tensorir.buffer import Buffer
-from tensorir.dependence import belongs_to, conflict, piped
 from tensorir.expr import Expr, const
 from tensorir.func import PrimFunc
-from tensorir.independence import outside_analyzer, ranges, shared_accesses, units
-from tensorir.passes.lifetimes import keeps_to_itself
+from tensorir.passes.facts.lifetimes import keeps_to_itself
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.stmt import Alloc, For, ForKind, Stmt, replace
-from tensorir.tensor_intrin import TENSORIZE
+from tensorir.tensorize.tensor_intrin import TENSORIZE
 from tensorir.visit import replace_buffers, variables, walk
 
 OWN_BYTES = 32 << 10

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
-from tensorir.arith.region import relax
+from tensorir.arith.regions.region import relax
 from tensorir.expr import (
     COMPARISONS,
     BinOp,
@@ -26,8 +26,8 @@ from tensorir.expr import (
     select,
 )
 from tensorir.func import PrimFunc
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import is_kernel
-from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Exchange, Extern, For, If, Let, Stmt, Store, replace
 from tensorir.visit import map_children, map_own_exprs, rebuild, variables, walk

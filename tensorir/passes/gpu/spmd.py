@@ -12,6 +12,7 @@ from tensorir.errors import TensorIRError
 from tensorir.expr import Const, Expr, Var, all_of, binary
 from tensorir.func import PrimFunc
 from tensorir.names import Names
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import (
     BLOCK_AXES,
     NEST,
@@ -23,9 +24,8 @@ from tensorir.passes.gpu.axes import (
 )
 from tensorir.passes.gpu.combine import Combination, Digit, values_of
 from tensorir.passes.gpu.thread_reductions import ALL_THREADS, COMBINE, COPIES
-from tensorir.passes.ranges import function_analyzer
 from tensorir.passes.rewriting import NOTHING, fresh_names, is_nothing
-from tensorir.rectangular import largest_value
+from tensorir.rewrite.rectangular import largest_value
 from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, Store, Sync, replace, seq
 from tensorir.visit import loads, map_children, substitute_stmt, variables, walk
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
 from tensorir import dtype as dt
+from tensorir.analysis.combiner import Combiner, combiner_of
 from tensorir.buffer import Buffer
-from tensorir.combiner import Combiner, combiner_of
 from tensorir.errors import TensorIRError
 from tensorir.expr import Expr, Load, Var, all_of, binary, const
 from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.passes.gpu.axes import BLOCK_AXES, is_thread_loop
 from tensorir.passes.rewriting import fresh_names, replace_stmts
-from tensorir.reduction import loops_to, reduction_loop, split_init
+from tensorir.rewrite.reduction import loops_to, reduction_loop, split_init
 from tensorir.stmt import Block, For, If, IterKind, IterVar, Let, Stmt, Store, replace, seq
 from tensorir.visit import (
     child_stmts,

@@ -18,8 +18,8 @@ import numpy as np
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.arith.exhaustive import values_at
-from tensorir.arith.iter_map import determines_all
 from tensorir.arith.linear import to_expr
+from tensorir.arith.regions.iter_map import determines_all
 from tensorir.buffer import Buffer
 from tensorir.expr import BinOp, Broadcast, Const, Expr, Ramp, Var, const, int_value
 from tensorir.passes.gpu.axes import THREAD_AXES, WARP

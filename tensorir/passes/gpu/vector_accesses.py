@@ -8,9 +8,9 @@ from tensorir.buffer import Buffer
 from tensorir.expr import Const, Expr, Ramp, Select, Var, all_of, conjuncts, int_value
 from tensorir.func import PrimFunc
 from tensorir.parts import touched
-from tensorir.passes.lanes import Lanes, NotVectorizable
-from tensorir.passes.ranges import function_analyzer
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
+from tensorir.passes.vectors.lanes import Lanes, NotVectorizable
 from tensorir.stmt import Alloc, Extern, For, ForKind, If, Let, Seq, Stmt, Store, replace, seq
 from tensorir.visit import (
     loads,

@@ -10,7 +10,7 @@ import pytest
 from backends import CompiledKernel, ObjectCache, build_source
 from backends.cuda.text import cuda_text
 from tensorir import Const, For, ForKind, PrimFunc, Stmt, Target, Var, const, replace
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 Run = Callable[..., int]
 

@@ -11,12 +11,12 @@ from spmd_programs import PROGRAMS
 
 from backends import CompiledKernel, build, build_source
 from backends.build import backend_of
+from backends.call.signature import Signature
 from backends.cuda.emulated import Emulated
 from backends.cuda.emulator import EmulationError, Emulator
 from backends.cuda.text import cuda_text
-from backends.signature import Signature
 from tensorir import CHECKS, Target, lower, ops
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 ALL = ",".join(CHECKS)
 

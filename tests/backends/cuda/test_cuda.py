@@ -7,12 +7,12 @@ import pytest
 from spmd_programs import PROGRAMS
 
 from backends import build
-from backends.allocate import empty
+from backends.call.allocate import empty
 from backends.cuda.nvrtc import compile_cubin, why_not
 from backends.cuda.resources import read_resources
 from backends.cuda.text import cuda_text
 from tensorir import Target, TensorIRError, te
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 TARGET = Target("cuda", arch="sm_90a")
 

@@ -22,7 +22,7 @@ from backends.cuda.devices import why_no_device
 from backends.cuda.driver import Driver, DriverError
 from backends.cuda.text import cuda_text
 from tensorir import Target, TensorIRError, te
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 ADD = """
 @prim_func

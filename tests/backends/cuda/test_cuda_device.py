@@ -12,7 +12,7 @@ from backends.cuda.text import cuda_text
 from tensorir import dtype as dt
 from tensorir import ops, reference_with_tolerance, te
 from tensorir.arrays import decode
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 WHY_NOT = why_no_device("sm_80")
 pytestmark = [

@@ -16,7 +16,7 @@ from backends.cuda.nvrtc import compile_cubin, why_not
 from backends.cuda.text import cuda_text
 from backends.gpu.launches import Launch, Launches, Take
 from tensorir import Target, te
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 RUNTIME = """
 #pragma once

@@ -12,12 +12,12 @@ from operator_examples import check, chosen
 
 from backends import CompiledKernel
 from backends.build import backend_of
+from backends.call.signature import Signature
 from backends.cuda.emulated import Emulated
 from backends.cuda.emulator import Emulator
 from backends.cuda.nvrtc import compile_cubin, why_not
 from backends.cuda.resources import read_resources
 from backends.cuda.text import cuda_text
-from backends.signature import Signature
 from tensorir import PrimFunc, Target, lower, ops
 
 TOGETHER = 40

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.c.codegen import c_name, emit
+from backends.c.emit.codegen import c_name, emit
 from tensorir import Const, PrimFunc, Target
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 FLAGS = (
     "-O2 -std=gnu11 -Wall -Werror -Wno-psabi -fwrapv -fno-math-errno -fno-trapping-math "

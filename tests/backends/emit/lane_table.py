@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from backends import resolve
-from backends.c.codegen import CEmitter
+from backends.c.emit.codegen import CEmitter
 from schedule import Schedule
 from tensorir import Buffer, Expr, PrimFunc, lower, te
 from tensorir import dtype as dt

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.c.codegen import emit
+from backends.c.emit.codegen import emit
 from tensorir import (
     Alloc,
     BinOp,

@@ -10,7 +10,7 @@ import pytest
 from emulator import ARM, emulated, needs_emulator
 
 from backends import build_source, resolve
-from backends.c.codegen import emit
+from backends.c.emit.codegen import emit
 from tensorir import (
     BinOp,
     Buffer,
@@ -33,9 +33,9 @@ from tensorir import (
 from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
 from tensorir.expr import cast, combine
-from tensorir.intrin import MATH, REINTERPRET
-from tensorir.printer import format_func
+from tensorir.numbers.intrin import MATH, REINTERPRET
 from tensorir.stmt import Block, IterKind, IterVar
+from tensorir.text.printer import format_func
 
 INF, NAN = float("inf"), float("nan")
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 0.3, -7.25, 1e-40, 1e30, -3e38, INF, -INF, NAN]

@@ -10,7 +10,7 @@ import pytest
 from emulator import ARM, emulated, needs_emulator
 
 from backends import build_source, resolve
-from backends.c.codegen import emit
+from backends.c.emit.codegen import emit
 from tensorir import (
     BinOp,
     Broadcast,
@@ -34,7 +34,7 @@ from tensorir import (
 )
 from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
-from tensorir.intrin import MATH, REINTERPRET
+from tensorir.numbers.intrin import MATH, REINTERPRET
 
 COUNT = 32
 NARROW = ("float16", "bfloat16")

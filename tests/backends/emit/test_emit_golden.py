@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from backends.c.codegen import emit
+from backends.c.emit.codegen import emit
 from tensorir import Target, lower
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 PROGRAMS = {
     "matmul": """

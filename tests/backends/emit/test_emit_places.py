@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from backends.c.codegen import emit
+from backends.c.emit.codegen import emit
 from tensorir import Target
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 TARGET = Target(vector_bits=512)
 

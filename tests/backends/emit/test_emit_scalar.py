@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from backends.emit.literals import half_bits, literal
 from backends.errors import BuildError
-from backends.helpers import find_helper
-from backends.literals import half_bits, literal
+from backends.math.helpers import find_helper
 from tensorir import (
     BinOp,
     Buffer,
@@ -27,7 +27,7 @@ from tensorir import (
     seq,
 )
 from tensorir import dtype as dt
-from tensorir.intrin import MATH
+from tensorir.numbers.intrin import MATH
 
 i = Var("i")
 FLOAT_FUNCTIONS = [row for row in MATH.values() if "float" in row.kinds]
@@ -294,7 +294,7 @@ def test_literals_read_well():
 
 
 def test_math_of_storage_types_is_refused():
-    from backends.c.codegen import emit
+    from backends.c.emit.codegen import emit
 
     func = elementwise(lambda x: Call("exp", (x,), "float16"), "float16", result="float16", count=4)
     with pytest.raises(BuildError, match=r"f: 'exp' is not defined for float16; convert"):

@@ -9,10 +9,10 @@ import threading
 import numpy as np
 import pytest
 
-from backends.c.codegen import CEmitter, c_name, emit, signature
+from backends.c.emit.codegen import CEmitter, c_name, emit, signature
 from backends.errors import BuildError
 from tensorir import Buffer, For, Load, PrimFunc, Store, Target, Var, const, map_children, replace
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 TARGET = Target(vector_bits=512)
 

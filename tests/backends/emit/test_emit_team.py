@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backends.c.codegen import emit
-from backends.c.work import work_of
+from backends.c.emit.codegen import emit
+from backends.c.emit.work import work_of
 from tensorir import Target, parse
 
 TWO = Target(threads=2, vector_bits=512)

@@ -7,8 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from backends.c.codegen import emit
-from backends.c.conversions import conversion_steps
+from backends.c.emit.codegen import emit
+from backends.c.emit.conversions import conversion_steps
 from tensorir import (
     Alloc,
     BinOp,
@@ -31,7 +31,7 @@ from tensorir import (
     seq,
 )
 from tensorir import dtype as dt
-from tensorir.intrin import MATH
+from tensorir.numbers.intrin import MATH
 
 FLOAT_FUNCTIONS = [row for row in MATH.values() if "float" in row.kinds]
 NAN, INF = float("nan"), float("inf")

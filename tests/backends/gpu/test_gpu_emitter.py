@@ -8,7 +8,7 @@ from spmd_programs import PROGRAMS
 from backends import BuildError
 from backends.cuda.text import LineTable, cuda_text
 from tensorir import Buffer, For, ForKind, PrimFunc, Store, Target, Var, const, seq
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 TARGET = Target("cuda", arch="sm_90a")
 

@@ -9,7 +9,7 @@ from backends import BuildError, build
 from backends.gpu.launches import Give, Launch, Launches, Take
 from backends.gpu.limits import OneThread, check_kernel, check_launch, check_registers
 from tensorir import TensorIRError, find_architecture, te
-from tensorir.parser import parse
+from tensorir.text.parser import parse
 
 H100 = find_architecture("sm_90a")
 

@@ -12,10 +12,10 @@ from operator_examples import check, chosen
 
 from backends import BuildError, CompiledKernel, build, build_source
 from backends.build import backend_of
+from backends.call.signature import Signature
 from backends.opencl.device import find_device, why_no_device
 from backends.opencl.program import CompiledOpenCL, build_program
 from backends.opencl.text import opencl_text
-from backends.signature import Signature
 from tensorir import Target, TensorIRError, lower, ops, parse, te
 
 TARGET = Target("opencl")

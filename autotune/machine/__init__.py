@@ -1,0 +1,1 @@
+"""What this machine is, and the best that it can do."""

@@ -1,0 +1,1 @@
+"""The search for the fastest schedule: its sessions, batches and results."""

@@ -1,0 +1,75 @@
+"""Batches: what is proposed together, and how a batch that was cut off is taken up again.
+
+What is proposed is a function of the seed, of the number of the batch (the trials known when it was
+begun) and of the trials stored before it. Each trial's record has that number. So a search that was
+ended in the middle of a batch, in whatever way, makes the same proposals again from what was known
+at its start, and measures what is missing of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autotune.database.records import Record
+from autotune.space import Candidate
+
+if TYPE_CHECKING:
+    from autotune.tuning.session import Session
+
+BATCH = 8
+"""Candidates per batch: small, so that the model learns early."""
+
+Propose = Callable[..., list[Candidate]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Candidates that were proposed together; `missing` were not measured yet."""
+
+    number: int
+    proposed: Sequence[Candidate]
+    missing: Sequence[Candidate]
+
+
+def next_batch(session: Session, propose: Propose) -> Batch:
+    """What is open of the last batch, or a new one. Nothing proposed: nothing is left to try.
+
+    A batch is always proposed as a whole, whatever the number of trials that are wanted, so that
+    a search that is extended goes on as if it had never stopped.
+    """
+    number, cut_off = session.trials, session.take_open()
+    if cut_off:
+        number = cut_off[0].batch or 0
+    rng = random.Random(f"{session.seed}:{number}")
+    proposed = propose(session.space, session.state, BATCH, rng)
+    for record in cut_off:
+        session.learn(record)
+    missing = [candidate for candidate in proposed if not session.state.spent(candidate)]
+    return Batch(number, proposed, missing)
+
+
+def split_open(
+    records: Sequence[Record], seed: int, rules: str
+) -> tuple[list[Record], list[Record]]:
+    """The stored trials before the last batch, and from its first one on; nothing of the second
+    where the last batch is whole, or was proposed with another seed or in another design space.
+
+    `records` are in the order in which they were stored. Trials that belong to no batch, as those
+    that were imported meanwhile, were not known at its start if they come after its first one.
+    """
+    own: list[int] = []
+    for at in range(len(records) - 1, -1, -1):
+        record = records[at]
+        if record.batch is None:
+            continue
+        if (record.seed, record.rules) != (seed, rules) or (
+            own and record.batch != records[own[-1]].batch
+        ):
+            break
+        own.append(at)
+    if not own or len(own) >= BATCH:
+        return list(records), []
+    return list(records[: own[-1]]), list(records[own[-1] :])

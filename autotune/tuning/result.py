@@ -1,0 +1,92 @@
+"""What tune returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autotune.database.records import Record
+from backends import CompiledKernel, build
+from schedule import Schedule, Trace
+from tensorir import PrimFunc, Target, TensorIRError
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """The best schedule known of `func`, and how it was found.
+
+    record    the stored trial: its times, verdict, trace and decisions
+    trials    distinct candidates in the database; `measured` of them in this call
+    seconds   wall time of this call's search
+    history   seconds of each trial in order, None for one that failed
+    work      operations of the function, for GFLOP/s; None if a size is symbolic
+    notice    what the user should know, such as a missing package; "" for nothing
+    statuses  number of trials by how they ended
+    """
+
+    func: PrimFunc
+    record: Record
+    target: Target
+    trials: int
+    measured: int
+    seconds: float
+    history: tuple[float | None, ...]
+    work: int | None
+    notice: str
+    statuses: Mapping[str, int]
+
+    @property
+    def from_database(self) -> bool:
+        """Whether this call measured nothing."""
+        return self.measured == 0
+
+    @property
+    def best_seconds(self) -> float:
+        """The median time of the best schedule, seconds."""
+        assert self.record.median is not None
+        return self.record.median
+
+    @property
+    def gflops(self) -> float | None:
+        """Billions of operations per second of the best schedule."""
+        return None if self.work is None else self.work / self.best_seconds / 1e9
+
+    @property
+    def trace(self) -> Trace:
+        """The steps of the best schedule."""
+        return Trace.from_json(self.record.trace)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The best schedule, replayed from its record."""
+        return Schedule(self.func).apply(self.trace)
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The parameters that were taken to be known when a kernel is built."""
+        return self.record.workload.constants
+
+    def build(self, constants: Mapping[str, Any] | None = None) -> CompiledKernel:
+        """Compile the best schedule, or load it from the object cache.
+
+        `constants` are the arrays of what was tuned as constant, by name; see `backends.build`.
+        Raises TensorIRError where one is missing or was not tuned as constant.
+        """
+        given = dict(constants or {})
+        if set(given) != set(self.constants):
+            names = ", ".join(f"{name!r}: array" for name in self.constants)
+            remedy = f"constants={{{names}}}" if names else "no constants"
+            raise TensorIRError(
+                f"{self.func.name!r} was tuned with {remedy}, not with those of {sorted(given)}; "
+                f"call build({remedy if names else ''}), or tune it with other constants"
+            )
+        return build(self.schedule, self.target, constants=given)
+
+    def __repr__(self) -> str:
+        rate = "" if self.gflops is None else f", {self.gflops:.1f} GFLOP/s"
+        source = "database" if self.from_database else f"{self.measured} new trials"
+        return (
+            f"TuneResult({self.func.name!r}: {self.best_seconds * 1e3:.4g} ms{rate}, "
+            f"{self.trials} trials, from {source})"
+        )

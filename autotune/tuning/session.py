@@ -1,0 +1,283 @@
+"""Session: one search over one function, and what the database knows of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from autotune.cost_model import make_cost_model
+from autotune.database.conditions import Conditions
+from autotune.database.database import Database
+from autotune.database.records import Record, Workload
+from autotune.machine.machine import Machine, this_machine
+from autotune.machine.toolchain import toolchain
+from autotune.machine.work import flops
+from autotune.measure import MeasureResult, MeasureSettings
+from autotune.measure.busy import disturbance
+from autotune.measure.scoring import outline, wanted_features
+from autotune.rules import default_candidates, make_space
+from autotune.search import SearchState
+from autotune.space import Candidate, Space
+from autotune.tuning.batches import split_open
+from autotune.tuning.replay import is_current, known_candidate, replayed
+from backends import resolve, why_not_here
+from schedule import Schedule
+from tensorir import (
+    Numbers,
+    PrimFunc,
+    Target,
+    TensorIRError,
+    allows,
+    check_numerics,
+    device_of,
+    split_constants,
+)
+
+
+@dataclass
+class Session:
+    """What is fixed during a search, and what has been measured.
+
+    trials  distinct candidates in the database, those of earlier runs included
+    state   what the search strategy decides from: all trials but those of a batch that is open
+    work    operations of the function; None if a size is symbolic
+    conditions  what decides times besides program, target and machine
+    rules   hash of the design space; trials of another one count for nothing and are remembered
+    skipped stored trials that are none of this version
+    notice  what the user should know of the cost model; "" for nothing
+    stored  records of trials that the database had when the session was started
+    others  share of the processors that other programs had while times were taken
+    """
+
+    func: PrimFunc
+    target: Target
+    space: Space
+    database: Database
+    seed: int
+    settings: MeasureSettings
+    numerics: str
+    workload: Workload
+    machine: Machine
+    state: SearchState
+    work: int | None
+    conditions: Conditions
+    rules: str
+    notice: str
+    name: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
+    trials: int = 0
+    skipped: int = 0
+    stored: int = 0
+    others: float | None = None
+    _open: list[Record] = field(default_factory=list, repr=False)
+    _counted: set[Candidate] = field(default_factory=set, repr=False)
+    _current: dict[str, bool] = field(default_factory=dict, repr=False)
+
+    def trial_records(self) -> list[Record]:
+        """The stored trials, oldest first, without the records of final races."""
+        found = self.database.records(
+            self.workload, self.target, self.machine, conditions=self.conditions
+        )
+        return [r for r in found if not r.is_final]
+
+    def counted(self) -> list[Record]:
+        """The stored trials of this design space that the wanted numerics class allows."""
+        return [r for r in self.trial_records() if self.counts(r)]
+
+    def counts(self, record: Record) -> bool:
+        return record.rules == self.rules and self.allows(record)
+
+    def stored_best(self) -> Record | None:
+        """The best record that the wanted numerics class allows and whose code is that of today."""
+        found = self.database.ranked(
+            self.workload, self.target, self.machine, self.numerics, self.conditions
+        )
+        return next((record for record in found if self.is_current(record)), None)
+
+    def answer(self, trials: int) -> Record | None:
+        """The best record, where so many trials count and nothing is left to race."""
+        return self.stored_best() if self.trials >= trials and self.is_settled() else None
+
+    def is_settled(self) -> bool:
+        """Whether the best won a race of today's code, and no trial came after that."""
+        best = self.stored_best()
+        won = best is not None and best.is_final
+        return won and self.is_raced() and not self.is_outdated()
+
+    def is_outdated(self) -> bool:
+        """Whether a schedule that won a race makes other code today, and was not raced since."""
+        found = self.database.ranked(
+            self.workload, self.target, self.machine, self.numerics, self.conditions
+        )
+        raced = [record for record in found if record.is_final]
+        for record in raced:
+            if self.is_current(record):
+                return False
+            again = (r for r in raced if r.trace == record.trace)
+            if self.replayed(record) is not None and not any(map(self.is_current, again)):
+                return True
+        return False
+
+    def is_current(self, record: Record) -> bool:
+        """Whether the record's schedule can still be made, and makes the code that was timed."""
+        if record.id not in self._current:
+            self._current[record.id] = is_current(record, self.target)
+        return self._current[record.id]
+
+    def replayed(self, record: Record) -> Schedule | None:
+        """The record's schedule; None where this version cannot make it."""
+        try:
+            return replayed(self.func, record)
+        except TensorIRError:
+            return None
+
+    def is_raced(self) -> bool:
+        """Whether a race came after the last trial that counts: a run can be killed before it."""
+        found = self.database.records(
+            self.workload, self.target, self.machine, conditions=self.conditions
+        )
+        races = [at for at, r in enumerate(found) if r.is_final and self.allows(r)]
+        trials = [at for at, r in enumerate(found) if not r.is_final and self.counts(r)]
+        return max(races, default=-1) > max(trials, default=-1)
+
+    def allows(self, record: Record) -> bool:
+        """Whether the wanted numerics class allows what a record's schedule does."""
+        return allows(self.numerics, record.numerics)
+
+    def statuses(self) -> Counter[str]:
+        """How the stored trials ended."""
+        return Counter(r.status for r in self.counted())
+
+    def remember(self, record: Record) -> None:
+        """Take a stored trial into the search state."""
+        self.count(record)
+        self.learn(record)
+
+    def count(self, record: Record) -> None:
+        """Count a stored trial; one that is none of this version is skipped."""
+        candidate = known_candidate(record, self.space, self.state.defaults)
+        if candidate is None:
+            self.skipped += 1
+        elif self.counts(record):
+            self._counted.add(candidate)
+            self.trials = len(self._counted)
+
+    def learn(self, record: Record) -> None:
+        """Take a counted trial into the search state."""
+        candidate = known_candidate(record, self.space, self.state.defaults)
+        if candidate is not None:
+            timed = record.status in ("ok", "pruned")
+            self.state.add(candidate, record.median if timed else None)
+
+    def told(self) -> str:
+        """What the user should know of the cost model and of what was stored; "" for nothing."""
+        texts = [self.notice, self.database.note(), disturbance([self.others])]
+        if self.skipped:
+            trials = f"{self.skipped} stored trial{'s' * (self.skipped > 1)}"
+            texts.append(
+                f"{trials} of other versions of this project, whose choices this one does not"
+                " have, are skipped"
+            )
+        return "; ".join(filter(None, texts))
+
+    def load(self) -> None:
+        """Count and learn what is stored; what belongs to a batch that is open is only counted."""
+        records = self.trial_records()
+        self.stored = len(records)
+        known, self._open = split_open(records, self.seed, self.rules)
+        for record in known:
+            self.remember(record)
+        for record in self._open:
+            self.count(record)
+
+    def take_open(self) -> list[Record]:
+        """The counted trials that the state does not know, since their batch was cut off."""
+        found, self._open = self._open, []
+        return found
+
+    def record(
+        self,
+        candidate: Candidate,
+        schedule: Schedule,
+        result: MeasureResult,
+        predicted: float | None,
+        final: bool = False,
+        batch: int | None = None,
+    ) -> Record:
+        """The record of one measurement."""
+        settings = self.settings.to_json()
+        return Record(
+            workload=self.workload,
+            target=str(self.target),
+            features=self.target.features,
+            machine_key=self.machine.key,
+            machine=self.machine.to_json(),
+            conditions=self.conditions,
+            rules=self.rules,
+            toolchain=toolchain(self.target),
+            settings={**settings, "final": True} if final else settings,
+            session=self.name,
+            seed=self.seed,
+            trial=self.trials,
+            batch=batch,
+            sketch=candidate.sketch,
+            decisions=list(candidate.values),
+            trace=tuple(schedule.trace.as_json()),
+            predicted=predicted,
+            numerics=schedule.numerics,
+            **result.record_fields(),
+        )
+
+
+def start_session(
+    func: PrimFunc,
+    target: str | Target,
+    database: Database,
+    seed: int,
+    numerics: str,
+    cost_model: str,
+    settings: MeasureSettings | None,
+    sizes: Numbers | None,
+    constants: Collection[str] = (),
+) -> Session:
+    """A session that knows the trials which the database has of this work."""
+    check_numerics(numerics)
+    missing = [v.name for v in func.size_vars if v.name not in (sizes or {})]
+    if missing:
+        raise TensorIRError(
+            f"{func.name!r} has the symbolic size {missing[0]!r}: give a number for it in `sizes`"
+        )
+    why = why_not_here(target)
+    if why is not None:
+        raise TensorIRError(
+            f"candidates for {str(target)!r} cannot be measured here: {why}; tune on that machine"
+        )
+    resolved = resolve(target)
+    device = device_of(resolved)
+    facts = this_machine()
+    workload = Workload.of(func, constants)
+    space = make_space(func, device, numerics)
+    model = make_cost_model(cost_model, seed)
+    features = wanted_features(resolved, workload.constants, numerics)
+    settings = settings or MeasureSettings(threads=resolved.threads)
+    # A number that is no size decides no loop: it is to a schedule what the data are.
+    known = {v.name: int((sizes or {})[v.name]) for v in func.size_vars}
+    session = Session(
+        func=func,
+        target=resolved,
+        space=space,
+        database=database,
+        seed=seed,
+        settings=settings,
+        numerics=numerics,
+        workload=workload,
+        machine=facts,
+        state=SearchState(model, features, defaults=default_candidates(space, workload.constants)),
+        work=flops(split_constants(func, constants).main),
+        conditions=Conditions.here(resolved, known, settings.threads),
+        rules=outline(space, resolved),
+        notice=getattr(model, "notice", None) or "",
+    )
+    session.load()
+    return session

@@ -1,0 +1,275 @@
+"""tune: search for the fastest schedule of a function, and remember it.
+
+The search is a pure function of the seed and of what was measured: batches are proposed from the
+records (`autotune/tuning/batches.py`), every finished trial is stored at once, and a run that was
+killed goes on where it was, in the middle of a batch too. Of several tuners that want the same, one
+searches at a time (`autotune/tuning/turns.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
+from statistics import median
+from types import NoneType
+
+from autotune.arguments import (
+    LARGEST_SEED,
+    check_func,
+    check_names,
+    check_path,
+    check_sizes,
+    instance,
+    integer,
+    number,
+)
+from autotune.database.database import Database
+from autotune.database.records import Record
+from autotune.measure import Measurer, MeasureResult, MeasureSettings
+from autotune.measure.scoring import outline
+from autotune.rules import default_candidate
+from autotune.search import search_named
+from autotune.tuning.batches import Batch, Propose, next_batch
+from autotune.tuning.failures import describe_failures
+from autotune.tuning.progress import Progress, Task, make_progress
+from autotune.tuning.replay import candidate_of
+from autotune.tuning.result import TuneResult
+from autotune.tuning.session import Session, start_session
+from autotune.tuning.turns import search_turn
+from schedule import Schedule
+from tensorir import DEFAULT_NUMERICS, Numbers, PrimFunc, Target, TensorIRError
+
+DEFAULT_DATABASE = "tuning_logs/tuning.db"
+FINALISTS = 4
+"""Candidates in the race at the end, the default one besides."""
+
+
+def tune(
+    func: PrimFunc,
+    target: str | Target = "c",
+    trials: int = 64,
+    seed: int = 0,
+    database: str | Path | Database | None = DEFAULT_DATABASE,
+    *,
+    numerics: str = DEFAULT_NUMERICS,
+    strategy: str = "evolutionary",
+    cost_model: str = "auto",
+    settings: MeasureSettings | None = None,
+    sizes: Numbers | None = None,
+    constants: Collection[str] = (),
+    progress: bool | None = None,
+    time_limit: float | None = None,
+) -> TuneResult:
+    """The fastest schedule of `func` found in `trials` trials, from the database where it can be.
+
+    target      what to compile for
+    trials      distinct candidates to have compiled and run, those already in the database counted;
+                if there are that many, nothing is measured
+    seed        of the search and of the inputs; equal seeds and equal times give equal searches
+    database    path or Database where every trial is stored as soon as it is finished; None keeps
+                them in memory
+    numerics    what schedules may do to floating-point results: "bitwise" keeps the order of sums,
+                "reassociated" does not, "algebraic" also tries other algorithms (Winograd's),
+                "mixed" instructions of less precision; errors are bounded alike for all
+    strategy    "evolutionary" or "random"; cost_model "auto", "xgboost", "sklearn" or "random"
+    settings    how to measure
+    sizes       values of symbolic sizes, and of numbers among the arguments, to measure with;
+                numbers that are no sizes are drawn as inputs are where they are not given
+    constants   names of parameters whose arrays `result.build(constants=...)` will be given, such
+                as weights: what is computed from them alone at the root is checked and not timed
+    progress    show it; None shows it on a terminal
+    time_limit  seconds after which no further batch of trials is begun
+
+    Raises TensorIRError for arguments that are not of their kind, before anything is done, and if
+    no candidate ran correctly. Ctrl-C leaves all finished trials stored.
+    """
+    check_func(func)
+    trials = integer("trials", trials, 1)
+    seed = integer("seed", seed, 0, LARGEST_SEED)
+    sizes, constants = check_sizes(func, sizes), check_names(func, constants)
+    instance("settings", settings, (MeasureSettings, NoneType), "MeasureSettings(...) or None")
+    instance("progress", progress, (bool, NoneType), "True, False or None")
+    instance("cost_model", cost_model, str, "the name of one")
+    time_limit = math.inf if time_limit is None else number("time_limit", time_limit, 0)
+    propose = search_named(strategy)
+    owned = not isinstance(database, Database)
+    db = _opened(database)
+    start = partial(
+        start_session, func, target, db, seed, numerics, cost_model, settings, sizes, constants
+    )
+    try:
+        return _searched(start, propose, trials, sizes, progress, time_limit)
+    finally:
+        if owned:
+            db.close()
+
+
+def _opened(database: str | Path | Database | None) -> Database:
+    if isinstance(database, Database):
+        return database
+    if database is not None:
+        check_path("database", database, "a Database, the path of one, or None")
+    return Database(":memory:" if database is None else database)
+
+
+def _searched(
+    start: Callable[[], Session],
+    propose: Propose,
+    trials: int,
+    sizes: Numbers,
+    progress: bool | None,
+    time_limit: float,
+) -> TuneResult:
+    """The result of the search that `start` makes a session for, when it is its turn."""
+    session = start()
+    stored = session.answer(trials)
+    if stored is not None:
+        return _result(session, stored, measured=0, seconds=0.0)
+    session.database.require_writable()
+    show = make_progress(progress)
+    with search_turn(session.database.path, session.func.name, _turn_key(session), show.message):
+        if len(session.trial_records()) != session.stored:  # another tuner was searching
+            session = start()
+        begun, before = time.perf_counter(), session.trials
+        if session.answer(trials) is None:
+            _search(session, propose, trials, sizes, show, time_limit)
+        best = session.stored_best()
+        if best is None:
+            raise _nothing_ran(session)
+        seconds = time.perf_counter() - begun
+        return _result(session, best, session.trials - before, seconds)
+
+
+def _turn_key(session: Session) -> tuple[str, ...]:
+    return session.workload.key, str(session.target), session.machine.key
+
+
+def _nothing_ran(session: Session) -> TensorIRError:
+    reasons = describe_failures(session.counted()) or "; ".join(session.state.refusals)
+    return TensorIRError(
+        f"no candidate of {session.func.name!r} ran correctly in {session.trials} trials: {reasons}"
+    )
+
+
+def _search(
+    session: Session,
+    propose: Propose,
+    trials: int,
+    sizes: Numbers,
+    show: Progress,
+    time_limit: float,
+) -> None:
+    """Measure until `trials` are stored or nothing new is left, then race the best.
+
+    Where there is a time limit, one batch is measured at least.
+    """
+    deadline = time.perf_counter() + time_limit
+    measurer = Measurer(
+        session.func,
+        str(session.target),
+        session.settings,
+        sizes=sizes,
+        constants=session.workload.constants,
+        report=show.message,
+    )
+    best = session.stored_best()
+    if trials - session.trials > 1:  # for one alone the workers would not be started
+        known = outline(session.space, session.target)
+        session.state.ahead = lambda some: measurer.features(some, session.numerics, known)
+    with measurer, show.task(session.func.name, session.trials, trials, session.work) as task:
+        task.best(None if best is None else best.median)
+        while session.trials < trials:
+            batch = next_batch(session, propose)
+            if not batch.proposed:
+                break
+            if batch.missing:
+                _measure(session, measurer, batch, trials - session.trials, task)
+                if time.perf_counter() >= deadline:
+                    break
+        if not session.is_settled():
+            task.phase("racing the best")
+            _final_race(session, measurer)
+    session.state.ahead = None
+    session.others = measurer.neighbours.share()
+
+
+def _measure(session: Session, measurer: Measurer, batch: Batch, most: int, task: Task) -> None:
+    """Measure what is missing of a batch, the first `most`; each trial is stored when finished."""
+    candidates = batch.missing[:most]
+    schedules = [session.space.build(candidate) for candidate in candidates]
+    predicted = [session.state.predicted(candidate) for candidate in candidates]
+
+    def store(index: int, result: MeasureResult) -> None:
+        record = session.record(
+            candidates[index], schedules[index], result, predicted[index], batch=batch.number
+        )
+        session.database.add(record)
+        session.remember(record)
+        task.advance(record)
+
+    measurer.measure(schedules, incumbent=session.state.best_seconds(), on_result=store)
+
+
+def _final_race(session: Session, measurer: Measurer) -> None:
+    """Time the best candidates and the default one in turn; these times are what counts.
+
+    A single measurement favours the lucky: the fastest of many is partly noise.
+    """
+    finalists = _finalists(session, measurer)
+    if not finalists:
+        return
+    times = measurer.race([schedule for _, schedule in finalists])
+    raced = []
+    for (record, schedule), blocks in zip(finalists, times):
+        candidate = candidate_of(record)
+        assert candidate is not None
+        result = MeasureResult(
+            "ok", "", blocks, median(blocks), record.verdict, record.build_seconds,
+            source_hash=record.source_hash,
+        )  # fmt: skip
+        raced.append(session.record(candidate, schedule, result, record.predicted, final=True))
+    session.database.add_many(raced)  # all or none: a part of a race would decide it
+
+
+def _finalists(session: Session, measurer: Measurer) -> list[tuple[Record, Schedule]]:
+    """The latest trials of the best candidates and of the default one, with their schedules."""
+    trials = [r for r in session.trial_records() if r.status == "ok" and session.allows(r)]
+    latest = {c: r for r in trials if (c := candidate_of(r)) is not None}
+    default = default_candidate(session.space, session.workload.constants)
+    finalists: list[tuple[Record, Schedule]] = []
+    for candidate in sorted(latest, key=lambda c: (latest[c].median, latest[c].id)):
+        if len(finalists) < FINALISTS or candidate == default:
+            finalists += _renewed(session, measurer, latest[candidate])
+    return finalists
+
+
+def _renewed(session: Session, measurer: Measurer, record: Record) -> list[tuple[Record, Schedule]]:
+    """The trial with its schedule; checked and timed again where its code is another one today."""
+    schedule, candidate = session.replayed(record), candidate_of(record)
+    if schedule is None or candidate is None:
+        return []
+    if not session.is_current(record):
+        result = measurer.measure([schedule])[0]
+        record = session.record(candidate, schedule, result, record.predicted)
+        session.database.add(record)
+        session.remember(record)
+    return [(record, schedule)] if record.status == "ok" else []
+
+
+def _result(session: Session, best: Record, measured: int, seconds: float) -> TuneResult:
+    records = session.counted()
+    return TuneResult(
+        func=session.func,
+        record=best,
+        target=session.target,
+        trials=session.trials,
+        measured=measured,
+        seconds=seconds,
+        history=tuple(r.median if r.status == "ok" else None for r in records),
+        work=session.work,
+        notice=session.told(),
+        statuses=session.statuses(),
+    )

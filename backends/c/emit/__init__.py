@@ -1,0 +1,1 @@
+"""C text for lowered programs."""

@@ -1,0 +1,251 @@
+"""Vector expressions in GCC's and clang's vector extensions.
+
+Arithmetic and comparisons are operators of the language; a scalar on one side is broadcast by it.
+Everything else is a helper that loops over the lanes, which the compiler turns back into the vector
+instruction where the target has one, so that no text here knows an instruction set.
+"""
+
+from __future__ import annotations
+
+from backends.c.emit.division import by_constant
+from backends.c.emit.masks import MaskEmitter, is_mask
+from backends.c.emit.native import Native
+from backends.c.emit.vector_math import vector_helper
+from backends.emit.expressions import ATOM, OR, TERNARY, UNARY, Text
+from backends.math.helpers import find_helper
+from tensorir import (
+    REINTERPRET,
+    BinOp,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Not,
+    PrimFunc,
+    Ramp,
+    Select,
+    Shuffle,
+    Target,
+    Var,
+    int_value,
+)
+from tensorir import dtype as dt
+
+
+class VectorEmitter(MaskEmitter):
+    """Adds expressions of vectors to the emitter."""
+
+    def __init__(self, func: PrimFunc, target: Target) -> None:
+        super().__init__(func, target)
+        self.shuffles: dict[tuple[str, tuple[int, ...]], str] = {}  # by the type of the sources
+        self.on_arm = "arm_neon" in target.features  # then the builtins of x86 are left out
+
+    # Expressions
+
+    def render(self, e: Expr) -> Text:
+        if dt.lanes(e.dtype) == 1 or e in self.named:
+            return super().render(e)
+        if isinstance(e, (Var, Load)) or (isinstance(e, Const) and e.dtype == dt.element(e.dtype)):
+            return super().render(e)
+        return self.expr_vector(e)
+
+    def expr_vector(self, e: Expr) -> Text:
+        if isinstance(e, Const):
+            return self.splat(Const(e.value, dt.element(e.dtype)), dt.lanes(e.dtype))
+        if isinstance(e, Broadcast):
+            return self.splat(e.a, e.lanes)
+        if isinstance(e, Ramp):
+            return self.ramp(e)
+        if isinstance(e, Shuffle):
+            return self.shuffle(e)
+        if isinstance(e, Not):
+            return f"~{self.expr(e.a, UNARY)}", UNARY
+        if isinstance(e, Select):
+            return self.vector_select(e)
+        if isinstance(e, Call):
+            return self.vector_call(e)
+        return super().render(e)
+
+    def lanes_helper(
+        self,
+        name: str,
+        result: str,
+        params: str,
+        lane: str,
+        lanes: int,
+        native: Native | None = None,
+    ) -> str:
+        """A function that computes each lane by the text `lane`, in which `i` is its number."""
+        if name in self.declarations:
+            return name
+        loop = f"for (int i = 0; i < {lanes}; i++) r[i] = {lane};"
+        body = f"    {result} r = {{0}};\n    {loop}\n    return r;"
+        body = self.native_or(native, "    return $;", body)
+        self.declarations[name] = f"{self.inline} {result} {name}({params}) {{\n{body}\n}}"
+        return name
+
+    def native_or(self, native: Native | None, use: str, usual: str) -> str:
+        """`use` with the builtin in place of $ where there is one, and elsewhere `usual`."""
+        if native is None or self.on_arm:
+            return usual
+        test = f"defined({native.feature})"
+        if not native.in_clang:
+            test += " && !defined(__clang__)"
+        return f"#if {test}\n{use.replace('$', native.expression)}\n#else\n{usual}\n#endif"
+
+    def splat(self, scalar: Expr, lanes: int) -> Text:
+        """All lanes equal to `scalar`."""
+        if dt.is_bool(scalar.dtype):
+            dtype = f"int8x{lanes}"
+            text = f"-{self.expr(scalar, UNARY)}"
+        else:
+            dtype = dt.with_lanes(scalar.dtype, lanes)
+            text = self.expr(scalar)
+            if isinstance(scalar, Const) and scalar.value == 0 and text[0] != "-":
+                return f"({self.vector_type(dtype)}){{0}}", ATOM
+        vector = self.vector_type(dtype)
+        name = f"splat_{vector}"
+        element = self.type_name(dt.element(dtype))
+        copies = ", ".join(["x"] * lanes)
+        self.declarations.setdefault(
+            name, f"{self.inline} {vector} {name}({element} x) {{ return ({vector}){{{copies}}}; }}"
+        )
+        return f"{name}({text})", ATOM
+
+    def ramp(self, e: Ramp) -> Text:
+        vector, element = self.vector_type(e.dtype), self.type_name(e.base.dtype)
+        name = f"ramp_{vector}"
+        steps = f"({vector}){{{', '.join(map(str, range(e.lanes)))}}}"
+        self.declarations.setdefault(
+            name,
+            f"{self.inline} {vector} {name}({element} base, {element} step) {{\n"
+            f"    return base + step * {steps};\n}}",
+        )
+        return f"{name}({self.expr(e.base)}, {self.expr(e.stride)})", ATOM
+
+    def shuffle(self, e: Shuffle) -> Text:
+        """A helper for each order of the lanes; the builtin is in clang and in gcc from 12 on."""
+        source, vector = self.vector_type(e.a.dtype), self.vector_type(e.dtype)
+        lanes = ", ".join(map(str, e.indices))
+        body = f"return __builtin_shufflevector(a, b, {lanes});"
+        name = self.shuffles.get((source, e.indices))
+        if name is None:
+            name = self.names.fresh(f"shuffle_{vector}")
+            self.shuffles[source, e.indices] = name
+            head = f"{self.inline} {vector} {name}({source} a, {source} b)"
+            self.declarations[name] = f"{head} {{\n    {body}\n}}"
+        return f"{name}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
+
+    def operand(self, e: Expr, other: Expr, level: int) -> str:
+        """One side of an operator: a broadcast needs no text where the other side is a vector."""
+        scalar = e.a if isinstance(e, Broadcast) else None
+        if scalar is None or e in self.named or isinstance(other, (Broadcast, Const)):
+            return self.expr(e, level)
+        return self.expr(scalar, level)
+
+    def expr_binop(self, e: BinOp) -> Text:
+        if dt.lanes(e.a.dtype) == 1:
+            return super().expr_binop(e)
+        if dt.is_bool(e.a.dtype):
+            return self.mask_operation(e)
+        if e.op in ("==", "!=") and dt.element(e.a.dtype) in dt.STORAGE_ONLY:
+            single = dt.with_lanes("float32", dt.lanes(e.a.dtype))
+            return self.expr_binop(BinOp(e.op, Cast(single, e.a), Cast(single, e.b)))
+        if e.op in ("//", "%"):
+            return self.vector_division(e)
+        wide = None if self.on_arm else computed_as(e)
+        if wide is not None:
+            return self.render(Cast(e.dtype, BinOp(e.op, Cast(wide, e.a), Cast(wide, e.b))))
+        if e.op in ("min", "max"):
+            return self.binary_extremum(e)
+        if e.op in ("<<", ">>"):
+            return self.vector_shift(e)
+        precedence, left, right = self.binary_ops[e.op]
+        return f"{self.operand(e.a, e.b, left)} {e.op} {self.operand(e.b, e.a, right)}", precedence
+
+    def call_helper(self, name: str, dtype: str, *args: Expr) -> Text:
+        if dt.lanes(dtype) == 1:
+            return super().call_helper(name, dtype, *args)
+        return f"{vector_helper(self, name, dtype)}({', '.join(map(self.expr, args))})", ATOM
+
+    def vector_division(self, e: BinOp) -> Text:
+        divisor = lane_value(e.b)
+        quotient = e.op == "//"
+        if divisor is not None and divisor > 0 and not divisor & (divisor - 1):
+            by = divisor.bit_length() - 1
+            text = self.expr(e.a, UNARY)
+            return f"{text} >> {by}" if quotient else f"{text} & {divisor - 1}", TERNARY
+        helper = by_constant(self, e)
+        if helper is not None:
+            return f"{helper}({self.expr(e.a)})", ATOM
+        return self.call_helper("lanediv" if quotient else "lanemod", e.dtype, e.a, e.b)
+
+    def vector_shift(self, e: BinOp) -> Text:
+        by = lane_value(e.b)
+        if by is None or not 0 <= by < dt.bits(e.dtype):
+            return self.call_helper("shl" if e.op == "<<" else "shr", e.dtype, e.a, e.b)
+        return f"{self.expr(e.a, UNARY)} {e.op} {by}", TERNARY
+
+    def vector_select(self, e: Select) -> Text:
+        lanes, boolean = dt.lanes(e.dtype), is_mask(e)
+        bits = self.mask_bits(e) if boolean else dt.bits(e.dtype)
+        level = OR if dt.lanes(e.cond.dtype) == 1 else 0
+        a, b = (self.masked(s, bits, level) if boolean else self.expr(s, level) for s in (e.a, e.b))
+        if level:
+            return f"{self.expr(e.cond, level)} ? {a} : {b}", TERNARY
+        mask = self.mask_type(bits, lanes)
+        vector = mask if boolean else self.vector_type(e.dtype)
+        params, lane = f"{mask} m, {vector} a, {vector} b", "m[i] ? a[i] : b[i]"
+        if lanes == 2 and not dt.is_float(e.dtype):  # gcc 12 makes the mask of m ? 1 : 0
+            lane = "(m[i] & a[i]) | (~m[i] & b[i])"
+        name = self.lanes_helper(f"select_{vector}", vector, params, lane, lanes)
+        return f"{name}({self.masked(e.cond, bits)}, {a}, {b})", ATOM
+
+    def vector_call(self, e: Call) -> Text:
+        if e.name == REINTERPRET:
+            return f"({self.vector_type(e.dtype)}){self.expr(e.args[0], UNARY)}", UNARY
+        source = dt.with_lanes(dt.element(e.args[0].dtype), dt.lanes(e.dtype))
+        vector, lanes = self.vector_type(source), dt.lanes(e.dtype)
+        if find_helper(e.name, dt.element(source)) is not None and not dt.is_bool(e.dtype):
+            args = ", ".join(map(self.expr, e.args))
+            return f"{vector_helper(self, e.name, source)}({args})", ATOM
+        if dt.is_bool(e.dtype):
+            return f"{self.kind_helper(e.name, source)}({self.expr(e.args[0])})", ATOM
+        names = "abc"[: len(e.args)]
+        lane = self.math(e.name, dt.element(source), [f"{n}[i]" for n in names])
+        params = ", ".join(f"{vector} {n}" for n in names)
+        name = self.lanes_helper(f"{e.name}_{vector}", vector, params, lane, lanes)
+        return f"{name}({', '.join(map(self.expr, e.args))})", ATOM
+
+    def kind_helper(self, name: str, dtype: str) -> str:
+        """The function that tells for each lane whether it is NaN, infinite, finite."""
+        vector, lanes = self.vector_type(dtype), dt.lanes(dtype)
+        mask, full = self.mask_type(dt.bits(dtype), lanes), f"{name}_{vector}"
+        less = f"    {vector} d = x - x; /* 0 or NaN */\n" if name != "isnan" else ""
+        body = f"{less}    return {_KINDS[name]};"
+        text = f"{self.inline} {mask} {full}({vector} x) {{\n{body}\n}}"
+        self.declarations.setdefault(full, text)
+        return full
+
+
+_KINDS = {"isnan": "x != x", "isinf": "(x == x) & (d != d)", "isfinite": "d == d"}
+
+
+def lane_value(e: Expr) -> int | None:
+    """The integer that all lanes hold, if it is known."""
+    return int_value(e.a if isinstance(e, Broadcast) else e)
+
+
+def computed_as(e: BinOp) -> str | None:
+    """The type that an operation on vectors of narrow integers is computed in, where processors
+    have none for their own; None for others. The bits that both have are the same."""
+    bits, lanes = dt.bits(e.dtype), dt.lanes(e.dtype)
+    if e.op in ("<<", ">>") and bits < 32 and lane_value(e.b) is None:
+        wide = 32
+    elif e.op in ("*", "<<", ">>") and bits == 8 and lanes < 16:
+        wide = min(64, max(16, 128 // lanes))
+    else:
+        return None
+    return dt.with_lanes(f"{'u' * dt.is_unsigned(e.dtype)}int{wide}", lanes)

@@ -1,0 +1,1 @@
+"""Calling a kernel: its signature, the arrays it is given, and its time."""

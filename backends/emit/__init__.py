@@ -1,0 +1,1 @@
+"""What emitters of the C family share."""

@@ -1,0 +1,1 @@
+"""C texts of math functions: the helpers that a kernel brings along."""

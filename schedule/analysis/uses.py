@@ -1,0 +1,134 @@
+"""Who reads and writes what in a program. What one block does: tensorir.analysis.block_accesses."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+
+from schedule.state import State
+from tensorir import (
+    Access,
+    Block,
+    Buffer,
+    Expr,
+    For,
+    IterKind,
+    Load,
+    Store,
+    accesses,
+    blocks_below,
+    feeds,
+    innermost,
+    int_value,
+    loads,
+    read,
+    reduces,
+    stmt_exprs,
+    walk,
+    written,
+)
+
+__all__ = [
+    "Access",
+    "accesses",
+    "all_blocks",
+    "blocks_below",
+    "consumers",
+    "feeds",
+    "innermost",
+    "is_output",
+    "loads_of",
+    "plain_store",
+    "producers",
+    "read",
+    "read_by_others",
+    "readers",
+    "reduces",
+    "reduction_loops",
+    "writers",
+    "written",
+]
+
+
+
+def read_by_others(block: Block) -> tuple[Buffer, ...]:
+    """The buffers that `block` loads, apart from those it also stores to."""
+    own = set(written(block))
+    return tuple(b for b in read(block) if b not in own)
+
+
+def all_blocks(state: State) -> list[Block]:
+    return state.blocks()
+
+
+def writers(state: State, buffer: Buffer) -> list[str]:
+    """The blocks that store to `buffer`, in program order."""
+    return [b.name for b in all_blocks(state) if buffer in written(b)]
+
+
+def readers(state: State, buffer: Buffer) -> list[str]:
+    """The blocks that load from `buffer` without also storing to it, in program order."""
+    return [b.name for b in all_blocks(state) if buffer in read_by_others(b)]
+
+
+def producers(state: State, block: str) -> list[str]:
+    """The blocks that write what `block` reads."""
+    wanted = set(read_by_others(state.block(block)))
+    return [b.name for b in all_blocks(state) if b.name != block and wanted & set(written(b))]
+
+
+def consumers(state: State, block: str) -> list[str]:
+    """The blocks that read what `block` writes."""
+    made = set(written(state.block(block)))
+    return [b.name for b in all_blocks(state) if b.name != block and made & set(read(b))]
+
+
+def is_output(state: State, buffer: Buffer) -> bool:
+    """Whether the caller sees `buffer`."""
+    return buffer in state.func.params
+
+
+def reduction_loops(block: Block, loops: Iterable[For]) -> list[For]:
+    """Those of `loops` that feed a reduce variable of the block."""
+    return [loop for loop in loops if reduces(block, loop.var)]
+
+
+def plain_store(block: Block) -> Store | None:
+    """The only store of a block whose indices are distinct block variables, else None.
+
+    Every element is then written by exactly one value of the block's spatial variables.
+    """
+    body = block.body
+    if not isinstance(body, Store):
+        return None
+    spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    distinct = len(set(body.indices)) == len(body.indices)
+    return body if distinct and all(i in spatial for i in body.indices) else None
+
+
+def plain_stores(block: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]] | None:
+    """The buffers that a block stores to, all at the same distinct variables of its own, and these;
+    else None. A step of a scan may store at its time, and any block at the only place of a
+    dimension that has no other."""
+    stores = [s for s in walk(block.body) if isinstance(s, Store)]
+    own = {it.var for it in block.iters if it.kind is not IterKind.REDUCE}
+    if not stores or len({s.buffer for s in stores}) < len(stores):
+        return None
+    indices = stores[0].indices
+    same = all(
+        len(s.indices) == len(indices) and all(map(operator.is_, s.indices, indices))
+        for s in stores
+    )
+    only = [all(int_value(s.buffer.shape[n]) == 1 for s in stores) for n in range(len(indices))]
+    moving = [i for i, alone in zip(indices, only) if not (alone and int_value(i) == 0)]
+    plain = len(set(moving)) == len(moving) and all(i in own for i in moving)
+    return (tuple(s.buffer for s in stores), indices) if same and plain else None
+
+
+def loads_of(block: Block, buffer: Buffer) -> list[Load]:
+    """The distinct loads of `buffer` in the body of a block."""
+    found: dict[Load, None] = {}
+    for stmt in walk(block.body):
+        for e in stmt_exprs(stmt):
+            found.update((n, None) for n in loads(e) if n.buffer is buffer)
+    return list(found)

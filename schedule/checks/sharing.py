@@ -1,0 +1,52 @@
+"""What the threads of a parallel loop share: asked of every program, whichever primitive makes it.
+
+An intermediate that is used inside of a parallel loop only belongs to each of its iterations, and
+`parallel` is granted on that ground. A later step may take a use of it out of the loop, or repeat
+the loop beside itself: then all threads share one memory, and must touch elements of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedule.analysis.dependence import private
+from schedule.analysis.uses import accesses, blocks_below, written
+from schedule.errors import Illegal
+from schedule.state import State, extents, loops_below
+from tensorir import Buffer, For, ForKind, conflict
+
+
+def sharing_conflict(before: State, after: State) -> Illegal | None:
+    """Why threads may not share what a step makes them share; None if they may, or share no more.
+
+    What they shared before, the step that made it so has proved.
+    """
+    if ForKind.PARALLEL not in after.kinds:
+        return None
+    known = {(loop.name, buffer.name) for loop, buffer in _shared(before)}
+    for loop, buffer in _shared(after):
+        if (loop.name, buffer.name) in known:
+            continue
+        found = [a for b in blocks_below(loop) for a in accesses(b) if a.buffer is buffer]
+        below = loops_below(loop)
+        analyzer = after.analyzer([*after.loops_outside(loop.name), *below])
+        reason = conflict(found, loop, extents(below), analyzer)
+        if reason is not None:
+            return Illegal(
+                loop.name,
+                f"afterwards {buffer.name!r} is used in other places too than the parallel loop "
+                f"{loop.name!r}, whose threads would share it: {reason}",
+                "take this step before the loop is made parallel",
+            )
+    return None
+
+
+def _shared(state: State) -> Iterator[tuple[For, Buffer]]:
+    """The parallel loops, each with the intermediates that are written in it and used elsewhere."""
+    for loop in state.loops():
+        if loop.kind is not ForKind.PARALLEL:
+            continue
+        below = blocks_below(loop)
+        for buffer in dict.fromkeys(b for block in below for b in written(block)):
+            if buffer in state.func.buffers and not private(state, buffer, below):
+                yield loop, buffer

@@ -1,0 +1,263 @@
+"""Rewriting a program for a new layout of one of its buffers."""
+
+from __future__ import annotations
+
+from schedule.analysis.uses import plain_store
+from schedule.errors import require
+from schedule.rewrite.index_map import Layout
+from schedule.state import State, fresh, own_names
+from tensorir import (
+    Analyzer,
+    BinOp,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    IterVar,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    all_of,
+    binary,
+    const,
+    dtype,
+    int_value,
+    map_children,
+    map_exprs,
+    replace,
+    select,
+    substitute,
+    substitute_stmt,
+    transform,
+    variables,
+    walk,
+)
+
+SPECIAL = ("inf", "-inf", "nan")
+
+
+def pad_constant(value: float | int | bool | str | None, kind: str, where: str) -> Const:
+    """The constant of a type that a Python value means; refuses one of another type."""
+    if isinstance(value, str) and value in SPECIAL and dtype.is_float(kind):
+        return Const(float(value), kind)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if dtype.is_bool(kind):
+        fits = isinstance(value, bool)
+    elif dtype.is_int(kind):
+        low, high = dtype.int_limits(kind)
+        fits = number and isinstance(value, int) and low <= value <= high
+    else:
+        fits = number and float(value) - float(value) == 0  # type: ignore[arg-type]
+    require(fits, where, f"pad_value {value!r} is no value of type {kind}", _hint(value))
+    return Const(float(value) if dtype.is_float(kind) else value, kind)  # type: ignore[arg-type]
+
+
+def _hint(value: object) -> str | None:
+    if isinstance(value, float) and value - value != 0:
+        return f'write it as a string, "{value}"'
+    return None
+
+
+def relaid(state: State, body: Stmt, old: Buffer, new: Buffer, layout: Layout) -> Stmt:
+    """`body` with the elements of `old` in their places in `new`."""
+    analyzer, scope = state.analyzer, state.names_in_scope()
+    return _Relayout(old, new, layout, scope).visit(body, analyzer(), analyzer())
+
+
+class _Relayout:
+    def __init__(self, old: Buffer, new: Buffer, layout: Layout, scope: set[str]) -> None:
+        self.old, self.new, self.layout, self.scope = old, new, layout, scope
+        self.axes: tuple[Var, ...] = ()
+        self.place: tuple[Expr, ...] = ()
+        """Where the block at hand stores, in its new variables `axes`, to the old buffer."""
+
+    def visit(self, stmt: Stmt, loops: Analyzer, own: Analyzer) -> Stmt:
+        """`loops` knows the loops around `stmt`, `own` the variables of the blocks around it."""
+        if isinstance(stmt, Block):
+            return self.block(stmt, loops, own)
+        if isinstance(stmt, Store):
+            return self.store(stmt, own)
+        if isinstance(stmt, For):
+            loops, own = loops.copy(), own.copy()
+            loops.bind(stmt.var, stmt.extent)
+            own.bind(stmt.var, stmt.extent)
+        moved = map_children(stmt, lambda child: self.visit(child, loops, own))
+        if isinstance(moved, If):
+            cond = self.expr(moved.cond, own)
+            return moved if cond is moved.cond else replace(moved, cond=cond)
+        if isinstance(moved, Let):
+            value = self.expr(moved.value, own)
+            return moved if value is moved.value else replace(moved, value=value)
+        return moved
+
+    def block(self, node: Block, loops: Analyzer, own: Analyzer) -> Block:
+        store = plain_store(node)
+        if store is not None and store.buffer is self.old and self.layout.exact:
+            moved = on_new_axes(node, store, self.layout, loops, self.scope)
+            if moved is not node:
+                self.axes = tuple(it.var for it in moved.iters[: len(self.layout.shape)])
+                self.place = self.stored(moved.body)
+            node = moved
+        inner, below = own.copy(), loops.copy()
+        for it in node.iters:
+            inner.bind(it.var, it.extent)
+            below.bind(it.var, it.extent)
+        result = map_children(node, lambda child: self.visit(child, below, inner))
+        self.axes = ()
+        assert isinstance(result, Block)
+        return result
+
+    def store(self, stmt: Store, own: Analyzer) -> Store:
+        value = self.expr(stmt.value, own)
+        indices = tuple(self.expr(index, own) for index in stmt.indices)
+        if stmt.buffer is self.old:
+            return Store(self.new, self.indices(indices, own), value)
+        same = value is stmt.value and all(a is b for a, b in zip(indices, stmt.indices))
+        return stmt if same else Store(stmt.buffer, indices, value)
+
+    def expr(self, e: Expr, own: Analyzer) -> Expr:
+        return transform(e, lambda node: self.load(node, own))
+
+    def load(self, e: Expr, own: Analyzer) -> Expr | None:
+        if not isinstance(e, Load) or e.buffer is not self.old:
+            return None
+        return Load(self.new, self.indices(e.indices, own))
+
+    def indices(self, indices: tuple[Expr, ...], own: Analyzer) -> tuple[Expr, ...]:
+        if self.axes and all([a is b for a, b in zip(indices, self.place)]):
+            return self.axes
+        return tuple(own.simplify(part) for part in self.layout.image(indices))
+
+    def stored(self, body: Stmt) -> tuple[Expr, ...]:
+        """The indices of the one store to the old buffer."""
+        found = [s for s in walk(body) if isinstance(s, Store) and s.buffer is self.old]
+        return found[0].indices
+
+
+def in_range(value: Expr, extent: Expr) -> list[Expr]:
+    """That a value is from 0 up to an extent; of a quotient as what is divided says it."""
+    above, rest = binary("<=", const(0), value), value
+    while isinstance(rest, BinOp) and rest.op == "//":
+        divisor = int_value(rest.b)
+        if divisor is None or divisor < 1:
+            break
+        rest, extent = rest.a, extent * divisor
+    return [above, binary("<", rest, extent)]
+
+
+def on_new_axes(
+    node: Block, store: Store, layout: Layout, loops: Analyzer, scope: set[str]
+) -> Block:
+    """A writer with its variables replaced by the new indices; unchanged where it cannot be.
+
+    Its loops and instances stay: the new variables are bound to the images of the old bindings.
+    Their names are none of those in `scope`.
+    The stores and loads of the buffer are still those of the old one.
+    """
+    by_var = {it.var: it for it in node.iters}
+    iters = [by_var[v] for v in store.indices if isinstance(v, Var)]
+    whole = len(iters) == len(layout.sizes) and all(
+        it.extent is size for it, size in zip(iters, layout.sizes)
+    )
+    if layout.inverse is None or not whole:
+        return node
+    bindings = [loops.simplify(e) for e in layout.image(tuple(it.binding for it in iters))]
+    axes = new_axes(node, iters, layout, scope)
+    made = [
+        IterVar(axis, size, iters[0].kind, binding)
+        for axis, size, binding in zip(axes, layout.shape, bindings)
+    ]
+    rest = [it for it in node.iters if it not in iters]
+    return said_in(replace(node, iters=(*made, *rest)), old_values(iters, axes, layout))
+
+
+def said_in(node: Block, values: dict[Var, Expr]) -> Block:
+    """The block, which has new variables already, with the old ones replaced in what it does.
+
+    Indices are simplified: (v // 7) * 7 + v % 7 is v again, as others look for it. Variables with
+    one value stay where they are.
+    """
+    analyzer = Analyzer()
+    for it in node.iters:
+        if int_value(it.extent) != 1:
+            analyzer.bind(it.var, it.extent)
+
+    def index(e: Expr) -> Expr:
+        return e if isinstance(e, (Var, Const)) else analyzer.simplify(e)
+
+    def load(e: Expr) -> Expr | None:
+        return Load(e.buffer, tuple(map(index, e.indices))) if isinstance(e, Load) else None
+
+    def loads(e: Expr) -> Expr:
+        return transform(e, load)
+
+    def visit(stmt: Stmt) -> Stmt:
+        stmt = map_children(stmt, visit)
+        if isinstance(stmt, Store):
+            return replace(stmt, indices=tuple(map(index, stmt.indices)))
+        return stmt
+
+    body, init = (
+        None if part is None else map_exprs(visit(substitute_stmt(part, values)), loads)
+        for part in (node.body, node.init)
+    )
+    assert body is not None
+    return replace(node, body=body, init=init)
+
+
+def whole_copy(
+    state: State, node: Block, old: Buffer, new: Buffer, layout: Layout, pad: Const
+) -> Block:
+    """A block over all of the new shape that stores `pad` where no element comes to.
+
+    `node` stores every element of `old` at its own variables, and has no others. The bindings
+    are still to be made.
+    """
+    store = plain_store(node)
+    assert store is not None and layout.inverse is not None
+    by_var = {it.var: it for it in node.iters}
+    iters = [by_var[v] for v in store.indices if isinstance(v, Var)]
+    axes = new_axes(node, iters, layout, state.names_in_scope())
+    values = old_values(iters, axes, layout)
+    analyzer = state.analyzer()
+    for axis, size in zip(axes, layout.shape):
+        analyzer.bind(axis, size)
+    conditions: list[Expr] = []
+    for it in iters:
+        conditions += in_range(analyzer.simplify(values[it.var]), it.extent)
+    back = layout.image(layout.preimage(axes))
+    conditions += [binary("==", analyzer.simplify(e), axis) for e, axis in zip(back, axes)]
+    inside = all_of(*[c for c in conditions if not analyzer.prove(c)])
+    known = analyzer.assuming(inside)
+    value = known.simplify(substitute(store.value, values))
+    made = tuple(
+        IterVar(axis, size, iters[0].kind, const(0)) for axis, size in zip(axes, layout.shape)
+    )
+    return replace(node, iters=made, body=Store(new, axes, select(inside, value, pad)))
+
+
+def new_axes(
+    node: Block, iters: list[IterVar], layout: Layout, scope: set[str]
+) -> tuple[Var, ...]:
+    """Block variables for the new indices: the old one where it stays whole; others have names
+    that are not in `scope`."""
+    own = dict(zip(layout.old, iters))
+    taken = scope | set(own_names(node))
+    axes: list[Var] = []
+    for part in layout.components:
+        if isinstance(part, Var) and part in own:
+            axes.append(own[part].var)
+            continue
+        mentioned = [it.var.name for var, it in own.items() if var in variables(part)]
+        base = mentioned[0] if mentioned else "v"
+        axes.append(Var(fresh(taken, (f"{base}_0", f"{base}_1", base))))
+        taken.add(axes[-1].name)
+    return tuple(axes)
+
+
+def old_values(iters: list[IterVar], axes: tuple[Var, ...], layout: Layout) -> dict[Var, Expr]:
+    return {it.var: value for it, value in zip(iters, layout.preimage(axes))}

@@ -1,0 +1,1 @@
+"""What programs read, write, combine and depend on."""

@@ -1,0 +1,1 @@
+"""Regions of elements that indices reach, and the inverse of what reaches them."""

@@ -1,0 +1,1 @@
+"""Extern functions: what one is, its check, and those that come along."""

@@ -1,0 +1,1 @@
+"""The interpreter: programs as plain Python, and the races that it finds in them."""

@@ -1,0 +1,129 @@
+"""How far inside of loops a buffer may be allocated: no value may pass from one iteration to the
+next through memory that belongs to one of them.
+
+An iteration keeps to itself if each element that it reads is one that it wrote before (made.py).
+What cannot be proved is allocated further out, and at the top a buffer simply lives for the whole
+program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from tensorir.arith import Analyzer
+from tensorir.arith.regions.dense import is_dense
+from tensorir.arith.regions.region import Interval, relax, union
+from tensorir.buffer import Buffer
+from tensorir.expr import TRUE, Var, int_value
+from tensorir.func import PrimFunc
+from tensorir.passes.facts.accesses import Access, accesses
+from tensorir.passes.facts.instances import common_length, conditions_below, running
+from tensorir.passes.facts.made import Finds
+from tensorir.passes.facts.ranges import function_analyzer
+from tensorir.passes.lower_blocks import lower_blocks
+from tensorir.passes.lower_init import lower_init
+from tensorir.stmt import For, ForKind, Stmt
+
+UNDIVIDED = (ForKind.VECTORIZED, ForKind.UNROLLED)
+"""Loops whose iterations become one piece of code, so that memory is allocated around them."""
+
+
+def innermost_place(uses: list[Access], analyzer: Analyzer) -> tuple[int, bool]:
+    """The position on the paths of `uses` of the innermost statement to allocate around.
+
+    And whether all that is read there is known to be written there.
+    """
+    reads = Finds(uses, analyzer)
+    depth = _innermost_common(uses, reads)
+    path = uses[0].path
+    while not reads.self_contained(depth):
+        around = [n for n, s in enumerate(path[:depth]) if isinstance(s, For)]
+        loop = path[around[-1]]
+        if isinstance(loop, For) and loop.kind in (ForKind.PARALLEL, ForKind.THREAD):
+            return depth, False  # its iterations pass nothing on, whatever can be proved here
+        depth = around[-1]
+    return depth, True
+
+
+def _innermost_common(uses: list[Access], reads: Finds) -> int:
+    """The innermost statement around all uses, or a loop whose iterations share memory."""
+    depth = common_length([a.path for a in uses]) - 1
+    path = uses[0].path
+    # In a pipeline, a stage may stand before the one that made what it reads, iterations ago.
+    staged = any([isinstance(s, For) and "pipeline" in s.annotations for s in path[: depth + 1]])
+    first_reads = not uses[0].is_write and not staged
+    for n, stmt in enumerate(path[: depth + 1]):
+        if isinstance(stmt, For) and (first_reads or _undivided(stmt, path[n + 1 : depth + 1])):
+            return n
+        if isinstance(stmt, For) and "pipeline" in stmt.annotations and depth > n:
+            # What passes between the stages of a pipeline is read in a later iteration.
+            if not reads.self_contained(n + 1):
+                return n
+    return depth
+
+
+def keeps_to_itself(func: PrimFunc, loop: Var, buffer: Buffer, trusting: bool = True) -> bool:
+    """Whether each iteration of a loop reads of `buffer`, used only inside, what it wrote before.
+
+    `func` still has its blocks; that its reads are of what has a value is taken as given if
+    `trusting`. False means that this could not be proved.
+    """
+    flat, found = _without_blocks(func)
+    uses = found.get(buffer, [])
+    if not uses:
+        return True  # the loop never runs
+    shared = uses[0].path[: common_length([a.path for a in uses])]
+    place = [n for n, s in enumerate(shared) if isinstance(s, For) and s.var is loop]
+    if not place:
+        return False  # the init of a reduction over the loop runs before it
+    return Finds(uses, function_analyzer(flat), trusting).self_contained(place[0] + 1)
+
+
+@lru_cache(maxsize=16)
+def _without_blocks(func: PrimFunc) -> tuple[PrimFunc, dict[Buffer, list[Access]]]:
+    """`func` as lowering sees it, and its accesses; asked for one buffer of it after the other."""
+    flat = lower_blocks(lower_init(func))
+    return flat, accesses(flat.body)
+
+
+def written_part(
+    writes: Sequence[Access], n: int, depth: int, analyzer: Analyzer
+) -> Interval | None:
+    """The hull of what is written in a dimension; None where none is found.
+
+    Where loops were made one and split again, what their conditions leave out may be most of it.
+    """
+    whole = _hull(writes, n, depth, [analyzer] * len(writes))
+    limits = [conditions_below(write, depth) for write in writes]
+    if all(
+        [
+            limit is TRUE or is_dense(write.indices, running(write, depth), analyzer)
+            for limit, write in zip(limits, writes)
+        ]
+    ):
+        return whole
+    left = _hull(writes, n, depth, [analyzer.assuming(limit) for limit in limits])
+    sizes = [int_value(part.extent) if part is not None else None for part in (whole, left)]
+    smaller = sizes[1] is not None and (sizes[0] is None or sizes[1] < sizes[0])
+    return left if smaller else whole
+
+
+def _hull(
+    writes: Sequence[Access], n: int, depth: int, known: Sequence[Analyzer]
+) -> Interval | None:
+    result: Interval | None = None
+    for count, (write, analyzer) in enumerate(zip(writes, known)):
+        part = relax(write.indices[n], running(write, depth), analyzer)
+        if count and result is not None and part is not None:
+            part = union(result, part, known[0])
+        if part is None:
+            return None
+        result = part
+    return result
+
+
+def _undivided(loop: For, below: Sequence[Stmt]) -> bool:
+    """Whether iterations of `loop` become one piece of code, in one thread."""
+    threads = [s for s in below if isinstance(s, For) and s.kind is ForKind.PARALLEL]
+    return loop.kind in UNDIVIDED and not threads

@@ -1,0 +1,201 @@
+"""What an iteration of some loops has certainly written before it reads it.
+
+A read finds its element if some write has an instance that stores it, before the read and in the
+same iteration of the loops outside. Either the two are accesses of the same form, and the variables
+of the instance are what stands in the read for them; or the write stores all of a box, alone or
+with others whose boxes adjoin, and what is read lies in it. In both cases the conditions of the
+write have to hold for the element: those of Ifs, the ends of loops whose extents vary, and that the
+instance comes first where loops inside go around both.
+
+What the only write of a buffer leaves out has no value, unless another iteration writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tensorir.arith import Analyzer
+from tensorir.arith.regions.boxes import Box, with_box
+from tensorir.arith.regions.dense import is_dense
+from tensorir.arith.regions.iter_map import determines
+from tensorir.arith.regions.region import Interval, covers, relax
+from tensorir.buffer import Buffer
+from tensorir.expr import TRUE, Expr, Var, all_of, binary, const, int_value
+from tensorir.passes.facts.accesses import Access, changes
+from tensorir.passes.facts.instances import (
+    Instances,
+    bounds_an_index,
+    common_length,
+    instances_before,
+    matched,
+    of_instance,
+    on_these_alone,
+    running,
+    solutions,
+)
+from tensorir.stmt import For
+from tensorir.visit import variables
+
+
+class Finds:
+    """Whether reads of one buffer find their elements in the iteration in which they read.
+
+    uses      all accesses of the buffer, in program order
+    analyzer  what is known everywhere in the program
+    trusting  that reads are of what has a value
+    """
+
+    def __init__(
+        self, uses: Sequence[Access], analyzer: Analyzer, trusting: bool = True
+    ) -> None:
+        self.uses = uses
+        self.analyzer = analyzer
+        self.trusting = trusting
+        self.sole = sum([use.is_write for use in uses]) == 1
+        self.boxes: dict[tuple[int, int], Box | None] = {}
+        self.reached: dict[tuple[int, int], Box | None] = {}
+
+    def self_contained(self, depth: int) -> bool:
+        """Whether all that is read at position `depth` of the paths is written there before."""
+        if not any([isinstance(s, For) for s in self.uses[0].path[:depth]]):
+            return True
+        return all([use.is_write or self._finds(n, depth) for n, use in enumerate(self.uses)])
+
+    def _finds(self, place: int, depth: int) -> bool:
+        """Whether the read `uses[place]` finds its element."""
+        read = self.uses[place]
+        boxes: list[Box] = []
+        for n, write in enumerate(self.uses):
+            if not write.is_write or changes(write.indices, write.path[depth - 1]):
+                continue
+            for found in instances_before(write, read, depth, n < place, self.analyzer):
+                same = matched(found, read)
+                if same is not None and self._runs(found, [same], read, depth, n < place):
+                    return True
+                box, values = self._box(found, depth), solutions(found, read)
+                if box is not None and self._runs(found, values, read, depth, n < place):
+                    boxes = with_box(boxes, box, self.analyzer)
+                    if self._within(read, boxes[-1], depth):
+                        return True
+        return False
+
+    def _box(self, found: Instances, depth: int) -> Box | None:
+        """The box that instances store if none is left out; None if they have gaps."""
+        key = id(found.write), depth
+        if found.as_written and key in self.boxes:
+            return self.boxes[key]
+        box, known = None, found.analyzer
+        if not is_dense(found.indices, found.free, known):
+            known = known.assuming(on_these_alone(found.conditions, found.free))
+        if is_dense(found.indices, found.free, known):
+            box = _relaxed(found.indices, found.free, known)
+            if box is not None and not self.sole:  # as it has to be told which boxes adjoin
+                sizes = zip(box, found.write.buffer.shape)
+                box = tuple([_clipped(part, size, known) for part, size in sizes])
+        if found.as_written:
+            self.boxes[key] = box
+        return box
+
+    def _within(self, read: Access, box: Box, depth: int) -> bool:
+        """Whether all that is read lies in the box."""
+        key = id(read), depth
+        if key not in self.reached:
+            self.reached[key] = _relaxed(read.indices, running(read, depth), self.analyzer)
+        part = self.reached[key]
+        if part is not None and all([covers(a, b, self.analyzer) for a, b in zip(box, part)]):
+            return True
+        known = _where_read(read, self.analyzer)
+        ends = [(a.low, index, a.low + a.extent) for a, index in zip(box, read.indices)]
+        inside = [all_of(binary("<=", a, e), binary("<", e, b)) for a, e, b in ends]
+        return all([known.prove(e) for e in inside])
+
+    def _runs(
+        self,
+        found: Instances,
+        solutions: Iterable[Mapping[Expr, Expr]],
+        read: Access,
+        depth: int,
+        first: bool,
+    ) -> bool:
+        """Whether an instance that stores what is read is there, whose variables are one of
+        `solutions`."""
+        shape = found.write.buffer.shape
+        left = [
+            c
+            for c in found.conditions
+            if not bounds_an_index(c, found.indices, shape, found.analyzer)
+        ]
+        if not left:
+            return True
+        within = found.analyzer.assuming(_in_buffer(found.indices, found.write.buffer))
+        if within.prove(all_of(*left)):
+            return True
+        said, loop = read.conditions | read.guards, read.path[depth - 1]
+        known = _where_read(read, found.analyzer).assuming(_in_buffer(read.indices, read.buffer))
+        for values in solutions:
+            conditions = [of_instance(c, values, found.analyzer) for c in left]
+            if any([changes([c], loop) for c in conditions]):
+                continue
+            if known.prove(all_of(*[c for c in conditions if c not in said])):
+                return True
+        trusted = self.trusting and self.sole
+        return trusted and self._written_here(found.write, read, depth, first)
+
+    def _written_here(self, write: Access, read: Access, depth: int, first: bool) -> bool:
+        """Whether an element that the only write stores in any iteration of the loops outside is
+        stored in this one, before it is read, if it lies where an instance of this one could be.
+
+        So it is if the element tells the iteration; a loop may also repeat the same stores.
+        """
+        inner, root = running(write, depth), write.path[0]
+        if changes(write.indices, root):
+            return False
+        outer = {s.var: s.extent for s in write.path[:depth] if isinstance(s, For)}
+        outer = {v: extent for v, extent in outer.items() if v not in inner}
+        said = [*write.indices, *write.conditions, *inner.values()]
+        between = read.path[depth : common_length([write.path, read.path])]
+        in_order = first and not any([isinstance(s, For) for s in between])
+        repeats = in_order and not changes(said, root)
+        plain = {v for v in outer if not any(v in variables(e) for e in said)} if repeats else set()
+        asked = [v for v in outer if v not in plain and int_value(outer[v]) != 1]
+        every = {**outer, **inner}
+        return all([determines(write.indices, var, every, self.analyzer) for var in asked])
+
+
+def _relaxed(
+    indices: Sequence[Expr], inner: Mapping[Var, Expr], analyzer: Analyzer
+) -> Box | None:
+    """The box of the elements that `indices` take while the variables of `inner` run."""
+    parts = [relax(index, inner, analyzer) for index in indices]
+    found = tuple([part for part in parts if part is not None])
+    return found if len(found) == len(parts) else None
+
+
+def _clipped(part: Interval, size: Expr, analyzer: Analyzer) -> Interval:
+    """What of an interval is in [0, size), as far as that is an interval of the same kind: nothing
+    more, since all of it counts as stored."""
+    low, high = part.low, part.low + part.extent
+    first = int_value(analyzer.simplify(low))
+    if first is not None and first < 0:
+        low = const(0)
+    if analyzer.prove(binary("<=", size, high)):
+        high = size
+    return Interval(low, analyzer.simplify(high - low))
+
+
+def _where_read(read: Access, analyzer: Analyzer) -> Analyzer:
+    """What is known where the read is: the loops around have an iteration."""
+    known = analyzer
+    varying = {v: e for v, e in read.inner().items() if int_value(e) is None}
+    if varying:
+        known = known.copy()
+        for var, extent in varying.items():
+            known.bind(var, extent)
+    return known if read.known is TRUE else known.assuming(read.known)
+
+
+def _in_buffer(indices: Sequence[Expr], buffer: Buffer) -> Expr:
+    """What holds of the indices of each access."""
+    pairs = list(zip(indices, buffer.shape))
+    inside = [binary("<", index, size) for index, size in pairs]
+    return all_of(*inside, *[binary("<=", const(0), index) for index, _ in pairs])

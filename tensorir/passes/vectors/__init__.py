@@ -1,0 +1,1 @@
+"""Passes that make vectors and registers, and what they share."""

@@ -1,0 +1,297 @@
+"""One expression for all lanes of a vectorized loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
+
+from tensorir import dtype as dt
+from tensorir.arith import Analyzer
+from tensorir.expr import (
+    TRUE,
+    BinOp,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Not,
+    Ramp,
+    Select,
+    Var,
+    all_of,
+    binary,
+    cast,
+    conjuncts,
+    const,
+    int_value,
+    maximum,
+    minimum,
+    select,
+)
+from tensorir.passes.facts.inequality import solve
+from tensorir.passes.vectors.masked_tails import REGISTERS
+from tensorir.passes.vectors.strided_loads import LEAST, some_lanes
+from tensorir.visit import children, rebuild, transform, variables
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+MOST_BITS = 512
+"""Of a vector: what its lanes are counted in need not be wider than so many bits by the lanes."""
+
+
+class NotVectorizable(Exception):
+    """What was asked for differs between lanes, or may only be evaluated in some of them."""
+
+
+@dataclass
+class Lanes:
+    """Lane n stands for the iteration `var` = base + n, for n in [0, count).
+
+    `vectors` are the let variables that hold vectors. Expressions that are the same in all lanes
+    stay scalar. Of elements of `masked_bits` bits, the target loads any lanes of a vector. Where
+    only the lanes [low, high) are `needed`, others may load nothing.
+    """
+
+    var: Var
+    base: Expr
+    count: int
+    analyzer: Analyzer
+    masked_bits: frozenset[int] = frozenset()
+    needed: tuple[Expr, Expr] | None = None
+    vectors: dict[Var, Var] = field(default_factory=dict)
+    memo: dict[Expr, Expr] = field(default_factory=dict)
+
+    def bind(self, var: Var, dtype: str) -> tuple[Lanes, Var]:
+        """These lanes in the scope of a let variable whose value has become `dtype`."""
+        vector = Var(var.name, dtype)
+        vectors = {v: w for v, w in self.vectors.items() if v is not var}
+        if vector is not var:
+            vectors[var] = vector
+        return replace_fields(self, vectors=vectors, memo={}), vector
+
+    def scalar(self, e: Expr) -> Expr:
+        """`e`, which must be the same in all lanes; else NotVectorizable."""
+        result = self.expr(e)
+        if dt.lanes(result.dtype) > 1:
+            raise NotVectorizable
+        return result
+
+    def widened(self, e: Expr) -> Expr:
+        """`e` as a vector."""
+        return e if dt.lanes(e.dtype) > 1 else Broadcast(e, self.count)
+
+    def expr(self, e: Expr) -> Expr:
+        """`e` for all lanes: a vector, or a scalar where the lanes agree."""
+        done = self.memo.get(e)
+        if done is None and dt.lanes(e.dtype) == 1:
+            used = e.variables
+            if self.var not in used and used.isdisjoint(self.vectors):
+                return e
+        if done is None:
+            done = self.memo[e] = self._expr(e)
+        return done
+
+    def _expr(self, e: Expr) -> Expr:
+        if e is self.var:
+            return Ramp(self.base, Const(1, e.dtype), self.count)
+        if isinstance(e, Var):
+            return self.vectors.get(e, e)
+        before = children(e)
+        parts = tuple([self.expr(c) for c in before])
+        if all(dt.lanes(p.dtype) == 1 for p in parts):
+            return e if all(a is b for a, b in zip(parts, before)) else rebuild(e, parts)
+        if isinstance(e, BinOp):
+            found = self._ramp(e, *parts)
+            found = self._compared(e, *parts) if found is None else found
+            return binary(e.op, *map(self.widened, parts)) if found is None else found
+        if isinstance(e, Select):
+            return self._select(e, *parts)
+        if isinstance(e, Load):
+            return self._load(e, parts[0])
+        if isinstance(e, Cast):
+            return self._cast(e, parts[0])
+        if isinstance(e, Call):
+            wide = tuple(map(self.widened, parts))
+            return Call(e.name, wide, dt.with_lanes(e.dtype, self.count))
+        if isinstance(e, Not):
+            return Not(parts[0])
+        raise NotVectorizable
+
+    def _cast(self, e: Cast, a: Expr) -> Expr:
+        """Conversions to integers wrap, so that a ramp of indices is a ramp of narrow ones too."""
+        if dt.is_int(e.dtype) and e.a.dtype == dt.INDEX and not e.a.has_loads:
+            ramp = a if isinstance(a, Ramp) else self.expr(self.analyzer.simplify(e.a))
+            stride = int_value(ramp.stride) if isinstance(ramp, Ramp) else None
+            if isinstance(ramp, Ramp) and stride is not None and abs(stride) * self.count < 1 << 7:
+                return Ramp(Cast(e.dtype, ramp.base), Const(stride, e.dtype), self.count)
+        return Cast(dt.with_lanes(e.dtype, self.count), a)
+
+    def _select(self, e: Select, cond: Expr, a: Expr, b: Expr) -> Expr:
+        masked = self._masked(e, a) if dt.lanes(cond.dtype) > 1 else None
+        if masked is not None:
+            return masked
+        if dt.lanes(cond.dtype) > 1:  # both sides are evaluated in all lanes
+            a = self._side(e.a, self._lanes_of(e.cond))
+            b = self._side(e.b, None)
+        return Select(cond, self.widened(a), self.widened(b))
+
+    def _side(self, side: Expr, needed: tuple[Expr, Expr] | None) -> Expr:
+        """A side of a choice, whose value is wanted in the lanes `needed`; None if not known."""
+        inner = replace_fields(self, needed=needed, memo={})
+        return inner.expr(transform(side, inner._harmless, {}))
+
+    def _load(self, e: Load, index: Expr) -> Expr:
+        load = Load(e.buffer, (index,))
+        if self.needed is None or self._exists(e) or not self._maskable(load):
+            return load
+        zero = Const(0.0 if dt.is_float(e.dtype) else 0, e.dtype)
+        return some_lanes(load, *self.needed, Broadcast(zero, self.count))
+
+    def _maskable(self, load: Load) -> bool:
+        """Whether the target loads any lanes of a vector, which lie side by side or in twos."""
+        index = load.indices[0]
+        stride = int_value(index.stride) if isinstance(index, Ramp) else None
+        strides = (1, 2) if self.count >= LEAST else (1,)
+        bits = dt.bits(load.buffer.dtype)
+        known = bits in self.masked_bits and bits * self.count in REGISTERS
+        return stride in strides and known and not dt.is_bool(load.buffer.dtype)
+
+    def _masked(self, e: Select, a: Expr) -> Expr | None:
+        """`e` as a load of the lanes that hold it, a constant in others; None where it is
+        something else."""
+        if not isinstance(e.b, Const) or not isinstance(a, Load) or not self._maskable(a):
+            return None
+        parts = self._conditions(e.cond)
+        if parts is None:
+            return None
+        outer, low, high = parts
+        known = int_value(low) is not None and int_value(high) is not None
+        if not known and isinstance(e.a, Load) and self._exists(e.a):
+            return None  # a choice costs less than to find the mask
+        none = Broadcast(e.b, self.count)
+        some = some_lanes(a, low, high, none)
+        return some if outer is TRUE or some is none else Select(outer, some, none)
+
+    def _lanes_of(self, cond: Expr) -> tuple[Expr, Expr] | None:
+        """The lanes in which `cond` holds, where these are neighbours."""
+        parts = self._conditions(cond)
+        if parts is None:
+            return None
+        outer, low, high = parts
+        return low, select(outer, high, 0)
+
+    def _conditions(self, cond: Expr) -> tuple[Expr, Expr, Expr] | None:
+        """What is the same in all lanes, and the lanes [low, high) in which the rest holds."""
+        low, high = Const(0, dt.INDEX), Const(self.count, dt.INDEX)
+        first: Expr = low
+        end: Expr = high
+        outer: Expr = TRUE
+        for condition in conjuncts(cond):
+            if self.expr(condition) is condition:
+                outer = all_of(outer, condition)
+                continue
+            found = self._range(condition)
+            if found is None:
+                return None
+            first, end = maximum(first, found[0]), minimum(end, found[1])
+        return outer, first, end
+
+    def _range(self, condition: Expr) -> tuple[Expr, Expr] | None:
+        """The lanes in which `condition` holds, where these are neighbours."""
+        if condition.has_loads or not variables(condition).isdisjoint(self.vectors):
+            return None
+        ranges = solve(condition, self.var, {}, self.analyzer.bounds)
+        if ranges is None or ranges[0].term is not self.var or not ranges[0].same(ranges[1]):
+            return None
+        low, high = (
+            Const(lane, dt.INDEX) if limit is None else self.analyzer.simplify(limit - self.base)
+            for limit, lane in ((ranges[0].low, 0), (ranges[0].high, self.count))
+        )
+        return low, high
+
+    def _exists(self, load: Load) -> bool:
+        """Whether what is loaded is an element in all iterations."""
+        index, last = load.indices[0], load.buffer.shape[0] - 1
+        return self.analyzer.prove(0 <= index) and self.analyzer.prove(index <= last)
+
+    def _harmless(self, e: Expr) -> Expr | None:
+        """`e` where its value is not wanted: a load from some element that exists."""
+        if isinstance(e, BinOp) and e.op in ("//", "%") and not int_value(e.b):
+            raise NotVectorizable
+        if not isinstance(e, Load):
+            return None
+        index, last = e.indices[0], e.buffer.shape[0] - 1
+        if self.needed is not None and self._maskable(Load(e.buffer, (self.expr(index),))):
+            return e
+        if not self.analyzer.prove(0 <= last):
+            raise NotVectorizable
+        if not self.analyzer.prove(0 <= index):
+            index = maximum(index, 0)
+        if not self.analyzer.prove(index <= last):
+            index = minimum(index, last)
+        return Load(e.buffer, (index,))
+
+    def _ramp(self, e: BinOp, a: Expr, b: Expr) -> Expr | None:
+        """`a op b` of index vectors as a ramp, or as a scalar; None where it is neither."""
+        if e.dtype != dt.INDEX:
+            return None
+        if e.op in ("+", "-") and _regular(a) and _regular(b):
+            base, stride = (binary(e.op, x, y) for x, y in zip(_parts(a), _parts(b)))
+            return Ramp(base, stride, self.count) if int_value(stride) != 0 else base
+        if e.op == "*" and isinstance(a, Ramp) and dt.lanes(b.dtype) == 1:
+            return Ramp(a.base * b, a.stride * b, self.count)
+        if e.op == "*" and isinstance(b, Ramp) and dt.lanes(a.dtype) == 1:
+            return Ramp(b.base * a, b.stride * a, self.count)
+        divisor = int_value(b)
+        if e.op in ("//", "%") and isinstance(a, Ramp) and divisor and divisor > 0:
+            return self._quotient(e.op, a, divisor)
+        return None
+
+    def _compared(self, e: BinOp, a: Expr, b: Expr) -> Expr | None:
+        """A comparison of neighbouring indices with one number as that of the numbers of the lanes,
+        in integers as narrow as elements of which there are so many; None for others."""
+        if e.op not in COMPARISONS or e.a.dtype != dt.INDEX:
+            return None
+        ramp, other = (a, b) if isinstance(a, Ramp) else (b, a)
+        if not isinstance(ramp, Ramp) or int_value(ramp.stride) != 1 or dt.lanes(other.dtype) > 1:
+            return None
+        narrow = f"int{max(8, min(32, MOST_BITS // self.count))}"
+        near = minimum(maximum(other, ramp.base - 1), ramp.base + self.count)
+        limit = cast(narrow, near - ramp.base)
+        number = Ramp(const(0, narrow), const(1, narrow), self.count)
+        sides = (number, self.widened(limit))
+        return binary(e.op, *(sides if ramp is a else sides[::-1]))
+
+    def _quotient(self, op: str, a: Ramp, divisor: int) -> Expr | None:
+        """`a // divisor` or `a % divisor` where no lane passes a multiple of the divisor, or what
+        the lanes add to it is known."""
+        stride = int_value(a.stride)
+        if stride is None:
+            return None
+        if stride % divisor == 0:
+            step = stride // divisor
+            low = a.base // divisor
+            whole = Ramp(low, Const(step, low.dtype), self.count) if step else low
+            return whole if op == "//" else a.base % divisor
+        span = stride * self.count
+        aligned = stride > 0 and divisor % span == 0 and self.analyzer.divides(a.base, span)
+        if not aligned and self.analyzer.divides(a.base, divisor):
+            steps = Ramp(Const(0, dt.INDEX), a.stride, self.count)
+            added = BinOp(op, steps, Broadcast(Const(divisor, dt.INDEX), self.count))
+            return added if op == "%" else binary("+", self.widened(a.base // divisor), added)
+        if not aligned:
+            return None
+        if op == "//":
+            return a.base // divisor
+        return Ramp(a.base % divisor, a.stride, self.count)
+
+
+def _regular(e: Expr) -> bool:
+    return isinstance(e, Ramp) or dt.lanes(e.dtype) == 1
+
+
+def _parts(e: Expr) -> tuple[Expr, Expr]:
+    """(base, stride) of a ramp; of a scalar, the one with stride zero."""
+    return (e.base, e.stride) if isinstance(e, Ramp) else (e, Const(0, e.dtype))

@@ -1,0 +1,1 @@
+"""Rewrites of whole programs that more than one layer asks for."""

@@ -1,0 +1,1 @@
+"""Programs as text: the printer, the parser, and Python functions as programs."""
