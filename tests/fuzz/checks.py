@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from backends import build
-from schedule import Schedule, Trace
-from schedule.debug import minimize
+from schedule import Schedule, Trace, minimize
 from tensorir import (
     PrimFunc,
     TensorIRError,

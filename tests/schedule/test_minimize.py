@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from schedule import REGISTRY, Schedule, Trace
-from schedule.debug import minimize
+from schedule import REGISTRY, Schedule, Trace, minimize
 from schedule.debug.minimize import as_script, replay
 from schedule.primitive import primitive, run
 from schedule.state import LoopRef, State
