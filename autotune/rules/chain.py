@@ -18,12 +18,13 @@ from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.ahead import ask_ahead
-from autotune.rules.find_chain import Chain, find_chain, last_reduce, spatial_sizes
+from autotune.rules.chain_rows import put_in_rows
+from autotune.rules.find_chain import Chain, find_chains, last_reduce
 from autotune.rules.group import Group, instances, output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
-from autotune.rules.nest import finish_nest, own_loops
+from autotune.rules.nest import finish_nest, own_loops, task_loops
 from autotune.rules.packing import pack_in_panels
-from autotune.rules.plan import Plan, Values, at_most
+from autotune.rules.plan import Plan, Values, at_most, works_out
 from autotune.rules.runs import contiguous_run, fuse_run
 from autotune.rules.tile_model import TileModel, best_shared_tile
 from schedule import LoopRef, Schedule, ScheduleError
@@ -61,7 +62,7 @@ class ChainPlan(Plan):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        return tuple(self.chain.stages)
+        return self.chain.stages
 
     def key(self, what: str) -> str:
         return f"{self.chain.last}.{what}"
@@ -90,6 +91,7 @@ class ChainPlan(Plan):
         return bool(max(tile, sums) <= 1.25 * self.cpu.registers)
 
     def apply(self, sch: Schedule, values: Values) -> None:
+        put_in_rows(sch, self.chain.order)
         stages = list(self.chain.stages)
         parallel = values[self.key("threads")] == "parallel"
         for product, operand in self.chain.packed:
@@ -103,40 +105,53 @@ class ChainPlan(Plan):
             partial.update(parts)
             at = stages.index(block)
             stages[at:at] = parts
-        task = self._rows(sch, stages[-1], values)
+        shared, task = self._tasks(sch, stages[-1], values)
         for block in reversed(stages):
             if block in writers:
-                self._tile(sch, block, writers[block], values)
+                self._tile(sch, block, writers[block], task, values)
             elif block != stages[-1]:
                 sch.compute_at(block, task)
         for block in stages:
             if block in partial:
-                lanes_inside(sch, block, outside=1)
+                lanes_inside(sch, block, _inside(sch, block, task))
             elif block not in writers:
-                self._finish(sch, block, values, copies=block in writers.values())
+                self._finish(sch, block, task, values, copies=block in writers.values())
         if writers:
             _align_rows(sch, stages, self.cpu.lanes())
-        self._merge_passes(sch, [b for b in stages if self._is_long(sch, b, values)])
+        self._merge_passes(sch, [b for b in stages if self._is_long(sch, b, task, values)])
         ahead = values.get(self.key("ahead"), "none")
         if ahead != "none":
             ask_ahead(sch, stages, task, rows=ahead == "rows")
         if parallel:
-            sch.parallel(task)
+            sch.parallel(shared)
 
-    def _finish(self, sch: Schedule, block: str, values: Values, copies: bool) -> None:
+    def _finish(
+        self, sch: Schedule, block: str, task: LoopRef, values: Values, copies: bool
+    ) -> None:
         """The loops of a stage that is neither a product nor a partial result."""
         if block in self.chain.statistics:
-            unroll_short(sch, sch.get_loops(block)[1:])
+            unroll_short(sch, sch.get_loops(block)[_inside(sch, block, task) :])
             return
-        long = self._is_long(sch, block, values)
+        if self.chain.order.turned and block == self.chain.stages[-1]:
+            self._turn(sch, block, task)
+            return
+        long = self._is_long(sch, block, task, values)
         step = values[self.key("width")] if long else None
         finish_nest(sch, block, self.cpu, unroll_rows=16 if copies else 0, step=step)
 
-    def _is_long(self, sch: Schedule, block: str, values: Values) -> bool:
+    def _turn(self, sch: Schedule, block: str, task: LoopRef) -> None:
+        """Write squares of rows and columns, which are turned in registers."""
+        row, *outer, column = sch.get_loops(block)[_inside(sch, block, task) :]
+        squares, inner = sch.split(column, [None, self.cpu.lanes()])
+        sch.reorder(*outer, squares, inner, row)
+        sch.unroll(inner)
+        sch.vectorize(row)
+
+    def _is_long(self, sch: Schedule, block: str, task: LoopRef, values: Values) -> bool:
         """Whether a stage has rows that hardly stay in the first-level cache."""
         alone = values.get(self.key("rows"), 1) == 1
-        row = prod(size(f.extent) for f in sch.state.loops_around(block)[1:])
-        return alone and 16 * row >= self.cpu.l1_bytes
+        loops = sch.state.loops_around(block)[_inside(sch, block, task) :]
+        return alone and 16 * prod(size(f.extent) for f in loops) >= self.cpu.l1_bytes
 
     def _merge_passes(self, sch: Schedule, stages: list[str]) -> None:
         """Sum a stage up in the loop that makes it, where its row is too long for the first-level
@@ -158,61 +173,77 @@ class ChainPlan(Plan):
             writers[product] = epilogue
         return writers
 
-    def _rows(self, sch: Schedule, last: str, values: Values) -> LoopRef:
-        """The loop over blocks of rows around the last stage."""
-        rows = sch.get_loops(last)[: self.chain.depth]
+    def _tasks(self, sch: Schedule, last: str, values: Values) -> tuple[LoopRef, LoopRef]:
+        """The loop over blocks of rows around the last stage that threads share, and the innermost
+        one: rows of symbolic sizes may be two."""
+        rows = sch.get_loops(last)[: len(self.chain.sizes)]
         if values.get(self.key("rows"), 1) > 1 or self.chain.products:
             outer, _ = sch.split(rows[-1], [None, values[self.key("rows")]])
             rows = [*rows[:-1], outer]
-        return sch.fuse(*rows) if len(rows) > 1 else rows[0]
+        shared, alone = task_loops(sch, rows)
+        if alone:
+            sch.reorder(*shared, *alone)
+        task = sch.fuse(*shared) if len(shared) > 1 else shared[0]
+        return task, alone[-1] if alone else task
 
-    def _tile(self, sch: Schedule, product: str, writer: str, values: Values) -> None:
+    def _tile(
+        self, sch: Schedule, product: str, writer: str, task: LoopRef, values: Values
+    ) -> None:
         """A product in register tiles of all rows of the task and `vector` columns."""
-        *rows, column = sch.get_loops(writer)[1:]
+        *rows, column = sch.get_loops(writer)[_inside(sch, writer, task) :]
         outer, inner = sch.split(column, [None, values[self.key("vector")]])
         sch.reorder(outer, *rows, inner)
         sch.compute_at(product, outer)
-        lanes_inside(sch, product, outside=2)
+        lanes_inside(sch, product, _inside(sch, product, task) + 1)
+
+
+def _inside(sch: Schedule, block: str, task: LoopRef) -> int:
+    """How many of the loops around a block are tasks."""
+    return sch.get_loops(block).index(task) + 1
 
 
 def chain_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ChainPlan]:
-    """A plan for the stages that end in the last one of the schedule, if they make a chain."""
-    last = str(sch.get_blocks()[-1])
-    chain = find_chain(sch, last, groups, cpu)
-    if chain is None:
-        return []
-    lanes, extents = cpu.lanes(), spatial_sizes(sch.state.block(last))
+    """A plan for each chain of the program."""
+    found = [_plan(rows, chain, cpu) for chain, rows in find_chains(sch, groups, cpu)]
+    return [plan for plan in found if works_out(sch, plan)]
+
+
+def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
+    """The plan of a chain; `sch` is the program in its rows."""
+    lanes, last, blocks = cpu.lanes(), chain.last, sch.state.block
     choices: list[Choice] = []
-    if chain.statistics:
-        shortest = min(last_reduce(sch.state.block(b)) for b in chain.statistics)
-        widths = tuple(w for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes) if w < shortest)
-        choices.append(Categorical(f"{last}.width", widths))
+    shortest = min(last_reduce(blocks(name)) for name in chain.statistics)
+    widths = tuple(w for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes) if w < shortest)
+    choices.append(Categorical(f"{last}.width", widths))
     if chain.products:
-        columns = min(spatial_sizes(sch.state.block(b))[-1] for b in chain.products)
+        columns = min(spatial_sizes(blocks(name))[-1] for name in chain.products)
         vectors = tuple(n * lanes for n in (1, 2, 3, 4, 6) if n * lanes < columns + lanes)
         choices.append(Categorical(f"{last}.vector", vectors))
-    options = ROWS if chain.products else TOGETHER
-    rows = tuple(r for r in options if r <= extents[chain.depth - 1])
+    options = (lanes,) if chain.order.turned else ROWS if chain.products else TOGETHER
+    rows = tuple(r for r in options if r <= chain.sizes[-1])
     choices.append(Categorical(f"{last}.rows", rows))
     if not chain.products:
         choices.append(Categorical(f"{last}.ahead", ("rows", "results", "none")))
     choices.append(Categorical(f"{last}.threads", ("parallel", "serial")))
-    work = sum(instances(sch.state.block(b)) for b in chain.stages)
-    usual = 6 if chain.products else _together(sch, chain, cpu)
-    rows_fit = 4 * usual * _elements_of_row(sch, chain) <= cpu.l2_bytes // 2
+    work = sum(instances(blocks(name)) for name in chain.stages)
+    usual = lanes if chain.order.turned else 6 if chain.products else _together(sch, chain, cpu)
+    rows_fit = 4 * usual * (chain.kept + 3 * chain.written) <= cpu.l2_bytes // 2
     large = work >= SMALL_CHAIN
-    models = tuple(_model(sch.state.block(b), chain.depth, cpu) for b in chain.products)
-    return [ChainPlan(Group(last), cpu, chain, tuple(choices), usual, rows_fit, large, models)]
+    models = tuple(_model(chain, blocks(name), cpu) for name in chain.products)
+    return ChainPlan(Group(last), cpu, chain, tuple(choices), usual, rows_fit, large, models)
 
 
-def _model(product: Block, depth: int, cpu: Cpu) -> TileModel:
+def spatial_sizes(block: Block) -> list[int]:
+    return [size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL]
+
+
+def _model(chain: Chain, product: Block, cpu: Cpu) -> TileModel:
     """What a product of a chain takes; its columns are read again for every few rows."""
-    *outer, columns = spatial_sizes(product)
     return TileModel(
-        rows=outer[depth - 1],
-        columns=columns,
+        rows=chain.sizes[-1],
+        columns=spatial_sizes(product)[-1],
         terms=instances(product, IterKind.REDUCE),
-        repeats=prod(outer[: depth - 1]),
+        repeats=prod(chain.sizes[:-1]),
         lanes=cpu.lanes(),
         registers=cpu.registers,
         threads=cpu.threads,
@@ -232,18 +263,10 @@ def _align_rows(sch: Schedule, stages: Sequence[str], lanes: int) -> None:
             sch.storage_align(stage, store.buffer.name, -2, lanes, 0)
 
 
-def _elements_of_row(sch: Schedule, chain: Chain) -> int:
-    """What is in use at once of a row: what is kept, the result, and two rows of what is read."""
-    rows = prod(spatial_sizes(sch.state.block(chain.last))[: chain.depth])
-    made = [instances(sch.state.block(b), IterKind.SPATIAL) // rows for b in chain.stages]
-    return sum(made) + 2 * made[-1]
-
-
 def _together(sch: Schedule, chain: Chain, cpu: Cpu) -> int:
     """How many rows are computed together: as long as they leave room in the first-level cache,
     each thread has several tasks, and the code does not become long."""
-    count = prod(spatial_sizes(sch.state.block(chain.last))[: chain.depth])
     longest = max(last_reduce(sch.state.block(block)) for block in chain.statistics)
     most = TOGETHER[-1] if longest <= 4 * cpu.lanes() else TOGETHER[-1] // 2
-    fitting = min(most, count // (4 * cpu.threads), cpu.l1_bytes // (16 * longest))
+    fitting = min(most, chain.rows // (4 * cpu.threads), cpu.l1_bytes // (16 * longest))
     return max((rows for rows in TOGETHER if rows <= fitting), default=1)

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from autotune.rules.chain_rows import InRows, RowOrder, Stage, find_rows
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.packing import panel_index
 from autotune.rules.runs import contiguous_run, run_length
-from schedule import Schedule, ScheduleError
+from schedule import Schedule
 from tensorir import Block, Cpu, IterKind, dtype, variables
 
 IDLE = 1.25
@@ -19,104 +20,111 @@ IDLE = 1.25
 LONG_ROW = 100_000
 """Terms of a row from which on its parts are worth a wait of all threads for each other."""
 
-
 PACK_FROM = 6
 """Rows from which on packing an operand costs less than it gains."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The stages of a chain in program order. All share the first `depth` loops of the last.
+    """The stages of a chain in program order, which share rows.
 
+    order       how the program is put in rows
+    sizes       the rows: iterations of each of their loops
+    stages      their blocks, once they are in rows
     statistics  reductions along contiguous memory
     products    reductions with columns of their own: by register tiles
     epilogues   of a product, the stage that alone reads it, element by element
     packed      (product, operand) whose neighbouring columns are far apart in memory
+    kept        elements that all but the last stage make for a row; `written` are those that it
+                makes
     """
 
+    order: RowOrder
+    sizes: tuple[int, ...]
     stages: tuple[str, ...]
-    depth: int
     statistics: tuple[str, ...]
     products: tuple[str, ...]
     epilogues: Mapping[str, str]
     packed: tuple[tuple[str, str], ...]
+    kept: int
+    written: int
 
     @property
     def last(self) -> str:
-        return self.stages[-1]
+        return self.order.last
+
+    @property
+    def rows(self) -> int:
+        return prod(self.sizes)
 
 
-def find_chain(sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu) -> Chain | None:
-    """The largest chain that ends in `last`; None where there is none that pays."""
-    node = sch.state.block(last)
-    store = output_store(node)
-    if store is None or any(it.kind is IterKind.OPAQUE for it in node.iters):
-        return None
-    best: tuple[str, ...] = ()
-    depth = 0
-    for deep in range(len(spatial_sizes(node)), 0, -1):
-        found = _movable(sch, last, deep)
-        if len(found) > len(best):
-            best, depth = found, deep
-    chain = _classified(sch, best, depth, groups, cpu)
-    return chain if chain is not None and _pays(sch, chain, cpu) else None
+def find_chains(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[tuple[Chain, Schedule]]:
+    """The chains of a program, none of whose stages are in two, and the program in rows of each.
 
-
-def _movable(sch: Schedule, last: str, depth: int) -> tuple[str, ...]:
-    """The producers, direct and indirect, that move to loop `depth` of `last` without any
-    recomputation; and `last`."""
-    trial = sch.copy()
-    loop = trial.get_loops(last)[depth - 1]
-    order = [str(b) for b in trial.get_blocks()]
-    found = [last]
-    for block in reversed(order[: order.index(last)]):
-        if not set(map(str, trial.get_consumers(block))) & set(found):
+    Each is as large as can be; the later ones are found first.
+    """
+    taken: set[str] = set()
+    found: list[tuple[Chain, Schedule]] = []
+    for name in reversed(sch.get_blocks()):
+        if name in taken:
             continue
-        try:
-            trial.compute_at(block, loop)
-        except ScheduleError:
-            continue
-        runs = prod(size(f.extent) for f in trial.state.loops_around(block))
-        if runs > instances(sch.state.block(block)):
-            trial.undo()
-        else:
-            found.append(block)
-    return tuple(reversed(found))
+        chain = find_chain(sch, str(name), groups, cpu)
+        if chain is not None:
+            found.append(chain)
+            taken.update(chain[0].stages)
+    return found[::-1]
 
 
-def _classified(
-    sch: Schedule,
-    stages: tuple[str, ...],
-    depth: int,
-    groups: Sequence[Group],
-    cpu: Cpu,
-) -> Chain | None:
-    """The chain of `stages`, cut after the last reduction that does not go row by row."""
+def find_chain(
+    sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu
+) -> tuple[Chain, Schedule] | None:
+    """The largest chain that ends in `last`, and the program in its rows; None where there is none
+    that pays."""
+    among: tuple[str, ...] | None = None
+    while (rows := find_rows(sch, last, among)) is not None:
+        chain = _classified(rows, groups, cpu)
+        if chain is None:
+            return None
+        if chain.stages == rows.order.members:
+            return (chain, rows.sch) if _pays(rows.sch, chain, cpu) else None
+        among = chain.stages  # the others decide neither what rows are nor how they lie
+    return None
+
+
+def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None:
+    """The chain of stages in rows, cut after the last reduction that does not go row by row."""
+    sch, stages = rows.sch, rows.stages
     statistics: list[str] = []
     products: list[str] = []
     packed: list[tuple[str, str]] = []
     before: set[str | None] = set()
     first = 0
-    for at, name in enumerate(stages):
-        block = sch.state.block(name)
+    for at, stage in enumerate(stages):
+        name, block = stage.block, sch.state.block(stage.block)
         if not block.is_reduction:
             continue
-        operands = _gathered(block, depth, cpu) if _has_columns(block, depth) else None
+        operands = _gathered(block, stage, cpu) if stage.width > 1 else None
         if operands is not None:
             products.append(name)
             packed.extend((name, operand) for operand in operands)
-        elif not _has_columns(block, depth) and _along_memory(block, cpu):
+        elif stage.width == 1 and _along_memory(block, cpu):
             statistics.append(name)
         else:
             first, statistics, products, packed = at + 1, [], [], []
-            before = {name, *(g.epilogue for g in groups if g.block == name)}
-    kept = tuple(stage for stage in stages[first:] if stage not in before)
-    epilogues = {g.block: g.epilogue for g in groups if g.block in products and g.epilogue in kept}
-    return (
-        Chain(kept, depth, tuple(statistics), tuple(products), epilogues, tuple(packed))
-        if kept
-        else None
-    )
+            before |= {name, *(g.epilogue for g in groups if g.block == name)}
+    kept = [stage for stage in stages[first:] if stage.block not in before]
+    if not statistics or kept[-1] is not stages[-1]:
+        return None
+    tiled = {stage.block for stage in kept if stage.tiled}
+    epilogues = {g.block: g.epilogue for g in groups if g.block in products and g.epilogue in tiled}
+    order = rows.order
+    if order.apart and order.last in products and stages[-1].tiled:
+        epilogues[order.last] = stages[-1].block
+    return Chain(
+        order, rows.sizes, tuple(stage.block for stage in kept), tuple(statistics),
+        tuple(products), epilogues, tuple(packed), sum(stage.width for stage in kept[:-1]),
+        stages[-1].width,
+    )  # fmt: skip
 
 
 def _pays(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
@@ -127,31 +135,26 @@ def _pays(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
         for s in chain.statistics
         for stage in order[order.index(s) + 1 :]
     )
-    rows = prod(spatial_sizes(sch.state.block(chain.last))[: chain.depth])
-    kept = sum(instances(sch.state.block(stage), IterKind.SPATIAL) // rows for stage in order[:-1])
-    fits = 4 * kept * (6 if chain.products else 1) <= cpu.l2_bytes
-    split = _better_in_parts(sch, chain, rows, cpu)
-    return back and rows >= cpu.threads and fits and not split
+    turned = chain.order.turned
+    together = cpu.lanes() if turned else 6 if chain.products else 1
+    fits = 4 * chain.kept * together <= cpu.l2_bytes
+    if turned and chain.sizes[-1] < cpu.lanes():
+        return False  # no square of rows and columns
+    split = _better_in_parts(sch, chain, cpu)
+    return back and chain.rows >= cpu.threads and fits and not split
 
 
-def _better_in_parts(sch: Schedule, chain: Chain, rows: int, cpu: Cpu) -> bool:
+def _better_in_parts(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
     """Whether threads would wait for one that has a long row more."""
     terms = max((last_reduce(sch.state.block(s)) for s in chain.statistics), default=0)
-    rounds = -(-rows // cpu.threads)
-    return rounds * cpu.threads > IDLE * rows and terms >= LONG_ROW and not chain.products
-
-
-def spatial_sizes(block: Block) -> list[int]:
-    return [size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL]
+    rounds = -(-chain.rows // cpu.threads)
+    waits = rounds * cpu.threads > IDLE * chain.rows
+    return waits and terms >= LONG_ROW and not chain.products
 
 
 def last_reduce(block: Block) -> int:
     """The terms of a reduction along contiguous memory."""
     return run_length(contiguous_run(block)) or 0
-
-
-def _has_columns(block: Block, depth: int) -> bool:
-    return prod(spatial_sizes(block)[depth:]) > 1
 
 
 def _along_memory(block: Block, cpu: Cpu) -> bool:
@@ -160,7 +163,7 @@ def _along_memory(block: Block, cpu: Cpu) -> bool:
     return reduces_by_one(block) and terms is not None and terms >= 2 * cpu.lanes()
 
 
-def _gathered(block: Block, depth: int, cpu: Cpu) -> list[str] | None:
+def _gathered(block: Block, stage: Stage, cpu: Cpu) -> list[str] | None:
     """The operands of a product whose neighbouring columns are apart in memory.
 
     None where the block is no product for a chain: its columns are no axis of what it stores, the
@@ -169,9 +172,11 @@ def _gathered(block: Block, depth: int, cpu: Cpu) -> list[str] | None:
     """
     store = output_store(block)
     spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
-    if store is None or len(spatial) != depth + 1 or store.indices[-1] is not spatial[-1]:
+    if store is None or len(stage.columns) != 1 or not stage.tiled:
         return None
-    rows, found = set(spatial[:depth]), []
+    if store.indices[-1] is not spatial[-1] or spatial[-1] is not stage.columns[0]:
+        return None
+    rows, found = set(spatial[:-1]), []
     extents = {it.var: size(it.extent) for it in block.iters}
     for load in body_loads(block):
         shared = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from math import prod
 from typing import Any
 
 from autotune.choices import Choice
@@ -18,6 +18,7 @@ from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, Device, PrimFunc, allows
 
 MAX_SKETCHES = 16
+"""Sketches of a program, as long as there are not more plans: each plan is in one at least."""
 
 
 def make_space(func: PrimFunc, device: Device, numerics: str = DEFAULT_NUMERICS) -> Space:
@@ -65,30 +66,53 @@ def _sketches(
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
-    groups = find_groups(base)
-    chains = _within([p for rule in rules.chains for p in rule(base, groups, device)], numerics)
-    for plans in _combined(base, groups, chains, rules, device, numerics, many):
+    for plans in combined(_parts(base, rules, device, numerics, many)):
         yield _sketch(base, plans, many)
 
 
-def _combined(
-    sch: Schedule,
-    groups: Sequence[Group],
-    chains: Sequence[Plan],
-    rules: Rules,
-    device: Device,
-    numerics: str,
-    many: bool,
-) -> list[Sequence[Plan]]:
-    """Which plans go together: each chain with plans for the other groups, then one by one."""
-    found: list[Sequence[Plan]] = []
-    for chain in (*chains, None):
-        within = chain.stages if chain else ()
-        rest = [g.without(within) for g in groups if g.block not in within]
-        options = [_plans(sch, group, rules, device, numerics, many) for group in rest]
-        for plans in islice(product(*options), MAX_SKETCHES):
-            found.append((*plans, chain) if chain else plans)
-    return found[:MAX_SKETCHES]
+Part = Sequence[Sequence[Plan]]
+"""The ways to schedule some groups of a program, whatever is done to the others; best first."""
+
+
+def _parts(
+    sch: Schedule, rules: Rules, device: Device, numerics: str, many: bool
+) -> Iterator[Part]:
+    """The parts of a program: groups by themselves, then those that a plan is for together, which
+    may be scheduled one by one as well."""
+    groups = find_groups(sch)
+    found = _within([p for rule in rules.chains for p in rule(sch, groups, device)], numerics)
+    chains, taken = list[Plan](), set[str]()
+    for plan in found:  # some may want the same
+        if not taken & set(plan.stages):
+            chains.append(plan)
+            taken.update(plan.stages)
+
+    def alone(group: Group) -> Part:
+        return [(plan,) for plan in _plans(sch, group, rules, device, numerics, many)]
+
+    for group in groups:
+        if group.block not in taken:
+            yield alone(group.without(taken))
+    for plan in chains:
+        inside = [group for group in groups if group.block in plan.stages]
+        yield [(plan,), *(combined([alone(g) for g in inside]) if many else ())]
+
+
+def combined(parts: Iterable[Part]) -> list[Sequence[Plan]]:
+    """A plan for each part: the first of all, then every other one of each part with the first of
+    the rest, those that suit whatever is constant, and others that are drawn, as many as there is
+    room for."""
+    options = list(parts)
+    first = [0] * len(options)
+    found = {tuple(first): None}
+    for at, part in enumerate(options):
+        found.update((tuple(first[:at] + [n] + first[at + 1 :]), None) for n in range(len(part)))
+    safe = [[n for n, some in enumerate(part) if all(p.always for p in some)] for part in options]
+    found[tuple((always or [0])[0] for always in safe)] = None
+    rng, count = random.Random(0), prod(map(len, options))
+    while len(found) < min(MAX_SKETCHES, count):
+        found[tuple(rng.randrange(len(part)) for part in options)] = None
+    return [[p for part, n in zip(options, one) for p in part[n]] for one in found]
 
 
 def _plans(

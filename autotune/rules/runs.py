@@ -33,6 +33,7 @@ def contiguous_run(block: Block) -> list[IterVar]:
     Empty where the last variable alone moves a load by another step, or no load.
     """
     reduce = [it for it in block.iters if it.kind is IterKind.REDUCE]
+    reduce = [it for it in reduce if int_value(it.extent) != 1] or reduce[-1:]
     reads = body_loads(block)
     if not reduce:
         return []
@@ -56,9 +57,19 @@ def run_length(run: Sequence[IterVar]) -> int | None:
 
 
 def fuse_run(sch: Schedule, block: str, run: Sequence[str]) -> LoopRef:
-    """One loop over the variables of a run, which are bound to loops next to each other."""
-    names = loops_by_variable(sch, block)
-    return sch.fuse(*[LoopRef(names[var]) for var in run])
+    """One loop over the variables of a run, which are bound to loops next to each other but for
+    those of one term: these go along."""
+    names, around = loops_by_variable(sch, block), sch.get_loops(block)
+    iters = [it for it in sch.state.block(block).iters if it.var.name in names]
+    sums = [it for it in iters if it.kind is IterKind.REDUCE]
+    single = {names[it.var.name] for it in sums if int_value(it.extent) == 1}
+    places = [n for n, loop in enumerate(around) if loop in {names[var] for var in run}]
+    first, last = min(places), max(places)
+    while first and around[first - 1] in single:
+        first -= 1
+    while last + 1 < len(around) and around[last + 1] in single:
+        last += 1
+    return sch.fuse(*around[first : last + 1])
 
 
 def _is_linear(block: Block, run: Sequence[IterVar]) -> bool:

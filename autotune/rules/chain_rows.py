@@ -1,0 +1,360 @@
+"""Rows: the loops that stages of a chain share, of any rank and order, and how they come first.
+
+What a chain is does not depend on how it is written: intermediates are laid out row by row, their
+columns are one axis where they follow each other in memory, and the loops of the last stage, whose
+result has the layout that is asked for, are cut and put in the order of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from autotune.rules.followers import Follower, followers, stored_at
+from autotune.rules.group import body_loads, instances, size
+from schedule import LoopRef, Schedule, ScheduleError
+from tensorir import (
+    Analyzer,
+    BinOp,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    IterKind,
+    Store,
+    Var,
+    const,
+    int_value,
+    slope,
+    stmt_exprs,
+    substitute,
+    variables,
+    walk,
+    walk_exprs,
+)
+
+MORE = 1.1
+"""How many times as many elements fewer rows have to keep in cache, to be preferred to more."""
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """How a program is put in rows, as data: the last stage and those that go along with its rows.
+
+    members  these stages, in program order; where there is a copy, it is the last one
+    apart    the scope in which the last stage is computed, to be copied to its place; "" if it is
+             not
+    cuts     positions of its loops, and the factors that they are split by first
+    rows     positions of the loops of rows, after that, in their order
+    columns  those of its other loops of data
+    joined   whether these become one
+    turned   whether neighbours in the result are of different rows
+    layouts  index maps for what the others store
+    """
+
+    last: str
+    members: tuple[str, ...]
+    apart: str
+    cuts: tuple[tuple[int, tuple[int, ...]], ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    joined: bool
+    turned: bool
+    layouts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage in rows: `width` elements of each, `columns` are the variables that tell them.
+
+    tiled  whether these are one loop, of neighbours in what is stored
+    """
+
+    block: str
+    width: int
+    columns: tuple[Var, ...]
+    tiled: bool
+
+
+@dataclass(frozen=True)
+class InRows:
+    """A program in rows, the stages in program order, and how many rows each loop of them has."""
+
+    order: RowOrder
+    sch: Schedule
+    stages: tuple[Stage, ...]
+    sizes: tuple[int, ...]
+
+
+def find_rows(sch: Schedule, last: str, among: Collection[str] | None = None) -> InRows | None:
+    """The program in rows of `last`, with all stages, `among` some if given, that go along with
+    them; None where no reduction does, or they cannot be put in order."""
+    try:
+        found = _Found(sch, last, "", among)
+        if not found.has_reductions:
+            return None
+        if found.node.is_reduction and found.columns:
+            found = _Found(sch, last, "local", among)
+            if not found.is_tiled:
+                found = _Found(sch, last, "global", among)
+        order, made = found.order(), sch.copy()
+        loops = put_in_rows(made, order)
+    except ScheduleError:
+        return None
+    sizes = tuple(size(made.state.loop(loop).extent) for loop in loops)
+    return InRows(order, made, found.stages(made, prod(sizes)), sizes)
+
+
+def put_in_rows(sch: Schedule, order: RowOrder) -> list[LoopRef]:
+    """Do what `order` says; returns the loops of rows, the outermost ones of the last stage."""
+    end = order.members[-1]
+    if order.apart:
+        sch.cache_write(order.last, 0, order.apart)
+    for place, factors in reversed(order.cuts):
+        sch.split(sch.get_loops(end)[place], [None, *factors])
+    for stage, index_map in order.layouts:
+        sch.transform_layout(stage, _buffer(sch.state.block(stage)).name, index_map)
+    loops = sch.get_loops(end)
+    rows = [loops[at] for at in order.rows]
+    columns = [loops[at] for at in order.columns]
+    if sorted(order.rows + order.columns) != list(order.rows + order.columns):
+        sch.reorder(*rows, *columns)
+    if order.joined:
+        sch.fuse(*columns)
+    return rows
+
+
+class _Found:
+    """The rows that the stages before one share with it, in a schedule of which nothing but that
+    stage is changed: its loops are cut, and what it computes may be copied from another scope."""
+
+    def __init__(self, sch: Schedule, last: str, apart: str, among: Collection[str] | None) -> None:
+        self.last, self.apart = last, apart
+        self.sch = sch = sch.copy()
+        self.end = end = str(sch.cache_write(last, 0, apart)) if apart else last
+        self.cuts = _cut(sch, end, last)
+        self.found = followers(sch, end, among)
+        self.rows = _shared(sch, self.found)
+        self.members = tuple(n for n in reversed(self.found) if self.rows <= self.found[n].loops)
+        self.node = sch.state.block(end)
+        around = sch.state.loops_around(end)
+        self.place = {loop.var: n for n, loop in enumerate(around)}
+        self.data = {f.var: f.const_extent for f in around if f.var in self.found[end].loops}
+        self.columns = [v for v, n in self.data.items() if v not in self.rows and n != 1]
+        self.analyzer = sch.state.analyzer(around)
+
+    @property
+    def has_reductions(self) -> bool:
+        """Whether a stage before the last one is a reduction."""
+        return any(self.sch.state.block(name).is_reduction for name in self.members[:-1])
+
+    @cached_property
+    def turned(self) -> bool:
+        """Whether neighbours in the result are of different rows."""
+        result = self.steps(self.end)[0]
+        return bool(self.columns) and any(
+            result(var) == 1 for var in self.rows if self.data[var] != 1
+        )
+
+    @cached_property
+    def joined(self) -> bool:
+        """Whether the columns of the last stage are as one axis in all that it accesses."""
+        axes = [(var, self.data[var]) for var in self.columns]
+        return len(axes) > 1 and all(_follow(step, axes) for step in self.steps(self.end))
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether the columns of the last stage are one loop, of neighbours in the result."""
+        return not self.turned and (self.joined or len(self.columns) == 1)
+
+    @cached_property
+    def ordered(self) -> list[Var]:
+        """The rows as they lie in what is read, outermost first; what is turned comes last."""
+        result, read = self.steps(self.end)[0], self.main_read()
+
+        def rank(var: Var) -> tuple[int, int]:
+            if self.data[var] == 1:
+                return 0, 0
+            if self.turned and result(var) == 1:
+                return 3, 0
+            step = read(var) if read is not None else 0
+            return (2, -abs(step)) if step else (1, 0)
+
+        return sorted((var for var in self.data if var in self.rows), key=rank)
+
+    @cached_property
+    def layouts(self) -> dict[str, tuple[str | None, tuple[int, ...]]]:
+        return {name: self.layout(name) for name in self.members[:-1]}
+
+    def order(self) -> RowOrder:
+        """What has to be done."""
+        others = [var for var in self.data if var not in self.rows]
+        return RowOrder(
+            self.last, self.members, self.apart, tuple(self.cuts),
+            tuple(self.place[var] for var in self.ordered),
+            tuple(self.place[var] for var in others), self.joined, self.turned,
+            tuple((name, text) for name, (text, _) in self.layouts.items() if text),
+        )  # fmt: skip
+
+    def stages(self, made: Schedule, rows: int) -> tuple[Stage, ...]:
+        """The stages, once they are in rows."""
+        found = []
+        for name in self.members:
+            node = made.state.block(name)
+            width = instances(node, IterKind.SPATIAL) // max(1, rows)
+            if name == self.end:
+                found.append(Stage(name, width, (), self.is_tiled))
+                continue
+            stored = stored_at(node)
+            assert stored is not None
+            columns = [stored[at] for at in self.layouts[name][1]]
+            mine = tuple(index for index in columns if isinstance(index, Var))
+            found.append(Stage(name, width, mine, len(mine) == 1))
+        return tuple(found)
+
+    def steps(self, name: str) -> list[Step]:
+        """How far the store of a stage and its loads move in memory with the loops of rows."""
+        node, places = self.sch.state.block(name), self.found[name].places
+        stored = stored_at(node)
+        assert stored is not None
+        accesses = [(_buffer(node), stored)]
+        accesses += [(load.buffer, load.indices) for load in body_loads(node)]
+        return [_step(buffer, at, places, self.analyzer) for buffer, at in accesses]
+
+    def main_read(self) -> Step | None:
+        """The largest access to what the chain is given, of those that tell most of its rows."""
+        made = {_buffer(self.sch.state.block(name)) for name in self.members}
+        best: tuple[int, int] = (0, 0)
+        chosen: Step | None = None
+        for name in self.members:
+            node = self.sch.state.block(name)
+            for load, step in zip(body_loads(node), self.steps(name)[1:]):
+                key = sum(step(var) != 0 for var in self.rows), instances(node)
+                if load.buffer not in made and key > best:
+                    best, chosen = key, step
+        return chosen
+
+    def layout(self, name: str) -> tuple[str | None, tuple[int, ...]]:
+        """The index map that puts rows first and makes one axis of the columns, None where that is
+        how it is, and where the columns are then."""
+        node, places = self.sch.state.block(name), self.found[name].places
+        shape, stored = _buffer(node).shape, stored_at(node)
+        assert stored is not None
+        rows: list[tuple[int, int, str]] = []
+        columns: list[tuple[Var, int | None, int, str]] = []
+        for d, index in enumerate(stored):
+            at = places[index] if isinstance(index, Var) else index
+            used = variables(at)
+            mine = [n for n, row in enumerate(self.ordered) if row in used]
+            extent = int_value(shape[d])
+            if extent == 1 or not used or used <= self.rows:
+                rows.append((-1 if extent == 1 else min(mine, default=-1), d, f"d{d}"))
+                continue
+            assert isinstance(index, Var)
+            text = f"d{d}"
+            if mine:  # one dimension for rows and columns
+                steps = [slope(at, self.ordered[n], self.analyzer) or 1 for n in mine]
+                extent = min(map(abs, steps))
+                rows.append((mine[0], d, f"d{d} // {extent}"))
+                text = f"d{d} % {extent}"
+            columns.append((index, extent, d, text))
+        wide = [d for n, d, _ in sorted(rows) if n >= 0] + [d for *_, d, _ in columns]
+        last = columns[-1][2] if columns else len(stored) - 1
+        own = {var: var for var, *_ in columns}
+        follow = len(columns) > 1 and all(
+            _follow(_step(load.buffer, load.indices, own, self.analyzer),
+                    [(var, extent) for var, extent, *_ in columns])
+            for load in body_loads(node)
+        )  # fmt: skip
+        if wide == sorted(set(wide)) and last == len(stored) - 1 and not follow:
+            return None, tuple(d for *_, d, _ in columns)
+        texts = [text for *_, text in columns]
+        if follow:
+            value = texts[0]
+            for _, extent, _, text in columns[1:]:
+                value = f"({value}) * {extent} + {text}"
+            texts = [value]
+        dims = [text for *_, text in sorted(rows)] + texts
+        names = ", ".join(f"d{n}" for n in range(len(stored)))
+        return f"{names}: {', '.join(dims)}", tuple(range(len(dims) - len(texts), len(dims)))
+
+
+Step = Callable[[Var], "int | None"]
+"""How many elements an access moves with a variable; None where not always as many."""
+
+
+def _step(
+    buffer: Buffer, indices: Sequence[Expr], places: Mapping[Var, Expr], analyzer: Analyzer
+) -> Step:
+    flat: Expr = const(0)
+    step = 1
+    for index, extent in zip(reversed(indices), reversed(buffer.shape)):
+        flat = flat + substitute(index, places) * step
+        step *= size(extent)
+    plain = analyzer.simplify(flat)
+    used = variables(plain)
+    return lambda var: slope(plain, var, analyzer) if var in used else 0
+
+
+def _follow(step: Step, axes: Sequence[tuple[Var, int | None]]) -> bool:
+    """Whether axes, outermost first, are as one for an access."""
+    for (outer, _), (inner, length) in zip(axes, axes[1:]):
+        near, far = step(inner), step(outer)
+        if near is None or length is None or far != near * length:
+            return False
+    return True
+
+
+def _buffer(block: Block) -> Buffer:
+    """What a block stores to."""
+    return next(stmt.buffer for stmt in walk(block.body) if isinstance(stmt, Store))
+
+
+def _cut(sch: Schedule, end: str, last: str) -> list[tuple[int, tuple[int, ...]]]:
+    """Split the loops of `end` whose variables, or those of `last` that it copies, are read in
+    parts; returns which, and how."""
+    node, made, found = sch.state.block(end), sch.state.block(last), []
+    names = [loop.name for loop in sch.state.loops_around(end)]
+    same = dict(zip(stored_at(node) or (), stored_at(made) or ()))
+    for it in node.iters:
+        extent = int_value(it.extent)
+        if it.kind is not IterKind.SPATIAL or extent is None or not isinstance(it.binding, Var):
+            continue
+        lowers = sorted(_divisors(made, same.get(it.var, it.var), extent))
+        steps = [1, *lowers, extent]
+        if lowers and all(b % a == 0 for a, b in zip(steps, steps[1:])):
+            factors = tuple(b // a for a, b in zip(steps, steps[1:-1]))[::-1]
+            found.append((names.index(it.binding.name), factors))
+    for place, factors in reversed(found):
+        sch.split(LoopRef(names[place]), [None, *factors])
+    return found
+
+
+def _divisors(node: Block, var: Expr, extent: int) -> set[int]:
+    """What a block divides a variable by, below its extent."""
+    return {
+        int(part.b.value)
+        for stmt in walk(node.body)
+        for e in stmt_exprs(stmt)
+        for part in walk_exprs(e)
+        if isinstance(part, BinOp) and part.op in ("//", "%") and part.a is var
+        if isinstance(part.b, Const) and 1 < part.b.value < extent
+    }
+
+
+def _shared(sch: Schedule, found: Mapping[str, Follower]) -> frozenset[Var]:
+    """The loops that are rows: those that most elements go along with."""
+    stages = list(found.values())[1:]
+
+    def kept(rows: frozenset[Var]) -> int:
+        mine = [s.block for s in stages if rows <= s.loops]
+        return sum(instances(sch.state.block(name), IterKind.SPATIAL) for name in mine)
+
+    best: frozenset[Var] = frozenset()
+    options = {stage.loops: kept(stage.loops) for stage in stages}
+    for rows, elements in sorted(options.items(), key=lambda item: -len(item[0])):
+        if not best or elements > MORE * options[best]:
+            best = rows
+    return best

@@ -1,0 +1,126 @@
+"""Which stages go along with loops of a stage that uses them: found by what they access alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from autotune.rules.group import body_loads
+from schedule import Schedule
+from tensorir import (
+    Block,
+    Expr,
+    IterKind,
+    IterVar,
+    Store,
+    Var,
+    const,
+    determines,
+    slope,
+    substitute,
+    variables,
+    walk,
+)
+
+
+@dataclass(frozen=True)
+class Follower:
+    """A stage, and where its elements are needed.
+
+    places  its variables in terms of the loops of the last stage, and of others that are free there
+    loops   those loops of the last stage of which each element belongs to one iteration
+    """
+
+    block: str
+    places: Mapping[Var, Expr]
+    loops: frozenset[Var]
+
+
+def followers(
+    sch: Schedule, last: str, among: Collection[str] | None = None
+) -> dict[str, Follower]:
+    """The last stage, and those before it, `among` some if given, that only it needs, directly or
+    through others, and that go along with one of its loops at least; by name, the last one first.
+    """
+    return _Search(sch, last).run(among)
+
+
+class _Search:
+    def __init__(self, sch: Schedule, last: str) -> None:
+        self.sch, self.last = sch, last
+        node, around = sch.state.block(last), sch.state.loops_around(last)
+        bindings = [it.binding for it in node.iters if it.kind is IterKind.SPATIAL]
+        data = {var for binding in bindings for var in variables(binding)}
+        loops = frozenset(loop.var for loop in around if loop.var in data)
+        self.extents: dict[Var, Expr] = {loop.var: loop.extent for loop in around}
+        self.analyzer = sch.state.analyzer(around)
+        self.found = {last: Follower(last, {it.var: it.binding for it in node.iters}, loops)}
+
+    def run(self, among: Collection[str] | None) -> dict[str, Follower]:
+        order = [str(name) for name in self.sch.get_blocks()]
+        for name in reversed(order[: order.index(self.last)]):
+            if among is not None and name not in among:
+                continue
+            users = [str(user) for user in self.sch.get_consumers(name)]
+            if users and all(user in self.found for user in users):
+                stage = self.follower(name, [self.found[user] for user in users])
+                if stage.loops:
+                    self.found[name] = stage
+        return self.found
+
+    def follower(self, name: str, users: Sequence[Follower]) -> Follower:
+        """A stage whose users are known."""
+        node = self.sch.state.block(name)
+        stored = stored_at(node)
+        buffers = {s.buffer for s in walk(node.body) if isinstance(s, Store)}
+        steps = any(it.kind is IterKind.OPAQUE for it in node.iters)
+        if stored is None or steps or any(buffer in self.sch.func.params for buffer in buffers):
+            return Follower(name, {}, frozenset())
+        read = [
+            tuple(self.analyzer.simplify(substitute(i, user.places)) for i in load.indices)
+            for user in users
+            for load in body_loads(self.sch.state.block(user.block))
+            if load.buffer in buffers
+        ]
+        common = frozenset.intersection(*[user.loops for user in users])
+        places: dict[Var, Expr] = {}
+        for it in node.iters:
+            at = {point[stored.index(it.var)] for point in read} if it.var in stored else set()
+            places[it.var] = at.pop() if len(at) == 1 else self.place(name, it, at, common)
+        values = list(places.values())
+        kept = [v for v in common if determines(values, v, self.extents, self.analyzer)]
+        return Follower(name, places, frozenset(kept))
+
+    def place(self, name: str, it: IterVar, at: Collection[Expr], loops: Collection[Var]) -> Expr:
+        """Where all of `at` lie: what they share, and a variable that is free for the rest."""
+        free = Var(f"{name}.{it.var.name}")
+        base: Expr = const(0)
+        steps = {
+            var: {slope(e, var, self.analyzer) if var in variables(e) else 0 for e in at}
+            for var in loops
+        }
+        shared = {var: next(iter(found)) for var, found in steps.items() if len(found) == 1}
+        apart = min((step for step in shared.values() if step), default=0)
+        if apart and apart > 0:
+            for var, step in shared.items():
+                base = base + var * (step or 0)
+            for e in at:
+                low, high = self.analyzer.bounds(self.analyzer.simplify(e - base))
+                if low is None or high is None or low < 0 or high >= apart:
+                    apart = 0
+                    break
+        extent = const(apart) if apart > 0 else it.extent
+        self.extents[free] = extent
+        self.analyzer.bind(free, extent)
+        return base + free if apart > 0 else free
+
+
+def stored_at(block: Block) -> tuple[Expr, ...] | None:
+    """Where a block stores, if at one place of which no two indices are the same variable."""
+    stores = [s for s in walk(block.body) if isinstance(s, Store)]
+    places = {s.indices for s in stores}
+    if len(places) != 1:
+        return None
+    (indices,) = places
+    own = [index for index in indices if isinstance(index, Var)]
+    return indices if len(set(own)) == len(own) else None

@@ -1,0 +1,211 @@
+"""Chains are found wherever rows are shared, however that is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune.rules import default_candidate, make_space
+from autotune.rules.chain import ChainPlan
+from autotune.rules.generate import PlannedSketch, combined, sketches
+from backends import build
+from benchmarks.general.form import Form, expected, given, numbers, restored
+from benchmarks.general.rewritings import forms_of
+from schedule import Schedule
+from tensorir import Cpu, PrimFunc, Target, interpret, ops, reference, te, verify
+
+SMALL = Cpu(Target(vector_bits=128, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
+KINDS = ("reordered", "permuted", "split", "fused", "unit", "scaled", "type", "embedded",
+         "symbolic")  # fmt: skip
+
+
+def made(*tensors: te.Tensor) -> PrimFunc:
+    return te.create_prim_func(list(tensors), name="made")
+
+
+def rows_of(*shape: int, name: str = "x") -> te.Tensor:
+    return te.placeholder(shape, name=name)
+
+
+def softmax() -> PrimFunc:
+    x = rows_of(18, 40)
+    return made(x, ops.softmax(x, name="out"))
+
+
+def layer_norm() -> PrimFunc:
+    x, scale, shift = rows_of(12, 36), rows_of(36, name="scale"), rows_of(36, name="shift")
+    return made(x, scale, shift, ops.layer_norm(x, scale, shift, name="out"))
+
+
+def products() -> PrimFunc:
+    x, w, v = rows_of(12, 10), rows_of(10, 24, name="w"), rows_of(24, 16, name="v")
+    return made(x, w, v, ops.matmul(ops.softmax(ops.matmul(x, w)), v, name="out"))
+
+
+def attention() -> PrimFunc:
+    q, k, v = (rows_of(2, 3, n, 8, name=x) for n, x in ((8, "q"), (20, "k"), (20, "v")))
+    return made(q, k, v, ops.attention(q, k, v, name="out"))
+
+
+PROGRAMS = {f.__name__: f() for f in (softmax, layer_norm, products, attention)}
+FORMS = [
+    pytest.param(name, form, id=f"{name}, {form.name}")
+    for name, func in PROGRAMS.items()
+    for form in (Form("plain", "plain", func), *forms_of(func, KINDS))
+]
+APART = {
+    "attention, permuted reversed, intermediates too", "attention, permuted reversed",
+    "attention, permuted first last, intermediates too", "attention, permuted first last",
+    "attention, split reduce, inputs too",
+}  # fmt: skip
+"""Written so that neighbours in the result are of too few different rows, or with columns of an
+operand in two dimensions: a part of these is by itself."""
+
+
+def first_sketch(func: PrimFunc) -> PlannedSketch:
+    return next(sketches(func, SMALL, "reassociated"))
+
+
+def chains_of(func: PrimFunc) -> list[ChainPlan]:
+    return [plan for plan in first_sketch(func).plans if isinstance(plan, ChainPlan)]
+
+
+def scheduled(func: PrimFunc) -> Schedule:
+    sketch = first_sketch(func)
+    return sketch.build(sketch.values())
+
+
+@pytest.mark.parametrize(("name", "form"), FORMS)
+def test_rows_are_found_in_all_forms(name, form):
+    """One nest, and the same numbers."""
+    plain, sch = PROGRAMS[name], scheduled(form.func)
+    verify(sch.func)
+    assert chains_of(form.func), form.name
+    if f"{name}, {form.name}" not in APART:
+        nests = {sch.get_loops(block)[0] for block in sch.get_blocks() if "k_g" not in block}
+        assert len(nests) == 1, sch.get_blocks()
+    arrays = numbers(plain)
+    inputs = given(form, plain, arrays)
+    run = build(sch, SMALL.target) if name == "softmax" else lambda *a: interpret(sch.func, *a)
+    outputs = run(*inputs)
+    found = restored(form, plain, outputs if isinstance(outputs, tuple) else (outputs,))
+    for got, want in zip(found, expected(form, plain, arrays), strict=True):
+        allowed = {"float16": 1e-2, "bfloat16": 5e-2}.get(form.func.outputs[0].dtype, 1e-5)
+        np.testing.assert_allclose(got, want, rtol=allowed, atol=allowed)
+
+
+def nests(sch: Schedule) -> list[set[str]]:
+    """The blocks of each nest."""
+    found: dict[str, set[str]] = {}
+    for block in sch.get_blocks():
+        found.setdefault(sch.get_loops(block)[0], set()).add(str(block))
+    return list(found.values())
+
+
+def check(func: PrimFunc, sch: Schedule) -> None:
+    arrays = numbers(func)
+    for got, want in zip(interpret(sch.func, *arrays), reference(func, *arrays), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)
+
+
+def two() -> PrimFunc:
+    x, y = rows_of(6, 20), rows_of(9, 16, name="y")
+    return made(x, y, ops.softmax(x, name="a"), ops.layer_norm(y, name="b"))
+
+
+def one_after_the_other() -> PrimFunc:
+    """A softmax by rows of what is a softmax by columns."""
+    x = rows_of(20, 24)
+    return made(x, ops.softmax(ops.transpose(ops.softmax(x, name="a")), name="b"))
+
+
+def between() -> PrimFunc:
+    """What is before a chain, beside it and after it goes along with none of its rows."""
+    x, w, v = rows_of(6, 12), rows_of(12, 20, name="w"), rows_of(6, 20, name="v")
+    soft = ops.softmax(ops.add(ops.matmul(x, w), v), name="soft")
+    return made(x, w, v, ops.sum(soft, 0, name="columns"), ops.sum(v, 0, name="others"), soft)
+
+
+def wide() -> PrimFunc:
+    """The product reads all of a matrix that no cache holds: only the norm is a chain."""
+    x, w = rows_of(8, 256), rows_of(256, 2048, name="w")
+    return made(x, w, ops.matmul(ops.rms_norm(x, name="norm"), w, name="out"))
+
+
+@pytest.mark.parametrize(
+    ("make", "count", "together"),
+    [
+        (two, 2, [{"a"}, {"b"}]),
+        (one_after_the_other, 2, [{"a"}, {"b"}]),
+        (between, 1, [{"soft"}]),
+        (wide, 1, [{"norm"}]),
+    ],
+)
+def test_chains_begin_and_end_anywhere(make, count, together):
+    func = make()
+    chains = chains_of(func)
+    assert len(chains) == count
+    stages = [set(chain.stages) for chain in chains]
+    assert len(set.union(*stages)) == sum(map(len, stages))
+    sch = scheduled(func)
+    for chain in chains:
+        assert any(set(chain.stages) <= nest for nest in nests(sch))
+    assert [any(last <= stages_ for stages_ in stages) for last in together]
+    check(func, sch)
+
+
+def test_a_transpose_is_written_in_squares():
+    """The last loop of the nest is a vector of the result, of as many rows as there are lanes."""
+    x = rows_of(13, 20)
+    func = made(x, ops.transpose(ops.softmax(x), name="out"))
+    (chain,) = chains_of(func)
+    assert chain.chain.order.turned
+    sch = scheduled(func)
+    assert len(nests(sch)) == 1
+    row, column = sch.get_loops("out")[-1], sch.get_loops("out")[-2]
+    assert sch.state.loop(row).kind.value == "vectorized"
+    assert sch.state.loop(row).const_extent == sch.state.loop(column).const_extent == 4
+    check(func, sch)
+    few = made(y := rows_of(3, 20), ops.transpose(ops.softmax(y)))
+    assert not any(plan.chain.order.turned for plan in chains_of(few))  # there is no square
+    check(few, scheduled(few))
+
+
+class Some(ChainPlan):
+    """A plan that is there to be combined."""
+
+    def __init__(self, name: str, safe: bool = True) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "always", safe)
+
+
+def names(found: list) -> list[str]:
+    return ["".join(plan.name for plan in plans) for plans in found]
+
+
+def test_every_plan_is_in_a_sketch():
+    """First the best of all, then each other plan; the rest is drawn, and not cut at the end."""
+    parts = [[(Some(f"{group}{n}"),) for n in range(4)] for group in "abcde"]
+    found = names(combined(parts))
+    assert len(found) == len(set(found)) == 16
+    assert found[0] == "a0b0c0d0e0"
+    assert {f"{g}{n}" for g in "abcde" for n in range(4)} <= {
+        name[at : at + 2] for name in found for at in range(0, 10, 2)
+    }
+    many = names(combined([[(Some(f"{g}{n}"),) for n in range(9)] for g in "abc"]))
+    assert len(many) == 25  # each is in one, however many there are
+    assert names(combined([[(Some("a0"),), (Some("a1"),)], [(Some("b0"),)]])) == ["a0b0", "a1b0"]
+    assert names(combined([])) == [""]
+
+
+def test_plans_that_suit_always_go_together():
+    """Whatever operands are constants, a default is among the first."""
+    parts = [[(Some(f"{g}0", False),), (Some(f"{g}1"),)] for g in "abcdefgh"]
+    assert "a1b1c1d1e1f1g1h1" in names(combined(parts))
+
+
+def test_chains_are_searched_by_their_stages_too():
+    space = make_space(PROGRAMS["softmax"], SMALL)
+    assert list(space.sketches)[0] == "out:chain"
+    assert "top:rows+power:spatial+total:rows+out:spatial" in space.sketches
+    assert default_candidate(space).sketch == "out:chain"
