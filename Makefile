@@ -37,7 +37,7 @@ help:
 	@echo "The first call creates $(VENV); choose the interpreter with PYTHON=python3.12."
 
 demo: $(RUN) | compiler
-	@$(BIN)/python -m autotune demo
+	@$(BIN)/python -m demo
 
 test: $(DEV) | compiler cxx
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
@@ -107,7 +107,7 @@ $(BIN)/activate: | compiler python
 
 $(RUN): setup.cfg pyproject.toml | $(BIN)/activate
 	@echo "installing what the demo needs into $(VENV)"
-	@$(PIP) -e .
+	@$(PIP) -e '.[demo]'
 	@touch $@
 
 $(DEV): setup.cfg pyproject.toml | $(BIN)/activate

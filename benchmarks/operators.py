@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import softmax as scipy_softmax
 
 from autotune import examples
-from autotune.demo import rivals
-from autotune.demo.case import NUMPY, SCIPY, Case
+from benchmarks import rivals
+from benchmarks.case import NUMPY, SCIPY, Case
 from tensorir import PrimFunc, te
 
 CHUNK = 1 << 15

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from autotune.demo.case import DEFAULT, TUNED, UNSCHEDULED, Figures
-from autotune.demo.table import ms, show_table, times
 from autotune.machine.machine import this_machine
 from autotune.machine.peak import memory_gbps, peak_gflops
 from autotune.measure.busy import disturbance
 from backends import Timing, compare, compiler_info, resolve
+from benchmarks.case import DEFAULT, TUNED, UNSCHEDULED, Figures
+from benchmarks.table import ms, show_table, times
 
 HEADER = (
     "operator", "unscheduled ms", "default ms", "tuned ms", "+-", "library ms", "+-",

@@ -18,15 +18,15 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from autotune import tune  # noqa: E402
-from autotune.demo.case import default_schedule, relative_error  # noqa: E402
-from autotune.demo.table import plain_table  # noqa: E402
 from autotune.machine.machine import this_machine  # noqa: E402
 from autotune.measure import machine_lock  # noqa: E402
 from autotune.tuning.tuner import DEFAULT_DATABASE  # noqa: E402
 from backends import BuildError, CompiledKernel, Timing, build, interleave, resolve  # noqa: E402
+from benchmarks.case import default_schedule, relative_error  # noqa: E402
 from benchmarks.limits import Limits, measure_limits  # noqa: E402
 from benchmarks.peers.kinds import KINDS, make_inputs, moved_bytes  # noqa: E402
 from benchmarks.peers.programs import prim_func  # noqa: E402
+from benchmarks.table import plain_table  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 LEAST_BYTES, BEYOND_CACHE = 8 << 10, 4

@@ -11,14 +11,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from operators import make_cases
-from results import as_json, as_markdown, environment, show, write
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from autotune import Database, MeasureSettings, tune
-from autotune.demo.case import Case, Figures, figures, kernels_of
-from autotune.tuning.tuner import DEFAULT_DATABASE
-from backends import BuildError, compiler_info
-from tensorir import TensorIRError
+from operators import make_cases  # noqa: E402
+from results import as_json, as_markdown, environment, show, write  # noqa: E402
+
+from autotune import Database, MeasureSettings, tune  # noqa: E402
+from autotune.tuning.tuner import DEFAULT_DATABASE  # noqa: E402
+from backends import BuildError, compiler_info  # noqa: E402
+from benchmarks.case import Case, Figures, figures, kernels_of  # noqa: E402
+from tensorir import TensorIRError  # noqa: E402
 
 FOLDER = Path(__file__).parent
 DEFAULT_JSON = FOLDER / "results" / "suite.json"

@@ -222,7 +222,7 @@ bit patterns, and special values.
 
 Scalars and vectors of any width have the same bits on one machine, so a result does not depend on
 whether an element lies in a vector or in a tail (a test compares them). The sources are
-`backends/math/math_f32.py`, `backends/math/trig_f32.py` and `backends/math/lanes_f32.py`. The
+`backends/math/math_f32.py`, `backends/math/trig_f32.py` and `backends/math/per_lane_f32.py`. The
 stated limits, with and (where they differ) without fused multiply-add, hold for subnormal
 arguments and results too; infinities, NaN and signed zeros are exact. The tests assert the limits
 on fewer arguments.

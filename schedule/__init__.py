@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from schedule.debug.minimize import minimize as minimize
     from schedule.debug.validate import MiscompiledError as MiscompiledError
     from schedule.errors import ScheduleError as ScheduleError
+    from schedule.instruction import Instruction as Instruction
     from schedule.library.tensorized_matmul import TensorizedMatmul as TensorizedMatmul
     from schedule.library.tensorized_matmul import tensorized_matmul as tensorized_matmul
     from schedule.primitive import REGISTRY as REGISTRY
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from schedule.state import LoopRef as LoopRef
     from schedule.te.create import create_schedule as create_schedule
     from schedule.te.schedule import TESchedule as TESchedule
-    from schedule.trace import Instruction as Instruction
     from schedule.trace import Trace as Trace
 
 __all__ = lazy_names(
@@ -31,7 +31,8 @@ __all__ = lazy_names(
         "schedule.state": "BlockRef LoopRef",
         "schedule.te.create": "create_schedule",
         "schedule.te.schedule": "TESchedule",
-        "schedule.trace": "Instruction Trace",
+        "schedule.instruction": "Instruction",
+        "schedule.trace": "Trace",
         "schedule.debug.validate": "MiscompiledError",
     },
 )

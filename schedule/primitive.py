@@ -20,8 +20,8 @@ from schedule.checks.provable import unprovable
 from schedule.checks.sharing import sharing_conflict
 from schedule.checks.threads import thread_conflict
 from schedule.errors import Illegal, ScheduleError
+from schedule.instruction import Instruction, format_args
 from schedule.state import BlockRef, LoopRef, State
-from schedule.trace import Instruction, format_args
 from tensorir import TensorIRError
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from schedule import primitives as p
 from schedule.analysis.uses import consumers, producers
 from schedule.arguments import literal
 from schedule.errors import Hint, Illegal, ScheduleError, hint_text
+from schedule.instruction import Instruction, output_names
 from schedule.primitive import REGISTRY, check_arguments, method, run
 from schedule.services import service
 from schedule.state import BlockRef, LoopRef, State
-from schedule.trace import Instruction, Trace, output_names
+from schedule.trace import Trace
 from tensorir import (
     Block,
     PrimFunc,

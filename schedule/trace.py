@@ -12,62 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedule.instruction import Instruction, format_args, output_names
+from schedule.primitive import bind_arguments, parameter_names
 from tensorir import TensorIRError
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """One call of a primitive: its name, its arguments by name, and the names it returned."""
-
-    name: str
-    args: dict[str, Any]
-    outputs: Any = None
-
-    def __str__(self) -> str:
-        call = f"{self.name}({format_args(self.args)})"
-        names = output_names(self.outputs)
-        return f"{call} -> {', '.join(names)}" if names else call
-
-    def as_json(self) -> list[Any]:
-        return [self.name, self.args, self.outputs]
-
-
-def _in_order(name: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Arguments in the order of the primitive's parameters; JSON may have sorted them."""
-    from schedule.primitive import parameter_names
-
-    places = {key: place for place, key in enumerate(parameter_names(name))}
-    return {key: args[key] for key in sorted(args, key=lambda key: places.get(key, len(places)))}
-
-
-VARIADIC = "loops"
-"""The name of the parameter, of any primitive that has one, that takes any number of values."""
-
-
-def format_args(args: dict[str, Any]) -> str:
-    """Arguments as they would be typed: the first by position, the others by name."""
-    if isinstance(args.get(VARIADIC), (list, tuple)):
-        return ", ".join(repr(_plain(value)) for value in args[VARIADIC])
-    items = [*args.items()]
-    head = [repr(_plain(value)) for _, value in items[:1]]
-    return ", ".join(head + [f"{key}={_plain(value)!r}" for key, value in items[1:]])
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value
-
-
-def output_names(outputs: Any) -> list[str]:
-    """The names, or other literals, that a primitive returned, as text."""
-    if outputs is None:
-        return []
-    if not isinstance(outputs, (list, tuple)):
-        return [str(outputs)]
-    return [str(name) for name in outputs]
 
 
 @dataclass(frozen=True)
@@ -118,13 +65,17 @@ class Trace:
         return Trace(tuple(_read_call(node, text) for node in body))
 
 
+def _in_order(name: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Arguments in the order of the primitive's parameters; JSON may have sorted them."""
+    places = {key: place for place, key in enumerate(parameter_names(name))}
+    return {key: args[key] for key in sorted(args, key=lambda key: places.get(key, len(places)))}
+
+
 def _read_call(node: ast.stmt, text: str) -> Instruction:
     call = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         line = text.splitlines()[node.lineno - 1]
         raise TensorIRError(f"line {node.lineno} of the trace is no call on a schedule: {line!r}")
-    from schedule.primitive import bind_arguments
-
     try:
         positional = [ast.literal_eval(a) for a in call.args]
         keywords = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -33,7 +34,7 @@ LONG_TABLES: frozenset[str] = frozenset({"tensorir/expr.py"})
 LONG_FUNCTIONS: frozenset[str] = frozenset()
 
 SOURCES = sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
-FOLDERS_WITH_TEXT = (*PACKAGES, "tests", "tutorials", "benchmarks", "docs", "tuning_logs")
+FOLDERS_WITH_TEXT = (*PACKAGES, "demo", "tests", "tutorials", "benchmarks", "docs", "tuning_logs")
 
 
 def label(path: Path) -> str:
@@ -90,6 +91,16 @@ def test_imports_run_one_way():
         and module.split(".")[0] not in MAY_IMPORT[label(path).split("/")[0]]
     ]
     assert not wrong
+
+
+def test_the_packages_need_nothing_of_the_checkout_around_them():
+    around = {"demo", "benchmarks", "tests", "docs", "tutorials"}
+    assert not [
+        f"{label(path)}:{line} imports {module}"
+        for path in SOURCES
+        for module, line in imports_of(path)
+        if module.split(".")[0] in around
+    ]
 
 
 def test_other_packages_are_imported_from_their_roots():
@@ -234,6 +245,116 @@ def test_names_of_a_lazy_package():
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "absent\n"
     assert "cannot import name 'nothing' from 'tensorir'" in done.stderr
+
+
+MAX_LOOSE_FILES = 20
+REGISTRIES = {"tensorir/ops", "schedule/primitives", "schedule/library", "autotune/rules"}
+"""Folders of many files of one kind, which nobody reads in one go."""
+
+
+def test_folders_stay_small():
+    """More than twenty files side by side are a crowd: who looks for something reads all names."""
+    loose: dict[str, int] = {}
+    for path in SOURCES:
+        folder = label(path.parent)
+        loose[folder] = loose.get(folder, 0) + (path.name != "__init__.py")
+    assert set(loose) >= REGISTRIES
+    crowds = {folder for folder, count in loose.items() if count > MAX_LOOSE_FILES}
+    assert not crowds - REGISTRIES
+
+
+Edge = tuple[str, str]
+
+BACK_EDGES: dict[Edge, str] = {
+    ("tensorir.expr", "tensorir.text.printer"): "repr of a node is its text",
+    ("tensorir.stmt", "tensorir.text.printer"): "repr of a node is its text",
+    ("tensorir.func", "tensorir.text.printer"): "repr of a program is its text",
+    ("tensorir.expr", "tensorir.numbers.promotion"): "operators of nodes promote their types",
+    ("tensorir.sugar", "tensorir.te.math"): "operators of tensors are functions of te",
+    ("tensorir.func", "tensorir.te.statements"): "a program is called as a stage of another one",
+    ("tensorir.func", "tensorir.verifier.inout"): "a program declares what it needs of its outputs",
+    ("tensorir.te.tensor", "tensorir.te.math"): "operators of tensors",
+    ("tensorir.te.tensor", "tensorir.te.whole"): "operators of tensors",
+    ("tensorir.te.tensor", "tensorir.ops.matmul"): "the operator @ of tensors",
+    ("tensorir.externs.extern", "tensorir.externs.built_in"): "the registry finds what comes along",
+    ("tensorir.tensorize.tensor_intrin", "tensorir.tensor_intrins"): "as for externs",
+    ("tensorir.ops.registry", "tensorir.ops.built_in"): "as for externs",
+    ("schedule.schedule", "schedule.debug.validate"): "a schedule with debug=True checks itself",
+    ("schedule.schedule", "schedule.requests.moves"): "legal_moves and explain try primitives",
+    ("backends.build", "backends.gpu.externs"): "externs for GPUs are checked when first built",
+    ("backends.gpu.externs", "backends.register"): "what checks an extern is a kernel",
+    ("autotune.cli.start", "autotune.cli.entry"): "an interrupt while it is imported is quiet",
+}
+"""Imports by functions that close a circle, each with its reason: what is low asks for what stands
+on it, once that is there. No module is needed for the import of another one in a circle."""
+
+
+def home_of(module: str, name: str | None, files: frozenset[str]) -> str:
+    """The module that gives `name` of `module`, which may be a package with lazy names."""
+    path = ROOT.joinpath(*module.split("."), "__init__.py")
+    if name is not None and path.exists():
+        homes = {n: m for m, words in runtime_names(tree_of(path)).items() for n in words.split()}
+        home = homes.get(name, f"{module}.{name}")
+        if home != module:
+            return home if home in files else module
+        return f"{module}.{name}"
+    return module
+
+
+@functools.cache
+def run_time_imports() -> tuple[set[Edge], set[Edge]]:
+    """(importer, imported) of modules while they are imported, and of their functions later."""
+    names = {
+        ".".join(Path(label(p)).with_suffix("").parts).removesuffix(".__init__"): p for p in SOURCES
+    }
+    files, first, later = frozenset(names), set(), set()
+    for module, path in names.items():
+        if module in PACKAGES:
+            continue  # lazy: whoever takes a name is taken to import its home
+        tree = tree_of(path)
+        at_once = set(imports_at_import_time(tree))
+        typed = {n for i in ast.walk(tree) if is_for_types(i) for b in i.body for n in ast.walk(b)}
+        for node in ast.walk(tree):
+            if node in typed or not isinstance(node, (ast.Import, ast.ImportFrom)):
+                continue
+            wanted = [(a.name, None) for a in node.names]
+            if isinstance(node, ast.ImportFrom):
+                wanted = [(node.module or "", a.name) for a in node.names]
+            for source, name in wanted:
+                home = home_of(source, name, files) if source in files else ""
+                if home not in ("", module):
+                    now = (source, node.lineno) in at_once
+                    (first if now else later).add((module, home))
+    return first, later - first
+
+
+def is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def circle(edges: set[Edge]) -> list[str]:
+    """What lies in circles, or between them: modules left when those at the ends are taken off."""
+    while edges:
+        starts, ends = {a for a, _ in edges}, {b for _, b in edges}
+        inner = {(a, b) for a, b in edges if a in ends and b in starts}
+        if inner == edges:
+            break
+        edges = inner
+    return sorted({a for a, _ in edges})
+
+
+def test_no_circles_of_imports():
+    first, later = run_time_imports()
+    assert len(first) > 1000 and len(later) > 50
+    assert not circle(first)
+    assert not circle((first | later) - set(BACK_EDGES))
+
+
+def test_listed_circles_are_there():
+    first, later = run_time_imports()
+    rest = (first | later) - set(BACK_EDGES)
+    assert set(BACK_EDGES) <= later
+    assert not [edge for edge in BACK_EDGES if not circle(rest | {edge})]
 
 
 def test_files_stay_short():

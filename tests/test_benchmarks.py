@@ -13,8 +13,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from autotune.demo.case import relative_error
 from backends import why_not_here
+from benchmarks.case import relative_error
 from tensorir import reference
 from tensorir.ops.registry import known_operators, prim_func
 

@@ -6,17 +6,21 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from autotune.cli.failure import Failure
 
 HELP = {
-    "demo": "tune a classifier and a photo filter, and compare with the usual libraries",
+    "demo": "tune a classifier and a photo filter, and compare (in the project's checkout)",
     "bench": "run the benchmark suite of the project's checkout",
 }
 EXAMPLES = ""
 NAMES = tuple(HELP)
-SUITE = Path(__file__).parents[2] / "benchmarks" / "suite.py"
+CHECKOUT = Path(__file__).parents[2]
+"""Where the project's source is, unless the packages were installed apart from it."""
+
+SUITE = Path("benchmarks", "suite.py")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,13 +34,12 @@ def run(args: argparse.Namespace) -> int:
 
 def run_words(name: str, words: Sequence[str]) -> int:
     """Run `demo` or `bench` with the options in `words`; returns its status."""
-    if name == "demo":
-        from autotune.demo import main
-
-        return int(main(list(words)))
-    if not SUITE.exists():
+    if not (CHECKOUT / SUITE).exists():
         raise Failure(
-            "the benchmark suite is not part of an installation: get the project's source and run"
-            " `make bench`, or `python benchmarks/suite.py`, there"
+            f"what `{name}` runs is not part of an installation: get the project's source and run"
+            f" `make {name}` there"
         )
-    return subprocess.call([sys.executable, str(SUITE), *words])
+    if name == "demo":
+        sys.path.insert(0, str(CHECKOUT))
+        return int(import_module("demo").main(list(words)))
+    return subprocess.call([sys.executable, str(CHECKOUT / SUITE), *words])

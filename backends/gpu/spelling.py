@@ -15,7 +15,7 @@ from backends.emit.cstyle import CStyleEmitter
 from backends.emit.expressions import COMPARE, UNARY, Text
 from backends.emit.literals import literal
 from backends.math.helpers import substitutions
-from backends.math.lanes import HAS_FMA
+from backends.math.per_lane import HAS_FMA
 from tensorir import BinOp, Call, Cast, Const, Load, walk_exprs
 from tensorir import dtype as dt
 

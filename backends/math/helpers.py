@@ -15,11 +15,11 @@ import re
 from backends.math import (
     inverse_hyperbolic,
     inverse_trig,
-    lanes,
-    lanes_f32,
-    lanes_f64,
     math_f32,
     math_f64,
+    per_lane,
+    per_lane_f32,
+    per_lane_f64,
     power,
     trig_f32,
     trig_f64,
@@ -70,16 +70,16 @@ def _functions(texts: dict[str, str], form: Form) -> _Table:
 
 
 def _floats(dtype: str, lane: dict[str, str], far: dict[str, str], *own: dict[str, str]) -> _Table:
-    helpers = FLOAT | _functions(lanes.LANES | lane, Form.LANES)
+    helpers = FLOAT | _functions(per_lane.LANES | lane, Form.LANES)
     helpers |= _functions({f"{name}_far": text for name, text in far.items()}, Form.FAR)
     arcs, areas = inverse_trig.TEXTS[dtype], inverse_hyperbolic.TEXTS[dtype]
-    for texts in (*own, arcs, areas, power.TEXTS[dtype], lanes.WHOLE):
+    for texts in (*own, arcs, areas, power.TEXTS[dtype], per_lane.WHOLE):
         helpers |= _functions(texts, Form.SAME)
     return helpers
 
 
-FLOAT32 = _floats("float32", lanes_f32.LANES, lanes_f32.FAR, math_f32.TEXTS, trig_f32.TEXTS)
-FLOAT64 = _floats("float64", lanes_f64.LANES, lanes_f64.FAR, math_f64.TEXTS, trig_f64.TEXTS)
+FLOAT32 = _floats("float32", per_lane_f32.LANES, per_lane_f32.FAR, math_f32.TEXTS, trig_f32.TEXTS)
+FLOAT64 = _floats("float64", per_lane_f64.LANES, per_lane_f64.FAR, math_f64.TEXTS, trig_f64.TEXTS)
 
 # Conversions of storage types go by the bits. _Float16 is used where the compiler has it.
 F16 = {

@@ -2,8 +2,8 @@
 
 A libm call in a vector is sixteen calls. In the texts $V is the type, float or a vector such as
 f32x16, and $N the short name that ends the names of helpers, f32 or f32x16; the helpers of a lane
-are in backends.math.lanes_f32. Scalars and vectors therefore take the same steps, and the elements
-of a tail get the bits that they would get in a vector.
+are in backends.math.per_lane_f32. Scalars and vectors therefore take the same steps, and the
+elements of a tail get the bits that they would get in a vector.
 
 An expression adds one product, so that contraction (one rounding for a * b + c where the machine
 has such an instruction) leaves the compiler no choice; log10 adds two, of which either will do.

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autotune.demo.table import show_table
 from autotune.machine.machine import this_machine
 from autotune.tuning.tuner import DEFAULT_DATABASE
 from backends import BuildError, compiler_info
@@ -22,6 +21,7 @@ from benchmarks.general.measure import Found, Settings, measure
 from benchmarks.general.rewritings import REWRITINGS, forms_of
 from benchmarks.general.workloads import rows, workload
 from benchmarks.peers.rows import Row
+from benchmarks.table import show_table
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from autotune.cost_model.quality import spearman
 from autotune.cost_model.roofline import CLOCK, draft
-from autotune.demo.table import show_table
 from autotune.features.features import extractor
 from autotune.machine.machine import this_machine
 from autotune.measure import machine_lock
@@ -29,6 +28,7 @@ from autotune.space import Candidate, Infeasible, Space
 from backends import CompiledKernel, build, interleave, resolve
 from benchmarks.general.form import numbers
 from benchmarks.general.workloads import Workload, rows, workload
+from benchmarks.table import show_table
 from schedule import Schedule
 from tensorir import Target, TensorIRError, device_of
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotune.demo.table import ms, times
 from benchmarks.general.measure import Figure, Found
 from benchmarks.general.rewritings import REWRITINGS
+from benchmarks.table import ms, times
 
 BOUNDS = {"renamed": 1.03, "reordered": 1.03, "embedded": 1.05}
 OTHERS = 1 / 0.9

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotune.demo.table import ms, plain_table, times
 from benchmarks.peers.catalog import OURS
 from benchmarks.peers.figures import Figures, forms_of, peers_of
+from benchmarks.table import ms, plain_table, times
 
 BELIEVED = 1.02
 """A share above this is no error of measurement."""

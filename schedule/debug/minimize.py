@@ -13,9 +13,10 @@ from typing import Any
 
 from schedule.arguments import literal
 from schedule.debug.resize import SMALL, smaller_programs, work
+from schedule.instruction import Instruction, output_names
 from schedule.primitive import run
 from schedule.schedule import Schedule
-from schedule.trace import Instruction, Trace, output_names
+from schedule.trace import Trace
 from tensorir import PrimFunc, TensorIRError
 
 Predicate = Callable[[Schedule], bool]

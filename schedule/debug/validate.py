@@ -15,8 +15,8 @@ import numpy as np
 
 from schedule.debug.minimize import as_script, minimize, replay
 from schedule.debug.resize import capped, work
+from schedule.instruction import Instruction
 from schedule.schedule import Schedule
-from schedule.trace import Instruction
 from tensorir import (
     Const,
     Number,

@@ -13,10 +13,10 @@ from schedule.primitive import primitive
 from schedule.rewrite.placement import (
     accesses_of,
     child_of,
+    fresh_loops,
     insert,
     move_checks,
     names_in,
-    own_loops,
     own_predicate,
     touched_region,
 )
@@ -85,7 +85,7 @@ def compute_at(
     _same_time(node, ranges, loop, analyzer)
     conditions = own_predicate(state, node)
     removed = state.replace(state.block_path(block), None)
-    loops, moved = own_loops(removed, node, ranges, conditions, analyzer, preserve_unit_loops)
+    loops, moved = fresh_loops(removed, node, ranges, conditions, analyzer, preserve_unit_loops)
     destination = insert(removed.loop(loop), position, nest(loops, moved))
     return removed.replace(removed.loop_path(loop), destination), None
 

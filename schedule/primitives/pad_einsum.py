@@ -9,7 +9,7 @@ from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.caching import place_beside, top_statement
-from schedule.rewrite.placement import own_loops
+from schedule.rewrite.placement import fresh_loops
 from schedule.rewrite.rebind import plain_loop
 from schedule.state import BlockRef, State, add_buffers, nest
 from tensorir import (
@@ -194,7 +194,7 @@ class _Padding:
             if isinstance(v, Var)
         )
         block = Block(self.state.fresh_block(name), iters, body)
-        loops, bound = own_loops(self.state, block, {}, (), self.state.analyzer())
+        loops, bound = fresh_loops(self.state, block, {}, (), self.state.analyzer())
         anchor = top_statement(self.state, self.node.name)
         self.state = place_beside(self.state, anchor, nest(loops, bound), before)
         return BlockRef(block.name)

@@ -9,7 +9,7 @@ from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.caching import check_scope, pick, place_beside, require_whole, top_statement
-from schedule.rewrite.placement import conditions_of_writes, names_in, own_loops
+from schedule.rewrite.placement import conditions_of_writes, fresh_loops, names_in
 from schedule.state import BlockRef, State, add_buffers, nest
 from tensorir import (
     Block,
@@ -165,7 +165,7 @@ def _with_copy(
     copier = changed.fresh_block(copy.name)
     body = Store(source, indices, copy[own]) if stores else Store(copy, own, source[indices])
     free = tuple(replace(it, kind=IterKind.SPATIAL) for it in iters)
-    loops, bound = own_loops(changed, Block(copier, free, body), {}, (), changed.analyzer())
+    loops, bound = fresh_loops(changed, Block(copier, free, body), {}, (), changed.analyzer())
     anchor = top_statement(changed, node.name)
     placed = place_beside(changed, anchor, nest(loops, bound), before=not stores)
     return placed, BlockRef(copier)

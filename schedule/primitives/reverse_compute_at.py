@@ -20,10 +20,10 @@ from schedule.rewrite.limits import limits_of_all
 from schedule.rewrite.placement import (
     accesses_of,
     child_of,
+    fresh_loops,
     insert,
     move_checks,
     names_in,
-    own_loops,
     own_predicate,
     touched_region,
 )
@@ -102,7 +102,7 @@ def reverse_compute_at(
     conditions += own_predicate(state, node)
     conditions += limits_of_all(state, writes, region, target, read.indices)
     removed = state.replace(state.block_path(block), None)
-    loops, moved = own_loops(removed, node, ranges, conditions, analyzer, preserve_unit_loops)
+    loops, moved = fresh_loops(removed, node, ranges, conditions, analyzer, preserve_unit_loops)
     destination = insert(removed.loop(loop), position, nest(loops, moved))
     return removed.replace(removed.loop_path(loop), destination), None
 

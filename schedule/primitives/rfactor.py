@@ -11,7 +11,7 @@ from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.caching import place_beside, require_whole, top_statement
-from schedule.rewrite.placement import names_in, own_loops
+from schedule.rewrite.placement import fresh_loops, names_in
 from schedule.rewrite.rebind import plain_loop
 from schedule.state import BlockRef, State, add_buffers, extents, fresh, nest, own_names
 from tensorir import (
@@ -315,4 +315,4 @@ def _final(state: State, plan: _Plan) -> Stmt:
         if isinstance(old, Var):
             body = Let(old, store.buffer[store.indices], body)
     block = Block(plan.block.name, (*spatial, reduced), body, plan.block.init)
-    return nest(*own_loops(state, block, {}, (), state.analyzer(), unit_loops=True))
+    return nest(*fresh_loops(state, block, {}, (), state.analyzer(), unit_loops=True))

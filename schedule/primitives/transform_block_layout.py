@@ -9,7 +9,7 @@ from schedule.checks.verified import require_verified
 from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.index_map import Layout, index_map_text, layout_of
-from schedule.rewrite.placement import names_in, own_loops, own_predicate
+from schedule.rewrite.placement import fresh_loops, names_in, own_predicate
 from schedule.rewrite.rebind import plain_loop
 from schedule.rewrite.relayout import in_range, new_axes, old_values, said_in
 from schedule.state import State, nest
@@ -76,7 +76,7 @@ def transform_block_layout(
     path = state.block_path(block)
     place = path[: path.index(around[0]) + 1]
     rest = state.replace(place, None)
-    loops, bound = own_loops(rest, moved, {}, conditions, state.analyzer())
+    loops, bound = fresh_loops(rest, moved, {}, conditions, state.analyzer())
     changed = state.replace(place, nest(loops, bound))
     return require_verified(changed, block, "the new order of loops"), None
 

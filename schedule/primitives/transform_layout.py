@@ -11,7 +11,7 @@ from schedule.errors import require
 from schedule.primitive import primitive
 from schedule.rewrite.caching import axis_variables, pick, place_beside, top_statement
 from schedule.rewrite.index_map import Layout, index_map_text, layout_of
-from schedule.rewrite.placement import beyond_extents, own_loops
+from schedule.rewrite.placement import beyond_extents, fresh_loops
 from schedule.rewrite.private import home_of, require_covered
 from schedule.rewrite.relayout import pad_constant, relaid, whole_copy
 from schedule.state import State, nest, replace_func
@@ -123,7 +123,7 @@ def _select_padding(
     block = whole_copy(state, node, old, new, layout, pad)
     top = top_statement(state, node.name)
     path = (top,) if top is state.func.body else (state.func.body, top)
-    loops, bound = own_loops(state.replace(path, None), block, {}, (), state.analyzer())
+    loops, bound = fresh_loops(state.replace(path, None), block, {}, (), state.analyzer())
     return state.replace(path, nest(loops, bound))
 
 
@@ -159,6 +159,6 @@ def _fill(state: State, old: Buffer, new: Buffer, pad: Const) -> State:
     iters = axis_variables(state, new.shape)
     store = Store(new, tuple(it.var for it in iters), pad)
     block = Block(state.fresh_block(f"{old.name}_pad"), iters, store)
-    loops, bound = own_loops(state, block, {}, (), state.analyzer())
+    loops, bound = fresh_loops(state, block, {}, (), state.analyzer())
     first = top_statement(state, writers(state, old)[0])
     return place_beside(state, first, nest(loops, bound), before=True)

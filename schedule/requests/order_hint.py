@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from schedule.errors import ScheduleError
-from schedule.trace import Instruction, Trace, output_names
+from schedule.instruction import Instruction, output_names
+from schedule.trace import Trace
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedule.analysis.uses import writers
 from schedule.errors import require
-from schedule.rewrite.placement import conditions_of_writes, own_loops
+from schedule.rewrite.placement import conditions_of_writes, fresh_loops
 from schedule.state import State, extents, fresh, nest
 from tensorir import (
     SCOPES,
@@ -84,7 +84,7 @@ def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:
     iters = axis_variables(state, source.shape)
     indices = tuple(it.var for it in iters)
     block = Block(name, iters, Store(target, indices, source[indices]))
-    return nest(*own_loops(state, block, {}, (), state.analyzer(), unit_loops=True))
+    return nest(*fresh_loops(state, block, {}, (), state.analyzer(), unit_loops=True))
 
 
 def axis_variables(state: State, shape: tuple[Expr, ...]) -> tuple[IterVar, ...]:

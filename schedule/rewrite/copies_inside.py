@@ -9,9 +9,9 @@ from schedule.errors import require
 from schedule.rewrite.placement import (
     accesses_of,
     child_of,
+    fresh_loops,
     insert,
     names_in,
-    own_loops,
     touched_region,
 )
 from schedule.state import State, nest
@@ -89,5 +89,5 @@ def _inside(
     position = min(n for n, s in enumerate(child_of(target)) if names_in(s) & {*users})
     ranges = {it.var: part for it, part in zip(whole.iters, region)}
     analyzer = state.analyzer([*state.loops_outside(loop), target])
-    loops, moved = own_loops(state, whole, ranges, [], analyzer)
+    loops, moved = fresh_loops(state, whole, ranges, [], analyzer)
     return state.replace(state.loop_path(loop), insert(target, position, nest(loops, moved)))

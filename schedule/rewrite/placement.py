@@ -106,7 +106,7 @@ def own_predicate(state: State, block: Block) -> list[Expr]:
     return found
 
 
-def own_loops(
+def fresh_loops(
     state: State,
     block: Block,
     ranges: Mapping[Var, Interval],

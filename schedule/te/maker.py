@@ -172,7 +172,7 @@ class StageMaker:
             self._decompose(stage, step)
             return
         if step.name == "unit":
-            outermost = next(iter(self._own_loops(stage)), self.blocks[stage])
+            outermost = next(iter(self._present_loops(stage)), self.blocks[stage])
             loops[id(step.made[0])] = self.sch.add_unit_loop(outermost)
             return
         real = [loop for a in step.args if (loop := loops[id(a)]) is not None]
@@ -215,7 +215,7 @@ class StageMaker:
             for own, axis in zip(init.nest.roots, inside)
         }
 
-    def _own_loops(self, stage: Stage) -> list[LoopRef]:
+    def _present_loops(self, stage: Stage) -> list[LoopRef]:
         """The loops of a stage that are there, outermost first."""
         known = {*self.loops[stage].values()}
         return [loop for loop in self.sch.get_loops(self.blocks[stage]) if loop in known]

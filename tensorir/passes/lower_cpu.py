@@ -8,7 +8,6 @@ from tensorir.passes.fold_buffers import fold_buffers
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.lower_prefetch import lower_prefetch
-from tensorir.passes.pad_rows import pad_rows
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.rewriting import Pass
@@ -20,6 +19,7 @@ from tensorir.passes.unswitch import unswitch
 from tensorir.passes.vectors.bool_bytes import bool_bytes
 from tensorir.passes.vectors.lane_patterns import lane_patterns
 from tensorir.passes.vectors.masked_tails import masked_bits
+from tensorir.passes.vectors.pad_rows import pad_rows
 from tensorir.passes.vectors.strided_loads import strided_loads
 from tensorir.passes.vectors.transpose_tiles import transpose_tiles
 from tensorir.passes.vectors.unroll_registers import unroll_registers

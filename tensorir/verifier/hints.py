@@ -11,10 +11,10 @@ from typing import Any
 
 from tensorir.errors import VerifyError
 from tensorir.func import PrimFunc
-from tensorir.passes.pad_rows import ROWS
 from tensorir.passes.partition_loops import MOST
 from tensorir.passes.swizzle import LARGEST_RUN, SWIZZLE
 from tensorir.passes.vectors.masked_tails import LOOSE, WHOLE
+from tensorir.passes.vectors.pad_rows import ROWS
 from tensorir.stmt import Extern, For
 from tensorir.visit import walk
 

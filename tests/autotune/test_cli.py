@@ -412,10 +412,11 @@ def test_no_compiler_is_status_2(monkeypatch, capsys):
     assert "there is no such command" in refused(capsys, "tune", "matmul")
 
 
-def test_bench_outside_of_a_checkout(monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("name", ["bench", "demo"])
+def test_what_is_no_part_of_an_installation(monkeypatch, tmp_path, capsys, name):
     monkeypatch.setattr("autotune.cli.delegate.SUITE", tmp_path / "suite.py")
-    assert main(["bench"]) == 1
-    assert "make bench" in capsys.readouterr().err
+    assert main([name]) == 1
+    assert f"make {name}" in capsys.readouterr().err
 
 
 def test_bench_runs_the_suite_with_its_options(monkeypatch, tmp_path):

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotune.demo import digits, main, photo, rivals, run
-from autotune.demo.case import check, relative_error
-from autotune.demo.table import plain_table
-from autotune.demo.timing import side_by_side
 from autotune.examples import make_example
+from benchmarks import rivals
+from benchmarks.case import check, relative_error
+from benchmarks.table import plain_table
+from benchmarks.timing import side_by_side
+from demo import digits, main, photo, run
 from tensorir import TensorIRError, reference
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +148,7 @@ def test_a_second_run_measures_nothing(capsys, tmp_path):
 @pytest.mark.slow
 def test_a_killed_run_goes_on(tmp_path, few_builds_code):
     database = tmp_path / "t.db"
-    code = "import sys\nfrom autotune.demo import main\nsys.exit(main(sys.argv[1:]))"
+    code = "import sys\nfrom demo import main\nsys.exit(main(sys.argv[1:]))"
     code = few_builds_code + code
     command = [sys.executable, "-c", code, "--quick", "--database", str(database)]
     first = subprocess.Popen([*command, "--trials", "60"], cwd=ROOT, stdout=subprocess.DEVNULL)

@@ -40,8 +40,8 @@ DEMO = "demo --quick --trials 1 --database tuning.db"
         (TUNE, "xgboost"),
         ("db list --database tuning.db", "sqlite3"),
         (DEMO, "autotune.cli.delegate"),
-        (DEMO, "autotune.demo"),
-        (DEMO, "autotune.demo.photo"),
+        (DEMO, "demo"),
+        (DEMO, "demo.photo"),
         (DEMO, "sklearn"),
     ],
 )

@@ -10,9 +10,9 @@ import pytest
 
 from schedule import REGISTRY, Schedule, Trace, minimize
 from schedule.debug.minimize import as_script, replay
+from schedule.instruction import Instruction
 from schedule.primitive import primitive, run
 from schedule.state import LoopRef, State
-from schedule.trace import Instruction
 from tensorir import TensorIRError, VerifyError, const, interpret, replace
 
 

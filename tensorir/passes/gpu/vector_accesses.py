@@ -10,7 +10,7 @@ from tensorir.func import PrimFunc
 from tensorir.parts import touched
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
-from tensorir.passes.vectors.lanes import Lanes, NotVectorizable
+from tensorir.passes.vectors.widen import Lanes, NotVectorizable
 from tensorir.stmt import Alloc, Extern, For, ForKind, If, Let, Seq, Stmt, Store, replace, seq
 from tensorir.visit import (
     loads,

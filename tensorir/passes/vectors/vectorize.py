@@ -12,12 +12,12 @@ from tensorir.func import PrimFunc
 from tensorir.passes.facts.conditions import Memo, comparisons
 from tensorir.passes.facts.inequality import solve
 from tensorir.passes.facts.ranges import function_analyzer
-from tensorir.passes.pad_rows import ROWS, Rows, used_rows
 from tensorir.passes.partition_loops import MOST
 from tensorir.passes.rewriting import replace_exprs, with_body
 from tensorir.passes.vectors.lane_widths import widest
-from tensorir.passes.vectors.lanes import Lanes, NotVectorizable
 from tensorir.passes.vectors.masked_tails import LOOSE, WHOLE, Maskable, first_lanes, mixed_widths
+from tensorir.passes.vectors.pad_rows import ROWS, Rows, used_rows
+from tensorir.passes.vectors.widen import Lanes, NotVectorizable
 from tensorir.stmt import Alloc, For, ForKind, If, Let, Seq, Stmt, Store, replace, seq
 from tensorir.visit import loads, map_children, stmt_exprs, variables, walk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.demo.case import Call
+from benchmarks.case import Call
 
 
 def linear(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, relu: bool = True) -> Call:

@@ -17,9 +17,6 @@ from autotune.cli.failure import STOPPED
 from autotune.cli.numbers import positive, seconds, seed
 from autotune.database.database import Database
 from autotune.database.records import Workload
-from autotune.demo import digits, photo
-from autotune.demo.case import NUMPY, OURS, TUNED, Case, Figures, figures, kernels_of, timed
-from autotune.demo.table import ms, share, show_table, times
 from autotune.machine.machine import this_machine
 from autotune.machine.peak import peak_gflops
 from autotune.machine.roofline import Share
@@ -28,6 +25,9 @@ from autotune.measure import MeasureSettings
 from autotune.measure.busy import disturbance
 from autotune.tuning.tuner import DEFAULT_DATABASE, tune
 from backends import BuildError, CompiledKernel, Timing, compiler_info, resolve
+from benchmarks.case import NUMPY, OURS, TUNED, Case, Figures, figures, kernels_of, timed
+from benchmarks.table import ms, share, show_table, times
+from demo import digits, photo
 from tensorir import PrimFunc, TensorIRError
 
 LAYER_TRIALS, PHOTO_TRIALS, QUICK_TRIALS = 32, 48, 4

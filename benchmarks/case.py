@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.default import default_schedule
-from autotune.demo.timing import side_by_side
 from autotune.machine.roofline import Share, share_of_peak
 from autotune.measure import machine_lock
 from autotune.measure.busy import Neighbours
 from backends import Comparison, CompiledKernel, Timing, build, compare
+from benchmarks.timing import side_by_side
 from tensorir import PrimFunc, TensorIRError
 
 UNSCHEDULED, DEFAULT, TUNED = "unscheduled", "default", "tuned"

@@ -6,7 +6,7 @@ x86 (backends.c.emit.native).
 
 from __future__ import annotations
 
-from backends.math.lanes import HAS_FMA, far
+from backends.math.per_lane import HAS_FMA, far
 
 LANES = {
     # p * 2^n for whole n from -252 to 254, rounded once if |p| is at least 2^-20.

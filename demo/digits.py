@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from autotune.demo import rivals
-from autotune.demo.case import NUMPY, Call, Case
 from autotune.examples import linear_relu
 from backends import CompiledKernel
+from benchmarks import rivals
+from benchmarks.case import NUMPY, Call, Case
 from tensorir import PrimFunc, te
 
 HIDDEN, QUICK_HIDDEN = (128, 64), (16,)

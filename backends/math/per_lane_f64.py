@@ -1,8 +1,8 @@
-"""What the texts of backends.math.math_f64 do with single lanes: lanes_f32.py for float64."""
+"""What the texts of backends.math.math_f64 do with single lanes: per_lane_f32.py for float64."""
 
 from __future__ import annotations
 
-from backends.math.lanes import HAS_FMA, far
+from backends.math.per_lane import HAS_FMA, far
 
 _NEAREST = "6755399441055744.0"  # 1.5 * 2^52: what is added to it is rounded to an integer
 
@@ -27,7 +27,7 @@ LANES = {
     return ((u.f * v.f - p) + u.f * dv) + (a - u.f) * b;
 #endif
 }}""",
-    # As in backends.math.lanes_f32.
+    # As in backends.math.per_lane_f32.
     "odd": """($V turns, $V a, $V b) {
     union { double f; i64 i; } v = {turns};
     return v.i & 1 ? b : a;

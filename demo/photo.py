@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.demo import rivals
-from autotune.demo.case import NUMPY, SCIPY, Call, Case
 from autotune.examples import conv2d_bias_relu
+from benchmarks import rivals
+from benchmarks.case import NUMPY, SCIPY, Call, Case
 from tensorir import TensorIRError
 
 FILTERS = 32
