@@ -18,6 +18,11 @@ class Cpu:
     """A processor: what a resolved target says it has, and what its steps cost."""
 
     kind: ClassVar[str] = "cpu"
+    line_bytes: ClassVar[int] = 64
+    """Of a line of the caches."""
+    page_bytes: ClassVar[int] = 4096
+    """Of memory that the processor's own prefetching keeps to; lines so far apart share a set of
+    the first-level cache."""
 
     target: Target
     costs: Costs = field(default_factory=Costs)
@@ -34,6 +39,11 @@ class Cpu:
     def registers(self) -> int:
         """Vector registers for sums and operands."""
         return self.target.vector_registers - (0 if _FUSED & set(self.target.features) else 1)
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of a vector register."""
+        return self.target.lanes("uint8")
 
     @property
     def threads(self) -> int:

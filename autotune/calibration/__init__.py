@@ -1,0 +1,1 @@
+"""Measuring what the steps of this processor cost, with kernels that the project makes."""
