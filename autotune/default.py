@@ -8,7 +8,7 @@ from autotune.arguments import check_func, check_names
 from autotune.rules.generate import default_sketch, sketches
 from backends import resolve
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, check_numerics, device_of
+from tensorir import DEFAULT_NUMERICS, Costs, PrimFunc, Target, check_numerics, device_of
 
 
 def default_schedule(
@@ -16,6 +16,7 @@ def default_schedule(
     target: Target | str = "c",
     constants: Collection[str] = (),
     numerics: str = DEFAULT_NUMERICS,
+    costs: Costs | str | None = None,
 ) -> Schedule:
     """A schedule of `func` for `target` by rules alone, made in milliseconds.
 
@@ -27,12 +28,23 @@ def default_schedule(
                costs nothing in a call
     numerics   what the schedule may change in results, as for `tune`; algorithms that are not
                bitwise are not used in any case
+    costs      what steps of the processor are estimated to cost: "measured" for those that
+               `tensorir doctor --calibrate` found on this machine, or Costs(...). With None the
+               schedule is the same on all machines of one target
 
     Raises BuildError where there is no compiler for `target`, and TensorIRError for a target that
-    is not understood, a name in `constants` that is no parameter, or an unknown `numerics`.
+    is not understood, a name in `constants` that is no parameter, or unknown `numerics` or `costs`.
     """
     check_func(func)
     constants = check_names(func, constants)
     check_numerics(numerics)
-    first = default_sketch(sketches(func, device_of(resolve(target)), numerics), constants)
+    resolved = resolve(target)
+    device = device_of(resolved) if costs is None else device_of(resolved, _costs(costs, resolved))
+    first = default_sketch(sketches(func, device, numerics), constants)
     return first.build(first.values(constants))
+
+
+def _costs(costs: Costs | str, target: Target) -> Costs:
+    from autotune.calibration.stored import costs_of  # few programs need it
+
+    return costs_of(costs, target)

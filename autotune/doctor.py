@@ -53,7 +53,7 @@ class Check:
 def examine(database: str = DEFAULT_DATABASE, calibrate: bool = False) -> Iterator[Check]:
     """All checks, in order. A check that breaks is a failure, and the next one runs.
 
-    calibrate  measure the peaks of this machine anew, which takes about four seconds
+    calibrate  measure the peaks and the costs of this machine anew, in about ten seconds
     """
     yield python()
     own = packages_of_the_project()
@@ -66,6 +66,7 @@ def examine(database: str = DEFAULT_DATABASE, calibrate: bool = False) -> Iterat
     if compiles.level != "fail":
         yield _tried("openmp", kernel)
         yield _tried("peaks", lambda: peaks(calibrate))
+        yield _tried("costs", lambda: costs(calibrate))
         yield _tried("cross", cross_compiler)
     yield _tried("cpu", processor)
     yield _tried("load", load)
@@ -305,6 +306,32 @@ def peaks(calibrate: bool) -> Check:
     if not known:
         return Check("peaks", "ok", "not measured yet; the first run does, or --calibrate")
     return Check("peaks", "ok", "; ".join(describe_peak(what, rate) for what, rate in known))
+
+
+def costs(calibrate: bool) -> Check:
+    """What the steps of this processor cost, in cycles, beside what is assumed elsewhere."""
+    from autotune.calibration.stored import calibrate as measure
+    from autotune.calibration.stored import known_costs
+    from autotune.errors import MeasureError
+    from tensorir import Costs
+
+    if calibrate:
+        try:
+            measure()
+        except MeasureError as error:
+            return Check(
+                "costs", "warn", str(error), "tensorir doctor --calibrate, on an idle machine"
+            )
+    found, word = known_costs()
+    if found is None:
+        remedy = "tensorir doctor --calibrate" if word else ""
+        text = word or "not measured; --calibrate does. The defaults are used"
+        return Check("costs", "warn" if word else "ok", text, remedy)
+    parts = [
+        f"{name} {value:.3g} ({getattr(Costs(), name):g})" for name, value in found.costs.items()
+    ]
+    parts += [f"{name} {value:.3g}" for name, value in found.others.items()]
+    return Check("costs", "ok", f"cycles, and defaults: {', '.join(parts)}")
 
 
 def describe_peak(what: str, rate: float) -> str:

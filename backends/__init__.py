@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from backends.cache import ObjectCache as ObjectCache
     from backends.cache import default_cache as default_cache
     from backends.cache import object_key as object_key
+    from backends.call.allocate import lasting as lasting
     from backends.call.inputs import random_arguments as random_arguments
     from backends.call.signature import Param as Param
     from backends.call.signature import Signature as Signature
@@ -50,6 +51,7 @@ __all__ = lazy_names(
         "backends.commands": "describe_status",
         "backends.errors": "BuildError OutOfMemory",
         "backends.host": "host_caches host_threads",
+        "backends.call.allocate": "lasting",
         "backends.call.inputs": "random_arguments",
         "backends.kernel": "CompiledKernel",
         "backends.register": "extern_runner intrinsic_runner register_extern register_intrinsic",

@@ -53,11 +53,6 @@ if TYPE_CHECKING:
     from tensorir.arrays import refuse_masked as refuse_masked
     from tensorir.buffer import SCOPES as SCOPES
     from tensorir.buffer import Buffer as Buffer
-    from tensorir.devices.costs import Costs as Costs
-    from tensorir.devices.cpu import Cpu as Cpu
-    from tensorir.devices.device import Device as Device
-    from tensorir.devices.device import device_of as device_of
-    from tensorir.devices.gpu import Gpu as Gpu
     from tensorir.errors import ParseError as ParseError
     from tensorir.errors import TensorIRError as TensorIRError
     from tensorir.errors import VerifyError as VerifyError
@@ -170,6 +165,11 @@ if TYPE_CHECKING:
     from tensorir.targets.architectures import Architecture as Architecture
     from tensorir.targets.architectures import architecture_of as architecture_of
     from tensorir.targets.architectures import find_architecture as find_architecture
+    from tensorir.targets.costs import Costs as Costs
+    from tensorir.targets.cpu import Cpu as Cpu
+    from tensorir.targets.device import Device as Device
+    from tensorir.targets.device import device_of as device_of
+    from tensorir.targets.gpu import Gpu as Gpu
     from tensorir.targets.target import CHECKS as CHECKS
     from tensorir.targets.target import Processor as Processor
     from tensorir.targets.target import Target as Target
@@ -247,10 +247,10 @@ __all__ = lazy_names(
         "tensorir.analysis.dependence": (
             "belongs_to carries conflict disjoint piped recurrent same_slice"
         ),
-        "tensorir.devices.costs": "Costs",
-        "tensorir.devices.cpu": "Cpu",
-        "tensorir.devices.device": "Device device_of",
-        "tensorir.devices.gpu": "Gpu",
+        "tensorir.targets.costs": "Costs",
+        "tensorir.targets.cpu": "Cpu",
+        "tensorir.targets.device": "Device device_of",
+        "tensorir.targets.gpu": "Gpu",
         "tensorir.errors": "ParseError TensorIRError VerifyError",
         "tensorir.expr": (
             "FALSE TRUE BinOp Broadcast Call Cast Const Expr ExprLike Load Not Ramp Select "

@@ -6,22 +6,24 @@ that no clock frequency has to be known and one that changes does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from math import isfinite
-from statistics import median
+from time import perf_counter
 
 import numpy as np
 
 from autotune.calibration.programs import Probe, probes
 from autotune.errors import MeasureError
 from autotune.measure import machine_lock
-from backends import CompiledKernel, Timing, build, host_threads, interleave
+from backends import CompiledKernel, Timing, build, host_threads, interleave, lasting
 from tensorir import Costs, Cpu, Target
 
-ROUNDS, BLOCK_MS, LIMIT_SECONDS = 40, 2.0, 4.0
+ROUNDS, BLOCK_MS, LIMIT_SECONDS = 100, 2.0, 5.0
 """Short blocks in turns: of each program some are undisturbed, even where other programs run."""
+
+START_ROUNDS, START_CALLS, START_SECONDS = 60, 200, 1.0
 
 LEAST, MOST = 1e-3, 1e7
 """Cycles that are believed; anything else was no measurement."""
@@ -38,7 +40,7 @@ class Measured:
     costs: Mapping[str, float]
     others: Mapping[str, float]
 
-    def applied(self, costs: Costs = Costs()) -> Costs:
+    def applied(self, costs: Costs) -> Costs:
         """`costs` with what was measured."""
         known = {f.name for f in fields(costs)}
         return replace(costs, **{k: v for k, v in self.costs.items() if k in known})
@@ -54,9 +56,37 @@ def measure_costs(target: Target) -> Measured:
     known = dict(probes(cpu))
     with ThreadPoolExecutor(host_threads()) as pool:
         kernels = list(pool.map(lambda probe: build(probe.schedule, target), known.values()))
+    arrays = [_arrays(probe) for probe in known.values()]
+    parallel = list(known).index("parallel")
     with machine_lock():
-        timings = _in_turns(kernels)
-    return derived(cpu, known, dict(zip(known, timings)))
+        starts = start_seconds(kernels[parallel], *arrays[parallel])
+        subjects = [(kernel, *given) for kernel, given in zip(kernels, arrays)]
+        timings = interleave(subjects, rounds=ROUNDS, min_ms=BLOCK_MS, limit_s=LIMIT_SECONDS)
+    return derived(cpu, known, dict(zip(known, timings)), starts)
+
+
+def _arrays(probe: Probe) -> list[np.ndarray]:
+    """Arguments that begin with a line, so that what is measured is not where they happen to lie,
+    and that somebody wrote: pages that nobody did are all one and the same."""
+    found = [lasting(param.const_shape or (), param.dtype) for param in probe.func.params]
+    for array in found:
+        array.fill(1)
+    return found
+
+
+def start_seconds(kernel: CompiledKernel, *arrays: np.ndarray) -> float:
+    """A call of a parallel loop with hardly any work, of many one after the other."""
+    seconds = kernel.timer(*arrays)
+    begun, found = perf_counter(), [seconds(START_CALLS) / START_CALLS]
+    while len(found) < START_ROUNDS and perf_counter() - begun < START_SECONDS:
+        found.append(seconds(START_CALLS) / START_CALLS)
+    return usual(found)
+
+
+def usual(times: Sequence[float]) -> float:
+    """The time of blocks that nothing disturbed: whatever does makes them longer, and the best of
+    all are those in which the clock happened to be faster than for others."""
+    return float(np.quantile(times, 0.25))
 
 
 def believed(cycles: object) -> bool:
@@ -64,44 +94,35 @@ def believed(cycles: object) -> bool:
     return isinstance(cycles, (int, float)) and isfinite(cycles) and LEAST <= cycles <= MOST
 
 
-def _in_turns(kernels: list[CompiledKernel]) -> list[Timing]:
-    """Times of all, on arrays that are filled: pages that nobody wrote are all the same one."""
-    subjects = [
-        (k, *(np.ones(p.const_shape, p.dtype) for p in k.signature.params)) for k in kernels
-    ]
-    for kernel, *arrays in subjects:
-        kernel.timer(*arrays)(2)  # threads have begun, and caches are filled
-    return interleave(subjects, rounds=ROUNDS, min_ms=BLOCK_MS, limit_s=LIMIT_SECONDS)
-
-
-def derived(cpu: Cpu, known: Mapping[str, Probe], timings: Mapping[str, Timing]) -> Measured:
+def derived(
+    cpu: Cpu, known: Mapping[str, Probe], timings: Mapping[str, Timing], starts: float
+) -> Measured:
     """The costs that such times of the programs mean.
 
-    Times are the best of all blocks, since whatever disturbs a block makes it longer; but starting
-    threads takes as long as it usually does. A line never comes faster from farther away.
+    A line never comes faster from farther away. `starts` are the seconds of starting all threads.
     """
-    tick = min(timings["clock"].times) / known["clock"].count
-    each = {name: min(timings[name].times) / tick / known[name].count for name in known}
+    tick = usual(timings["clock"].times) / known["clock"].count
+    each = {name: usual(timings[name].times) / tick / known[name].count for name in known}
     near = each["l1 lines"]
 
-    def line(name: str, hidden: float = cpu.costs.hidden) -> float:
-        """Cycles of a line beside the work on it, of which a share is hidden behind the other, as
-        the estimate of time has it."""
-        beside = each[name] - (1 - hidden) * near
-        return beside if beside >= near else (each[name] - near) / (1 - hidden)
+    def line(name: str) -> float:
+        """Cycles of a line, of which and of the work on it a part goes on beside the other, as the
+        estimate of time has it."""
+        open_part = 1 - cpu.costs.hidden
+        beside = each[name] - open_part * near
+        return beside if beside >= near else (each[name] - near) / open_part
 
     memory = line("memory lines")
     third = min(line("l3 lines"), memory)
     second = min(line("l2 lines"), third)
-    starts = median(timings["parallel"].times) - median(timings["serial"].times)
     costs = {
         "units": 1 / each["units"],
-        "ports": 1 / min(each["loads"], near * cpu.line_bytes / cpu.vector_bytes),
+        "ports": 1 / min(each["loads"], near * cpu.vector_bytes / cpu.line_bytes),
         "latency": each["latency"],
-        "l2": second,
-        "l3": third - second,
-        "memory": memory - third,
-        "start": max(starts / tick, 1.0) if cpu.threads > 1 else cpu.costs.start,
+        "l2": max(second, LEAST),
+        "l3": max(third - second, LEAST),
+        "memory": max(memory - third, LEAST),
+        "start": starts / tick if cpu.threads > 1 else cpu.costs.start,
         "copy": each["packed"],
         "copy_turned": each["packed, turned"],
         "transpose": each["turned"] - cpu.costs.sum_,

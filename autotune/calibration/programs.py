@@ -52,8 +52,7 @@ def probes(cpu: Cpu) -> Iterator[tuple[str, Probe]]:
     yield "l3 lines", lines(cpu, shared, cpu.threads)
     yield "memory lines", lines(cpu, beyond // cpu.threads, cpu.threads)
     yield "memory lines, one thread", lines(cpu, beyond, 1)
-    yield "serial", tasks(cpu, parallel=False)
-    yield "parallel", tasks(cpu, parallel=True)
+    yield "parallel", tasks(cpu)
     yield "packed", panels(cpu, turned=False)
     yield "packed, turned", panels(cpu, turned=True)
     yield "turned", squares(cpu)
@@ -151,7 +150,7 @@ def _sums(
     return Probe(sch, count * times * terms * sums)
 
 
-def tasks(cpu: Cpu, parallel: bool) -> Probe:
+def tasks(cpu: Cpu) -> Probe:
     """One vector for each thread to add up: hardly any time, but for starting the threads."""
     lanes = cpu.lanes()
     x = te.placeholder((cpu.threads, lanes), name="x")
@@ -159,8 +158,7 @@ def tasks(cpu: Cpu, parallel: bool) -> Probe:
     sch = Schedule(te.create_prim_func([x, y], name="tasks"))
     thread, j = sch.get_loops("y")
     sch.vectorize(j)
-    if parallel:
-        sch.parallel(thread)
+    sch.parallel(thread)
     return Probe(sch, 1)
 
 

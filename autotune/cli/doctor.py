@@ -13,7 +13,7 @@ HELP = "check compiler, packages, processor, caches and database, with remedies"
 EXAMPLES = """\
 examples:
   tensorir doctor
-  tensorir doctor --calibrate      also measure the best rates of this machine anew
+  tensorir doctor --calibrate      also measure the rates and costs of this machine anew
   tensorir doctor --json           for programs
 
 The status is 1 if something essential is missing.
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     parser.add_argument(
         "--calibrate", action="store_true",
-        help="measure peak arithmetic and memory rates anew (do it when nothing else runs)",
+        help="measure peak rates and the costs of steps anew (do it when nothing else runs)",
     )  # fmt: skip
     add_database(parser)
 

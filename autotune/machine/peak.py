@@ -7,22 +7,18 @@ again (`tensorir doctor --calibrate`).
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from autotune.database.records import utc_now
 from autotune.machine.machine import this_machine
+from autotune.machine.measured_file import MeasuredFile, entry_key
 from autotune.measure import machine_lock
-from backends import CompiledKernel, build_source, compiler_info, default_cache, object_key, resolve
+from backends import CompiledKernel, build_source, resolve
 from tensorir import PrimFunc, Target, TensorIRError, te
 
-FILE = "peaks.json"
+FILE = MeasuredFile("peaks.json")
 C_TYPES = {"float32": ("float", 4), "float64": ("double", 8)}
 """Types that processors multiply and add, with their C names and bytes."""
 
@@ -113,7 +109,7 @@ def memory_gbps(
 
 def known_peaks() -> list[tuple[str, float]]:
     """What was measured on this machine so far, such as ("gflops float32 2", 233.1)."""
-    here = [e for e in _stored().values() if e.get("machine") == this_machine().key]
+    here = [e for e in FILE.entries().values() if e.get("machine") == this_machine().key]
     return sorted((" ".join(entry["what"]), float(entry["rate"])) for entry in here)
 
 
@@ -188,36 +184,11 @@ def _remembered(
     what: tuple[str, ...], target: Target, calibrate: bool, measure: Callable[[], float]
 ) -> float:
     """The stored rate of `what`, or what `measure` finds, which is stored."""
-    made_with = json.dumps(compiler_info(target), sort_keys=True)
-    key = object_key(*what, this_machine().key, str(target), made_with)
-    known = None if calibrate else _stored().get(key)
+    key = entry_key(what, target)
+    known = None if calibrate else FILE.entries().get(key)
     if isinstance(known, Mapping) and isinstance(known.get("rate"), float):
         return known["rate"]
     rate = measure()
     entry = {"what": list(what), "rate": rate, "machine": this_machine().key, "time": utc_now()}
-    _store({**_stored(), key: entry})
+    FILE.put(key, entry)
     return rate
-
-
-def _stored() -> dict[str, Any]:
-    try:
-        found = json.loads(_file().read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _store(entries: Mapping[str, Any]) -> None:
-    file, draft = _file(), None
-    try:
-        handle, draft = tempfile.mkstemp(prefix=".peaks", dir=file.parent)
-        with os.fdopen(handle, "w") as stream:
-            json.dump(entries, stream, indent=1)
-        os.replace(draft, file)
-    except OSError:  # a cache that cannot be written only costs another calibration
-        if draft is not None:
-            Path(draft).unlink(missing_ok=True)
-
-
-def _file() -> Path:
-    return default_cache().place / FILE

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tensorir import dtype
-from tensorir.devices.costs import Costs
+from tensorir.targets.costs import Costs
 from tensorir.targets.target import Target
 
 _FUSED = {"fma", "avx512f", "arm_neon"}

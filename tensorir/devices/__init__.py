@@ -1,1 +1,0 @@
-"""Descriptions of processors and GPUs."""

@@ -1,0 +1,18 @@
+"""Devices by kind: what schedules, features and estimates ask of a processor or a GPU."""
+
+from __future__ import annotations
+
+from tensorir.targets.costs import Costs
+from tensorir.targets.cpu import Cpu
+from tensorir.targets.gpu import Gpu
+from tensorir.targets.target import Target
+
+Device = Cpu | Gpu
+
+
+def device_of(target: Target, costs: Costs | None = None) -> Device:
+    """The description of what a resolved target (backends.resolve) is compiled for.
+
+    costs  of a processor's steps; None for the defaults
+    """
+    return Gpu(target) if target.on_gpu else Cpu(target, costs or Costs())
