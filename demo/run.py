@@ -125,7 +125,8 @@ class Demo:
         layers = digits.layer_count(quick)
         self.planned = layers * self.layer_trials + self.photo_trials
         self.rounds, self.min_ms = (3, 1.0) if quick else (ROUNDS, MIN_MS)
-        self.settings = MeasureSettings(min_ms=self.min_ms, repeats=3) if quick else None
+        quickly = MeasureSettings(min_ms=self.min_ms, repeats=3, build_jobs=1)
+        self.settings = quickly if quick else None
         self.target = resolve("c")
         self.measured = 0
         self.notices: set[str] = set()

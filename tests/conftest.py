@@ -15,8 +15,11 @@ GOLDEN = Path(__file__).parent / "golden"
 
 FEW_BUILDS = """\
 from functools import partial
+from autotune import session
+from autotune.measure import MeasureSettings
 from autotune.search import STRATEGIES, Evolution, evolutionary
 STRATEGIES["evolutionary"] = partial(evolutionary.propose, settings=Evolution(builds=24))
+session.MeasureSettings = partial(MeasureSettings, min_ms=0.5, repeats=2, build_jobs=1)
 """
 
 
@@ -71,7 +74,8 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 @pytest.fixture
 def few_builds_code() -> str:
-    """Python that has `tune` build two dozen schedules for each batch of trials, in place of 128.
+    """Python that has `tune` build two dozen schedules for each batch of trials, in place of 128,
+    and measure briefly where it is not told how.
 
     For what happens to proposals; which are made is tested on `evolutionary.propose` itself.
     """
@@ -81,9 +85,11 @@ def few_builds_code() -> str:
 @pytest.fixture
 def few_builds(monkeypatch: pytest.MonkeyPatch, few_builds_code: str) -> None:
     """The same in the process of the tests."""
+    from autotune import session
     from autotune.search import STRATEGIES
 
     monkeypatch.setitem(STRATEGIES, "evolutionary", STRATEGIES["evolutionary"])
+    monkeypatch.setattr(session, "MeasureSettings", session.MeasureSettings)
     exec(few_builds_code, {})
 
 
