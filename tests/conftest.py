@@ -15,9 +15,9 @@ GOLDEN = Path(__file__).parent / "golden"
 
 FEW_BUILDS = """\
 from functools import partial
-from autotune import session
 from autotune.measure import MeasureSettings
 from autotune.search import STRATEGIES, Evolution, evolutionary
+from autotune.tuning import session
 STRATEGIES["evolutionary"] = partial(evolutionary.propose, settings=Evolution(builds=24))
 session.MeasureSettings = partial(MeasureSettings, min_ms=0.5, repeats=2, build_jobs=1)
 """
@@ -85,8 +85,8 @@ def few_builds_code() -> str:
 @pytest.fixture
 def few_builds(monkeypatch: pytest.MonkeyPatch, few_builds_code: str) -> None:
     """The same in the process of the tests."""
-    from autotune import session
     from autotune.search import STRATEGIES
+    from autotune.tuning import session
 
     monkeypatch.setitem(STRATEGIES, "evolutionary", STRATEGIES["evolutionary"])
     monkeypatch.setattr(session, "MeasureSettings", session.MeasureSettings)

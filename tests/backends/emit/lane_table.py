@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
 
 FLAGS = (
-    "-O2 -std=gnu11 -fwrapv -fno-math-errno -fno-trapping-math -fPIC -Wno-psabi -Wall -Werror "
+    "-std=gnu11 -fwrapv -fno-math-errno -fno-trapping-math -fPIC -Wno-psabi -Wall -Werror "
     "-fno-ipa-icf"
 ).split()
 
@@ -46,7 +47,8 @@ class Case:
     bits: int = 0
     """Of the lanes that it takes, where these are wider than the elements."""
 
-    def definition(self, bits: int, name: str = "k") -> PrimFunc:
+    @lru_cache(maxsize=512)  # noqa: B019
+    def definition(self, bits: int, name: str) -> PrimFunc:
         """The program for `TURNS` times `VECTORS` registers of `bits` bits."""
         inner = self.function(*(te.placeholder((1,), d)[0] for d in self.types))
         lanes = bits // max(self.bits, *map(_computed_bits, (*self.types, inner.dtype)))
@@ -80,10 +82,10 @@ def text_of(cases: Sequence[Case], march: str, vectors: bool = True) -> str:
     return "\n\n".join([emitter.prelude(), *kernels])
 
 
-def assembled(text: str, march: str, folder: Path) -> tuple[str, Path]:
+def assembled(text: str, march: str, folder: Path, level: str = "-O2") -> tuple[str, Path]:
     """The assembly that gcc makes of a text, and the object of it."""
     (folder / "k.c").write_text(text)
-    _gcc(folder, *FLAGS, f"-march={march}", "-S", "k.c")
+    _gcc(folder, *FLAGS, level, f"-march={march}", "-S", "k.c")
     _gcc(folder, "-shared", "k.s", "-o", "k.so", "-lm")
     return (folder / "k.s").read_text(), folder / "k.so"
 
@@ -120,7 +122,8 @@ def run(library: Path, cases: Sequence[Case], march: str) -> list[np.ndarray]:
     target, kernels = resolve(f"c -march={march}"), ctypes.CDLL(str(library))
     results = []
     for number, case in enumerate(cases):
-        func, rng = case.definition(target.vector_bits or 0), np.random.default_rng(number)
+        func = case.definition(target.vector_bits or 0, f"k{number}")
+        rng = np.random.default_rng(number)
         inputs = [_array(rng, p.dtype, _length(p), case.natural) for p in func.inputs]
         (out,) = func.outputs
         result = np.zeros(_length(out), dt.numpy_dtype(out.dtype))
