@@ -8,7 +8,7 @@ result has the layout that is asked for, are cut and put in the order of the row
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -52,6 +52,8 @@ class RowOrder:
     joined   whether these become one
     turned   whether neighbours in the result are of different rows
     layouts  index maps for what the others store
+    kept     the index map of what the last stage stores, if that is in rows and a stage that is no
+             member takes it to its place; "" if not
     """
 
     last: str
@@ -63,19 +65,22 @@ class RowOrder:
     joined: bool
     turned: bool
     layouts: tuple[tuple[str, str], ...]
+    kept: str = ""
 
 
 @dataclass(frozen=True)
 class Stage:
     """A stage in rows: `width` elements of each, `columns` are the variables that tell them.
 
-    tiled  whether these are one loop, of neighbours in what is stored
+    tiled   whether these are one loop, of neighbours in what is stored
+    turned  whether neighbours there are of different rows
     """
 
     block: str
     width: int
     columns: tuple[Var, ...]
     tiled: bool
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,18 +93,27 @@ class InRows:
     sizes: tuple[int, ...]
 
 
-def find_rows(sch: Schedule, last: str, among: Collection[str] | None = None) -> InRows | None:
+def find_rows(
+    sch: Schedule, last: str, among: Collection[str] | None = None, kept: bool = False
+) -> InRows | None:
     """The program in rows of `last`, with all stages, `among` some if given, that go along with
-    them; None where no reduction does, or they cannot be put in order."""
+    them; None where no reduction does, or they cannot be put in order. With `kept` the result
+    stays in rows, and another stage takes it to its place."""
     try:
         found = _Found(sch, last, "", among)
         if not found.has_reductions:
             return None
+        text, base = "", sch
+        if kept:
+            base = sch.copy()
+            base.cache_write(last, 0, "global")
+            text = _Found(base, last, "", among).layout(last)[0] or ""
+            found = _Found(_laid_out(base, last, text), last, "", among)
         if found.node.is_reduction and found.columns:
-            found = _Found(sch, last, "local", among)
+            found = _Found(base, last, "local", among)
             if not found.is_tiled:
-                found = _Found(sch, last, "global", among)
-        order, made = found.order(), sch.copy()
+                found = _Found(base, last, "global", among)
+        order, made = replace(found.order(), kept=text), sch.copy()
         loops = put_in_rows(made, order)
     except ScheduleError:
         return None
@@ -110,12 +124,15 @@ def find_rows(sch: Schedule, last: str, among: Collection[str] | None = None) ->
 def put_in_rows(sch: Schedule, order: RowOrder) -> list[LoopRef]:
     """Do what `order` says; returns the loops of rows, the outermost ones of the last stage."""
     end = order.members[-1]
+    if order.kept:
+        sch.cache_write(order.last, 0, "global")
+        _laid_out(sch, order.last, order.kept)
     if order.apart:
         sch.cache_write(order.last, 0, order.apart)
     for place, factors in reversed(order.cuts):
         sch.split(sch.get_loops(end)[place], [None, *factors])
     for stage, index_map in order.layouts:
-        sch.transform_layout(stage, _buffer(sch.state.block(stage)).name, index_map)
+        _laid_out(sch, stage, index_map)
     loops = sch.get_loops(end)
     rows = [loops[at] for at in order.rows]
     columns = [loops[at] for at in order.columns]
@@ -124,6 +141,11 @@ def put_in_rows(sch: Schedule, order: RowOrder) -> list[LoopRef]:
     if order.joined:
         sch.fuse(*columns)
     return rows
+
+
+def _laid_out(sch: Schedule, stage: str, index_map: str) -> Schedule:
+    sch.transform_layout(stage, _buffer(sch.state.block(stage)).name, index_map)
+    return sch
 
 
 class _Found:
@@ -205,7 +227,7 @@ class _Found:
             node = made.state.block(name)
             width = instances(node, IterKind.SPATIAL) // max(1, rows)
             if name == self.end:
-                found.append(Stage(name, width, (), self.is_tiled))
+                found.append(Stage(name, width, (), self.is_tiled, self.turned))
                 continue
             stored = stored_at(node)
             assert stored is not None

@@ -12,7 +12,7 @@ from autotune.rules.lanes import reduces_by_one
 from autotune.rules.packing import panel_index
 from autotune.rules.runs import contiguous_run, run_length
 from schedule import Schedule
-from tensorir import Block, Cpu, IterKind, dtype, variables
+from tensorir import Block, Cpu, IterKind, Var, dtype, variables
 
 IDLE = 1.25
 """How much longer whole rows may take than rows in parts that threads share evenly."""
@@ -37,6 +37,7 @@ class Chain:
     packed      (product, operand) whose neighbouring columns are far apart in memory
     kept        elements that all but the last stage make for a row; `written` are those that it
                 makes
+    item        bytes of the widest element that a stage makes; `lanes` are as many to a vector
     """
 
     order: RowOrder
@@ -48,6 +49,8 @@ class Chain:
     packed: tuple[tuple[str, str], ...]
     kept: int
     written: int
+    item: int
+    lanes: int
 
     @property
     def last(self) -> str:
@@ -80,13 +83,21 @@ def find_chain(
 ) -> tuple[Chain, Schedule] | None:
     """The largest chain that ends in `last`, and the program in its rows; None where there is none
     that pays."""
+    found = _largest(sch, last, groups, cpu, kept=False)
+    if found is not None and found[0].order.turned and not _pays(found[1], found[0], cpu):
+        found = _largest(sch, last, groups, cpu, kept=True)  # rows are turned by a stage after them
+    return found if found is not None and _pays(found[1], found[0], cpu) else None
+
+
+def _largest(
+    sch: Schedule, last: str, groups: Sequence[Group], cpu: Cpu, kept: bool
+) -> tuple[Chain, Schedule] | None:
+    """The largest chain that ends in `last`, whether or not it pays."""
     among: tuple[str, ...] | None = None
-    while (rows := find_rows(sch, last, among)) is not None:
+    while (rows := find_rows(sch, last, among, kept)) is not None:
         chain = _classified(rows, groups, cpu)
-        if chain is None:
-            return None
-        if chain.stages == rows.order.members:
-            return (chain, rows.sch) if _pays(rows.sch, chain, cpu) else None
+        if chain is None or chain.stages == rows.order.members:
+            return None if chain is None else (chain, rows.sch)
         among = chain.stages  # the others decide neither what rows are nor how they lie
     return None
 
@@ -101,13 +112,13 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
     first = 0
     for at, stage in enumerate(stages):
         name, block = stage.block, sch.state.block(stage.block)
-        if not block.is_reduction:
+        if not block.is_reduction and not _is_apart(block, stage):
             continue
-        operands = _gathered(block, stage, cpu) if stage.width > 1 else None
+        operands = _gathered(block, stage, cpu) if stage.width > 1 and block.is_reduction else None
         if operands is not None:
             products.append(name)
             packed.extend((name, operand) for operand in operands)
-        elif stage.width == 1 and _along_memory(block, cpu):
+        elif stage.width == 1 and block.is_reduction and _along_memory(block, cpu):
             statistics.append(name)
         else:
             first, statistics, products, packed = at + 1, [], [], []
@@ -117,13 +128,15 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
         return None
     tiled = {stage.block for stage in kept if stage.tiled}
     epilogues = {g.block: g.epilogue for g in groups if g.block in products and g.epilogue in tiled}
+    stores = [output_store(sch.state.block(stage.block)) for stage in kept]
+    kinds = ["float32", *(store.buffer.dtype for store in stores if store is not None)]
     order = rows.order
     if order.apart and order.last in products and stages[-1].tiled:
         epilogues[order.last] = stages[-1].block
     return Chain(
         order, rows.sizes, tuple(stage.block for stage in kept), tuple(statistics),
         tuple(products), epilogues, tuple(packed), sum(stage.width for stage in kept[:-1]),
-        stages[-1].width,
+        stages[-1].width, max(map(dtype.itemsize, kinds)), cpu.elements(*kinds),
     )  # fmt: skip
 
 
@@ -136,9 +149,9 @@ def _pays(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
         for stage in order[order.index(s) + 1 :]
     )
     turned = chain.order.turned
-    together = cpu.lanes() if turned else 6 if chain.products else 1
-    fits = 4 * chain.kept * together <= cpu.l2_bytes
-    if turned and chain.sizes[-1] < cpu.lanes():
+    together = chain.lanes if turned else 6 if chain.products else 1
+    fits = chain.item * chain.kept * together <= cpu.l2_bytes
+    if turned and chain.sizes[-1] < chain.lanes:
         return False  # no square of rows and columns
     split = _better_in_parts(sch, chain, cpu)
     return back and chain.rows >= cpu.threads and fits and not split
@@ -150,6 +163,17 @@ def _better_in_parts(sch: Schedule, chain: Chain, cpu: Cpu) -> bool:
     rounds = -(-chain.rows // cpu.threads)
     waits = rounds * cpu.threads > IDLE * chain.rows
     return waits and terms >= LONG_ROW and not chain.products
+
+
+def _is_apart(block: Block, stage: Stage) -> bool:
+    """Whether neighbours in a row are made of elements that are apart in memory."""
+    store = output_store(block)
+    if store is None or stage.width == 1 or stage.turned:
+        return False
+    column = stage.columns[-1] if stage.columns else store.indices[-1]
+    if not isinstance(column, Var):
+        return False
+    return any(stride_in(load, column, block) not in (0, 1, None) for load in body_loads(block))
 
 
 def last_reduce(block: Block) -> int:

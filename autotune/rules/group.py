@@ -131,7 +131,8 @@ def inline_stages(sch: Schedule) -> None:
             continue
         single = len(users) == 1 or is_cheap(block)
         if single and all(instances(u) <= 2 * instances(block) for u in users):
-            if not (any(u.is_reduction for u in users) and _reads_reduction(sch, name)):
+            ends = any(u.is_reduction or is_padding(u) for u in users)
+            if not (ends and _reads_reduction(sch, name)):
                 sch.compute_inline(name)
 
 

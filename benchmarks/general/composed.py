@@ -59,7 +59,7 @@ def composed(tiny: bool = False) -> list[Composed]:
     def size(n: int) -> int:
         return min(n, 6 + n % 5) if tiny else n
 
-    c, rows, columns = size(64), size(512), size(1024)
+    c, rows, many, columns = size(64), size(512), size(4096), size(1024)
     small, large = (1, c, size(28), size(28)), (1, c, size(56), size(56))
     taps = (c, c, 3, 3)
     m, k, n = size(256), size(64), size(256)
@@ -79,7 +79,7 @@ def composed(tiny: bool = False) -> list[Composed]:
         _made("depthwise + pointwise", {"x": large, "w": (c, 1, 3, 3), "v": (2 * c, c, 1, 1)}, "wv",
               (Step("a", ("x", "w"), lambda x, w: ops.conv2d(x, w, padding=1, groups=c)),
                Step("b", ("a", "v"), ops.conv2d))),
-        _made("two softmaxes", {"x": (rows, columns), "y": (rows, columns)}, (),
+        _made("two softmaxes", {"x": (many, columns), "y": (many, columns)}, (),
               (Step("a", ("x",), ops.softmax), Step("b", ("y",), ops.softmax)), ("a", "b")),
         _made("softmax + transpose", {"x": (rows, columns)}, (),
               (Step("a", ("x",), ops.softmax), Step("b", ("a",), ops.transpose))),

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from autotune import default_schedule
-from autotune.demo.table import show_table, times
 from autotune.machine.machine import this_machine
 from autotune.measure import machine_lock
 from autotune.measure.busy import Neighbours, disturbance
 from backends import Comparison, CompiledKernel, Timing, build, compare, interleave, resolve
 from benchmarks.general.composed import Composed, composed
+from benchmarks.table import show_table, times
 from tensorir import PrimFunc, TensorIRError
 from tensorir.dtype import numpy_dtype
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
 from autotune.rules import default_candidate, make_space
 from autotune.rules.chain import ChainPlan
 from autotune.rules.generate import PlannedSketch, combined, sketches
+from autotune.rules.group import find_groups, inline_stages
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
 from benchmarks.general.rewritings import forms_of
@@ -53,13 +56,13 @@ FORMS = [
     for name, func in PROGRAMS.items()
     for form in (Form("plain", "plain", func), *forms_of(func, KINDS))
 ]
-APART = {
-    "attention, permuted reversed, intermediates too", "attention, permuted reversed",
-    "attention, permuted first last, intermediates too", "attention, permuted first last",
-    "attention, split reduce, inputs too",
+COMPILED = {
+    f"softmax, {form}"
+    for form in ("plain", "permuted reversed", "fused output", "unit last", "float16",
+                 "symbolic batch")
 }  # fmt: skip
-"""Written so that neighbours in the result are of too few different rows, or with columns of an
-operand in two dimensions: a part of these is by itself."""
+APART = {"attention, split reduce, inputs too"}
+"""Columns of an operand in two dimensions, which cannot be packed: the first product is apart."""
 
 
 def first_sketch(func: PrimFunc) -> PlannedSketch:
@@ -77,21 +80,44 @@ def scheduled(func: PrimFunc) -> Schedule:
 
 @pytest.mark.parametrize(("name", "form"), FORMS)
 def test_rows_are_found_in_all_forms(name, form):
-    """One nest, and the same numbers."""
+    """All sums are in one nest, and results are the same."""
     plain, sch = PROGRAMS[name], scheduled(form.func)
     verify(sch.func)
     assert chains_of(form.func), form.name
+    sums = [block for block in sch.get_blocks() if sch.state.block(block).is_reduction]
     if f"{name}, {form.name}" not in APART:
-        nests = {sch.get_loops(block)[0] for block in sch.get_blocks() if "k_g" not in block}
-        assert len(nests) == 1, sch.get_blocks()
+        assert len({sch.get_loops(block)[0] for block in sums}) == 1
+    compare(form, plain, sch, compiled=f"{name}, {form.name}" in COMPILED)
+
+
+def compare(form: Form, plain: PrimFunc, sch: Schedule, compiled: bool = False) -> None:
     arrays = numbers(plain)
     inputs = given(form, plain, arrays)
-    run = build(sch, SMALL.target) if name == "softmax" else lambda *a: interpret(sch.func, *a)
-    outputs = run(*inputs)
+    outputs = build(sch, SMALL.target)(*inputs) if compiled else interpret(sch.func, *inputs)
     found = restored(form, plain, outputs if isinstance(outputs, tuple) else (outputs,))
     for got, want in zip(found, expected(form, plain, arrays), strict=True):
         allowed = {"float16": 1e-2, "bfloat16": 5e-2}.get(form.func.outputs[0].dtype, 1e-5)
         np.testing.assert_allclose(got, want, rtol=allowed, atol=allowed)
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("softmax", "permuted reversed"),
+        ("softmax", "fused output"),
+        ("products", "permuted reversed"),
+        ("attention", "permuted first last"),
+        ("layer_norm", "float64"),
+    ],
+)
+def test_whatever_is_chosen_for_a_chain_computes_it(name, form):
+    plain = PROGRAMS[name]
+    found = next(f for f in forms_of(plain, KINDS) if f.name == form)
+    space, rng = make_space(found.func, SMALL), random.Random(0)
+    first = default_candidate(space).sketch
+    assert ":chain" in first
+    for _ in range(5):
+        compare(found, plain, space.build(space.sample(rng, first)))
 
 
 def nests(sch: Schedule) -> list[set[str]]:
@@ -166,9 +192,24 @@ def test_a_transpose_is_written_in_squares():
     assert sch.state.loop(row).kind.value == "vectorized"
     assert sch.state.loop(row).const_extent == sch.state.loop(column).const_extent == 4
     check(func, sch)
-    few = made(y := rows_of(3, 20), ops.transpose(ops.softmax(y)))
-    assert not any(plan.chain.order.turned for plan in chains_of(few))  # there is no square
-    check(few, scheduled(few))
+
+
+def test_rows_that_make_no_square_are_turned_after_the_chain():
+    x = rows_of(3, 20)
+    func = made(x, ops.transpose(ops.softmax(x), name="out"))
+    (chain,) = chains_of(func)
+    assert chain.chain.order.kept and not chain.chain.order.turned
+    sch = scheduled(func)
+    assert [len(nest) for nest in nests(sch)][1:] == [1]
+    check(func, sch)
+
+
+def test_reading_across_rows_is_no_chain():
+    """Neighbours in a row would be gathered, one by one."""
+    x = rows_of(20, 24)
+    func = made(x, ops.softmax(x, axis=0, name="out"))
+    assert not chains_of(func)
+    check(func, scheduled(func))
 
 
 class Some(ChainPlan):
@@ -209,3 +250,17 @@ def test_chains_are_searched_by_their_stages_too():
     assert list(space.sketches)[0] == "out:chain"
     assert "top:rows+power:spatial+total:rows+out:spatial" in space.sketches
     assert default_candidate(space).sketch == "out:chain"
+
+
+def test_what_follows_a_sum_is_not_made_part_of_padding():
+    """It ends its own sum, and the next one may place the padding."""
+    x, w = rows_of(1, 3, 8, 8), rows_of(4, 3, 3, 3, name="w")
+    v = rows_of(2, 4, 3, 3, name="v")
+    inner = ops.relu(ops.conv2d(x, w, padding=1), name="inner")
+    func = made(x, w, v, ops.conv2d(inner, v, padding=1, name="out"))
+    base = Schedule(func)
+    inline_stages(base)
+    groups = find_groups(base)
+    assert [group.epilogue for group in groups] == ["inner", None]
+    assert [len(group.padding) for group in groups] == [1, 1]
+    check(func, scheduled(func))

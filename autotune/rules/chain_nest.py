@@ -1,0 +1,167 @@
+"""The nest of a chain: a loop over rows, and in it the stages, for a few rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import prod
+from typing import Any
+
+from autotune.rules.ahead import ask_ahead
+from autotune.rules.chain_rows import put_in_rows
+from autotune.rules.find_chain import Chain
+from autotune.rules.group import output_store, size
+from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
+from autotune.rules.nest import finish_nest, own_loops, task_loops
+from autotune.rules.packing import pack_in_panels
+from autotune.rules.runs import contiguous_run, fuse_run
+from schedule import LoopRef, Schedule, ScheduleError
+from tensorir import Cpu, int_value
+
+SIDE_BY_SIDE = 8
+"""Most rows whose sums are written out side by side."""
+
+
+class ChainNest:
+    """`values` are those of the choices of a chain's plan, by what they choose."""
+
+    def __init__(self, sch: Schedule, chain: Chain, cpu: Cpu, values: Mapping[str, Any]) -> None:
+        self.sch, self.chain, self.cpu = sch, chain, cpu
+        self.rows = values.get("rows", 1)
+        self.width, self.vector = values["width"], values.get("vector", 0)
+        self.ahead, self.parallel = values.get("ahead", "none"), values["threads"] == "parallel"
+        self.stages = list(chain.stages)
+        self.last = chain.stages[-1]
+
+    def run(self) -> None:
+        sch, chain = self.sch, self.chain
+        put_in_rows(sch, chain.order)
+        for product, operand in chain.packed:
+            pack_in_panels(sch, product, operand, self.vector, self.parallel)
+        writers = self.writers()
+        partial = {part for block in chain.statistics for part in self.in_lanes(block)}
+        shared = self.tasks()
+        for block in reversed(self.stages):
+            if block in writers:
+                self.tile(block, writers[block])
+            elif block != self.last:
+                sch.compute_at(block, self.task)
+        for block in self.stages:
+            if block in partial:
+                self.finish_partial(block)
+            elif block not in writers:
+                self.finish(block, copies=block in writers.values())
+        if writers:
+            _align_rows(sch, self.stages, chain.lanes)
+        self.merge_passes([block for block in self.stages if self.is_long(block)])
+        if self.ahead != "none":
+            ask_ahead(sch, self.stages, self.task, rows=self.ahead == "rows")
+        if self.parallel:
+            sch.parallel(shared)
+
+    def inside(self, block: str) -> int:
+        """How many of the loops around a block are tasks."""
+        return self.sch.get_loops(block).index(self.task) + 1
+
+    def writers(self) -> dict[str, str]:
+        """For each product the stage that takes its tiles: its epilogue, or a copy."""
+        found: dict[str, str] = {}
+        for product in self.chain.products:
+            epilogue = self.chain.epilogues.get(product)
+            if epilogue is None:
+                epilogue = str(self.sch.cache_write(product, 0, "local"))
+                self.stages.insert(self.stages.index(product) + 1, epilogue)
+            found[product] = epilogue
+        return found
+
+    def in_lanes(self, block: str) -> list[str]:
+        """Reduce along a row in vectors; returns the blocks of partial results."""
+        run = [it.var.name for it in contiguous_run(self.sch.state.block(block))]
+        loop = fuse_run(self.sch, block, run)
+        parts = into_lanes(self.sch, block, loop, self.width, self.chain.lanes)
+        at = self.stages.index(block)
+        self.stages[at:at] = parts
+        return parts
+
+    def tasks(self) -> LoopRef:
+        """Make the loop over blocks of rows around the last stage; returns the one that threads
+        share. `task` is the innermost one: rows of symbolic sizes may be two loops."""
+        sch = self.sch
+        rows = sch.get_loops(self.last)[: len(self.chain.sizes)]
+        if self.rows > 1 or self.chain.products:
+            outer, _ = sch.split(rows[-1], [None, self.rows])
+            rows = [*rows[:-1], outer]
+        shared, alone = task_loops(sch, rows)
+        if alone:
+            sch.reorder(*shared, *alone)
+        first = sch.fuse(*shared) if len(shared) > 1 else shared[0]
+        self.task = alone[-1] if alone else first
+        return first
+
+    def tile(self, product: str, writer: str) -> None:
+        """A product in register tiles of all rows of the task and `vector` columns."""
+        sch = self.sch
+        *rows, column = sch.get_loops(writer)[self.inside(writer) :]
+        outer, inner = sch.split(column, [None, self.vector])
+        sch.reorder(outer, *rows, inner)
+        sch.compute_at(product, outer)
+        lanes_inside(sch, product, self.inside(product) + 1)
+
+    def finish_partial(self, block: str) -> None:
+        """The sums of some rows side by side; of many rows a few at a time."""
+        sch, outside = self.sch, self.inside(block)
+        if self.rows > SIDE_BY_SIDE and not self.chain.products:
+            few, _ = sch.split(sch.get_loops(block)[outside], [None, SIDE_BY_SIDE // 2])
+            sch.reorder(few, *sch.get_loops(block)[outside + 1 :])
+            outside += 1
+        lanes_inside(sch, block, outside)
+
+    def finish(self, block: str, copies: bool) -> None:
+        """The loops of a stage that is neither a product nor a partial result."""
+        sch = self.sch
+        if block in self.chain.statistics:
+            unroll_short(sch, sch.get_loops(block)[self.inside(block) :])
+            return
+        if self.chain.order.turned and block == self.last:
+            self.turn(block)
+            return
+        step = self.width if self.is_long(block) else None
+        finish_nest(sch, block, self.cpu, unroll_rows=16 if copies else 0, step=step)
+
+    def turn(self, block: str) -> None:
+        """Write squares of rows and columns, which are turned in registers; those that are
+        neighbours in the result one after the other."""
+        sch, lanes = self.sch, self.chain.lanes
+        row, *outer, column = sch.get_loops(block)[self.inside(block) :]
+        squares, inner = sch.split(column, [None, lanes])
+        side, row = sch.split(row, [None, lanes])
+        sch.reorder(*outer, squares, side, inner, row)
+        sch.unroll(inner)
+        sch.vectorize(row)
+
+    def is_long(self, block: str) -> bool:
+        """Whether a stage has rows that hardly stay in the first-level cache."""
+        loops = self.sch.state.loops_around(block)[self.inside(block) :]
+        row = prod(size(loop.extent) for loop in loops)
+        return self.rows == 1 and 4 * self.chain.item * row >= self.cpu.l1_bytes
+
+    def merge_passes(self, stages: Sequence[str]) -> None:
+        """Sum a stage up in the loop that makes it, where its row is too long for the first-level
+        cache. The loops have to take steps of one size."""
+        sch = self.sch
+        for maker, user in zip(stages, stages[1:]):
+            first, second = own_loops(sch, maker), own_loops(sch, user)
+            if maker in sch.get_producers(user) and first and second:
+                with suppress(ScheduleError):
+                    sch.merge(first[0].name, second[0].name)
+
+
+def _align_rows(sch: Schedule, stages: Sequence[str], lanes: int) -> None:
+    """Let rows of stages begin at whole vectors: tails then are vectors with masks."""
+    for stage in stages:
+        store = output_store(sch.state.block(stage))
+        if store is None or store.buffer not in sch.func.buffers or store.buffer.ndim < 2:
+            continue
+        columns = int_value(store.buffer.shape[-1])
+        if columns is not None and columns > lanes and columns % lanes:
+            sch.storage_align(stage, store.buffer.name, -2, lanes, 0)
