@@ -296,7 +296,7 @@ def _place_of(file: Path) -> Check:
 
 def peaks(calibrate: bool) -> Check:
     """The best rates of this machine, which results are compared with."""
-    from autotune.machine.peak import known_peaks, memory_gbps, peak_gflops
+    from autotune.calibration.peak import known_peaks, memory_gbps, peak_gflops
 
     if calibrate:
         for threads in sorted({1, _cores()}):

@@ -3,6 +3,8 @@
 What is left behind goes on, and the process waits for it at its end: code that still runs while the
 libraries it uses are taken down would crash. Python itself waits for threads, but not for one that
 was starting when Ctrl-C came.
+
+NVRTC is such code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What a backend is: the stages from a program to something that can be called."""
+"""What a backend is: the stages from a program to something that can be called.
+
+Compiling and loading are two stages, so that `build(func, "cuda")` gives source, machine code and
+resources on any machine.
+"""
 
 from __future__ import annotations
 

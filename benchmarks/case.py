@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autotune.calibration.roofline import Share, share_of_peak
 from autotune.default import default_schedule
-from autotune.machine.roofline import Share, share_of_peak
 from autotune.measure import machine_lock
 from autotune.measure.busy import Neighbours
 from backends import Comparison, CompiledKernel, Timing, build, compare

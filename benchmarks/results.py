@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from autotune.calibration.peak import memory_gbps, peak_gflops
 from autotune.machine.machine import this_machine
-from autotune.machine.peak import memory_gbps, peak_gflops
 from autotune.measure.busy import disturbance
 from backends import Timing, compare, compiler_info, resolve
 from benchmarks.case import DEFAULT, TUNED, UNSCHEDULED, Figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from autotune.machine.roofline import Share
+from autotune.calibration.roofline import Share
 from backends import Comparison, Timing
 
 

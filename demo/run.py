@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from autotune.calibration.peak import peak_gflops
+from autotune.calibration.roofline import Share
 from autotune.cli.failure import STOPPED
 from autotune.cli.numbers import positive, seconds, seed
 from autotune.database.database import Database
 from autotune.database.records import Workload
 from autotune.machine.machine import this_machine
-from autotune.machine.peak import peak_gflops
-from autotune.machine.roofline import Share
 from autotune.machine.work import flops
 from autotune.measure import MeasureSettings
 from autotune.measure.busy import disturbance

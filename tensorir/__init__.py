@@ -83,9 +83,6 @@ if TYPE_CHECKING:
     from tensorir.expr import minimum as minimum
     from tensorir.expr import select as select
     from tensorir.externs.built_in import BUILT_IN_EXTERNS as BUILT_IN_EXTERNS
-    from tensorir.externs.check import ExternRunner as ExternRunner
-    from tensorir.externs.check import check_extern as check_extern
-    from tensorir.externs.check import register_extern_checked as register_extern_checked
     from tensorir.externs.extern import EXTERNS as EXTERNS
     from tensorir.externs.extern import ExternFunc as ExternFunc
     from tensorir.externs.extern import add_extern as add_extern
@@ -183,8 +180,6 @@ if TYPE_CHECKING:
     from tensorir.targets.thread_axes import WARP_AXES as WARP_AXES
     from tensorir.tensor_intrins import BUILT_IN as BUILT_IN
     from tensorir.tensor_intrins import INTRINS as INTRINS
-    from tensorir.tensorize.check import check_intrin as check_intrin
-    from tensorir.tensorize.check import register_checked as register_checked
     from tensorir.tensorize.match import Mismatch as Mismatch
     from tensorir.tensorize.match import Operand as Operand
     from tensorir.tensorize.match import match_intrin as match_intrin
@@ -198,6 +193,11 @@ if TYPE_CHECKING:
     from tensorir.text.printer import format_func as format_func
     from tensorir.text.printer import format_stmt as format_stmt
     from tensorir.text.printer_expr import format_expr as format_expr
+    from tensorir.trials.extern import ExternRunner as ExternRunner
+    from tensorir.trials.extern import check_extern as check_extern
+    from tensorir.trials.extern import register_extern_checked as register_extern_checked
+    from tensorir.trials.intrin import check_intrin as check_intrin
+    from tensorir.trials.intrin import register_checked as register_checked
     from tensorir.verifier.inout import fills as fills
     from tensorir.verifier.inout import with_declared as with_declared
     from tensorir.verifier.program import verify as verify
@@ -258,7 +258,7 @@ __all__ = lazy_names(
             "minimum select"
         ),
         "tensorir.externs.extern": "ExternFunc add_extern find_extern",
-        "tensorir.externs.check": "ExternRunner check_extern register_extern_checked",
+        "tensorir.trials.extern": "ExternRunner check_extern register_extern_checked",
         "tensorir.externs.built_in": "BUILT_IN_EXTERNS EXTERNS",
         "tensorir.func": "DECLARED PrimFunc",
         "tensorir.analysis.independence": "analyzer_of",
@@ -298,7 +298,7 @@ __all__ = lazy_names(
         "tensorir.tensorize.tensor_intrin": (
             "TENSORIZE TensorIntrin find_intrin loop_nest tensorized"
         ),
-        "tensorir.tensorize.check": "check_intrin register_checked",
+        "tensorir.trials.intrin": "check_intrin register_checked",
         "tensorir.tensor_intrins": "BUILT_IN INTRINS",
         "tensorir.tensorize.match": "Mismatch Operand match_intrin",
         "tensorir.rewrite.terms": "in_own_variables",

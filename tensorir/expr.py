@@ -18,6 +18,10 @@ Both operands of `and` and `or` are evaluated: only Select guards a read.
 Integer `//` and `%` are floor division and its remainder, as in Python. Because nodes are
 interned, `a is b` decides structural equality, hashing is free, and any dict can memoise on nodes.
 `a == b` builds a comparison; used as a Python truth value it means `a is b`.
+
+The operator is data (`BinOp.op`), so that printer, interpreter, emitter and rules are tables.
+Indices are int64 and count as unbounded, as none wraps for a buffer that fits in memory; narrower
+integers wrap, as in C. C's division, which truncates, appears in emitters only.
 """
 
 from __future__ import annotations
@@ -387,7 +391,7 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     else:
         b = convert(right, a.dtype)
     if a.dtype != b.dtype or not is_defined(op, a.dtype):
-        from tensorir.numbers.promotion import binary_of_any
+        from tensorir.te.promotion import binary_of_any
 
         return binary_of_any(op, a, b)
     return combine(op, a, b)
@@ -452,7 +456,7 @@ def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     left = convert(a, b.dtype if isinstance(b, Expr) else None)
     right = convert(b, left.dtype)
     if left.dtype != right.dtype or isinstance(left, Rounded) or isinstance(right, Rounded):
-        from tensorir.numbers.promotion import select_of_any
+        from tensorir.te.promotion import select_of_any
 
         return select_of_any(condition, left, right)
     if isinstance(condition, Const):

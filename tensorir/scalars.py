@@ -2,6 +2,12 @@
 
 In expressions they are variables. Those of the index type are sizes, as sizes are that arrays
 tell; those of any other type are values, which nothing but values is computed from.
+
+`PrimFunc.params` are the arrays and `scalars` the numbers, each with its place among `arguments`.
+Analyses ask `size_ranges` for all sizes, whoever tells them. No loop, shape or index depends on a
+value, which the verifier asks, so every pass and primitive sees a free variable. From the call to
+the kernel, and through every executable, a value is the word of its bits (`word_of`), after the
+sizes; what a GPU launches is remembered by the sizes alone.
 """
 
 from __future__ import annotations

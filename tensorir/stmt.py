@@ -26,6 +26,9 @@ instances that a reduction repeats, inits that read what is written in it.
 
 An Extern calls a function of tensorir.externs.extern. Its Parts are adjacent elements, row by row:
 in a block all of the last dimensions of a buffer, at fixed places of the ones before.
+
+Since primitives leave bodies alone, all schedules of a function share them. Reads and writes are
+inferred from bodies, never stored, and there is no node for the realization of a block.
 """
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ BACK_EDGES: dict[Edge, str] = {
     ("tensorir.expr", "tensorir.text.printer"): "repr of a node is its text",
     ("tensorir.stmt", "tensorir.text.printer"): "repr of a node is its text",
     ("tensorir.func", "tensorir.text.printer"): "repr of a program is its text",
-    ("tensorir.expr", "tensorir.numbers.promotion"): "operators of nodes promote their types",
+    ("tensorir.expr", "tensorir.te.promotion"): "operators of nodes promote their types",
     ("tensorir.sugar", "tensorir.te.math"): "operators of tensors are functions of te",
     ("tensorir.func", "tensorir.te.statements"): "a program is called as a stage of another one",
     ("tensorir.func", "tensorir.verifier.inout"): "a program declares what it needs of its outputs",
@@ -348,6 +348,18 @@ def test_no_circles_of_imports():
     assert len(first) > 1000 and len(later) > 50
     assert not circle(first)
     assert not circle((first | later) - set(BACK_EDGES))
+
+
+def test_folders_stand_on_floors():
+    """Folders and loose files of a package, one on the other: none needs what stands on it."""
+
+    def floor(module: str) -> str:
+        return ".".join(module.split(".")[:2])
+
+    first, _ = run_time_imports()
+    across = {(floor(a), floor(b)) for a, b in first if floor(a) != floor(b)}
+    assert len(across) > 300
+    assert not circle(across)
 
 
 def test_listed_circles_are_there():
@@ -463,3 +475,44 @@ def test_no_paths_of_one_machine():
 def test_no_notes_to_self():
     note = re.compile(r"#\s*(?:TODO|FIXME|XXX|HACK)\b")
     assert not [label(p) for p in SOURCES if note.search(p.read_text(encoding="utf-8"))]
+
+
+MAX_WORDS_OF_THE_MAP = 2500
+
+
+def test_the_map_stays_a_map():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= MAX_WORDS_OF_THE_MAP
+
+
+def test_the_map_shows_every_folder():
+    """And names no file or folder that is not there."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for package in PACKAGES:
+        table = text.partition(f"| `{package}/` |")[2].partition("\n\n")[0]
+        named = set(re.findall(r"`([\w/]+/)`", table))
+        folders = {label(p.parent).partition("/")[2].split("/")[0] for p in SOURCES}
+        folders = {f"{f}/" for f in folders if (ROOT / package / f).is_dir() and f}
+        assert not folders - named, package
+        listed = named | set(re.findall(r"`(\w+\.py)`", table))
+        assert not [name for name in listed if not (ROOT / package / name).exists()], package
+    for name in re.findall(r"`((?:tensorir|schedule|backends|autotune)/[\w/]+(?:\.py|/))`", text):
+        assert (ROOT / name).exists() or name.endswith("x.py"), name
+
+
+def paths_of_the_readme() -> dict[str, tuple[list[str], int]]:
+    """What README says is a path through the code: its files and the lines that they may have."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text.partition("## Small enough to read")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|`]+) \| ([^|]+) \| (\d+) \|$", section, re.MULTILINE)
+    return {name: (re.findall(r"`([^`]+)`", files), int(most)) for name, files, most in rows}
+
+
+def test_paths_through_the_code_stay_short():
+    """What makes a path longer goes into a file beside it. Blank lines do not count."""
+    paths = paths_of_the_readme()
+    assert len(paths) >= 5 and paths["from an expression to a kernel"][1] == 1400
+    for name, (files, most) in paths.items():
+        texts = [(ROOT / file).read_text(encoding="utf-8") for file in files]
+        lines = sum(1 for text in texts for line in text.splitlines() if line.strip())
+        assert 0.75 * most < lines <= most, f"{name}: {lines} lines, {most} allowed"

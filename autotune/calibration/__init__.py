@@ -1,1 +1,1 @@
-"""Measuring what the steps of this processor cost, with kernels that the project makes."""
+"""What this machine can do, measured with kernels that the project makes."""

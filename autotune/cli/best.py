@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from itertools import chain, takewhile
 
+from autotune.calibration.roofline import share_of_peak
 from autotune.cli.failure import NOTHING, OK
 from autotune.cli.output import count, short_target, show_pairs
 from autotune.cli.program import (
@@ -22,7 +23,6 @@ from autotune.cli.script import as_script
 from autotune.cli.tune import best_text, signature
 from autotune.database.database import Database
 from autotune.database.records import Record
-from autotune.machine.roofline import share_of_peak
 from autotune.tuning.replay import is_current, replayed
 from backends import build
 from schedule import Schedule

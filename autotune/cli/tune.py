@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from autotune.calibration.roofline import Share, share_of_peak
 from autotune.cli.failure import OK, STOPPED, WrongUse
 from autotune.cli.numbers import positive, seconds, seed
 from autotune.cli.output import count, milliseconds, show_pairs
@@ -13,7 +14,6 @@ from autotune.cli.program import Program, add_database, add_numerics, add_progra
 from autotune.cost_model import KINDS
 from autotune.database.database import Database
 from autotune.database.records import Record
-from autotune.machine.roofline import Share, share_of_peak
 from autotune.report import default_time, status_text
 from autotune.search import STRATEGIES
 from autotune.tuning.result import TuneResult

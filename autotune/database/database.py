@@ -3,6 +3,8 @@
 Columns hold what is asked for; the record itself is one JSON text, so that a new field needs no
 migration. Each `add` is committed when it returns: a killed tuner loses no finished trial. Several
 processes may write at once. Looking changes nothing, and damage costs only what is damaged.
+
+SQLite is the source of truth; JSON Lines (jsonl.py) is the exchange format.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What this machine is, and the best that it can do."""
+"""What this machine is, what makes kernels on it, and how much a program asks of it."""

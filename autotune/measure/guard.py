@@ -2,6 +2,9 @@
 
 The pattern is a NaN of every float type that the IR has (0xFFF5, repeated), so that reading past
 the end or using an unwritten output spoils the result instead of passing by luck.
+
+Arrays lie 16 bytes past a cache line, where NumPy puts large ones: what is fastest on aligned
+arrays need not be so there.
 """
 
 from __future__ import annotations

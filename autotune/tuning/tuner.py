@@ -4,6 +4,10 @@ The search is a pure function of the seed and of what was measured: batches are 
 records (`autotune/tuning/batches.py`), every finished trial is stored at once, and a run that was
 killed goes on where it was, in the middle of a batch too. Of several tuners that want the same, one
 searches at a time (`autotune/tuning/turns.py`).
+
+Times are blocks measured inside of compiled code. At the end the best candidates and the default
+schedule are timed in turn, and that race decides: a tuned kernel is never slower than the default
+schedule of the same run.
 """
 
 from __future__ import annotations

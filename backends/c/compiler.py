@@ -1,4 +1,8 @@
-"""The C compiler of this machine: finding it, asking it, running it."""
+"""The C compiler of this machine: finding it, asking it, running it.
+
+A processor that a compiler does not know is told from a compiler, a disk or a machine that fails:
+each is an error class of `backends/errors.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Compilers for other processors: which one makes code for a target, and whether it runs here."""
+"""Compilers for other processors: which one makes code for a target, and whether it runs here.
+
+The first one that knows `-march` is taken, this machine's own before the cross compilers; `-cc=`
+names one. Such a kernel is compiled, read and exported, and says at a call that this machine cannot
+run it. The C is the same for all, apart from builtins of x86.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,9 @@ back. So there are at most as many blocks as threads that were inside a site at 
 `NAME_release` may run at any time: it frees the blocks that are not in use. The threads that use a
 block touch it first, so its pages lie at their memory; large blocks are on huge pages. No fork
 happens while a thread holds the lock, which nobody would leave in the child.
+
+Blocks of 4 MiB or more ask for huge pages, as packed constants of 2 MiB do: 512 times fewer page
+faults. In later calls no difference was measured where rows are read one after the other.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 NumPy takes them, but for bfloat16, which it does not have: the description in the capsule is read
 here, and the bits are an array of uint16. Of arrays that were made for a call, a caller whose own
 arrays are all of one library gets arrays of that library.
+
+Arrays of NumPy need none of this: the compiled entry checks them through the buffer protocol.
 """
 
 from __future__ import annotations

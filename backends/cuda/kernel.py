@@ -1,4 +1,8 @@
-"""Calls of CUDA kernels, on arrays of any library that are on a GPU."""
+"""Calls of CUDA kernels, on arrays of any library that are on a GPU.
+
+Work is put on the caller's stream and not waited for. Workspaces come from CuPy's pool for that
+stream, and a graph that is captured keeps its own.
+"""
 
 from __future__ import annotations
 

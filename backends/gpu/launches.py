@@ -2,6 +2,8 @@
 
 The outermost statements of a program in SPMD form are the host's: sequences, workspaces (Alloc of
 global memory), conditions on sizes, and kernels, which are nests of loops over the axes of a grid.
+
+`Launches.steps(sizes)` is what a call comes to; executables remember it by sizes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What a GPU can launch: each kernel is checked as soon as its numbers are known."""
+"""What a GPU can launch: each kernel is checked as soon as its numbers are known.
+
+Threads, shared memory and constant grids when a program is built, registers when it is compiled,
+grids of symbolic sizes at the call.
+"""
 
 from __future__ import annotations
 

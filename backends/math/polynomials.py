@@ -1,4 +1,7 @@
-"""C texts of polynomials and constants for functions of scalars and vectors."""
+"""C texts of polynomials and constants for functions of scalars and vectors.
+
+Long ones are parted: vectors that follow hide the time of short ones only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Programs with blocks inside of blocks, as blockize makes them: what may still be done to them."""
+"""Programs with blocks inside of blocks, as blockize makes them: what may still be done to them.
+
+Analyses see the inner blocks, bound to all loops around them; only primitives of single loops go on
+there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What cannot be proved in range any more is refused."""
+"""What cannot be proved in range any more is refused.
+
+Rules of arithmetic cannot decide everything. Where few values can break an access they are all
+tried (tensorir/arith/exhaustive.py); what is left is refused, so that no schedule reads beyond a
+buffer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""reverse_compute_at: run a consumer where its input has just been computed."""
+"""reverse_compute_at: run a consumer where its input has just been computed.
+
+Iterations have to write separate dense parts, so that every instance of the consumer runs exactly
+once; where regions merely cover, some would be repeated or lost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""rfactor: turn one loop of a reduction into independent partial reductions."""
+"""rfactor: turn one loop of a reduction into independent partial reductions.
+
+Without it a product of matrix and vector along contiguous rows has no use for lanes. Iterations
+without a term, as of a symbolic extent that was split, keep what the reduction starts from by a
+condition in the body, which lowering cuts off the loop.
+"""
 
 from __future__ import annotations
 

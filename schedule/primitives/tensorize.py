@@ -1,4 +1,9 @@
-"""tensorize: a nest of loops becomes one instruction on small tensors."""
+"""tensorize: a nest of loops becomes one instruction on small tensors.
+
+The loops are marked and stay in the program, where they are the meaning of the instruction; an
+emitter compares them with it once more, and prints the call, or the loops where later steps made
+them something else.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Algorithm: a rule that recognises what a block computes and says another way to compute it."""
+"""Algorithm: a rule that recognises what a block computes and says another way to compute it.
+
+It looks at the block's body, whoever wrote it. `use_algorithm` puts the other expressions in as a
+step of the trace like any other, so records replay and carry no second program.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Whether an algorithm computes what it says it does: both ways are evaluated on its examples."""
+"""Whether an algorithm computes what it says it does: both ways are evaluated on its examples.
+
+They are evaluated in float64 at random points, where rational functions that agree are equal
+(Schwartz-Zippel).
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 The dimensions of image, weights and result may be in any order: which is which follows from the
 variables that they are read and written at.
+
+It is of the class "algebraic", which searches use unless their numerics forbid, and the oracle
+holds it to a looser bound than any order of summation has. Weights are transformed ahead: doing it
+in the loop over channels, from a third of the bytes, took 1.3 times as long (512 channels of 7x7).
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ known. Otherwise the terms are what the new values consist of besides the old on
 in their place, and the step is a function of two results. It is believed where it is associative
 and commutative at random points, which tells rational functions from each other (Schwartz-Zippel)
 and comparisons as far as points fall on both sides.
+
+So the IR need not say it, and `rfactor` takes tuples: argmax, and combiners of one's own. Parts
+that a step has folded, as Welford's, are compared with the reducers that make them.
 """
 
 from __future__ import annotations

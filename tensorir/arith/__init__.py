@@ -1,4 +1,8 @@
-"""Integer arithmetic: simplification, bounds and proofs; bindings of blocks; touched regions."""
+"""Integer arithmetic: simplification, bounds and proofs; bindings of blocks; touched regions.
+
+What primitives may do rests on two questions about quasi-affine indices: `determines`, whether the
+values of indices fix a loop variable, and `relax`, the part of a buffer that loops touch.
+"""
 
 from tensorir.arith.analyzer import Analyzer
 from tensorir.arith.exhaustive import connected, few_values, holds_everywhere, tells_apart

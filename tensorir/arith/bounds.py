@@ -5,6 +5,8 @@ other with the help of a fact about it (Fourier and Motzkin's elimination, one f
 if F = f * x + rest >= 0 has the sign of t * x in the sum S, then |f| * S - |t| * F has no x and is
 not greater than |f| * S. Quotients, remainders, minima and maxima bring facts of their own. As
 everything is an integer, m * S > -m is enough for S >= 0.
+
+A search for a bound starts no other one: proofs take time in proportion to the text.
 """
 
 from __future__ import annotations

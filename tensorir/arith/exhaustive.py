@@ -1,4 +1,9 @@
-"""Proof by trying all values, for what the rules cannot prove and few values can break."""
+"""Proof by trying all values, for what the rules cannot prove and few values can break.
+
+The verifier and `te.compute` ask it, where there are few values. Symbolic sizes, nested blocks,
+bindings that read memory and bindings of more values are not for it: there a primitive is refused
+if its result cannot be proved (`schedule/checks/provable.py`).
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Extern functions: what one is, its check, and those that come along."""
+"""Extern functions: what one is, and those that come along."""

@@ -4,6 +4,11 @@ Sorting, selecting the largest, scattering. A function is declared once, by its 
 contain the name only (the statement Extern), so they stay text. The meaning is a Python function
 on NumPy arrays, which the interpreter and the reference call; the C backend prints the C text.
 `backends.register_extern` compares the two before anyone can use the function.
+
+Analyses see a part as the elements that variables of its own run over (`tensorir/parts.py`), so
+regions, dependences and races need no case for it. Loops over rows are ordinary loops; what would
+rewrite the call, or scatter a row in memory, is refused in one place
+(`schedule/checks/externs.py`).
 """
 
 from __future__ import annotations

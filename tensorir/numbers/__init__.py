@@ -1,1 +1,1 @@
-"""What operators and functions give for numbers: their types, their values, their precision."""
+"""What operators and functions give for numbers: their values and their precision."""

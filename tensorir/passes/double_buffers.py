@@ -1,4 +1,7 @@
-"""double_buffers: two versions of a buffer, taken in turn by the iterations of a loop."""
+"""double_buffers: two versions of a buffer, taken in turn by the iterations of a loop.
+
+On GPUs, as many versions as iterations of a pipelined loop are under way.
+"""
 
 from __future__ import annotations
 

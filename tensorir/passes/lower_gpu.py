@@ -3,6 +3,9 @@
 What comes out, for all GPU languages: the function's body is a tree of Seq, Alloc (workspaces in
 global memory), If (on sizes) and kernels. A kernel is a nest of loops over its axes, and in it the
 code of one thread, in which threads wait at Sync and Exchange.
+
+So every pass is tested on what programs mean, without an emitter: the interpreter runs what each of
+them makes, thread by thread.
 """
 
 from __future__ import annotations

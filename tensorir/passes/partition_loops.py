@@ -1,4 +1,8 @@
-"""partition_loops: conditions move out of loops, by cutting the loops where they change."""
+"""partition_loops: conditions move out of loops, by cutting the loops where they change.
+
+Primitives never need extents to divide: surplus instances get a predicate, and here the main part
+of a loop loses it.
+"""
 
 from __future__ import annotations
 

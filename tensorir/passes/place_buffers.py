@@ -1,4 +1,8 @@
-"""place_buffers: intermediates are allocated where they live, as small as what lives there."""
+"""place_buffers: intermediates are allocated where they live, as small as what lives there.
+
+On GPUs, registers shrink to what one thread has and tiles to those of a step; temporaries in global
+memory stay whole, at the top.
+"""
 
 from __future__ import annotations
 

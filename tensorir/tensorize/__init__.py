@@ -1,1 +1,1 @@
-"""Tensor intrinsics: what one is, its check, and whether a nest of loops does what it means."""
+"""Tensor intrinsics: what one is, and whether a nest of loops does what it means."""

@@ -1,4 +1,8 @@
-"""What has to hold of a program before it is scheduled or lowered."""
+"""What has to hold of a program before it is scheduled or lowered.
+
+A Schedule asks for it once per program, and primitives keep it; `build` asks for it where there was
+no Schedule, and of a scheduled program it proves the ranges again.
+"""
 
 from __future__ import annotations
 

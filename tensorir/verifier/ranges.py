@@ -1,4 +1,7 @@
-"""Every access inside its buffer, and every block variable inside its extent."""
+"""Every access inside its buffer, and every block variable inside its extent.
+
+What was proved of a block in the same loops, or of its body in any, is remembered.
+"""
 
 from __future__ import annotations
 

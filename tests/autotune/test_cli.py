@@ -49,7 +49,7 @@ def number():
 
 @pytest.fixture(autouse=True)
 def peaks(tmp_path, monkeypatch):
-    from autotune.machine import peak
+    from autotune.calibration import peak
     monkeypatch.setattr(peak, "_flops", lambda *_: 1e6)
     monkeypatch.setattr(peak, "_gbps", lambda *_: 1e6)
     monkeypatch.setenv("TENSORIR_CACHE", str(tmp_path / "cache"))

@@ -109,7 +109,7 @@ def test_calibrated_peaks_are_named():
 
 
 def test_calibrate(monkeypatch, tmp_path):
-    from autotune.machine import peak
+    from autotune.calibration import peak
     monkeypatch.setattr(peak, "_flops", lambda *_: 100.0)
     monkeypatch.setattr(peak, "_gbps", lambda *_: 10.0)
     assert doctor.peaks(False).text.startswith("not measured yet")

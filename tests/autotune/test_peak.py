@@ -7,10 +7,10 @@ from contextlib import nullcontext
 
 import pytest
 
+from autotune.calibration import peak
+from autotune.calibration.peak import known_peaks, memory_gbps, peak_gflops
+from autotune.calibration.roofline import Share, argument_bytes, share_of_peak
 from autotune.examples import make_example
-from autotune.machine import peak
-from autotune.machine.peak import known_peaks, memory_gbps, peak_gflops
-from autotune.machine.roofline import Share, argument_bytes, share_of_peak
 from backends import resolve
 from tensorir import TensorIRError, te
 

@@ -15,7 +15,7 @@ from schedule import Schedule
 from tensorir import TensorIRError, interpret, ops, parse, reference_with_tolerance, te, verify
 from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
-from tensorir.numbers.promotion import promote
+from tensorir.te.promotion import promote
 from tensorir.text.printer import format_func
 
 PAGE = Path(__file__).parents[2] / "docs" / "types.md"

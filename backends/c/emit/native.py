@@ -2,6 +2,9 @@
 
 Each row stands beside the loop over the lanes, under a test of the instruction set, and is used
 where the vector has exactly the size of a register. clang needs none of them but masked moves.
+
+Only AVX2's conversions between integers of 64 bits and floats go lane by lane, for want of an
+instruction.
 """
 
 from __future__ import annotations

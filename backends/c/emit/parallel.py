@@ -3,6 +3,9 @@
 The body of a parallel loop is a function of its own, because gcc forgets `restrict` in the
 functions it makes for OpenMP (measured with gcc 12: accumulators in an output stay in registers
 this way, and are stored in every step else).
+
+A loop runs serially where a call gives its symbolic sizes so little work that starting threads
+costs more. With constant sizes the schedule decides, and the tuner has a choice of its own for it.
 """
 
 from __future__ import annotations

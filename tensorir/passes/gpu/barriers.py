@@ -1,4 +1,8 @@
-"""barriers: threads wait only where one of them touches what another one has touched."""
+"""barriers: threads wait only where one of them touches what another one has touched.
+
+That is tried element by element (touches.py). Where only lanes of one warp meet, it becomes
+`sync("warp")`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""edges: what is beyond the edge of a tile is zero, and computed with instead of asked about."""
+"""edges: what is beyond the edge of a tile is zero, and computed with instead of asked about.
+
+Tiles are filled with zeros, so that one copy of the body computes without conditions; the other
+conditions stand outside of the loops that they do not speak of.
+"""
 
 from __future__ import annotations
 

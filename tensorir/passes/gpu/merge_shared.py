@@ -1,4 +1,8 @@
-"""merge_shared: what is in the shared memory of a block are parts of one array."""
+"""merge_shared: what is in the shared memory of a block are parts of one array.
+
+What never lives together shares bytes. The outermost loop says how many, and who has which:
+annotations `shared_bytes` and `shared_offsets`.
+"""
 
 from __future__ import annotations
 

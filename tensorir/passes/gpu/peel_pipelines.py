@@ -1,4 +1,7 @@
-"""peel_pipelines: the first and last iterations of a pipelined loop stand before and behind it."""
+"""peel_pipelines: the first and last iterations of a pipelined loop stand before and behind it.
+
+So the loop need not ask in each iteration whether a stage has one to work on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""spmd: the program of all threads becomes the code of one of them."""
+"""spmd: the program of all threads becomes the code of one of them.
+
+All loops over an axis become one, outermost. A Sync stands after each loop over threads, and after
+what one thread does, never under a condition that differs between threads.
+"""
 
 from __future__ import annotations
 

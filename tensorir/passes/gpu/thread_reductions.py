@@ -1,4 +1,7 @@
-"""thread_reductions: threads that share a reduction have a part of it each, combined once."""
+"""thread_reductions: threads that share a reduction have a part of it each, combined once.
+
+The parts are in registers; a loop over the threads combines them (combine.py).
+"""
 
 from __future__ import annotations
 

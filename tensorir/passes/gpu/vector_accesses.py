@@ -1,4 +1,8 @@
-"""vector_accesses: neighbours in memory are read and written together, where they are aligned."""
+"""vector_accesses: neighbours in memory are read and written together, where they are aligned.
+
+Accesses have up to 128 bits, as far as all neighbours are aligned; else the loop is unrolled. Loops
+that are to be unrolled stay loops, for the compiler to write out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""bool_bytes: bools of the caller are bytes, and programs that move bools move their bytes."""
+"""bool_bytes: bools of the caller are bytes, and programs that move bools move their bytes.
+
+A byte of the caller may hold any number, of which all but 0 are True; what a program writes is 0 or
+1. So parameters that are read become uint8, and buffers between which a store only moves elements
+(its value is made of loads, constants and selects), unless an extern function works on them.
+"""
 
 from __future__ import annotations
 

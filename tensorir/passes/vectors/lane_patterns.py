@@ -1,4 +1,8 @@
-"""lane_patterns: loads whose lanes lie at known distances come from vectors of neighbours."""
+"""lane_patterns: loads whose lanes lie at known distances come from vectors of neighbours.
+
+So quotients, limits and runs backwards (resizing, reflected padding, flips) need no gathers, where
+the place of the vector along the axis is a constant.
+"""
 
 from __future__ import annotations
 

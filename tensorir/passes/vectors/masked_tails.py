@@ -3,6 +3,8 @@
 A masked statement is an If on a vector condition, `ramp(0, 1, lanes) < broadcast(n, lanes)`: its
 body runs for the lanes n that come first. Only loads and stores of those lanes happen; arithmetic
 is done in all of them, on zeros where nothing was loaded.
+
+Targets have masks for elements of any size (AVX-512), or of 32 and 64 bits (AVX2).
 """
 
 from __future__ import annotations

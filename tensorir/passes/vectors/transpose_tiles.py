@@ -1,4 +1,8 @@
-"""transpose_tiles: tiles that are read along one axis and written along the other, in registers."""
+"""transpose_tiles: tiles that are read along one axis and written along the other, in registers.
+
+All that moves lanes, here and in strided_loads.py and lane_patterns.py, are Shuffles, which C has
+as `__builtin_shufflevector`: gcc from 12 on, and clang.
+"""
 
 from __future__ import annotations
 

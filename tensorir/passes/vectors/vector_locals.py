@@ -1,4 +1,7 @@
-"""vector_locals: small buffers that are only used as vectors become arrays of vectors."""
+"""vector_locals: small buffers that are only used as vectors become arrays of vectors.
+
+gcc keeps such arrays in registers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One expression for all lanes of a vectorized loop."""
+"""One expression for all lanes of a vectorized loop.
+
+Padding that a vector reads becomes a load of some of its lanes, known now or at run time.
+"""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from autotune.calibration.peak import C_TYPES, memory_gbps, peak_gflops
 from autotune.machine.machine import this_machine
-from autotune.machine.peak import C_TYPES, memory_gbps, peak_gflops
 from autotune.machine.work import flops
 from tensorir import PrimFunc, Target, dtype, int_value
 

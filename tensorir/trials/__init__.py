@@ -1,0 +1,1 @@
+"""Declared C against its declared meaning: both run on samples before anyone can use them."""
