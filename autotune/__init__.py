@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from autotune.database.database import Database as Database
     from autotune.database.records import Record as Record
     from autotune.default import default_schedule as default_schedule
+    from autotune.default import search_space as search_space
     from autotune.errors import DatabaseError as DatabaseError
     from autotune.errors import MeasureError as MeasureError
     from autotune.measure import MeasureSettings as MeasureSettings
@@ -18,7 +19,7 @@ __all__ = lazy_names(
     __name__,
     {
         "autotune.database.database": "Database",
-        "autotune.default": "default_schedule",
+        "autotune.default": "default_schedule search_space",
         "autotune.errors": "DatabaseError MeasureError",
         "autotune.measure": "MeasureSettings",
         "autotune.database.records": "Record",

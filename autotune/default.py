@@ -1,14 +1,18 @@
-"""The schedule that needs no tuning."""
+"""The schedule that needs no tuning, and the space of all that a search looks at."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from autotune.arguments import check_func, check_names
-from autotune.rules.generate import default_sketch, sketches
+from autotune.rules.generate import default_sketch, make_space, sketches
 from backends import resolve
 from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, Costs, PrimFunc, Target, check_numerics, device_of
+
+if TYPE_CHECKING:
+    from autotune.space import Space
 
 
 def default_schedule(
@@ -48,3 +52,20 @@ def _costs(costs: Costs | str, target: Target) -> Costs:
     from autotune.calibration.stored import costs_of  # few programs need it
 
     return costs_of(costs, target)
+
+
+def search_space(
+    func: PrimFunc, target: Target | str = "c", numerics: str = DEFAULT_NUMERICS, seed: int = 0
+) -> Space:
+    """The space of schedules of `func` for `target` that `tune` searches.
+
+        print(search_space(func).describe())
+
+    numerics   what its schedules may change in results, as for `tune`
+    seed       which combinations of plans are looked at, where a program has more than are sketches
+
+    Raises as `default_schedule` does.
+    """
+    check_func(func)
+    check_numerics(numerics)
+    return make_space(func, device_of(resolve(target)), numerics, seed)

@@ -16,6 +16,7 @@ from autotune.choices import Choice, freeze
 from tensorir import TensorIRError
 
 if TYPE_CHECKING:
+    from autotune.describe import Description
     from schedule import Schedule
 
 Decisions = Mapping[str, Any]
@@ -92,6 +93,14 @@ class Sketch:
         """The values by the names of their choices."""
         return {choice.name: value for choice, value in zip(self.choices, values)}
 
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of it besides its choices, for `Space.describe`."""
+        return ()
+
+    def meanings(self) -> Mapping[str, str]:
+        """What its choices decide, by the last part of their names."""
+        return {}
+
     def sample(self, rng: random.Random) -> Candidate:
         """A random feasible candidate. Raises Infeasible if many draws find none."""
         reasons: Counter[str] = Counter()
@@ -134,6 +143,12 @@ class Space:
     def size(self) -> int:
         """About how many candidates there are, feasible or not."""
         return sum(sketch.size() for sketch in self.sketches.values())
+
+    def describe(self) -> Description:
+        """What it holds, as a text that prints: sketches, their choices with ranges, and sizes."""
+        from autotune.describe import describe
+
+        return describe(self)
 
     def decisions(self, candidate: Candidate) -> dict[str, Any]:
         """The candidate's values by the names of the choices."""

@@ -14,6 +14,7 @@ import autotune.cli.delegate as delegate
 import autotune.cli.doctor as doctor
 import autotune.cli.report as report
 import autotune.cli.sanitize as sanitize
+import autotune.cli.space as space
 import autotune.cli.tune as tune
 from autotune.cli.failure import NOTHING, OK, STOPPED, WRONG_USE, WrongUse
 from autotune.machine.toolchain import project_version
@@ -25,6 +26,7 @@ COMMANDS = {
     "tune": tune,
     "best": best,
     "report": report,
+    "space": space,
     "db": db,
     "bench": delegate,
     "sanitize": sanitize,

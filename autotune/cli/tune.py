@@ -117,6 +117,7 @@ def show_result(
             ("best", best_text(result.record, share, result.gflops)),
             ("default", default_text(program, result.record, here)),
             ("trials", f"{result.trials} ({status_text(result.statuses)}); {made}"),
+            ("refused", result.refused),
             ("database", args.database),
             ("continue", program.command("tune", "--more", str(MORE), *options)),
             ("look", program.command("best", "--show", "schedule", *options)),

@@ -3,53 +3,76 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import prod
+from functools import partial
 from typing import Any
 
 from autotune.choices import Choice
 from autotune.rules.alternatives import starts
 from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
-from autotune.rules.plan import Plan, Values
+from autotune.rules.plan import Part, Plan, Values, combined, ways
 from autotune.rules.registry import Rules, rules_for
-from autotune.space import DRAWS, Candidate, Sketch, Space
-from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, Device, PrimFunc, allows
+from autotune.space import Candidate, Sketch, Space
+from schedule import Schedule, ScheduleError
+from tensorir import DEFAULT_NUMERICS, Device, PrimFunc, allows, weakest
 
-MAX_SKETCHES = 16
-"""Sketches of a program, as long as there are not more plans: each plan is in one at least."""
+MOST_MIXED = 4
+"""Groups that get a general nest while the others have the first plans of their rules."""
+
+NESTS = "nests"
+"""The sketch of the general nests of all blocks."""
+
+UNTOUCHED = "untouched"
+"""The sketch of the program as it was written."""
 
 
-def make_space(func: PrimFunc, device: Device, numerics: str = DEFAULT_NUMERICS) -> Space:
+def make_space(
+    func: PrimFunc, device: Device, numerics: str = DEFAULT_NUMERICS, seed: int = 0
+) -> Space:
     """The sketches of a function; the first is the one that the default schedule comes from.
 
+    Besides those of the rules there are the general nests of all of its blocks, with the places of
+    those that others read, and the program as it was written.
+
     `numerics` is the last class of NUMERICS that schedules may have: "bitwise" leaves out the rules
-    that cannot keep the order of sums, "algebraic" brings in other algorithms.
+    that cannot keep the order of sums, "algebraic" brings in other algorithms. Where plans go
+    together in more ways than there are sketches, `seed` decides which of them are looked at.
     """
-    return Space(list(sketches(func, device, numerics, many=True)))
+    return Space(list(sketches(func, device, numerics, many=True, seed=seed)))
 
 
 def sketches(
-    func: PrimFunc, device: Device, numerics: str, many: bool = False
+    func: PrimFunc, device: Device, numerics: str, many: bool = False, seed: int = 0
 ) -> Iterator[PlannedSketch]:
     """Those of each algorithm, preferred first; each is made when it is asked for.
 
-    With `many` they are prepared to build many candidates, which share the steps that begin alike.
+    With `many` they are prepared to build many candidates, which share the steps that begin alike,
+    and there are general ones.
     """
+    rng = random.Random(seed)
     for start in starts(func, numerics):
         if many:
             start.schedule.remember_steps()
-        made = _sketches(start.schedule, device, numerics, bool(start.name), many)
+        made = _sketches(start.schedule, device, numerics, bool(start.name), many, rng)
         for sketch in made:
             name = f"{start.name}:{sketch.name}" if start.name else sketch.name
             yield replace(sketch, name=name, algorithm=start.name)
+    if many:
+        written = Schedule(func)
+        yield PlannedSketch(UNTOUCHED, (), lambda values: written.copy())
 
 
 def _sketches(
-    start: Schedule, device: Device, numerics: str, library_only: bool, many: bool
+    start: Schedule,
+    device: Device,
+    numerics: str,
+    library_only: bool,
+    many: bool,
+    rng: random.Random,
 ) -> Iterator[PlannedSketch]:
-    """What the library and the rules make of a program.
+    """What the library and the rules make of a program; with `many`, what searches want besides.
 
     With `library_only` rules are for programs that the library has no schedule for.
     """
@@ -66,19 +89,23 @@ def _sketches(
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
-    for plans in combined(_parts(base, rules, device, numerics, many)):
-        yield _sketch(base, plans, many)
-
-
-Part = Sequence[Sequence[Plan]]
-"""The ways to schedule some groups of a program, whatever is done to the others; best first."""
+    parts = list(_parts(base, rules, device, numerics, rng if many else None))
+    for plans in combined(parts, rng):
+        yield replace(_sketch(base, plans, many), ways=ways(parts))
+    if many and not library_only and rules.general is not None:
+        first = [plan for part in parts for plan in part[0]]
+        yield from _mixed(base, first, partial(rules.general, base, device=device), numerics, rng)
+        inlined = set(map(str, start.get_blocks())) - set(map(str, base.get_blocks()))
+        nests = rules.general(start, start.get_blocks(), device, inlined).within(numerics)
+        if nests is not None and nests.choices:
+            yield replace(_sketch(start, (nests,), many), name=NESTS)
 
 
 def _parts(
-    sch: Schedule, rules: Rules, device: Device, numerics: str, many: bool
+    sch: Schedule, rules: Rules, device: Device, numerics: str, rng: random.Random | None
 ) -> Iterator[Part]:
     """The parts of a program: groups by themselves, then those that a plan is for together, which
-    may be scheduled one by one as well."""
+    may be scheduled one by one as well. With `rng` all ways, of too many some that are drawn."""
     groups = find_groups(sch)
     found = _within([p for rule in rules.chains for p in rule(sch, groups, device)], numerics)
     chains, taken = list[Plan](), set[str]()
@@ -88,31 +115,29 @@ def _parts(
             taken.update(plan.stages)
 
     def alone(group: Group) -> Part:
-        return [(plan,) for plan in _plans(sch, group, rules, device, numerics, many)]
+        return [(plan,) for plan in _plans(sch, group, rules, device, numerics, rng is not None)]
 
     for group in groups:
         if group.block not in taken:
             yield alone(group.without(taken))
     for plan in chains:
         inside = [group for group in groups if group.block in plan.stages]
-        yield [(plan,), *(combined([alone(g) for g in inside]) if many else ())]
+        yield [(plan,), *(combined([alone(g) for g in inside], rng) if rng else ())]
 
 
-def combined(parts: Iterable[Part]) -> list[Sequence[Plan]]:
-    """A plan for each part: the first of all, then every other one of each part with the first of
-    the rest, those that suit whatever is constant, and others that are drawn, as many as there is
-    room for."""
-    options = list(parts)
-    first = [0] * len(options)
-    found = {tuple(first): None}
-    for at, part in enumerate(options):
-        found.update((tuple(first[:at] + [n] + first[at + 1 :]), None) for n in range(len(part)))
-    safe = [[n for n, some in enumerate(part) if all(p.always for p in some)] for part in options]
-    found[tuple((always or [0])[0] for always in safe)] = None
-    rng, count = random.Random(0), prod(map(len, options))
-    while len(found) < min(MAX_SKETCHES, count):
-        found[tuple(rng.randrange(len(part)) for part in options)] = None
-    return [[p for part, n in zip(options, one) for p in part[n]] for one in found]
+def _mixed(
+    base: Schedule,
+    plans: Sequence[Plan],
+    general: Callable[..., Plan],
+    numerics: str,
+    rng: random.Random,
+) -> Iterator[PlannedSketch]:
+    """A general nest of one group, while others have their first plans."""
+    alone = [at for at, plan in enumerate(plans) if not plan.stages] if len(plans) > 1 else []
+    for at in sorted(rng.sample(alone, min(MOST_MIXED, len(alone)))):
+        nest = general(plans[at].group.blocks).within(numerics)
+        if nest is not None and nest.choices:
+            yield _sketch(base, (*plans[:at], nest, *plans[at + 1 :]), many=True)
 
 
 def _plans(
@@ -158,6 +183,8 @@ class PlannedSketch(Sketch):
     plans: tuple[Plan, ...] = ()
     algorithm: str = ""
     """What computes the operator in place of its definition; "" for the definition."""
+    ways: int = 1
+    """In how many ways the plans of the groups go together; some of them are sketches."""
 
     def values(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """A value for each choice that needs no tuning.
@@ -183,20 +210,31 @@ class PlannedSketch(Sketch):
 
     def draw(self, rng: random.Random) -> tuple[object, ...]:
         """Random values, feasible for each plan: of many plans hardly any are so all at once."""
-        return tuple(value for plan in self.plans for value in _drawn(plan, rng))
+        return tuple(value for plan in self.plans for value in plan.draw(rng))
+
+    def notes(self) -> tuple[str, ...]:
+        found = [f"one of {self.ways:,} ways to combine plans"] * (self.ways > 1)
+        with suppress(ScheduleError):
+            made = [self.build(self.values()).numerics, *(plan.numerics for plan in self.plans)]
+            if weakest(made) != "bitwise":
+                found.append(f"sums are {weakest(made)}, for some of the values at least")
+        for plan in self.plans:
+            found += [f"impossible: {what}: {why}" for what, why in plan.refused.items()]
+        return tuple(found)
+
+    def meanings(self) -> Mapping[str, str]:
+        chosen = {choice.name.rpartition(".")[2].partition("[")[0] for choice in self.choices}
+        return {
+            what: text
+            for plan in self.plans
+            for what, text in plan.meanings.items()
+            if chosen & set(what.partition("[")[0].split(", "))
+        }
 
     def suits(self, constants: Collection[str]) -> bool:
         """Whether no plan wants operands to be constants that are none."""
         return all(plan.suits(constants) for plan in self.plans)
 
-
-def _drawn(plan: Plan, rng: random.Random) -> list[object]:
-    """Values of a plan's choices, feasible if some of many draws are."""
-    for _ in range(DRAWS):
-        values = {choice.name: choice.sample(rng) for choice in plan.choices}
-        if plan.feasible(values):
-            break
-    return list(values.values())
 
 
 def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -> PlannedSketch:

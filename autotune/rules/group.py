@@ -46,6 +46,11 @@ class Group:
     epilogue: str | None = None
     padding: tuple[str, ...] = ()
 
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """All of its blocks, in the order of the program."""
+        return (*self.padding, self.block, *([self.epilogue] if self.epilogue else ()))
+
     def without(self, stages: Collection[str]) -> Group:
         """The same block, without padding that is one of `stages`: others schedule those."""
         return replace(self, padding=tuple(p for p in self.padding if p not in stages))

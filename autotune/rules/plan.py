@@ -1,13 +1,18 @@
-"""Plan: one way to schedule one group, with its choices open."""
+"""Plan: one way to schedule one group, with its choices open; and which plans go together."""
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from math import prod
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
+from autotune.space import DRAWS, Infeasible
 from schedule import Schedule, ScheduleError
 from tensorir import NUMERICS, allows
 
@@ -37,6 +42,14 @@ class Plan(ABC):
     always = True
     """Whether it suits whatever operands are constants, so that no other plan has to be made."""
 
+    meanings: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """What the choices decide, by the last parts of their names."""
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """What is not among the choices because primitives refuse it, and why."""
+        return {}
+
     @property
     def stages(self) -> tuple[str, ...]:
         """The blocks that it schedules, where they are of several groups."""
@@ -53,6 +66,15 @@ class Plan(ABC):
     @abstractmethod
     def apply(self, sch: Schedule, values: Values) -> None:
         """Schedule the group with every choice made."""
+
+    def draw(self, rng: random.Random) -> list[object]:
+        """Random values of the choices, feasible if some of many draws are."""
+        for _ in range(DRAWS):
+            values = {choice.name: choice.sample(rng) for choice in self.choices}
+            with suppress(Infeasible):
+                if self.feasible(values):
+                    break
+        return list(values.values())
 
     def suits(self, constants: Collection[str]) -> bool:
         """Whether it is the better way if these operands are constants."""
@@ -83,3 +105,31 @@ def works_out(sch: Schedule, plan: Plan) -> bool:
     except ScheduleError:
         return False
     return True
+
+
+Part = Sequence[Sequence[Plan]]
+"""The ways to schedule some groups of a program, whatever is done to the others; best first."""
+
+MOST_SKETCHES = 16
+"""Sketches of a program, as long as there are not more plans: each plan is in one at least."""
+
+
+def combined(parts: Iterable[Part], rng: random.Random) -> list[list[Plan]]:
+    """A plan for each part: the first of all, then every other one of each part with the first of
+    the rest, those that suit whatever is constant, and others that are drawn, as many as there is
+    room for."""
+    options = list(parts)
+    first = [0] * len(options)
+    found = {tuple(first): None}
+    for at, part in enumerate(options):
+        found.update((tuple(first[:at] + [n] + first[at + 1 :]), None) for n in range(len(part)))
+    safe = [[n for n, some in enumerate(part) if all(p.always for p in some)] for part in options]
+    found[tuple((always or [0])[0] for always in safe)] = None
+    while len(found) < min(MOST_SKETCHES, ways(options)):
+        found[tuple(rng.randrange(len(part)) for part in options)] = None
+    return [[p for part, n in zip(options, one) for p in part[n]] for one in found]
+
+
+def ways(parts: Sequence[Part]) -> int:
+    """In how many ways the plans of the parts go together."""
+    return prod(map(len, parts))

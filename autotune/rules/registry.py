@@ -36,12 +36,22 @@ class Rules:
     rest      for groups that none of them takes
     chains    for several groups at once; asked with all of them
     programs  for whole programs, from a schedule and the device to a plan or None
+    general   for searches: from a schedule, some blocks, the device and those of the blocks that
+              are to be inlined without tuning, to a plan of nests with all choices open
     """
 
     rest: Rule
     groups: list[Rule]
     chains: list[Rule] = field(default_factory=list)
     programs: list[Callable[..., Any]] = field(default_factory=list)
+    general: Callable[..., Plan] | None = None
+
+
+def _nests(*args: Any, **options: Any) -> Plan:
+    """`nests_plan`, which default schedules do not need."""
+    from autotune.rules.nests import nests_plan
+
+    return nests_plan(*args, **options)
 
 
 RULES: dict[str, Rules] = {
@@ -64,6 +74,7 @@ RULES: dict[str, Rules] = {
             possible_split_k,
         ],
         rest=spatial_plans,
+        general=_nests,
     ),
 }
 """By the kind of a device."""

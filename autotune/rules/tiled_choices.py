@@ -64,7 +64,7 @@ def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     operands, far, seldom, gathered = [], set(), set(), []
     for load in body_loads(block):
         strided = stride_in(load, vector, block)
-        uses = instances(block) / prod(size(s) for s in load.buffer.shape)
+        uses = instances(block) / max(1, prod(size(s) for s in load.buffer.shape))
         if strided is None or strided not in (0, 1):
             if uses < TRANSPOSED_USES or panel_index(block, load.buffer.name) is None:
                 return []  # neighbouring outputs would gather: the row plan is for those

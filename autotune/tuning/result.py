@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from autotune.database.records import Record
 from backends import CompiledKernel, build
 from schedule import Schedule, Trace
 from tensorir import PrimFunc, Target, TensorIRError
+
+SHOWN = 3
+"""Reasons of refusals that are written out."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class TuneResult:
     work      operations of the function, for GFLOP/s; None if a size is symbolic
     notice    what the user should know, such as a missing package; "" for nothing
     statuses  number of trials by how they ended
+    refusals  why schedules that this call's search made were refused, and were no trials
+    built     schedules that this call's search made, to choose trials from
     """
 
     func: PrimFunc
@@ -35,6 +40,19 @@ class TuneResult:
     work: int | None
     notice: str
     statuses: Mapping[str, int]
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    built: int = 0
+
+    @property
+    def refused(self) -> str:
+        """The refusals in words, the most frequent ones first; "" where there were none."""
+        if not self.refusals:
+            return ""
+        ranked = sorted(self.refusals.items(), key=lambda item: (-item[1], item[0]))
+        shown = [f"{count} x {reason}" for reason, count in ranked[:SHOWN]]
+        more = f"; {len(ranked) - SHOWN} other reasons" if len(ranked) > SHOWN else ""
+        count = sum(self.refusals.values())
+        return f"{count} of {self.built} schedules that were made: {'; '.join(shown)}{more}"
 
     @property
     def from_database(self) -> bool:

@@ -276,4 +276,6 @@ def _result(session: Session, best: Record, measured: int, seconds: float) -> Tu
         work=session.work,
         notice=session.told(),
         statuses=session.statuses(),
+        refusals=dict(session.state.refusals),
+        built=session.state.builds,
     )

@@ -73,10 +73,20 @@ def test_no_command_prints_the_help(capsys):
     assert "tune" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["tune", "best", "report", "db", "doctor"])
+@pytest.mark.parametrize("command", ["tune", "best", "report", "space", "db", "doctor"])
 def test_help_has_examples(command, capsys):
     assert main([command, "--help"]) == 0
     assert f"tensorir {command}" in capsys.readouterr().out.partition("examples:")[2]
+
+
+def test_space_says_what_a_search_looks_at(capsys):
+    assert main(["space", *MATMUL, "--target", "c -vector_bits=128 -threads=2"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("matmul on c -threads=2 -vector_bits=128")
+    assert "\nnests: " in out and "\nuntouched: 1 candidate\n" in out
+    assert "C.sums" in out and "whether sums are kept in registers" in out
+    assert main(["space", *MATMUL, "--numerics", "bitwise"]) == 0
+    assert "sums are reassociated" not in capsys.readouterr().out
 
 
 def test_module(tmp_path):

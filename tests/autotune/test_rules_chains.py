@@ -9,7 +9,7 @@ import pytest
 
 from autotune.rules import default_candidate, make_space
 from autotune.rules.chain import ChainPlan
-from autotune.rules.generate import PlannedSketch, combined, sketches
+from autotune.rules.generate import PlannedSketch, sketches
 from autotune.rules.group import find_groups, inline_stages
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
@@ -210,39 +210,6 @@ def test_reading_across_rows_is_no_chain():
     func = made(x, ops.softmax(x, axis=0, name="out"))
     assert not chains_of(func)
     check(func, scheduled(func))
-
-
-class Some(ChainPlan):
-    """A plan that is there to be combined."""
-
-    def __init__(self, name: str, safe: bool = True) -> None:
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "always", safe)
-
-
-def names(found: list) -> list[str]:
-    return ["".join(plan.name for plan in plans) for plans in found]
-
-
-def test_every_plan_is_in_a_sketch():
-    """First the best of all, then each other plan; the rest is drawn, and not cut at the end."""
-    parts = [[(Some(f"{group}{n}"),) for n in range(4)] for group in "abcde"]
-    found = names(combined(parts))
-    assert len(found) == len(set(found)) == 16
-    assert found[0] == "a0b0c0d0e0"
-    assert {f"{g}{n}" for g in "abcde" for n in range(4)} <= {
-        name[at : at + 2] for name in found for at in range(0, 10, 2)
-    }
-    many = names(combined([[(Some(f"{g}{n}"),) for n in range(9)] for g in "abc"]))
-    assert len(many) == 25  # each is in one, however many there are
-    assert names(combined([[(Some("a0"),), (Some("a1"),)], [(Some("b0"),)]])) == ["a0b0", "a1b0"]
-    assert names(combined([])) == [""]
-
-
-def test_plans_that_suit_always_go_together():
-    """Whatever operands are constants, a default is among the first."""
-    parts = [[(Some(f"{g}0", False),), (Some(f"{g}1"),)] for g in "abcdefgh"]
-    assert "a1b1c1d1e1f1g1h1" in names(combined(parts))
 
 
 def test_chains_are_searched_by_their_stages_too():

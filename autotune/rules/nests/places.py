@@ -1,0 +1,121 @@
+"""Places: where a stage may be computed whose result other stages read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autotune.rules.group import body_loads, output_store
+from autotune.rules.nest import own_loop_names
+from schedule import Schedule, ScheduleError
+from tensorir import Block, Buffer, IterKind, Load, Store, Var, variables, walk
+
+ROOT = "root"
+INLINE = "inline"
+SPOTS = ("first", "task", "tile", "beside")
+"""Loops of a user's nest: its first one, the last one of its tasks, the last one of its middle
+tiles, and the one that the user itself is computed in."""
+
+AT = "at "
+SLIDE = "slide "
+
+
+@dataclass(frozen=True)
+class Links:
+    """Who reads what a stage makes.
+
+    users  the blocks that read it, in program order
+    reads  in how many places one instance of each of them reads
+    shares  their variables along which neighbours read the same elements
+    """
+
+    users: tuple[str, ...]
+    reads: Mapping[str, int]
+    shares: Mapping[str, frozenset[str]]
+
+
+def find_links(sch: Schedule, stages: Sequence[str]) -> dict[str, Links]:
+    """The links of each stage of a program."""
+    found = {}
+    for name in stages:
+        users = tuple(str(user) for user in sch.get_consumers(name))
+        reads = {user: _reads(sch, name, user) for user in users}
+        found[name] = Links(
+            users,
+            {user: len(rows) for user, rows in reads.items()},
+            {user: _shared(sch.state.block(user), rows) for user, rows in reads.items()},
+        )
+    return found
+
+
+def find_places(
+    sch: Schedule, name: str, links: Mapping[str, Links], refused: dict[str, str]
+) -> tuple[str, ...]:
+    """The places of a stage, found by trying; `refused` gets the reasons of what is impossible."""
+    block, users = sch.state.block(name), links[name].users
+    outside = [user for user in users if user not in links]
+    if not users or outside:
+        return (ROOT,)
+    if any(buffer in sch.func.params for buffer in _made(block)):
+        refused[f"{name} elsewhere than at the root"] = "it is an output"
+        return (ROOT,)
+    found = [ROOT]
+    if not block.is_reduction and _tried(sch, refused, f"{name} inline", "compute_inline", name):
+        found.append(INLINE)
+    if not _stores_at_variables(sch, name):
+        refused[f"{name} in a loop"] = "it stores elsewhere than at its own variables"
+        return tuple(found)
+    if len(users) > 1 or _enters(sch, refused, name, users[0]):
+        found += [AT + spot for spot in SPOTS]
+        if not block.is_reduction and any(links[name].shares.values()):
+            found += [SLIDE + spot for spot in SPOTS]
+    return tuple(found)
+
+
+def _enters(sch: Schedule, refused: dict[str, str], name: str, user: str) -> bool:
+    """Whether a stage can be computed in the first loop of its user."""
+    own = own_loop_names(sch, user)
+    if not own:
+        refused[f"{name} in a loop"] = f"{user!r} has no loop of its own"
+        return False
+    return _tried(sch, refused, f"{name} in a loop", "compute_at", name, own[0])
+
+
+def _tried(
+    sch: Schedule, refused: dict[str, str], what: str, primitive: str, *args: str
+) -> bool:
+    try:
+        getattr(sch.copy(), primitive)(*args)
+    except ScheduleError as error:
+        refused[what] = error.headline
+        return False
+    return True
+
+
+def _stores_at_variables(sch: Schedule, name: str) -> bool:
+    block = sch.state.block(name)
+    store = output_store(block)
+    if store is None:
+        return False
+    spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    return spatial == {i for i in store.indices if isinstance(i, Var)}
+
+
+def _reads(sch: Schedule, name: str, user: str) -> list[Load]:
+    made = _made(sch.state.block(name))
+    return [n for n in body_loads(sch.state.block(user)) if n.buffer in made]
+
+
+def _made(block: Block) -> set[Buffer]:
+    return {s.buffer for s in walk(block.body) if isinstance(s, Store)}
+
+
+def _shared(user: Block, reads: Sequence[Load]) -> frozenset[str]:
+    """The variables of a block that some index of its reads has beside others, or with different
+    distances: neighbours along them read what it reads."""
+    found: set[str] = set()
+    for indices in zip(*(load.indices for load in reads)):
+        used = [{var.name for var in variables(index)} for index in indices]
+        if len(set(indices)) > 1 or len(used[0]) > 1:
+            found.update(*used)
+    return frozenset(it.var.name for it in user.iters if it.var.name in found)
