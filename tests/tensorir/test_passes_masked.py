@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tensorir import Target, VerifyError, interpret, lower
-from tensorir.passes import simplify
-from tensorir.passes.vectors import vector_locals, vectorize
+from tensorir.passes import simplify, vector_locals, vectorize
 from tensorir.passes.vectors.masked_tails import masked_bits
 from tensorir.passes.vectors.pad_rows import pad_rows
 from tensorir.text.parser import parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensorir.passes.vectors import unroll_registers
+from tensorir.passes import unroll_registers
 from tensorir.text.parser import parse
 
 TEXT = """

@@ -7,8 +7,7 @@ from importlib import import_module
 import pytest
 
 from tensorir import Buffer, For, Load, PrimFunc, Store, Var, children, const
-from tensorir.passes import simplify, unroll
-from tensorir.passes.vectors import vector_locals, vectorize
+from tensorir.passes import simplify, unroll, vector_locals, vectorize
 from tensorir.text.parser import parse
 
 

@@ -9,8 +9,7 @@ from guarded import Guarded
 from backends import build, resolve
 from schedule import Schedule
 from tensorir import PrimFunc, Target, masked_bits, ops, reference, te
-from tensorir.passes import simplify
-from tensorir.passes.vectors import vectorize
+from tensorir.passes import simplify, vectorize
 from tensorir.text.parser import parse
 
 HEAD = "@prim_func\ndef f(A: f32[1000], C: f32[1000], N: f32[n]):\n    "
