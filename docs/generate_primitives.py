@@ -40,6 +40,13 @@ def chain() -> PrimFunc:
     return te.create_prim_func([a, c], name="chain")
 
 
+def beside() -> PrimFunc:
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
+    c = te.compute((8,), lambda i: a[i] * 2.0, name="C")
+    return te.create_prim_func([a, b, c], name="beside")
+
+
 def matmul(n: int = 8, m: int = 8, r: int = 8) -> PrimFunc:
     a, b = te.placeholder((n, r), name="A"), te.placeholder((r, m), name="B")
     k = te.reduce_axis(r, name="k")
@@ -108,6 +115,7 @@ def examples() -> dict[str, Example]:
         "rolling_buffer": (
             window(), 'sch.compute_at("B", "i_C")', 'sch.rolling_buffer("B", "B")'
         ),
+        "run_before": (beside(), "", 'sch.run_before("C", "B")'),
         "sample_categorical": (copy(), "", "sch.sample_categorical([2, 4, 8], decision=1)"),
         "sample_compute_location": (
             chain(), "", 'sch.sample_compute_location("B", decision="i_C")'

@@ -89,6 +89,7 @@ class Schedule:
     partition = method(p.partition)
     merge = method(p.merge)
     fission = method(p.fission)
+    run_before = method(p.run_before)
     annotate = method(p.annotate)
     unannotate = method(p.unannotate)
     bind = method(p.bind)

@@ -11,7 +11,14 @@ from typing import Any
 
 from autotune.choices import Choice
 from autotune.rules.alternatives import starts
-from autotune.rules.group import Group, find_groups, in_scan, inline_stages, instances
+from autotune.rules.group import (
+    Group,
+    bring_forward,
+    find_groups,
+    in_scan,
+    inline_stages,
+    instances,
+)
 from autotune.rules.plan import Part, Plan, Values, combined, ways
 from autotune.rules.registry import Rules, rules_for
 from autotune.space import Candidate, Sketch, Space
@@ -86,6 +93,7 @@ def _sketches(
     base = start.copy()
     base.remember_steps()  # rules try what they propose
     inline_stages(base)
+    bring_forward(base)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
 
-from schedule import Schedule
+from schedule import Schedule, ScheduleError
 from tensorir import (
     Analyzer,
     Block,
@@ -180,6 +181,25 @@ def _reads_reduction(sch: Schedule, name: str) -> bool:
         producer.is_reduction and instances(producer, IterKind.SPATIAL) == instances(block)
         for producer in map(sch.state.block, sch.get_producers(name))
     )
+
+
+def bring_forward(sch: Schedule) -> None:
+    """Let what an epilogue reads beside its sum run before that sum: stages that need no sum, such
+    as the factors of a normalisation. Where they stand in the program does not matter then."""
+    for name in sch.get_blocks():
+        users = sch.get_consumers(name) if sch.state.block(name).is_reduction else []
+        if len(users) != 1 or sch.state.block(users[0]).is_reduction:
+            continue
+        order = sch.get_blocks()
+        late = set[str]()
+        for stage in reversed(order[order.index(name) + 1 :]):
+            if {users[0], *late} & set(sch.get_consumers(stage)):
+                late.add(stage)
+        if any(sch.state.block(stage).is_reduction for stage in late):
+            continue
+        for stage in [stage for stage in order if stage in late]:
+            with suppress(ScheduleError):  # it needs the sum, or takes its memory
+                sch.run_before(stage, name)
 
 
 def find_groups(sch: Schedule) -> list[Group]:

@@ -26,6 +26,7 @@ from schedule.primitives.reverse_compute_at import reverse_compute_at
 from schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from schedule.primitives.rfactor import rfactor
 from schedule.primitives.rolling_buffer import rolling_buffer
+from schedule.primitives.run_before import run_before
 from schedule.primitives.sample_categorical import sample_categorical
 from schedule.primitives.sample_compute_location import sample_compute_location
 from schedule.primitives.sample_perfect_tile import sample_perfect_tile
@@ -70,6 +71,7 @@ __all__ = [
     "reverse_compute_inline",
     "rfactor",
     "rolling_buffer",
+    "run_before",
     "sample_categorical",
     "sample_compute_location",
     "sample_perfect_tile",

@@ -111,6 +111,12 @@ def _merge(state: State) -> Iterator[Args]:
                 yield first.name, second.name
 
 
+def _run_before(state: State) -> Iterator[Args]:
+    """Blocks that follow each other."""
+    names = state.block_names()
+    yield from ((second, first) for first, second in zip(names, names[1:]))
+
+
 def _near(state: State, block: str, neighbours: Sequence[str]) -> list[str]:
     """The loops around `neighbours` and not around the block; any loop if there are none."""
     own = {loop.name for loop in state.loops_around(block)}
@@ -191,6 +197,7 @@ CANDIDATES: dict[str, Candidates] = {
     "fuse": _nested,
     "reorder": _reorder,
     "merge": _merge,
+    "run_before": _run_before,
     "compute_at": _compute_at,
     "reverse_compute_at": _reverse_compute_at,
     "decompose_reduction": _around,

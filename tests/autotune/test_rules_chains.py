@@ -10,7 +10,7 @@ import pytest
 from autotune.rules import default_candidate, make_space
 from autotune.rules.chain import ChainPlan
 from autotune.rules.generate import PlannedSketch, sketches
-from autotune.rules.group import find_groups, inline_stages
+from autotune.rules.group import bring_forward, find_groups, inline_stages
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
 from benchmarks.general.rewritings import forms_of
@@ -231,3 +231,37 @@ def test_what_follows_a_sum_is_not_made_part_of_padding():
     assert [group.epilogue for group in groups] == ["inner", None]
     assert [len(group.padding) for group in groups] == [1, 1]
     check(func, scheduled(func))
+
+
+def normalised(late: bool) -> PrimFunc:
+    """A convolution with its batch norm, whose factors are computed after it or before."""
+    x, w = rows_of(1, 3, 6, 6), rows_of(4, 3, 3, 3, name="w")
+    stats = [rows_of(4, name=name) for name in ("gamma", "beta", "mean", "var")]
+    gamma, beta, mean, var = stats
+    sums = ops.conv2d(x, w, padding=1, name="sums")
+    out = ops.relu(ops.batch_norm(sums, mean, var, gamma, beta), name="out")
+    func = made(x, w, *stats, out)
+    if late:
+        return func
+    sch = Schedule(func)
+    (scale,) = [b for b in sch.get_blocks() if sch.get_loops(b) and "scale" in b]
+    sch.run_before(scale, sch.get_blocks()[0])
+    return sch.func
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_sum_ends_in_its_epilogue_wherever_that_finds_its_factors(late):
+    func = normalised(late)
+    sch = scheduled(func)
+    assert len([nest for nest in nests(sch) if "out" in nest and "sums" in nest]) == 1
+    check(func, sch)
+
+
+def test_what_needs_the_sum_stays_after_it():
+    x, y = rows_of(6, 20), rows_of(20, 6, name="y")
+    total = ops.sum(x, 1, name="total")
+    func = made(x, y, ops.add(total, ops.sum(y, 0, name="other"), name="out"))
+    check(func, scheduled(func))
+    base = Schedule(func)
+    bring_forward(base)
+    assert base.get_blocks() == Schedule(func).get_blocks()

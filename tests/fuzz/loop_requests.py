@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedule import Schedule
+from schedule.analysis.uses import read_by_others
 from tensorir import For, ForKind, PrimFunc, Seq, Stmt, map_children, replace
 
 Arguments = tuple[Any, ...] | None
@@ -55,6 +56,18 @@ def fission(stress: Any, sch: Schedule) -> Arguments:
     if loop is None or stress.pick([True, False]):
         return None if loop is None else (loop,)
     return loop, stress.pick(list(sch.get_child_blocks(loop)))
+
+
+def run_before(stress: Any, sch: Schedule) -> Arguments:
+    """Of two blocks the later one first; mostly of a copy of an argument, which needs none."""
+    names = [str(name) for name in sch.get_blocks()]
+    place = stress.pick(range(len(names)))
+    reads = read_by_others(sch.state.block(names[place]))
+    given = [n for n, buffer in enumerate(reads) if buffer in sch.func.params]
+    if place and given and stress.pick([True, True, False]):
+        if stress.ask(sch, "cache_read", names[place], stress.pick(given), "global"):
+            return str(sch.trace.instructions[-1].outputs), names[0]
+    return names[place], names[max(0, place - 1)]
 
 
 def _sequences(stmt: Stmt) -> list[Seq]:

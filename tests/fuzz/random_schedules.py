@@ -304,6 +304,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "partition": loop_requests.partition,
     "merge": loop_requests.merge,
     "fission": loop_requests.fission,
+    "run_before": loop_requests.run_before,
     "annotate": loop_requests.annotate,
     "unannotate": loop_requests.unannotate,
     "bind": loop_requests.bind,

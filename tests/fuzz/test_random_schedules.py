@@ -25,7 +25,7 @@ LEAST_ACCEPTED = {
     "blockize": 0.15, "compute_inline": 0.08, "compute_at": 0.25, "reverse_compute_at": 0.1,
     "cache_read": 0.4, "cache_write": 0.35, "decompose_reduction": 0.15, "rfactor": 0.15,
     "stream": 0.12, "prefetch": 0.12, "spread_prefetch": 0.03, "rolling_buffer": 0.02,
-    "pipeline": 0.1, "fission": 0.2,
+    "pipeline": 0.1, "fission": 0.2, "run_before": 0.12,
     "double_buffer": 0.15, "transform_layout": 0.2, "storage_align": 0.15, "pad_einsum": 0.05,
     "swizzle": 0.15,
     "decompose_padding": 0.06, "reindex": 0.3, "add_unit_loop": 0.9, "partition": 0.2,
