@@ -17,6 +17,7 @@ from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest
+from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
 from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan, Values, at_most, works_out
@@ -25,9 +26,6 @@ from autotune.rules.tile_model import TileModel, best_shared_tile
 from autotune.rules.transposed import transposed_plans
 from schedule import Schedule
 from tensorir import Block, Cpu, IterKind
-
-SMALL_CHAIN = 16_384
-"""Instances of all stages below which a chain stays on one thread by default."""
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 """Rows of a register tile, where a chain has products."""
@@ -131,10 +129,10 @@ def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     if not chain.products:
         choices.append(Categorical(f"{last}.ahead", ("rows", "results", "none")))
     choices.append(Categorical(f"{last}.threads", ("parallel", "serial")))
-    work = sum(instances(blocks(name)) for name in chain.stages)
+    work = one_thread((blocks(name) for name in chain.stages), cpu)
     usual = 6 if chain.products else _together(sch, chain, cpu)
     rows_fit = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.l2_bytes // 2
-    large = work >= SMALL_CHAIN
+    large = cpu.worth_threads(work)
     models = tuple(_model(chain, blocks(name), cpu) for name in chain.products)
     after = _after(sch, chain, cpu)
     if after is not None:
@@ -165,6 +163,7 @@ def _model(chain: Chain, product: Block, cpu: Cpu) -> TileModel:
         registers=cpu.registers,
         threads=cpu.threads,
         l2_bytes=cpu.l2_bytes,
+        costs=cpu.costs,
         near=True,
     )
 

@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
+from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
 from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest
@@ -21,9 +22,6 @@ from autotune.rules.plan import Plan, Values, at_most
 from autotune.rules.rows import lanes_of
 from schedule import Schedule
 from tensorir import Block, Cpu, IterKind, dtype, int_value, variables
-
-LARGE = 150_000
-"""Terms from which on the second thread gains more than starting it costs."""
 
 TOGETHER = (4, 8, 16)
 """Rows that are added to the partial sums at once."""
@@ -80,7 +78,9 @@ def column_parts_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ColumnPart
     if len(reduce) != 1 or len(spatial) != 1 or store.indices != (spatial[0].var,):
         return []
     rows, columns = int_value(reduce[0].extent), int_value(spatial[0].extent)
-    if rows is None or columns is None or instances(block) < LARGE or cpu.threads < 2:
+    if rows is None or columns is None or cpu.threads < 2:
+        return []
+    if not cpu.worth_threads(one_thread([block], cpu)):
         return []
     lanes = lanes_of(block, cpu)
     kept = columns * dtype.itemsize(store.buffer.dtype)

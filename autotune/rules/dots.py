@@ -18,16 +18,14 @@ from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
+from autotune.rules.effort import one_thread
+from autotune.rules.group import Group, body_loads, output_store, size, stride_in
 from autotune.rules.lanes import into_lanes, is_reduce_loop, lanes_inside, single_reducer
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.packing import pack_rows, panel_index
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule, ScheduleError
-from tensorir import Block, Cpu, IterKind, IterVar, Load, dtype, int_value
-
-SMALL_WORK = 100_000
-"""Multiply-adds below which starting threads costs more than it saves."""
+from tensorir import Block, Costs, Cpu, IterKind, IterVar, Load, dtype, int_value
 
 MOST_ROWS = 32
 """Rows of a product below which no transposed copy of the other operand pays."""
@@ -49,9 +47,6 @@ LAST_STEPS = 8
 
 FAR_LOAD = 0.1
 """The share of a cycle that a load takes, as far as it comes from beyond the first-level cache."""
-
-PAGE = 4096
-"""How many bytes ahead memory is asked for: the processor's own prefetching ends with the page."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +75,9 @@ class DotsPlan(Plan):
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         (tile, *_) = self.choices
         assert isinstance(tile, Categorical)
-        best = min(tile.options, key=lambda t: tile_cycles(self.sizes, self.lanes, *t))
+        best = min(
+            tile.options, key=lambda t: tile_cycles(self.sizes, self.lanes, *t, self.cpu.costs)
+        )
         values = {tile.name: best, self.key("threads"): "parallel" if self.large else "serial"}
         return {choice.name: values[choice.name] for choice in self.choices}
 
@@ -131,16 +128,18 @@ class DotsPlan(Plan):
         if not steps or not loads:
             return
         load = max(loads, key=lambda load: prod(size(n) for n in load.buffer.shape))
-        ahead = PAGE // (self.lanes * dtype.itemsize(load.buffer.dtype))
+        ahead = Cpu.page_bytes // (self.lanes * dtype.itemsize(load.buffer.dtype))
         with suppress(ScheduleError):  # an unrolled loop, or no constant size: a hint less
             sch.prefetch(partial, load.buffer.name, steps[-1], ahead)
 
 
-def tile_cycles(sizes: tuple[int, int, int], lanes: int, high: int, wide: int) -> float:
-    """About the time of a product of `sizes` in tiles of high x wide sums: two multiply-adds or
-    loads start in a cycle, a sum waits four for the next term."""
+def tile_cycles(
+    sizes: tuple[int, int, int], lanes: int, high: int, wide: int, costs: Costs
+) -> float:
+    """About the time of a product of `sizes` in tiles of high x wide sums."""
     rows, columns, terms = sizes
-    step = max(high * wide / 2, (high + wide) / 2, 4) + FAR_LOAD * (high + wide)
+    step = max(high * wide / costs.units, (high + wide) / costs.ports, costs.latency)
+    step += FAR_LOAD * (high + wide)
     tile = terms / lanes * step + LAST_STEPS * high * wide
     return -(-rows // high) * -(-columns // wide) * tile
 
@@ -169,7 +168,7 @@ def dots_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[DotsPlan]:
         return []
     wide, turned = operands
     rows, columns, terms = whole = size(row.extent), size(column.extent), size(sums[0].extent)
-    if not _pays(rows, columns, terms, lanes, turned):
+    if not _pays(rows, columns, terms, lanes, turned, cpu.costs):
         return []
     if turned and panel_index(block, wide.buffer.name) is None:
         return []
@@ -183,7 +182,7 @@ def dots_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[DotsPlan]:
         Categorical(f"{group.block}.tile", tiles),
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
     )
-    large = instances(block) >= SMALL_WORK
+    large = cpu.worth_threads(one_thread([block], cpu))
     return [DotsPlan(group, cpu, wide.buffer.name, turned, whole, lanes, choices, large)]
 
 
@@ -204,15 +203,15 @@ def _operands(
     return (wide, True) if stride_in(wide, column.var, block) == 1 else None
 
 
-def _pays(rows: int, columns: int, terms: int, lanes: int, turned: bool) -> bool:
+def _pays(rows: int, columns: int, terms: int, lanes: int, turned: bool, costs: Costs) -> bool:
     """Whether vectors along the terms take less time than vectors along the columns."""
     if terms < 4 * lanes or min(rows, columns) < 2:
         return False
     if not turned:
         copy = (COPIED_NEAR if columns * terms <= NEAR else COPIED_FAR) * columns * terms
-        across = rows * columns * terms / (2 * lanes) + copy
+        across = rows * columns * terms / (costs.units * lanes) + copy
         sizes = (rows, columns, terms)
-        dots = min(tile_cycles(sizes, lanes, h, w) for h in (2, 4) for w in (2, 4))
+        dots = min(tile_cycles(sizes, lanes, h, w, costs) for h in (2, 4) for w in (2, 4))
         return rows < MOST_ROWS and SAFELY * dots < across
     along = terms * max(1, -(-columns // lanes))
     return rows >= MOST_ROWS and 1.1 * columns * (terms / lanes + LAST_STEPS) <= along

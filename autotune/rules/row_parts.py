@@ -12,16 +12,14 @@ from math import gcd, prod
 from typing import Any
 
 from autotune.choices import Choice
-from autotune.rules.group import Group, instances, output_store, size
+from autotune.rules.effort import one_thread
+from autotune.rules.group import Group, output_store, size
 from autotune.rules.lanes import single_reducer
 from autotune.rules.plan import Plan, Values
 from autotune.rules.rows import RowsPlan, lanes_of, rows_plans
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from schedule import Schedule
 from tensorir import Block, Cpu, IterKind
-
-LARGE = 150_000
-"""Terms from which on the second thread gains more than starting it costs."""
 
 IDLE = 1.1
 """How much longer whole rows may take than rows that are shared evenly."""
@@ -68,7 +66,7 @@ def row_parts_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[RowPartsPlan]
         return []
     run = contiguous_run(block)
     terms = run_length(run)
-    if terms is None or instances(block) < LARGE:
+    if terms is None or not cpu.worth_threads(one_thread([block], cpu)):
         return []
     length = _part(block, terms, cpu)
     if length is None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.ahead import arguments_read_once
+from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, body_loads, instances, output_store, size
 from autotune.rules.lanes import (
     into_lanes,
@@ -30,7 +31,6 @@ from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from schedule import Schedule, ScheduleError
 from tensorir import BinOp, Block, Cpu, IterKind, dtype
 
-SMALL_WORK = 100_000
 ROWS = (1, 2, 3, 4, 5, 6, 8)
 
 WIDE = 4
@@ -41,9 +41,6 @@ MANY = 5
 
 TOGETHER = 4
 """How many short rows go together."""
-
-PAGE = 4096
-"""How many bytes ahead memory is asked for: the processor's own prefetching ends with the page."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class RowsPlan(Plan):
         wanted = {
             self.key("rows"): 1 if alone else TOGETHER,
             self.key("width"): WIDE * lanes if long else lanes,
-            self.key("ahead"): PAGE,
+            self.key("ahead"): Cpu.page_bytes,
             self.key("threads"): "parallel" if self.large else "serial",
         }
         return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
@@ -142,9 +139,9 @@ def rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[RowsPlan]:
         options = tuple(r for r in ROWS if r <= spatial[-1])
         choices.append(Categorical(f"{group.block}.rows", options))
         choices.append(Categorical(f"{group.block}.threads", ("parallel", "serial")))
-    choices.append(Categorical(f"{group.block}.ahead", (0, PAGE // 2, PAGE)))
+    choices.append(Categorical(f"{group.block}.ahead", (0, Cpu.page_bytes // 2, Cpu.page_bytes)))
     # The kernel sees at each call whether rows of symbolic size are worth threads.
-    large = run_length(run) is None or instances(block) >= SMALL_WORK
+    large = run_length(run) is None or cpu.worth_threads(one_thread([block], cpu))
     axes = tuple(it.var.name for it in run)
     near = _is_near(block, cpu)
     return [RowsPlan(group, cpu, axes, extent, lanes, tuple(choices), large, near)]
@@ -164,6 +161,4 @@ def lanes_of(block: Block, cpu: Cpu) -> int:
     """How many elements a vector has of the widest type that a reduction reads or stores."""
     store = output_store(block)
     assert store is not None
-    buffers = [store.buffer, *(load.buffer for load in body_loads(block))]
-    widest = max(dtype.itemsize(buffer.dtype) for buffer in buffers)
-    return max(1, cpu.lanes() * 4 // widest)
+    return cpu.elements(store.buffer.dtype, *(load.buffer.dtype for load in body_loads(block)))

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotune.choices import Categorical, Choice
+from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, body_loads, instances, output_store
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.plan import Plan, Values, at_most, works_out
 from schedule import LoopRef, Schedule
 from tensorir import Block, Cpu, IterKind, Store, Var, int_value
-
-SMALL_SCAN = 16_384
-"""Steps of all rows below which one thread is enough."""
 
 ROWS = (1, 2, 4, 8)
 
@@ -122,8 +120,9 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPla
             Categorical(f"{scan.step}.size", sizes),
             Categorical(f"{scan.step}.threads", ("parallel", "serial")),
         )
-        large = instances(block) >= SMALL_SCAN
         wanted = 4 if rows else 4 * cpu.lanes()
+        waiting = instances(block) * cpu.costs.latency / wanted  # each step for the one before it
+        large = cpu.worth_threads(waiting if rows else one_thread([block], cpu))
         plan = ScanPlan(group, cpu, scan, choices, large, wanted)
         if works_out(sch, plan):  # not for dependences of its own
             plans.append(plan)

@@ -12,13 +12,11 @@ from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
+from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, body_loads, instances, output_store, size
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule
 from tensorir import Block, Cpu, IterKind, Load, Store, dtype, int_value, variables
-
-SMALL_WORK = 32_768
-"""Terms below which the rows stay on one thread by default."""
 
 LONGER = 2
 """Terms of a row for each lane, from which on partial sums in lanes take less time."""
@@ -86,7 +84,7 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     if not _follows(sch, group, store):
         return []
     reads = body_loads(block)
-    lanes = cpu.lanes() * 4 // dtype.itemsize(store.buffer.dtype)
+    lanes = cpu.elements(store.buffer.dtype)
     terms, rows = int_value(reduce[0].extent), size(block.iters[len(spatial) - 1].extent)
     if terms is None or not 2 <= terms < LONGER * lanes or rows < lanes:
         return []
@@ -97,7 +95,8 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     if len(turned) != 1 or not whole or not once or wide not in ({4}, {8}):
         return []
     choices = (Categorical(f"{group.block}.threads", ("parallel", "serial")),)
-    large = instances(block) >= SMALL_WORK
+    squares = instances(block) / lanes * cpu.costs.transpose
+    large = cpu.worth_threads(one_thread([block], cpu) + squares)
     names = (turned[0].buffer.name,)
     return [ShortRowsPlan(group, cpu, names, lanes, choices, large)]
 

@@ -9,15 +9,13 @@ from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group, bent, body_loads, elements, output_store, size
+from autotune.rules.effort import one_thread
+from autotune.rules.group import Group, bent, body_loads, output_store, size
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
 from autotune.rules.plan import Plan, Values
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Cpu, IterKind, Var, dtype
-
-SMALL_STAGE = 32_768
-"""Elements below which a stage stays on one thread by default."""
+from tensorir import Block, Cpu, IterKind, Var
 
 ROWS_EACH = 32
 """Rows for each thread from which on threads share rows, and not pieces of them: what a row has in
@@ -124,21 +122,20 @@ def _vectorizable(block: Block) -> bool:
 def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
     """The plan that fits every block."""
     block = sch.state.block(group.block)
-    lanes = cpu.lanes() * max(1, 4 // _widest(block))
+    lanes = max(cpu.lanes(), cpu.elements(*_types(block)))
     choices: list[Choice] = [
         Categorical(f"{group.block}.vector", (lanes, 2 * lanes, 4 * lanes, 8 * lanes)),
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
     ]
     if _vectorizable(block):
         choices.extend(stores_choice(sch, group.block))
-    large = elements(block) >= SMALL_STAGE
+    large = cpu.worth_threads(one_thread([block], cpu))
     streamed = stream_by_default(sch, group.block, cpu)
     return [SpatialPlan(group, cpu, tuple(choices), large, streamed, lanes)]
 
 
-def _widest(block: Block) -> int:
-    """Bytes of the widest element that a block reads or writes."""
+def _types(block: Block) -> list[str]:
+    """The types that a block reads and writes."""
     store = output_store(block)
-    buffers = [load.buffer for load in body_loads(block)]
-    buffers += [] if store is None else [store.buffer]
-    return max((dtype.itemsize(buffer.dtype) for buffer in buffers), default=4)
+    found = [load.buffer.dtype for load in body_loads(block)]
+    return [*found, "float32" if store is None else store.buffer.dtype]

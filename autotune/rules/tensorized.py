@@ -12,7 +12,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import SYMBOLIC_SIZE, Group, body_loads, instances, output_store
+from autotune.rules.effort import one_thread
+from autotune.rules.group import SYMBOLIC_SIZE, Group, body_loads, output_store
 from autotune.rules.nest import finish_nest, own_loop_names
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule
@@ -20,9 +21,6 @@ from tensorir import Cpu, TensorIRError, dtype, find_intrin
 
 if TYPE_CHECKING:
     from schedule import library
-
-SMALL_WORK = 500_000
-"""Products of two elements below which starting threads costs more than it saves."""
 
 STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Widths of register tiles, in strips of 16 columns."""
@@ -50,7 +48,7 @@ class TensorizedPlan(Plan):
     roles      the parts that the loops of the block play
     weight     name of the operand that is packed
     numerics   what the intrinsic does to the sums
-    work       products of two elements in all
+    large      whether it is worth starting threads for
     batches    extents of the loops over a batch, multiplied
     others     the same of the loops over rows, without the last one
     """
@@ -60,7 +58,7 @@ class TensorizedPlan(Plan):
     intrinsic: str
     roles: library.Roles
     numerics: str
-    work: int
+    large: bool
     batches: int
     others: int
     choices: tuple[Choice, ...]
@@ -80,7 +78,7 @@ class TensorizedPlan(Plan):
         Each task packs its own panel if that gives tasks enough, and a single tile of rows no more
         of it than it uses at once; otherwise panels are packed ahead.
         """
-        threads = self.cpu.threads if self.work >= SMALL_WORK else 1
+        threads = self.cpu.threads if self.large else 1
         tiles = self._tiles()
         high, wide = tile = next((each for each in tiles if self._even(each[1], threads)), tiles[0])
         panels = self.batches * -(-_columns(self.roles) // wide)
@@ -93,7 +91,7 @@ class TensorizedPlan(Plan):
             self.key("tile"): tile,
             self.key("tiles"): _even_tiles(self.roles, high, self.others * panels, threads),
             self.pack: pack,
-            self.key("threads"): "parallel" if self.work >= SMALL_WORK else "serial",
+            self.key("threads"): "parallel" if self.large else "serial",
         }
         return {choice.name: values[choice.name] for choice in self.choices}
 
@@ -164,7 +162,7 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
         intrinsic=name,
         roles=roles,
         numerics="bitwise" if exact else intrin.numerics,
-        work=instances(sch.state.block(group.block)),
+        large=cpu.worth_threads(one_thread([sch.state.block(group.block)], cpu) / roles.group),
         batches=_extents(sch, roles.batch),
         others=_extents(sch, roles.outer),
         choices=_choices(group, roles),

@@ -14,28 +14,17 @@ balance of the threads added. The constants were measured on Zen 5; only their r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
 
-PER_CYCLE = 2
-"""Multiply-adds that start in a cycle, and loads."""
+from tensorir import Costs, Cpu
 
-LATENCY = 4
-"""Cycles from a multiply-add to the next one on the same sum."""
-
-TILE_START = 24
-"""Cycles that a tile takes besides its steps and the stores of its sums."""
-
-LINE_BYTES = 64
 LINE_CYCLES = 1.0
 """What a line from beyond the second-level cache costs, as far as arithmetic does not hide it."""
 
 COPY_CYCLES = 2.0
 """Cycles for each vector that a task copies before it reads it."""
-
-PAGE_BYTES = 4096
-"""Lines so far apart share a set of the first-level cache, which the address in a page indexes."""
 
 CONFLICT_CYCLES = 0.4
 """What reading an element takes besides, where its line is thrown out before the next one of it."""
@@ -78,6 +67,7 @@ class TileModel:
     near: bool = False
     row_bytes: int = 0
     ways: int = 8
+    costs: Costs = field(default_factory=Costs)
 
     def fits(self, r: int, c: int) -> bool:
         """Whether the sums, the vectors of one step and a broadcast element stay in registers."""
@@ -88,16 +78,17 @@ class TileModel:
     def tile_cycles(self, r: int, c: int, resident: bool, alone: bool = False) -> float:
         """One register tile; `resident` says that its rows are in the second-level cache, `alone`
         that the next tile is the one beside it, and not below."""
-        step = max(r * c / PER_CYCLE, (r + c) / PER_CYCLE, LATENCY)
+        costs = self.costs
+        step = max(r * c / costs.units, (r + c) / costs.ports, costs.latency)
         if self._share_a_set(r):
             step += CONFLICT_CYCLES * r
-        lines = 0 if resident else r * self.terms * self.item_bytes / LINE_BYTES
+        lines = 0 if resident else r * self.terms * self.item_bytes / Cpu.line_bytes
         sums = max(self.terms * step, self._store_cycles(r, c, alone))
-        return sums + TILE_START + r * c + LINE_CYCLES * lines
+        return sums + costs.tile + costs.sum_ * r * c + LINE_CYCLES * lines
 
     def _share_a_set(self, r: int) -> bool:
         """Whether so many rows at a time do not fit the set of the cache that they share."""
-        sets = PAGE_BYTES // max(LINE_BYTES, gcd(self.row_bytes, PAGE_BYTES))
+        sets = Cpu.page_bytes // max(Cpu.line_bytes, gcd(self.row_bytes, Cpu.page_bytes))
         return self.row_bytes > 0 and r > self.ways * sets
 
     def _store_cycles(self, r: int, c: int, alone: bool) -> float:
@@ -105,8 +96,8 @@ class TileModel:
         bytes_of_row = self.columns * self.item_bytes
         if self.rows * bytes_of_row <= self.l2_bytes // 2:
             return 0
-        apart = not alone and bytes_of_row % PAGE_BYTES == 0
-        lines = r * c * self.lanes * self.item_bytes / LINE_BYTES
+        apart = not alone and bytes_of_row % Cpu.page_bytes == 0
+        lines = r * c * self.lanes * self.item_bytes / Cpu.line_bytes
         return lines * (APART_CYCLES if apart else STORE_CYCLES)
 
     def cycles(self, steps: int, r: int, width: int) -> float:
@@ -145,7 +136,8 @@ class TileModel:
         resident = steps * r * self.terms * self.item_bytes <= self.l2_bytes // 2
         tiles = (steps - 1) * self.tile_cycles(r, c, resident)
         tiles += self.tile_cycles(last_rows, c, resident, alone=steps == 1)
-        lines = 0 if self._near() else c * self.lanes * self.terms * self.item_bytes / LINE_BYTES
+        panel = c * self.lanes * self.terms * self.item_bytes
+        lines = 0 if self._near() else panel / Cpu.line_bytes
         return tiles + LINE_CYCLES * lines + (COPY_CYCLES * c * self.terms if self.packed else 0)
 
     def _near(self) -> bool:

@@ -23,13 +23,9 @@ from autotune.rules.nest import finish_nest, loops_by_variable, own_loop_names, 
 from autotune.rules.packing import pack_in_panels
 from autotune.rules.plan import Plan, Values
 from autotune.rules.register_tile import register_tile
-from autotune.rules.tile_model import PAGE_BYTES, TileModel, best_tile
+from autotune.rules.tile_model import TileModel, best_tile
 from schedule import LoopRef, Schedule
 from tensorir import Cpu
-
-SMALL_WORK = 200_000
-"""Operations below which starting threads may cost more than it saves."""
-
 
 FEW_ROWS = 6
 """Rows of the last axis but one, below which a register tile has rows of other axes too."""
@@ -71,6 +67,7 @@ class TiledPlan(Plan):
     lanes: int
     row_bytes: int = 0
     batched: bool = False
+    large: bool = True
     name: str = "tiled"
     numerics: str = "bitwise"
 
@@ -103,7 +100,7 @@ class TiledPlan(Plan):
             values[self.key(f"pack_{operand}")] = "task" if packed else "none"
         for pad in self.group.padding:
             values[self.key(f"pad_{pad}")] = "root"
-        values[self.key("threads")] = "parallel" if self._large() else "serial"
+        values[self.key("threads")] = "parallel" if self.large else "serial"
         return {choice.name: values[choice.name] for choice in self.choices}
 
     def _default_tiles(self) -> dict[str, Any]:
@@ -153,7 +150,8 @@ class TiledPlan(Plan):
             item_bytes=4 * cpu.lanes() // self.lanes,
             packed=bool(self.far),
             row_bytes=self.row_bytes,
-            ways=max(1, cpu.l1_bytes // PAGE_BYTES),
+            ways=max(1, cpu.l1_bytes // cpu.page_bytes),
+            costs=cpu.costs,
         )
         rows = self._tile_choice(row_axis).inner or (1,)
         widths = self._tile_choice(vector_axis).inner or (self.lanes,)
@@ -182,10 +180,6 @@ class TiledPlan(Plan):
         choice = next(c for c in self.choices if c.name == self.key(axis.name))
         assert isinstance(choice, ImperfectTile)
         return choice
-
-    def _large(self) -> bool:
-        work = prod(a.extent for a in (*self.spatial, *self.reduce))
-        return work >= SMALL_WORK
 
     def feasible(self, values: Values) -> bool:
         """Accumulators in registers or at least in the first-level cache, bounded unrolling."""
@@ -274,5 +268,5 @@ class TiledPlan(Plan):
             elif how == "root" and not inline:
                 loops = own_loop_names(sch, pad)
                 finish_nest(sch, pad, self.cpu, unroll_rows=0)
-                if len(loops) > 1 and self._large():
+                if len(loops) > 1 and self.large:
                     sch.parallel(loops[0])

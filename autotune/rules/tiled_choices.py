@@ -6,11 +6,12 @@ from collections import Counter
 from math import prod
 
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile
+from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
 from autotune.rules.packing import panel_index
 from autotune.rules.register_tile import register_tile
 from autotune.rules.tile_model import splits
-from autotune.rules.tiled import SMALL_WORK, Axis, TiledPlan
+from autotune.rules.tiled import Axis, TiledPlan
 from schedule import Schedule
 from tensorir import Block, Cpu, IterKind, IterVar, Load, Var, dtype, int_value
 
@@ -85,14 +86,15 @@ def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     spots.update((o, IN_TASKS[:1]) for o in packable if o in seldom)
     spots.update((o, (*spots[o], "root")) for o in panels)
     batched = _batched(block, spatial_iters)
-    choices = _choices(group, cpu, spatial, reduce, spots, lanes, batched)
+    cycles = one_thread([block], cpu)
+    choices = _choices(group, cpu, spatial, reduce, spots, lanes, batched, cycles)
     transposed = tuple(dict.fromkeys(gathered))
     if set(transposed) & {*packable, *_padded(sch, group)}:
         return []  # read in two ways, or made by a stage of the group
     return [
         TiledPlan(
             group, cpu, spatial, reduce, packable, frozenset(far), transposed, choices, lanes,
-            _row_bytes(block, spatial_iters), batched,
+            _row_bytes(block, spatial_iters), batched, cpu.worth_threads(cycles),
         )
     ]  # fmt: skip
 
@@ -142,6 +144,7 @@ def _choices(
     spots: dict[str, tuple[str, ...]],
     lanes: int,
     batched: bool,
+    cycles: float,
 ) -> tuple[Choice, ...]:
     found: list[Choice] = []
     for axis in spatial:
@@ -167,7 +170,6 @@ def _choices(
         found.append(Categorical(f"{group.block}.pack_{operand}", where))
     for pad in group.padding:
         found.append(Categorical(f"{group.block}.pad_{pad}", ("root", "task", "inline")))
-    work = prod(a.extent for a in (*spatial, *reduce))
-    if work < 20 * SMALL_WORK:
+    if not cpu.worth_threads(cycles / 20):
         found.append(Categorical(f"{group.block}.threads", ("parallel", "serial")))
     return tuple(found)

@@ -12,19 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group, body_loads, instances, output_store, stride_in
+from autotune.rules.effort import one_thread
+from autotune.rules.group import Group, body_loads, output_store, stride_in
 from autotune.rules.nest import loops_by_variable
 from autotune.rules.plan import Plan, Values, at_most
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule
 from tensorir import Cpu, IterKind, Var, dtype
-
-SMALL_STAGE = 16_384
-"""Elements below which a stage stays on one thread by default."""
-
-LINE = 64
-"""Bytes of a cache line. Tiles of narrow elements that fill one follow each other as they are
-written, or else each line would be written in parts, one long after the other."""
 
 BANDS = (1, 4, 16, 64)
 """Tiles that follow each other along what is read."""
@@ -65,7 +59,7 @@ class TransposedPlan(Plan):
         others = [loop for loop in spatial[:-1] if loop != read]
         side = values[self.key("tile")]
         band, tile, row = sch.split(read, [None, values[self.key("band")], side])
-        beside = max(1, LINE // self.item_bytes // self.cpu.lanes())
+        beside = max(1, Cpu.line_bytes // self.item_bytes // self.cpu.lanes())
         if beside > 1:
             column_tile, next_tile, column = sch.split(written, [None, beside, side])
             sch.reorder(*others, band, column_tile, tile, next_tile, row, column)
@@ -106,7 +100,7 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
         *stores_choice(sch, group.block),
     ]
-    large = instances(block) >= SMALL_STAGE
+    large = cpu.worth_threads(one_thread([block], cpu))
     streamed = stream_by_default(sch, group.block, cpu)
     bytes_each = dtype.itemsize(store.buffer.dtype)
     return [TransposedPlan(group, cpu, read[0].name, tuple(choices), large, streamed, bytes_each)]

@@ -13,11 +13,11 @@ from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
+from autotune.rules.effort import one_thread
 from autotune.rules.group import (
     Group,
     bent,
     body_loads,
-    instances,
     output_store,
     size,
     stride_in,
@@ -26,16 +26,13 @@ from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
 from autotune.rules.plan import Plan, Values, at_most, works_out
 from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind, dtype, int_value, masked_bits
+from tensorir import Block, Cpu, IterKind, int_value, masked_bits
 
 MOST_TAPS = 64
 """Elements of a window that are written out."""
 
 MOST_STRIDE = 4
 """Windows that begin further apart share nothing, and are not read in vectors."""
-
-SMALL_WORK = 1 << 15
-"""Elements that all windows read, below which one thread is enough."""
 
 MOST_VECTORS = 16
 """Vectors of a row that is written out, where it is read at quotients of the last axis."""
@@ -133,7 +130,7 @@ def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[WindowPlan]:
         return []
     if any(it.var.name not in loops_by_variable(sch, group.block) for it in spatial[-2:]):
         return []
-    lanes = max(1, cpu.lanes() * 4 // dtype.itemsize(store.buffer.dtype))
+    lanes = cpu.elements(store.buffer.dtype)
     rows = (1,) if whole else tuple(r for r in (1, 2, 4, 8) if r <= size(spatial[-2].extent))
     vectors = (-(-width // lanes),) if whole else (1, 2, 4)
     choices: list[Choice] = [
@@ -144,7 +141,7 @@ def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[WindowPlan]:
     masked = 32 in masked_bits(cpu.target)
     if group.padding:
         choices.append(Categorical(f"{group.block}.pad", ("inline", "task")))
-    large = instances(block) >= SMALL_WORK
+    large = cpu.worth_threads(one_thread([block], cpu))
     plan = WindowPlan(group, cpu, tuple(choices), large, taps, masked, lanes)
     return [plan] if works_out(sch, plan) else []
 

@@ -20,6 +20,8 @@ class Cpu:
     kind: ClassVar[str] = "cpu"
     line_bytes: ClassVar[int] = 64
     """Of a line of the caches."""
+    call_operations: ClassVar[int] = 10
+    """What a function such as exp takes, about, in operations."""
     page_bytes: ClassVar[int] = 4096
     """Of memory that the processor's own prefetching keeps to; lines so far apart share a set of
     the first-level cache."""
@@ -39,6 +41,10 @@ class Cpu:
     def registers(self) -> int:
         """Vector registers for sums and operands."""
         return self.target.vector_registers - (0 if _FUSED & set(self.target.features) else 1)
+
+    def worth_threads(self, cycles: float) -> bool:
+        """Whether what takes one thread so long is worth starting the others for."""
+        return cycles >= self.costs.start
 
     @property
     def vector_bytes(self) -> int:

@@ -1,0 +1,98 @@
+"""How long one thread takes for a block, about: what decides whether threads are worth starting.
+
+The block runs as it is written, in vectors. Schedules that tile it take less, those that turn what
+they read take more; a choice between one thread and all of them needs no better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from autotune.rules.group import body_loads, elements, instances, size, stride_in
+from tensorir import (
+    BinOp,
+    Block,
+    Buffer,
+    Call,
+    Cpu,
+    Expr,
+    Extern,
+    IterKind,
+    Load,
+    Select,
+    Store,
+    children,
+    dtype,
+    variables,
+    walk,
+)
+
+EVERY_OTHER = 2.5
+"""Loads and shuffles for a vector of every other element."""
+
+REUSED = 0.25
+"""The share of loads that is left of those of elements that neighbours use too: they stay in
+registers."""
+
+
+def one_thread(blocks: Iterable[Block], cpu: Cpu) -> float:
+    """Cycles of one thread for some blocks, one after the other."""
+    return sum(_cycles(block, cpu) for block in blocks)
+
+
+def _cycles(block: Block, cpu: Cpu) -> float:
+    costs = cpu.costs
+    stores = [stmt for stmt in walk(block.body) if isinstance(stmt, Store)]
+    reads = body_loads(block)
+    buffers = {*(store.buffer for store in stores), *(load.buffer for load in reads)}
+    if any(isinstance(stmt, Extern) for stmt in walk(block.body)) or not buffers:
+        return elements(block)  # an operation each
+    spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
+    width = cpu.elements(*(buffer.dtype for buffer in buffers))
+    vectors = instances(block) / width
+    loaded = sum(
+        (1.0 if spatial <= _used(load) else REUSED) * _apart(load, block, width) for load in reads
+    )
+    written = len(stores) / instances(block, IterKind.REDUCE) if block.is_reduction else len(stores)
+    adds = vectors * sum(_operations(store.value) for store in stores) / costs.units
+    moves = vectors * (loaded + written) / costs.ports
+    work = max(adds, moves) + costs.both * min(adds, moves)
+    moved = _lines(block, buffers, cpu)
+    return work + moved - costs.hidden * min(work, moved)
+
+
+def _apart(load: Load, block: Block, width: int) -> float:
+    """Loads for a vector: several where its lanes are not side by side in memory."""
+    spatial = [it for it in block.iters if it.kind is not IterKind.REDUCE]
+    long = [it for it in block.iters if it.kind is IterKind.REDUCE and size(it.extent) >= width]
+    steps = {stride_in(load, it.var, block) for it in (*spatial[-1:], *long)}
+    if steps & {0, 1} or not steps:
+        return 1.0
+    return EVERY_OTHER if 2 in steps else float(width)
+
+
+def _used(load: Load) -> set[object]:
+    return {var for index in load.indices for var in variables(index)}
+
+
+def _operations(e: Expr) -> float:
+    """Operations of an expression without those of indices; a multiply-add is one."""
+    if isinstance(e, Load):
+        return 0
+    inner = sum(map(_operations, children(e)))
+    if isinstance(e, Call):
+        return inner + Cpu.call_operations
+    if isinstance(e, BinOp):
+        fused = e.op == "+" and any(isinstance(x, BinOp) and x.op == "*" for x in (e.a, e.b))
+        return inner + (0 if fused else 1)
+    return inner + isinstance(e, Select)
+
+
+def _lines(block: Block, buffers: set[Buffer], cpu: Cpu) -> float:
+    """Cycles of what comes from the caches that do not hold all that the block touches."""
+    touched = sum(
+        min(prod(map(size, b.shape)), instances(block)) * dtype.itemsize(b.dtype) for b in buffers
+    )
+    each = sum(cost for room, cost in cpu.caches if touched > room)
+    return touched / cpu.line_bytes * each
