@@ -30,6 +30,7 @@ from autotune.features.footprint import (
 from autotune.features.nest import BlockNest, nests
 from tensorir import (
     Buffer,
+    Cpu,
     ForKind,
     PrimFunc,
     Target,
@@ -245,7 +246,7 @@ def _registers(block: _Analysed, machine: Target) -> dict[str, float]:
     live = accumulators + min(block.chunks, accumulators / block.chunks) + 1
     return {
         "accumulators": _lg(accumulators),
-        "register_pressure": _lg(live / machine.vector_registers),
+        "register_pressure": _lg(live / Cpu(machine).registers),
         "loads_per_op": _lg(loads / total),
         "memory_accumulators": _lg(spatial_product(nest, serial)) if nest.reduce else 0.0,
         "unrolled": _lg(prod([nest.loops[d].extent for d in unrolled])),

@@ -131,7 +131,7 @@ def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     choices.append(Categorical(f"{last}.threads", ("parallel", "serial")))
     work = one_thread((blocks(name) for name in chain.stages), cpu)
     usual = 6 if chain.products else _together(sch, chain, cpu)
-    rows_fit = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.l2_bytes // 2
+    rows_fit = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.kept_bytes(2)
     large = cpu.worth_threads(work)
     models = tuple(_model(chain, blocks(name), cpu) for name in chain.products)
     after = _after(sch, chain, cpu)
@@ -162,7 +162,7 @@ def _model(chain: Chain, product: Block, cpu: Cpu) -> TileModel:
         lanes=chain.lanes,
         registers=cpu.registers,
         threads=cpu.threads,
-        l2_bytes=cpu.l2_bytes,
+        kept_bytes=cpu.kept_bytes(2),
         costs=cpu.costs,
         near=True,
     )

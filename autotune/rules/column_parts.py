@@ -84,7 +84,7 @@ def column_parts_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ColumnPart
         return []
     lanes = lanes_of(block, cpu)
     kept = columns * dtype.itemsize(store.buffer.dtype)
-    if columns < 4 * lanes or 2 * kept > cpu.l1_bytes or not _read_once(block):
+    if columns < 4 * lanes or kept > cpu.kept_bytes(1) or not _read_once(block):
         return []
     if rows < cpu.threads * TOGETHER[-1]:
         return []

@@ -75,9 +75,8 @@ class DotsPlan(Plan):
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         (tile, *_) = self.choices
         assert isinstance(tile, Categorical)
-        best = min(
-            tile.options, key=lambda t: tile_cycles(self.sizes, self.lanes, *t, self.cpu.costs)
-        )
+        known = self.sizes, self.lanes, self.cpu.costs
+        best = min(tile.options, key=lambda t: tile_cycles(*known, *t))
         values = {tile.name: best, self.key("threads"): "parallel" if self.large else "serial"}
         return {choice.name: values[choice.name] for choice in self.choices}
 
@@ -134,7 +133,7 @@ class DotsPlan(Plan):
 
 
 def tile_cycles(
-    sizes: tuple[int, int, int], lanes: int, high: int, wide: int, costs: Costs
+    sizes: tuple[int, int, int], lanes: int, costs: Costs, high: int, wide: int
 ) -> float:
     """About the time of a product of `sizes` in tiles of high x wide sums."""
     rows, columns, terms = sizes
@@ -211,7 +210,7 @@ def _pays(rows: int, columns: int, terms: int, lanes: int, turned: bool, costs: 
         copy = (COPIED_NEAR if columns * terms <= NEAR else COPIED_FAR) * columns * terms
         across = rows * columns * terms / (costs.units * lanes) + copy
         sizes = (rows, columns, terms)
-        dots = min(tile_cycles(sizes, lanes, h, w, costs) for h in (2, 4) for w in (2, 4))
+        dots = min(tile_cycles(sizes, lanes, costs, h, w) for h in (2, 4) for w in (2, 4))
         return rows < MOST_ROWS and SAFELY * dots < across
     along = terms * max(1, -(-columns // lanes))
     return rows >= MOST_ROWS and 1.1 * columns * (terms / lanes + LAST_STEPS) <= along

@@ -208,7 +208,7 @@ def _gathered(block: Block, stage: Stage, cpu: Cpu) -> list[str] | None:
             for index, extent in zip(load.indices, load.buffer.shape)
             if not variables(index) & rows
         ]
-        if prod(shared) * dtype.itemsize(load.buffer.dtype) > cpu.l2_bytes // 2:
+        if prod(shared) * dtype.itemsize(load.buffer.dtype) > cpu.kept_bytes(2):
             return None
         step = stride_in(load, spatial[-1], block)
         if step not in (0, 1):

@@ -120,7 +120,7 @@ def _parts(terms: int, columns: int, cpu: Cpu) -> int:
 
     Where nothing divides the sum so, or the parts would be short: a sum of 9973 terms stays whole.
     """
-    fitting = max(LONG, cpu.l2_bytes // 2 // (4 * columns))
+    fitting = max(LONG, cpu.kept_bytes(2) // (4 * columns))
     rounds = max(1, -(-terms // (fitting * cpu.threads)))
     for tries in range(rounds, 2 * rounds + 1):
         parts = tries * cpu.threads

@@ -49,6 +49,7 @@ class TileModel:
 
     lanes     elements of a vector
     packed    whether a task copies its columns before it reads them
+    kept_bytes  what stays in the second-level cache
     near      whether columns stay in the second-level cache from one task to the next
     row_bytes    from a row of the first operand to the next; 0 where rows are no lines of their own
     ways      of a set of the first-level cache
@@ -61,7 +62,7 @@ class TileModel:
     lanes: int
     registers: int
     threads: int
-    l2_bytes: int
+    kept_bytes: int
     item_bytes: int = 4
     packed: bool = False
     near: bool = False
@@ -94,7 +95,7 @@ class TileModel:
     def _store_cycles(self, r: int, c: int, alone: bool) -> float:
         """Writing the sums of a tile, which goes on while the next one is computed."""
         bytes_of_row = self.columns * self.item_bytes
-        if self.rows * bytes_of_row <= self.l2_bytes // 2:
+        if self.rows * bytes_of_row <= self.kept_bytes:
             return 0
         apart = not alone and bytes_of_row % Cpu.page_bytes == 0
         lines = r * c * self.lanes * self.item_bytes / Cpu.line_bytes
@@ -133,7 +134,7 @@ class TileModel:
 
     def _task(self, steps: int, r: int, last_rows: int, c: int) -> float:
         """`steps` tiles below each other, of which the last has `last_rows` rows."""
-        resident = steps * r * self.terms * self.item_bytes <= self.l2_bytes // 2
+        resident = steps * r * self.terms * self.item_bytes <= self.kept_bytes
         tiles = (steps - 1) * self.tile_cycles(r, c, resident)
         tiles += self.tile_cycles(last_rows, c, resident, alone=steps == 1)
         panel = c * self.lanes * self.terms * self.item_bytes
@@ -141,7 +142,7 @@ class TileModel:
         return tiles + LINE_CYCLES * lines + (COPY_CYCLES * c * self.terms if self.packed else 0)
 
     def _near(self) -> bool:
-        return self.near or self.columns * self.terms * self.item_bytes <= self.l2_bytes // 2
+        return self.near or self.columns * self.terms * self.item_bytes <= self.kept_bytes
 
 
 def splits(tiles: int, threads: int) -> Iterator[int]:

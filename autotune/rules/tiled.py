@@ -146,7 +146,7 @@ class TiledPlan(Plan):
             lanes=self.lanes,
             registers=cpu.registers,
             threads=cpu.threads,
-            l2_bytes=cpu.l2_bytes,
+            kept_bytes=cpu.kept_bytes(2),
             item_bytes=4 * cpu.lanes() // self.lanes,
             packed=bool(self.far),
             row_bytes=self.row_bytes,
@@ -187,7 +187,7 @@ class TiledPlan(Plan):
         sums = prod(t[2] for t in tiles)
         vectors = sums / self.lanes
         kept = prod(t[1] * t[2] for t in tiles) * 4
-        return vectors <= 1.25 * self.cpu.registers and kept <= self.cpu.l1_bytes // 2
+        return vectors <= 1.25 * self.cpu.registers and kept <= self.cpu.kept_bytes(1)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block

@@ -16,7 +16,7 @@ from schedule.library.lanes import (
     split_at_most,
     whole_vectors,
 )
-from tensorir import IterKind, Target, int_value
+from tensorir import Cpu, IterKind, Target, int_value
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -73,7 +73,7 @@ def _choose(conv: Channels, target: Target) -> ChannelsPlan:
     weights = prod(int_value(size) or 1 for size in conv.weight.buffer.shape)
     streamed = 4 * weights > target.l2_bytes
     pixels, width, _ = register_tile(
-        conv.run, vectors, target.vector_registers, streamed, nested=True
+        conv.run, vectors, Cpu(target).registers, streamed, nested=True
     )
     panels = -(-vectors // width)
     *outer, high = conv.size[:-1] if len(conv.size) > 1 else conv.size

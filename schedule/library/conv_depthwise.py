@@ -15,7 +15,7 @@ from schedule.library.lanes import (
     split_at_most,
     whole_vectors,
 )
-from tensorir import IterKind, Load, Target, TensorIRError, int_value, masked_bits, variables
+from tensorir import Cpu, IterKind, Load, Target, TensorIRError, int_value, masked_bits, variables
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -141,7 +141,7 @@ def _choose(conv: _Depthwise, target: Target) -> DepthwisePlan:
         # With steps of 2, rows of sums share few rows of the image, unless the kernel is high.
         across = conv.step == 2 and conv.taps[0] <= 3 and not narrow
         most = 2 if across else MOST_ROWS if narrow and conv.step == 1 else 8
-        if target.vector_registers < 32:
+        if Cpu(target).registers < 32:
             most = min(most, ROWS)
         rows = -(-conv.height // -(-conv.height // most))
         return DepthwisePlan(lanes, rows, 0, across)

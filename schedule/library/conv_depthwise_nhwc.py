@@ -11,7 +11,7 @@ from schedule.library.channels_last_find import ChannelsLast, find_channels_last
 from schedule.library.channels_last_image import copy_pictures, moved_rows
 from schedule.library.copies import unroll_all
 from schedule.library.lanes import loop_of, own_loops, split_at_most, whole_vectors
-from tensorir import Target, TensorIRError
+from tensorir import Cpu, Target, TensorIRError
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -106,7 +106,7 @@ def _tiles(conv: ChannelsLast, target: Target) -> Iterator[tuple[float, int, int
     few = prod(conv.taps) <= FEW_TAPS
     written = prod(conv.taps) if few else conv.taps[-1]
     most = SUMS if few else LONG_SUMS
-    most = max(1, min(most, target.vector_registers // 2, STATEMENTS // written))
+    most = max(1, min(most, Cpu(target).registers // 2, STATEMENTS // written))
     for down in range(1, min(conv.height, 2 if few else 1) + 1):
         for pixels in range(1, min(conv.width, most // down) + 1):
             cost = sum(

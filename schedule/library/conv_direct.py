@@ -18,7 +18,7 @@ from schedule.library.lanes import (
     tile_cost,
     whole_vectors,
 )
-from tensorir import Target, TensorIRError
+from tensorir import Cpu, Target, TensorIRError
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -117,7 +117,7 @@ def choose_direct(conv: Conv, target: Target) -> tuple[float, DirectPlan]:
         panel = min(width * lanes, each)
         held = conv.depth * reach * conv.width * conv.step[1] + steps * panel
         held += high * conv.width * panel
-        crowded = min(CROWDED[flat], 2 * max(0.0, 4 * held / (target.l2_bytes // 2) - 1))
+        crowded = min(CROWDED[flat], 2 * max(0.0, 4 * held / Cpu(target).kept_bytes(2) - 1))
         # Code for tasks at the edges is apart, and the compiler does worse with some of it.
         edges = 0.1 * min(1.0, 2 * rows / conv.height)
         more = fresh + crowded + (edges if rows else 0.04)
@@ -132,7 +132,7 @@ def _tile(
     conv: Conv, high: int, flat: bool, streamed: bool, target: Target
 ) -> tuple[DirectPlan, float]:
     """The register tile for tasks of `high` rows, and its cost for each pixel and vector."""
-    lanes, registers = target.lanes(), target.vector_registers
+    lanes, registers = target.lanes(), Cpu(target).registers
     vectors = -(-conv.filters // conv.groups // lanes)
     row = conv.width * high if flat else conv.width
     nested = prod(conv.taps) > 1

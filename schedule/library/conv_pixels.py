@@ -18,7 +18,7 @@ from schedule.library.lanes import (
     tile_cost,
     whole_vectors,
 )
-from tensorir import Target, masked_bits
+from tensorir import Cpu, Target, masked_bits
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -82,7 +82,7 @@ def choose_pixels(conv: Conv, target: Target) -> tuple[float, PixelsPlan]:
     best: list[tuple[float, PixelsPlan]] = []
     for tile in _tiles(conv, target, vectors, 1 if flat else conv.height):
         tile = replace(tile, lanes=lanes, flat=flat)
-        cost = _cost(conv, tile, vectors, target.vector_registers) * -(-height // tile.down)
+        cost = _cost(conv, tile, vectors, Cpu(target).registers) * -(-height // tile.down)
         strips = -(-vectors // tile.vectors)
         rows = [r for r in range(1, height + 1) if height % r == 0 and r % tile.down == 0]
         for high in rows or [height]:
@@ -104,7 +104,7 @@ def choose_pixels(conv: Conv, target: Target) -> tuple[float, PixelsPlan]:
 
 def _tiles(conv: Conv, target: Target, vectors: int, height: int) -> Iterator[PixelsPlan]:
     """Register tiles; of filters that divide a group, where there are several groups."""
-    registers = target.vector_registers
+    registers = Cpu(target).registers
     each = conv.filters // conv.groups
     sizes = [n for n in range(1, min(each, 17) + 1) if conv.groups == 1 or each % n == 0]
     for filters in sizes:

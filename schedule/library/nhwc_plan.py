@@ -8,7 +8,7 @@ from math import gcd, prod
 
 from schedule.library.channels_last_find import ChannelsLast
 from schedule.library.lanes import COLUMNS, SHY, tile_cost
-from tensorir import Target
+from tensorir import Cpu, Target
 
 TASKS = (1, 2, 4, 8, 16, 32)
 """Parts, for each thread, that a long row of pixels may be cut into."""
@@ -101,7 +101,7 @@ def _tiles(
 
     Several rows make a tile only where it holds whole ones.
     """
-    registers = target.vector_registers
+    registers = Cpu(target).registers
     fetch = 1.5 if work.streamed else 0.5
     nested = sum(tap > 1 for tap in conv.taps) > 1
     for columns in _columns(conv, work, target.lanes(conv.dtype)):

@@ -8,12 +8,12 @@ from schedule.analysis.uses import plain_store
 from schedule.library.lanes import split_at_most
 from schedule.library.tensorized_roles import Roles, factors_of
 from schedule.library.tensorized_tile import STRIP
-from tensorir import BinOp, Select, conjuncts, dtype, find_intrin, int_value
+from tensorir import BinOp, Costs, Select, conjuncts, dtype, find_intrin, int_value
 
 LONGEST = 256
 """Elements of a row that are copied without a loop around them."""
-SMALL = 1 << 16
-"""Elements of a copy below which starting threads costs more than it saves."""
+SYMBOLIC = 1 << 16
+"""What a symbolic extent is taken for."""
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -107,12 +107,13 @@ def vectorize_padding(sch: Schedule, padded: str, parallel: bool) -> None:
     extents = [sch.state.loop(loop).const_extent for loop in loops]
     total = 1
     for extent in extents:
-        total *= extent or SMALL
+        total *= extent or SYMBOLIC
     last, end = loops[-1], _end_of_row(sch, padded)
     parts = [last] if end is None else sch.partition(last, [end, (extents[-1] or 0) - end])
     for part in parts:
         sch.vectorize(split_at_most(sch, part, LONGEST)[1])
-    if len(loops) > 1 and parallel and total >= SMALL:
+    costs = Costs()
+    if len(loops) > 1 and parallel and total * costs.copy >= 4 * costs.start:
         sch.parallel(loops[0])
 
 

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from schedule.library.lanes import constant_size, read_by, register_tile
-from tensorir import Processor, Store, Target, TensorIRError, dtype, int_value, variables
+from tensorir import Cpu, Processor, Store, Target, TensorIRError, dtype, int_value, variables
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -104,7 +104,7 @@ def winograd_plans(
     best: list[tuple[float, WinogradPlan]] = []
     for block in [n for n in range(rows + 1) if not n or rows % n == 0]:
         count = block * across or (sizes.samples or 1) * rows * across
-        tiles, width, cost = register_tile(count, vectors, target.vector_registers, streamed)
+        tiles, width, cost = register_tile(count, vectors, Cpu(target).registers, streamed)
         held = channels + (filters if block else width * lanes)
         tiles_held = count if block else samples * rows * across
         crowded = element * positions * tiles_held * held / target.l2_bytes

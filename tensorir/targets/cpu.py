@@ -42,6 +42,10 @@ class Cpu:
         """Vector registers for sums and operands."""
         return self.target.vector_registers - (0 if _FUSED & set(self.target.features) else 1)
 
+    def kept_bytes(self, level: int) -> int:
+        """What stays in the cache of a level (1, 2, 3) while other things pass through it: half."""
+        return self.caches[level - 1][0] // 2
+
     def worth_threads(self, cycles: float) -> bool:
         """Whether what takes one thread so long is worth starting the others for."""
         return cycles >= self.costs.start

@@ -24,6 +24,8 @@ class Gpu:
     banks: ClassVar[int] = 32
     """Of shared memory; each delivers a word of `bank_bytes` at once."""
     bank_bytes: ClassVar[int] = 4
+    access_bytes: ClassVar[int] = LANE_BITS // 8
+    """What one access of a thread moves, at most."""
     sector_bytes: ClassVar[int] = 32
     """What one transaction moves between the caches and a warp."""
 
@@ -38,11 +40,6 @@ class Gpu:
     def shuffles(self) -> bool:
         """Whether lanes of a warp can exchange values without memory."""
         return self.target.has_shuffles
-
-    @property
-    def access_bytes(self) -> int:
-        """What one access of a thread moves, at most."""
-        return LANE_BITS // 8
 
     @property
     def async_bytes(self) -> tuple[int, ...]:

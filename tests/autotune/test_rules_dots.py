@@ -12,7 +12,7 @@ from autotune.rules import make_space
 from autotune.rules.dots import tile_cycles
 from autotune.rules.generate import default_candidate
 from backends import build
-from tensorir import Cpu, PrimFunc, Target, ops, te
+from tensorir import Costs, Cpu, PrimFunc, Target, ops, te
 
 TARGET = Target(vector_bits=512, threads=2, features=("avx512f",), l1d=48 << 10, l2=1 << 20)
 MACHINE = Cpu(TARGET)
@@ -134,5 +134,8 @@ def test_an_epilogue_is_in_the_kernel() -> None:
 
 
 def test_tiles_are_larger_where_there_are_more_rows_and_columns() -> None:
-    assert tile_cycles((8, 64, 512), 16, 4, 4) < tile_cycles((8, 64, 512), 16, 2, 4)
-    assert tile_cycles((2, 64, 512), 16, 2, 8) < tile_cycles((2, 64, 512), 16, 8, 2)
+    def cycles(sizes: tuple[int, int, int], high: int, wide: int) -> float:
+        return tile_cycles(sizes, 16, Costs(), high, wide)
+
+    assert cycles((8, 64, 512), 4, 4) < cycles((8, 64, 512), 2, 4)
+    assert cycles((2, 64, 512), 2, 8) < cycles((2, 64, 512), 8, 2)

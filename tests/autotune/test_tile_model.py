@@ -9,7 +9,7 @@ import pytest
 from autotune.rules.tile_model import TileModel, best_tile, splits
 
 WIDE = TileModel(
-    rows=100, columns=90, terms=64, repeats=1, lanes=16, registers=32, threads=2, l2_bytes=1 << 20
+    rows=100, columns=90, terms=64, repeats=1, lanes=16, registers=32, threads=2, kept_bytes=1 << 19
 )
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 WIDTHS = (16, 32, 48, 64, 96)
@@ -20,12 +20,12 @@ def simulated(model: TileModel, steps: int, r: int, width: int) -> float:
     tiles = [min(r, model.rows - i) for i in range(0, model.rows, r)]
     blocks = [tiles[i : i + steps] for i in range(0, len(tiles), steps)]
     panels = [min(width, model.columns - j) for j in range(0, model.columns, width)]
-    resident = [4 * len(b) * r * model.terms <= model.l2_bytes // 2 for b in blocks]
+    resident = [4 * len(b) * r * model.terms <= model.kept_bytes for b in blocks]
     times = []
     for block, kept in [*zip(blocks, resident)] * model.repeats:
         for columns in panels:
             c = -(-columns // model.lanes)
-            near = model.columns * model.terms * 4 <= model.l2_bytes // 2
+            near = model.columns * model.terms * 4 <= model.kept_bytes
             lines = 0 if near else c * model.lanes * model.terms * 4 / 64
             copies = 2.0 * c * model.terms if model.packed else 0
             times.append(sum(model.tile_cycles(rows, c, kept) for rows in block) + lines + copies)
@@ -42,7 +42,7 @@ def simulated(model: TileModel, steps: int, r: int, width: int) -> float:
 def test_the_closed_form_is_the_sum_of_the_tasks(
     threads: int, steps: int, r: int, width: int
 ) -> None:
-    for change in ({}, {"repeats": 3}, {"rows": 1}, {"columns": 1}, {"l2_bytes": 1024}):
+    for change in ({}, {"repeats": 3}, {"rows": 1}, {"columns": 1}, {"kept_bytes": 512}):
         model = dataclasses.replace(WIDE, threads=threads, packed=bool(change), **change)
         assert model.cycles(steps, r, width) == pytest.approx(simulated(model, steps, r, width))
 

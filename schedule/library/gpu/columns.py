@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedule.errors import require
 from schedule.library.gpu.steps import (
-    LANES,
     all_or_nothing,
     bind_blocks,
     fuse_for_blocks,
     reduction_of,
 )
 from schedule.state import BlockRef, LoopRef
+from tensorir import Gpu
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -62,7 +62,7 @@ def _columns(sch: Schedule, block: str, warps: int) -> LoopRef:
     sch.reorder(*outer, *along)
     term = sch.fuse(*along) if len(along) > 1 else along[0]
     step, warp = sch.split(term, [None, warps])
-    group, lane = sch.split(outer[-1], [None, LANES])
+    group, lane = sch.split(outer[-1], [None, Gpu.warp])
     sch.reorder(*outer[:-1], group, lane, warp, step)
     loop = bind_blocks(sch, fuse_for_blocks(sch, [*outer[:-1], group]))
     sch.bind(lane, "lane")

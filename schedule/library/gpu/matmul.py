@@ -11,7 +11,6 @@ from schedule.errors import require
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.product import Product, product_of
 from schedule.library.gpu.steps import (
-    BANKS,
     all_or_nothing,
     bind_all,
     in_order_of_reads,
@@ -19,7 +18,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.library.tensorized_roles import factors_of
 from schedule.state import BlockRef, LoopRef
-from tensorir import variables
+from tensorir import Gpu, variables
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -238,6 +237,6 @@ class _Matmul(NamedTuple):
             text = f"{', '.join(names.values())}: {', '.join(names[x] for x in axes)}"
             sch.transform_layout(copy, tile.name, text)
         if load.indices[-1] is depth:
-            offset = max(self.rows.elements, self.columns.elements, BANKS // self.depth)
-            sch.storage_align(copy, tile.name, tile.ndim - 2, BANKS, offset)
+            offset = max(self.rows.elements, self.columns.elements, Gpu.banks // self.depth)
+            sch.storage_align(copy, tile.name, tile.ndim - 2, Gpu.banks, offset)
         return vector_of(source) if load.indices[-1] in (depth, side) else 1

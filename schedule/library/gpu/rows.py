@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
 from schedule.library.gpu.steps import (
-    LANES,
     all_or_nothing,
     bind_all,
     bind_blocks,
@@ -17,15 +16,13 @@ from schedule.library.gpu.steps import (
     vector_of,
 )
 from schedule.state import BlockRef, LoopRef
-from tensorir import Buffer, IterKind, dtype
+from tensorir import Architecture, Buffer, Gpu, IterKind, dtype
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
 
 REGISTERS = 64
 """Elements of a row that a thread keeps at the most."""
-SHARED_BYTES = 48 << 10
-"""Of the shared memory of a block, what every GPU has without asking for more."""
 KEEP = ("registers", "shared", "nothing")
 
 
@@ -102,7 +99,7 @@ class _Rows(NamedTuple):
 
     @property
     def threads(self) -> int:
-        return LANES if self.by == "warp" else LANES * self.warps
+        return Gpu.warp if self.by == "warp" else Gpu.warp * self.warps
 
     def schedule(self, chain: list[BlockRef], keep: str | None) -> Rows:
         sch = self.sch
@@ -177,7 +174,7 @@ class _Rows(NamedTuple):
             return "registers"
         size = sum(length * dtype.itemsize(buffer.dtype) for buffer in buffers)
         at_once = self.warps if self.by == "warp" else 1
-        return "shared" if size * at_once <= SHARED_BYTES else "nothing"
+        return "shared" if size * at_once <= Architecture.shared_default else "nothing"
 
     def _copies(
         self, chain: Sequence[str], buffers: dict[Buffer, list[str]], keep: str

@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING
 from schedule.analysis.uses import accesses, plain_store
 from schedule.errors import Illegal, ScheduleError, require
 from schedule.library.contraction.places import own_loops
-from tensorir import Buffer, IterKind, Var, dtype, int_value, variables
+from tensorir import Buffer, Gpu, IterKind, Var, dtype, int_value, variables
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
     from schedule.state import LoopRef
 
-ACCESS_BYTES = 16
-"""What one access moves at the most."""
-LANES = 32
-BANKS = 32
-"""Of shared memory, which delivers a word of BANK_BYTES from each at once."""
-BANK_BYTES = 4
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 """Axes of blocks; the first one can be the longest."""
 
@@ -43,7 +37,7 @@ def all_or_nothing(sch: Schedule, call: str) -> Iterator[None]:
 
 def vector_of(buffer: Buffer) -> int:
     """Elements that one access can move along the last axis: all rows begin at a multiple."""
-    lanes = max(1, ACCESS_BYTES // dtype.itemsize(buffer.dtype))
+    lanes = max(1, Gpu.access_bytes // dtype.itemsize(buffer.dtype))
     last = int_value(buffer.shape[-1]) if buffer.shape else None
     while lanes > 1 and (last is None or last % lanes):
         lanes //= 2

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedule.analysis.uses import accesses, plain_store, written
 from schedule.errors import require
 from schedule.library.gpu.steps import (
-    BANK_BYTES,
-    BANKS,
-    LANES,
     all_or_nothing,
     bind_blocks,
     fuse_for_blocks,
     in_order_of_reads,
 )
 from schedule.state import BlockRef, LoopRef
-from tensorir import Var, dtype
+from tensorir import Gpu, Var, dtype
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -33,7 +30,7 @@ class Transpose(NamedTuple):
     loop: LoopRef
 
 
-def transpose(sch: Schedule, block: str, *, warps: int = 8, tile: int = LANES) -> Transpose:
+def transpose(sch: Schedule, block: str, *, warps: int = 8, tile: int = Gpu.warp) -> Transpose:
     """Schedule B[.., j, .., i] = f(A[.., i, .., j]) for a GPU, any permutation of any axes in which
     the last one changes.
 
@@ -98,7 +95,7 @@ class _Transpose(NamedTuple):
         rows, row = sch.split(self.row, [None, self.tile])
         columns, column = sch.split(self.column, [None, self.tile])
         row_part, warp = sch.split(row, [None, self.warps])
-        column_part, lane = sch.split(column, [None, LANES])
+        column_part, lane = sch.split(column, [None, Gpu.warp])
         sch.reorder(*others, rows, columns, warp, lane, row_part, column_part)
         copies = [self._copy(name, axis) for name, axis in self.turned.items()]
         for copy in copies:
@@ -110,7 +107,7 @@ class _Transpose(NamedTuple):
         sch.unroll(row_part)
         sch.unroll(column_part)
         for copy in copies:
-            part, *_ = sch.cooperative_fetch(copy, {"warp": self.warps, "lane": LANES})
+            part, *_ = sch.cooperative_fetch(copy, {"warp": self.warps, "lane": Gpu.warp})
             sch.unroll(part)
         return Transpose(tuple(copies), loop)
 
@@ -118,6 +115,6 @@ class _Transpose(NamedTuple):
         """A copy in shared memory, each row of a tile one bank further on than the last one."""
         copy = self.sch.cache_read(self.block, name, "shared")
         (made,) = written(self.sch.state.block(copy))
-        bank = max(1, BANK_BYTES // dtype.itemsize(made.dtype))
-        self.sch.storage_align(copy, made.name, axis, BANKS * bank, bank)
+        bank = max(1, Gpu.bank_bytes // dtype.itemsize(made.dtype))
+        self.sch.storage_align(copy, made.name, axis, Gpu.banks * bank, bank)
         return copy

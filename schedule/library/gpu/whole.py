@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedule.analysis.uses import read_by_others
 from schedule.errors import require
 from schedule.library.gpu.steps import (
-    LANES,
     all_or_nothing,
     bind_blocks,
     fuse_for_blocks,
@@ -15,6 +14,7 @@ from schedule.library.gpu.steps import (
     vector_of,
 )
 from schedule.state import BlockRef, LoopRef
+from tensorir import Gpu
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -49,7 +49,7 @@ def whole(sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8) -> Wh
         outer, along = reduction_of(sch, block)
         buffers = read_by_others(sch.state.block(block))
         lanes = min([vector_of(buffer) for buffer in buffers], default=1) if len(along) == 1 else 1
-        threads = LANES * warps
+        threads = Gpu.warp * warps
         sch.reorder(*outer, *along)
         term = sch.fuse(*along) if len(along) > 1 else along[0]
         _, part, *_ = sch.split(term, [None, blocks, threads, *([lanes] if lanes > 1 else [])])
