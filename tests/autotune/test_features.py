@@ -23,7 +23,9 @@ from tensorir import (
 )
 
 CACHES = (32 << 10, 1 << 20, 32 << 20)
-MACHINE = Target(vector_bits=256, threads=2, l1d=CACHES[0], l2=CACHES[1], l3=CACHES[2])
+MACHINE = Target(
+    vector_bits=256, threads=2, features=("fma",), l1d=CACHES[0], l2=CACHES[1], l3=CACHES[2]
+)
 
 MATMUL = """
 @prim_func
