@@ -37,6 +37,9 @@ KNOWN = {
     },
     "autotune/rules/effort.py": {"REUSED": MODEL},
     "autotune/rules/find_chain.py": {"IDLE": SHAPE, "LONG_ROW": SHAPE},
+    "autotune/rules/nests/stage.py": {
+        "ROWS": SHAPE, "VECTORS": SHAPE, "WHOLE_ROW": SHAPE, "MOST_THREADED": SHAPE,
+    },
     "autotune/rules/packing.py": {"BLOCK": SHAPE},
     "autotune/rules/register_tile.py": {
         "MANY": SHAPE, "CHAINS": MODEL, "LOAD": MODEL,

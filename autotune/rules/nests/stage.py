@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile, divisors
-from autotune.rules.group import in_scan, instances, operations, output_store, size
+from autotune.rules.effort import one_thread
+from autotune.rules.group import in_scan, operations, output_store, size
 from autotune.rules.nest import loops_by_variable, own_loop_names
 from autotune.rules.nests.places import AT, SLIDE
 from autotune.rules.stores import stores_choice
@@ -98,14 +99,10 @@ def find_stage(sch: Schedule, name: str, cpu: Cpu, places: Sequence[str]) -> Sta
         threads=_threads(sch, spatial, loops) if whole else 0,
         reorders=_reorders(sch, name, reduce, loops),
         work=max(1, operations(block)),
-        large=instances(block) >= SMALL,
+        large=cpu.worth_threads(one_thread([block], cpu)),
     )
     choices = tuple(_choices(sch, stage, places, loops))
     return Stage(**{**stage.__dict__, "choices": choices})
-
-
-SMALL = 32_768
-"""Instances below which a stage stays on one thread by default."""
 
 
 def _lane(sch: Schedule, block: Block, spatial: Sequence[Axis], loops: dict[str, str]) -> str:
