@@ -115,6 +115,11 @@ class Expr(Operators["Expr"]):
 ExprLike = Union[Expr, int, float, bool]
 
 
+_SMALL = 1024
+_small: dict[int, "Const"] = {}
+"""Index constants that are kept, once they were made: most are used again and again."""
+
+
 class Const(Expr):
     """A number of a given type, rounded to it; the sign of zero is kept, and NaN."""
 
@@ -123,9 +128,12 @@ class Const(Expr):
     value: int | float | bool
 
     def __new__(cls, value: int | float | bool, dtype: str) -> "Const":
+        key: Any
         if dtype == dt.INDEX:
-            key: Any = int(value)
-            value = key
+            key = value = int(value)
+            kept = _small.get(key)
+            if kept is not None:
+                return kept
         elif dt.is_float(dtype):
             value = rounded(float(value), dtype)
             key = value.hex()
@@ -133,7 +141,10 @@ class Const(Expr):
             key = value = bool(value)
         else:
             key = value = int(value)
-        return intern(cls, (cls, key, dtype), dtype, (value, dtype))  # type: ignore[no-any-return]
+        found: Const = intern(cls, (cls, key, dtype), dtype, (value, dtype))
+        if dtype == dt.INDEX and abs(key) <= _SMALL:
+            _small[key] = found
+        return found
 
     def __bool__(self) -> bool:
         return bool(self.value)
@@ -333,6 +344,10 @@ def const(value: int | float | bool, dtype: str | None = None) -> Const:
 
     Where no type is given it is bool, int64 or float32, or that of a NumPy scalar.
     """
+    if type(value) is int and (dtype is None or dtype == dt.INDEX):
+        kept = _small.get(value)
+        if kept is not None:
+            return kept
     if dtype is None:
         dtype = _own_dtype(value)
     if dt.is_int(dtype):

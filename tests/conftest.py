@@ -35,7 +35,7 @@ def pytest_collection_finish() -> None:
     looking for it as often as Python does by itself takes a fifteenth of all the time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000)
+    gc.set_threshold(50_000, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
