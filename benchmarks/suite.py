@@ -61,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _row(case: Case, database: Database, options: argparse.Namespace) -> Figures:
     start = time.perf_counter()
     rounds, min_ms = (3, 0.5) if options.quick else (options.rounds, 10.0)
-    settings = MeasureSettings(min_ms=min_ms, repeats=rounds) if options.quick else None
+    quickly = MeasureSettings(min_ms=min_ms, repeats=rounds, build_jobs=1)
+    settings = quickly if options.quick else None
     result = tune(case.func, "c", options.trials, options.seed, database, settings=settings)
     source = f"{result.measured} new trials" if result.measured else "from the database"
     kernels = kernels_of(case.func, result.build())

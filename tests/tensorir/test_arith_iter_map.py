@@ -135,7 +135,7 @@ def fixes(indices: list[Expr], var: Var, env: dict[Var, np.ndarray]) -> bool:
     return all(seen.setdefault(k, v) == v for k, v in zip(keys, env[var].tolist()))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(INDEX | FUSED_INDEX, min_size=1, max_size=3), EXTENTS)
 def test_determines_never_lies(indices: list[Expr], extents: dict[Var, int]) -> None:
     env = box({var: range(extent) for var, extent in extents.items()})

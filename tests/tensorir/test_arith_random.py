@@ -23,7 +23,7 @@ EXTENTS = {I: 5, J: 4, K: 6}
 BOX = box({var: range(extent) for var, extent in EXTENTS.items()})
 INDEX = index_exprs([I, J, K], bits=True)
 CONDITION = conditions([I, J, K])
-modest = settings(max_examples=120, deadline=None, derandomize=True)
+modest = settings(max_examples=70, deadline=None, derandomize=True)
 
 
 def check_bounds(analyzer: Analyzer, e: Expr, env: dict[Var, np.ndarray]) -> None:

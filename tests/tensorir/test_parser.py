@@ -46,7 +46,7 @@ from tensorir.text.printer import format_expr, format_func
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "printer"
 
-SETTINGS = settings(max_examples=200, derandomize=True, deadline=None)
+SETTINGS = settings(max_examples=120, derandomize=True, deadline=None)
 
 i, j, n = Var("i"), Var("j"), Var("n")
 A = Buffer("A", (8, n), "float32")

@@ -41,7 +41,7 @@ def test_defaults_are_not_printed_and_order_is_canonical():
     assert hash(target) == hash(Target("c", threads=3, vector_bits=512))
 
 
-@settings(max_examples=50, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 @given(
     WORDS,
     st.none() | st.integers(1, 256),
