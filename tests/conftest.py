@@ -18,7 +18,7 @@ from functools import partial
 from autotune.measure import MeasureSettings
 from autotune.search import STRATEGIES, Evolution, evolutionary
 from autotune.tuning import session
-STRATEGIES["evolutionary"] = partial(evolutionary.propose, settings=Evolution(builds=24))
+STRATEGIES["evolutionary"] = partial(evolutionary.propose, settings=Evolution(builds=16))
 session.MeasureSettings = partial(MeasureSettings, min_ms=0.5, repeats=2, build_jobs=1)
 """
 
@@ -74,7 +74,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 @pytest.fixture
 def few_builds_code() -> str:
-    """Python that has `tune` build two dozen schedules for each batch of trials, in place of 128,
+    """Python that has `tune` build sixteen schedules for each batch of trials, in place of 128,
     and measure briefly where it is not told how.
 
     For what happens to proposals; which are made is tested on `evolutionary.propose` itself.

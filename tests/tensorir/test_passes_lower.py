@@ -96,19 +96,19 @@ def matmul(A: f32[{n}, {k}], B: f32[{k}, {m}], C: f32[{n}, {m}]):
 
 CONV_WITH_CHOICE = """
 @prim_func
-def conv_with_choice(X: f32[4, 10, 10], W: f32[8, 4, 3, 3], Y: f32[8, 10, 10]):
-    for o in range(8):
+def conv_with_choice(X: f32[2, 10, 10], W: f32[3, 2, 3, 3], Y: f32[3, 10, 10]):
+    for o in range(3):
         for y in range(10):
             for x_0 in range(2):
-                for c in range(4):
+                for c in range(2):
                     for r in range(3):
                         for s in unrolled(3):
                             for x_1 in vectorized(8):
                                 with block("Y"):
-                                    vo = spatial(8, o)
+                                    vo = spatial(3, o)
                                     vy = spatial(10, y)
                                     vx = spatial(10, x_0 * 8 + x_1)
-                                    vc = reduce(4, c)
+                                    vc = reduce(2, c)
                                     vr = reduce(3, r)
                                     vs = reduce(3, s)
                                     where(x_0 * 8 + x_1 < 10)
