@@ -214,7 +214,7 @@ def test_a_ranking_run(tmp_path, capsys, monkeypatch):
     def longest(point: rank.Point) -> float:
         assert point.space.contains(point.candidate) and point.constants == ("b",)
         seen.append(point.candidate)
-        return float(len(point.schedule.trace))
+        return 1.0 + len(point.schedule.trace)  # one of them is the program as it is
 
     monkeypatch.setitem(rank.ESTIMATES, "steps", longest)
     for name in ("draft", "steps"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import autotune.tuning.batches
+from autotune.tuning import batches
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fuzz  # noqa: E402
@@ -40,6 +40,6 @@ def test_after_each_trial(after, never_ended):
 
 
 def test_a_search_that_begins_a_batch_anew_is_found(monkeypatch):
-    monkeypatch.setattr(autotune.batches, "split_open", lambda records, seed, rules: (records, []))
-    monkeypatch.setattr("autotune.tuning.session.split_open", autotune.tuning.batches.split_open)
+    monkeypatch.setattr(batches, "split_open", lambda records, seed, rules: (records, []))
+    monkeypatch.setattr("autotune.tuning.session.split_open", batches.split_open)
     assert any(killed_searches.check_seed(seed)["finding"] for seed in range(12))
