@@ -6,10 +6,16 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from autotune.arguments import check_func, check_names
-from autotune.rules.generate import default_sketch, make_space, sketches
+from autotune.rules.generate import (
+    PlannedSketch,
+    default_sketch,
+    make_space,
+    sketches,
+    sketches_by_algorithm,
+)
 from backends import resolve
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, Costs, PrimFunc, Target, check_numerics, device_of
+from tensorir import DEFAULT_NUMERICS, Costs, Device, PrimFunc, Target, check_numerics, device_of
 
 if TYPE_CHECKING:
     from autotune.space import Space
@@ -42,16 +48,46 @@ def default_schedule(
     check_func(func)
     constants = check_names(func, constants)
     check_numerics(numerics)
-    resolved = resolve(target)
-    device = device_of(resolved) if costs is None else device_of(resolved, _costs(costs, resolved))
-    first = default_sketch(sketches(func, device, numerics), constants)
+    first = default_sketch(sketches(func, _device(target, costs), numerics), constants)
     return first.build(first.values(constants))
 
 
-def _costs(costs: Costs | str, target: Target) -> Costs:
+def winograd_schedule(
+    func: PrimFunc,
+    target: Target | str = "c",
+    constants: Collection[str] = (),
+    costs: Costs | str | None = None,
+) -> Schedule | None:
+    """A schedule of `func` by Winograd's algorithm in all blocks that it is for, with the tiles of
+    the least estimated time; None where it is for none of them.
+
+        kernel = build(winograd_schedule(func))
+
+    The algorithm has fewer products than the definition and larger errors (`numerics` of the
+    schedule is "algebraic"), so `default_schedule` leaves it to its caller to ask. Arguments and
+    errors are those of `default_schedule`.
+    """
+    from autotune.rules.winograd import WinogradStages
+
+    check_func(func)
+    constants = check_names(func, constants)
+    best: tuple[float, PlannedSketch] | None = None
+    for made in sketches_by_algorithm(func, _device(target, costs), "algebraic"):
+        sketch = default_sketch(made, constants)
+        plans = [plan for plan in sketch.plans if isinstance(plan, WinogradStages)]
+        cycles = sum(plan.plans(constants)[0][0] for plan in plans)
+        if sketch.algorithm and plans and (best is None or cycles < best[0]):
+            best = (cycles, sketch)
+    return None if best is None else best[1].build(best[1].values(constants))
+
+
+def _device(target: Target | str, costs: Costs | str | None) -> Device:
+    resolved = resolve(target)
+    if costs is None:
+        return device_of(resolved)
     from autotune.calibration.stored import costs_of  # few programs need it
 
-    return costs_of(costs, target)
+    return device_of(resolved, costs_of(costs, resolved))
 
 
 def search_space(

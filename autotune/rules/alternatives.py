@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autotune.rules.group import join_epilogue
 from schedule import Schedule, ScheduleError
 from tensorir import PrimFunc, allows, known_algorithms
 
@@ -48,14 +49,5 @@ def _use(sch: Schedule, algorithm: str) -> list[str]:
         except ScheduleError:  # it is for something else
             continue
         done.append(f"{algorithm}({block})")
-        _join_epilogue(sch, last)
+        join_epilogue(sch, last)
     return done
-
-
-def _join_epilogue(sch: Schedule, last: str) -> None:
-    """Inline the only consumer of a block into it, as often as there is one."""
-    while len(users := sch.get_consumers(last)) == 1:
-        try:
-            sch.reverse_compute_inline(users[0])
-        except ScheduleError:  # it is no elementwise stage
-            return

@@ -58,17 +58,30 @@ def sketches(
     With `many` they are prepared to build many candidates, which share the steps that begin alike,
     and there are general ones.
     """
+    for made in sketches_by_algorithm(func, device, numerics, many, seed):
+        yield from made
+    if many:
+        written = Schedule(func)
+        yield PlannedSketch(UNTOUCHED, (), lambda values: written.copy())
+
+
+def sketches_by_algorithm(
+    func: PrimFunc, device: Device, numerics: str, many: bool = False, seed: int = 0
+) -> Iterator[Iterator[PlannedSketch]]:
+    """The same without the program as it was written, those of one algorithm after those of
+    another."""
     rng = random.Random(seed)
     for start in starts(func, numerics):
         if many:
             start.schedule.remember_steps()
         made = _sketches(start.schedule, device, numerics, bool(start.name), many, rng)
-        for sketch in made:
-            name = f"{start.name}:{sketch.name}" if start.name else sketch.name
-            yield replace(sketch, name=name, algorithm=start.name)
-    if many:
-        written = Schedule(func)
-        yield PlannedSketch(UNTOUCHED, (), lambda values: written.copy())
+        yield _named(start.name, made)
+
+
+def _named(algorithm: str, made: Iterable[PlannedSketch]) -> Iterator[PlannedSketch]:
+    for sketch in made:
+        name = f"{algorithm}:{sketch.name}" if algorithm else sketch.name
+        yield replace(sketch, name=name, algorithm=algorithm)
 
 
 def _sketches(
@@ -92,12 +105,15 @@ def _sketches(
                 return
     base = start.copy()
     base.remember_steps()  # rules try what they propose
-    inline_stages(base)
+    own = _within([p for rule in rules.stages for p in rule(base, device)], numerics)
+    kept = [name for plan in own for name in plan.stages]
+    inline_stages(base, kept)
     bring_forward(base)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
-    parts = list(_parts(base, rules, device, numerics, rng if many else None))
+    parts: list[Part] = [[(plan,)] for plan in own]
+    parts += _parts(base, rules, device, numerics, rng if many else None, kept)
     for plans in combined(parts, rng):
         yield replace(_sketch(base, plans, many), ways=ways(parts))
     if many and not library_only and rules.general is not None:
@@ -110,11 +126,17 @@ def _sketches(
 
 
 def _parts(
-    sch: Schedule, rules: Rules, device: Device, numerics: str, rng: random.Random | None
+    sch: Schedule,
+    rules: Rules,
+    device: Device,
+    numerics: str,
+    rng: random.Random | None,
+    kept: Collection[str] = (),
 ) -> Iterator[Part]:
-    """The parts of a program: groups by themselves, then those that a plan is for together, which
-    may be scheduled one by one as well. With `rng` all ways, of too many some that are drawn."""
-    groups = find_groups(sch)
+    """The parts of a program but `kept` blocks: groups by themselves, then those that a plan is for
+    together, which may be scheduled one by one as well. With `rng` all ways, of too many some that
+    are drawn."""
+    groups = find_groups(sch, kept)
     found = _within([p for rule in rules.chains for p in rule(sch, groups, device)], numerics)
     chains, taken = list[Plan](), set[str]()
     for plan in found:  # some may want the same

@@ -115,14 +115,26 @@ def is_cheap(block: Block) -> bool:
     )
 
 
-def inline_stages(sch: Schedule) -> None:
+def join_epilogue(sch: Schedule, last: str, kept: Collection[str] = ()) -> None:
+    """Inline the only consumer of a block into it, as often as there is one that is elementwise and
+    none of `kept`."""
+    while len(users := sch.get_consumers(last)) == 1 and users[0] not in kept:
+        try:
+            sch.reverse_compute_inline(users[0])
+        except ScheduleError:  # it is no elementwise stage
+            return
+
+
+def inline_stages(sch: Schedule, kept: Collection[str] = ()) -> None:
     """Inline the stages that are cheaper computed in place than stored.
 
     These are elementwise stages that feed elementwise stages, and cheap ones that feed a
     reduction which reads each of their elements about once. Stages that a user reads in several
-    places stay where the copies of them would be long.
+    places stay where the copies of them would be long, and so do `kept` ones and what these read.
     """
     for name in sch.get_blocks():
+        if name in kept or not {*kept}.isdisjoint(sch.get_consumers(name)):
+            continue
         block = sch.state.block(name)
         if block.is_reduction or not _stores_at_variables(block) or is_padding(block):
             continue
@@ -202,15 +214,17 @@ def bring_forward(sch: Schedule) -> None:
                 sch.run_before(stage, name)
 
 
-def find_groups(sch: Schedule) -> list[Group]:
-    """The blocks of a schedule, in program order; epilogues and padding go with their block."""
-    taken: set[str] = set()
+def find_groups(sch: Schedule, kept: Collection[str] = ()) -> list[Group]:
+    """The blocks of a schedule but `kept` ones, in program order; epilogues and padding go with
+    their block."""
+    taken: set[str] = set(kept)
     groups: list[Group] = []
     for name in sch.get_blocks():
         block = sch.state.block(name)
         if name in taken or is_padding(block) and _feeds_reduction(sch, name):
             continue
         epilogue = _epilogue(sch, name) if block.is_reduction else None
+        epilogue = None if epilogue in taken else epilogue
         padding = tuple(
             p
             for p in sch.get_producers(name)

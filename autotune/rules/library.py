@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +32,6 @@ FEW_PIXELS = 8
 
 MANY_PIXELS = 192
 """Outputs of a filter from which on it pays to pack weights that are no constants."""
-
-MOST_ROWS = 28
-"""Rows of the highest register tile of a product of tiles."""
 
 
 @dataclass(frozen=True)
@@ -93,51 +90,10 @@ class PackingPlan(LibraryPlan):
         return in_place
 
 
-@dataclass(frozen=True)
-class WinogradSearch(LibraryPlan):
-    """How Winograd's cuts its work and its register tile; the best plan by its model is first."""
-
-    plans: tuple[library.WinogradPlan, ...] = ()
-
-    @property
-    def choices(self) -> tuple[Choice, ...]:
-        tasks = dict.fromkeys((plan.rows, plan.shares) for plan in self.plans)
-        tiles = dict.fromkeys((plan.tiles, plan.vectors) for plan in self.plans)
-        first = self.plans[0]
-        for vectors in (1, 2, 4):  # the model prefers two; others share operands in another way
-            most = max(1, min(first.tiles * first.vectors // vectors, MOST_ROWS))
-            tiles.setdefault((most, vectors))
-        block = self.group.block
-        return (
-            Categorical(f"{block}.task", tuple(tasks)),
-            Categorical(f"{block}.tile", tuple(tiles)),
-        )
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        first, block = self.plans[0], self.group.block
-        return {
-            f"{block}.task": (first.rows, first.shares),
-            f"{block}.tile": (first.tiles, first.vectors),
-        }
-
-    def build(self, values: Values) -> Schedule:
-        if dict(values) == self.default():
-            return self.made.copy()
-        from schedule import library
-
-        block = self.group.block
-        rows, shares = values[f"{block}.task"]
-        tiles, vectors = values[f"{block}.tile"]
-        plan = replace(self.plans[0], rows=rows, shares=shares, tiles=tiles, vectors=vectors)
-        sch = self.base.copy()
-        library.conv2d_winograd(sch, self.target, block, plan)
-        return sch
-
-
 def library_plan(base: Schedule, cpu: Cpu) -> LibraryPlan | None:
     """The schedule that the library has for a program; None where it has none."""
     sch, target = base.copy(), cpu.target
-    if not (_may_be_convolution(sch) or _winograd_blocks(sch)):
+    if not _may_be_convolution(sch):
         return None
     if not _in_float32(sch):
         return None  # its vectors are as long as those of float32
@@ -145,10 +101,6 @@ def library_plan(base: Schedule, cpu: Cpu) -> LibraryPlan | None:
 
     try:
         chosen = library.conv2d(sch, target)
-        if isinstance(chosen, library.WinogradPlan):
-            block = _winograd_blocks(base)[0]
-            found = library.winograd_plans(base, target, block)
-            return WinogradSearch(Group(block), base, sch, target, plans=tuple(found))
     except TensorIRError:  # another kind of program, or sizes that the schedule is not for
         return None
     if isinstance(chosen, library.NhwcPlan):
@@ -195,9 +147,3 @@ def _has_window(block: Block) -> bool:
         for load in loads(e)
         for index in load.indices
     )
-
-
-def _winograd_blocks(sch: Schedule) -> list[str]:
-    """The last stages whose products are called as ops.conv2d_winograd calls them."""
-    end = "_products"
-    return [str(name).removesuffix(end) for name in sch.get_blocks() if name.endswith(end)]

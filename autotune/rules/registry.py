@@ -22,6 +22,7 @@ from autotune.rules.tensorized import tensorized_plans
 from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.rules.window import window_plans
+from autotune.rules.winograd import winograd_stages
 from tensorir import Device, TensorIRError
 
 Rule = Callable[..., Sequence[Plan]]
@@ -36,6 +37,8 @@ class Rules:
     rest      for groups that none of them takes
     chains    for several groups at once; asked with all of them
     programs  for whole programs, from a schedule and the device to a plan or None
+    stages    for stages that belong together as they were written, from a schedule and the device;
+              asked before any are inlined, and all other rules are for the rest
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
     """
@@ -44,6 +47,7 @@ class Rules:
     groups: list[Rule]
     chains: list[Rule] = field(default_factory=list)
     programs: list[Callable[..., Any]] = field(default_factory=list)
+    stages: list[Rule] = field(default_factory=list)
     general: Callable[..., Plan] | None = None
 
 
@@ -57,6 +61,7 @@ def _nests(*args: Any, **options: Any) -> Plan:
 RULES: dict[str, Rules] = {
     "cpu": Rules(
         programs=[library_plan],
+        stages=[winograd_stages],
         chains=[scan_plans, chain_plans],
         groups=[
             tensorized_plans,

@@ -7,7 +7,6 @@ from typing import Any
 
 from benchmarks.peers.kinds import EPSILON, Sizes, channels_last, operator_example
 from benchmarks.peers.programs_invented import invented
-from schedule.library import winograd_tile
 from tensorir import Expr, PrimFunc, ops, te
 from tensorir.te import Tensor
 
@@ -91,14 +90,6 @@ def _conv2d(s: Sizes) -> PrimFunc:
     else:
         out = ops.conv2d(x, w, bias, stride=s["stride"], groups=s["groups"], **given)
     return te.create_prim_func([x, w, bias, out], name="conv2d")
-
-
-def winograd(s: Sizes) -> PrimFunc:
-    """A row of 3x3 convolutions with stride 1, by Winograd's algorithm."""
-    x, w, bias = _conv_inputs(s)
-    tile = winograd_tile(s["size"], s["size"], s["c"], s["k"])
-    out = ops.conv2d_winograd(x, w, bias, tile=tile, activation="relu", name="out")
-    return te.create_prim_func([x, w, bias, out], name="conv2d_winograd")
 
 
 def _conv_inputs(s: Sizes) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,8 +7,12 @@ from tensorir import lazy_names
 if TYPE_CHECKING:
     from schedule.library.channels_last_find import ChannelsLast as ChannelsLast
     from schedule.library.channels_last_find import find_channels_last as find_channels_last
+    from schedule.library.contraction import Access as Access
+    from schedule.library.contraction import Axis as Axis
     from schedule.library.contraction import Contraction as Contraction
+    from schedule.library.contraction import Digit as Digit
     from schedule.library.contraction import NestPlan as NestPlan
+    from schedule.library.contraction import Operand as Operand
     from schedule.library.contraction import Pack as Pack
     from schedule.library.contraction import find_contraction as find_contraction
     from schedule.library.contraction import make_nest as make_nest
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from schedule.library.conv_pixels import PixelsPlan as PixelsPlan
     from schedule.library.conv_pixels import conv2d_pixels as conv2d_pixels
     from schedule.library.conv_pixels import plan_pixels as plan_pixels
-    from schedule.library.conv_winograd import conv2d_winograd as conv2d_winograd
     from schedule.library.cooperative_fetch import cooperative_fetch as cooperative_fetch
     from schedule.library.nhwc_plan import NhwcPlan as NhwcPlan
     from schedule.library.tensorized_matmul import TensorizedMatmul as TensorizedMatmul
@@ -36,16 +39,18 @@ if TYPE_CHECKING:
     from schedule.library.tensorized_roles import find_dot_product as find_dot_product
     from schedule.library.tensorized_tile import STRIP as STRIP
     from schedule.library.tile import tile as tile
-    from schedule.library.winograd_plan import WinogradPlan as WinogradPlan
-    from schedule.library.winograd_plan import plan_winograd as plan_winograd
-    from schedule.library.winograd_plan import winograd_plans as winograd_plans
-    from schedule.library.winograd_plan import winograd_tile as winograd_tile
+    from schedule.library.winograd import Winograd as Winograd
+    from schedule.library.winograd import WinogradPlan as WinogradPlan
+    from schedule.library.winograd import find_winograd as find_winograd
+    from schedule.library.winograd import make_winograd as make_winograd
 
 __all__ = lazy_names(
     __name__,
     {
         "schedule.library.channels_last_find": "ChannelsLast find_channels_last",
-        "schedule.library.contraction": "Contraction NestPlan Pack find_contraction make_nest",
+        "schedule.library.contraction": (
+            "Access Axis Contraction Digit NestPlan Operand Pack find_contraction make_nest"
+        ),
         "schedule.library.conv": "conv2d",
         "schedule.library.conv_channels": "ChannelsPlan conv_channels",
         "schedule.library.conv_depthwise": "DepthwisePlan conv2d_depthwise",
@@ -53,13 +58,12 @@ __all__ = lazy_names(
         "schedule.library.conv_direct": "DirectPlan conv2d_direct plan_direct",
         "schedule.library.conv_nhwc": "conv2d_nhwc plan_nhwc",
         "schedule.library.conv_pixels": "PixelsPlan conv2d_pixels plan_pixels",
-        "schedule.library.conv_winograd": "conv2d_winograd",
         "schedule.library.cooperative_fetch": "cooperative_fetch",
         "schedule.library.nhwc_plan": "NhwcPlan",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
         "schedule.library.tensorized_roles": "Roles find_dot_product",
         "schedule.library.tensorized_tile": "STRIP",
         "schedule.library.tile": "tile",
-        "schedule.library.winograd_plan": "WinogradPlan plan_winograd winograd_plans winograd_tile",
+        "schedule.library.winograd": "Winograd WinogradPlan find_winograd make_winograd",
     },
 )

@@ -14,22 +14,20 @@ from schedule.library.conv_direct import DirectPlan, choose_direct, conv2d_direc
 from schedule.library.conv_find import elementwise_user, find_conv, merge_epilogue
 from schedule.library.conv_nhwc import conv2d_nhwc, plan_nhwc
 from schedule.library.conv_pixels import PixelsPlan, choose_pixels, conv2d_pixels
-from schedule.library.conv_winograd import conv2d_winograd
 from schedule.library.lanes import read_by
 from schedule.library.nhwc_plan import NhwcPlan
-from schedule.library.winograd_plan import WinogradPlan
 from tensorir import IterKind, Target, TensorIRError, variables
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
 
 ConvPlan = Union[
-    WinogradPlan, DirectPlan, PixelsPlan, DepthwisePlan, ChannelsPlan, NhwcPlan, DepthwiseNhwcPlan
+    DirectPlan, PixelsPlan, DepthwisePlan, ChannelsPlan, NhwcPlan, DepthwiseNhwcPlan
 ]
 
 
 def conv2d(sch: Schedule, target: Target, packed: bool = True) -> ConvPlan:
-    """Schedule the convolution of ops.conv2d, conv2d_winograd or depthwise_conv2d.
+    """Schedule the convolution of ops.conv2d or depthwise_conv2d.
 
     In layout NCHW or NHWC; those of ops.conv1d and conv3d with channels first or last, transposed
     ones with channels first and in one group. With channels last, weights that are not `packed`
@@ -39,9 +37,6 @@ def conv2d(sch: Schedule, target: Target, packed: bool = True) -> ConvPlan:
     stages that do not go with it.
     """
     blocks = [str(block) for block in sch.get_blocks()]
-    products = [name for name in blocks if name.endswith("_products")]
-    if len(products) == 1:
-        return conv2d_winograd(sch, target, products[0].removesuffix("_products"))
     sums = [name for name in blocks if sch.state.block(name).is_reduction]
     if len(sums) != 1:
         raise TensorIRError(

@@ -79,9 +79,9 @@ def writers(func: PrimFunc, buffer: Buffer) -> list[Block]:
     return [b for b in blocks(func.body) if any(map(writes, walk(b)))]
 
 
-def zero_padding(block: Block) -> tuple[Buffer, tuple[int, ...]] | None:
-    """What a block copies with zeros around, and how many before each dimension; as many zeros
-    come after it. None where it does something else."""
+def zero_padding(block: Block) -> tuple[Buffer, tuple[tuple[int, int], ...]] | None:
+    """What a block copies with zeros around, and how many before and after each dimension. None
+    where it does something else."""
     store = block.body
     plain = isinstance(store, Store) and block.init is None and block.predicate is TRUE
     if not plain or not isinstance(store, Store) or not isinstance(store.value, Select):
@@ -96,19 +96,20 @@ def zero_padding(block: Block) -> tuple[Buffer, tuple[int, ...]] | None:
     before = [int_value(Analyzer().simplify(i - j)) for i, j in zip(own, source.indices)]
     if any(step is None or step < 0 for step in before):
         return None
-    pads = tuple(step or 0 for step in before)
-    sizes = zip(store.buffer.shape, source.buffer.shape, pads)
-    if not all(int_value(Analyzer().simplify(new - old - 2 * pad)) == 0 for new, old, pad in sizes):
-        return None
+    pads = []
+    for step, new, old in zip(before, store.buffer.shape, source.buffer.shape):
+        after = int_value(Analyzer().simplify(new - old - (step or 0)))
+        if after is None or after < 0:
+            return None
+        pads.append((step or 0, after))
     inside = [
         cond
-        for var, size, pad in zip(own, source.buffer.shape, pads)
-        if pad
-        for cond in (pad <= var, var < size + pad)
+        for var, size, (first, last) in zip(own, source.buffer.shape, pads)
+        for cond in ([first <= var] if first else []) + ([var < size + first] if last else [])
     ]
     if not _equivalent(extents, conjuncts(choice.cond), inside):
         return None
-    return source.buffer, pads
+    return source.buffer, tuple(pads)
 
 
 def _equivalent(extents: dict[Var, Expr], a: list[Expr], b: list[Expr]) -> bool:

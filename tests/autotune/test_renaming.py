@@ -46,9 +46,6 @@ WRONG: dict[str, tuple[str, ...]] = {
         "depthwise_conv2d-0", "depthwise_conv2d-2",
         "conv1d_transpose-0", "conv2d_transpose-1", "conv2d_transpose-4", "conv3d_transpose-0",
     ),
-    "that of Winograd's convolutions asks for the names of their blocks": (
-        "conv2d_winograd-0", "conv2d_winograd-1", "conv2d_winograd-3", "conv2d_winograd-5",
-    ),
 }  # fmt: skip
 """By reason, the rows and examples for which names decide today. An entry that is mended fails the
 test until it is taken out of here."""

@@ -11,6 +11,7 @@ from autotune import Database, default_schedule, tune
 from autotune.measure import MeasureSettings
 from autotune.rules import default_candidate, default_candidates, make_space
 from autotune.space import Candidate
+from autotune.winograd import winograd_plans
 from backends import build, resolve
 from schedule import Schedule, Trace, library
 from tensorir import device_of, ops, reference, te
@@ -45,11 +46,11 @@ def others(func, numerics="algebraic"):
 
 
 @pytest.mark.parametrize("size, activation", [(5, None), (5, "silu"), (8, "relu"), (8, "silu")])
-def test_winograd_is_another_start_for_the_library(activation, size):
+def test_winograd_is_another_start(activation, size):
     func = conv(size=size, activation=activation)
     space = space_of(func, "algebraic")
     names = others(func)
-    assert len(names) == 4 and all(name.endswith("(conv):library") for name in names)
+    assert len(names) == 4 and all(name.endswith("(conv):conv_products:winograd") for name in names)
     rng = np.random.default_rng(0)
     arrays = [rng.random(p.const_shape, np.float32) - 0.5 for p in func.inputs]
     (wanted,) = reference(func, *arrays)
@@ -72,7 +73,7 @@ def channels_last(n=1, c=8, o=8, size=8):
 def test_winograd_for_channels_last_and_any_batch():
     func = channels_last(te.var("n"), size=5)
     names = others(func)
-    assert len(names) == 4 and all(name.endswith("(out):library") for name in names)
+    assert len(names) == 4 and all(name.endswith("(out):out_products:winograd") for name in names)
     rng = np.random.default_rng(0)
     arrays = [rng.random(s, np.float32) - 0.5 for s in ((3, 5, 5, 8), (3, 3, 8, 8))]
     (wanted,) = reference(func, *arrays)
@@ -90,16 +91,17 @@ def test_the_split_of_the_work_is_open():
     first = Schedule(func)
     first.use_algorithm("conv", "winograd_4x4")
     first.reverse_compute_inline("out")
-    plan = library.conv2d_winograd(first, resolve(TARGET), "conv")
+    found = library.find_winograd(first, "conv_products")
+    (_, plan), *_ = winograd_plans(found, device_of(resolve(TARGET)))
+    library.make_winograd(first, found, plan)
     values = sketch.decisions(sketch.default())
-    assert values == {
-        "conv.task": (plan.rows, plan.shares), "conv.tile": (plan.tiles, plan.vectors)
-    }  # fmt: skip
+    task_of, tile_of = "conv_products.task", "conv_products.tile"
+    assert values == {task_of: (plan.rows, plan.shares), tile_of: (plan.tiles, plan.panel)}
     assert str(sketch.build(values).func) == str(first.func)
     rng = np.random.default_rng(0)
     arrays = [rng.random(p.const_shape, np.float32) - 0.5 for p in func.inputs]
     (wanted,) = reference(func, *arrays)
-    for last in ({"conv.task": task.options[-1]}, {"conv.tile": tile.options[-1]}):
+    for last in ({task_of: task.options[-1]}, {tile_of: tile.options[-1]}):
         schedule = sketch.build({**values, **last})
         assert str(schedule.func) != str(first.func)
         np.testing.assert_allclose(build(schedule, TARGET)(*arrays), wanted, rtol=0, atol=2e-5)

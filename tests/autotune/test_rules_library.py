@@ -7,7 +7,6 @@ import pytest
 
 from autotune import default_schedule
 from autotune.rules import default_candidate, make_space
-from autotune.rules.group import inline_stages
 from backends import build, resolve
 from schedule import Schedule, library
 from tensorir import TensorIRError, device_of, ops, reference, te
@@ -106,23 +105,6 @@ def test_small_types_in_nhwc_stay_with_their_rule():
     w = te.placeholder((3, 3, 16, 16), "int8", name="w")
     func = te.create_prim_func([x, w, ops.conv2d(x, w, layout="NHWC")], name="conv")
     assert "library" not in make_space(func, device_of(resolve(TARGET))).sketches
-
-
-def winograd(batch):
-    x, w = te.placeholder((batch, 4, 6, 6), name="x"), te.placeholder((4, 4, 3, 3), name="w")
-    out = ops.conv2d_winograd(x, w, name="out")
-    return te.create_prim_func([x, w, out], name="winograd")
-
-
-def test_winograd_has_the_schedule_of_the_library():
-    space = make_space(winograd(1), device_of(resolve(TARGET)))
-    assert default_candidate(space).sketch == "library"
-
-
-def test_transforms_that_read_many_elements_are_not_written_into_each_other():
-    sch = Schedule(winograd(te.var("n")))
-    inline_stages(sch)
-    assert {"out_columns", "out_input", "out_products", "out_rows"} <= set(sch.get_blocks())
 
 
 def test_other_programs_have_none():

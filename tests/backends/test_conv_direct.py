@@ -89,12 +89,6 @@ def test_the_plan_follows_the_sizes(x, weight, plan):
     assert library.plan_direct(sch, target, "conv") == plan
 
 
-def test_the_tile_of_winograd_follows_the_sizes():
-    assert library.winograd_tile(56, 56, 64, 64) == (4, 4)
-    assert library.winograd_tile(7, 7, 512, 512) == (4, 2)
-    assert library.winograd_tile(2, 2, 8, 8) == (2, 2)
-
-
 def test_wide_groups_have_channels_in_the_lanes_and_narrow_ones_pixels():
     wide = Schedule(program((1, 64, 14, 14), (64, 32, 3, 3), {"groups": 2, "padding": 1}))
     assert isinstance(library.conv2d(wide, TARGET), library.DirectPlan)
@@ -106,9 +100,6 @@ def test_conv2d_finds_the_convolution():
     sch = Schedule(program((1, 4, 6, 6), (4, 4, 3, 3), {}))
     assert isinstance(library.conv2d(sch, TARGET), library.DirectPlan | library.PixelsPlan)
     x = te.placeholder((1, 4, 6, 6), "float32", name="x")
-    weight = te.placeholder((4, 4, 3, 3), "float32", name="weight")
-    func = te.create_prim_func([x, weight, ops.conv2d_winograd(x, weight)], name="conv")
-    assert isinstance(library.conv2d(Schedule(func), TARGET), library.WinogradPlan)
     relu = te.create_prim_func([x, ops.relu(x)], name="relu")
     with pytest.raises(TensorIRError, match=r"has 0 reductions \(none\), not one convolution"):
         library.conv2d(Schedule(relu), TARGET)

@@ -2,7 +2,7 @@
 
 from schedule.library.contraction.axes import Access, Axis, Contraction, Digit, Operand
 from schedule.library.contraction.find import find_contraction
-from schedule.library.contraction.nest import make_nest
+from schedule.library.contraction.nest import make_inner_nest, make_nest
 from schedule.library.contraction.plan import NestPlan, Pack
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "Operand",
     "Pack",
     "find_contraction",
+    "make_inner_nest",
     "make_nest",
 ]

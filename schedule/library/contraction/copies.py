@@ -160,11 +160,11 @@ def _in_vectors(sch: Schedule, loop: LoopRef) -> None:
         sch.vectorize(sch.split(part, [None, min(size, LONGEST)])[1])
 
 
-def turn(sch: Schedule, row: LoopRef, lane: LoopRef, lanes: int) -> None:
-    """Write a plane back whose lanes lie along another axis than those of the result.
+def turn(sch: Schedule, row: LoopRef, lane: LoopRef, lanes: int, along_rows: bool = True) -> None:
+    """Copy a plane whose lanes lie along another axis there than here.
 
-    Tile by tile: vectors are read along the lanes and written along the rows. Rows that fill no
-    tile come last, in smaller ones.
+    Tile by tile: vectors are read along the lanes and written along the rows, or the reverse with
+    `along_rows` False. Rows that fill no tile come last, in smaller ones.
     """
     extent = sch.state.loop(lane).const_extent
     if extent is None or extent > lanes:
@@ -179,6 +179,7 @@ def turn(sch: Schedule, row: LoopRef, lane: LoopRef, lanes: int) -> None:
         inner = sch.get_loops(block)[-1]
         size = sch.state.loop(part).const_extent or lanes
         _, tile = sch.split(part, [None, max(1, min(size, lanes))])
-        sch.reorder(inner, tile)
-        sch.unroll(inner)
-        sch.vectorize(tile)
+        if along_rows:
+            sch.reorder(inner, tile)
+        sch.unroll(inner if along_rows else tile)
+        sch.vectorize(tile if along_rows else inner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,23 @@ if TYPE_CHECKING:
 def make_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:
     """Schedule a contraction, its elementwise user and its padding. ScheduleError if refused."""
     _Nest(sch, c, plan).run()
+
+
+def make_inner_nest(
+    sch: Schedule, c: Contraction, plan: NestPlan, where: LoopRef, makers: Sequence[str] = ()
+) -> None:
+    """The part of a contraction that a loop needs, inside of that loop: what the users of `c.last`
+    read there. Blocks `makers` of its operands move there, too, before tiles are cut.
+
+    `c.last` copies the sums to an intermediate, which gets a dimension for each axis in order, the
+    lane last. The plan is one of the whole contraction in one task, its loops in order.
+    ScheduleError if refused.
+    """
+    nest = _Nest(sch, c, plan)
+    for stage in (c.last, c.block):
+        nest.lay_out(stage, [stage], None)
+    sch.compute_at(c.last, where)
+    nest.sums_at(where, c.last, makers)
 
 
 class _Nest:
@@ -134,10 +152,13 @@ class _Nest:
             around_tile = [sch.add_unit_loop((*rows, inner[plan.lane])[0])]
         return task, around_tile, [*rows, inner[plan.lane]]
 
-    def sums_at(self, where: LoopRef, tile: str | None = None) -> None:
+    def sums_at(
+        self, where: LoopRef, tile: str | None = None, makers: Sequence[str] = ()
+    ) -> None:
         """The sums of a register tile; with `tile`, the stage after them goes with each tile."""
         sch, c, plan = self.sch, self.c, self.plan
-        sch.compute_at(c.block, where)
+        for block in (c.block, *makers):
+            sch.compute_at(block, where)
         if len(store_of(sch, c.block).indices) > 1:
             sch.storage_align(c.block, store_of(sch, c.block).buffer.name, -2, plan.lanes)
         found = loops_by_dimension(sch, c.block)
@@ -160,7 +181,7 @@ class _Nest:
         if tile is not None:
             if blocks:
                 sch.reverse_compute_at(tile, blocks[-1])
-            *outer, last = own_loops(sch, tile)
+            *outer, last = own_loops(sch, tile) or [sch.add_unit_loop(tile)]
             for loop in outer:
                 sch.unroll(loop)
             sch.vectorize(last)

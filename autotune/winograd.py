@@ -1,0 +1,188 @@
+"""The plans for Winograd's algorithm that are worth considering, and their time in cycles.
+
+It is that of the products, which are a contraction and estimated as any other, and of what flows
+through the transforms around them; so it can be compared with the time of the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from autotune.estimate import FILL, Estimate
+from autotune.streams import LINE
+from tensorir import Cpu, dtype
+
+if TYPE_CHECKING:
+    from schedule import library
+
+SAMPLES = 8
+"""What a symbolic batch is taken for."""
+
+OPERATIONS = {4: 1.5, 6: 2.5}
+"""Of a transform, on each of the values that come out, by the points of a tile."""
+
+VECTORS = (1, 2)
+"""In a row of a register tile; with more, compilers keep operands of each in registers, and have
+too few for the sums."""
+
+APART = 4
+"""Times a line that comes in order: one of values that lie far apart."""
+
+CHANGED = 4
+"""Times a line from memory: one that another core has changed."""
+
+STEPS = (4, 5)
+"""The axes that are summed over, of those of the products: points, panels, tiles, filters of a
+panel, vectors of channels, lanes."""
+
+
+def winograd_plans(
+    found: library.Winograd, cpu: Cpu, constants: Collection[str] = ()
+) -> list[tuple[float, library.WinogradPlan]]:
+    """Estimates in cycles and plans, best first.
+
+    `constants` are buffers that are known when a kernel is built: what is made of them is, too.
+    """
+    estimated = [each for part in _Search(found, cpu, constants).parts() for each in part]
+    return sorted(estimated, key=lambda item: item[0])
+
+
+class _Search:
+    def __init__(self, found: library.Winograd, cpu: Cpu, constants: Collection[str]) -> None:
+        self.found, self.cpu = found, cpu
+        self.known = found.operand in constants or found.weight in constants
+        self.item = dtype.itemsize(found.dtype)
+        self.samples = SAMPLES if found.samples is None else found.samples
+        self.points = prod(found.points)
+        self.lanes = cpu.lanes(found.dtype)
+
+    def parts(self) -> Iterator[list[tuple[float, library.WinogradPlan]]]:
+        """By how the work is cut and how wide a panel is, plans with every register tile."""
+        found = self.found
+        rows = [0, *(n for n in range(1, found.tiles[0] + 1) if found.tiles[0] % n == 0)]
+        for panel in self.panels():
+            for cut in rows:
+                yield self.tiles(panel, cut, 1)
+                if cut and found.filters % (2 * panel) == 0:
+                    yield self.tiles(panel, cut, 2)
+
+    def panels(self) -> list[int]:
+        """Widths of register tiles: filters of the same channels, in whole vectors if there are
+        so many."""
+        found, lanes = self.found, self.lanes
+        if found.period == found.filters:
+            whole = ceil(found.filters / lanes)
+            sizes = [min(v, whole) * lanes for v in VECTORS]
+            return list(dict.fromkeys(min(size, found.filters) for size in sizes))
+        sizes = [v * lanes for v in VECTORS if found.period % (v * lanes) == 0]
+        fitting = [n for n in range(1, min(lanes, found.period) + 1) if found.period % n == 0]
+        return sizes or fitting[-1:]
+
+    def tiles(self, panel: int, rows: int, shares: int) -> list[tuple[float, library.WinogradPlan]]:
+        """Plans that differ in the height of the register tile only."""
+        from schedule import library
+
+        found = self.found
+        across = prod(found.tiles[1:])
+        count = (rows or self.samples * found.tiles[0]) * across
+        filters = found.filters // shares if rows else min(panel, found.filters)
+        most = max(1, (self.cpu.registers - 1) // max(1, ceil(panel / self.lanes)))
+        heights = sorted({h for k in range(1, count + 1) if (h := -(-count // k)) <= most})
+        c = self.product(panel, count, filters)
+        nests = [self.nest(c, panel, height) for height in heights]
+        products = Estimate(c, self.cpu).cycles(nests)
+        tasks = self.tasks(panel, rows, shares)
+        turns = ceil(tasks / self.cpu.threads)
+        costs = self.cpu.costs
+        if rows:
+            again = self.transform(count, found.channels, filters)
+            again += self.beyond(count * (found.channels + filters))
+            rest = again * turns + costs.start
+        else:
+            share = self.transform(count, found.channels, found.filters)
+            share += self.beyond(count * found.channels)
+            share /= self.cpu.threads
+            rest = share + 2 * costs.start + self.exchanged(count)
+        rest += 0 if self.known else self.weights()
+        return [
+            (float(cycles) * turns + rest, library.WinogradPlan(self.lanes, h, panel, rows, shares))
+            for h, cycles in zip(heights, products)
+        ]
+
+    def tasks(self, panel: int, rows: int, shares: int) -> int:
+        found = self.found
+        if rows:
+            return self.samples * (found.tiles[0] // rows) * shares
+        return ceil(found.filters / panel)
+
+    def product(self, panel: int, count: int, filters: int) -> library.Contraction:
+        """The products of one task: of `count` tiles for so many filters."""
+        from schedule import library
+
+        found, lanes = self.found, self.lanes
+        blocks = max(1, ceil(filters / panel))
+        inner = min(lanes, found.terms)
+        sizes = [self.points, blocks, count, min(panel, filters), ceil(found.terms / inner), inner]
+        axes = tuple(
+            library.Axis((library.Digit(n, 1, size),), n in STEPS) for n, size in enumerate(sizes)
+        )
+        shapes = {  # by the axes, outermost first
+            "image": (0, 4, 2, 5), "weight": (0, 1, 4, 5, 3), "sums": (0, 1, 2, 3),
+        }  # fmt: skip
+        image, weight, sums = (self.access(name, dims, sizes) for name, dims in shapes.items())
+        operands = (library.Operand(**vars(image)), library.Operand(**vars(weight)))
+        return library.Contraction("", "", axes, STEPS, operands, sums, sums, 2)
+
+    def access(self, name: str, dims: tuple[int, ...], sizes: list[int]) -> library.Access:
+        from schedule import library
+
+        shape = tuple(sizes[n] for n in dims)
+        rows = tuple(tuple(int(n == dim) for n in range(len(sizes))) for dim in dims)
+        strides = [0] * len(sizes)
+        for place, dim in enumerate(dims):
+            strides[dim] = prod(shape[place + 1 :])
+        return library.Access(name, self.found.dtype, shape, rows, tuple(strides))
+
+    def nest(self, c: library.Contraction, panel: int, height: int) -> library.NestPlan:
+        from schedule import library
+
+        whole = tuple(c.axes[n].extent or 1 for n in c.spatial)
+        tile = (1, 1, height, min(panel, whole[3]))
+        return library.NestPlan(3, self.lanes, tile, whole, STEPS, c.spatial, threads=False)
+
+    def transform(self, count: int, channels: int, filters: int) -> float:
+        """Both sides of so many tiles: what is computed; ends that are turned; and all values
+        between the sides and the products, of which those of a tile lie far apart, once on their
+        way out of a transform and once on their way in."""
+        found, costs = self.found, self.cpu.costs
+        before, after = count * channels, count * filters
+        work = 0.0
+        for axis, (points, outputs) in enumerate(zip(found.points, found.outputs)):
+            left = prod(found.points[: axis + 1]) * prod(found.outputs[axis + 1 :])
+            right = prod(found.outputs[: axis + 1]) * prod(found.points[axis + 1 :])
+            work += OPERATIONS[points] * (before * left + after * right * points / outputs)
+        turned = before * (found.image[-1] != "c") + after * (found.result[-1] != "f")
+        ends = turned * prod(found.outputs) * costs.transpose
+        values = self.points * (before + after)
+        return (work / costs.units + ends) / self.lanes + 2 * costs.copy * values
+
+    def beyond(self, held: int) -> float:
+        """Lines of so many transformed values of each position, as far as they do not stay in the
+        second-level cache until they are read; weights only stream through it."""
+        size, cost = self.cpu.caches[1]
+        reach = self.item * self.points * held
+        out = max(0.0, 1 - FILL * size / reach)
+        return 2 * APART * cost * reach / LINE * out
+
+    def exchanged(self, count: int) -> float:
+        """Transformed images that one thread reads and another one wrote."""
+        size = self.item * self.points * count * self.found.channels
+        foreign = 1 - 1 / self.cpu.threads
+        return size / LINE * foreign * CHANGED * self.cpu.costs.memory
+
+    def weights(self) -> float:
+        """The transforms of weights that are no constants, and their panels."""
+        made = self.points * self.found.terms * self.found.filters
+        return made * self.cpu.costs.copy_turned / self.cpu.threads
