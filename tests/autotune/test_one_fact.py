@@ -68,7 +68,6 @@ KNOWN = {
     "schedule/library/tensorized_tile.py": {
         "AREA": RECIPE, "REGISTERS": RECIPE, "CONSTANTS": RECIPE,
     },
-    "schedule/library/winograd_plan.py": {"READS": RECIPE},
     "schedule/library/contraction/copies.py": {"BLOCK": SHAPE},
 }  # fmt: skip
 """The numbers that are left, by module, each with its reason. One that is no longer there, or is
