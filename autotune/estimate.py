@@ -13,9 +13,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from autotune.device import Cpu
-from autotune.streams import LINE, Column, Stream
+from autotune.streams import LINE, PAGE, Column, Stream
 from tensorir import dtype
 
 if TYPE_CHECKING:
@@ -27,6 +28,22 @@ SYMBOLIC = 256
 
 FILL = 0.75
 """The share of a cache that a working set may take; the rest goes to what passes through."""
+
+ACROSS = 1.6
+"""Loads that a vector takes that lies across two lines, as rows of arguments do wherever they
+begin; where a vector is loaded for each sum, no other work hides that."""
+
+BESIDE = 8
+"""Steps of a tile that go on beside the end of the one before, where it can be; and of its
+beginning and ending, the share that is left."""
+
+OVERLAPPED = 0.25
+
+IN_ORDER = 0.9
+"""What is hidden of arithmetic and traffic beside each other, where rows are read in order."""
+
+LAST = 4
+"""Lanes that are read together where those of one vector are added up."""
 
 SHARING = 150
 """Multiply-adds of vectors in a tile that is written out, up to which compilers share loads."""
@@ -42,6 +59,12 @@ class Estimate:
         self.plain = [Stream(o.strides, dtype.itemsize(o.dtype)) for o in c.operands]
         self.result = Stream(c.result.strides, dtype.itemsize(c.result.dtype))
         self.terms = prod(self.extents[n] for n in c.reduced)
+        self.steps = [float(e) for e in self.extents]
+        """The extents; of an axis whose last step lacks terms, as many as there are."""
+        for n in c.reduced if c.missing else ():
+            lane = c.spatial[-1]
+            if all(o.strides[n] == self.extents[lane] * (o.strides[lane] or 0) for o in c.operands):
+                self.steps[n] -= c.missing / self.extents[lane]
         self.work = max(1, c.operations - 1)
 
     def cycles(self, plans: Sequence[library.NestPlan]) -> Column:
@@ -57,7 +80,8 @@ class Estimate:
         for at, plan in enumerate(plans):
             packs = tuple((p.operand, p.axis) for p in plan.packs)
             rest = (plan.steps, plan.order, plan.pad, plan.flat, plan.threads)
-            groups.setdefault((plan.lane, plan.lanes, packs, *rest), []).append(at)
+            key = (plan.lane, plan.lanes, packs, *rest, plan.depth, plan.ahead)
+            groups.setdefault(key, []).append(at)
         found = np.zeros(len(plans))
         for places in groups.values():
             tile = np.array([plans[at].tile for at in places], dtype=np.float64)
@@ -73,13 +97,15 @@ class _Alike:
         self.of, self.plan, self.c, self.cpu = of, plan, of.c, of.cpu
         self.tile = tile
         self.task = np.minimum(task, of.spatial)
+        self.added = of.c.result.strides[plan.lane] == 0  # lanes are sums of one result
         self.streams = self.read()
 
     def cycles(self) -> Column:
         costs = self.cpu.costs
         work, moved = self.arithmetic() + self.writing(), self.traffic()
-        hidden = costs.hidden * np.minimum(work, moved)
-        time = (work + moved - hidden) * self.share()
+        share = np.where(self.in_order(), IN_ORDER, costs.hidden)
+        hidden = share * np.minimum(work, moved)
+        time = (work + moved - hidden + self.stalls()) * self.share()
         start = costs.start if self.plan.threads and self.cpu.threads > 1 else 0.0
         return time + self.copies() + start
 
@@ -148,7 +174,8 @@ class _Alike:
             each = np.ones(len(sizes))
             if step != 0:
                 apart = 2.5 if step == 2 else float(lanes)
-                each = vectors * (apart if step != 1 else 1.0 if stream.aligned(lanes) else 1.6)
+                whole = stream.aligned(lanes) and not self.added
+                each = vectors * (apart if step != 1 else 1.0 if whole else ACROSS)
             if self.c.operands[n].pad and plan.pad == "inline":
                 known = sizes[:, lane] >= of.extents[lane]  # which lanes are padding
                 masked = costs.masked if plan.flat or step == 0 else costs.asked
@@ -163,17 +190,24 @@ class _Alike:
         adds = of.work * sums * terms / costs.units
         reads = loads / costs.ports
         time = np.maximum(adds, reads) + costs.both * np.minimum(adds, reads)
+        if plan.depth:  # sums are loaded and stored again; those of other tiles go on meanwhile
+            return time + terms / plan.depth * (2 * sums / costs.ports + costs.turn / 2)
         if plan.flat == "single":
             time = np.maximum(time, terms * costs.latency * rows / 4)
         else:
             operands = held if plan.flat else np.minimum(held, vectors + 1)
             spilled = np.maximum(0, np.minimum(sums, sums + operands - self.cpu.registers))
-            time = np.maximum(time, terms * costs.latency) + costs.spill * spilled * terms
+            time = np.maximum(time, self.waits(terms)) + costs.spill * spilled * terms
         if plan.flat:
             time = np.where(shared, time, 2 * time)
         else:
             time += terms / (of.extents[plan.steps[-1]] if plan.steps else 1) * costs.turn
-        return time + costs.tile + costs.sum_ * sums
+        return time + (OVERLAPPED if self.added else 1.0) * costs.tile + costs.sum_ * sums
+
+    def waits(self, terms: int) -> float:
+        """The chain of additions of one sum. Tiles whose lanes are added up wait for nothing that
+        others do: their first steps go on beside the last ones of the tile before."""
+        return self.cpu.costs.latency * (max(0, terms - BESIDE) if self.added else terms)
 
     def distinct(self, operand: int, sizes: Column) -> Column:
         """The different places that the rows of a tile read, of all terms of their sums."""
@@ -195,9 +229,15 @@ class _Alike:
         """The lines that come from behind each cache."""
         of, plan = self.of, self.plan
         streams = [*self.streams, of.result]
+        steps = [(n, np.full(len(self.tile), of.steps[n])) for n in plan.steps]
+        few: list[tuple[int, Column]] = []
+        if plan.depth:
+            last, terms = steps.pop()
+            steps.append((last, np.ceil(terms / plan.depth)))
+            few = [(last, np.full(len(self.tile), float(plan.depth)))]
         loops = [(n, np.ceil(of.spatial[n] / self.task[:, n])) for n in plan.order]
-        loops += [(n, np.ceil(self.task[:, n] / self.tile[:, n])) for n in plan.order]
-        loops += [(n, np.full(len(self.tile), float(of.extents[n]))) for n in plan.steps]
+        tiles = [(n, np.ceil(self.task[:, n] / self.tile[:, n])) for n in plan.order]
+        loops += [*steps, *tiles, *few] if plan.depth else [*tiles, *steps]
         loops += [(n, np.minimum(self.tile[:, n], of.spatial[n])) for n in plan.order]
         count, depths = len(self.tile), len(loops) + 1
         boxes = np.ones((depths, count, len(of.extents)))  # below so many loops
@@ -211,17 +251,67 @@ class _Alike:
         each = np.arange(len(self.tile))
         total = np.zeros(len(self.tile))
         axes = np.array([-1, *(axis for axis, _ in loops)])
+        ways = self.cpu.caches[0][0] // PAGE
+        fresh = np.ones((len(streams), depths, count))
+        for n, stream in enumerate(streams):
+            for depth, (axis, times) in enumerate(loops, 1):
+                if stream.moves(axis):
+                    new = stream.fresh(axis, boxes[depth], ways)
+                    fresh[n, depth] = np.maximum(new, 1 / times)
         for size, cost in self.cpu.caches:
             fits = used <= FILL * size
             depth = np.where(fits.any(axis=0), fits.argmax(axis=0), len(loops))
+            far = size > self.cpu.caches[0][0]
             for n, stream in enumerate(streams):
+                late = self.beside(stream) if far else 1.0
                 moved = np.array([axis < 0 or stream.moves(axis) for axis in axes])
                 again = before[depth, each] / np.where(moved[depth], 1.0, counts[depth, each])
-                total += cost * np.where(depth > 0, lines[depth, n, each] * again, 0.0)
+                again = again * fresh[n, depth, each]
+                total += cost * late * np.where(depth > 0, lines[depth, n, each] * again, 0.0)
         return total
 
+    def beside(self, stream: Stream) -> Column:
+        """How much longer memory takes that the rows of a tile read side by side: each is asked for
+        ahead by itself."""
+        axes = [n for n in range(self.tile.shape[1]) if n != self.plan.lane and stream.apart(n)]
+        along = self.rows(stream) if self.added else np.prod(self.tile[:, axes], axis=1)
+        if self.plan.ahead:  # else by the plan, where other rows use them too
+            along = np.where(self.rows() == along, along, 1.0)
+        return 1.0 + self.cpu.costs.beside * np.log2(along)
+
+    def rows(self, stream: Stream | None = None) -> Column:
+        """The rows of a register tile, or those that a stream is not the same for."""
+        axes = [n for n in range(self.tile.shape[1]) if n != self.plan.lane]
+        return np.prod(self.tile[:, [n for n in axes if stream is None or stream.moves(n)]], axis=1)
+
+    def in_order(self) -> npt.NDArray[np.bool_]:
+        """Whether what is read most is read in its order, and asked for ahead: by the plan, or by
+        the processor, if each of its elements is used once in a tile."""
+        if not self.added:
+            return np.full(len(self.tile), self.plan.depth > 0)
+        spatial = range(len(self.c.axes))
+        size = [prod(self.of.extents[n] for n in spatial if s.moves(n)) for s in self.of.plain]
+        most = self.of.plain[size.index(max(size))]
+        return (self.rows() == self.rows(most)) | bool(self.plan.ahead)
+
+    def adding(self) -> float:
+        """The lanes of each result are added up."""
+        costs, count, lanes = self.cpu.costs, self.of.extents[self.plan.lane], self.plan.lanes
+        return float(np.prod(self.of.spatial)) / count * (costs.add + -(-count // lanes) - 1)
+
+    def stalls(self) -> Column | float:
+        """Where the last lanes are narrower vectors, which are then read as a part of wide ones."""
+        count, lanes = self.of.extents[self.plan.lane], self.plan.lanes
+        last = (count - self.c.missing) % lanes if self.added and self.c.missing else 0
+        first = lanes if count > lanes else min(lanes, LAST)
+        if last == 0 or last & (last - 1) or last >= first:
+            return 0.0
+        return self.cpu.costs.stall * float(np.prod(self.of.spatial)) / count / self.rows()
+
     def writing(self) -> float:
-        """Results that are turned on the way out."""
+        """Results that are turned on the way out, or sums that are added up."""
+        if self.added:
+            return self.adding()
         if self.c.result.strides[self.plan.lane] == 1:
             return 0.0
         return self.cpu.costs.transpose * float(np.prod(self.of.spatial)) / self.plan.lanes

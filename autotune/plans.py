@@ -178,22 +178,11 @@ class _Search:
             step = operand.strides[lane]
             if step in (0, 1):
                 continue
-            if self.can_pack(n, lane) and self.pays(n):
+            if self.c.can_pack(n, lane) and self.pays(n):
                 found.append(library.Pack(n, lane, tile[lane]))
             elif step != 2:
                 return None
         return tuple(found)
-
-    def can_pack(self, operand: int, axis: int) -> bool:
-        o = self.c.operands[operand]
-        alone = sum(other.buffer == o.buffer for other in self.c.operands) == 1
-        if o.pad is not None or None in o.strides or not alone:
-            return False
-        mine = [row for row in o.dims if row[axis] != 0]
-        extent = self.extents[axis]
-        if len(mine) != 1 or mine[0][axis] != 1:
-            return False
-        return all(not s or n == axis or s % extent == 0 for n, s in enumerate(mine[0]))
 
     def pays(self, operand: int) -> bool:
         """Whether elements are used so often that a copy, which is turned, costs less than it
@@ -258,7 +247,7 @@ class _Search:
             if any(pack.operand == n for pack in plan.packs):
                 continue
             for axis in (plan.lane, *(m for m in c.spatial if m != plan.lane and plan.tile[m] > 1)):
-                if operand.strides[axis] not in (0, None) and self.can_pack(n, axis):
+                if operand.strides[axis] not in (0, None) and self.c.can_pack(n, axis):
                     yield replace(plan, packs=(*plan.packs, library.Pack(n, axis, plan.tile[axis])))
         if any(o.pad for o in c.operands):
             yield replace(plan, pad="root")

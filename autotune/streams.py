@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,12 @@ Column = npt.NDArray[np.float64]
 
 LINE = 64
 """Bytes of a line of the caches."""
+
+SETS = 64
+"""Lines of a page: where addresses are those of the first cache, the lines of each of its ways."""
+
+PAGE = SETS * LINE
+"""Bytes of memory that are asked for ahead, if they are read in order."""
 
 RUN = 150
 """Bytes: pieces of memory of so many take twice as long a line as whole ones."""
@@ -30,6 +37,25 @@ class Stream:
 
     def moves(self, axis: int) -> bool:
         return self.strides[axis] != 0
+
+    def fresh(self, axis: int, box: Column, ways: int) -> Column | float:
+        """The share of lines that are new from one value of an axis to the next, for boxes of so
+        many values of each axis: neighbours are in the same lines, where these stay in a cache of
+        so many `ways`, which rows at distances of large powers of two share."""
+        step = self.strides[axis]
+        if step is None or self.panel is not None:
+            return 1.0
+        near = np.minimum(1.0, abs(step) * box[:, axis] * self.item / LINE)
+        for n, stride in enumerate(self.strides):
+            if n != axis and stride and abs(stride) * self.item >= LINE:
+                sets = SETS // gcd(SETS, abs(stride) * self.item // LINE)
+                near = np.where(box[:, n] > sets * ways, 1.0, near)
+        return near
+
+    def apart(self, axis: int) -> bool:
+        """Whether neighbours along an axis are in different pages of memory."""
+        step = self.strides[axis]
+        return self.panel is None and (step is None or abs(step) * self.item >= PAGE)
 
     def aligned(self, lanes: int) -> bool:
         """Whether vectors begin at multiples of their length: panels do, if filled up."""

@@ -66,7 +66,7 @@ class ContractionPlan(Plan):
         are constants."""
         params = [o.buffer for o in self.contraction.operands if o.param]
         found = [*self.found()[:MOST_OPTIONS], *self.found(params)]
-        rows = [_values(self.group.block, plan) for plan in found]
+        rows = [nest_values(self.group.block, plan) for plan in found]
         return tuple(
             Categorical(name, tuple(dict.fromkeys(row[name] for row in rows))[:MOST_OPTIONS])
             for name in rows[0]
@@ -74,7 +74,7 @@ class ContractionPlan(Plan):
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """The plan of the least estimated time that the primitives accept."""
-        return _values(self.group.block, self._first(constants))
+        return nest_values(self.group.block, self._first(constants))
 
     def _first(self, constants: Collection[str]) -> library.NestPlan:
         from schedule import library
@@ -93,7 +93,7 @@ class ContractionPlan(Plan):
     def apply(self, sch: Schedule, values: Values) -> None:
         from schedule import library
 
-        library.make_nest(sch, self.contraction, _plan(self.contraction, values))
+        library.make_nest(sch, self.contraction, nest_of(self.contraction, values))
 
 
 def preferred_contraction(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:
@@ -154,7 +154,7 @@ def _as_written(c: library.Contraction) -> bool:
     return whole and places == sorted(places) and not any(map(c.is_window, range(len(c.axes))))
 
 
-def _values(block: str, plan: library.NestPlan) -> dict[str, Any]:
+def nest_values(block: str, plan: library.NestPlan) -> dict[str, Any]:
     """A plan as values of choices: tasks in tiles, and packs without their width, which is that of
     the tile."""
     parts = tuple(-(-task // tile) for task, tile in zip(plan.task, plan.tile))
@@ -169,7 +169,7 @@ def _values(block: str, plan: library.NestPlan) -> dict[str, Any]:
     }
 
 
-def _plan(c: library.Contraction, values: Values) -> library.NestPlan:
+def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
     """The plan of such values, whatever they were drawn with."""
     from schedule import library
 

@@ -49,11 +49,9 @@ class _Search:
     def __init__(self, sch: Schedule, last: str) -> None:
         self.sch, self.last = sch, last
         node, around = sch.state.block(last), sch.state.loops_around(last)
-        sums = [it.binding for it in node.iters if it.kind is IterKind.REDUCE]
-        data = {var for it in node.iters for var in variables(it.binding)}
-        data -= {var for binding in sums for var in variables(binding)}
-        single = {loop.var for loop in around if loop.const_extent == 1}
-        loops = frozenset(loop.var for loop in around if loop.var in data | single)
+        bindings = [it.binding for it in node.iters if it.kind is IterKind.SPATIAL]
+        data = {var for binding in bindings for var in variables(binding)}
+        loops = frozenset(loop.var for loop in around if loop.var in data)
         self.extents: dict[Var, Expr] = {loop.var: loop.extent for loop in around}
         self.analyzer = sch.state.analyzer(around)
         self.found = {last: Follower(last, {it.var: it.binding for it in node.iters}, loops)}

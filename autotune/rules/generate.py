@@ -107,7 +107,7 @@ def _sketches(
     base.remember_steps()  # rules try what they propose
     own = _within([p for rule in rules.stages for p in rule(base, device)], numerics)
     kept = [name for plan in own for name in plan.stages]
-    inline_stages(base, kept, partial(rules.copies, device) if rules.copies else None)
+    inline_stages(base, kept)
     bring_forward(base)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
@@ -177,7 +177,9 @@ def _plans(
     found: list[Plan] = []
     if not in_scan(sch, sch.state.block(group.block)):  # steps stay in their order
         for rule in rules.groups:
-            found += _within(rule(sch, group, device), numerics)
+            known = {plan.name for plan in found}
+            plans = _within(rule(sch, group, device), numerics)
+            found += [plan for plan in plans if plan.name not in known]
             if not many and any(plan.always for plan in found):
                 break
     return found or rules.rest(sch, group, device)

@@ -53,25 +53,6 @@ def pack_in_panels(sch: Schedule, block: str, operand: str, width: int, parallel
     _finish(sch, copier, place == len(names) - 1, parallel)
 
 
-def pack_rows(sch: Schedule, block: str, operand: str, parallel: bool) -> None:
-    """Make `block` read `operand` through a transposed copy: its columns, the last spatial axis of
-    `block`, as rows. The copy is made ahead of the nest of `block`, by all threads if `parallel`.
-    """
-    node = sch.state.block(block)
-    place = panel_index(node, operand)
-    shape = next(n.buffer.shape for n in body_loads(node) if n.buffer.name == operand)
-    assert place is not None
-    copier = str(sch.cache_read(block, operand, "global"))
-    store = output_store(sch.state.block(copier))
-    assert store is not None
-    names = [f"i{n}" for n in range(len(shape))]
-    column = names[place]
-    *outer, depth = [name for name in names if name != column]
-    kept = [*outer, column, depth]
-    sch.transform_layout(copier, store.buffer.name, f"{', '.join(names)}: {', '.join(kept)}")
-    _finish(sch, copier, False, parallel)
-
-
 def _finish(sch: Schedule, copier: str, contiguous: bool, parallel: bool) -> None:
     """The loops of the copy: whole vectors, or blocks of a few rows where it transposes."""
     *outer, lane = sch.get_loops(copier)

@@ -7,18 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autotune.rules.chain import chain_plans
-from autotune.rules.column_parts import column_parts_plans
 from autotune.rules.contraction import other_contraction, preferred_contraction
-from autotune.rules.dots import dots_plans
 from autotune.rules.library import library_plan
+from autotune.rules.partial import partial_sums_plans
 from autotune.rules.plan import Plan
-from autotune.rules.row_parts import row_parts_plans
-from autotune.rules.rows import rows_plans
 from autotune.rules.scan import scan_plans
 from autotune.rules.short_rows import short_rows_plans
 from autotune.rules.spatial import spatial_plans
-from autotune.rules.split_k import needed_split_k, possible_split_k
-from autotune.rules.stencil import copies, stencil_plans
 from autotune.rules.tensorized import tensorized_plans
 from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
@@ -40,8 +35,6 @@ class Rules:
     programs  for whole programs, from a schedule and the device to a plan or None
     stages    for stages that belong together as they were written, from a schedule and the device;
               asked before any are inlined, and all other rules are for the rest
-    copies    from the device, a schedule and two blocks: how often the first one computes elements
-              of the second one that is inlined into it
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
     """
@@ -51,7 +44,6 @@ class Rules:
     chains: list[Rule] = field(default_factory=list)
     programs: list[Callable[..., Any]] = field(default_factory=list)
     stages: list[Rule] = field(default_factory=list)
-    copies: Callable[..., float] | None = None
     general: Callable[..., Plan] | None = None
 
 
@@ -70,21 +62,14 @@ RULES: dict[str, Rules] = {
         groups=[
             tensorized_plans,
             short_rows_plans,
-            column_parts_plans,
-            needed_split_k,
+            partial_sums_plans,
             window_plans,
-            dots_plans,
             preferred_contraction,
             tiled_plans,
             other_contraction,
-            row_parts_plans,
-            rows_plans,
             transposed_plans,
-            possible_split_k,
-            stencil_plans,
         ],
         rest=spatial_plans,
-        copies=copies,
         general=_nests,
     ),
 }

@@ -14,8 +14,15 @@ if TYPE_CHECKING:
     from schedule.library.contraction import NestPlan as NestPlan
     from schedule.library.contraction import Operand as Operand
     from schedule.library.contraction import Pack as Pack
+    from schedule.library.contraction import Partial as Partial
+    from schedule.library.contraction import PartialPlan as PartialPlan
+    from schedule.library.contraction import adding_up as adding_up
     from schedule.library.contraction import find_contraction as find_contraction
     from schedule.library.contraction import make_nest as make_nest
+    from schedule.library.contraction import make_partial_nest as make_partial_nest
+    from schedule.library.contraction import partial_sums as partial_sums
+    from schedule.library.contraction import with_panel as with_panel
+    from schedule.library.contraction import with_partial as with_partial
     from schedule.library.conv import conv2d as conv2d
     from schedule.library.conv_channels import ChannelsPlan as ChannelsPlan
     from schedule.library.conv_channels import conv_channels as conv_channels
@@ -49,7 +56,8 @@ __all__ = lazy_names(
     {
         "schedule.library.channels_last_find": "ChannelsLast find_channels_last",
         "schedule.library.contraction": (
-            "Access Axis Contraction Digit NestPlan Operand Pack find_contraction make_nest"
+            "Access Axis Contraction Digit NestPlan Operand Pack Partial PartialPlan adding_up "
+            "find_contraction make_nest make_partial_nest partial_sums with_panel with_partial"
         ),
         "schedule.library.conv": "conv2d",
         "schedule.library.conv_channels": "ChannelsPlan conv_channels",

@@ -17,7 +17,9 @@ class Costs:
     turn       of an innermost loop that begins again
     masked     times a load, where padding is computed in place; `asked`: where each lane has to
                look for itself
-    transpose  turning a vector of results
+    transpose  turning a vector of results; `add`: the sum of one vector's lanes
+    stall      reading a vector that was just written in parts
+    beside     share by which rows that are read side by side come later, each time they double
     l2, l3, memory   a line of 64 bytes from there, as it comes in order
     copy, copy_turned  an element that is packed in order, or against it
     hidden     share of the smaller of arithmetic and traffic that goes on beside the other
@@ -35,6 +37,9 @@ class Costs:
     masked: float = 1.3
     asked: float = 8.0
     transpose: float = 5.5
+    add: float = 10.0
+    stall: float = 40.0
+    beside: float = 0.16
     l2: float = 1.3
     l3: float = 3.0
     memory: float = 10.0

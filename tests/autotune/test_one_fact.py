@@ -48,9 +48,6 @@ KNOWN = {
     "autotune/rules/spatial.py": {"ROWS_EACH": SHAPE},
     "autotune/rules/split_k.py": {"MOST_TILES": SHAPE},
     "autotune/rules/stores.py": {"STREAM_FROM": "an output from which on it is a choice"},
-    "autotune/rules/stencil.py": {
-        "ROWS": SHAPE, "GAIN": SHAPE, "UNALIGNED": MODEL, "RUN": MODEL, "TASKS": SHAPE,
-    },
     "autotune/rules/tensorized.py": {"NARROWER": SHAPE, "MANY_PANELS": SHAPE},
     "autotune/rules/tile_model.py": {
         "LINE_CYCLES": MODEL, "COPY_CYCLES": MODEL, "CONFLICT_CYCLES": MODEL,
@@ -71,6 +68,7 @@ KNOWN = {
     "schedule/library/tensorized_tile.py": {
         "AREA": RECIPE, "REGISTERS": RECIPE, "CONSTANTS": RECIPE,
     },
+    "schedule/library/winograd_plan.py": {"READS": RECIPE},
     "schedule/library/contraction/copies.py": {"BLOCK": SHAPE},
 }  # fmt: skip
 """The numbers that are left, by module, each with its reason. One that is no longer there, or is

@@ -249,7 +249,7 @@ def test_symbolic_sizes(make, symbolic):
     ("name", "sketch"),
     [
         ("matmul_7_13_5", "C:tiled"),
-        ("linear_1_5_40", "y:rows"),
+        ("linear_1_5_40", "y:lanes"),
         ("conv_6_7_3_5", "conv:tiled"),
         ("chain_9_11", "d:spatial"),
         ("softmax_5_17", "softmax:chain"),
@@ -258,7 +258,7 @@ def test_symbolic_sizes(make, symbolic):
         ("attention_7_13_9", "out:chain"),
         ("linear_70_9_5", "y:tiled"),
         ("transposed_2_9_13", "out:transposed"),
-        ("softmax_5_17", "top:rows+e:spatial+total:rows+softmax:spatial"),
+        ("softmax_5_17", "top:lanes+e:spatial+total:lanes+softmax:spatial"),
     ],
 )
 def test_sketches(name, sketch):

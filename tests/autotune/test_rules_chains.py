@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from math import prod
 
 import numpy as np
 import pytest
@@ -216,7 +215,7 @@ def test_reading_across_rows_is_no_chain():
 def test_chains_are_searched_by_their_stages_too():
     space = make_space(PROGRAMS["softmax"], SMALL)
     assert list(space.sketches)[0] == "out:chain"
-    assert "top:rows+power:spatial+total:rows+out:spatial" in space.sketches
+    assert "top:lanes+power:spatial+total:lanes+out:spatial" in space.sketches
     assert default_candidate(space).sketch == "out:chain"
 
 
@@ -266,16 +265,3 @@ def test_what_needs_the_sum_stays_after_it():
     base = Schedule(func)
     bring_forward(base)
     assert base.get_blocks() == Schedule(func).get_blocks()
-
-
-def test_a_task_has_so_many_rows():
-    """Also where an axis of one element, which no variable follows, is around them."""
-    q, k, v = (rows_of(1, 3, n, 8, name=x) for n, x in ((8, "q"), (20, "k"), (20, "v")))
-    plain = made(q, k, v, ops.attention(q, k, v, name="out"))
-    for form in (Form("plain", "plain", plain), *forms_of(plain, ("permuted",))):
-        (chain,) = chains_of(form.func)
-        sch, (*outer, inner) = scheduled(form.func), chain.chain.sizes
-        rows = chain.default()[chain.key("rows")]
-        task = sch.state.loop(sch.get_loops(chain.stages[0])[0])
-        assert task.const_extent == prod(outer) * -(-inner // rows), form.name
-        compare(form, plain, sch)

@@ -96,6 +96,8 @@ class Contraction:
     `axes` are sorted: spatial ones by falling stride in the result, then those of the reduction.
     `written` are the latter in the order of the definition, which is that of the sums. `sums` is
     how the block stores, `result` how `last` does; `operations` are those on values of an instance.
+    `numbers` are the steps along each axis of what is computed of the variables alone, as a part of
+    a value; `missing` are terms that partial sums in lanes lack in their last step.
     """
 
     block: str
@@ -106,6 +108,8 @@ class Contraction:
     sums: Access
     result: Access
     operations: int
+    numbers: tuple[tuple[int | None, ...], ...] = ()
+    missing: int = 0
 
     @cached_property
     def spatial(self) -> tuple[int, ...]:
@@ -123,7 +127,7 @@ class Contraction:
         mine = self.axes[axis]
         asked = self.operands if operand is None else (self.operands[operand],)
         return any(
-            _overlap(row[axis], mine.extent, row[n], other.extent)
+            _overlap(_steps(o, row, axis, n), (mine.extent, other.extent))
             for n, other in enumerate(self.axes)
             if other.reduce != mine.reduce
             for o in asked
@@ -134,6 +138,18 @@ class Contraction:
         """Whether elements of an operand are used by several elements of the result."""
         strides = self.operands[operand].strides
         return any(strides[n] == 0 or self.is_window(n, operand) for n in self.spatial)
+
+    def can_pack(self, operand: int, axis: int) -> bool:
+        """Whether `pack` takes an operand in panels of an axis: read at one place, where one index
+        is the axis, alone or beside axes that go on where it ends."""
+        o, extent = self.operands[operand], self.axes[axis].extent or FAR
+        alone = sum(other.buffer == o.buffer for other in self.operands) == 1
+        if o.pad is not None or None in o.strides or not alone:
+            return False
+        mine = [row for row in o.dims if row[axis] != 0]
+        if len(mine) != 1 or mine[0][axis] != 1:
+            return False
+        return all(not s or n == axis or s % extent == 0 for n, s in enumerate(mine[0]))
 
     def anonymous(self) -> Contraction:
         """The same without names: equal for programs that differ in these only."""
@@ -150,11 +166,18 @@ class Contraction:
         )  # fmt: skip
 
 
-def _overlap(step: int | None, extent: int | None, other: int | None, count: int | None) -> bool:
+def _steps(o: Operand, row: Sequence[int | None], *axes: int) -> Sequence[int | None]:
+    """How far an index moves with axes, or the place in memory where an axis is several of it."""
+    steps, flat = [row[n] for n in axes], [o.strides[n] for n in axes]
+    return steps if None not in steps or 0 in steps or None in flat else flat
+
+
+def _overlap(steps: Sequence[int | None], extents: Sequence[int | None]) -> bool:
     """Whether two axes that move an index reach the same values; not so if they are its digits."""
-    if step == 0 or other == 0:
+    if 0 in steps:
         return False
-    if step is None or other is None:
+    known = [abs(step) for step in steps if step is not None]
+    if len(known) < len(steps):
         return True
-    (near, length), (far, _) = sorted([(abs(step), extent or FAR), (abs(other), count or FAR)])
+    (near, length), (far, _) = sorted((step, n or FAR) for step, n in zip(known, extents))
     return near * length > far

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from schedule.library.contraction.axes import Contraction, Digit
+from schedule.library.contraction.axes import FAR, Contraction, Digit, flat_strides
+from schedule.library.contraction.normalise import sorted_axes
 from schedule.library.contraction.places import (
     axis_text,
     digit_text,
@@ -64,6 +66,20 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     straight = own[axis.digits[-1]].startswith(f"d{len(indices) - 1}")
     _finish(sch, copier, straight, parallel)
     return copier
+
+
+def with_panel(c: Contraction, operand: int, axis: int, buffer: str = "") -> Contraction:
+    """The contraction as `pack` leaves it with one panel of all values of an axis, which are then
+    neighbours; `buffer` is the name of the copy."""
+    o = c.operands[operand]
+    moved = [n for n, step in enumerate(o.strides) if step != 0 and n != axis]
+    order = [*sorted(moved, key=lambda n: -abs(o.strides[n] or FAR)), axis]
+    shape = tuple(c.axes[n].extent for n in order)
+    dims = tuple(tuple(int(n == m) for n in range(len(c.axes))) for m in order)
+    strides = flat_strides(shape, dims, len(c.axes))
+    copy = replace(o, buffer=buffer, shape=shape, dims=dims, strides=strides, param=False)
+    operands = (*c.operands[:operand], copy, *c.operands[operand + 1 :])
+    return sorted_axes(replace(c, operands=operands))
 
 
 def _digits_read(sch: Schedule, c: Contraction, load: Load) -> dict[Digit, str]:

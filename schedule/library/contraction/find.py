@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,7 @@ def find_contraction(
     raw = Contraction(
         block, last or block, tuple(axes), tuple(n for n, a in enumerate(axes) if a.reduce),
         tuple(operands), sums, stored, _operations(store),
+        tuple(tuple(reader.steps(number)) for number in _numbers(store.value)),
     )  # fmt: skip
     return sorted_axes(merged_axes(raw))
 
@@ -182,6 +183,15 @@ def _maker(sch: Schedule, load: Load, stages: Collection[str]) -> str | None:
         if isinstance(body, Store) and body.buffer is load.buffer:
             return stage
     return None
+
+
+def _numbers(e: Expr) -> Iterator[Expr]:
+    """The largest parts of a value that are computed of variables alone."""
+    if e.dtype == dtype.INDEX and not e.has_loads:
+        yield from () if isinstance(e, Const) else (e,)
+    elif not isinstance(e, Load):
+        for part in e.operands:
+            yield from _numbers(part)
 
 
 def _operations(store: Store) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import FAR, Contraction
 from schedule.library.contraction.copies import copy_rows, pack, turn
+from schedule.library.contraction.partial import add_lanes
 from schedule.library.contraction.places import (
     axis_loops,
     followers,
@@ -19,6 +20,7 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.plan import NestPlan
+from tensorir import IterKind, dtype
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -53,7 +55,6 @@ class _Nest:
     def __init__(self, sch: Schedule, c: Contraction, plan: NestPlan) -> None:
         self.sch, self.c, self.plan = sch, c, plan
         self.pads = [o.pad for o in c.operands if o.pad is not None]
-        self.turned = c.result.strides[plan.lane] != 1
 
     def run(self) -> None:
         sch, c, plan = self.sch, self.c, self.plan
@@ -63,7 +64,9 @@ class _Nest:
             self.pads = []
         for what in plan.packs:
             pack(sch, c, what, plan.steps, plan.threads)
-        task = self.run_turned() if self.turned else self.run_direct()
+        step = c.result.strides[plan.lane]
+        ways = {0: self.run_added, 1: self.run_direct}
+        task = (self.run_turned if step is None else ways.get(step, self.run_turned))()
         for source in self.pads:
             self.copy(source, task)
         if task is not None and plan.threads:
@@ -75,12 +78,50 @@ class _Nest:
         tile = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
         loops = self.loops_of(tile)
         self.lay_out(c.block, [c.block], None)
-        task, around, inner = self.split(loops, plan.tile)
-        self.sums_at(_innermost(task, around))
+        task, around, inner = self.split(tile, loops, plan.tile)
+        if plan.depth:
+            self.sums_kept(task or sch.add_unit_loop((*around, *inner)[0]))
+        else:
+            self.sums_at(_innermost(task, around))
         for loop in inner[:-1]:
             sch.unroll(loop)
         sch.vectorize(inner[-1])
         return task
+
+    def run_added(self) -> LoopRef | None:
+        """They are sums of one element of the result, and are added up with each tile."""
+        sch, c, plan = self.sch, self.c, self.plan
+        (sums,) = map(str, sch.get_consumers(c.block))
+        stages = add_lanes(sch, sums, plan.tile[plan.lane], plan.lanes)
+        out = c.last if c.last != sums else str(sch.cache_write(sums, 0, "local"))
+        loops = self.loops_of(*stages, out)
+        self.lay_out(c.block, [c.block], None)
+        task, around, inner = self.split(out, loops, plan.tile)
+        where = _innermost(task, around)
+        for stage in reversed(stages):
+            sch.compute_at(stage, where)
+        self.sums_at(where)
+        for stage in stages:
+            self.add_at(stage, last=stage == sums)
+        for n, loop in zip(loops, inner):
+            if c.result.strides[n] == 1 and plan.tile[n] > 1:
+                sch.vectorize(loop)
+            else:
+                sch.unroll(loop)
+        return task
+
+    def add_at(self, stage: str, last: bool) -> None:
+        """Lanes are added up in a tile, those that are left side by side; `last` leaves none."""
+        sch = self.sch
+        loops = loops_by_place(sch, stage)
+        iters = sch.state.block(stage).iters
+        terms = [loops[n] for n in loops if iters[n].kind is IterKind.REDUCE]
+        rows = [loops[n] for n in loops if iters[n].kind is not IterKind.REDUCE]
+        sch.reorder(*terms, *rows)
+        if not last:
+            sch.vectorize(rows.pop())
+        for loop in (*terms, *rows):
+            sch.unroll(loop)
 
     def run_turned(self) -> LoopRef | None:
         """They are not: panels of what a task makes stay in cache, and are turned in the end."""
@@ -93,7 +134,7 @@ class _Nest:
         for stages in ([tile], [c.block]):
             self.lay_out(stages[-1], stages, width if whole else None)
         sizes = tuple(width if n == plan.lane else plan.task[n] for n in c.spatial)
-        task, around, inner = self.split(loops, sizes)
+        task, around, inner = self.split(tile, loops, sizes)
         where = _innermost(task, around)
         sch.compute_at(tile, where)
         self.sums_at(where, tile)
@@ -111,7 +152,8 @@ class _Nest:
         places = {it.var: n for n, it in enumerate(sch.state.block(stages[-1]).iters)}
         loops = loops_by_place(sch, stages[-1])
         own = {p: loops[places[v]] for p, v in vars_of.items() if places.get(v) in loops}
-        return dict(zip(c.spatial, axis_loops(sch, [c.axes[n] for n in c.spatial], own)))
+        axes = [n for n in c.spatial if c.result.strides[n] != 0]
+        return dict(zip(axes, axis_loops(sch, [c.axes[n] for n in axes], own)))
 
     def lay_out(self, stage: str, stages: list[str], panel: int | None) -> None:
         """A dimension for each axis, the lanes last."""
@@ -123,9 +165,10 @@ class _Nest:
             self.sch.transform_layout(stage, store_of(self.sch, stage).buffer.name, index_map)
 
     def split(
-        self, loops: dict[int, LoopRef], tile: tuple[int, ...]
+        self, stage: str, loops: dict[int, LoopRef], tile: tuple[int, ...]
     ) -> tuple[LoopRef | None, list[LoopRef], list[LoopRef]]:
-        """The loop over tasks, those around a tile in a task, and those inside of it."""
+        """The loop over tasks, those around a tile in a task, and those inside of it: of a stage
+        with one of `loops` for each axis, in which the lane comes last."""
         sch, plan = self.sch, self.plan
         tasks, around, inner = {}, {}, {}
         for n, loop in loops.items():
@@ -141,16 +184,20 @@ class _Nest:
                 tasks[n] = parts.pop(0)
             if parts:
                 around[n] = parts.pop()
-        rows = [inner[n] for n in inner if n != plan.lane]
-        ordered = [[found[n] for n in plan.order if n in found] for found in (tasks, around)]
-        sch.reorder(*ordered[0], *ordered[1], *rows, inner[plan.lane])
+        inside = sorted(inner, key=lambda n: n == plan.lane)
+        symbolic = [n for n in plan.order if n in tasks and self.c.axes[n].extent is None]
+        alone = symbolic[1:]  # what iterations touch cannot be told from quotients by symbols
+        shared = [*symbolic[:1], *(n for n in plan.order if n in tasks and n not in symbolic)]
+        outer = [*(tasks[n] for n in alone), *(around[n] for n in plan.order if n in around)]
+        rows = [inner[n] for n in inside]
+        sch.reorder(*(tasks[n] for n in shared), *outer, *rows)
         task = None
-        if ordered[0]:
-            task = sch.fuse(*ordered[0]) if len(ordered[0]) > 1 else ordered[0][0]
-        around_tile = ordered[1]
-        if task is None and not around_tile:  # one tile is all there is
-            around_tile = [sch.add_unit_loop((*rows, inner[plan.lane])[0])]
-        return task, around_tile, [*rows, inner[plan.lane]]
+        if shared:
+            parts = [tasks[n] for n in shared]
+            task = sch.fuse(*parts) if len(parts) > 1 else parts[0]
+        elif not outer:  # one tile is all there is
+            outer = [sch.add_unit_loop(rows[0] if rows else stage)]
+        return task, outer, rows
 
     def sums_at(
         self, where: LoopRef, tile: str | None = None, makers: Sequence[str] = ()
@@ -185,9 +232,36 @@ class _Nest:
             for loop in outer:
                 sch.unroll(loop)
             sch.vectorize(last)
+        for operand, ahead in plan.ahead:
+            self.ask(operand, steps[-1], ahead)
         for loop in (*rows, *(steps if plan.flat else ())):
             sch.unroll(loop)
         sch.vectorize(lane)
+
+    def sums_kept(self, where: LoopRef) -> None:
+        """The sums of a task, which is gone over for each few terms."""
+        sch, c, plan = self.sch, self.c, self.plan
+        sch.compute_at(c.block, where)
+        dims = [*(n for n in c.spatial if n != plan.lane), plan.lane]
+        found = dict(zip(dims, loops_by_dimension(sch, c.block)))
+        *steps, last = reduce_loops(sch, c, plan.steps)
+        last, few = sch.split(last, [None, plan.depth])
+        blocks, rows = [], []
+        for n, loop in found.items():
+            if loop is not None:
+                block, row = sch.split(loop, [None, plan.tile[n]])
+                blocks.append(block)
+                rows.append(row)
+        sch.reorder(*steps, last, *blocks, few, *rows)
+        for loop in (few, *rows[:-1]):
+            sch.unroll(loop)
+        sch.vectorize(rows[-1])
+
+    def ask(self, operand: int, step: LoopRef, ahead: int) -> None:
+        """Ask for an operand so many bytes before it is read."""
+        what, axis = self.c.operands[operand], self.plan.steps[-1]
+        moved = (what.strides[axis] or 1) * dtype.itemsize(what.dtype)
+        self.sch.prefetch(self.c.block, what.buffer, step, max(1, ahead // abs(moved)))
 
     def copy(self, source: str, task: LoopRef | None) -> None:
         """A padded operand, or what a task reads of it: row by row."""

@@ -54,14 +54,11 @@ def _are_one(c: Contraction, outer: int, inner: int) -> bool:
         return False
     if a.reduce and c.written.index(outer) + 1 != c.written.index(inner):
         return False  # as one axis, they would be summed in another order
-    steps = [(access.strides[outer], access.strides[inner]) for access in _accesses(c)]
+    rows = [*(access.strides for access in (*c.operands, c.result)), *c.numbers]
+    steps = [(row[outer], row[inner]) for row in rows]
     return any(far for far, _ in steps) and all(
         far is not None and near is not None and far == near * extent for far, near in steps
     )
-
-
-def _accesses(c: Contraction) -> list[Access]:
-    return [*c.operands, c.result]
 
 
 def _merge(c: Contraction, outer: int, inner: int) -> Contraction:
@@ -98,4 +95,5 @@ def _ordered(c: Contraction, order: Sequence[int]) -> Contraction:
     return replace(
         c, axes=tuple(c.axes[n] for n in order), written=written,
         operands=tuple(pick(o) for o in c.operands), sums=pick(c.sums), result=pick(c.result),
+        numbers=tuple(tuple(row[n] for n in order) for row in c.numbers),
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,9 @@ class NestPlan:
              are then loaded once. "rows": the sums of a tile side by side, "single": one after the
              other; "" for loops
     threads  whether threads share the tasks
+    depth    terms of the last of the steps that are taken at a time, if not all: the sums of a task
+             wait in cache meanwhile, and operands are read in their order
+    ahead    arguments that are asked for before they are read, and how many bytes before
     """
 
     lane: int
@@ -41,3 +45,44 @@ class NestPlan:
     pad: str = "task"
     flat: str = ""
     threads: bool = True
+    ahead: tuple[tuple[int, int], ...] = ()
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Partial:
+    """Partial sums along an axis that is summed over; `count` need not divide its extent.
+
+    "parts" are so many runs of terms, for threads or caches: the contraction stores them, and they
+    are added up after it. "lanes" are so many neighbours side by side: they are added up with each
+    tile, and the contraction still stores its results, where each lane stands still. Parts are
+    whole multiples of `step` terms; there may be fewer of them then.
+    """
+
+    axis: int
+    count: int
+    kind: Literal["parts", "lanes"]
+    step: int = 1
+
+    def cut(self, extent: int | None) -> tuple[int | None, int | None]:
+        """The extents of the two loops that a loop becomes, the outer one first."""
+        each = None if extent is None else -(-extent // self.count)
+        if self.kind == "lanes":
+            return each, self.count
+        if extent is None or each is None:
+            return self.count, None
+        length = -(-each // self.step) * self.step
+        return -(-extent // length), length
+
+
+@dataclass(frozen=True)
+class PartialPlan:
+    """Partial sums, one cut after the other, and the nest of what they leave.
+
+    partials  the cuts, each of what the one before it makes
+    packs     operands that are copied before, in one panel: the terms of an axis side by side
+    """
+
+    partials: tuple[Partial, ...]
+    nest: NestPlan
+    packs: tuple[Pack, ...] = ()

@@ -1,0 +1,297 @@
+"""The plans with partial sums that are worth considering, best estimate first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import combinations, product
+from math import gcd, prod
+from typing import TYPE_CHECKING
+
+from autotune.device import Cpu
+from autotune.estimate import SYMBOLIC, Estimate
+from autotune.plans import has_plans, plans
+from tensorir import dtype
+
+if TYPE_CHECKING:
+    from schedule import library
+
+WIDTHS = (1, 2, 4)
+"""Vectors of lanes that are added up in the end."""
+
+ROWS = (1, 2, 3, 4, 5, 6, 8)
+"""Rows of a tile."""
+
+TOGETHER = 4
+"""Rows of a tile of which no other axis is one: more streams than that disturb each other."""
+
+SHORTEST = 2
+"""Terms for each lane, below which most of them have none or one."""
+
+WRITTEN = 4
+"""Steps of a sum that are written out."""
+
+AHEAD = 8192
+"""Bytes that memory is asked for ahead: the processor's own prefetching ends with a page."""
+
+VECTORS = 4
+"""Vectors of columns whose sums are in registers for a few terms."""
+
+DEPTHS = (8, 4, 16)
+"""How many these terms are."""
+
+LONG = 1024
+"""Terms of a part, at least."""
+
+FEW = 16
+"""Register tiles of results for each thread, up to which parts of sums are looked at."""
+
+
+def partial_plans(
+    c: library.Contraction, cpu: Cpu, constants: Collection[str] = ()
+) -> list[tuple[float, library.PartialPlan]]:
+    """Estimates in cycles and plans, best first; none for contractions that none here is for."""
+    from schedule import library
+
+    if not c.reduced:  # sums of one term
+        return []
+    found = [
+        (cycles, library.PartialPlan((what,), nest)) for cycles, what, nest in _lanes(c, cpu)
+    ]
+    for copied, pack in _turned(c, cpu, constants):
+        after = library.with_panel(c, pack.operand, pack.axis)
+        for cycles, what, nest in _lanes(after, cpu):
+            found.append((copied + cycles, library.PartialPlan((what,), nest, (pack,))))
+    shares = _shares(c, cpu)
+    for part in _parts(c, cpu):
+        after = library.with_partial(c, part)
+        rest = _adding(c, part, cpu)
+        for cycles, what, nest in _lanes(after, cpu) if part.count in shares else ():
+            if nest.threads:
+                found.append((cycles + rest, library.PartialPlan((part, what), nest)))
+        if _few_tiles(c, cpu):
+            for cycles, nest in plans(after, cpu, constants):
+                found.append((cycles + rest, library.PartialPlan((part,), nest)))
+    for part, after in _columns(c, cpu):
+        nests = list(_kept(after, cpu))
+        for cycles, nest in zip(Estimate(after, cpu).cycles(nests), nests):
+            whole = float(cycles) + _adding(c, part, cpu)
+            found.append((whole, library.PartialPlan((part,), nest)))
+    return sorted(found, key=lambda item: item[0])
+
+
+def lanes_of(c: library.Contraction, cpu: Cpu) -> int:
+    """How many elements a vector has of the widest type that a contraction reads or sums."""
+    widest = max(dtype.bits(a.dtype) for a in (*c.operands, c.sums))
+    return max(1, cpu.target.lanes() * 32 // max(8, widest))
+
+
+def lane_axis(c: library.Contraction, cpu: Cpu) -> int | None:
+    """The axis that is summed over along whose terms all operands that move are neighbours, if it
+    fills the lanes of vectors."""
+    if any(o.pad for o in c.operands) or any(map(c.is_window, range(len(c.axes)))):
+        return None
+    for n in c.reduced:
+        extent = c.axes[n].extent
+        steps = {o.strides[n] for o in c.operands}
+        long = extent is None or extent >= SHORTEST * lanes_of(c, cpu)
+        if steps <= {0, 1} and 1 in steps and long:
+            return n
+    return None
+
+
+def _lanes(
+    c: library.Contraction, cpu: Cpu
+) -> Iterator[tuple[float, library.Partial, library.NestPlan]]:
+    """Plans with lanes along the terms of the sums, with their estimates."""
+    from schedule import library
+
+    axis, lanes = lane_axis(c, cpu), lanes_of(c, cpu)
+    if axis is None or _is_dear(c, cpu):
+        return
+    for vectors in WIDTHS:
+        extent = c.axes[axis].extent
+        if extent is not None and vectors * lanes >= extent:
+            continue
+        what = library.Partial(axis, vectors * lanes, "lanes")
+        after = library.with_partial(c, what)
+        nests = list(_nests(after, cpu, lanes))
+        for cycles, nest in zip(Estimate(after, cpu).cycles(nests), nests):
+            yield float(cycles), what, nest
+
+
+def _turned(
+    c: library.Contraction, cpu: Cpu, constants: Collection[str]
+) -> Iterator[tuple[float, library.Pack]]:
+    """The one operand whose terms are apart, turned ahead, and the cycles of that: for results of
+    which no axis fills vectors."""
+    from schedule import library
+
+    lanes = lanes_of(c, cpu)
+    if any((c.axes[n].extent or lanes) >= lanes for n in c.spatial if c.result.strides[n] == 1):
+        return
+    for axis in c.reduced:
+        extent = c.axes[axis].extent
+        apart = [n for n, o in enumerate(c.operands) if o.strides[axis] not in (0, 1)]
+        if len(apart) == 1 and extent is not None and c.can_pack(apart[0], axis):
+            o = c.operands[apart[0]]
+            size = prod(a.extent or SYMBOLIC for n, a in enumerate(c.axes) if o.strides[n] != 0)
+            each = 0.0 if o.buffer in constants else cpu.costs.copy_turned / cpu.threads
+            yield each * size, library.Pack(apart[0], axis, extent)
+
+
+def _is_dear(c: library.Contraction, cpu: Cpu) -> bool:
+    """Whether adding lanes up takes longer than turning the operands, so that lanes along the
+    results, which have to be neighbours there, need no partial sums."""
+    results = prod(axis.extent or SYMBOLIC for axis in c.axes if not axis.reduce)
+    read = sum(prod(size or SYMBOLIC for size in o.shape) for o in c.operands)
+    dear = results * cpu.costs.add > read * cpu.costs.copy_turned
+    return dear and has_plans(c, cpu)
+
+
+def _nests(c: library.Contraction, cpu: Cpu, lanes: int) -> Iterator[library.NestPlan]:
+    """Nests of a contraction whose last spatial axis are lanes that are added up."""
+    from schedule import library
+
+    *rows, lane = c.spatial
+    extents = Estimate(c, cpu).extents
+    symbolic = any(axis.extent is None for axis in c.axes)
+    shared = (True,) if symbolic or cpu.threads == 1 else (False, True)
+    order = (*sorted(rows, key=lambda n: -extents[n]), lane)  # the largest operand is read once
+    whole = tuple(extents[n] for n in c.spatial)
+    flat = flat_of(c)
+    for tile in _tiles(c, rows, -(-extents[lane] // lanes), extents, cpu):
+        sizes = (*(tile.get(n, 1) for n in rows), extents[lane])
+        for threads in shared:
+            yield library.NestPlan(
+                lane, lanes, sizes, sizes if threads else whole, c.written, order,
+                flat=flat, threads=threads, ahead=() if flat else _ahead(c, cpu, tile),
+            )  # fmt: skip
+
+
+def flat_of(c: library.Contraction) -> str:
+    """How the terms of lanes are written: out, where they are few."""
+    terms = prod(c.axes[n].extent or WRITTEN + 1 for n in c.reduced)
+    return "rows" if terms <= WRITTEN else ""
+
+
+def _tiles(
+    c: library.Contraction, rows: list[int], vectors: int, extents: tuple[int, ...], cpu: Cpu
+) -> Iterator[dict[int, int]]:
+    """Rows of register tiles: of two axes along which operands stand still, in one vector of sums
+    each; else of one, or of the last axis."""
+    shared = [n for n in rows if any(o.strides[n] == 0 for o in c.operands)]
+
+    def sizes(n: int) -> list[int]:
+        whole = all(digit.whole for digit in c.axes[n].digits)
+        return [s for s in ROWS if s <= extents[n] and (whole or extents[n] % s == 0)]
+
+    if len(shared) > 1:
+        for n, m in combinations(shared, 2) if vectors == 1 else ():
+            fit = [
+                (high, wide)
+                for high, wide in product(sizes(n), sizes(m))
+                if min(high, wide) > 1 and high * wide + min(high, wide) + 1 <= cpu.registers
+            ]
+            most = max((high * wide for high, wide in fit), default=0)
+            yield from ({n: high, m: wide} for high, wide in fit if 2 * high * wide >= most)
+        return
+    yield {}
+    for n in dict.fromkeys([*shared, *rows[-1:]]):
+        yield from ({n: size} for size in sizes(n) if 1 < size <= TOGETHER)
+
+
+def _ahead(c: library.Contraction, cpu: Cpu, tile: dict[int, int]) -> tuple[tuple[int, int], ...]:
+    """Arguments that are asked for ahead: those that no cache holds from call to call, and those
+    beyond the second one that rows of a tile share, so that the processor is late."""
+    step, found = c.written[-1], []
+    for n, o in enumerate(c.operands):
+        known = None not in o.shape and all(row[step] is not None for row in o.dims)
+        if not o.param or not o.strides[step] or not known:
+            continue
+        held = prod(size or 0 for size in o.shape) * dtype.itemsize(o.dtype)
+        uses = prod(size for axis, size in tile.items() if o.strides[axis] == 0)
+        if held > cpu.target.l3_bytes or held > cpu.target.l2_bytes and uses > 1:
+            found.append((n, AHEAD if uses == 1 else AHEAD // 2))
+    return tuple(found)
+
+
+def _parts(c: library.Contraction, cpu: Cpu) -> Iterator[library.Partial]:
+    """Cuts of the longest sum: for threads that would rest, and to keep what a part reads near."""
+    from schedule import library
+
+    extents = Estimate(c, cpu).extents
+    known = [n for n in c.reduced if c.axes[n].extent is not None]
+    if not known or any(o.pad for o in c.operands) or any(map(c.is_window, c.reduced)):
+        return
+    axis, lanes = max(known, key=lambda n: extents[n]), lanes_of(c, cpu)
+    counts = _shares(c, cpu)
+    if _few_tiles(c, cpu):
+        width = min(4 * lanes, extents[c.spatial[-1]]) if c.spatial else 1
+        near = max(LONG, cpu.kept_bytes(2) // (dtype.itemsize(c.sums.dtype) * width))
+        counts.add(cpu.threads * max(1, -(-extents[axis] // (near * cpu.threads))))
+    for count in sorted(counts):
+        if count > 1 and extents[axis] // count >= LONG:
+            yield library.Partial(axis, count, "parts", 4 * lanes)
+
+
+def _columns(
+    c: library.Contraction, cpu: Cpu
+) -> Iterator[tuple[library.Partial, library.Contraction]]:
+    """Parts of sums whose terms lie across the lanes, for operands of which one is read once: each
+    thread then reads whole rows of it, in their order."""
+    from schedule import library
+
+    if cpu.threads < 2 or any(o.pad for o in c.operands) or any(map(c.is_window, c.reduced)):
+        return
+    along = [n for n in c.spatial if c.result.strides[n] == c.sums.strides[n] == 1]
+    known = all(axis.extent is not None for axis in c.axes)
+    once = [o for n, o in enumerate(c.operands) if not c.is_used_again(n)]
+    if not known or not along or not all(o.strides[along[0]] == 1 for o in once) or not once:
+        return
+    wide = (c.axes[along[0]].extent or 0) >= VECTORS * lanes_of(c, cpu)
+    axis = c.reduced[0]
+    if any(o.strides[axis] != 0 and o not in once for o in c.operands):
+        return  # a factor of the terms: a product with a vector
+    if wide and (c.axes[axis].extent or 0) >= DEPTHS[-1] * cpu.threads:
+        part = library.Partial(axis, cpu.threads, "parts")
+        yield part, library.with_partial(c, part)
+
+
+def _kept(c: library.Contraction, cpu: Cpu) -> Iterator[library.NestPlan]:
+    """Nests that go over the sums of a task again and again, which fill half of the first cache."""
+    from schedule import library
+
+    lanes = lanes_of(c, cpu)
+    (lane,) = (n for n in c.spatial if c.result.strides[n] == 1)
+    width = VECTORS * lanes
+    most = cpu.kept_bytes(1) // dtype.itemsize(c.sums.dtype)
+    wide = min(most // width * width, -(-(c.axes[lane].extent or 0) // width) * width)
+    tile = tuple(width if n == lane else 1 for n in c.spatial)
+    task = tuple(wide if n == lane else 1 for n in c.spatial)
+    for depth in DEPTHS:
+        yield library.NestPlan(lane, lanes, tile, task, c.written, c.spatial, depth=depth)
+
+
+def _shares(c: library.Contraction, cpu: Cpu) -> set[int]:
+    """How many parts of each result threads share evenly; none where they share whole results."""
+    results = prod(axis.extent or 0 for axis in c.axes if not axis.reduce)
+    return {cpu.threads // gcd(results, cpu.threads)} - {1}
+
+
+def _few_tiles(c: library.Contraction, cpu: Cpu) -> bool:
+    """Whether there are few register tiles of results."""
+    if not c.spatial:
+        return False
+    extents, lanes = Estimate(c, cpu).extents, lanes_of(c, cpu)
+    *rows, lane = (extents[n] for n in c.spatial)
+    return -(-prod(rows) // 6) * -(-lane // (4 * lanes)) < FEW * cpu.threads
+
+
+def _adding(c: library.Contraction, part: library.Partial, cpu: Cpu) -> float:
+    """Cycles of adding up parts: few results, which are near."""
+    costs, lanes = cpu.costs, lanes_of(c, cpu)
+    vectors = 1.0
+    for n in c.spatial:
+        extent = c.axes[n].extent or SYMBOLIC
+        vectors *= -(-extent // lanes) if c.result.strides[n] == 1 else extent
+    return costs.tile + vectors * part.count * costs.latency / 2

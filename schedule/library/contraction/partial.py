@@ -1,0 +1,140 @@
+"""Partial sums: an axis that is summed over is cut in two, and one part becomes spatial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, TypeVar
+
+from schedule.library.contraction.axes import Access, Axis, Contraction, Digit
+from schedule.library.contraction.normalise import sorted_axes
+from schedule.library.contraction.places import (
+    axis_loops,
+    loops_by_place,
+    own_loops,
+    store_of,
+)
+from schedule.library.contraction.plan import Partial
+from tensorir import IterKind, TensorIRError, Var
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+A = TypeVar("A", bound=Access)
+
+LEFT, ADDED = -1, -2
+"""Places of the two axes that come of one, until there is a block."""
+
+FEW = 4
+"""Lanes that are added up one after the other."""
+
+
+def with_partial(c: Contraction, what: Partial) -> Contraction:
+    """The contraction of the partial sums as `partial_sums` returns it, but for names and places:
+    no schedule is needed."""
+    extent, lanes = c.axes[what.axis].extent, what.kind == "lanes"
+    outer, inner = what.cut(extent)
+    rest, count = (outer, inner) if lanes else (inner, outer)
+    apart, scale = (1, what.count) if lanes else (inner, 1)
+
+    def cut(steps: Sequence[int | None]) -> tuple[int | None, ...]:
+        step = steps[what.axis]
+        far = 0 if step == 0 else None if step is None or apart is None else step * apart
+        left = None if step is None else step * scale
+        return (*steps[: what.axis], left, *steps[what.axis + 1 :], far)
+
+    def moved(access: A) -> A:
+        dims = tuple(cut(row) for row in access.dims)
+        return replace(access, dims=dims, strides=cut(access.strides))
+
+    sums = _with_dimension(moved(c.sums), count, last=lanes)
+    axes = list(c.axes)
+    axes[what.axis] = Axis((Digit(LEFT, 1, rest),), reduce=True)
+    axes.append(Axis((Digit(ADDED, 1, count),), reduce=False))
+    missing = 0 if outer is None or inner is None else outer * inner - (extent or 0)
+    made = replace(
+        c, axes=tuple(axes), operands=tuple(moved(o) for o in c.operands), sums=sums,
+        result=moved(c.result) if lanes else sums, last=c.last if lanes else c.block,
+        missing=missing if lanes else c.missing, numbers=tuple(cut(row) for row in c.numbers),
+    )  # fmt: skip
+    return sorted_axes(made)
+
+
+def _with_dimension(sums: Access, count: int | None, last: bool) -> Access:
+    """What is stored with a dimension more, which the last axis indexes."""
+    *old, _ = sums.strides
+    row = (*(0 for _ in old), 1)
+    known = prod(size or 0 for size in sums.shape) if None not in sums.shape else None
+    if last:
+        inner = [None if s is None or count is None else s * count for s in old]
+        return replace(
+            sums, shape=(*sums.shape, count), dims=(*sums.dims, row), strides=(*inner, 1)
+        )
+    return replace(
+        sums, shape=(count, *sums.shape), dims=(row, *sums.dims), strides=(*old, known)
+    )
+
+
+def partial_sums(sch: Schedule, c: Contraction, what: Partial) -> Contraction:
+    """Sum up parts or lanes of an axis in a block of its own, and return its contraction; the old
+    block adds them up.
+
+    TensorIRError where an axis has no more terms than that, and where rfactor refuses: of other
+    reductions than by one operation, and after loops were annotated.
+    """
+    extent = c.axes[what.axis].extent
+    if what.count < 2 or 1 in what.cut(extent):
+        raise TensorIRError(
+            f"{what.count} partial sums of {extent} terms of block {c.block!r} save nothing"
+        )
+    order, whole = c.written, loops_by_place(sch, c.block)
+    places = {digit.place for n in order for digit in c.axes[n].digits}
+    terms = [loop for place, loop in whole.items() if place in places]
+    sch.reorder(*(loop for loop in own_loops(sch, c.block) if loop not in terms), *terms)
+    loops = axis_loops(sch, [c.axes[n] for n in order], whole)
+    loop = loops[order.index(what.axis)]
+    lanes = what.kind == "lanes"
+    factors = what.cut(extent)
+    outer, inner = sch.split(loop, [None, factors[1]] if factors[1] else [factors[0], None])
+    left, added = (outer, inner) if lanes else (inner, outer)
+    iters = sch.state.block(c.block).iters
+    spatial = [n for n, it in enumerate(iters) if it.kind is not IterKind.REDUCE]
+    block = str(sch.rfactor(c.block, added, -1 if lanes else 0))
+    made = enumerate(sch.state.block(block).iters)
+    bound = {it.binding.name: n for n, it in made if isinstance(it.binding, Var)}
+    reduce = {c.axes[n].digits: bound[loop] for n, loop in zip(order, loops) if loop in bound}
+
+    def placed(axis: Axis) -> Axis:
+        first = axis.digits[0]
+        if first.place in (LEFT, ADDED):
+            place = bound[left] if first.place == LEFT else bound[added]
+            return replace(axis, digits=(replace(first, place=place),))
+        if axis.reduce:
+            return replace(axis, digits=(Digit(reduce[axis.digits], 1, axis.extent),))
+        return replace(
+            axis, digits=tuple(replace(d, place=spatial.index(d.place)) for d in axis.digits)
+        )
+
+    after = with_partial(c, what)
+    buffer = store_of(sch, block).buffer.name
+    sums = replace(after.sums, buffer=buffer)
+    return replace(
+        after, block=block, last=after.last if lanes else block, sums=sums,
+        result=after.result if lanes else sums, axes=tuple(placed(axis) for axis in after.axes),
+    )  # fmt: skip
+
+
+def add_lanes(sch: Schedule, block: str, count: int, lanes: int) -> list[str]:
+    """Add `count` neighbours up in steps: to one vector, to a quarter of it, and these. Returns the
+    blocks in their order; the last one is `block`.
+
+    The sums of a step do not wait for each other, and the last ones are a few terms long.
+    """
+    found: list[str] = []
+    for part in (lanes, max(FEW, lanes // FEW)):
+        if part < count:
+            _, lane = sch.split(sch.get_loops(block)[-1], [None, part])
+            found.append(str(sch.rfactor(block, lane)))
+            count = part
+    return [*found, block]

@@ -1,0 +1,253 @@
+"""Partial sums by default: found whatever way the sum is written, and right."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from autotune.partials import partial_plans
+from autotune.rules import default_candidate, make_space
+from autotune.rules.group import find_groups, inline_stages
+from backends import ObjectCache, build
+from schedule import Schedule
+from schedule.library import Contraction, find_contraction
+from tensorir import Cpu, For, ForKind, PrimFunc, Target, ops, reference, te, walk
+from tensorir.te import Tensor
+
+CPU = Cpu(
+    Target(vector_bits=512, threads=2, features=("avx512f",), l1d=32 << 10, l2=1 << 20, l3=1 << 25)
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return ObjectCache(tmp_path_factory.mktemp("objects"))
+
+
+def default(func: PrimFunc, numerics: str = "mixed", cpu: Cpu = CPU) -> tuple[str, Schedule]:
+    space = make_space(func, cpu, numerics)
+    candidate = default_candidate(space)
+    return candidate.sketch, space.build(candidate)
+
+
+def contraction(func: PrimFunc) -> Contraction:
+    """That of the longest sum."""
+    sch = Schedule(func)
+    inline_stages(sch)
+    groups = [g for g in find_groups(sch) if sch.state.block(g.block).is_reduction]
+    found = [find_contraction(sch, g.block, g.epilogue, g.padding) for g in groups]
+    return max(found, key=lambda c: max(c.axes[n].extent or 0 for n in c.reduced))
+
+
+def check(func: PrimFunc, schedule: Schedule, cache: ObjectCache) -> None:
+    """Small integers, whose sums are exact in any order."""
+    rng = np.random.default_rng(0)
+    sizes = {var: 37 for var in func.size_vars}
+    shapes = [[sizes.get(n) or int(str(n)) for n in p.shape] for p in func.inputs]
+    args = [rng.integers(-2, 3, s).astype(p.dtype) for s, p in zip(shapes, func.inputs)]
+    (want,) = reference(func, *args)
+    got = build(schedule, cache=cache)(*args)
+    np.testing.assert_array_equal(got, want)
+
+
+def made(*shapes: tuple[Any, ...], dtype: str = "float32") -> Callable[..., PrimFunc]:
+    """A program of one stage of inputs of these shapes."""
+
+    def of(f: Callable[..., Tensor]) -> PrimFunc:
+        inputs = [te.placeholder(s, dtype, name=f"x{n}") for n, s in enumerate(shapes)]
+        return te.create_prim_func([*inputs, f(*inputs)])
+
+    return of
+
+
+def summed(
+    shape: tuple[Any, ...], terms: tuple[int, ...], f: Callable[..., Any]
+) -> Callable[..., Tensor]:
+    """A stage that sums up f(indices, axes, inputs) over axes of so many terms."""
+
+    def stage(*inputs: Tensor) -> Tensor:
+        axes = [te.reduce_axis(size, f"k{n}") for n, size in enumerate(terms)]
+        return te.compute(shape, lambda *i: te.sum(f(i, axes, inputs), axis=axes))
+
+    return stage
+
+
+Form = Callable[[], PrimFunc]
+FORMS: dict[str, tuple[Form, ...]] = {
+    "rows": (
+        lambda: made((64, 640))(summed((64,), (640,), lambda i, k, x: x[0][i[0], k[0]])),
+        lambda: made((64, 1, 640))(
+            summed((64, 1), (1, 640), lambda i, k, x: x[0][i[0], k[0], k[1]])
+        ),
+        lambda: made((64, 20, 32))(
+            summed((64,), (20, 32), lambda i, k, x: x[0][i[0], k[0], k[1]])
+        ),
+        lambda: made((8, 8, 640))(
+            summed((8, 8), (640,), lambda i, k, x: x[0][i[0], i[1], k[0]])
+        ),
+        lambda: made((64, 640))(
+            summed((64,), (20, 32), lambda i, k, x: x[0][i[0], k[0] * 32 + k[1]])
+        ),
+    ),
+    "columns": (
+        lambda: made((640, 320))(summed((320,), (640,), lambda i, k, x: x[0][k[0], i[0]])),
+        lambda: made((640, 1, 320))(
+            summed((1, 320, 1), (640,), lambda i, k, x: x[0][k[0], 0, i[1]])
+        ),
+        lambda: made((20, 32, 320))(
+            summed((320,), (20, 32), lambda i, k, x: x[0][k[0], k[1], i[0]])
+        ),
+        lambda: made((640, 10, 32))(
+            summed((10, 32), (640,), lambda i, k, x: x[0][k[0], i[0], i[1]])
+        ),
+    ),
+    "dots": (
+        lambda: made((8, 512), (300, 512))(
+            summed((8, 300), (512,), lambda i, k, x: x[0][i[0], k[0]] * x[1][i[1], k[0]])
+        ),
+        lambda: made((8, 16, 32), (300, 16, 32))(
+            summed(
+                (8, 300), (16, 32),
+                lambda i, k, x: x[0][i[0], k[0], k[1]] * x[1][i[1], k[0], k[1]],
+            )
+        ),
+        lambda: made((8, 512, 1), (1, 300, 512))(
+            summed(
+                (8, 1, 300), (1, 512),
+                lambda i, k, x: x[0][i[0], k[1], k[0]] * x[1][0, i[2], k[1]],
+            )
+        ),
+    ),
+    "few results": (
+        lambda: made((6, 32768), (32768, 48))(
+            summed((6, 48), (32768,), lambda i, k, x: x[0][i[0], k[0]] * x[1][k[0], i[1]])
+        ),
+        lambda: made((6, 64, 512), (64, 512, 48))(
+            summed(
+                (6, 48), (64, 512),
+                lambda i, k, x: x[0][i[0], k[0], k[1]] * x[1][k[0], k[1], i[1]],
+            )
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_way_of_writing_a_sum_has_the_same_plan(name: str, cache: ObjectCache) -> None:
+    first, *others = (make() for make in FORMS[name])
+    (cycles, plan), *_ = partial_plans(contraction(first), CPU)
+    sketch, schedule = default(first)
+    assert sketch.split(":")[1] == "_".join(cut.kind for cut in plan.partials)
+    check(first, schedule, cache)
+    for other in others:
+        assert partial_plans(contraction(other), CPU)[0] == (cycles, plan)
+        found, schedule = default(other)
+        assert found.split(":")[1] == sketch.split(":")[1]
+        check(other, schedule, cache)
+
+
+SCALED: dict[str, tuple[str, Form]] = {
+    "a factor for each term": ("lanes", lambda: made((8, 512), (300, 512), (512,))(
+        summed(
+            (8, 300), (512,),
+            lambda i, k, x: x[0][i[0], k[0]] * x[1][i[1], k[0]] * x[2][k[0]],
+        )
+    )),
+    "a factor for each row": ("lanes", lambda: made((64, 640), (64,))(
+        summed((64,), (640,), lambda i, k, x: x[0][i[0], k[0]] * x[1][i[0]])
+    )),
+    "a factor for some terms": ("lanes", lambda: made((64, 5, 640), (5,))(
+        summed((64,), (5, 640), lambda i, k, x: x[0][i[0], k[0], k[1]] * x[1][k[0]])
+    )),
+    "results in another order": ("lanes", lambda: made((12, 20, 640))(
+        summed((20, 12), (640,), lambda i, k, x: x[0][i[1], i[0], k[0]])
+    )),
+    "products of two columns": ("parts", lambda: made((640, 320), (640, 320))(
+        summed((320,), (640,), lambda i, k, x: x[0][k[0], i[0]] * x[1][k[0], i[0]])
+    )),
+    "columns turned ahead": ("lanes", lambda: made((300, 1024), (1024, 3))(
+        summed((300, 3), (1024,), lambda i, k, x: x[0][i[0], k[0]] * x[1][k[0], i[1]])
+    )),
+    "any number of rows": ("lanes", lambda: made((te.size_var("m"), 640))(
+        lambda x: ops.sum(x, 1)
+    )),
+    "rows of any length": ("lanes", lambda: made((64, te.size_var("n")))(lambda x: ops.sum(x, 1))),
+    "between two stages": ("lanes", lambda: made((64, 640))(
+        lambda x: ops.relu(ops.sum(ops.relu(x), 1))
+    )),
+    "float64": ("lanes", lambda: made((64, 640), dtype="float64")(lambda x: ops.sum(x, 1))),
+    "float16": ("lanes", lambda: made((64, 640), dtype="float16")(lambda x: ops.sum(x, 1))),
+    "int8": ("lanes", lambda: made((64, 640), dtype="int8")(
+        lambda x: ops.sum(x, 1, dtype="int32")
+    )),
+    "largest of bytes": ("lanes", lambda: made((64, 640), dtype="uint8")(lambda x: ops.max(x, 1))),
+    "a prime number of terms": ("parts_lanes", lambda: made((1, 300007))(lambda x: ops.sum(x, 1))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_other_sums_have_partial_sums_too(name: str, cache: ObjectCache) -> None:
+    kind, make = SCALED[name]
+    func = make()
+    sketch, schedule = default(func)
+    assert kind in [part.split(":")[1] for part in sketch.split("+")]
+    check(func, schedule, cache)
+
+
+def test_samples_of_a_search_compute_the_sum(cache: ObjectCache) -> None:
+    rng = random.Random(0)
+    for name in ("rows", "few results"):
+        func = FORMS[name][0]()
+        space = make_space(func, CPU)
+        for sketch in [s for s in space.sketches if "lanes" in s or "parts" in s]:
+            check(func, space.build(space.sample(rng, sketch)), cache)
+
+
+def test_bitwise_spaces_have_no_partial_sums() -> None:
+    for forms in FORMS.values():
+        sketches = make_space(forms[0](), CPU, "bitwise").sketches
+        assert not any("lanes" in name or "parts" in name for name in sketches)
+
+
+def product(m: int, n: int, k: int) -> PrimFunc:
+    return made((m, k), (k, n))(
+        summed((m, n), (k,), lambda i, k, x: x[0][i[0], k[0]] * x[1][k[0], i[1]])
+    )
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(16, 16, 1024), (512, 512, 512), (16, 16, 0), (0, 16, 4096), (512, 512, 4096)]
+)
+def test_other_products_stay_whole(m: int, n: int, k: int) -> None:
+    sketch, _ = default(product(m, n, k))
+    assert "lanes" not in sketch and "parts" not in sketch
+
+
+def test_threads_get_work_that_the_results_alone_do_not_give() -> None:
+    _, schedule = default(product(1, 10, 65536))
+    loops = [s for s in walk(schedule.func.body) if isinstance(s, For)]
+    assert max(s.const_extent or 0 for s in loops if s.kind is ForKind.PARALLEL) > 1
+
+
+def test_a_constant_is_turned_ahead_of_all_calls() -> None:
+    func = made((40, 512), (300, 512))(
+        summed((40, 300), (512,), lambda i, k, x: x[0][i[0], k[0]] * x[1][i[1], k[0]])
+    )
+    first = default_schedule(func, "c -vector_bits=512 -threads=2", constants=["x1"])
+    assert not any("_rf" in str(name) for name in first.get_blocks())
+
+
+def test_memory_is_asked_for_where_no_cache_keeps_it() -> None:
+    """And not where the processor does it in time."""
+
+    def asks(rows: int) -> bool:
+        func = made((rows, 4096))(lambda x: ops.sum(x, 1))
+        return any("prefetch" in str(s.annotations) for s in walk(default(func)[1].func.body)
+                   if isinstance(s, For))  # fmt: skip
+
+    assert asks(4096) and not asks(64)
