@@ -32,9 +32,6 @@ SHAPE = "a shape that is tried, or a limit of the text that compilers get: no fa
 KNOWN = {
     "autotune/rules/chain.py": {"SQUARES": SHAPE},
     "autotune/rules/chain_rows.py": {"MORE": SHAPE},
-    "autotune/rules/dots.py": {
-        "COPIED_NEAR": MODEL, "COPIED_FAR": MODEL, "LAST_STEPS": MODEL, "FAR_LOAD": MODEL,
-    },
     "autotune/rules/effort.py": {"REUSED": MODEL},
     "autotune/rules/find_chain.py": {"IDLE": SHAPE, "LONG_ROW": SHAPE},
     "autotune/rules/nests/stage.py": {
@@ -46,7 +43,6 @@ KNOWN = {
     },
     "autotune/rules/short_rows.py": {"LONGER": SHAPE},
     "autotune/rules/spatial.py": {"ROWS_EACH": SHAPE},
-    "autotune/rules/split_k.py": {"MOST_TILES": SHAPE},
     "autotune/rules/stores.py": {"STREAM_FROM": "an output from which on it is a choice"},
     "autotune/rules/tensorized.py": {"NARROWER": SHAPE, "MANY_PANELS": SHAPE},
     "autotune/rules/tile_model.py": {
@@ -56,6 +52,7 @@ KNOWN = {
     "autotune/rules/tiled_choices.py": {"FAR_PANELS": SHAPE},
     "autotune/rules/window.py": {"TASKS": SHAPE},
     "schedule/library/channels_last_find.py": {"SMALL_WORK": RECIPE},
+    "schedule/library/contraction/partial.py": {"FEW": SHAPE},
     "schedule/library/conv_channels.py": {"TASK_BYTES": RECIPE},
     "schedule/library/conv_depthwise.py": {"STRIP_BYTES": RECIPE, "ROWS": RECIPE},
     "schedule/library/conv_depthwise_nhwc.py": {"STATEMENTS": RECIPE},
@@ -68,7 +65,6 @@ KNOWN = {
     "schedule/library/tensorized_tile.py": {
         "AREA": RECIPE, "REGISTERS": RECIPE, "CONSTANTS": RECIPE,
     },
-    "schedule/library/winograd_plan.py": {"READS": RECIPE},
     "schedule/library/contraction/copies.py": {"BLOCK": SHAPE},
 }  # fmt: skip
 """The numbers that are left, by module, each with its reason. One that is no longer there, or is
