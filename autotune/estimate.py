@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from autotune.device import Cpu
 from autotune.streams import LINE, PAGE, Column, Stream
-from tensorir import dtype
+from tensorir import dtype, masked_bits
 
 if TYPE_CHECKING:
     from schedule import library
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 SYMBOLIC = 256
 """The extent assumed for a symbolic axis."""
 
-FILL = 0.75
-"""The share of a cache that a working set may take; the rest goes to what passes through."""
+FILL, CROWDED = 0.5, 1.1
+"""The share of a cache up to which a working set stays in it, and from which on nothing of it does:
+caches also hold what passes through, and others use them."""
 
-ACROSS = 1.6
-"""Loads that a vector takes that lies across two lines, as rows of arguments do wherever they
-begin; where a vector is loaded for each sum, no other work hides that."""
+FEW_COPIES, COPIES, STATEMENTS = 4, 8, 600
+"""Of the body of a nest, for what conditions it meets (tensorir.passes.partition_loops)."""
 
 BESIDE = 8
 """Steps of a tile that go on beside the end of the one before, where it can be; and of its
@@ -65,7 +65,9 @@ class Estimate:
             lane = c.spatial[-1]
             if all(o.strides[n] == self.extents[lane] * (o.strides[lane] or 0) for o in c.operands):
                 self.steps[n] -= c.missing / self.extents[lane]
-        self.work = max(1, c.operations - 1)
+        self.work = max(1, c.operations)
+        self.vector = cpu.vector(c.sums.dtype)
+        self.masked = masked_bits(cpu.target)
 
     def cycles(self, plans: Sequence[library.NestPlan]) -> Column:
         """Of the busiest thread, from call to return; one number for each plan."""
@@ -74,6 +76,16 @@ class Estimate:
     def arithmetic(self, plans: Sequence[library.NestPlan]) -> Column:
         """The same without memory: the register tiles, one after the other, of one thread."""
         return self._each(plans, lambda alike: alike.arithmetic() + alike.writing())
+
+    def shared_terms(self, plan: library.NestPlan) -> int:
+        """The terms of a sum among which rows of a tile find the same elements."""
+        if plan.flat != "shifts":
+            return self.terms
+        return prod(self.extents[n] for n in plan.shared_steps(self.c))
+
+    def is_constant(self, operand: int) -> bool:
+        """Whether an operand is known when the kernel is built: it is packed ahead of all calls."""
+        return self.c.operands[operand].buffer in self.constants
 
     def _each(self, plans: Sequence[library.NestPlan], of: Callable[[_Alike], Column]) -> Column:
         groups: dict[object, list[int]] = {}
@@ -106,8 +118,15 @@ class _Alike:
         share = np.where(self.in_order(), IN_ORDER, costs.hidden)
         hidden = share * np.minimum(work, moved)
         time = (work + moved - hidden + self.stalls()) * self.share()
-        start = costs.start if self.plan.threads and self.cpu.threads > 1 else 0.0
-        return time + self.copies() + start
+        return time + self.copies() + self.starts()
+
+    def starts(self) -> float:
+        """Of threads: for the nest, and for each copy that is made ahead of it."""
+        if not self.plan.threads or self.cpu.threads == 1:
+            return 0.0
+        packed = [p for p in self.plan.packs if not self.of.is_constant(p.operand)]
+        padded = [o for o in self.c.operands if o.pad] if self.plan.pad == "root" else []
+        return self.cpu.costs.start * (1 + len(packed) + len(padded))
 
     def share(self) -> Column:
         """The part of the work that the busiest thread has."""
@@ -166,29 +185,33 @@ class _Alike:
         vectors = np.ceil(sizes[:, lane] / lanes)
         rows = np.prod(sizes[:, others], axis=1)
         sums = rows * vectors
-        shared = (sums * terms <= SHARING) if plan.flat else np.zeros(len(sizes), dtype=bool)
+        near = sums * self.of.shared_terms(plan)  # that a compiler sees side by side
+        shared = (near <= SHARING) if plan.flat else np.zeros(len(sizes), dtype=bool)
         loads, held = np.zeros(len(sizes)), np.zeros(len(sizes))
         for n, stream in enumerate(self.streams):
             mine = np.prod(sizes[:, [m for m in others if stream.moves(m)]], axis=1)
             step = stream.strides[lane]
             each = np.ones(len(sizes))
             if step != 0:
-                apart = 2.5 if step == 2 else float(lanes)
-                whole = stream.aligned(lanes) and not self.added
-                each = vectors * (apart if step != 1 else 1.0 if whole else ACROSS)
+                apart = costs.strided if step == 2 else float(lanes)
+                whole = 1.0 if stream.aligned(lanes) and not self.added else costs.unaligned
+                each = vectors * (whole if step == 1 else apart)
             if self.c.operands[n].pad and plan.pad == "inline":
-                known = sizes[:, lane] >= of.extents[lane]  # which lanes are padding
-                masked = costs.masked if plan.flat or step == 0 else costs.asked
-                window = step != 0 and self.c.is_window(lane)
-                each = each * np.where(known | (not window), masked, costs.asked)
+                if not self.c.is_window(lane, n):  # all lanes are padding, or none
+                    each = each * (1.0 if plan.flat else costs.masked)
+                else:
+                    kind = self.c.operands[n].dtype
+                    can = bool(plan.flat) and dtype.bits(kind) in self.of.masked
+                    known = self.decided(n) & can
+                    each = each * np.where(known, 1.0, costs.asked)
             count = mine * terms
             if plan.flat:
                 count = np.where(shared, self.distinct(n, sizes), count)
             loads += count * each
-            kept = vectors * (terms if plan.flat == "rows" else 1)
+            kept = vectors * (near / sums if plan.flat in ("rows", "shifts") else 1)
             held += 1 if step == 0 else np.where(mine == 1, kept, 1)
-        adds = of.work * sums * terms / costs.units
-        reads = loads / costs.ports
+        adds = of.vector * of.work * sums * terms / costs.units
+        reads = of.vector * loads / costs.ports
         time = np.maximum(adds, reads) + costs.both * np.minimum(adds, reads)
         if plan.depth:  # sums are loaded and stored again; those of other tiles go on meanwhile
             return time + terms / plan.depth * (2 * sums / costs.ports + costs.turn / 2)
@@ -209,6 +232,25 @@ class _Alike:
         others do: their first steps go on beside the last ones of the tile before."""
         return self.cpu.costs.latency * (max(0, terms - BESIDE) if self.added else terms)
 
+    def decided(self, operand: int) -> npt.NDArray[np.bool_]:
+        """Whether compilers write a tile out for each way in which its lanes can reach into the
+        padding, so that what is padding is known there. Lanes look for themselves where there are
+        too many ways to get to their loop."""
+        plan, ways = self.plan, np.ones(len(self.tile))
+        around = plan.order[: plan.order.index(plan.lane) + 1]
+        for n in self.c.spatial:
+            if not self.c.is_window(n, operand):
+                continue
+            near = any(row[n] in (1, -1) for row in self.c.operands[operand].dims)
+            rest = self.of.spatial[n] % self.tile[:, n] > 0
+            ends = np.where(rest | near, 3.0, 2.0)  # else only the first tile reaches beyond
+            ways *= np.minimum(np.ceil(self.of.spatial[n] / self.task[:, n]), 3.0)
+            if n in around:
+                ways *= np.minimum(np.ceil(self.task[:, n] / self.tile[:, n]), ends)
+        body = 2 * np.prod(self.tile, axis=1) / self.tile[:, plan.lane]
+        body *= self.of.terms if plan.flat else 1
+        return ways <= np.maximum(FEW_COPIES, np.minimum(COPIES, STATEMENTS // body))
+
     def distinct(self, operand: int, sizes: Column) -> Column:
         """The different places that the rows of a tile read, of all terms of their sums."""
         count = np.ones(len(sizes))
@@ -226,7 +268,12 @@ class _Alike:
     # memory
 
     def traffic(self) -> Column:
-        """The lines that come from behind each cache."""
+        """Cycles for the lines that come from behind each cache."""
+        costs = [cost for _, cost in self.cpu.caches]
+        return np.asarray(sum(cost * lines for cost, lines in zip(costs, self.lines())))
+
+    def lines(self) -> list[Column]:
+        """How many come from behind each cache."""
         of, plan = self.of, self.plan
         streams = [*self.streams, of.result]
         steps = [(n, np.full(len(self.tile), of.steps[n])) for n in plan.steps]
@@ -243,13 +290,11 @@ class _Alike:
         boxes = np.ones((depths, count, len(of.extents)))  # below so many loops
         for depth, (axis, times) in reversed(list(enumerate(loops))):
             boxes[: depth + 1, :, axis] *= times
+        boxes = np.minimum(boxes, of.extents)  # tiles reach beyond the end of an axis
         rows = boxes.reshape(depths * count, -1)
         lines = np.stack([s.lines(rows, depths).reshape(depths, count) for s in streams], axis=1)
         counts = np.array([np.ones(len(self.tile)), *(count for _, count in loops)])
         before = np.cumprod(counts, axis=0)
-        used = lines.sum(axis=1) * LINE
-        each = np.arange(len(self.tile))
-        total = np.zeros(len(self.tile))
         axes = np.array([-1, *(axis for axis, _ in loops)])
         ways = self.cpu.caches[0][0] // PAGE
         fresh = np.ones((len(streams), depths, count))
@@ -258,17 +303,23 @@ class _Alike:
                 if stream.moves(axis):
                     new = stream.fresh(axis, boxes[depth], ways)
                     fresh[n, depth] = np.maximum(new, 1 / times)
-        for size, cost in self.cpu.caches:
-            fits = used <= FILL * size
-            depth = np.where(fits.any(axis=0), fits.argmax(axis=0), len(loops))
-            far = size > self.cpu.caches[0][0]
-            for n, stream in enumerate(streams):
-                late = self.beside(stream) if far else 1.0
-                moved = np.array([axis < 0 or stream.moves(axis) for axis in axes])
-                again = before[depth, each] / np.where(moved[depth], 1.0, counts[depth, each])
-                again = again * fresh[n, depth, each]
-                total += cost * late * np.where(depth > 0, lines[depth, n, each] * again, 0.0)
-        return total
+        near = np.zeros((depths, count))  # lines, if boxes below so many loops stay in a cache
+        far = np.zeros((depths, count))  # and of caches that are further away
+        for n, stream in enumerate(streams):
+            moved = np.array([axis < 0 or stream.moves(axis) for axis in axes])
+            come = lines[:, n] * before / np.where(moved[:, None], 1.0, counts) * fresh[n]
+            near += come
+            far += come * self.beside(stream)
+        found, used = [], lines.sum(axis=1) * LINE
+        first = self.cpu.caches[0][0]
+        for size, _ in self.cpu.caches:
+            stays = np.clip((CROWDED - used / size) / (CROWDED - FILL), 0.0, 1.0)
+            stays[-1] = 1.0
+            missed = np.cumprod(np.vstack([np.ones(count), 1 - stays[:-1]]), axis=0)
+            come = near if size == first else far
+            come = np.where(np.arange(depths)[:, None] > 0, come, 0.0)  # else all of it is there
+            found.append((missed * stays * come).sum(axis=0))
+        return found
 
     def beside(self, stream: Stream) -> Column:
         """How much longer memory takes that the rows of a tile read side by side: each is asked for
@@ -325,7 +376,7 @@ class _Alike:
         total = np.zeros(len(self.tile))
         for pack in plan.packs:
             operand = self.c.operands[pack.operand]
-            if operand.buffer in self.of.constants:
+            if self.of.is_constant(pack.operand):
                 continue
             stream = self.of.plain[pack.operand]
             elements = prod(e for n, e in enumerate(extents) if stream.moves(n))
@@ -335,8 +386,12 @@ class _Alike:
             if operand.pad is None or plan.pad == "inline":
                 continue
             elements = prod(size or SYMBOLIC for size in operand.shape)
-            again = self.overlap(n) if plan.pad == "task" else 1.0
-            total += costs.copy / 4 * elements * again / threads
+            if plan.pad == "task":
+                total += costs.fill * elements * self.overlap(n) / threads
+                continue
+            used = elements * dtype.itemsize(operand.dtype)
+            written = sum(2 * cost * used / LINE for size, cost in self.cpu.caches if used > size)
+            total += (costs.fill * elements + written) / threads
         return total
 
     def overlap(self, operand: int) -> Column:

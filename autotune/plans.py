@@ -30,6 +30,9 @@ KEPT = 4
 MOST_TERMS = 49
 """Terms of a sum over windows that are written out."""
 
+MOST_SUMS = 16
+"""Vectors of sums in a register tile whose terms are written out."""
+
 USES = 8
 """Uses of each element of an operand from which on a turned copy of it pays."""
 
@@ -70,21 +73,23 @@ def _ranked(
 def _varied(
     tiles: Sequence[tuple[float, library.NestPlan]],
 ) -> list[tuple[float, library.NestPlan]]:
-    """The best ones, and the best of each axis in the lanes."""
-    first = list(tiles[:KEPT])
-    lanes = {plan.lane for _, plan in first}
+    """The best ones, also of those that pad in place, and the best of each axis in the lanes."""
+    found: list[tuple[float, library.NestPlan]] = []
+    for inline in (False, True):
+        found += [each for each in tiles if (each[1].pad == "inline") == inline][:KEPT]
+    lanes = {plan.lane for _, plan in found}
     for cost, plan in tiles:
         if plan.lane not in lanes:
             lanes.add(plan.lane)
-            first.append((cost, plan))
-    return first
+            found.append((cost, plan))
+    return found
 
 
 def _leaders(tasks: Sequence[tuple[float, library.NestPlan]]) -> list[library.NestPlan]:
     """The best plans of each register tile."""
     found: dict[object, list[library.NestPlan]] = {}
     for _, plan in tasks:
-        found.setdefault((plan.lane, plan.tile, plan.flat), []).append(plan)
+        found.setdefault((plan.lane, plan.tile, plan.flat, plan.pad), []).append(plan)
     return [plan for best in found.values() for plan in best[:3]]
 
 
@@ -133,11 +138,21 @@ class _Search:
         return sorted(found | {min(most, extent)})
 
     def flat(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
-        """With the terms of the sums in loops, or written out where there are few."""
-        if self.estimate.terms <= MOST_TERMS and self.windows:
-            if prod(plan.tile) > plan.tile[plan.lane]:
-                yield replace(plan, flat="single")
-            yield replace(plan, flat="rows")
+        """With the terms of the sums in loops, or written out where there are few: then padding may
+        be computed in place."""
+        sums = prod(plan.tile) // plan.lanes
+        if self.estimate.terms <= MOST_TERMS and self.windows and sums <= MOST_SUMS:
+            ways = ["rows"]
+            if prod(plan.tile) > plan.tile[plan.lane]:  # of equal ones, the first has less to hold
+                near = all(o.strides[plan.lane] in (0, 1) for o in self.c.operands)
+                ways = ["shifts", "single", "rows"] if near else ["single", "shifts", "rows"]
+            for way in ways:
+                found = replace(plan, flat=way)
+                if self.bitwise and found.order_of_terms(self.c) != self.c.written:
+                    continue
+                yield found
+                if any(o.pad for o in self.c.operands):
+                    yield replace(found, pad="inline")
         yield plan
 
     def may_be_lane(self, lane: int) -> bool:
@@ -215,12 +230,23 @@ class _Search:
         for n, m in combinations(sizes, 2):
             for a, b in product(sizes[n][:2], sizes[m][:2]):
                 cuts.add(tuple({n: a, m: b}.get(k, base[k]) for k in c.spatial))
+        rows = [n for n in c.spatial if self.is_row(n)]
         for task in cuts:
+            cut = any(task[n] < self.whole[n] for n in rows)
+            pad = "root" if cut and plan.pad == "task" else plan.pad
             for order in orders:
-                yield replace(plan, task=task, order=order, threads=True)
+                yield replace(plan, task=task, order=order, pad=pad, threads=True)
         work = self.estimate.terms * prod(self.whole)
         if work < 200_000 or not cuts:
             yield replace(plan, task=self.whole, threads=False)
+
+    def is_row(self, axis: int) -> bool:
+        """Whether an axis runs along the rows of an operand with padding: a task's part of a row
+        has padding at one end or none, and what that is would be asked for each element."""
+        padded = [n for n, o in enumerate(self.c.operands) if o.pad is not None]
+        return any(
+            self.c.is_window(axis, n) and self.c.operands[n].dims[-1][axis] != 0 for n in padded
+        )
 
     def grain(self, plan: library.NestPlan, axis: int) -> int:
         """What the task's part of an axis is to be a multiple of: vectors that are turned on the
@@ -249,9 +275,9 @@ class _Search:
             for axis in (plan.lane, *(m for m in c.spatial if m != plan.lane and plan.tile[m] > 1)):
                 if operand.strides[axis] not in (0, None) and self.c.can_pack(n, axis):
                     yield replace(plan, packs=(*plan.packs, library.Pack(n, axis, plan.tile[axis])))
-        if any(o.pad for o in c.operands):
+        if any(o.pad for o in c.operands) and plan.pad != "inline":
             yield replace(plan, pad="root")
-            if plan.flat or not c.is_window(plan.lane):  # else each lane has to look for itself
+            if not plan.flat and not c.is_window(plan.lane):  # else each lane looks for itself
                 yield replace(plan, pad="inline")
         if not self.bitwise and plan.steps != c.written:
             yield replace(plan, steps=c.written)

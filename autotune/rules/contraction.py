@@ -96,22 +96,9 @@ class ContractionPlan(Plan):
         library.make_nest(sch, self.contraction, nest_of(self.contraction, values))
 
 
-def preferred_contraction(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:
-    """The plan for sums whose axes are not those of the text, and for windows: rules that take the
-    loops as they are written make slower nests of these."""
+def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:
+    """The plan for sums all of whose operands are used more than once."""
     c = _contraction(sch, group, cpu)
-    return _plans(sch, group, cpu, c if c and not _as_written(c) else None)
-
-
-def other_contraction(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:
-    """The plan for other sums with reuse."""
-    c = _contraction(sch, group, cpu)
-    return _plans(sch, group, cpu, c if c and _as_written(c) else None)
-
-
-def _plans(
-    sch: Schedule, group: Group, cpu: Cpu, c: library.Contraction | None
-) -> Sequence[ContractionPlan]:
     if c is None:
         return []
     from autotune.plans import has_plans
@@ -144,14 +131,6 @@ def _may_have_reuse(block: Block) -> bool:
         if not mixed and spatial <= set().union(*used):
             return False
     return True
-
-
-def _as_written(c: library.Contraction) -> bool:
-    """Whether each axis is a variable, in the order of the text, and none is a window."""
-    digits = [axis.digits for axis in c.axes]
-    places = [own[0].place for own in digits]
-    whole = all(len(own) == 1 and own[0].whole for own in digits)
-    return whole and places == sorted(places) and not any(map(c.is_window, range(len(c.axes))))
 
 
 def nest_values(block: str, plan: library.NestPlan) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from autotune.rules.plan import Part, Plan, Values, combined, ways
 from autotune.rules.registry import Rules, rules_for
 from autotune.space import Candidate, Sketch, Space
 from schedule import Schedule, ScheduleError
-from tensorir import DEFAULT_NUMERICS, Device, PrimFunc, allows, weakest
+from tensorir import DEFAULT_NUMERICS, Device, PrimFunc, weakest
 
 MOST_MIXED = 4
 """Groups that get a general nest while the others have the first plans of their rules."""
@@ -74,7 +74,7 @@ def sketches_by_algorithm(
     for start in starts(func, numerics):
         if many:
             start.schedule.remember_steps()
-        made = _sketches(start.schedule, device, numerics, bool(start.name), many, rng)
+        made = _sketches(start.schedule, device, numerics, not start.name, many, rng)
         yield _named(start.name, made)
 
 
@@ -88,21 +88,13 @@ def _sketches(
     start: Schedule,
     device: Device,
     numerics: str,
-    library_only: bool,
+    written: bool,
     many: bool,
     rng: random.Random,
 ) -> Iterator[PlannedSketch]:
-    """What the library and the rules make of a program; with `many`, what searches want besides.
-
-    With `library_only` rules are for programs that the library has no schedule for.
-    """
+    """What the rules make of a program; with `many`, what searches want besides: general nests too,
+    if it is the one that was `written`, and no other algorithm for it."""
     rules = rules_for(device)
-    for program in rules.programs:
-        found = program(start, device)
-        if found is not None and allows(numerics, found.numerics):
-            yield PlannedSketch(found.name, found.choices, found.build, plans=(found,))
-            if library_only:
-                return
     base = start.copy()
     base.remember_steps()  # rules try what they propose
     own = _within([p for rule in rules.stages for p in rule(base, device)], numerics)
@@ -116,7 +108,7 @@ def _sketches(
     parts += _parts(base, rules, device, numerics, rng if many else None, kept)
     for plans in combined(parts, rng):
         yield replace(_sketch(base, plans, many), ways=ways(parts))
-    if many and not library_only and rules.general is not None:
+    if many and written and rules.general is not None:
         first = [plan for part in parts for plan in part[0]]
         yield from _mixed(base, first, partial(rules.general, base, device=device), numerics, rng)
         inlined = set(map(str, start.get_blocks())) - set(map(str, base.get_blocks()))

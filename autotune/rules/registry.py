@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autotune.rules.chain import chain_plans
-from autotune.rules.contraction import other_contraction, preferred_contraction
-from autotune.rules.library import library_plan
+from autotune.rules.contraction import contraction_plans
 from autotune.rules.partial import partial_sums_plans
 from autotune.rules.plan import Plan
 from autotune.rules.scan import scan_plans
@@ -32,7 +31,6 @@ class Rules:
     groups    for the groups of a program, preferred first
     rest      for groups that none of them takes
     chains    for several groups at once; asked with all of them
-    programs  for whole programs, from a schedule and the device to a plan or None
     stages    for stages that belong together as they were written, from a schedule and the device;
               asked before any are inlined, and all other rules are for the rest
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
@@ -42,7 +40,6 @@ class Rules:
     rest: Rule
     groups: list[Rule]
     chains: list[Rule] = field(default_factory=list)
-    programs: list[Callable[..., Any]] = field(default_factory=list)
     stages: list[Rule] = field(default_factory=list)
     general: Callable[..., Plan] | None = None
 
@@ -56,7 +53,6 @@ def _nests(*args: Any, **options: Any) -> Plan:
 
 RULES: dict[str, Rules] = {
     "cpu": Rules(
-        programs=[library_plan],
         stages=[winograd_stages],
         chains=[scan_plans, chain_plans],
         groups=[
@@ -64,9 +60,8 @@ RULES: dict[str, Rules] = {
             short_rows_plans,
             partial_sums_plans,
             window_plans,
-            preferred_contraction,
+            contraction_plans,
             tiled_plans,
-            other_contraction,
             transposed_plans,
         ],
         rest=spatial_plans,

@@ -35,6 +35,10 @@ FLAGS = (
 )
 """No -ffast-math: results keep IEEE meaning (contraction of a * b + c into one step is allowed)."""
 
+GCC_FLAGS = ("-fno-predictive-commoning",)
+"""gcc 12 carries elements that a later iteration of a window reads again through a chain of moves,
+which leaves no registers to the sums."""
+
 GCC_ARM_FLAGS = ("-fno-schedule-insns",)
 """Before it allocates registers, gcc 12 moves loads up so far that sums in registers are spilled;
 for x86 it does not by default."""
@@ -212,8 +216,9 @@ def has_openmp(compiler: Compiler) -> bool:
 def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[str, ...]:
     """The flags of everything compiled for `march`."""
     known = macros(compiler, march) if march else ()  # the runtime is fast without flags of its own
-    gcc_for_arm = "__aarch64__" in known and "__clang__" not in known
-    own = GCC_ARM_FLAGS if gcc_for_arm else ()
+    gcc = "__GNUC__" in known and "__clang__" not in known
+    arm = GCC_ARM_FLAGS if gcc and "__aarch64__" in known else ()
+    own = (*(GCC_FLAGS if gcc else ()), *arm)
     return (*FLAGS, *own, *_march(march), *(("-fopenmp",) if openmp else ()))
 
 

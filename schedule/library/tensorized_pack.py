@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedule.analysis.uses import plain_store
-from schedule.library.lanes import split_at_most
 from schedule.library.tensorized_roles import Roles, factors_of
 from schedule.library.tensorized_tile import STRIP
 from tensorir import BinOp, Costs, Select, conjuncts, dtype, find_intrin, int_value
@@ -127,3 +126,12 @@ def _end_of_row(sch: Schedule, padded: str) -> int | None:
         if isinstance(test, BinOp) and test.op == "<" and test.a is store.indices[-1]:
             return int_value(test.b)
     return None
+
+
+def split_at_most(sch: Schedule, loop: LoopRef, factor: int) -> tuple[LoopRef, LoopRef]:
+    """Split off `factor` iterations, or all there are; both loops exist in any case."""
+    extent = sch.state.loop(loop).const_extent
+    outer, inner = sch.split(
+        loop, [None, factor if extent is None else max(1, min(factor, extent))]
+    )
+    return outer, inner

@@ -9,41 +9,48 @@ from dataclasses import dataclass
 class Costs:
     """Cycles of a core. Defaults are those of a server processor of 2022 with vectors of 512 bits.
 
-    units      multiply-adds of a vector that begin in a cycle; `ports`: likewise loads
+    units      multiply-adds of 64 bytes that begin in a cycle; `ports`: likewise loads. Of shorter
+               vectors more begin, but no more than `narrow` times as many
     latency    until a sum can be added to
     both       share of the smaller of arithmetic and loads that is not hidden behind the other
     spill      a sum that has no register, each step
     tile       beginning and ending a register tile, and `sum_` each of its vectors
     turn       of an innermost loop that begins again
-    masked     times a load, where padding is computed in place; `asked`: where each lane has to
-               look for itself
+    unaligned  times a load: of a vector that reaches into a second line; `strided`: of every other
+               element
+    masked     times a load in a loop, where padding is computed in place; `asked`: where each lane
+               has to look for itself
     transpose  turning a vector of results; `add`: the sum of one vector's lanes
     stall      reading a vector that was just written in parts
     beside     share by which rows that are read side by side come later, each time they double
     l2, l3, memory   a line of 64 bytes from there, as it comes in order
-    copy, copy_turned  an element that is packed in order, or against it
+    copy, copy_turned  an element that is packed in order, or against it; `fill`: of a padded image
     hidden     share of the smaller of arithmetic and traffic that goes on beside the other
-    start      threads that begin to share tasks
+    start      threads that begin to share tasks, and wait for each other
     """
 
-    units: float = 2.0
-    ports: float = 2.0
+    units: float = 1.0
+    ports: float = 1.0
+    narrow: float = 2.0
     latency: float = 4.0
-    both: float = 0.12
-    spill: float = 3.0
-    tile: float = 24.0
+    both: float = 0.2
+    spill: float = 10.0
+    tile: float = 5.0
     sum_: float = 1.0
-    turn: float = 10.0
-    masked: float = 1.3
-    asked: float = 8.0
+    turn: float = 11.0
+    unaligned: float = 2.2
+    strided: float = 3.3
+    masked: float = 1.4
+    asked: float = 14.0
     transpose: float = 5.5
     add: float = 10.0
     stall: float = 40.0
     beside: float = 0.16
-    l2: float = 1.3
-    l3: float = 3.0
-    memory: float = 10.0
-    copy: float = 0.8
-    copy_turned: float = 4.0
-    hidden: float = 0.5
+    l2: float = 0.05
+    l3: float = 3.4
+    memory: float = 28.0
+    copy: float = 0.3
+    copy_turned: float = 12.0
+    fill: float = 0.5
+    hidden: float = 0.45
     start: float = 8000.0

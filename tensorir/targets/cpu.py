@@ -37,6 +37,11 @@ class Cpu:
         """Elements of the widest of some types that a vector holds."""
         return max(1, self.target.lanes() * 4 // max(map(dtype.itemsize, kinds)))
 
+    def vector(self, kind: str) -> float:
+        """The share of 64 bytes that an instruction on such a vector takes of a unit."""
+        size = self.lanes(kind) * max(4, dtype.itemsize(kind))
+        return max(1 / self.costs.narrow, size / 64)
+
     @property
     def registers(self) -> int:
         """Vector registers for sums and operands."""

@@ -33,31 +33,6 @@ EXAMPLES = [
     if number == 0 or _reduces(name, number)
 ]
 
-WRONG: dict[str, tuple[str, ...]] = {
-    "the schedule of the library asks for the names of a convolution's loops": (
-        "conv 3->64 7x7 s2 224", "conv 64->64 3x3 56", "conv 128->128 3x3 28",
-        "conv 256->256 3x3 14", "conv 512->512 3x3 7", "conv 256->64 1x1 56",
-        "depthwise 96 3x3 s2 112", "depthwise 384 3x3 14",
-        "conv 3->32 3x3 s2 224", "conv 64->128 3x3 s2 56", "conv 96->96 3x3 40",
-        "conv 192->192 3x3 20", "conv 160->160 3x3 13", "conv 128->512 1x1 28",
-        "conv 24->144 1x1 112", "conv 48->48 5x5 30", "conv 128->128 3x3 28 g32",
-        "depthwise 144 3x3 56", "depthwise 240 5x5 28", "depthwise 960 3x3 7",
-        "conv2d-0", "conv2d-1", "conv2d-3", "conv2d-4", "conv2d-5", "conv2d-7", "conv2d-8",
-        "depthwise_conv2d-0", "depthwise_conv2d-2",
-        "conv1d_transpose-0", "conv2d_transpose-1", "conv2d_transpose-4", "conv3d_transpose-0",
-    ),
-}  # fmt: skip
-"""By reason, the rows and examples for which names decide today. An entry that is mended fails the
-test until it is taken out of here."""
-
-
-def _marked(id: str, *values: Any) -> Any:
-    """A case, expected to fail where it is in WRONG."""
-    reasons = [reason for reason, names in WRONG.items() if id in names]
-    marks = [pytest.mark.xfail(strict=True, reason=reason) for reason in reasons]
-    return pytest.param(*values, id=id, marks=marks)
-
-
 def places(func: PrimFunc) -> dict[str, dict[str, int]]:
     """Where in the program each name is, by what it names."""
     nodes = list(walk(func.body))
@@ -109,7 +84,7 @@ def assert_names_are_nothing(
         assert steps == others, scheme
 
 
-@pytest.mark.parametrize("row", [_marked(row.name, row) for row in ROWS])
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS])
 def test_a_renamed_row_gets_the_same_schedule(row):
     func = prim_func(row.kind, row.sizes)
     names = [b.name for b in func.inputs]
@@ -118,12 +93,8 @@ def test_a_renamed_row_gets_the_same_schedule(row):
     assert_names_are_nothing(func, schemes, constants)
 
 
-@pytest.mark.parametrize(("name", "number"), [_marked(f"{n}-{k}", n, k) for n, k in EXAMPLES])
+@pytest.mark.parametrize(
+    ("name", "number"), [pytest.param(n, k, id=f"{n}-{k}") for n, k in EXAMPLES]
+)
 def test_a_renamed_operator_gets_the_same_schedule(name, number):
     assert_names_are_nothing(ops.prim_func(name, number), ("letters",))
-
-
-def test_what_is_known_to_be_wrong_exists():
-    known = {row.name for row in ROWS} | {f"{name}-{number}" for name, number in EXAMPLES}
-    listed = [name for names in WRONG.values() for name in names]
-    assert set(listed) <= known and len(listed) == len(set(listed))

@@ -115,7 +115,7 @@ def test_only_where_it_is_allowed_and_fits():
 
 def test_the_default_is_no_other_algorithm():
     """What a schedule means to its user does not change without being asked for."""
-    assert default_candidate(space_of(conv(), "algebraic")).sketch == "library"
+    assert default_candidate(space_of(conv(), "algebraic")).sketch == "conv:contraction"
     assert "use_algorithm" not in str(default_schedule(conv(), TARGET).trace.as_python())
 
 

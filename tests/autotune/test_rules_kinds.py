@@ -55,13 +55,10 @@ PROGRAMS = [
 
 
 def plans_of(rule: Any, func: PrimFunc) -> Iterator[tuple[Schedule, Plan]]:
-    """The plans of a rule for groups, chains or whole programs."""
+    """The plans of a rule for groups or chains."""
     base, groups = grouped(func)
     rules = RULES["cpu"]
-    if rule in rules.programs:
-        plan = rule(Schedule(func), CPU)
-        yield from [(Schedule(func), plan)] if plan is not None else []
-    elif rule in rules.chains:
+    if rule in rules.chains:
         yield from ((base.copy(), plan) for plan in rule(base, groups, CPU))
     else:
         for group in groups:
@@ -91,7 +88,7 @@ ALL = RULES["cpu"]
 
 
 @pytest.mark.parametrize(
-    "rule", [*ALL.groups, ALL.rest, *ALL.chains, *ALL.programs], ids=lambda rule: rule.__name__
+    "rule", [*ALL.groups, ALL.rest, *ALL.chains], ids=lambda rule: rule.__name__
 )
 def test_a_plan_says_what_it_does_to_results(rule):
     count, wrong = untrue(rule)

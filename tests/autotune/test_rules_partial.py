@@ -124,12 +124,12 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ),
     ),
     "few results": (
-        lambda: made((6, 32768), (32768, 48))(
-            summed((6, 48), (32768,), lambda i, k, x: x[0][i[0], k[0]] * x[1][k[0], i[1]])
+        lambda: made((3, 32768), (32768, 16))(
+            summed((3, 16), (32768,), lambda i, k, x: x[0][i[0], k[0]] * x[1][k[0], i[1]])
         ),
-        lambda: made((6, 64, 512), (64, 512, 48))(
+        lambda: made((3, 64, 512), (64, 512, 16))(
             summed(
-                (6, 48), (64, 512),
+                (3, 16), (64, 512),
                 lambda i, k, x: x[0][i[0], k[0], k[1]] * x[1][k[0], k[1], i[1]],
             )
         ),

@@ -39,7 +39,7 @@ def stages(func, tile="4x4"):
     ("sizes", "rows", "shares"),
     [
         ((1, 64, 64, 56), 1, 1),  # 14 rows of tiles: 7 for each thread
-        ((1, 128, 128, 28), 0, 1),  # 7 rows of tiles cannot be shared evenly
+        ((1, 128, 128, 28), 1, 2),  # 7 rows of tiles cannot be shared evenly: filters are
         ((1, 512, 512, 7), 0, 1),  # weights beyond the caches are read once
         ((te.var("n"), 512, 512, 7), 0, 1),
     ],

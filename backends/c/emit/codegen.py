@@ -93,7 +93,7 @@ class CEmitter(ParallelEmitter):
     """gcc takes up to a fifth less time where indices are constant: its analysis of known bits goes
     through the others 64 times for each loop around them."""
 
-    keep_uses: ClassVar[int] = 4
+    keep_uses: ClassVar[int] = 6
     """gcc 12 turns a vector with this many uses or fewer back into memory operands."""
 
     def __init__(self, func: PrimFunc, target: Target) -> None:

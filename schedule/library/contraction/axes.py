@@ -95,9 +95,10 @@ class Contraction:
 
     `axes` are sorted: spatial ones by falling stride in the result, then those of the reduction.
     `written` are the latter in the order of the definition, which is that of the sums. `sums` is
-    how the block stores, `result` how `last` does; `operations` are those on values of an instance.
-    `numbers` are the steps along each axis of what is computed of the variables alone, as a part of
-    a value; `missing` are terms that partial sums in lanes lack in their last step.
+    how the block stores, `result` how `last` does; `operations` are the instructions on values of
+    an instance, a multiply-add being one. `numbers` are the steps along each axis of what is
+    computed of the variables alone, as a part of a value; `missing` are terms that partial sums in
+    lanes lack in their last step.
     """
 
     block: str
@@ -132,6 +133,13 @@ class Contraction:
             if other.reduce != mine.reduce
             for o in asked
             for row in o.dims
+        )
+
+    def overlap(self, axis: int, other: int) -> bool:
+        """Whether values of one axis and of another one read the same elements of an operand."""
+        extents = (self.axes[axis].extent, self.axes[other].extent)
+        return any(
+            _overlap(_steps(o, row, axis, other), extents) for o in self.operands for row in o.dims
         )
 
     def is_used_again(self, operand: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import lcm, prod
 from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import FAR, Contraction, Digit, flat_strides
@@ -135,7 +136,8 @@ def copy_rows(sch: Schedule, block: str) -> None:
         (child,) = sch.get_child_blocks(part)
         around = sch.get_loops(child)
         mine = around[around.index(part) :]
-        _in_vectors(sch, sch.fuse(*mine) if len(mine) > 1 else part)
+        pixel = prod(sch.state.loop(loop).const_extent or 1 for loop in mine[1:])
+        _in_vectors(sch, sch.fuse(*mine) if len(mine) > 1 else part, pixel)
 
 
 def _padded_dimension(
@@ -164,16 +166,25 @@ def _padded_dimension(
     return None, []
 
 
-def _in_vectors(sch: Schedule, loop: LoopRef) -> None:
-    """A loop of `LONGEST` iterations at a time, and the rest."""
+def _in_vectors(sch: Schedule, loop: LoopRef, whole: int = 1) -> None:
+    """As many iterations of a loop at a time as `LONGEST` allows, and the rest; runs of `whole`
+    iterations, of which there may be more, are one element of an outer dimension: vectors end
+    where these do, so that what they write is a box and can be proved to be all that is read."""
     extent = sch.state.loop(loop).const_extent
-    if extent is None or extent <= LONGEST:
-        sch.vectorize(sch.split(loop, [None, LONGEST])[1] if extent is None else loop)
+    most = LONGEST
+    if 1 < whole <= LONGEST:
+        step = lcm(whole, BLOCK)
+        most = LONGEST // step * step or LONGEST // whole * whole
+    elif whole > LONGEST:
+        divisor = max(n for n in range(1, LONGEST + 1) if whole % n == 0)
+        most = divisor if divisor >= BLOCK else LONGEST
+    if extent is None or extent <= most:
+        sch.vectorize(sch.split(loop, [None, most])[1] if extent is None else loop)
         return
-    rest = extent % LONGEST
+    rest = extent % most
     for part in sch.partition(loop, [n for n in (extent - rest, rest) if n]):
         size = sch.state.loop(part).const_extent or 1
-        sch.vectorize(sch.split(part, [None, min(size, LONGEST)])[1])
+        sch.vectorize(sch.split(part, [None, min(size, most)])[1])
 
 
 def turn(sch: Schedule, row: LoopRef, lane: LoopRef, lanes: int, along_rows: bool = True) -> None:

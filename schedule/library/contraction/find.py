@@ -195,6 +195,12 @@ def _numbers(e: Expr) -> Iterator[Expr]:
 
 
 def _operations(store: Store) -> int:
+    """Instructions on values: a product that is added to something is one with the sum."""
     leaves = (Const, Load, Var)
-    nodes = walk_exprs(store.value)
-    return sum(n.dtype != dtype.INDEX and not isinstance(n, leaves) for n in nodes)
+    values = [n for n in walk_exprs(store.value) if n.dtype != dtype.INDEX]
+    fused = sum(
+        isinstance(n, BinOp) and n.op == "+" and dtype.is_float(n.dtype)
+        and any(isinstance(part, BinOp) and part.op == "*" for part in (n.a, n.b))
+        for n in values
+    )  # fmt: skip
+    return sum(not isinstance(n, leaves) for n in values) - fused

@@ -20,7 +20,7 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.plan import NestPlan
-from tensorir import IterKind, dtype
+from tensorir import Call, IterKind, dtype, walk_exprs
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -83,8 +83,9 @@ class _Nest:
             self.sums_kept(task or sch.add_unit_loop((*around, *inner)[0]))
         else:
             self.sums_at(_innermost(task, around))
-        for loop in inner[:-1]:
-            sch.unroll(loop)
+        if not _calls_functions(sch, tile):  # their constants would take the registers of the sums
+            for loop in inner[:-1]:
+                sch.unroll(loop)
         sch.vectorize(inner[-1])
         return task
 
@@ -223,13 +224,12 @@ class _Nest:
             rows.append(loop)
         if lane is None:
             lane = sch.add_unit_loop(c.block)
-        inner = [*rows, *steps] if plan.flat == "single" else [*steps, *rows]
-        sch.reorder(*blocks, *inner, lane)
+        sch.reorder(*blocks, *self.within_tile(rows, steps), lane)
         if tile is not None:
             if blocks:
                 sch.reverse_compute_at(tile, blocks[-1])
             *outer, last = own_loops(sch, tile) or [sch.add_unit_loop(tile)]
-            for loop in outer:
+            for loop in () if _calls_functions(sch, tile) else outer:
                 sch.unroll(loop)
             sch.vectorize(last)
         for operand, ahead in plan.ahead:
@@ -237,6 +237,15 @@ class _Nest:
         for loop in (*rows, *(steps if plan.flat else ())):
             sch.unroll(loop)
         sch.vectorize(lane)
+
+    def within_tile(self, rows: list[LoopRef], steps: list[LoopRef]) -> list[LoopRef]:
+        """The rows of a tile, and the steps of its sums, in order."""
+        plan = self.plan
+        if plan.flat == "single":
+            return [*rows, *steps]
+        shared = plan.shared_steps(self.c) if plan.flat == "shifts" else ()
+        apart = [step for n, step in zip(plan.steps, steps) if n not in shared]
+        return [*apart, *rows, *(step for n, step in zip(plan.steps, steps) if n in shared)]
 
     def sums_kept(self, where: LoopRef) -> None:
         """The sums of a task, which is gone over for each few terms."""
@@ -274,6 +283,11 @@ class _Nest:
         copy_rows(sch, source)
         if len(outer) > 1 and self.plan.threads:
             sch.parallel(outer[0])
+
+
+def _calls_functions(sch: Schedule, stage: str) -> bool:
+    """Whether a stage computes functions that are no instructions."""
+    return any(isinstance(e, Call) for e in walk_exprs(store_of(sch, stage).value))
 
 
 def _innermost(task: LoopRef | None, around: list[LoopRef]) -> LoopRef:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from schedule.library.contraction.axes import Contraction
+
 
 @dataclass(frozen=True)
 class Pack:
@@ -27,8 +29,9 @@ class NestPlan:
     packs    operands that are copied ahead of the nest
     pad      where padding goes: "root", "task", or "inline" into the sums
     flat     whether the terms of a sum are written out: elements that several rows of a tile read
-             are then loaded once. "rows": the sums of a tile side by side, "single": one after the
-             other; "" for loops
+             are then loaded once. "rows": the sums of a tile side by side; "single": one after the
+             other; "shifts": side by side too, the windows that the rows share innermost, so that
+             of what they read only one column is in registers; "" for loops
     threads  whether threads share the tasks
     depth    terms of the last of the steps that are taken at a time, if not all: the sums of a task
              wait in cache meanwhile, and operands are read in their order
@@ -47,6 +50,18 @@ class NestPlan:
     threads: bool = True
     ahead: tuple[tuple[int, int], ...] = ()
     depth: int = 0
+
+    def shared_steps(self, c: Contraction) -> tuple[int, ...]:
+        """The steps in which rows of a tile read elements that others of them read as well."""
+        rows = [n for n in c.spatial if self.tile[n] > 1 and n != self.lane]
+        return tuple(n for n in self.steps if any(c.overlap(row, n) for row in rows))
+
+    def order_of_terms(self, c: Contraction) -> tuple[int, ...]:
+        """The steps as they are nested."""
+        if self.flat != "shifts":
+            return self.steps
+        shared = self.shared_steps(c)
+        return (*(n for n in self.steps if n not in shared), *shared)
 
 
 @dataclass(frozen=True)

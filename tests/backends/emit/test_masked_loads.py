@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from guarded import Guarded
 
+from autotune import default_schedule
 from backends import build, resolve
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import PrimFunc, Target, masked_bits, ops, reference, te
 from tensorir.passes import simplify, vectorize
 from tensorir.text.parser import parse
@@ -110,25 +111,39 @@ def test_padding_may_be_any_constant(none, cache) -> None:
 @pytest.mark.parametrize("width", [1, 7, 14, 16, 17, 40])
 def test_nothing_outside_of_the_image_is_touched(width, stride, dtype, cache) -> None:
     """The image ends where memory ends; NaN and infinity stay with the windows that read them."""
-    from schedule import library
-
     guarded = Guarded()
     x, w = guarded.array((1, 2, 5, width), dtype), np.ones((2, 1, 3, 3), dtype)
     x[:] = np.arange(x.size).reshape(x.shape)
     x[0, 0, 0, 0], x[0, 1, 4, width - 1] = np.nan, np.inf
     image, filters = te.placeholder(x.shape, dtype, name="x"), te.placeholder(w.shape, dtype)
     out = ops.depthwise_conv2d(image, filters, padding=1, stride=stride)
-    sch = Schedule(te.create_prim_func([image, filters, out], name="conv"))
+    func = te.create_prim_func([image, filters, out], name="conv")
     target = resolve("c -threads=1 -vector_bits=512")
-    assert (library.conv2d(sch, target).strip == 0) == (32 in masked_bits(target))
+    sch = in_place(func, 16 if dtype == "float32" else 8)
     want = ops.OPERATORS["depthwise_conv2d"].reference(x, w, padding=1, stride=stride)
     np.testing.assert_array_equal(build(sch, target, cache=cache)(x, w), want)
 
 
-def test_a_target_without_masks_copies_the_image() -> None:
-    from schedule import library
+def in_place(func: PrimFunc, lanes: int) -> Schedule:
+    """A depthwise convolution that reads its image where it is, a vector of each row at a time."""
+    sch = Schedule(func)
+    padding, sums = sch.get_blocks()
+    c = library.find_contraction(sch, sums, padding=[padding])
+    rows, lane = c.spatial[-2:]
+    sizes = [c.axes[n].extent or 1 for n in c.spatial]
+    tile = tuple(lanes if n == lane else 2 if n == rows else 1 for n in c.spatial)
+    plan = library.NestPlan(
+        lane, lanes, tile, tuple(sizes), c.written, c.spatial, (), "inline", "rows", False
+    )
+    library.make_nest(sch, c, plan)
+    return sch
 
+
+def test_a_target_without_masks_copies_the_image() -> None:
     image, filters = te.placeholder((1, 2, 5, 9), name="x"), te.placeholder((2, 1, 3, 3), name="w")
     out = ops.depthwise_conv2d(image, filters, padding=1)
-    sch = Schedule(te.create_prim_func([image, filters, out], name="conv"))
-    assert library.conv2d(sch, Target("c", vector_bits=256, threads=1)).strip > 0
+    func = te.create_prim_func([image, filters, out], name="conv")
+    bare = Target("c", vector_bits=512, threads=1)
+    assert not masked_bits(bare)
+    made = default_schedule(func, bare)
+    assert any(str(name).startswith("pad") for name in made.get_blocks())
