@@ -99,7 +99,7 @@ def _sketches(
     base.remember_steps()  # rules try what they propose
     own = _within([p for rule in rules.stages for p in rule(base, device)], numerics)
     kept = [name for plan in own for name in plan.stages]
-    inline_stages(base, kept)
+    inline_stages(base, kept, partial(rules.copies, device) if rules.copies else None)
     bring_forward(base)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain

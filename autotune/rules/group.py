@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
@@ -125,12 +125,18 @@ def join_epilogue(sch: Schedule, last: str, kept: Collection[str] = ()) -> None:
             return
 
 
-def inline_stages(sch: Schedule, kept: Collection[str] = ()) -> None:
+def inline_stages(
+    sch: Schedule,
+    kept: Collection[str] = (),
+    copies: Callable[[Schedule, Block, Block], float] | None = None,
+) -> None:
     """Inline the stages that are cheaper computed in place than stored.
 
     These are elementwise stages that feed elementwise stages, and cheap ones that feed a
     reduction which reads each of their elements about once. Stages that a user reads in several
     places stay where the copies of them would be long, and so do `kept` ones and what these read.
+    `copies` says how many are computed of each element if a second block is inlined into a first
+    one, where that is less than the places.
     """
     for name in sch.get_blocks():
         if name in kept or not {*kept}.isdisjoint(sch.get_consumers(name)):
@@ -145,13 +151,26 @@ def inline_stages(sch: Schedule, kept: Collection[str] = ()) -> None:
             continue
         if any(calls_extern(user) for user in users):
             continue  # it reads whole rows in memory
-        if max(_reads(user, block) - 1 for user in users) * operations(block) > MOST_COPIED:
+        if any(_copied(sch, user, block, copies) for user in users):
             continue
         single = len(users) == 1 or is_cheap(block)
         if single and all(instances(u) <= 2 * instances(block) for u in users):
             ends = any(u.is_reduction or is_padding(u) for u in users)
             if not (ends and _reads_reduction(sch, name)):
                 sch.compute_inline(name)
+
+
+def _copied(
+    sch: Schedule,
+    user: Block,
+    block: Block,
+    copies: Callable[[Schedule, Block, Block], float] | None,
+) -> bool:
+    """Whether a stage is too long to be computed in each place where a user reads it."""
+    places, most = float(_reads(user, block)), MOST_COPIED / max(1, operations(block))
+    if places - 1 > most and copies is not None and not user.is_reduction:
+        places = min(places, copies(sch, user, block))
+    return places - 1 > most
 
 
 def _stores_at_variables(block: Block) -> bool:

@@ -13,6 +13,7 @@ from autotune.rules.plan import Plan
 from autotune.rules.scan import scan_plans
 from autotune.rules.short_rows import short_rows_plans
 from autotune.rules.spatial import spatial_plans
+from autotune.rules.stencil import copies, stencil_plans
 from autotune.rules.tensorized import tensorized_plans
 from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
@@ -33,6 +34,8 @@ class Rules:
     chains    for several groups at once; asked with all of them
     stages    for stages that belong together as they were written, from a schedule and the device;
               asked before any are inlined, and all other rules are for the rest
+    copies    from the device, a schedule and two blocks: how often the first one computes elements
+              of the second one that is inlined into it
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
     """
@@ -41,6 +44,7 @@ class Rules:
     groups: list[Rule]
     chains: list[Rule] = field(default_factory=list)
     stages: list[Rule] = field(default_factory=list)
+    copies: Callable[..., float] | None = None
     general: Callable[..., Plan] | None = None
 
 
@@ -63,8 +67,10 @@ RULES: dict[str, Rules] = {
             contraction_plans,
             tiled_plans,
             transposed_plans,
+            stencil_plans,
         ],
         rest=spatial_plans,
+        copies=copies,
         general=_nests,
     ),
 }

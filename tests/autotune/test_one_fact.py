@@ -44,6 +44,9 @@ KNOWN = {
     "autotune/rules/short_rows.py": {"LONGER": SHAPE},
     "autotune/rules/spatial.py": {"ROWS_EACH": SHAPE},
     "autotune/rules/stores.py": {"STREAM_FROM": "an output from which on it is a choice"},
+    "autotune/rules/stencil.py": {
+        "ROWS": SHAPE, "GAIN": SHAPE, "UNALIGNED": MODEL, "RUN": MODEL, "TASKS": SHAPE,
+    },
     "autotune/rules/tensorized.py": {"NARROWER": SHAPE, "MANY_PANELS": SHAPE},
     "autotune/rules/tile_model.py": {
         "LINE_CYCLES": MODEL, "COPY_CYCLES": MODEL, "CONFLICT_CYCLES": MODEL,

@@ -59,14 +59,18 @@ def decide(stage: Stage, values: Values) -> Decision:
     """What `values` say of one stage; what is not open has its only value."""
     get = lambda what, other: values.get(stage.key(what), other)  # noqa: E731
     spatial = tuple(axis.var for axis in stage.spatial)
+
+    def order(what: str, axes: Sequence[Axis]) -> tuple[str, ...]:
+        return tuple(axes[place].var for place in get(what, range(len(axes))))
+
     return Decision(
         place=get("where", ROOT),
         tiles={axis.var: values[stage.key(f"tile[{axis.var}]")] for axis in stage.axes},
         orders={
-            "s0": get("outer", spatial),
-            "s1": get("inner", spatial),
+            "s0": order("outer", stage.spatial),
+            "s1": order("inner", stage.spatial),
             "s2": _lane_last(stage, spatial),
-            "r": get("terms", tuple(axis.var for axis in stage.reduce)),
+            "r": order("terms", stage.reduce),
         },
         levels=tuple(get("levels", PLAIN_LEVELS).split()),
         cached=get("sums", "memory") == "registers",

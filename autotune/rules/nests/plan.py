@@ -26,7 +26,8 @@ MEANINGS = {
     " tasks, the last one of the middle tiles, or the loop that its reader is in (beside)",
     "tile[x]": "axis x in tasks of so many middle tiles, these of so many inner tiles, and the"
     " iterations of an inner tile",
-    "outer, inner": "order of the axes among the loops over tasks, and over middle tiles",
+    "outer, inner": "order of the axes among the loops over tasks, and over middle tiles; 0 is"
+    " the first axis",
     "levels": "order of the levels of tiles: s0 s1 s2 of the result, r0 r1 r2 of the terms of a"
     " sum, each from tasks to inner tiles",
     "terms": "order of the axes of the terms",
@@ -50,6 +51,8 @@ class NestsPlan(Plan):
     inlined  those that need no tuning to be inlined
     impossible  what is not among the choices, and why
     bitwise  whether sums keep the order of their terms
+    wanted   what needs no tuning, by the last parts of the names of choices, instead of what is
+             usual; of a tile the inner one
     least    the class of the program whatever is chosen
     """
 
@@ -62,6 +65,7 @@ class NestsPlan(Plan):
     least: str = "bitwise"
     impossible: Mapping[str, str] = field(default_factory=dict)
     name: str = "nest"
+    wanted: Mapping[str, Any] = field(default_factory=dict)
     meanings: ClassVar[Mapping[str, str]] = MEANINGS
 
     @property
@@ -113,11 +117,17 @@ class NestsPlan(Plan):
     def _plain(self, stage: Stage, place: str, decisions: dict[str, Decision]) -> dict[str, Any]:
         """Values of a stage that need no tuning, which `decisions` learn."""
         for sums in ("registers", "memory"):  # where all of the result is one tile
-            values = _default(stage, place, sums)
+            values = _default(stage, place, sums, self.wanted)
             decisions[stage.block] = decide(stage, values)
             if not self.refusals.of(stage.block, decisions):
                 break
         return values
+
+    def is_possible(self) -> bool:
+        """Whether primitives accept what needs no tuning, of a program that nothing was done to."""
+        values = self.default()
+        kept = all(v in getattr(c, "options", (v,)) for c, v in zip(self.choices, values.values()))
+        return kept and not self.refusals.first(self.decisions(values))
 
     def draw(self, rng: random.Random) -> list[Any]:
         """Random values that go together: stage by stage from the last one on."""
@@ -149,10 +159,13 @@ def nests_plan(
     blocks: Sequence[str],
     device: Cpu,
     inlined: Collection[str] = (),
+    name: str = "nest",
+    wanted: Mapping[str, Any] | None = None,
 ) -> NestsPlan:
     """The plan of some blocks of a program that nothing was done to but inlining.
 
-    `inlined` are those that rules inline. Places are found by trying them.
+    `inlined` are those that rules inline, and `wanted` what else needs no tuning. Places are found
+    by trying them.
     """
     names = [str(name) for name in sch.get_blocks() if name in blocks]
     links = find_links(sch, names)
@@ -162,7 +175,7 @@ def nests_plan(
     ]
     return NestsPlan(
         Group(names[-1]), device, tuple(stages), links, frozenset(inlined),
-        least=_least(sch, names), impossible=refused,
+        least=_least(sch, names), impossible=refused, name=name, wanted=wanted or {},
     )  # fmt: skip
 
 
@@ -177,7 +190,9 @@ def _least(sch: Schedule, names: Sequence[str]) -> str:
     return sch.numerics
 
 
-def _default(stage: Stage, place: str, sums: str) -> dict[str, Any]:
+def _default(
+    stage: Stage, place: str, sums: str, instead: Mapping[str, Any]
+) -> dict[str, Any]:
     wanted: dict[str, Any] = {
         "where": place,
         "sums": sums,
@@ -185,20 +200,21 @@ def _default(stage: Stage, place: str, sums: str) -> dict[str, Any]:
         "unroll": "rows",
         "stores": "plain",
         "threads": min(stage.threads, max(1, len(stage.spatial) - 1)) if stage.large else 0,
+        **instead,
     }
     found: dict[str, Any] = {}
     for choice in stage.choices:
         what = choice.name.removeprefix(f"{stage.block}.")
         if isinstance(choice, ImperfectTile):
-            found[choice.name] = (1, _inner(stage, choice))
+            found[choice.name] = (1, _inner(stage, choice, instead.get(what)))
         else:
             assert isinstance(choice, Categorical)
             found[choice.name] = wanted.get(what, choice.options[0])
     return found
 
 
-def _inner(stage: Stage, choice: ImperfectTile) -> int:
-    """The inner tile of an axis that needs no tuning."""
+def _inner(stage: Stage, choice: ImperfectTile, wanted: int | None) -> int:
+    """The inner tile of an axis that needs no tuning, at most `wanted`."""
     assert choice.inner is not None
     axes = [axis.var for axis in stage.spatial]
     rows = [var for var in axes if var != stage.lane]
@@ -207,4 +223,5 @@ def _inner(stage: Stage, choice: ImperfectTile) -> int:
         most = stage.lanes * (2 if stage.reduce else 4)
     elif stage.reduce and rows and choice.name == stage.key(f"tile[{rows[-1]}]"):
         most = 4
+    most = wanted or most
     return max((n for n in choice.inner if n <= most), default=choice.inner[0])

@@ -8,7 +8,7 @@ from itertools import permutations
 
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile, divisors
 from autotune.rules.effort import one_thread
-from autotune.rules.group import in_scan, operations, output_store, size
+from autotune.rules.group import body_loads, in_scan, operations, output_store, size
 from autotune.rules.nest import loops_by_variable, own_loop_names
 from autotune.rules.nests.places import AT, SLIDE
 from autotune.rules.stores import stores_choice
@@ -155,8 +155,11 @@ def _variable(block: Block, name: str) -> IterVar:
 
 
 def _lanes(block: Block, cpu: Cpu) -> int:
-    stores = [node for node in walk(block.body) if isinstance(node, Store)]
-    return cpu.lanes(stores[0].buffer.dtype) if stores else cpu.lanes()
+    """Elements of a vector: of sums, or of the widest that an instance reads or writes."""
+    stores = [node.buffer.dtype for node in walk(block.body) if isinstance(node, Store)]
+    if block.is_reduction or not stores:
+        return cpu.lanes(*stores[:1])
+    return cpu.elements(*stores, *(load.buffer.dtype for load in body_loads(block)))
 
 
 def _choices(
@@ -187,15 +190,16 @@ def _choices(
     return [*found, *(stores_choice(sch, stage.block) if stage.lane else ())]
 
 
-def orders(axes: Sequence[Axis]) -> tuple[tuple[str, ...], ...]:
-    """Orders of loops, that of the text first: all of up to three, else each one first or last."""
-    names = tuple(axis.var for axis in axes)
-    if len(names) <= 3:
-        return tuple(permutations(names))
-    found = [names, names[::-1]]
-    for name in names:
-        rest = tuple(other for other in names if other != name)
-        found += [(name, *rest), (*rest, name)]
+def orders(axes: Sequence[Axis]) -> tuple[tuple[int, ...], ...]:
+    """Orders of loops by their places in the text, that of the text first: all of up to three, else
+    each one first or last."""
+    places = tuple(range(len(axes)))
+    if len(places) <= 3:
+        return tuple(permutations(places))
+    found = [places, places[::-1]]
+    for place in places:
+        rest = tuple(other for other in places if other != place)
+        found += [(place, *rest), (*rest, place)]
     return tuple(dict.fromkeys(found))
 
 

@@ -1,0 +1,212 @@
+"""Stages that read neighbours: rows of vectors side by side, which share what they read.
+
+Written out for several rows along an axis, a stage loads each element once that several rows read,
+and computes once what is made of it alone. How much that saves is counted in its expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from autotune.rules.effort import one_thread
+from autotune.rules.group import (
+    Group,
+    body_loads,
+    in_scan,
+    instances,
+    operations,
+    output_store,
+    stride_in,
+)
+from autotune.rules.plan import Plan
+from autotune.rules.stores import stream_by_default
+from schedule import Schedule
+from tensorir import (
+    Analyzer,
+    BinOp,
+    Block,
+    Call,
+    Const,
+    Cpu,
+    Expr,
+    IterKind,
+    Load,
+    Store,
+    Var,
+    dtype,
+    int_value,
+    substitute,
+    transform,
+    variables,
+)
+
+ROWS = (2, 4)
+"""Rows that are written out together; of more, gcc keeps less in registers."""
+
+GAIN = 0.9
+"""Share of the cycles of single rows that rows together may take at most; else they are not."""
+
+UNALIGNED = 1.6
+"""Loads of a vector that begins anywhere: some cross lines of the cache."""
+
+CALL = 20
+"""Operations of a call of a mathematical function."""
+
+MOST_READ = 64
+"""Places that a stage reads whose rows are looked at."""
+
+MOST_INLINED = 512
+"""Operations of all rows that a stage is inlined as, however many of them are shared."""
+
+RUN = 2048
+"""Bytes of a piece of memory in order, of which the processor asks for the next ones ahead."""
+
+TASKS = 4
+"""Tasks for each thread."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """So many rows along an axis of a stage, in vectors of so many elements.
+
+    at  the place of the axis among the axes of the result
+    """
+
+    at: int
+    axis: Var
+    rows: int
+    lane: Var
+    width: int
+
+    def values(self) -> dict[str, object]:
+        """What is decided of the choices of a general nest."""
+        return {
+            f"tile[{self.axis.name}]": self.rows,
+            f"tile[{self.lane.name}]": self.width,
+            "threads": self.at + 1,
+        }
+
+
+def stencil_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[Plan]:
+    """The general nest with rows of registers, for a stage of which neighbours read the same."""
+    block = sch.state.block(group.block)
+    found = rows_of_registers(sch, block, cpu)
+    if found is None:
+        return []
+    from autotune.rules.nests import nests_plan  # few programs need it
+
+    streamed = {"stores": "stream"} if stream_by_default(sch, group.block, cpu) else {}
+    plan = nests_plan(sch, [group.block], cpu, name="stencil", wanted=found.values() | streamed)
+    return [plan] if plan.is_possible() else []
+
+
+def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu) -> Rows | None:
+    """The rows of a stage that pay by an estimate of its cycles; None where they share nothing, or
+    other things take the time."""
+    store, spatial = output_store(block), [it for it in block.iters if it.kind is IterKind.SPATIAL]
+    known = [n for it in spatial if (n := int_value(it.extent))]
+    if block.is_reduction or store is None or min(len(spatial), len(known)) < 2:
+        return None
+    if len(known) < len(spatial) or [it.var for it in spatial] != list(store.indices):
+        return None
+    reads = body_loads(block)
+    lane = spatial[-1].var
+    if len(reads) > MOST_READ or not _neighbours(reads):
+        return None
+    if any(stride_in(n, lane, block) not in (0, 1) for n in reads):
+        return None
+    kinds = [store.buffer.dtype, *(load.buffer.dtype for load in reads)]
+    item = max(map(dtype.itemsize, kinds))
+    if not cpu.worth_threads(one_thread([block], cpu)):
+        return None  # ends of rows take the time
+    arrays = 1 + len({load.buffer for load in reads})
+    fits = prod(known) * item * arrays <= cpu.l2_bytes
+    alone = _cycles(store, lane, lane, 1, cpu)
+    vectors = 2 if 2 * len(reads) + 4 <= cpu.registers else 1
+    width = min(cpu.elements(*kinds) * vectors, known[-1])
+    best, least = None, GAIN * alone
+    for at, it in enumerate(spatial[:-1]):
+        if not fits and prod(known[at + 1 :]) * item < RUN:
+            continue
+        for rows in ROWS:
+            tasks = prod(known[:at]) * (known[at] // rows)
+            if rows <= known[at] and tasks >= TASKS * cpu.threads:
+                cycles = _cycles(store, lane, it.var, rows, cpu)
+                if cycles < least:
+                    best = Rows(at, it.var, rows, lane, width)
+                    least = 0.95 * cycles
+    return best
+
+
+def copies(cpu: Cpu, sch: Schedule, user: Block, block: Block) -> float:
+    """How often an element of a stage is computed where it is inlined into one that reads it:
+    rows of registers compute once what several of them read. All places count where the stage, and
+    what it is made of, stay in the caches."""
+    store = output_store(block)
+    reads = [load for load in body_loads(user) if store and load.buffer is store.buffer]
+    found = None if in_scan(sch, user) else rows_of_registers(sch, user, cpu)
+    if found is None or len(reads) * operations(block) * found.rows > MOST_INLINED:
+        return len(reads)
+    if 3 * instances(block) * dtype.itemsize(reads[0].dtype) < cpu.l3_bytes:
+        return len(reads)  # it is read from a cache, which takes less time than computing it
+    known: dict[Expr, Expr] = {}
+    moved = {_moved(n, found.axis, row, known) for n in reads for row in range(found.rows)}
+    return len(moved) / found.rows
+
+
+def _neighbours(reads: Sequence[Load]) -> bool:
+    """Whether some buffer is read in several places that differ in another index than the last."""
+    firsts: dict[object, set[tuple[Expr, ...]]] = {}
+    for load in reads:
+        firsts.setdefault(load.buffer, set()).add(load.indices[:-1])
+    return any(
+        len(places) > 1 and all(variables(i) for place in places for i in place)
+        for places in firsts.values()
+    )
+
+
+def _cycles(store: Store, lane: Var, axis: Var, rows: int, cpu: Cpu) -> float:
+    """Of a vector of results, of so many rows along an axis at a time; what all lanes have in
+    common is computed ahead of them."""
+    known: dict[Expr, Expr] = {}
+    found = [_moved(store.value, axis, row, known) for row in range(rows)]
+    nodes: dict[Expr, None] = {}
+    for value in found:
+        _collect(value, lane, nodes)
+    work = sum(map(_work, nodes)) / rows / cpu.costs.units
+    loads = sum(isinstance(n, Load) for n in nodes) / rows * UNALIGNED / cpu.costs.ports
+    return max(work, loads) + cpu.costs.both * min(work, loads)
+
+
+def _work(e: Expr) -> int:
+    """Operations of one node; products that are added are part of the addition."""
+    if e.dtype == dtype.INDEX or isinstance(e, (Const, Load, Var)):
+        return 0
+    if isinstance(e, BinOp) and e.op in "+-":
+        return 1 - any(isinstance(part, BinOp) and part.op == "*" for part in (e.a, e.b))
+    return CALL if isinstance(e, Call) else 1
+
+
+def _collect(e: Expr, lane: Var, nodes: dict[Expr, None]) -> None:
+    if e in nodes or lane not in variables(e):
+        return
+    nodes[e] = None
+    if not isinstance(e, Load):
+        for part in e.operands:
+            _collect(part, lane, nodes)
+
+
+def _moved(e: Expr, axis: Var, row: int, known: dict[Expr, Expr]) -> Expr:
+    """A value of a later row along an axis. Equal values are one object; `known` are indices that
+    were simplified."""
+
+    def rule(part: Expr) -> Expr | None:
+        if part.dtype != dtype.INDEX or part.has_loads or isinstance(part, (Const, Var)):
+            return None
+        if part not in known:
+            known[part] = Analyzer().simplify(part)
+        return known[part]
+
+    return transform(substitute(e, {axis: axis + row}), rule)
