@@ -15,6 +15,7 @@ from autotune.rules.group import find_groups, inline_stages
 from backends import ObjectCache, build, resolve
 from schedule import Schedule
 from schedule.library import find_contraction, make_nest
+from tensorir import Target, ops, te
 
 CPU = Cpu(resolve("c -threads=2"))
 DRAWN = 1
@@ -91,3 +92,13 @@ def test_more_threads_are_not_slower():
     _, (c,) = prepared(PROGRAMS["product scaled"]())
     one = Cpu(dataclasses.replace(CPU.target, threads=1))
     assert plans(c, CPU)[0][0] <= plans(c, one)[0][0] + CPU.costs.start
+
+
+def test_images_are_read_in_place_where_loads_take_masks():
+    image, filters = te.placeholder((1, 32, 28, 28), name="x"), te.placeholder((32, 1, 3, 3))
+    out = ops.depthwise_conv2d(image, filters, padding=1)
+    _, (c,) = prepared(te.create_prim_func([image, filters, out], name="conv"))
+    masks = ("avx512bw", "avx512f", "avx512vl", "fma")
+    for features, pad in ((("avx512f", "fma"), "task"), (masks, "inline")):
+        cpu = Cpu(Target("c", vector_bits=512, threads=1, features=features))
+        assert plans(c, cpu)[0][1].pad == pad

@@ -177,8 +177,9 @@ def test_other_rows_are_not_turned(shape: tuple[int, ...], axis: int) -> None:
 def test_columns_are_summed_in_parts(
     f: Callable[[Any], Any], numpy: Callable[[Any], Any], dtype: str
 ) -> None:
-    func = reduction(f, 701, 301, dtype=dtype)
-    data = (np.random.default_rng(0).standard_normal((701, 301)) * 30).astype(dtype)
+    rows = 2801 if dtype == "int8" else 701  # what is narrow is soon read
+    func = reduction(f, rows, 301, dtype=dtype)
+    data = (np.random.default_rng(0).standard_normal((rows, 301)) * 30).astype(dtype)
     if dtype == "bool":
         data[:], data[502, 300], data[250, 7] = False, True, True
     assert "parts" in first_sketch(func)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from guarded import Guarded
 
-from autotune import default_schedule
 from backends import build, resolve
 from schedule import Schedule, library
-from tensorir import PrimFunc, Target, masked_bits, ops, reference, te
+from tensorir import PrimFunc, masked_bits, ops, reference, te
 from tensorir.passes import simplify, vectorize
 from tensorir.text.parser import parse
 
@@ -137,13 +136,3 @@ def in_place(func: PrimFunc, lanes: int) -> Schedule:
     )
     library.make_nest(sch, c, plan)
     return sch
-
-
-def test_a_target_without_masks_copies_the_image() -> None:
-    image, filters = te.placeholder((1, 2, 5, 9), name="x"), te.placeholder((2, 1, 3, 3), name="w")
-    out = ops.depthwise_conv2d(image, filters, padding=1)
-    func = te.create_prim_func([image, filters, out], name="conv")
-    bare = Target("c", vector_bits=512, threads=1)
-    assert not masked_bits(bare)
-    made = default_schedule(func, bare)
-    assert any(str(name).startswith("pad") for name in made.get_blocks())
