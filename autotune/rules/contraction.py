@@ -90,6 +90,13 @@ class ContractionPlan(Plan):
         assert refused is not None
         raise refused
 
+    def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
+        """The estimated time of one call with such values."""
+        from autotune.estimate import Estimate
+
+        plan = nest_of(self.contraction, values)
+        return float(Estimate(self.contraction, self.cpu, constants).cycles([plan])[0])
+
     def apply(self, sch: Schedule, values: Values) -> None:
         from schedule import library
 

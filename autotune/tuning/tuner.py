@@ -244,7 +244,7 @@ def _finalists(session: Session, measurer: Measurer) -> list[tuple[Record, Sched
     latest = {c: r for r in trials if (c := candidate_of(r)) is not None}
     default = default_candidate(session.space, session.workload.constants)
     finalists: list[tuple[Record, Schedule]] = []
-    for candidate in sorted(latest, key=lambda c: (latest[c].median, latest[c].id)):
+    for candidate in sorted(latest, key=lambda c: (latest[c].median, c.key)):
         if len(finalists) < FINALISTS or candidate == default:
             finalists += _renewed(session, measurer, latest[candidate])
     return finalists

@@ -24,6 +24,8 @@ from autotune.machine.machine import this_machine
 from autotune.measure import machine_lock
 from autotune.measure.busy import Neighbours, disturbance
 from autotune.rules import make_space
+from autotune.rules.contraction import ContractionPlan
+from autotune.rules.generate import PlannedSketch
 from autotune.space import Candidate, Infeasible, Space
 from backends import CompiledKernel, build, interleave, resolve
 from benchmarks.general.form import numbers
@@ -61,8 +63,23 @@ def draft_cycles(point: Point) -> float:
     return float(draft(features)[0]) * CLOCK
 
 
-ESTIMATES: dict[str, Estimate] = {"draft": draft_cycles}
+def nest_cycles(point: Point) -> float:
+    """That by which the nests of contractions are chosen."""
+    sketch = point.space.sketches[point.candidate.sketch]
+    assert isinstance(sketch, PlannedSketch)
+    values = dict(zip((choice.name for choice in sketch.choices), point.candidate.values))
+    return sum(
+        plan.cycles(values, point.constants)
+        for plan in sketch.plans
+        if isinstance(plan, ContractionPlan)
+    )
+
+
+ESTIMATES: dict[str, Estimate] = {"draft": draft_cycles, "nest": nest_cycles}
 """Estimates by name; another one is a line here."""
+
+PLANS = {nest_cycles: ContractionPlan}
+"""Those that are for sketches of such plans only."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +153,7 @@ def rank(plain: Workload, estimate: Estimate, settings: Settings) -> Ranked:
     held = {name: arrays[name] for name in names}
     points: list[Point] = []
     cycles, kernels, refused = [], list[CompiledKernel](), dict[str, int]()
-    for candidate in _drawn(space, settings):
+    for candidate in _drawn(space, estimate, settings):
         try:
             schedule = space.build(candidate)
             point = Point(space, candidate, schedule, target, names)
@@ -158,14 +175,20 @@ def rank(plain: Workload, estimate: Estimate, settings: Settings) -> Ranked:
     return Ranked(plain.name, plans, cycles, [t.median for t in times], refused, neighbours.share())
 
 
-def _drawn(space: Space, settings: Settings) -> list[Candidate]:
+def _drawn(space: Space, estimate: Estimate, settings: Settings) -> list[Candidate]:
     """Different feasible plans, each sketch with equal chances; fewer where there are no more."""
     rng, found = random.Random(settings.seed), dict[Candidate, None]()
+    names = list(space.sketches)
+    if (kind := PLANS.get(estimate)) is not None:
+        plans = {name: getattr(sketch, "plans", ()) for name, sketch in space.sketches.items()}
+        names = [name for name in names if plans[name] and {type(p) for p in plans[name]} == {kind}]
+    if not names:
+        return []
     for _ in range(20 * settings.count):
         if len(found) == settings.count:
             break
         try:
-            found[space.sample(rng)] = None
+            found[space.sample(rng, *names)] = None
         except Infeasible:
             break
     return list(found)

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from autotune import default_schedule, examples
+from autotune import default_schedule
 from autotune.rules import default_candidate, make_space
 from autotune.rules.register_tile import register_tile
 from backends import build, resolve
@@ -55,8 +55,9 @@ def test_the_default_counts_vectors_of_the_result(dtype, lanes):
     space = make_space(matmul(256, dtype), device_of(target))
     candidate = default_candidate(space)
     values = dict(zip([c.name for c in space.sketches[candidate.sketch].choices], candidate.values))
-    (_, _, rows), (_, _, columns) = values["C.vi"], values["C.vj"]
-    assert (rows, columns) == (6, 4 * lanes)
+    _, own, (rows, columns), _ = values["C.tile"]
+    assert own == lanes and columns % lanes == 0
+    assert rows * columns // lanes + columns // lanes + 1 <= 32
 
 
 @pytest.mark.skipif(
@@ -70,15 +71,3 @@ def test_no_sum_is_spilled_with_sixteen_registers(dtype):
     blocks = re.split(r"^\.L\w+:$|^\s+j\w+\s.*$", text, flags=re.MULTILINE)
     steps = [b for b in blocks if b.count("vfmadd") >= 12]
     assert steps and not any("rsp" in step for step in steps)
-
-
-def test_rows_of_a_narrow_panel_are_packed_sooner():
-    """Each row of it brings less at a time."""
-    packed = {}
-    for bits, features in ((512, ("avx512f", "fma")), (256, ("avx2", "fma"))):
-        target = Target(vector_bits=bits, threads=2, features=features)
-        space = make_space(examples.matmul(512, 512, 512), device_of(target))
-        sketch = default_candidate(space)
-        names = [c.name for c in space.sketches[sketch.sketch].choices]
-        packed[bits] = dict(zip(names, sketch.values))["C.pack_B"]
-    assert packed == {512: "none", 256: "task"}

@@ -98,7 +98,7 @@ def test_building_a_default_kernel_loads_nothing_for_checking_and_searching():
     kept_out = {
         "tensorir.interpreter.interpret", "tensorir.reference", "tensorir.text.parser",
         "tensorir.structural", "tensorir.ops.conv", "tensorir.externs.built_in",
-        "schedule.debug.validate", "schedule.debug.minimize", "schedule.library.contraction",
+        "schedule.debug.validate", "schedule.debug.minimize", "schedule.library.winograd.nests",
         "schedule.requests.moves", "backends.call.timer", "autotune.database.database",
         "autotune.tuning.tuner", "autotune.cost_model", "sqlite3", "concurrent.futures",
     }  # fmt: skip
