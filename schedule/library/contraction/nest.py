@@ -13,6 +13,7 @@ from schedule.library.contraction.places import (
     axis_loops,
     followers,
     layout,
+    loads_of,
     loops_by_dimension,
     loops_by_place,
     own_loops,
@@ -21,6 +22,9 @@ from schedule.library.contraction.places import (
 )
 from schedule.library.contraction.plan import NestPlan
 from tensorir import Call, IterKind, dtype, walk_exprs
+
+MOST_READ = 3
+"""Buffers that the stage after the sums of a tile reads, up to which its rows are written out."""
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -83,7 +87,7 @@ class _Nest:
             self.sums_kept(task or sch.add_unit_loop((*around, *inner)[0]))
         else:
             self.sums_at(_innermost(task, around))
-        if not _calls_functions(sch, tile):  # their constants would take the registers of the sums
+        if not _holds_much(sch, tile):
             for loop in inner[:-1]:
                 sch.unroll(loop)
         sch.vectorize(inner[-1])
@@ -229,7 +233,7 @@ class _Nest:
             if blocks:
                 sch.reverse_compute_at(tile, blocks[-1])
             *outer, last = own_loops(sch, tile) or [sch.add_unit_loop(tile)]
-            for loop in () if _calls_functions(sch, tile) else outer:
+            for loop in () if _holds_much(sch, tile) else outer:
                 sch.unroll(loop)
             sch.vectorize(last)
         for operand, ahead in plan.ahead:
@@ -285,9 +289,12 @@ class _Nest:
             sch.parallel(outer[0])
 
 
-def _calls_functions(sch: Schedule, stage: str) -> bool:
-    """Whether a stage computes functions that are no instructions."""
-    return any(isinstance(e, Call) for e in walk_exprs(store_of(sch, stage).value))
+def _holds_much(sch: Schedule, stage: str) -> bool:
+    """Whether a stage has more to keep at hand than a bias: functions that are no instructions, or
+    several operands, which compilers load ahead of the sums. Written out, they take registers."""
+    value = store_of(sch, stage).value
+    read = {load.buffer for load in loads_of(sch.state.block(stage))}
+    return len(read) > MOST_READ or any(isinstance(e, Call) for e in walk_exprs(value))
 
 
 def _innermost(task: LoopRef | None, around: list[LoopRef]) -> LoopRef:
