@@ -30,8 +30,12 @@ from tensorir.passes.unroll import LIMIT, code_size, expand
 from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt, replace, seq
 from tensorir.visit import map_children, variables, walk
 
-COPIES = 8
-"""Copies that may be made of the body of one nest, altogether."""
+COPIES = 9
+"""Copies that may be made of the body of one nest, altogether: both ends and what lies between them
+of rows and of lanes."""
+
+FEW, LANES = 4, 5
+"""Copies that may be made of any body; of lanes, for two ends of a row that several tasks share."""
 
 STATEMENTS = 600
 """Straight-line statements that the copies of one nest should have, altogether."""
@@ -55,13 +59,15 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
 
     A loop whose body wholly stands under a condition is shortened. A serial loop is cut in up to
     three consecutive ones; a parallel loop keeps its iterations, and chooses between two bodies;
-    an unrolled loop is expanded.
+    an unrolled loop is expanded. Copies are made for the conditions of lanes first, each of which
+    would look for itself, then for those that are the same for all lanes.
     Requires that lower_blocks ran, and that loop names are unique.
     """
     if not comparisons(func.body):
         return func
     scope = Scope(func)
-    partition = _Partition(scope, scope.top, frozenset(func.size_vars))
+    lanes = {s.var for s in walk(func.body) if isinstance(s, For) and s.kind is ForKind.VECTORIZED}
+    partition = _Partition(scope, scope.top, frozenset(func.size_vars), frozenset(lanes))
     return with_body(func, partition.visit(func.body, {}, None))
 
 
@@ -81,23 +87,32 @@ class _Partition:
     place: Scope
     analyzer: Analyzer
     sizes: frozenset[Var]
+    lanes: frozenset[Var]
+    only_lanes: bool = False
     memo: Memo = field(default_factory=dict)
 
     def visit(self, stmt: Stmt, outer: Loops, copies: int | None) -> Stmt:
         """`stmt` inside the loops `outer`; `copies` may be made of it, None if none were yet."""
         if isinstance(stmt, For):
-            if copies is None:
-                copies = max(4, min(COPIES, STATEMENTS // max(1, code_size(stmt))))
-            return self.loop(stmt, outer, copies)
+            return self.nest(stmt, outer) if copies is None else self.loop(stmt, outer, copies)
         result = map_children(stmt, lambda s: self.visit(s, outer, copies))
         return seq(*result.stmts) if isinstance(result, Seq) and result is not stmt else result
+
+    def nest(self, loop: For, outer: Loops) -> Stmt:
+        """All copies of one: those for lanes first, then of each of these as many as are left."""
+        copies = min(COPIES, STATEMENTS // max(1, code_size(loop)))
+        self.only_lanes = True
+        made = self.loop(loop, outer, max(LANES, copies))
+        self.only_lanes = False
+        return self.visit(made, outer, max(1, max(FEW, copies) // max(1, _copies(made, loop))))
 
     def loop(self, loop: For, outer: Loops, copies: int) -> Stmt:
         trimmed = self.trim(loop, outer)
         if not isinstance(trimmed, For) or trimmed.var is not loop.var:
             return self.visit(trimmed, outer, copies)
         loop = trimmed
-        solved = self.solved(loop, loop.body, outer)
+        every = self.solved(loop, loop.body, outer)
+        solved = {c: ranges for c, ranges in every.items() if self.is_turn_of(c)}
         known = decided(loop, solved)
         if known:
             loop = replace(loop, body=replace_exprs(loop.body, known))
@@ -137,11 +152,12 @@ class _Partition:
         result: Solved = {}
         scope = {*outer, *self.sizes}
         for condition, places in comparisons(body, self.memo).items():
-            if loop.var not in variables(condition):
+            used = variables(condition)
+            if loop.var not in used:
                 continue
             inner = {var: extent for place in places for var, extent in place.items()}
-            used = {loop.var: loop.extent, **inner}
-            mentioned = {v: extent for v, extent in used.items() if v in variables(condition)}
+            around = {loop.var: loop.extent, **inner}
+            mentioned = {v: extent for v, extent in around.items() if v in used}
             analyzer = self.place.inside(self.analyzer, mentioned)
             bounds = partial(_bounds, inner=inner, analyzer=analyzer)
             ranges = solve(condition, loop.var, inner, bounds)
@@ -149,9 +165,14 @@ class _Partition:
                 result[condition] = ranges
         return result
 
+    def is_turn_of(self, condition: Expr) -> bool:
+        """Whether copies are made for a condition now."""
+        return not self.only_lanes or not self.lanes.isdisjoint(variables(condition))
+
     def trim(self, loop: For, outer: Loops) -> Stmt:
         """`loop` shortened to the iterations in which the conditions around its body can hold."""
-        conditions = [c for c in guards(loop.body) if loop.var in variables(c)]
+        all_of = [c for c in guards(loop.body) if loop.var in variables(c)]
+        conditions = [c for c in all_of if self.is_turn_of(c)]
         if not conditions or loop.kind is ForKind.THREAD:
             return loop
         solved = self.solved(loop, loop.body, outer)
@@ -261,8 +282,9 @@ class _Partition:
         if threads or copies < 2:
             return self.inside(loop, body, within, copies)
         stays = loop.kind in (ForKind.PARALLEL, ForKind.THREAD)
-        for sure, _ in self.solved(loop, body, outer).values():
-            if not (stays or sure.term is not loop.var) or not sure.free <= self.sizes:
+        for condition, (sure, _) in self.solved(loop, body, outer).items():
+            free = sure.free <= self.sizes and (stays or sure.term is not loop.var)
+            if not free or not self.is_turn_of(condition):
                 continue
             split = split_at(sure, *(limits.get(sure.term) or self.whole(sure.term, loop)))
             if split is None or isinstance(body, If) and body.cond is split[0]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tensorir import PrimFunc, Var
+from tensorir import For, ForKind, PrimFunc, Var
 from tensorir.passes import partition_loops
 from tensorir.passes.facts.conditions import comparisons, guards
 from tensorir.passes.facts.inequality import solve
 from tensorir.text.parser import parse, parse_expr
+from tensorir.visit import variables, walk
 
 
 def lines(body: str) -> str:
@@ -381,3 +382,38 @@ for t in range(8):
 """
     )
     assert text.endswith("for j in range(2):\n    C[4] = 0.0")
+
+
+LOOPS = {
+    "rows around lanes": "for h in range(4):\n    for w in range(4):\n",
+    "lanes around rows": "for w in range(4):\n    for h in range(4):\n",
+    "tasks of rows": "for h in parallel(4):\n    for w in range(4):\n",
+    "tasks of both": "for f in parallel(8):\n    for w_1 in range(2):\n",
+    "tasks of ends of rows": "for f in parallel(16):\n    for w_1 in range(1):\n",
+}
+
+
+@pytest.mark.parametrize("around", LOOPS)
+@pytest.mark.parametrize("statements", [3, 126, 1000])
+def test_no_lane_looks_for_itself(around: str, statements: int) -> None:
+    """Padding of a tile of several rows: copies are for lanes first, whatever loops are around,
+    and for rows as far as there are some left."""
+    loops = LOOPS[around]
+    h, w = ("h", "w") if "f in" not in loops else ("(f // 2)", "(f % 2 * 2 + w_1)")
+    if "16" in loops:
+        h, w = "(f // 4)", "(f % 4)"
+    row, lane = f"{h} * 10 + i", f"{w} * 60 + j + s"
+    read = f"select(1 <= {row} and {row} < 40 and 1 <= {lane} and {lane} < 241, A[{lane}], 0.0)"
+    body = f"""
+        for i in unrolled({statements // 3}):
+            for s in unrolled(3):
+                for j in vectorized(60):
+                    B[{row}] = B[{row}] + {read}
+"""
+    text = "@prim_func\ndef f(A: f32[n], B: f32[1000], C: f32[1000]):\n" + lines(loops + body[1:])
+    made = partition_loops(parse(text))
+    lanes = {s.var for s in walk(made.body) if isinstance(s, For) and s.kind is ForKind.VECTORIZED}
+    left = [variables(c) for c in comparisons(made.body)]
+    assert not [used for used in left if not lanes.isdisjoint(used) and used - lanes]  # no mask
+    if statements == 3 and "parallel" not in loops:
+        assert not [used for used in left if used - lanes]  # nine copies are as many as it takes
