@@ -106,6 +106,9 @@ def _sketches(
         return
     parts: list[Part] = [[(plan,)] for plan in own]
     parts += _parts(base, rules, device, numerics, rng if many else None, kept)
+    if rules.backwards:
+        order = [str(name) for name in base.get_blocks()]
+        parts.sort(key=lambda part: -max(order.index(plan.group.block) for plan in part[0]))
     for plans in combined(parts, rng):
         yield replace(_sketch(base, plans, many), ways=ways(parts))
     if many and written and rules.general is not None:

@@ -8,6 +8,10 @@ from typing import Any
 
 from autotune.rules.chain import chain_plans
 from autotune.rules.contraction import contraction_plans
+from autotune.rules.gpu.chain import chain_plans as gpu_chain_plans
+from autotune.rules.gpu.elementwise import elementwise_plans
+from autotune.rules.gpu.reductions import reduction_plans
+from autotune.rules.gpu.turned import turned_plans
 from autotune.rules.partial import partial_sums_plans
 from autotune.rules.plan import Plan
 from autotune.rules.scan import scan_plans
@@ -36,6 +40,8 @@ class Rules:
               asked before any are inlined, and all other rules are for the rest
     copies    from the device, a schedule and two blocks: how often the first one computes elements
               of the second one that is inlined into it
+    backwards whether plans of later groups are applied first: what copies an operand wants its
+              producer as it was written
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
     """
@@ -45,6 +51,7 @@ class Rules:
     chains: list[Rule] = field(default_factory=list)
     stages: list[Rule] = field(default_factory=list)
     copies: Callable[..., float] | None = None
+    backwards: bool = False
     general: Callable[..., Plan] | None = None
 
 
@@ -73,6 +80,12 @@ RULES: dict[str, Rules] = {
         copies=copies,
         general=_nests,
     ),
+    "gpu": Rules(
+        chains=[gpu_chain_plans],
+        groups=[reduction_plans, turned_plans],
+        rest=elementwise_plans,
+        backwards=True,
+    ),
 }
 """By the kind of a device."""
 
@@ -81,9 +94,8 @@ def rules_for(device: Device) -> Rules:
     """The rules for a device; TensorIRError for a kind that has none."""
     if device.kind not in RULES:
         raise TensorIRError(
-            f"there are no scheduling rules for GPUs yet, so none for {str(device.target)!r}: "
-            "write a schedule with bind, or build the program as it is, which binds what nobody "
-            "bound"
+            f"there are no scheduling rules for {device.kind!r}, so none for "
+            f"{str(device.target)!r}; there are for {', '.join(RULES)}"
         )
     return RULES[device.kind]
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tensorir import lazy_names
 
 if TYPE_CHECKING:
+    from schedule.library import gpu as gpu
     from schedule.library.contraction import Access as Access
     from schedule.library.contraction import Axis as Axis
     from schedule.library.contraction import Contraction as Contraction
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = lazy_names(
     __name__,
     {
+        "schedule.library": "gpu",
         "schedule.library.contraction": (
             "Access Axis Contraction Digit NestPlan Operand Pack Partial PartialPlan adding_up "
             "find_contraction make_nest make_partial_nest partial_sums with_panel with_partial"

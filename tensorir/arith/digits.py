@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorir.arith.linear import Linear
+from tensorir.arith.linear import Linear, plain_form, to_expr
 from tensorir.expr import BinOp, Expr, Var, int_value
 
 if TYPE_CHECKING:
@@ -27,6 +27,23 @@ def digit_parts(atom: Expr) -> Parts:
         if divisor is not None and divisor > 0:
             return atom.a, divisor, extent
     return atom, 1, extent
+
+
+def whole_digit(atom: Expr) -> Parts:
+    """The same, where the sum x was cut by a number that its terms had in common: of
+    (16 * i + j // 2) // 9 it is (32 * i + j, 18, None), so that all digits of a sum are of one."""
+    base, divisor, extent = digit_parts(atom)
+    form = plain_form(base)
+    while len(form.terms) > 1:
+        cut = [(a, digit_parts(a)) for a, coef in form.terms.items() if coef == 1]
+        cut = [(a, parts) for a, parts in cut if parts[1] > 1 and parts[2] is None]
+        if len(cut) != 1:
+            break
+        a, (inner, size, _) = cut[0]
+        form = form.without(a).scaled(size).plus(plain_form(inner))
+        divisor *= size
+    terms = sorted(form.terms.items(), key=lambda term: -abs(term[1]))
+    return to_expr(Linear(dict(terms), form.const)), divisor, extent
 
 
 def independent(an: Analyzer, form: Linear) -> bool:

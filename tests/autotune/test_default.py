@@ -89,9 +89,14 @@ def test_what_is_refused():
         default_schedule(func, constants=("W",))
     with pytest.raises(TensorIRError, match="write constants="):
         default_schedule(func, constants="B")
-    for kind in ("cuda", "cuda-emulator", "opencl"):
-        with pytest.raises(TensorIRError, match=f"no scheduling rules for GPUs yet, .* '{kind}"):
-            default_schedule(func, kind)
+
+
+@pytest.mark.parametrize("kind", ["cuda -arch=sm_90a", "cuda-emulator", "opencl"])
+def test_gpus_have_default_schedules(kind):
+    """In threads that are bound, without the rules for processors."""
+    sch = default_schedule(matmul(40, 50, 60), kind)
+    steps = {step.name for step in sch.trace.instructions}
+    assert "bind" in steps and "parallel" not in steps
 
 
 @pytest.mark.parametrize("name", sorted(known_operators()))

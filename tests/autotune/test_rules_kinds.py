@@ -18,6 +18,8 @@ from schedule import Schedule
 from tensorir import (
     ARCHITECTURES,
     Cpu,
+    Device,
+    Gpu,
     PrimFunc,
     Target,
     TensorIRError,
@@ -29,6 +31,7 @@ from tensorir import (
 
 FEATURES = ("avx512bf16", "avx512bw", "avx512f", "avx512vnni", "fma")
 CPU = Cpu(Target(vector_bits=512, threads=2, features=FEATURES))
+GPU = Gpu(Target.parse("cuda -arch=sm_90"))
 ROWS = [row for name in ("main", "other", "operators", "invented") for row in SETS[name]]
 
 
@@ -54,23 +57,22 @@ PROGRAMS = [
 ]
 
 
-def plans_of(rule: Any, func: PrimFunc) -> Iterator[tuple[Schedule, Plan]]:
+def plans_of(rule: Any, func: PrimFunc, device: Device) -> Iterator[tuple[Schedule, Plan]]:
     """The plans of a rule for groups or chains."""
     base, groups = grouped(func)
-    rules = RULES["cpu"]
-    if rule in rules.chains:
-        yield from ((base.copy(), plan) for plan in rule(base, groups, CPU))
+    if rule in rules_for(device).chains:
+        yield from ((base.copy(), plan) for plan in rule(base, groups, device))
     else:
         for group in groups:
-            yield from ((base.copy(), plan) for plan in rule(base, group, CPU))
+            yield from ((base.copy(), plan) for plan in rule(base, group, device))
 
 
-def untrue(rule: Any, limit: int = 6) -> tuple[int, list[str]]:
+def untrue(rule: Any, device: Device = CPU, limit: int = 6) -> tuple[int, list[str]]:
     """How many plans a rule made, and which of them have schedules of another class than they say,
     also after they were kept to the order of sums."""
     wrong, count = [], 0
     for func in PROGRAMS:
-        for base, plan in plans_of(rule, func):
+        for base, plan in plans_of(rule, func, device):
             count += 1
             for kept in (plan, plan.within("bitwise")):
                 if kept is None:
@@ -84,14 +86,19 @@ def untrue(rule: Any, limit: int = 6) -> tuple[int, list[str]]:
     return count, wrong
 
 
-ALL = RULES["cpu"]
+ALL = [
+    (rule, device)
+    for device in (CPU, GPU)
+    for rules in [rules_for(device)]
+    for rule in (*rules.groups, rules.rest, *rules.chains)
+]
 
 
 @pytest.mark.parametrize(
-    "rule", [*ALL.groups, ALL.rest, *ALL.chains], ids=lambda rule: rule.__name__
+    ("rule", "device"), ALL, ids=[f"{device.kind}-{rule.__name__}" for rule, device in ALL]
 )
-def test_a_plan_says_what_it_does_to_results(rule):
-    count, wrong = untrue(rule)
+def test_a_plan_says_what_it_does_to_results(rule, device):
+    count, wrong = untrue(rule, device)
     assert count, "no program here has a plan of this rule: add one to PROGRAMS"
     assert not wrong
 
@@ -180,7 +187,7 @@ def test_what_cannot_be_registered_says_why(registered):
     rule = registered(rule_of(Honest))
     with pytest.raises(TensorIRError, match="rule 'halves' is registered already"):
         register_rule(rule)
-    with pytest.raises(TensorIRError, match="no rules for 'tpu'; there are for cpu"):
+    with pytest.raises(TensorIRError, match="no rules for 'tpu'; there are for cpu, gpu"):
         register_rule(rule_of(Honest), kind="tpu")
     with pytest.raises(TensorIRError, match="5 is no rule: give a function"):
         register_rule(5)  # type: ignore[arg-type]
@@ -195,10 +202,15 @@ GPUS = ["cuda -arch=sm_80", "cuda-emulator", "opencl"]
 def test_no_rule_for_processors_is_offered_to_a_gpu(text):
     device = device_of(Target.parse(text))
     assert device.kind == "gpu"
-    with pytest.raises(TensorIRError, match="no scheduling rules for GPUs yet"):
-        rules_for(device)
-    with pytest.raises(TensorIRError, match="no scheduling rules for GPUs yet"):
-        make_space(total(), device)
+    rules, others = rules_for(device), RULES["cpu"]
+    own = {*rules.groups, *rules.chains, *rules.stages, rules.rest}
+    assert not own & {*others.groups, *others.chains, *others.stages, others.rest}
+
+
+def test_a_kind_without_rules_says_which_have_some(monkeypatch):
+    monkeypatch.delitem(RULES, "gpu")
+    with pytest.raises(TensorIRError, match="no scheduling rules for 'gpu', so none for 'opencl'"):
+        make_space(total(), device_of(Target.parse("opencl")))
 
 
 @pytest.mark.parametrize("arch", [*ARCHITECTURES, None])

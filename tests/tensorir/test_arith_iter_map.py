@@ -179,3 +179,41 @@ def test_is_bijective() -> None:
     assert not is_bijective([I * 8 + J], {I: 8, J: 4}, [32])
     assert not is_bijective([I], {I: N}, [8])
     assert not is_bijective([F // 8, F % 4], {F: 32}, [8, 4])
+
+
+def fused_and_split(shape: tuple[int, ...], threads: int) -> tuple[list[Expr], dict[Var, int]]:
+    """The indices of loops of such extents, fused, and split again by `threads`, and the loops."""
+    fused, total = I * threads + J, int(np.prod(shape))
+    indices: list[Expr] = []
+    for at, extent in enumerate(shape):
+        digit = fused // int(np.prod(shape[at + 1 :]))
+        indices.append(digit % extent if at else digit)
+    return [Analyzer().simplify(e) for e in indices], {I: -(-total // threads), J: threads}
+
+
+@pytest.mark.parametrize("threads", [32, 256])
+@pytest.mark.parametrize("seed", range(20))
+def test_loops_that_were_fused_and_split_are_told_by_the_indices(seed: int, threads: int) -> None:
+    """Whatever the extents have in common with the number of threads."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(1, 8, rng.integers(2, 7)))
+    indices, extents = fused_and_split(shape, threads)
+    for order in (indices, indices[::-1]):
+        assert determines(order, I, extents, Analyzer()), shape
+        assert determines(order, J, extents, Analyzer()), shape
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 7)), min_size=1, max_size=3))
+def test_digits_of_a_sum_tell_no_more_than_they_do(digits: list[tuple[int, int]]) -> None:
+    """Of sums that were cut by what their terms have in common too."""
+    extents = {I: 6, J: 12}
+    indices = [Analyzer().simplify((I * 12 + J) // d % m) for d, m in digits]
+    points = [(i, j) for i in range(6) for j in range(12)]
+    for var, at in ((I, 0), (J, 1)):
+        seen: dict[tuple[int, ...], set[int]] = {}
+        for point in points:
+            key = tuple((point[0] * 12 + point[1]) // d % m for d, m in digits)
+            seen.setdefault(key, set()).add(point[at])
+        if determines(indices, var, extents, Analyzer()):
+            assert all(len(values) == 1 for values in seen.values())

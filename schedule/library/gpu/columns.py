@@ -8,6 +8,7 @@ from schedule.errors import require
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_blocks,
+    end_in,
     fuse_for_blocks,
     reduction_of,
 )
@@ -29,15 +30,18 @@ class Columns(NamedTuple):
     parts: BlockRef | None
 
 
-def columns(sch: Schedule, block: str, *, warps: int = 8, parts: int = 1) -> Columns:
+def columns(
+    sch: Schedule, block: str, *, warps: int = 8, parts: int = 1, epilogue: str | None = None
+) -> Columns:
     """Schedule B[.., j] = the sum, or another reduction, of A[.., k, j] over all k, for a GPU.
 
     Lanes of a warp have columns side by side, and warps of a block have rows in turn; each thread
     has its part of a column in a register, and a block combines them once. Extents need not divide.
 
-    warps  of a block of threads
-    parts  into which rows are divided, each with blocks of threads of its own, where columns are
-           few: a second kernel combines them
+    warps     of a block of threads
+    parts     into which rows are divided, each with blocks of threads of its own, where columns are
+              few: a second kernel combines them
+    epilogue  an elementwise block that alone reads B, to be computed from registers
 
     Raises ScheduleError where the block is no reduction, or has no columns.
     """
@@ -53,7 +57,10 @@ def columns(sch: Schedule, block: str, *, warps: int = 8, parts: int = 1) -> Col
             part, _ = sch.split(term, [parts, None])
             made = sch.rfactor(block, part, 0)
             _columns(sch, made, warps)
-        return Columns(_columns(sch, block, warps), made)
+        loop = _columns(sch, block, warps)
+        if epilogue is not None:
+            end_in(sch, block, epilogue, loop)
+        return Columns(loop, made)
     raise AssertionError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,7 +40,13 @@ class Rows(NamedTuple):
 
 
 def rows(
-    sch: Schedule, block: str, *, by: str = "block", warps: int = 8, keep: str | None = None
+    sch: Schedule,
+    block: str,
+    *,
+    by: str = "block",
+    warps: int = 8,
+    keep: str | None = None,
+    stages: Collection[str] | None = None,
 ) -> Rows:
     """Schedule a reduction along the last axes, or what is computed of the elements of a row and of
     reductions of that row, for a GPU; `block` is the last one of them.
@@ -55,6 +61,7 @@ def rows(
     keep   "registers": each thread keeps its elements of the row; "shared": they are in shared
            memory; "nothing": they are read, and computed, again. None is the first of these for
            which there is room
+    stages the blocks before it that are computed with it; None is all that it alone uses
 
     Raises ScheduleError where the blocks reduce along different numbers of axes, or along none.
     """
@@ -63,7 +70,7 @@ def rows(
         require(warps > 0, block, f"{warps} warps are too few")
         known = keep is None or keep in KEEP
         require(known, block, f"keep={keep!r} is not one of {', '.join(KEEP)}")
-        chain = chain_of(sch, block)
+        chain = chain_of(sch, block, stages)
         kinds = [[it.kind for it in sch.state.block(b).iters] for b in chain]
         forms = {(k.count(IterKind.SPATIAL), k.count(IterKind.REDUCE)) for k in kinds}
         found = {form for form in forms if form[1]}
@@ -77,10 +84,13 @@ def rows(
     raise AssertionError
 
 
-def chain_of(sch: Schedule, block: str) -> list[BlockRef]:
-    """The block and those that nothing else uses the results of, in the order of the program."""
+def chain_of(sch: Schedule, block: str, among: Collection[str] | None = None) -> list[BlockRef]:
+    """The block and those, `among` some if given, that nothing else uses the results of, in the
+    order of the program."""
     found: list[str] = [block]
     for name in reversed(sch.get_blocks()):
+        if among is not None and name not in among:
+            continue
         users = sch.get_consumers(name)
         if users and name not in found and all(user in found for user in users):
             found.append(name)

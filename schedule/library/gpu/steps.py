@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from schedule.analysis.uses import accesses, plain_store
+from schedule.analysis.uses import accesses, plain_stores
 from schedule.errors import Illegal, ScheduleError, require
 from schedule.library.contraction.places import own_loops
 from tensorir import Buffer, Gpu, IterKind, Var, dtype, int_value, variables
@@ -87,12 +87,22 @@ def reduction_of(sch: Schedule, block: str) -> tuple[list[LoopRef], list[LoopRef
     the terms of each."""
     node, around = sch.state.block(block), sch.get_loops(block)
     kinds = {it.kind for it in node.iters}
-    store = plain_store(node)
-    known = IterKind.REDUCE in kinds and store is not None
+    stores = plain_stores(node)
+    known = IterKind.REDUCE in kinds and stores is not None
     require(known, block, f"block {block!r} is no reduction to elements of its own")
-    assert store is not None
+    assert stores is not None
     bound = {it.var: variables(it.binding) for it in node.iters}
     by = {sch.state.loop(loop).var: loop for loop in around}
-    places = [by[v] for i in store.indices if isinstance(i, Var) for v in bound[i] if v in by]
+    places = [by[v] for i in stores[1] if isinstance(i, Var) for v in bound[i] if v in by]
     outer = list(dict.fromkeys(places))
     return outer, [loop for loop in around if loop not in outer]
+
+
+def end_in(sch: Schedule, block: str, epilogue: str, loop: LoopRef) -> None:
+    """Compute what alone reads a reduction of columns in the loop over groups of them, each element
+    by the thread that has its sum in a register."""
+    sch.reverse_compute_at(epilogue, loop)
+    own = own_loops(sch, epilogue)
+    lane = sch.fuse(*own) if len(own) > 1 else own[0] if own else sch.add_unit_loop(epilogue)
+    sch.set_scope(block, 0, "local")
+    sch.bind(lane, "lane")

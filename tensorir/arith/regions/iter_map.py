@@ -15,7 +15,7 @@ from math import gcd, prod
 from tensorir.arith.analyzer import Analyzer
 from tensorir.arith.bits import wide_and_narrow
 from tensorir.arith.bounds import nonnegative
-from tensorir.arith.digits import Parts, digit_parts
+from tensorir.arith.digits import Parts, digit_parts, whole_digit
 from tensorir.arith.linear import Linear, factors, plain_form, product
 from tensorir.expr import BinOp, Expr, ExprLike, Var, int_value
 from tensorir.visit import variables
@@ -244,6 +244,9 @@ class _Known:
             base, divisor, extent = digit_parts(atom)
             if base is not atom:
                 digits.setdefault(base, []).append((divisor, extent))
+                whole, divisor, _ = whole_digit(atom)
+                if whole is not base:
+                    digits.setdefault(whole, []).append((divisor, extent))
             elif isinstance(atom, BinOp) and atom.op == "//":
                 if BinOp("%", atom.a, atom.b) in self.atoms and not self.has(atom.a):
                     found.append(plain_form(atom.a))
@@ -314,7 +317,26 @@ class _Known:
         return position
 
     def fixes(self, form: Linear) -> bool:
-        return all(self.has(atom) for atom in form.terms)
+        return all(self.has(atom) or self.covered(atom) for atom in form.terms)
+
+    def covered(self, atom: Expr) -> bool:
+        """Whether several known digits together are that one: of x % 4 those are x // 2 % 2 and
+        x % 2."""
+        base, position, extent = digit_parts(atom)
+        if extent is None:
+            return False
+        end = position * extent
+        known = [parts for parts in map(digit_parts, self.atoms) if parts[0] is base]
+        while position < end:
+            reached = [
+                divisor * (size or end)
+                for _, divisor, size in known
+                if position % divisor == 0 and divisor * (size or end) % position == 0
+            ]
+            if max(reached, default=0) <= position:
+                return False
+            position = max(reached)
+        return position % end == 0
 
 
 def _split_by(form: Linear, size: Expr) -> tuple[Linear, Linear]:

@@ -1,4 +1,5 @@
-"""Every operator, on the emulator against its NumPy reference, and compiled by NVRTC.
+"""Every operator, on the emulator against its NumPy reference, and compiled by NVRTC: every other
+example as it is written, whose threads lowering binds, the others by their default schedules.
 
 Many programs are compiled together: a text of sixty takes as long as two or three of one each.
 """
@@ -10,6 +11,7 @@ import dataclasses
 import pytest
 from operator_examples import check, chosen
 
+from autotune import default_schedule
 from backends import CompiledKernel
 from backends.build import backend_of
 from backends.call.signature import Signature
@@ -41,7 +43,10 @@ def test_operators(first, cache):
     funcs = [
         dataclasses.replace(ops.prim_func(*case), name="{}_{}_".format(*case)) for case in cases
     ]
-    lowered = [lower(func, TARGET) for func in funcs]
+    lowered = [
+        lower(default_schedule(func, TARGET).func if at % 2 else func, TARGET)
+        for at, func in enumerate(funcs, first)
+    ]
     source = cuda_text(lowered[-1], TARGET, *lowered[:-1]).source
     emulator = Emulator(source, cache=cache)
     for (name, number), kernel in zip(cases, kernels(funcs, emulator, lowered)):

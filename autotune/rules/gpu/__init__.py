@@ -1,0 +1,1 @@
+"""Sketch rules for GPUs: which schedules of `schedule.library.gpu` suit a group, and how."""

@@ -1,0 +1,49 @@
+"""What each thread computes alone: elementwise stages, and all that no other rule takes."""
+
+from __future__ import annotations
+
+from autotune.rules.gpu.move import MovePlan
+from autotune.rules.group import Group
+from autotune.rules.plan import Plan
+from schedule import Schedule, ScheduleError
+from tensorir import Gpu
+
+WARPS = (2, 4, 8, 16)
+ITEMS = (1, 2, 4, 8)
+
+
+def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
+    """The plan for blocks that store at their own variables; for others none but what lowering
+    does, which says so."""
+    options = {
+        "warps": tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block),
+        "items": ITEMS,
+    }
+    likely = [{"warps": 8, "items": 1}]
+    plan = MovePlan("elementwise", group, gpu, sch.copy(), _elements, options, likely)
+    if plan.works:
+        return [plan]
+    why = "no rule is for it: what is independent in it is bound when it is lowered"
+    return [MovePlan("as_written", group, gpu, sch, _nothing, {}, [{}], says={"threads": why})]
+
+
+def _nothing(sch: Schedule, group: Group) -> None:
+    """Lowering binds what nobody bound."""
+
+
+def _elements(sch: Schedule, group: Group, warps: int, items: int) -> None:
+    """Padding is computed where it is read, and an epilogue in registers."""
+    from schedule import library
+
+    threads = warps * Gpu.warp
+    for pad in group.padding:
+        sch.compute_inline(pad)
+    if group.epilogue is not None:
+        try:
+            library.gpu.elementwise(
+                sch, group.block, threads=threads, items=items, epilogue=group.epilogue
+            )
+            return
+        except ScheduleError:  # of another shape: a kernel of its own
+            library.gpu.elementwise(sch, group.epilogue, threads=threads, items=items)
+    library.gpu.elementwise(sch, group.block, threads=threads, items=items)
