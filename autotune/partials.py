@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from itertools import combinations, product
 from math import gcd, prod
 from typing import TYPE_CHECKING
@@ -48,35 +49,50 @@ FEW = 16
 
 def partial_plans(
     c: library.Contraction, cpu: Cpu, constants: Collection[str] = ()
-) -> list[tuple[float, library.PartialPlan]]:
+) -> list[tuple[float, library.MovedPlan]]:
     """Estimates in cycles and plans, best first; none for contractions that none here is for."""
     from schedule import library
 
     if not c.reduced:  # sums of one term
         return []
-    found = [
-        (cycles, library.PartialPlan((what,), nest)) for cycles, what, nest in _lanes(c, cpu)
-    ]
-    for copied, pack in _turned(c, cpu, constants):
-        after = library.with_panel(c, pack.operand, pack.axis)
-        for cycles, what, nest in _lanes(after, cpu):
-            found.append((copied + cycles, library.PartialPlan((what,), nest, (pack,))))
+    found = list(_lanes(c, cpu))
+    for copied, (operand, axis) in _turned(c, cpu, constants):
+        for cycles, plan in _lanes(library.with_panel(c, operand, axis), cpu):
+            turned = (library.panel, (operand, axis, plan.nest.threads))
+            found.append((copied + cycles, _after(turned, plan)))
     shares = _shares(c, cpu)
     for part in _parts(c, cpu):
         after = library.with_partial(c, part)
-        rest = _adding(c, part, cpu)
-        for cycles, what, nest in _lanes(after, cpu) if part.count in shares else ():
-            if nest.threads:
-                found.append((cycles + rest, library.PartialPlan((part, what), nest)))
+        left = list(_lanes(after, cpu)) if part.count in shares else []
+        left = [(cycles, plan) for cycles, plan in left if plan.nest.threads]
         if _few_tiles(c, cpu):
-            for cycles, nest in plans(after, cpu, constants):
-                found.append((cycles + rest, library.PartialPlan((part,), nest)))
+            nests = plans(after, cpu, constants)
+            left += [(cycles, library.MovedPlan((), nest)) for cycles, nest in nests]
+        found += _in_parts(c, part, left, cpu)
     for part, after in _columns(c, cpu):
-        nests = list(_kept(after, cpu))
-        for cycles, nest in zip(Estimate(after, cpu).cycles(nests), nests):
-            whole = float(cycles) + _adding(c, part, cpu)
-            found.append((whole, library.PartialPlan((part,), nest)))
+        kept = [library.MovedPlan((), nest) for nest in _kept(after, cpu)]
+        times = Estimate(after, cpu).cycles([plan.nest for plan in kept])
+        found += _in_parts(c, part, zip(map(float, times), kept), cpu)
     return sorted(found, key=lambda item: item[0])
+
+
+def _in_parts(
+    c: library.Contraction,
+    part: library.Partial,
+    left: Iterable[tuple[float, library.MovedPlan]],
+    cpu: Cpu,
+) -> Iterator[tuple[float, library.MovedPlan]]:
+    """Estimates and plans of parts, from those of what they leave."""
+    from schedule import library
+
+    rest = _adding(c, part, cpu)
+    for cycles, plan in left:
+        option = (part.axis, part.count, part.step, plan.nest.lanes)
+        yield cycles + rest, _after((library.parts, option), plan)
+
+
+def _after(first: tuple[library.Move, object], plan: library.MovedPlan) -> library.MovedPlan:
+    return replace(plan, moves=(first, *plan.moves))
 
 
 def lanes_of(c: library.Contraction, cpu: Cpu) -> int:
@@ -99,9 +115,7 @@ def lane_axis(c: library.Contraction, cpu: Cpu) -> int | None:
     return None
 
 
-def _lanes(
-    c: library.Contraction, cpu: Cpu
-) -> Iterator[tuple[float, library.Partial, library.NestPlan]]:
+def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[tuple[float, library.MovedPlan]]:
     """Plans with lanes along the terms of the sums, with their estimates."""
     from schedule import library
 
@@ -112,20 +126,18 @@ def _lanes(
         extent = c.axes[axis].extent
         if extent is not None and vectors * lanes >= extent:
             continue
-        what = library.Partial(axis, vectors * lanes, "lanes")
-        after = library.with_partial(c, what)
+        move = (library.lanes, (axis, vectors * lanes))
+        after = library.with_partial(c, library.Partial(axis, vectors * lanes, "lanes"))
         nests = list(_nests(after, cpu, lanes))
         for cycles, nest in zip(Estimate(after, cpu).cycles(nests), nests):
-            yield float(cycles), what, nest
+            yield float(cycles), library.MovedPlan((move,), nest)
 
 
 def _turned(
     c: library.Contraction, cpu: Cpu, constants: Collection[str]
-) -> Iterator[tuple[float, library.Pack]]:
-    """The one operand whose terms are apart, turned ahead, and the cycles of that: for results of
-    which no axis fills vectors."""
-    from schedule import library
-
+) -> Iterator[tuple[float, tuple[int, int]]]:
+    """The one operand whose terms are apart, to be turned ahead, with their axis, and the cycles of
+    that: for results of which no axis fills vectors."""
     lanes = lanes_of(c, cpu)
     if any((c.axes[n].extent or lanes) >= lanes for n in c.spatial if c.result.strides[n] == 1):
         return
@@ -136,7 +148,7 @@ def _turned(
             o = c.operands[apart[0]]
             size = prod(a.extent or SYMBOLIC for n, a in enumerate(c.axes) if o.strides[n] != 0)
             each = 0.0 if o.buffer in constants else cpu.costs.copy_turned / cpu.threads
-            yield each * size, library.Pack(apart[0], axis, extent)
+            yield each * size, (apart[0], axis)
 
 
 def _is_dear(c: library.Contraction, cpu: Cpu) -> bool:

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules import RULES, forget_rule, make_space
+from autotune.rules import RULES, forget_move, forget_rule, make_space
+from autotune.rules.moves import MOVES
 from backends import build, resolve
 from schedule import REGISTRY, Schedule
 from tensorir import ARCHITECTURES, PrimFunc, device_of, find_extern, lower, ops, te
@@ -41,9 +42,17 @@ FILES = {
     ),
     "a move": (
         """
-        def in_halves(sch, block):
-            outer, _ = sch.split(sch.get_loops(block)[-1], [2, None])
-            return sch.rfactor(block, outer)
+        from autotune.rules import register_move
+        from schedule.library import Move, find_again
+
+        def fixed(sch, c, option):
+            sch.reindex(c.block, c.operands[option].buffer, "global")
+            return find_again(sch, c)
+
+        def bent(c, device):
+            return [n for n, operand in enumerate(c.operands) if None in operand.strides]
+
+        register_move(Move("fixed", fixed, options=bent))
         """
     ),
     "a rule": (
@@ -51,7 +60,6 @@ FILES = {
         from dataclasses import dataclass
         from typing import Any
         from autotune.rules import Plan, register_rule
-        from added_move import in_halves
 
         @dataclass(frozen=True)
         class Halves(Plan):
@@ -64,7 +72,8 @@ FILES = {
                 return {}
 
             def apply(self, sch, values):
-                in_halves(sch, self.group.block)
+                outer, _ = sch.split(sch.get_loops(self.group.block)[-1], [2, None])
+                sch.rfactor(self.group.block, outer)
 
         def halves(sch, group, device):
             return [Halves(group)] if sch.state.block(group.block).is_reduction else []
@@ -110,7 +119,8 @@ FILES = {
 they take: test_algorithms.py, test_extern_calls.py, test_tensorize.py."""
 
 LINES = {
-    "an operator": "operator", "a rule": "register_rule", "a primitive": "method",
+    "an operator": "operator", "a rule": "register_rule", "a move": "register_move",
+    "a primitive": "method",
     "an algorithm": "register_algorithm", "an extern function": "register_extern",
     "an instruction": "register_intrinsic", "a device": "ARCHITECTURES",
 }  # fmt: skip
@@ -158,6 +168,8 @@ def added(tmp_path, monkeypatch) -> Iterator[Any]:
         table.update(rows)
     for rule in [rule for rule in RULES["cpu"].groups if rule not in rules]:
         forget_rule(rule)
+    for move in list(MOVES.values()):
+        forget_move(move)
     for name in [name for name in sys.modules if name.startswith("added_")]:
         del sys.modules[name]
     REGISTRY.pop("look", None)
@@ -172,15 +184,14 @@ def row_sums() -> PrimFunc:
 
 def test_readme_lists_what_can_be_added():
     found = rows()
-    assert set(found) == {*LINES, "a move"}
+    assert set(found) == set(LINES)
     assert all(f"{word}" in found[name] for name, word in LINES.items())
-    assert not re.search(r"[(\[=]", found["a move"])
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_one_line_registers_it(name):
     source = FILES[name].replace("\n        ", "\n")
-    assert lines_that_register(source, LINES.get(name, "register_\\w+")) == (name != "a move")
+    assert lines_that_register(source, LINES[name]) == 1
 
 
 def test_an_operator_is_found_and_computes(added):
@@ -193,13 +204,23 @@ def test_an_operator_is_found_and_computes(added):
     )
 
 
-def test_a_rule_and_its_move_are_default_and_searched(added):
-    added("a move")
+def test_a_rule_is_default_and_searched(added):
     added("a rule")
     steps = default_schedule(row_sums(), "c -threads=2").trace.instructions
     assert [step.name for step in steps] == ["split", "rfactor"]
     space = make_space(row_sums(), device_of(resolve("c -threads=2")))
     assert any("halves" in name for name in space.sketches)
+
+
+def test_a_move_is_default_and_searched(added):
+    added("a move")
+    x, c = te.placeholder((64, 80), name="x"), te.placeholder((80, 96), "uint8", name="c")
+    t, k = te.placeholder((256,), name="t"), te.reduce_axis(80, name="k")
+    y = te.compute((64, 96), lambda i, j: te.sum(x[i, k] * t[c[k, j].astype("int32")], axis=k))
+    func = te.create_prim_func([x, c, t, y], name="looked_up")
+    assert "reindex" in repr(default_schedule(func, "c -threads=2").trace)
+    space = make_space(func, device_of(resolve("c -threads=2")))
+    assert any("fixed" in name for name in space.sketches)
 
 
 def test_a_primitive_is_a_step_that_replays(added):

@@ -7,10 +7,12 @@ from autotune.rules.generate import (
     make_space,
     sketches,
 )
+from autotune.rules.moves import forget_move, register_move
 from autotune.rules.plan import Plan
 from autotune.rules.registry import RULES, Rules, forget_rule, register_rule, rules_for
 
 __all__ = [
     "RULES", "Plan", "Rules", "default_candidate", "default_candidates", "default_sketch",
-    "forget_rule", "make_space", "register_rule", "rules_for", "sketches",
+    "forget_move", "forget_rule", "make_space", "register_move", "register_rule", "rules_for",
+    "sketches",
 ]  # fmt: skip

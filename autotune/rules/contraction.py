@@ -171,3 +171,16 @@ def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
     return library.NestPlan(
         lane, lanes, tile, sizes, steps, order, kept, pad, flat, threads == "parallel"
     )
+
+
+def fits(c: library.Contraction, values: Values) -> bool:
+    """Whether such values are those of a nest with the axes of this contraction."""
+    lane_, task, order, read, steps, _ = (values[f"{c.block}.{part}"] for part in PARTS)
+    lane, _, tile, _ = lane_
+    packed = [operand for operand, _ in read[0]]
+    return (
+        (sorted(order), sorted(steps)) == (list(c.spatial), list(c.reduced))
+        and len(tile) == len(task) == len(c.spatial)
+        and lane in c.spatial
+        and all(operand < len(c.operands) for operand in packed)
+    )

@@ -177,7 +177,9 @@ def _plans(
             found += [plan for plan in plans if plan.name not in known]
             if not many and any(plan.always for plan in found):
                 break
-    return found or rules.rest(sch, group, device)
+    if not any(plan.always for plan in found):
+        found += _within(rules.rest(sch, group, device), numerics)
+    return found
 
 
 def _within(plans: Iterable[Plan], numerics: str) -> list[Plan]:

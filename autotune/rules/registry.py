@@ -12,7 +12,7 @@ from autotune.rules.gpu.chain import chain_plans as gpu_chain_plans
 from autotune.rules.gpu.elementwise import elementwise_plans
 from autotune.rules.gpu.reductions import reduction_plans
 from autotune.rules.gpu.turned import turned_plans
-from autotune.rules.partial import partial_sums_plans
+from autotune.rules.moved import moved_plans
 from autotune.rules.plan import Plan
 from autotune.rules.scan import scan_plans
 from autotune.rules.short_rows import short_rows_plans
@@ -69,7 +69,7 @@ RULES: dict[str, Rules] = {
         groups=[
             tensorized_plans,
             short_rows_plans,
-            partial_sums_plans,
+            moved_plans,
             window_plans,
             contraction_plans,
             tiled_plans,

@@ -10,16 +10,22 @@ if TYPE_CHECKING:
     from schedule.library.contraction import Axis as Axis
     from schedule.library.contraction import Contraction as Contraction
     from schedule.library.contraction import Digit as Digit
+    from schedule.library.contraction import Move as Move
+    from schedule.library.contraction import MovedPlan as MovedPlan
     from schedule.library.contraction import NestPlan as NestPlan
     from schedule.library.contraction import Operand as Operand
     from schedule.library.contraction import Pack as Pack
     from schedule.library.contraction import Partial as Partial
-    from schedule.library.contraction import PartialPlan as PartialPlan
     from schedule.library.contraction import adding_up as adding_up
+    from schedule.library.contraction import find_again as find_again
     from schedule.library.contraction import find_contraction as find_contraction
+    from schedule.library.contraction import lanes as lanes
+    from schedule.library.contraction import left_by as left_by
+    from schedule.library.contraction import make_moved_nest as make_moved_nest
     from schedule.library.contraction import make_nest as make_nest
-    from schedule.library.contraction import make_partial_nest as make_partial_nest
+    from schedule.library.contraction import panel as panel
     from schedule.library.contraction import partial_sums as partial_sums
+    from schedule.library.contraction import parts as parts
     from schedule.library.contraction import with_panel as with_panel
     from schedule.library.contraction import with_partial as with_partial
     from schedule.library.cooperative_fetch import cooperative_fetch as cooperative_fetch
@@ -39,8 +45,9 @@ __all__ = lazy_names(
     {
         "schedule.library": "gpu",
         "schedule.library.contraction": (
-            "Access Axis Contraction Digit NestPlan Operand Pack Partial PartialPlan adding_up "
-            "find_contraction make_nest make_partial_nest partial_sums with_panel with_partial"
+            "Access Axis Contraction Digit Move MovedPlan NestPlan Operand Pack Partial adding_up "
+            "find_again find_contraction lanes left_by make_moved_nest make_nest panel "
+            "partial_sums parts with_panel with_partial"
         ),
         "schedule.library.cooperative_fetch": "cooperative_fetch",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",

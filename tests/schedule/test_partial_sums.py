@@ -12,14 +12,16 @@ from backends import ObjectCache, build, resolve
 from schedule import Schedule
 from schedule.library import (
     Contraction,
+    MovedPlan,
     NestPlan,
     Partial,
-    PartialPlan,
     find_contraction,
-    make_partial_nest,
+    make_moved_nest,
     partial_sums,
+    parts,
     with_partial,
 )
+from schedule.library import lanes as in_lanes
 from tensorir import PrimFunc, TensorIRError, ops, reference, te
 
 TARGET = resolve("c -vector_bits=512 -threads=2")
@@ -91,7 +93,7 @@ def test_parts_are_whole_multiples_of_a_step() -> None:
     assert [axis.extent for axis in found.axes] == [3, 2, 384]
 
 
-def lanes(c: Contraction, count: int, rows: int = 1, **more: Any) -> PartialPlan:
+def lanes(c: Contraction, count: int, rows: int = 1, **more: Any) -> MovedPlan:
     """Lanes along the last axis, and so many rows of the last axis of the result."""
     what = Partial(c.reduced[-1], count, "lanes")
     left = with_partial(c, what)
@@ -100,7 +102,7 @@ def lanes(c: Contraction, count: int, rows: int = 1, **more: Any) -> PartialPlan
     if len(tile) > 1:
         tile[-2] = rows
     nest = NestPlan(left.spatial[-1], 16, tuple(tile), tuple(tile), left.written, left.spatial)
-    return PartialPlan((what,), NestPlan(**{**vars(nest), **more}))
+    return MovedPlan(((in_lanes, (what.axis, count)),), NestPlan(**{**vars(nest), **more}))
 
 
 CASES: dict[str, tuple[Callable[[], PrimFunc], int, int]] = {
@@ -129,7 +131,7 @@ def test_lanes_are_added_up_with_each_tile(name: str, cache: ObjectCache) -> Non
     make, count, rows = CASES[name]
     func = make()
     sch, c = summed(func)
-    make_partial_nest(sch, c, lanes(c, count, rows))
+    make_moved_nest(sch, c, lanes(c, count, rows))
     kernel = build(sch, TARGET, cache=cache)
     rng = np.random.default_rng(0)
     for size in (1, 5, 40) if func.size_vars else (1,):
@@ -153,7 +155,7 @@ def test_parts_are_added_up_after_all(
     left = with_partial(c, part)
     wide, task = (32, 64) if depth else (48, 48)
     nest = NestPlan(1, 16, (1, wide), (1, task), left.written, left.spatial, depth=depth)
-    make_partial_nest(sch, c, PartialPlan((part,), nest))
+    make_moved_nest(sch, c, MovedPlan(((parts, (part.axis, 3, 1, 16)),), nest))
     x = np.random.default_rng(0).integers(-3, 4, (terms, columns)).astype("float32")
     got = build(sch, TARGET, cache=cache)(x)
     np.testing.assert_array_equal(got, np.maximum(x.sum(0), 0))
@@ -161,7 +163,7 @@ def test_parts_are_added_up_after_all(
 
 def test_nan_and_infinity_arrive(cache: ObjectCache) -> None:
     sch, c = summed(reduction(lambda x: ops.sum(x, 1), 4, 100))
-    make_partial_nest(sch, c, lanes(c, 32, 2))
+    make_moved_nest(sch, c, lanes(c, 32, 2))
     assert sch.numerics == "reassociated"
     x = np.ones((4, 100), "float32")
     x[1, 99], x[2, 0], x[3, 50:52] = np.nan, np.inf, (np.inf, -np.inf)

@@ -1,29 +1,36 @@
 """Contractions: blocks described by what they access, and moves that schedule them."""
 
-from schedule.library.contraction.added import adding_up, make_partial_nest
 from schedule.library.contraction.axes import Access, Axis, Contraction, Digit, Operand
 from schedule.library.contraction.copies import with_panel
-from schedule.library.contraction.find import find_contraction
+from schedule.library.contraction.find import find_again, find_contraction
+from schedule.library.contraction.move import Move, MovedPlan, left_by, make_moved_nest
+from schedule.library.contraction.moves import adding_up, lanes, panel, parts
 from schedule.library.contraction.nest import make_inner_nest, make_nest
 from schedule.library.contraction.partial import partial_sums, with_partial
-from schedule.library.contraction.plan import NestPlan, Pack, Partial, PartialPlan
+from schedule.library.contraction.plan import NestPlan, Pack, Partial
 
 __all__ = [
     "Access",
     "Axis",
     "Contraction",
     "Digit",
+    "Move",
+    "MovedPlan",
     "NestPlan",
     "Operand",
     "Pack",
     "Partial",
-    "PartialPlan",
     "adding_up",
+    "find_again",
     "find_contraction",
+    "lanes",
+    "left_by",
     "make_inner_nest",
+    "make_moved_nest",
     "make_nest",
-    "make_partial_nest",
+    "panel",
     "partial_sums",
+    "parts",
     "with_panel",
     "with_partial",
 ]

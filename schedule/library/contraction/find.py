@@ -89,6 +89,12 @@ def find_contraction(
     return sorted_axes(merged_axes(raw))
 
 
+def find_again(sch: Schedule, c: Contraction) -> Contraction:
+    """What the block of a contraction computes now, after steps that changed its operands: with the
+    same stages behind and before it. Raises as `find_contraction` does."""
+    return find_contraction(sch, c.block, c.last, [o.pad for o in c.operands if o.pad is not None])
+
+
 @dataclass(frozen=True)
 class _Part:
     """A digit, and the variable that stands for it."""

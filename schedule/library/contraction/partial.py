@@ -76,6 +76,16 @@ def _with_dimension(sums: Access, count: int | None, last: bool) -> Access:
     )
 
 
+def why_whole(c: Contraction, what: Partial) -> str | None:
+    """Why a contraction has no such partial sums; None if it has."""
+    if what.axis not in c.reduced:
+        return f"axis {what.axis} of block {c.block!r} is not summed over; {list(c.reduced)} are"
+    extent = c.axes[what.axis].extent
+    if what.count < 2 or 1 in what.cut(extent):
+        return f"{what.count} partial sums of {extent} terms of block {c.block!r} save nothing"
+    return None
+
+
 def partial_sums(sch: Schedule, c: Contraction, what: Partial) -> Contraction:
     """Sum up parts or lanes of an axis in a block of its own, and return its contraction; the old
     block adds them up.
@@ -83,11 +93,9 @@ def partial_sums(sch: Schedule, c: Contraction, what: Partial) -> Contraction:
     TensorIRError where an axis has no more terms than that, and where rfactor refuses: of other
     reductions than by one operation, and after loops were annotated.
     """
-    extent = c.axes[what.axis].extent
-    if what.count < 2 or 1 in what.cut(extent):
-        raise TensorIRError(
-            f"{what.count} partial sums of {extent} terms of block {c.block!r} save nothing"
-        )
+    reason = why_whole(c, what)
+    if reason is not None:
+        raise TensorIRError(reason)
     order, whole = c.written, loops_by_place(sch, c.block)
     places = {digit.place for n in order for digit in c.axes[n].digits}
     terms = [loop for place, loop in whole.items() if place in places]
@@ -95,7 +103,7 @@ def partial_sums(sch: Schedule, c: Contraction, what: Partial) -> Contraction:
     loops = axis_loops(sch, [c.axes[n] for n in order], whole)
     loop = loops[order.index(what.axis)]
     lanes = what.kind == "lanes"
-    factors = what.cut(extent)
+    factors = what.cut(c.axes[what.axis].extent)
     outer, inner = sch.split(loop, [None, factors[1]] if factors[1] else [factors[0], None])
     left, added = (outer, inner) if lanes else (inner, outer)
     iters = sch.state.block(c.block).iters

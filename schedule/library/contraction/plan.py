@@ -88,16 +88,3 @@ class Partial:
             return self.count, None
         length = -(-each // self.step) * self.step
         return -(-extent // length), length
-
-
-@dataclass(frozen=True)
-class PartialPlan:
-    """Partial sums, one cut after the other, and the nest of what they leave.
-
-    partials  the cuts, each of what the one before it makes
-    packs     operands that are copied before, in one panel: the terms of an axis side by side
-    """
-
-    partials: tuple[Partial, ...]
-    nest: NestPlan
-    packs: tuple[Pack, ...] = ()

@@ -1,0 +1,268 @@
+"""Contractions after moves, where that takes less time than the nest without them.
+
+Moves that come along are sums in parts that are computed side by side, in lanes of vectors or by
+threads, and added up: for rows that lie in memory one after the other, products with a vector or of
+few rows, long sums with few results, sums of columns. Users register others (`moves.py`).
+
+Source: the split-K schedules of NVIDIA's CUTLASS ("Efficient GEMM in CUDA"), and for lanes along
+the terms the kernels without packing of LIBXSMM (Heinecke et al., SC 2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from autotune.choices import Categorical, Choice
+from autotune.rules.contraction import (
+    MOST_OPTIONS,
+    TRIED,
+    ContractionPlan,
+    fits,
+    nest_of,
+    nest_values,
+)
+from autotune.rules.group import Group
+from autotune.rules.lanes import reduces_by_one
+from autotune.rules.moves import MOVES, find_move
+from autotune.rules.plan import Plan, Values
+from schedule import Schedule, ScheduleError
+from tensorir import Cpu, TensorIRError, allows, weakest
+
+if TYPE_CHECKING:
+    from schedule import library
+
+SURELY, ABOUT = 1.35, 0.95
+"""How much better an estimate has to be than that of another kind of nest."""
+
+Moves = tuple[tuple["library.Move", Any], ...]
+Ranked = list[tuple[float, "library.MovedPlan"]]
+
+
+@dataclass(frozen=True)
+class _Base:
+    """A contraction in a schedule, for which plans are looked for.
+
+    `reduces` says whether partial sums are possible, `numerics` what its nests may do to the order
+    of sums. What registered moves refuse is kept in `refused`, with the reason.
+    """
+
+    sch: Schedule
+    c: library.Contraction
+    cpu: Cpu
+    reduces: bool
+    numerics: str = "reassociated"
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def ranked(self, constants: Collection[str]) -> dict[tuple[str, ...], Ranked]:
+        """The plans by the names of their moves, the best kind first, and of each the best plan."""
+        found = self.partial(self.c, constants)
+        found += self.moved(self.sch, self.c, constants, tuple(MOVES.values()))
+        kinds: dict[tuple[str, ...], Ranked] = {}
+        for item in sorted(found, key=lambda item: item[0]):
+            kinds.setdefault(_names(item[1]), []).append(item)
+        return kinds
+
+    def partial(self, c: library.Contraction, constants: Collection[str]) -> Ranked:
+        """Plans with partial sums."""
+        if not self.reduces or not allows(self.numerics, "reassociated"):
+            return []
+        from autotune.partials import partial_plans
+
+        return partial_plans(c, self.cpu, constants)
+
+    def moved(
+        self,
+        sch: Schedule,
+        c: library.Contraction,
+        constants: Collection[str],
+        moves: Sequence[library.Move],
+    ) -> Ranked:
+        """Plans that begin with one of some moves, each of which is made once at most."""
+        from autotune.plans import plans
+        from schedule import library
+
+        found: Ranked = []
+        for move in moves:
+            others = [other for other in moves if other is not move]
+            for option in move.options(c, self.cpu):
+                at = sch.copy()
+                try:
+                    after = move(at, c, option)
+                except ScheduleError as error:
+                    self.refused[error.call] = error.reason
+                    continue
+                nests = plans(after, self.cpu, constants, self.numerics)
+                left = [(cycles, library.MovedPlan((), nest)) for cycles, nest in nests]
+                left += self.partial(after, constants)
+                left += self.moved(at, after, constants, others)
+                own = move.cycles(c, option, self.cpu, constants)
+                for cycles, plan in left:
+                    whole = replace(plan, moves=((move, option), *plan.moves))
+                    found.append((own + cycles, whole))
+        return found
+
+
+class MovedNest(Plan):
+    """One contraction after moves of the same names, one after the other: these are its `name`.
+    They are looked for again where operands are constants."""
+
+    name: str
+    group: Group
+    numerics: str
+
+    def __init__(self, group: Group, base: _Base, found: Ranked) -> None:
+        self.group, self.base = group, base
+        moves = found[0][1].moves
+        self.kinds = _names(found[0][1])
+        self.name = "_".join(self.kinds)
+        self.moved = weakest(move.numerics for move, _ in moves)
+        self.numerics = weakest([self.moved, base.numerics])
+        self._found: dict[frozenset[str], Ranked] = {frozenset(): found}
+        self._left: dict[object, library.Contraction] = {}
+
+    def within(self, numerics: str) -> MovedNest | None:
+        """With sums in the order of the text, if no other is allowed."""
+        if allows(numerics, self.numerics):
+            return self
+        if not allows(numerics, self.moved):
+            return None
+        base = replace(self.base, numerics="bitwise")
+        found = base.ranked(()).get(self.kinds)
+        return MovedNest(self.group, base, found) if found else None
+
+    @property
+    def refused(self) -> dict[str, str]:
+        return self.base.refused
+
+    def found(self, constants: Collection[str] = ()) -> Ranked:
+        """Estimates and plans, best first."""
+        key = frozenset(constants) & {o.buffer for o in self.base.c.operands}
+        if key not in self._found:
+            self._found[key] = self.base.ranked(key).get(self.kinds) or self.found()
+        return self._found[key]
+
+    @cached_property
+    def always(self) -> bool:  # type: ignore[override]
+        """Whether there is no nest without moves."""
+        from autotune.plans import has_plans
+
+        return not has_plans(self.base.c, self.base.cpu)
+
+    def suits(self, constants: Collection[str]) -> bool:
+        """Whether it takes less time than the best nest without moves: surely so where that has
+        reuse; else memory decides, which is best read in its order."""
+        if self.always:
+            return True
+        from autotune.plans import plans
+
+        c = self.base.c
+        reuse = all(c.is_used_again(n) for n in range(len(c.operands)))
+        whole = plans(c, self.base.cpu, constants, self.base.numerics)
+        return self.found(constants)[0][0] * (SURELY if reuse else ABOUT) < whole[0][0]
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        rows = [self._values(plan) for _, plan in self.found()[:MOST_OPTIONS]]
+        return tuple(Categorical(k, tuple(dict.fromkeys(row[k] for row in rows))) for k in rows[0])
+
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        """The plan of the least estimated time that the primitives accept."""
+        from schedule import library
+
+        refused: TensorIRError | None = None
+        for _, plan in self.found(constants)[:TRIED]:
+            try:
+                library.make_moved_nest(self.base.sch.copy(), self.base.c, plan)
+            except TensorIRError as error:
+                refused = error
+                continue
+            return self._values(plan)
+        assert refused is not None
+        raise refused
+
+    def feasible(self, values: Values) -> bool:
+        if not fits(self._after(self._moves(values)), values):  # drawn for another option
+            return False
+        nest = self._plan(values).nest
+        return -(-prod(nest.tile) // nest.lanes) <= self.base.cpu.registers
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        from schedule import library
+
+        library.make_moved_nest(sch, self.base.c, self._plan(values))
+
+    def _values(self, plan: library.MovedPlan) -> dict[str, Any]:
+        """A plan as values of choices; the moves alone say how many lanes there are, and so how
+        their terms are written."""
+        nest, block = plan.nest, self.group.block
+        if self.kinds[-1] == "lanes":
+            nest = _with_lanes(nest, 1, "")
+        return {
+            f"{block}.moves": tuple((move.name, option) for move, option in plan.moves),
+            f"{block}.ahead": nest.ahead,
+            f"{block}.depth": nest.depth,
+            **nest_values(block, nest),
+        }
+
+    def _moves(self, values: Values) -> Moves:
+        chosen = values[f"{self.group.block}.moves"]
+        return tuple((find_move(name), option) for name, option in chosen)
+
+    def _after(self, moves: Moves) -> library.Contraction:
+        """What moves leave, but for names and places; its choices are those of the group."""
+        from schedule import library
+
+        if moves not in self._left:
+            left = library.left_by(moves, self.base.sch, self.base.c)
+            self._left[moves] = replace(left, block=self.group.block)
+        return self._left[moves]
+
+    def _plan(self, values: Values) -> library.MovedPlan:
+        from schedule import library
+
+        block, moves = self.group.block, self._moves(values)
+        after = self._after(moves)
+        ahead, depth = values[f"{block}.ahead"], values[f"{block}.depth"]
+        nest = replace(nest_of(after, values), ahead=ahead, depth=depth)
+        if self.kinds[-1] == "lanes":
+            from autotune.partials import flat_of
+
+            flat = flat_of(after)
+            nest = _with_lanes(replace(nest, ahead=() if flat else ahead), moves[-1][1][1], flat)
+        return library.MovedPlan(moves, nest)
+
+
+def _with_lanes(nest: library.NestPlan, count: int, flat: str) -> library.NestPlan:
+    """The nest with so many lanes, and their terms so written."""
+
+    def at(sizes: tuple[int, ...]) -> tuple[int, ...]:
+        return (*sizes[: nest.lane], count, *sizes[nest.lane + 1 :])
+
+    return replace(nest, tile=at(nest.tile), task=at(nest.task), flat=flat)
+
+
+def moved_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:
+    """A plan for each sequence of moves ahead of the nest of a reduction; beside partial sums, also
+    for the nest without moves, for where it takes less time."""
+    node = sch.state.block(group.block)
+    if not reduces_by_one(node) and not (MOVES and node.is_reduction):
+        return []
+    from schedule import library
+
+    try:
+        c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
+    except TensorIRError:  # it stores elsewhere than at its own variables
+        return []
+    base = _Base(sch.copy(), c, cpu, reduces_by_one(node))
+    made = [MovedNest(group, base, found) for found in base.ranked(()).values()]
+    if all(MOVES.keys() & set(plan.kinds) for plan in made) or made[0].always:
+        return list(made)
+    return [*made, ContractionPlan(group, base.sch, c, cpu)]
+
+
+def _names(plan: library.MovedPlan) -> tuple[str, ...]:
+    return tuple(move.name for move, _ in plan.moves)
