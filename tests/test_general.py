@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
+from autotune.rules.generate import default_sketch, sketches
 from backends import Comparison, Timing
 from benchmarks.general import rank, report
 from benchmarks.general.__main__ import main
@@ -15,7 +16,17 @@ from benchmarks.general.form import Form, expected, given, numbers, restored, wo
 from benchmarks.general.measure import Figure, Found
 from benchmarks.general.rewritings import REWRITINGS, forms_of
 from benchmarks.general.workloads import rows, workload
-from tensorir import Target, TensorIRError, ops, parse, reference, structural_equal, te, verify
+from tensorir import (
+    Target,
+    TensorIRError,
+    device_of,
+    ops,
+    parse,
+    reference,
+    structural_equal,
+    te,
+    verify,
+)
 
 TARGET = Target(
     vector_bits=512, threads=2, features=("avx512bf16", "avx512bw", "avx512f", "avx512vnni", "fma")
@@ -59,6 +70,25 @@ def test_forms_have_default_schedules(row):
     plain = workload(row)
     for form in forms_of(plain.func, ("reordered", "split", "fused", "unit", "scaled", "symbolic")):
         default_schedule(form.func, TARGET, [form.func.inputs[n].name for n in plain.constants])
+
+
+PRODUCTS = ("matmul 1000", "depthwise 384 3x3 14", "int8 matmul 1024", "bf16 matmul 1024")
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_forms_of_products_have_the_rule_of_the_plain_program(name):
+    """One that falls to a rule for anything is an order of magnitude slower."""
+    plain = workload(next(row for row in rows() if row.name == name))
+
+    def rules(func) -> list[str]:
+        constants = [func.inputs[n].name for n in plain.constants]
+        found = default_sketch(sketches(func, device_of(TARGET), "mixed"), constants)
+        return [plan.name for plan in found.plans]
+
+    wanted = rules(plain.func)
+    kinds = ("reordered", "permuted", "split", "fused", "unit", "scaled", "symbolic")
+    for form in forms_of(plain.func, kinds):
+        assert rules(form.func) == wanted, form.name
 
 
 def test_every_kind_of_rewriting_finds_something_in_many_programs():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, body_loads
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule
-from tensorir import Block, Cpu, IterKind, TensorIRError, allows, variables
+from tensorir import BinOp, Block, Cpu, Expr, IterKind, TensorIRError, allows, variables, walk_exprs
 
 if TYPE_CHECKING:
     from schedule import library
@@ -26,7 +27,10 @@ TRIED = 16
 
 
 class ContractionPlan(Plan):
-    """The nests of one contraction. They are looked for when they are asked for."""
+    """The nests of one contraction. They are looked for when they are asked for.
+
+    `written` is the contraction as it was written, where it is brought on its axes first.
+    """
 
     name = "contraction"
     group: Group
@@ -39,25 +43,34 @@ class ContractionPlan(Plan):
         c: library.Contraction,
         cpu: Cpu,
         numerics: str = "reassociated",
+        written: library.Contraction | None = None,
     ) -> None:
         self.group, self.base, self.contraction, self.cpu = group, base, c, cpu
-        self.numerics = numerics
-        self._found: dict[frozenset[str], list[library.NestPlan]] = {}
+        self.numerics, self.written = numerics, written
+        self._found: dict[frozenset[str], list[tuple[float, library.NestPlan]]] = {}
 
     def within(self, numerics: str) -> ContractionPlan | None:
         """With sums in the order of the text, if no other is allowed."""
         if allows(numerics, self.numerics):
             return self
-        return ContractionPlan(self.group, self.base, self.contraction, self.cpu, "bitwise")
+        return ContractionPlan(
+            self.group, self.base, self.contraction, self.cpu, "bitwise", self.written
+        )
 
     def found(self, constants: Collection[str] = ()) -> list[library.NestPlan]:
         """All that are considered, best estimate first."""
+        return [plan for _, plan in self._ranked(constants)]
+
+    def least(self) -> float:
+        """The cycles of the best one without constants; infinite where there is none."""
+        return min((cycles for cycles, _ in self._ranked(())), default=inf)
+
+    def _ranked(self, constants: Collection[str]) -> list[tuple[float, library.NestPlan]]:
         key = frozenset(constants) & {o.buffer for o in self.contraction.operands}
         if key not in self._found:
             from autotune.plans import plans
 
-            ranked = plans(self.contraction, self.cpu, key, self.numerics)
-            self._found[key] = [plan for _, plan in ranked]
+            self._found[key] = plans(self.contraction, self.cpu, key, self.numerics)
         return self._found[key]
 
     @cached_property
@@ -100,6 +113,8 @@ class ContractionPlan(Plan):
     def apply(self, sch: Schedule, values: Values) -> None:
         from schedule import library
 
+        if self.written is not None:
+            library.on_axes(sch, self.written)
         library.make_nest(sch, self.contraction, nest_of(self.contraction, values))
 
 
@@ -110,7 +125,27 @@ def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[Contrac
         return []
     from autotune.plans import has_plans
 
-    return [ContractionPlan(group, sch.copy(), c, cpu)] if has_plans(c, cpu) else []
+    plan = ContractionPlan(group, sch.copy(), c, cpu)
+    if not all(digit.whole for n in c.spatial for digit in c.axes[n].digits):
+        return _of_parts(plan)
+    return [plan] if has_plans(c, cpu) else []
+
+
+def _of_parts(plan: ContractionPlan) -> Sequence[ContractionPlan]:
+    """The plan where axes are parts of variables, which tiles have to divide then: as it is, or on
+    its axes, whichever takes less time."""
+    from schedule import library
+
+    group, base, c, cpu = plan.group, plan.base.copy(), plan.contraction, plan.cpu
+    found = [plan]
+    try:
+        last = library.on_axes(base, c) or group.epilogue
+        moved = library.find_contraction(base, group.block, last, group.padding)
+        found.append(ContractionPlan(group, base, moved, cpu, written=c))
+    except TensorIRError:  # its loops were changed before
+        pass
+    best = min(found, key=ContractionPlan.least)
+    return [best] if best.least() < inf else []
 
 
 def _contraction(sch: Schedule, group: Group, cpu: Cpu) -> library.Contraction | None:
@@ -129,15 +164,19 @@ def _contraction(sch: Schedule, group: Group, cpu: Cpu) -> library.Contraction |
 
 
 def _may_have_reuse(block: Block) -> bool:
-    """Whether each load leaves out a variable of the result, or has an index of both kinds: asked
-    before anything is loaded that finds contractions."""
+    """Whether each load leaves out a variable of the result, or a part of one, or has an index of
+    both kinds: asked before anything is loaded that finds contractions."""
     spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
     for load in body_loads(block):
-        used = [set(variables(index)) for index in load.indices]
+        used = [set(variables(index)) for index in load.indices if not _is_part(index)]
         mixed = any(index & spatial and index - spatial for index in used)
         if not mixed and spatial <= set().union(*used):
             return False
     return True
+
+
+def _is_part(index: Expr) -> bool:
+    return any(isinstance(e, BinOp) and e.op in ("//", "%") for e in walk_exprs(index))
 
 
 def nest_values(block: str, plan: library.NestPlan) -> dict[str, Any]:

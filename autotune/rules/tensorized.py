@@ -6,7 +6,7 @@ everything else is decided by the library.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,8 @@ from tensorir import Cpu, TensorIRError, dtype, find_intrin
 
 if TYPE_CHECKING:
     from schedule import library
+
+    _Form = tuple[library.Contraction, tuple[int, ...]]
 
 STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Widths of register tiles, in strips of 16 columns."""
@@ -51,6 +53,7 @@ class TensorizedPlan(Plan):
     large      whether it is worth starting threads for
     batches    extents of the loops over a batch, multiplied
     others     the same of the loops over rows, without the last one
+    form       the contraction that is brought to its plain form first, and its axes in order
     """
 
     group: Group
@@ -62,6 +65,7 @@ class TensorizedPlan(Plan):
     batches: int
     others: int
     choices: tuple[Choice, ...]
+    form: _Form | None = None
     name: str = "tensorized"
     always = False
 
@@ -131,12 +135,17 @@ class TensorizedPlan(Plan):
 
         parallel = values[self.key("threads")] == "parallel"
         rows, columns = values[self.key("tile")]
+        epilogue, copies = self.group.epilogue, list(self.group.padding)
+        if self.form is not None:
+            made = library.plain_form(sch, *self.form)
+            copies += [name for name in made if sch.get_consumers(name) == [self.group.block]]
+            epilogue = next((name for name in made if name not in copies), epilogue)
         library.tensorized_matmul(
             sch, self.group.block, self.intrinsic, rows, columns,
             tiles=values[self.key("tiles")], pack=values[self.pack],
-            epilogue=self.group.epilogue, parallel=parallel,
+            epilogue=epilogue, parallel=parallel,
         )  # fmt: skip
-        for pad in self.group.padding:
+        for pad in copies:
             loops = own_loop_names(sch, pad)
             finish_nest(sch, pad, self.cpu, unroll_rows=0)
             if len(loops) > 1 and parallel:
@@ -144,19 +153,55 @@ class TensorizedPlan(Plan):
 
 
 def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPlan]:
-    """The plan for a product whose types and axes fit an intrinsic of the target."""
+    """The plan for a product whose types fit an intrinsic of the target, in the first of the forms
+    of its axes that does."""
     if not _widens(sch, group.block):
         return []
     from schedule import library
 
-    found = library.find_dot_product(sch, group.block, cpu.target.features)
-    if found is None:
-        return []
+    for form in _forms(sch, group):
+        trial = sch.copy()
+        if form is not None:
+            try:
+                library.plain_form(trial, *form)
+            except TensorIRError:  # this form it does not have
+                continue
+        found = library.find_dot_product(trial, group.block, cpu.target.features)
+        if found is None:
+            continue
+        plan = _plan(trial, group, cpu, found, form)
+        try:
+            plan.apply(sch.copy(), plan.default())
+        except TensorIRError:  # sizes that cannot be padded, or buffers that others use as well
+            continue
+        return [plan]
+    return []
+
+
+def _forms(sch: Schedule, group: Group) -> Iterator[_Form | None]:
+    """As it was written (None), and with each of its spatial axes as the last one: where a factor
+    is read at several variables, or they are not in the order of the result."""
+    from schedule import library
+
+    yield None
+    try:
+        c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
+    except TensorIRError:
+        return
+    if any(map(c.is_window, c.reduced)):
+        return  # copies of operands with a dimension for each axis are larger than these
+    for last in reversed(c.spatial):
+        yield c, (*(n for n in c.spatial if n != last), last)
+
+
+def _plan(
+    sch: Schedule, group: Group, cpu: Cpu, found: tuple[str, library.Roles], form: _Form | None
+) -> TensorizedPlan:
     name, roles = found
     intrin = find_intrin(name)
     assert intrin is not None
     exact = not dtype.is_float(intrin.func.params[-1].dtype)
-    plan = TensorizedPlan(
+    return TensorizedPlan(
         group=group,
         cpu=cpu,
         intrinsic=name,
@@ -166,12 +211,8 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
         batches=_extents(sch, roles.batch),
         others=_extents(sch, roles.outer),
         choices=_choices(group, roles),
+        form=form,
     )
-    try:
-        plan.apply(sch.copy(), plan.default())
-    except TensorIRError:  # sizes that cannot be padded, or buffers that others use as well
-        return []
-    return [plan]
 
 
 def _widens(sch: Schedule, block: str) -> bool:

@@ -15,6 +15,7 @@ from backends import Comparison, CompiledKernel, Timing, build, compare, interle
 from benchmarks.general.form import Arrays, Form, given, numbers, restored, work
 from benchmarks.general.workloads import Workload
 from tensorir import PrimFunc, Target, TensorIRError, dtype
+from tensorir.arrays import decode
 from tensorir.dtype import numpy_dtype
 
 DEFAULT, TUNED = "default", "tuned"
@@ -258,4 +259,5 @@ def _expected(
     made = base.kernel(*inputs)
     outputs = list(made) if isinstance(made, tuple) else [made]
     rest = [a.astype(np.float64) for a in restored(plain, workload.func, outputs)[1:]]
-    return [np.asarray(after.kernel(outputs[0]), np.float64), *rest]
+    largest = decode(after.kernel(outputs[0]), form.func.outputs[0].dtype)
+    return [largest.astype(np.float64), *rest]

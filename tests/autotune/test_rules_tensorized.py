@@ -48,6 +48,22 @@ def conv(x, w, **options):
     return product(ops.conv2d, x, w, layout="NHWC", **options)
 
 
+def written(shape, place, types=("uint8", "int8"), follow=None):
+    """The product of 12 rows and 48 columns, by a result of `shape` at `place(i, j)`'s places."""
+    a, b = placeholders(("a", (12, 40), types[0]), ("b", (40, 48), types[1]))
+    k = te.reduce_axis(40, name="k")
+    total = "int32" if types[0] == "uint8" else "float32"
+
+    def terms(*at):
+        i, j = place(*at)
+        return te.sum(a[i, k].astype(total) * b[k, j].astype(total), axis=k)
+
+    out = sums = te.compute(shape, terms, name="sums")
+    if follow is not None:
+        out = te.compute(shape, lambda *at: follow(sums[at]), name="out")
+    return te.create_prim_func([a, b, out], name="product")
+
+
 BF16 = ("bfloat16", "bfloat16")
 CASES = {
     "matmul": product(ops.matmul, (13, 40), (40, 48)),
@@ -69,6 +85,14 @@ CASES = {
     "conv 3x3 s2": conv((1, 6, 7, 4), (3, 3, 4, 16), padding=1, stride=2, activation="relu"),
     "bf16": product(ops.matmul, (13, 40), (40, 48), types=BF16, out_dtype="float32"),
     "bf16 odd": product(ops.matmul, (13, 41), (37, 41), types=BF16, transpose_b=True),
+    "columns in two": written((12, 3, 16), lambda i, jo, j: (i, jo * 16 + j)),
+    "one axis": written((576,), lambda ij: (ij // 48, ij % 48)),
+    "turned": written((48, 12), lambda j, i: (i, j)),
+    "with a unit": written((12, 48, 1), lambda i, j, unit: (i, j)),
+    "turned relu": written((48, 12), lambda j, i: (i, j), follow=lambda x: te.maximum(x, 0)),
+    "bf16 one axis": written(
+        (576,), lambda ij: (ij // 48, ij % 48), BF16, lambda x: x.astype("bfloat16")
+    ),
     "bf16 batch": product(ops.batch_matmul, (2, 9, 30), (2, 32, 30), types=BF16, transpose_b=True),
 }
 

@@ -7,6 +7,7 @@ from schedule.library.contraction.move import Move, MovedPlan, left_by, make_mov
 from schedule.library.contraction.moves import adding_up, lanes, panel, parts
 from schedule.library.contraction.nest import make_inner_nest, make_nest
 from schedule.library.contraction.partial import partial_sums, with_partial
+from schedule.library.contraction.plain import on_axes, plain_form
 from schedule.library.contraction.plan import NestPlan, Pack, Partial
 
 __all__ = [
@@ -28,9 +29,11 @@ __all__ = [
     "make_inner_nest",
     "make_moved_nest",
     "make_nest",
+    "on_axes",
     "panel",
     "partial_sums",
     "parts",
+    "plain_form",
     "with_panel",
     "with_partial",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import lcm, prod
 from typing import TYPE_CHECKING
@@ -17,7 +18,17 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.plan import Pack
-from tensorir import Expr, Load, TensorIRError, Var, const, int_value, substitute
+from tensorir import (
+    Analyzer,
+    Expr,
+    Load,
+    TensorIRError,
+    Var,
+    const,
+    int_value,
+    slope,
+    substitute,
+)
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -99,7 +110,29 @@ def _digits_read(sch: Schedule, c: Contraction, load: Load) -> dict[Digit, str]:
             value = var // digit.lower
             if plain is analyzer.simplify(value if digit.top else value % (digit.extent or 1)):
                 found[digit] = f"d{at}"
+        found.update(_digits_of_sum(plain, at, c, [it.var for it in iters], analyzer))
     return found
+
+
+def _digits_of_sum(
+    index: Expr, at: int, c: Contraction, own: Sequence[Var], analyzer: Analyzer
+) -> dict[Digit, str]:
+    """The whole variables that an index is made of, such as `v * 4 + w` with w below 4."""
+    digits = (d for axis in c.axes for d in axis.digits)
+    whole = [d for d in digits if d.whole and own[d.place] in index.variables]
+    steps = {d: slope(index, own[d.place], analyzer) or 0 for d in whole}
+    parts = sorted(whole, key=lambda d: steps[d])
+    lower = 1
+    value: Expr = const(0)
+    found: dict[Digit, str] = {}
+    for digit in parts:
+        top = digit is parts[-1]
+        if steps[digit] != lower or digit.extent is None and not top:
+            return {}
+        found[digit] = digit_text(Digit(0, lower, digit.extent, top), f"d{at}")
+        value = value + own[digit.place] * lower
+        lower *= digit.extent or 1
+    return found if len(parts) > 1 and analyzer.simplify(index - value) is const(0) else {}
 
 
 def _finish(sch: Schedule, copier: str, straight: bool, parallel: bool) -> None:

@@ -79,7 +79,7 @@ class _Nest:
     def run_direct(self) -> LoopRef | None:
         """The lanes are neighbours in the result: each tile is written where it belongs."""
         sch, c, plan = self.sch, self.c, self.plan
-        tile = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
+        tile = c.last if c.last != c.block else self.through_copy(c.block)
         loops = self.loops_of(tile)
         self.lay_out(c.block, [c.block], None)
         task, around, inner = self.split(tile, loops, plan.tile)
@@ -98,7 +98,7 @@ class _Nest:
         sch, c, plan = self.sch, self.c, self.plan
         (sums,) = map(str, sch.get_consumers(c.block))
         stages = add_lanes(sch, sums, plan.tile[plan.lane], plan.lanes)
-        out = c.last if c.last != sums else str(sch.cache_write(sums, 0, "local"))
+        out = c.last if c.last != sums else self.through_copy(sums)
         loops = self.loops_of(*stages, out)
         self.lay_out(c.block, [c.block], None)
         task, around, inner = self.split(out, loops, plan.tile)
@@ -131,8 +131,8 @@ class _Nest:
     def run_turned(self) -> LoopRef | None:
         """They are not: panels of what a task makes stay in cache, and are turned in the end."""
         sch, c, plan = self.sch, self.c, self.plan
-        out = str(sch.cache_write(c.last, 0, "local"))
-        tile = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
+        out = self.through_copy(c.last)
+        tile = c.last if c.last != c.block else self.through_copy(c.block)
         loops = self.loops_of(tile, out)
         width = plan.tile[plan.lane]
         whole = (c.axes[plan.lane].extent or 0) % width == 0
@@ -149,6 +149,14 @@ class _Nest:
             rows = [sch.fuse(*rows)] if len(rows) > 1 else rows
         turn(sch, rows[-1], lane, plan.lanes)
         return task
+
+    def through_copy(self, stage: str) -> str:
+        """Let a copy of what a stage makes write the result; both have the variables of the stage.
+        Returns the copier."""
+        store = store_of(self.sch, stage)
+        if {it.var for it in self.sch.state.block(stage).iters}.issuperset(store.indices):
+            return str(self.sch.cache_write(stage, 0, "local"))
+        return str(self.sch.reindex(stage, store.buffer.name, "local"))
 
     def loops_of(self, *stages: str) -> dict[int, LoopRef]:
         """One loop for each spatial axis, of the last of some stages."""

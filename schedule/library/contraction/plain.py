@@ -1,0 +1,72 @@
+"""Moves that say a contraction in its axes: its variables, and where operands are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from schedule.library.contraction.axes import Contraction
+from schedule.library.contraction.places import (
+    axis_text,
+    digit_text,
+    followers,
+    layout,
+    loads_of,
+    store_of,
+)
+from tensorir import Var
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+
+def on_axes(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> str | None:
+    """Give the block of a contraction, and the user of its sums, one variable for each axis, the
+    spatial ones in `order`, or as they are in the contraction.
+
+    Where the block does not store at these, and nothing else uses its sums, these get a dimension
+    for each axis; the stage that copies them to the result is returned.
+
+    Raises ScheduleError where the loops of these blocks were changed before.
+    """
+    spatial, block = list(order or c.spatial), c.block
+    text = layout(sch, c, [block], spatial, None)
+    names, _, dims = text.partition(": ")
+    if c.last != block:
+        _in_order(sch, c, c.last, spatial)
+    _in_order(sch, c, block, [*spatial, *c.reduced])
+    if names == dims:
+        return None
+    sums = store_of(sch, block).buffer.name
+    if c.last == block:
+        return str(sch.reindex(block, sums))
+    sch.transform_layout(block, sums, text)
+    return None
+
+
+def plain_form(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> list[str]:
+    """`on_axes`, and copies of the operands that are not read at variables, with a dimension for
+    each axis; return all copies that this makes.
+
+    So the product that stores at `[i, j // 16, j % 16]` or `[j, i]` is one of matrices again.
+
+    Raises ScheduleError as `on_axes` does.
+    """
+    writer = on_axes(sch, c, order)
+    node = sch.state.block(c.block)
+    own = {it.var for it in node.iters}
+    odd = [load for load in loads_of(node) if not own.issuperset(load.indices)]
+    copies = [str(sch.reindex(c.block, load.buffer.name)) for load in odd]
+    return [*copies, *([writer] if writer else [])]
+
+
+def _in_order(sch: Schedule, c: Contraction, stage: str, order: Sequence[int]) -> None:
+    """One variable for each axis, in order."""
+    iters = sch.state.block(stage).iters
+    names: dict[Var, str] = {it.var: f"p{n}" for n, it in enumerate(iters)}
+    own = {place: names[var] for place, var in followers(sch, c, stage).items() if var in names}
+    axes = [c.axes[n] for n in order]
+    parts = {d: digit_text(d, own[d.place]) for axis in axes for d in axis.digits}
+    results = [axis_text(axis, parts) for axis in axes]
+    if results != list(names.values()):
+        sch.transform_block_layout(stage, f"{', '.join(names.values())}: {', '.join(results)}")
