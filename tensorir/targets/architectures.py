@@ -79,6 +79,16 @@ class Architecture:
     register_unit: ClassVar[int] = 256  # a warp gets a multiple of this
     partitions: ClassVar[int] = 4  # of an SM; a warp lives in one, with its registers
 
+    # Rates and times for estimates, which are about the same from one architecture to the next:
+    # those that Luo et al. measured, "Benchmarking and Dissecting the Nvidia Hopper GPU
+    # Architecture via Microbenchmarking", arXiv 2402.13499.
+    latency: ClassVar[int] = 600  # cycles until a load from memory is there
+    wait: ClassVar[int] = 40  # cycles of a barrier of a block, and of reading what others wrote
+    l1_bytes: ClassVar[int] = 128  # between an SM and its first cache, or shared memory, in a cycle
+    l2_bytes: ClassVar[int] = 64  # between an SM and the cache that all share, in a cycle
+    special_lanes: ClassVar[int] = 16  # results of functions in a cycle
+    launch_us: ClassVar[float] = 2.5  # of a kernel that follows another one, in microseconds
+
     def blocks_at_once(self, threads: int, registers: int, shared: int) -> int:
         """Blocks that an SM runs at once; 0 where not even one can be launched.
 

@@ -58,6 +58,13 @@ class Gpu:
         return 1 if known is None else known.card.sms
 
     @property
+    def full(self) -> int:
+        """Threads that it can run at once: with fewer elements, how they are shared hardly
+        matters."""
+        known = self.architecture
+        return 1 if known is None else known.card.sms * known.warps * self.warp
+
+    @property
     def threads_per_block(self) -> int:
         """Threads of a block, at most."""
         known = self.architecture

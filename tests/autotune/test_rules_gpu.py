@@ -61,7 +61,7 @@ RULED = {
     ),
     "row sums": (program(lambda x: ops.sum(x, (1,), name="S"), (70, 300)), ["rows"]),
     "column sums": (program(lambda x: ops.sum(x, (0,), name="S"), (300, 70)), ["columns"]),
-    "one value": (program(lambda x: ops.sum(x, (0,), name="S"), (5000,)), ["few_values"]),
+    "one value": (program(lambda x: ops.sum(x, (0,), name="S"), (5000,)), ["rows"]),
     "transpose": (program(lambda x: ops.transpose(x, (1, 0), name="S"), (70, 50)), ["turned"]),
     "relu": (program(lambda x: ops.relu(x, name="S"), (70, 50)), ["elementwise"]),
     "rank five": (program(lambda x: ops.relu(x, name="S"), (3, 2, 3, 3, 7)), ["elementwise"]),
@@ -78,6 +78,21 @@ def test_each_family_has_its_rule_and_is_right(name, cache):
     func, expected = RULED[name]
     assert plans(func) == expected
     right(func, cache)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "plan"),
+    [
+        ((1 << 22,), (0,), "few_values"),
+        ((3, 1 << 20), (1,), "few_values"),
+        ((1 << 16, 1 << 10), (1,), "rows"),
+        ((1 << 10, 1 << 16), (0,), "columns"),
+        ((1 << 16, 64, 64), (0, 2), "few_values"),
+        ((4096, 4096, 128), (0, 1), "columns"),
+    ],
+)
+def test_sizes_decide_how_terms_are_shared(shape, axes, plan):
+    assert plans(program(lambda x: ops.sum(x, axes, name="S"), shape)) == [plan]
 
 
 def test_what_no_rule_takes_says_so():

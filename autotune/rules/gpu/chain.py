@@ -65,9 +65,9 @@ def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
     sums = [b for b in map(state.block, order.members) if b.is_reduction]
     terms = max(instances(b, IterKind.REDUCE) for b in sums)
     warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
-    by = "warp" if terms <= 32 * gpu.warp else "block"
-    shared = max(1, min(32, terms // (8 * gpu.warp)))
-    likely = {"by": by, "warps": 8 if by == "warp" else 1 << (shared.bit_length() - 1)}
+    shared = max(n for n in warps if n <= max(1, terms // (8 * gpu.warp)))
+    likely = [{"by": "warp", "warps": 8}] * (terms <= 64 * gpu.warp)
+    likely += [{"by": "block", "warps": shared}] * (terms > 8 * gpu.warp)
     group = Group(order.last)
 
     def in_rows(sch: Schedule, group: Group, by: str, warps: int) -> None:
@@ -78,6 +78,6 @@ def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
 
     plan = MovePlan(
         "chain", group, gpu, sch.copy(), in_rows, {"by": ("warp", "block"), "warps": warps},
-        [likely], "reassociated", order.members,
+        likely, "reassociated", order.members,
     )  # fmt: skip
     return plan if plan.works else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotune.rules.gpu.move import MovePlan
-from autotune.rules.group import Group
+from autotune.rules.group import Group, instances
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError
 from tensorir import Gpu
@@ -19,7 +19,8 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         "warps": tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block),
         "items": ITEMS,
     }
-    likely = [{"warps": 8, "items": 1}]
+    large = instances(sch.state.block(group.block)) >= gpu.full
+    likely = [{"warps": 8, "items": items} for items in (ITEMS[:3] if large else ITEMS[:1])]
     plan = MovePlan("elementwise", group, gpu, sch.copy(), _elements, options, likely)
     if plan.works:
         return [plan]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,13 @@ from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule, ScheduleError
-from tensorir import Gpu
+from tensorir import For, ForKind, Gpu, PrimFunc, Seq, Stmt, seq, walk
 
 Move = Callable[..., object]
 """Schedules a group: takes the schedule, the group and a value for each of its options."""
+
+Options = Mapping[str, tuple[Any, ...]]
+"""The values of each option of a move."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +36,12 @@ class MovePlan(Plan):
     gpu: Gpu
     base: Schedule
     move: Move
-    options: Mapping[str, tuple[Any, ...]]
+    options: Options
     likely: Sequence[Mapping[str, Any]]
     numerics: str = "bitwise"
     members: tuple[str, ...] = ()
     says: Mapping[str, str] = field(default_factory=dict)
+    _refusal: ScheduleError | None = None
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -55,28 +59,55 @@ class MovePlan(Plan):
         return tuple(Categorical(self.key(name), found) for name, found in self.options.items())
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        return {self.key(name): value for name, value in self._first.items()}
-
-    @cached_property
-    def _first(self) -> Mapping[str, Any]:
-        refused: ScheduleError | None = None
-        for point in self.likely:
-            try:
-                self.move(self.base.copy(), self.group, **point)
-            except ScheduleError as error:
-                refused = error
-                continue
-            return point
-        assert refused is not None
-        raise refused
+        """The likely point of the least estimated time; the only one without an estimate."""
+        if self._first is None:
+            assert self._refusal is not None
+            raise self._refusal
+        return self._first
 
     @property
     def works(self) -> bool:
         """Whether the primitives accept one of the likely points."""
+        return self._first is not None
+
+    @cached_property
+    def _first(self) -> dict[str, Any] | None:
+        found = {n: made for n, point in enumerate(self.likely) if (made := self._made(point))}
+        if not found:
+            return None
+        best = min(found, key=lambda n: self._time(found[n])) if len(found) > 1 else min(found)
+        return {self.key(name): value for name, value in self.likely[best].items()}
+
+    def _made(self, point: Mapping[str, Any]) -> Schedule | None:
+        sch = self.base.copy()
         try:
-            return self._first is not None
-        except ScheduleError:
-            return False
+            self.move(sch, self.group, **point)
+        except ScheduleError as error:
+            object.__setattr__(self, "_refusal", error)
+            return None
+        return sch
+
+    def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
+        """The estimated time of its kernels, one call, with such values."""
+        sch = self.base.copy()
+        self.apply(sch, values)
+        return self._time(sch)
+
+    def _time(self, sch: Schedule) -> float:
+        from autotune.gpu.count import works_of
+        from autotune.gpu.work import cycles
+
+        return cycles(works_of(bound_part(sch.func), self.gpu), self.gpu)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         self.move(sch, self.group, **{name: values[self.key(name)] for name in self.options})
+
+
+def bound_part(func: PrimFunc) -> PrimFunc:
+    """The kernels of a program whose loops are bound to threads: those that a move made."""
+    kernels = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
+    return replace(func, body=seq(*filter(_is_bound, kernels)))
+
+
+def _is_bound(stmt: Stmt) -> bool:
+    return any(isinstance(s, For) and s.kind is ForKind.THREAD for s in walk(stmt))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from autotune.rules.gpu.move import MovePlan
+from autotune.rules.gpu.move import Move, MovePlan, Options
 from autotune.rules.group import Group, body_loads, instances, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule
@@ -12,41 +13,46 @@ from tensorir import Block, Gpu, IterKind
 
 WARPS = (1, 2, 4, 8, 16)
 PARTS = (1, 4, 16, 64)
-BLOCKS = (32, 64, 128, 256, 512)
+BLOCKS = (1, 4, 16, 32, 64, 128, 256, 512)
 
 
 def reduction_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
-    """The ways to share the terms of a reduction: warps or blocks of threads for rows of what is
-    contiguous, lanes for columns, and two kernels where there are few results."""
+    """The ways to share the terms of a reduction, that of the least estimated time first: warps or
+    blocks of threads for rows of what is contiguous, lanes for columns, and two kernels where there
+    are few results."""
     block = sch.state.block(group.block)
     if not block.is_reduction or instances(block, IterKind.REDUCE) < gpu.warp:
         return []
-    return [plan for plan in _plans(sch.copy(), group, gpu, block) if plan.works]
+    found = [plan for plan in _plans(sch.copy(), group, gpu, block) if plan.works]
+    if len(found) > 1:
+        found.sort(key=lambda plan: plan.cycles(plan.default()))
+    return [*found]
 
 
 def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[MovePlan]:
     results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
     warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
-    few = results < 2 * gpu.multiprocessors
-    if few and terms >= 64 * gpu.warp:
-        blocks = max(BLOCKS[0], 4 * gpu.multiprocessors // max(1, results))
-        yield MovePlan(
-            "few_values", group, gpu, sch, _few_values, {"blocks": BLOCKS, "warps": warps},
-            [{"blocks": blocks, "warps": 8}], "reassociated",
-        )  # fmt: skip
+
+    def plan(name: str, move: Move, options: Options, *likely: Mapping[str, Any]) -> MovePlan:
+        return MovePlan(name, group, gpu, sch, move, options, likely, "reassociated")
+
+    wanted = 2 * gpu.multiprocessors
+    if results < wanted and terms >= 64 * gpu.warp:
+        most = min(2 * wanted // max(1, results), terms // (16 * gpu.warp))
+        blocks = max(n for n in BLOCKS if n <= max(BLOCKS[0], most))
+        options: Options = {"blocks": BLOCKS, "warps": warps}
+        yield plan("few_values", _few_values, options, {"blocks": blocks, "warps": 8})
     if _contiguous(block) is IterKind.SPATIAL:
-        yield MovePlan(
-            "columns", group, gpu, sch, _columns, {"warps": warps, "parts": PARTS},
-            [{"warps": 8, "parts": 1}], "reassociated",
-        )  # fmt: skip
+        parts = wanted // max(1, results // gpu.warp)
+        cut = max(n for n in PARTS if n <= max(1, min(parts, terms // gpu.warp)))
+        options = {"warps": warps, "parts": PARTS}
+        both = [{"warps": n, "parts": parts} for parts in sorted({1, cut}) for n in (8, 16)]
+        yield plan("columns", _columns, options, *both)
         return
-    by = "warp" if terms <= 16 * gpu.warp and not few else "block"
-    shared = max(1, min(8, terms // (4 * gpu.warp)))
-    likely = {"by": by, "warps": 8 if by == "warp" else 1 << (shared.bit_length() - 1)}
-    yield MovePlan(
-        "rows", group, gpu, sch, _rows, {"by": ("warp", "block"), "warps": warps},
-        [likely], "reassociated",
-    )  # fmt: skip
+    options = {"by": ("warp", "block"), "warps": warps}
+    each = [n for n in warps if n <= max(1, terms // (2 * gpu.warp))]
+    ways = [{"by": "warp", "warps": 8}] * (terms <= 64 * gpu.warp)
+    yield plan("rows", _rows, options, *ways, *({"by": "block", "warps": n} for n in each[-2:]))
 
 
 def _contiguous(block: Block) -> IterKind | None:

@@ -1,0 +1,1 @@
+"""What kernels of GPUs ask for, counted without a GPU, and how long that takes at least."""

@@ -1,0 +1,124 @@
+"""The estimate for GPUs: what it counts is what the emulator counts, and what binds is as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotune.gpu.count import works_of
+from autotune.gpu.work import Work, cycles
+from schedule import Schedule
+from schedule.library import gpu
+from tensorir import ARCHITECTURES, Gpu, PrimFunc, Target, ops, te
+
+H200 = Gpu(Target.parse("cuda-emulator -arch=sm_90a"))
+
+
+def program(make, *shapes: tuple[int, ...], dtype: str = "float32") -> PrimFunc:
+    inputs = [te.placeholder(shape, dtype, name=f"x{n}") for n, shape in enumerate(shapes)]
+    return te.create_prim_func([*inputs, make(*inputs)], name="program")
+
+
+def counted(sch: Schedule) -> tuple[Counter[str], list[Work]]:
+    """Transactions by space, of a run on the emulator, and the estimate."""
+    shapes = [[d.value for d in p.shape] for p in sch.func.inputs]
+    given = [np.ones(s, p.dtype) for s, p in zip(shapes, sch.func.inputs)]
+    found: Counter[str] = Counter()
+    for count in sch.sanitize(*given, checks="counts", target=str(H200.target)).counts:
+        found[count.space] += count.transactions
+        found[f"{count.space} least"] += count.least
+        found[f"{count.space} requests"] += count.instructions
+    return found, works_of(sch.func, H200)
+
+
+def row_sums(by: str) -> Schedule:
+    sch = Schedule(program(lambda x: ops.sum(x, (1,), name="S"), (19, 77)))
+    gpu.rows(sch, "S", by=by, warps=2)
+    return sch
+
+
+def product() -> Schedule:
+    sch = Schedule(program(lambda a, b: ops.matmul(a, b, name="S"), (35, 20), (20, 37)))
+    gpu.matmul(sch, "S", warps=(2, 1), registers=(4, 4))
+    return sch
+
+
+def turned(dtype: str) -> Schedule:
+    sch = Schedule(program(lambda x: ops.transpose(x, (1, 0), name="S"), (45, 50), dtype=dtype))
+    gpu.transpose(sch, "S")
+    return sch
+
+
+def strided() -> Schedule:
+    """Lanes that are apart in memory, and those of a part of a warp."""
+    x = te.placeholder((40, 50), name="x")
+    func = te.create_prim_func([x, te.compute((50, 11), lambda i, j: x[j * 3, i], name="S")])
+    sch = Schedule(func)
+    gpu.elementwise(sch, "S", threads=64)
+    return sch
+
+
+CASES = {
+    "rows by warps": lambda: row_sums("warp"),
+    "rows by blocks": lambda: row_sums("block"),
+    "product": product,
+    "turned": lambda: turned("float32"),
+    "turned bytes": lambda: turned("int8"),
+    "strided": strided,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_counts_are_those_of_the_emulator(name):
+    found, works = counted(CASES[name]())
+    for what, given in (
+        ("global", [w.sectors for w in works]),
+        ("global least", [w.least for w in works]),
+        ("global requests", [w.requests for w in works]),
+        ("shared", [w.wavefronts for w in works]),
+        ("shared least", [w.free for w in works]),
+    ):
+        assert sum(given) == pytest.approx(found[what], rel=0.03), what
+
+
+MEMORY = Work(blocks=1e5, threads=256, bytes=4e9, sectors=1.25e8, least=1.25e8, requests=4e6)
+
+
+def test_what_binds():
+    """Bytes, functions, loads one after the other; a kernel that fits nowhere takes for ever."""
+    assert MEMORY.limit(H200) == "memory"
+    assert replace(MEMORY, special=1e9).limit(H200) == "special"
+    assert replace(MEMORY, rounds=1e4).limit(H200) == "latency"
+    assert replace(MEMORY, sectors=8 * MEMORY.sectors).limit(H200) == "l2"
+    assert cycles([replace(MEMORY, shared=1 << 20)], H200) == float("inf")
+    assert replace(MEMORY, blocks=0).cycles_by_limit(H200) == {"latency": 0.0}
+
+
+def test_a_copy_takes_as_long_as_its_bytes():
+    """4 GB at 4.8 TB/s, and a launch."""
+    seconds = cycles([MEMORY], H200) / (ARCHITECTURES["sm_90a"].card.clock * 1e9)
+    assert 4e9 / 4.8e12 < seconds < 1.01 * 4e9 / 4.8e12 + 3e-6
+
+
+@pytest.mark.parametrize("arch", [*ARCHITECTURES, None])
+def test_every_gpu_has_an_estimate(arch):
+    device = Gpu(Target.parse("opencl" if arch is None else f"cuda -arch={arch}"))
+    more, less = (cycles([replace(MEMORY, bytes=n)], device) for n in (8e9, 4e9))
+    assert more > less > 0
+    assert 0 < MEMORY.occupancy(device) <= 1 and MEMORY.at_once(device) >= 1
+
+
+def test_bank_conflicts_and_registers_are_seen():
+    """A tile without padding has conflicts; sums of a thread are registers."""
+    a = te.placeholder((64, 64), name="A")
+    sch = Schedule(te.create_prim_func([a, te.compute((64, 64), lambda i, j: a[j, i], name="B")]))
+    gpu.transpose(sch, "B")
+    (work,) = works_of(sch.func, H200)
+    assert work.wavefronts == work.free > 0
+    (work,) = works_of(replace(sch.func, attrs={}), H200)
+    assert work.wavefronts > 4 * work.free
+    (work,) = works_of(product().func, H200)
+    assert work.registers >= 24 + 16
