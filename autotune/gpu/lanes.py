@@ -41,8 +41,8 @@ def values_of(e: Expr, known: Mapping[Var, Values]) -> Values | None:
     if isinstance(e, Cast):
         return values_of(e.a, known) if e.dtype.startswith(("i", "u")) else None
     if isinstance(e, Select):
-        parts = [values_of(part, known) for part in (e.cond, e.a, e.b)]
-        return None if any(part is None for part in parts) else np.where(*parts)
+        cond, a, b = (values_of(part, known) for part in (e.cond, e.a, e.b))
+        return None if cond is None or a is None or b is None else np.where(cond, a, b)
     if isinstance(e, Broadcast):
         return values_of(e.a, known)
     if isinstance(e, Ramp):
