@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from autotune.database.records import Record as Record
     from autotune.default import default_schedule as default_schedule
     from autotune.default import search_space as search_space
-    from autotune.default import winograd_schedule as winograd_schedule
     from autotune.errors import DatabaseError as DatabaseError
     from autotune.errors import MeasureError as MeasureError
     from autotune.measure import MeasureSettings as MeasureSettings
@@ -20,7 +19,7 @@ __all__ = lazy_names(
     __name__,
     {
         "autotune.database.database": "Database",
-        "autotune.default": "default_schedule search_space winograd_schedule",
+        "autotune.default": "default_schedule search_space",
         "autotune.errors": "DatabaseError MeasureError",
         "autotune.measure": "MeasureSettings",
         "autotune.database.records": "Record",

@@ -6,13 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from autotune.arguments import check_func, check_names
-from autotune.rules.generate import (
-    PlannedSketch,
-    default_sketch,
-    make_space,
-    sketches,
-    sketches_by_algorithm,
-)
+from autotune.rules import choose, make_space
 from backends import resolve
 from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, Costs, Device, PrimFunc, Target, check_numerics, device_of
@@ -25,19 +19,30 @@ def default_schedule(
     func: PrimFunc,
     target: Target | str = "c",
     constants: Collection[str] = (),
-    numerics: str = DEFAULT_NUMERICS,
+    numerics: str | None = None,
     costs: Costs | str | None = None,
 ) -> Schedule:
     """A schedule of `func` for `target` by rules alone, made in milliseconds.
 
         kernel = build(default_schedule(func))
 
-    It is where `tune` begins, and what tuned kernels are compared with.
+    It is where `tune` begins, if that is asked for the same numerics.
 
     constants  names of the parameters that `build` will be given as constants: packing them then
                costs nothing in a call
-    numerics   what the schedule may change in results, as for `tune`; algorithms that are not
-               bitwise are not used in any case
+    numerics   what the schedule may change in results:
+
+               | None | the definition's own algorithm: its sums in any order, and products of
+                        bfloat16 by the processor's instructions for them |
+               | "bitwise" | nothing |
+               | "reassociated" | the order of sums; also that of algorithms that change no more,
+                        such as convolutions as products of matrices |
+               | "algebraic" | algorithms too that are equal in exact arithmetic, Winograd's: larger
+                        errors, by a bound of their own |
+               | "mixed" | instructions of less precision too; what `tune` allows |
+
+               Of the algorithms that are allowed, each block is computed by the one of the least
+               estimated time. `numerics` of the schedule says what became of it
     costs      what steps of the processor are estimated to cost: "measured" for those that
                `tensorir doctor --calibrate` found on this machine, or Costs(...). With None the
                schedule is the same on all machines of one target
@@ -47,38 +52,10 @@ def default_schedule(
     """
     check_func(func)
     constants = check_names(func, constants)
-    check_numerics(numerics)
-    first = default_sketch(sketches(func, _device(target, costs), numerics), constants)
-    return first.build(first.values(constants))
-
-
-def winograd_schedule(
-    func: PrimFunc,
-    target: Target | str = "c",
-    constants: Collection[str] = (),
-    costs: Costs | str | None = None,
-) -> Schedule | None:
-    """A schedule of `func` by Winograd's algorithm in all blocks that it is for, with the tiles of
-    the least estimated time; None where it is for none of them.
-
-        kernel = build(winograd_schedule(func))
-
-    The algorithm has fewer products than the definition and larger errors (`numerics` of the
-    schedule is "algebraic"), so `default_schedule` leaves it to its caller to ask. Arguments and
-    errors are those of `default_schedule`.
-    """
-    from autotune.rules.winograd import WinogradStages
-
-    check_func(func)
-    constants = check_names(func, constants)
-    best: tuple[float, PlannedSketch] | None = None
-    for made in sketches_by_algorithm(func, _device(target, costs), "algebraic"):
-        sketch = default_sketch(made, constants)
-        plans = [plan for plan in sketch.plans if isinstance(plan, WinogradStages)]
-        cycles = sum(plan.plans(constants)[0][0] for plan in plans)
-        if sketch.algorithm and plans and (best is None or cycles < best[0]):
-            best = (cycles, sketch)
-    return None if best is None else best[1].build(best[1].values(constants))
+    if numerics is not None:
+        check_numerics(numerics)
+    sketch = choose(func, _device(target, costs), numerics, constants).sketch
+    return sketch.build(sketch.values(constants))
 
 
 def _device(target: Target | str, costs: Costs | str | None) -> Device:
@@ -91,7 +68,11 @@ def _device(target: Target | str, costs: Costs | str | None) -> Device:
 
 
 def search_space(
-    func: PrimFunc, target: Target | str = "c", numerics: str = DEFAULT_NUMERICS, seed: int = 0
+    func: PrimFunc,
+    target: Target | str = "c",
+    numerics: str = DEFAULT_NUMERICS,
+    seed: int = 0,
+    constants: Collection[str] = (),
 ) -> Space:
     """The space of schedules of `func` for `target` that `tune` searches.
 
@@ -99,9 +80,12 @@ def search_space(
 
     numerics   what its schedules may change in results, as for `tune`
     seed       which combinations of plans are looked at, where a program has more than are sketches
+    constants  names of the parameters that `build` will be given as constants: which algorithms its
+               first sketch uses may depend on them
 
     Raises as `default_schedule` does.
     """
     check_func(func)
     check_numerics(numerics)
-    return make_space(func, device_of(resolve(target)), numerics, seed)
+    device = device_of(resolve(target))
+    return make_space(func, device, numerics, seed, check_names(func, constants))

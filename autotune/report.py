@@ -14,7 +14,7 @@ import numpy as np
 from autotune.cost_model import Quality, quality
 from autotune.database.records import Record
 from autotune.database.rows import conditions_key
-from autotune.rules import default_sketch, sketches
+from autotune.rules import choose
 from autotune.space import Candidate
 from autotune.tuning.replay import candidate_of
 from backends import resolve
@@ -122,7 +122,7 @@ def default_time(
 
 
 def _default(func: PrimFunc, target: Target, constants: Collection[str]) -> Candidate:
-    first = default_sketch(sketches(func, device_of(target), DEFAULT_NUMERICS), constants)
+    first = choose(func, device_of(target), DEFAULT_NUMERICS, constants).sketch
     return Candidate(first.name, first.default(constants))
 
 

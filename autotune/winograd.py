@@ -7,10 +7,13 @@ through the transforms around them; so it can be compared with the time of the d
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from autotune.estimate import FILL, Estimate
+import numpy as np
+
+from autotune.estimate import CROWDED, FILL, IN_ORDER, Estimate
 from autotune.streams import LINE
 from tensorir import Cpu, dtype
 
@@ -92,24 +95,32 @@ class _Search:
         heights = sorted({h for k in range(1, count + 1) if (h := -(-count // k)) <= most})
         c = self.product(panel, count, filters)
         nests = [self.nest(c, panel, height) for height in heights]
-        products = Estimate(c, self.cpu).cycles(nests)
-        tasks = self.tasks(panel, rows, shares)
-        turns = ceil(tasks / self.cpu.threads)
-        costs = self.cpu.costs
+        turns = ceil(self.tasks(panel, rows, shares) / self.cpu.threads)
+        products = turns * Estimate(c, self.streaming(shares)).cycles(nests)
+        start = self.cpu.costs.start if self.cpu.threads > 1 else 0.0
         if rows:
             again = self.transform(count, found.channels, filters)
             again += self.beyond(count * (found.channels + filters))
-            rest = again * turns + costs.start
+            rest = again * turns + start
         else:
             share = self.transform(count, found.channels, found.filters)
             share += self.beyond(count * found.channels)
             share /= self.cpu.threads
-            rest = share + 2 * costs.start + self.exchanged(count)
+            rest = share + 2 * start + self.exchanged(count)
+            moved = self.from_memory()
+            products = products + moved - IN_ORDER * np.minimum(products, moved)
         rest += 0 if self.known else self.weights()
         return [
-            (float(cycles) * turns + rest, library.WinogradPlan(self.lanes, h, panel, rows, shares))
+            (float(cycles) + rest, library.WinogradPlan(self.lanes, h, panel, rows, shares))
             for h, cycles in zip(heights, products)
         ]
+
+    def streaming(self, shares: int) -> Cpu:
+        """The processor as products see it: panels of weights are read from first to last, and
+        asked for ahead; and tasks of the same rows fill the last cache with other weights each."""
+        costs = replace(self.cpu.costs, hidden=IN_ORDER)
+        target = replace(self.cpu.target, l3=self.cpu.l3_bytes // min(shares, self.cpu.threads))
+        return replace(self.cpu, costs=costs, target=target)
 
     def tasks(self, panel: int, rows: int, shares: int) -> int:
         found = self.found
@@ -133,7 +144,7 @@ class _Search:
         }  # fmt: skip
         image, weight, sums = (self.access(name, dims, sizes) for name, dims in shapes.items())
         operands = (library.Operand(**vars(image)), library.Operand(**vars(weight)))
-        return library.Contraction("", "", axes, STEPS, operands, sums, sums, 2)
+        return library.Contraction("", "", axes, STEPS, operands, sums, sums, operations=1)
 
     def access(self, name: str, dims: tuple[int, ...], sizes: list[int]) -> library.Access:
         from schedule import library
@@ -181,6 +192,14 @@ class _Search:
         size = self.item * self.points * count * self.found.channels
         foreign = 1 - 1 / self.cpu.threads
         return size / LINE * foreign * CHANGED * self.cpu.costs.memory
+
+    def from_memory(self) -> float:
+        """Transformed weights, each of which one thread reads once in a call, as far as they do not
+        stay in the last cache until the next call."""
+        size, cost = self.cpu.caches[-1]
+        made = self.item * self.points * self.found.terms * self.found.filters
+        stays = min(1.0, max(0.0, (CROWDED - made / size) / (CROWDED - FILL)))
+        return (1 - stays) * cost * made / LINE / self.cpu.threads
 
     def weights(self) -> float:
         """The transforms of weights that are no constants, and their panels."""

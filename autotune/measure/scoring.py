@@ -56,7 +56,8 @@ class Scoring:
 
         resolved = resolve(target)
         self.numerics = numerics
-        self.space = make_space(parse(definition), device_of(resolved), numerics)
+        device = device_of(resolved)
+        self.space = make_space(parse(definition), device, numerics, constants=constants)
         self.extract = wanted_features(resolved, constants, numerics)
         self.outline = outline(self.space, resolved)
 

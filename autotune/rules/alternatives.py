@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autotune.rules.group import join_epilogue
 from schedule import Schedule, ScheduleError
-from tensorir import PrimFunc, allows, known_algorithms
+from tensorir import Algorithm, PrimFunc, allows, known_algorithms
 
 
 @dataclass(frozen=True)
@@ -18,36 +18,69 @@ class Start:
     schedule: Schedule
 
 
-def starts(func: PrimFunc, numerics: str) -> Iterator[Start]:
-    """The programs to make sketches of, the one of the default schedule first.
-
-    That uses the algorithms that are better without tuning. The definition follows, and then one
-    with each other algorithm that `numerics` allows, in all blocks that it is for.
-    """
-    allowed = [a for a in known_algorithms().values() if allows(numerics, a.numerics)]
-    best = Schedule(func)
-    names = [name for a in allowed if a.preferred for name in _use(best, a.name)]
-    if names:
-        yield Start("+".join(names), best)
-    yield Start("", Schedule(func))
-    for algorithm in allowed:
-        sch = best.copy()
-        more = [] if algorithm.preferred else _use(sch, algorithm.name)
-        if more:
-            yield Start("+".join(more), sch)
+def first_start(func: PrimFunc, numerics: str) -> Start:
+    """The program with the algorithms that are better wherever they fit."""
+    start = Start("", Schedule(func))
+    for algorithm in _allowed(numerics):
+        if algorithm.preferred:
+            start = _everywhere(start, algorithm.name)
+    return start
 
 
-def _use(sch: Schedule, algorithm: str) -> list[str]:
-    """Use an algorithm in all blocks that it is for; returns what was done.
+def other_algorithms(numerics: str) -> list[str]:
+    """The names of those that `numerics` allows, and that are better for some sizes only."""
+    return [algorithm.name for algorithm in _allowed(numerics) if not algorithm.preferred]
+
+
+def with_algorithm(start: Start, block: str, algorithm: str) -> Start | None:
+    """`start` with one more block computed by an algorithm; None where it is for something else.
 
     What follows such a block elementwise becomes part of its last stage.
     """
-    done = []
-    for block in [name for name in sch.get_blocks() if sch.state.block(name).is_reduction]:
-        try:
-            last = sch.use_algorithm(block, algorithm)
-        except ScheduleError:  # it is for something else
-            continue
-        done.append(f"{algorithm}({block})")
-        join_epilogue(sch, last)
-    return done
+    sch = start.schedule.copy()
+    try:
+        last = sch.use_algorithm(block, algorithm)
+    except ScheduleError:
+        return None
+    join_epilogue(sch, last)
+    name = f"{algorithm}({block})"
+    return Start(f"{start.name}+{name}" if start.name else name, sch)
+
+
+def reductions(sch: Schedule) -> list[str]:
+    """The blocks that algorithms may be for."""
+    return [str(name) for name in sch.get_blocks() if sch.state.block(name).is_reduction]
+
+
+def starts(func: PrimFunc, numerics: str, chosen: Start | None = None) -> Iterator[Start]:
+    """The programs to make sketches of, that which was `chosen` first.
+
+    The one with the algorithms that are better wherever they fit follows, the definition, and then
+    one with each other algorithm that `numerics` allows, in all blocks that it is for.
+    """
+    seen: set[str] = set()
+    for start in _starts(func, numerics, chosen):
+        if start.name not in seen:
+            seen.add(start.name)
+            yield start
+
+
+def _starts(func: PrimFunc, numerics: str, chosen: Start | None) -> Iterator[Start]:
+    if chosen is not None:
+        yield chosen
+    first = first_start(func, numerics)
+    yield first
+    yield Start("", Schedule(func))
+    for algorithm in other_algorithms(numerics):
+        yield _everywhere(first, algorithm)
+
+
+def _everywhere(start: Start, algorithm: str) -> Start:
+    """An algorithm in all blocks that it is for."""
+    for block in reductions(start.schedule):
+        start = with_algorithm(start, block, algorithm) or start
+    return start
+
+
+def _allowed(numerics: str) -> list[Algorithm]:
+    return [a for a in known_algorithms().values() if allows(numerics, a.numerics)]

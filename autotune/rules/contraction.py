@@ -57,21 +57,26 @@ class ContractionPlan(Plan):
             self.group, self.base, self.contraction, self.cpu, "bitwise", self.written
         )
 
-    def found(self, constants: Collection[str] = ()) -> list[library.NestPlan]:
-        """All that are considered, best estimate first."""
-        return [plan for _, plan in self._ranked(constants)]
+    @property
+    def subject(self) -> Any:
+        return (self.name, self.contraction, self.numerics)
 
-    def least(self) -> float:
-        """The cycles of the best one without constants; infinite where there is none."""
-        return min((cycles for cycles, _ in self._ranked(())), default=inf)
-
-    def _ranked(self, constants: Collection[str]) -> list[tuple[float, library.NestPlan]]:
+    def ranked(self, constants: Collection[str] = ()) -> list[tuple[float, library.NestPlan]]:
+        """Estimates and all plans that are considered, best first."""
         key = frozenset(constants) & {o.buffer for o in self.contraction.operands}
         if key not in self._found:
             from autotune.plans import plans
 
             self._found[key] = plans(self.contraction, self.cpu, key, self.numerics)
         return self._found[key]
+
+    def found(self, constants: Collection[str] = ()) -> list[library.NestPlan]:
+        """The plans, best estimate first."""
+        return [plan for _, plan in self.ranked(constants)]
+
+    def estimate(self, constants: Collection[str] = ()) -> float:
+        """Infinite where there is no plan."""
+        return min((cycles for cycles, _ in self.ranked(constants)), default=inf)
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
@@ -144,8 +149,8 @@ def _of_parts(plan: ContractionPlan) -> Sequence[ContractionPlan]:
         found.append(ContractionPlan(group, base, moved, cpu, written=c))
     except TensorIRError:  # its loops were changed before
         pass
-    best = min(found, key=ContractionPlan.least)
-    return [best] if best.least() < inf else []
+    best = min(found, key=ContractionPlan.estimate)
+    return [best] if best.estimate() < inf else []
 
 
 def _contraction(sch: Schedule, group: Group, cpu: Cpu) -> library.Contraction | None:

@@ -1,4 +1,4 @@
-"""From a function to its search space: groups, the plans that fit each, and their combinations."""
+"""From a function to sketches: groups, the plans that fit each, and their combinations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from autotune.choices import Choice
-from autotune.rules.alternatives import starts
+from autotune.rules.alternatives import Start, starts
 from autotune.rules.group import (
     Group,
     bring_forward,
@@ -21,9 +21,9 @@ from autotune.rules.group import (
 )
 from autotune.rules.plan import Part, Plan, Values, combined, ways
 from autotune.rules.registry import Rules, rules_for
-from autotune.space import Candidate, Sketch, Space
+from autotune.space import Sketch
 from schedule import Schedule, ScheduleError
-from tensorir import DEFAULT_NUMERICS, Device, PrimFunc, weakest
+from tensorir import Device, PrimFunc, weakest
 
 MOST_MIXED = 4
 """Groups that get a general nest while the others have the first plans of their rules."""
@@ -35,47 +35,40 @@ UNTOUCHED = "untouched"
 """The sketch of the program as it was written."""
 
 
-def make_space(
-    func: PrimFunc, device: Device, numerics: str = DEFAULT_NUMERICS, seed: int = 0
-) -> Space:
-    """The sketches of a function; the first is the one that the default schedule comes from.
-
-    Besides those of the rules there are the general nests of all of its blocks, with the places of
-    those that others read, and the program as it was written.
-
-    `numerics` is the last class of NUMERICS that schedules may have: "bitwise" leaves out the rules
-    that cannot keep the order of sums, "algebraic" brings in other algorithms. Where plans go
-    together in more ways than there are sketches, `seed` decides which of them are looked at.
-    """
-    return Space(list(sketches(func, device, numerics, many=True, seed=seed)))
-
-
 def sketches(
-    func: PrimFunc, device: Device, numerics: str, many: bool = False, seed: int = 0
+    func: PrimFunc,
+    device: Device,
+    numerics: str,
+    many: bool = False,
+    seed: int = 0,
+    chosen: Start | None = None,
 ) -> Iterator[PlannedSketch]:
-    """Those of each algorithm, preferred first; each is made when it is asked for.
+    """Those of each algorithm, that which was `chosen` first; each is made when it is asked for.
 
     With `many` they are prepared to build many candidates, which share the steps that begin alike,
-    and there are general ones.
+    and there are general ones, and the program as it was written.
     """
-    for made in sketches_by_algorithm(func, device, numerics, many, seed):
-        yield from made
+    rng = random.Random(seed)
+    for start in starts(func, numerics, chosen):
+        if many:
+            start.schedule.remember_steps()
+        yield from sketches_of(start, device, numerics, many, rng)
     if many:
         written = Schedule(func)
         yield PlannedSketch(UNTOUCHED, (), lambda values: written.copy())
 
 
-def sketches_by_algorithm(
-    func: PrimFunc, device: Device, numerics: str, many: bool = False, seed: int = 0
-) -> Iterator[Iterator[PlannedSketch]]:
-    """The same without the program as it was written, those of one algorithm after those of
-    another."""
-    rng = random.Random(seed)
-    for start in starts(func, numerics):
-        if many:
-            start.schedule.remember_steps()
-        made = _sketches(start.schedule, device, numerics, not start.name, many, rng)
-        yield _named(start.name, made)
+def sketches_of(
+    start: Start,
+    device: Device,
+    numerics: str,
+    many: bool = False,
+    rng: random.Random | None = None,
+) -> Iterator[PlannedSketch]:
+    """What the rules make of a program."""
+    rng = rng or random.Random(0)
+    made = _sketches(start.schedule, device, numerics, not start.name, many, rng)
+    return _named(start.name, made)
 
 
 def _named(algorithm: str, made: Iterable[PlannedSketch]) -> Iterator[PlannedSketch]:
@@ -263,33 +256,3 @@ class PlannedSketch(Sketch):
     def suits(self, constants: Collection[str]) -> bool:
         """Whether no plan wants operands to be constants that are none."""
         return all(plan.suits(constants) for plan in self.plans)
-
-
-
-def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -> PlannedSketch:
-    """The first sketch that suits, or else the first; later ones are not asked for.
-
-    `constants` are the parameters that are known when a kernel is built.
-    """
-    first = None
-    for sketch in found:
-        if sketch.suits(constants):
-            return sketch
-        first = first or sketch
-    assert first is not None
-    return first
-
-
-def default_candidates(space: Space, constants: Collection[str] = ()) -> list[Candidate]:
-    """Of each algorithm the candidate that needs no tuning, the one of default schedules first."""
-    groups: dict[str, list[PlannedSketch]] = {}
-    for sketch in space.sketches.values():
-        assert isinstance(sketch, PlannedSketch)
-        groups.setdefault(sketch.algorithm, []).append(sketch)
-    defaults = [default_sketch(group, constants) for group in groups.values()]
-    return [Candidate(sketch.name, sketch.default(constants)) for sketch in defaults]
-
-
-def default_candidate(space: Space, constants: Collection[str] = ()) -> Candidate:
-    """The candidate that needs no tuning: the default values of the default sketch."""
-    return default_candidates(space, constants)[0]

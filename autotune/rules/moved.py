@@ -145,6 +145,13 @@ class MovedNest(Plan):
             self._found[key] = self.base.ranked(key).get(self.kinds) or self.found()
         return self._found[key]
 
+    @property
+    def subject(self) -> Any:
+        return (self.name, self.base.c, self.numerics)
+
+    def estimate(self, constants: Collection[str] = ()) -> float:
+        return self.found(constants)[0][0]
+
     @cached_property
     def always(self) -> bool:  # type: ignore[override]
         """Whether there is no nest without moves."""

@@ -55,9 +55,19 @@ class Plan(ABC):
         """The blocks that it schedules, where they are of several groups."""
         return ()
 
+    @property
+    def subject(self) -> Any:
+        """What it schedules: plans of two programs with equal ones take the same time."""
+        return (self.name, self.group, *self.stages)
+
     @abstractmethod
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """Values that are good without tuning."""
+
+    def estimate(self, constants: Collection[str] = ()) -> float | None:
+        """Cycles of one call with these values, about; None for plans that cannot tell, which no
+        other algorithm is compared with."""
+        return None
 
     def feasible(self, values: Values) -> bool:
         """A cheap test before any program is built."""

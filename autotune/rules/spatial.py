@@ -35,7 +35,9 @@ class SpatialPlan(Plan):
     group: Group
     cpu: Cpu
     choices: tuple[Choice, ...]
-    large: bool
+    cycles: float
+    """Of one thread."""
+    reads: frozenset[str]
     streamed: bool
     lanes: int
     name: str = "spatial"
@@ -43,6 +45,17 @@ class SpatialPlan(Plan):
 
     def key(self, what: str) -> str:
         return f"{self.group.block}.{what}"
+
+    @property
+    def large(self) -> bool:
+        return self.cpu.worth_threads(self.cycles)
+
+    def estimate(self, constants: Collection[str] = ()) -> float:
+        """What is made of constants alone is made ahead of all calls."""
+        if self.reads and self.reads <= set(constants):
+            return 0.0
+        shared = self.cpu.costs.start + self.cycles / self.cpu.threads
+        return min(self.cycles, shared) if self.large else self.cycles
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         values = {
@@ -129,9 +142,10 @@ def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
     ]
     if _vectorizable(block):
         choices.extend(stores_choice(sch, group.block))
-    large = cpu.worth_threads(one_thread([block], cpu))
+    cycles = one_thread([block], cpu)
+    reads = frozenset(load.buffer.name for load in body_loads(block))
     streamed = stream_by_default(sch, group.block, cpu)
-    return [SpatialPlan(group, cpu, tuple(choices), large, streamed, lanes)]
+    return [SpatialPlan(group, cpu, tuple(choices), cycles, reads, streamed, lanes)]
 
 
 def _types(block: Block) -> list[str]:

@@ -43,6 +43,13 @@ class WinogradStages(Plan):
             self._plans[key] = winograd_plans(self.found, self.cpu, key)
         return self._plans[key]
 
+    @property
+    def subject(self) -> Any:
+        return (self.name, self.found)
+
+    def estimate(self, constants: Collection[str] = ()) -> float:
+        return self.plans(constants)[0][0]
+
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
         """With the values of all plans, the best ones first."""

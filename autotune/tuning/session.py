@@ -257,7 +257,7 @@ def start_session(
     device = device_of(resolved)
     facts = this_machine()
     workload = Workload.of(func, constants)
-    space = make_space(func, device, numerics)
+    space = make_space(func, device, numerics, constants=workload.constants)
     model = make_cost_model(cost_model, seed)
     features = wanted_features(resolved, workload.constants, numerics)
     settings = settings or MeasureSettings(threads=resolved.threads)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from autotune.rules.generate import make_space
+from autotune.rules import make_space
 from tensorir import Target, device_of, interpret, ops, reference, te
 
 

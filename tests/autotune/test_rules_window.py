@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules.generate import make_space
+from autotune.rules import make_space
 from backends import build, resolve
 from tensorir import device_of, ops
 from tensorir.ops import Example

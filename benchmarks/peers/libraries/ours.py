@@ -1,4 +1,4 @@
-"""This project: the schedule that needs no tuning, those of the library, and the tuned one."""
+"""This project: the schedule that needs no tuning, and the tuned one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from autotune import Database, TuneResult, default_schedule, tune
 from backends import CompiledKernel, build, compiler_info, resolve
+from benchmarks.peers.kinds import KINDS
 from benchmarks.peers.programs import prim_func
-from benchmarks.peers.scheduled import library_schedule
 from benchmarks.peers.task import Call, Task, attempt
 from tensorir import PrimFunc, Target, int_value
 from tensorir.dtype import numpy_dtype
 
-DEFAULT, LIBRARY, TUNED = "default", "library", "tuned"
+DEFAULT, TUNED = "default", "tuned"
 
 
 def start(threads: int) -> None:
@@ -33,7 +33,7 @@ def as_array(result: Any) -> np.ndarray:
 
 
 def prepare(task: Task) -> dict[str, Call]:
-    """The default kernel, the library's where it has one, and with trials the tuned one.
+    """The default kernel, and with trials the tuned one.
 
     The same outputs for all, because no two pieces of memory are equally fast.
     """
@@ -41,14 +41,12 @@ def prepare(task: Task) -> dict[str, Call]:
     target = resolve(f"c -threads={task.threads}")
     outs = [np.empty([int_value(s) for s in b.shape], numpy_dtype(b.dtype)) for b in func.outputs]
     held = {name: task.inputs[name] for name in task.constants}
-    scheduled = library_schedule(task.kind, task.sizes, target)
+    numerics = KINDS[task.kind].numerics
     kernels: dict[str, Callable[[], CompiledKernel]] = {
         DEFAULT: lambda: build(
-            default_schedule(func, target, task.constants), target, constants=held
+            default_schedule(func, target, task.constants, numerics), target, constants=held
         )
     }
-    if scheduled is not None:
-        kernels[LIBRARY] = lambda: build(scheduled, target, constants=held)
     if task.options.get("trials"):
         kernels[TUNED] = lambda: _tuned(task, func, target).build(constants=held)
 

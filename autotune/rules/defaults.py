@@ -1,0 +1,129 @@
+"""What needs no tuning: an algorithm for each block, by estimated time, and values of choices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from autotune.rules.alternatives import (
+    Start,
+    first_start,
+    other_algorithms,
+    reductions,
+    with_algorithm,
+)
+from autotune.rules.generate import PlannedSketch, sketches, sketches_of
+from autotune.space import Candidate, Space
+from tensorir import DEFAULT_NUMERICS, Device, PrimFunc
+
+SURELY = 1.1
+"""How many times less an algorithm has to take than the definition: it rounds in other places, and
+their estimates are of different nests."""
+
+
+class Chosen(NamedTuple):
+    """A program, and the sketch of it that needs no tuning."""
+
+    start: Start
+    sketch: PlannedSketch
+
+
+def choose(
+    func: PrimFunc, device: Device, numerics: str | None, constants: Collection[str] = ()
+) -> Chosen:
+    """The algorithms of the least estimated time, each block's by itself, and their plans.
+
+    Those that are better wherever they fit are used in any case. Others are, as far as `numerics`
+    allows, where what they change in the program takes surely less time than before; with None no
+    other is. `constants` are the parameters that are known when a kernel is built.
+    """
+    allowed = DEFAULT_NUMERICS if numerics is None else numerics
+
+    def planned(start: Start) -> Chosen:
+        return Chosen(start, default_sketch(sketches_of(start, device, allowed), constants))
+
+    best = planned(first_start(func, allowed))
+    algorithms = [] if numerics is None else other_algorithms(numerics)
+    for block in reductions(best.start.schedule) if algorithms else ():
+        made = [with_algorithm(best.start, block, algorithm) for algorithm in algorithms]
+        tried = [planned(start) for start in made if start is not None]
+        times = [_compared(each.sketch, best.sketch, constants) for each in tried]
+        better = [
+            (after - before, n)
+            for n, (after, before) in enumerate(times)
+            if after is not None and before is not None and after * SURELY < before
+        ]
+        if better:
+            best = tried[min(better)[1]]
+    return best
+
+
+def _compared(
+    one: PlannedSketch, other: PlannedSketch, constants: Collection[str]
+) -> tuple[float | None, float | None]:
+    """Cycles of the plans of each that the other does not have; None where a plan cannot tell."""
+    mine, others = ([plan.subject for plan in sketch.plans] for sketch in (one, other))
+    return _cycles(one, others, constants), _cycles(other, mine, constants)
+
+
+def _cycles(
+    sketch: PlannedSketch, without: Collection[object], constants: Collection[str]
+) -> float | None:
+    total = 0.0
+    for plan in sketch.plans:
+        if plan.subject not in without:
+            time = plan.estimate(constants)
+            if time is None:
+                return None
+            total += time
+    return total
+
+
+def make_space(
+    func: PrimFunc,
+    device: Device,
+    numerics: str = DEFAULT_NUMERICS,
+    seed: int = 0,
+    constants: Collection[str] = (),
+) -> Space:
+    """The sketches of a function; the first is the one that the default schedule comes from.
+
+    Besides those of the rules there are the general nests of all of its blocks, with the places of
+    those that others read, and the program as it was written.
+
+    `numerics` is the last class of NUMERICS that schedules may have: "bitwise" leaves out the rules
+    that cannot keep the order of sums, "algebraic" brings in other algorithms. Where plans go
+    together in more ways than there are sketches, `seed` decides which of them are looked at.
+    Which algorithms the first sketch uses depends on `constants`, known when a kernel is built.
+    """
+    start = choose(func, device, numerics, constants).start
+    return Space(list(sketches(func, device, numerics, many=True, seed=seed, chosen=start)))
+
+
+def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -> PlannedSketch:
+    """The first sketch that suits, or else the first; later ones are not asked for.
+
+    `constants` are the parameters that are known when a kernel is built.
+    """
+    first = None
+    for sketch in found:
+        if sketch.suits(constants):
+            return sketch
+        first = first or sketch
+    assert first is not None
+    return first
+
+
+def default_candidates(space: Space, constants: Collection[str] = ()) -> list[Candidate]:
+    """Of each algorithm the candidate that needs no tuning, the one of default schedules first."""
+    groups: dict[str, list[PlannedSketch]] = {}
+    for sketch in space.sketches.values():
+        assert isinstance(sketch, PlannedSketch)
+        groups.setdefault(sketch.algorithm, []).append(sketch)
+    defaults = [default_sketch(group, constants) for group in groups.values()]
+    return [Candidate(sketch.name, sketch.default(constants)) for sketch in defaults]
+
+
+def default_candidate(space: Space, constants: Collection[str] = ()) -> Candidate:
+    """The candidate that needs no tuning: the default values of the default sketch."""
+    return default_candidates(space, constants)[0]

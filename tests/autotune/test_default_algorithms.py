@@ -1,0 +1,153 @@
+"""The algorithm of each block of a default schedule: the one of the least estimated time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotune import Database, default_schedule, tune
+from autotune.measure import MeasureSettings
+from autotune.rules import choose, default_candidate, default_sketch, make_space, sketches
+from autotune.rules.contraction import ContractionPlan
+from backends import build
+from benchmarks.general.renamed import NAMINGS, renamed
+from schedule import Schedule
+from tensorir import Target, device_of, ops, reference, te
+
+TARGET = Target("c", vector_bits=512, threads=2, features=("avx512f", "fma"))
+CPU = device_of(TARGET)
+WINS, LOSES = (64, 64, 14), (8, 8, 8)
+"""Channels, filters and size of images for which Winograd's algorithm is estimated to be faster,
+and to be slower."""
+
+
+def convolved(x, w, name, **options):
+    return ops.conv2d(x, w, padding=1, name=name, **options)
+
+
+def conv(c, o, size, layout="NCHW"):
+    x = te.placeholder((1, c, size, size) if layout == "NCHW" else (1, size, size, c), name="x")
+    w = te.placeholder((o, c, 3, 3) if layout == "NCHW" else (3, 3, c, o), name="w")
+    return te.create_prim_func([x, w, convolved(x, w, "out", layout=layout)], name="conv")
+
+
+def algorithms(func, numerics="algebraic", constants=("w",), device=CPU):
+    """By block, of the sketch that needs no tuning."""
+    made = choose(func, device, numerics, constants).sketch
+    return made.build(made.values(constants)).func.attrs.get("algorithms", {})
+
+
+def cycles(func, algorithm="", constants=("w",), device=CPU):
+    """Of the plans of a program of one block."""
+    found = [s for s in sketches(func, device, "mixed") if s.algorithm.startswith(algorithm)]
+    if not algorithm:
+        found = [s for s in found if not s.algorithm]
+    first = default_sketch(found, constants)
+    times = [plan.estimate(constants) for plan in first.plans]
+    assert None not in times
+    return sum(times)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "layout", "wins"),
+    [(WINS, "NCHW", True), (WINS, "NHWC", True), (LOSES, "NCHW", False)],
+)
+def test_the_algorithm_of_the_least_estimated_time(sizes, layout, wins):
+    func = conv(*sizes, layout)
+    tiles = [f"winograd_{m}x{n}" for m in (4, 2) for n in (4, 2)]
+    times = {name: cycles(func, name) for name in tiles}
+    best = min(times, key=times.__getitem__)
+    assert (times[best] < cycles(func)) == wins
+    assert algorithms(func) == ({"out": best} if wins else {})
+
+
+@pytest.mark.parametrize(
+    ("numerics", "allowed"),
+    [(None, False), ("bitwise", False), ("reassociated", False), ("algebraic", True),
+     ("mixed", True)],
+)  # fmt: skip
+def test_only_where_the_numerics_asked_for_allow_it(numerics, allowed):
+    func = conv(*WINS)
+    assert bool(algorithms(func, numerics)) == allowed
+    made = default_schedule(func, TARGET, ("w",), numerics)
+    assert ("use_algorithm" in str(made.trace.as_python())) == allowed
+    assert made.numerics == ("algebraic" if allowed else made.numerics)
+    assert made.numerics != "bitwise" if numerics is None else True
+
+
+def test_it_is_the_estimate_that_decides():
+    """Other costs of the same processor, another choice; and weights that are no constants."""
+    slow = replace(CPU, costs=replace(CPU.costs, copy=200.0))
+    assert algorithms(conv(*WINS)) and not algorithms(conv(*WINS), device=slow)
+    wide = conv(256, 256, 4)
+    assert algorithms(wide)["out"].startswith("winograd")
+    assert not algorithms(wide, constants=()).get("out", "").startswith("winograd")
+
+
+def test_each_block_by_itself():
+    """Whatever else is in the program, and what the others get."""
+    x = te.placeholder((1, 8, 8, 8), name="x")
+    u, v = te.placeholder((64, 8, 1, 1), name="u"), te.placeholder((64, 64, 3, 3), name="v")
+    t = te.placeholder((8, 8, 3, 3), name="t")
+    small = convolved(x, t, "small")
+    wide = ops.conv2d(small, u, name="wide")
+    large = convolved(ops.relu(wide), v, "large")
+    soft = ops.softmax(large, axis=1)
+    func = te.create_prim_func([x, u, v, t, soft], name="net")
+    names = ("u", "v", "t")
+    alone = algorithms(conv(64, 64, 8))["out"]
+    assert algorithms(func, constants=names) == {"large": alone}
+
+
+@pytest.mark.parametrize("naming", NAMINGS.values(), ids=NAMINGS)
+def test_names_decide_nothing(naming):
+    func = conv(32, 32, 8)
+    other = renamed(func, naming)
+    assert list(algorithms(other, constants=(other.inputs[1].name,)).values()) == list(
+        algorithms(func).values()
+    )
+
+
+def test_a_plan_that_cannot_tell_its_time_is_not_compared(monkeypatch):
+    monkeypatch.setattr(ContractionPlan, "estimate", lambda self, constants=(): None)
+    assert algorithms(conv(*WINS)) == {}
+
+
+def test_the_search_begins_with_the_same():
+    func = conv(*WINS)
+    for numerics in ("reassociated", "algebraic"):
+        space = make_space(func, CPU, numerics, constants=("w",))
+        first = default_candidate(space, ("w",))
+        made = default_schedule(func, TARGET, ("w",), numerics)
+        assert str(space.build(first).func) == str(made.func)
+        assert (numerics == "algebraic") == first.sketch.startswith("winograd")
+
+
+def test_a_search_of_one_trial_measures_the_default(tmp_path):
+    func = conv(16, 16, 8)
+    settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
+    with Database(tmp_path / "t.db") as database:
+        result = tune(func, "c -threads=1", 1, database=database, settings=settings,
+                      constants=("w",))  # fmt: skip
+    made = default_schedule(func, "c -threads=1", ("w",), "mixed")
+    assert result.record.numerics == made.numerics == "algebraic"
+    replayed = Schedule(func).apply(result.schedule.trace)
+    assert str(replayed.func) == str(made.func)
+
+
+def test_two_convolutions_and_what_is_around_them():
+    """The kernel computes the same, with stages of their own for each."""
+    x = te.placeholder((1, 32, 8, 8), name="x")
+    u, v = (te.placeholder((32, 32, 3, 3), name=name) for name in "uv")
+    y = ops.relu(convolved(ops.relu(x), u, "y"))
+    z = ops.softmax(convolved(y, v, "z"), axis=1)
+    func = te.create_prim_func([x, u, v, z], name="net")
+    made = default_schedule(func, "c -threads=2", ("u", "v"), "algebraic")
+    assert set(made.func.attrs["algorithms"]) == {"y", "z"}
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(p.const_shape, np.float32) - 0.5 for p in func.inputs]
+    (wanted,) = reference(func, *arrays)
+    kernel = build(made, "c -threads=2", constants={"u": arrays[1], "v": arrays[2]})
+    np.testing.assert_allclose(kernel(arrays[0]), wanted, atol=2e-5)
