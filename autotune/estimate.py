@@ -193,7 +193,8 @@ class _Alike:
             step = stream.strides[lane]
             each = np.ones(len(sizes))
             if step != 0:
-                apart = costs.strided if step == 2 else float(lanes)
+                near = self.c.is_read_in_vectors(n, lane)
+                apart = costs.strided * (step or 0) / 2 if near else float(lanes)
                 whole = 1.0 if stream.aligned(lanes) and not self.added else costs.unaligned
                 each = vectors * (whole if step == 1 else apart)
             if self.c.operands[n].pad and plan.pad == "inline":

@@ -33,6 +33,9 @@ MOST_TERMS = 49
 MOST_SUMS = 16
 """Vectors of sums in a register tile whose terms are written out."""
 
+MOST_WRITTEN = MOST_TERMS * MOST_SUMS
+"""Operations on vectors that all terms of a tile are written out as."""
+
 USES = 8
 """Uses of each element of an operand from which on a turned copy of it pays."""
 
@@ -51,6 +54,8 @@ def plans(
     search = _Search(c, cpu, estimate, numerics == "bitwise")
     shapes = list(search.tiles())
     tiles = _varied(_ranked(shapes, estimate.arithmetic(shapes)))
+    if not all(map(c.is_used_again, range(len(c.operands)))):  # memory decides, which is in order
+        tiles += _ranked(shapes, estimate.cycles(shapes))[:KEPT]
     cut = [p for _, plan in tiles for p in search.tasks(plan)]
     tasks = _ranked(cut, estimate.cycles(cut))
     known = {plan for _, plan in tasks}
@@ -100,6 +105,10 @@ class _Search:
         self.whole = tuple(self.extents[n] for n in c.spatial)
         self.free = tuple(sorted(c.written, key=lambda n: not c.is_window(n)))
         self.windows = all(map(c.is_window, c.reduced))
+        rows = [row for o in c.operands for row in o.dims]
+        beside = [row for row in rows if any(row[n] != 0 for n in c.spatial)]
+        self.taps = all(any(row[n] != 0 for row in beside) for n in c.reduced)
+        """Whether the terms of a sum are elements around a place, which others need or not."""
         self.exact = [not all(d.whole for d in c.axes[n].digits) for n in c.spatial]
         """Whether tiles have to divide an axis: it is a part of a variable of the block."""
         self.batch = [n for n in c.spatial if all(o.strides[n] != 0 for o in c.operands)]
@@ -140,10 +149,13 @@ class _Search:
     def flat(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
         """With the terms of the sums in loops, or written out where there are few: then padding may
         be computed in place."""
-        sums = prod(plan.tile) // plan.lanes
-        if self.estimate.terms <= MOST_TERMS and self.windows and sums <= MOST_SUMS:
+        sums, terms = prod(plan.tile) // plan.lanes, self.estimate.terms
+        written = sums * terms * self.estimate.work
+        few = terms <= MOST_TERMS and sums <= MOST_SUMS and written <= MOST_WRITTEN
+        if self.taps and few:
             ways = ["rows"]
-            if prod(plan.tile) > plan.tile[plan.lane]:  # of equal ones, the first has less to hold
+            if self.windows and prod(plan.tile) > plan.tile[plan.lane]:
+                # of equal ones, the first has less to hold
                 near = all(o.strides[plan.lane] in (0, 1) for o in self.c.operands)
                 ways = ["shifts", "single", "rows"] if near else ["single", "shifts", "rows"]
             for way in ways:
@@ -195,7 +207,7 @@ class _Search:
                 continue
             if self.c.can_pack(n, lane) and self.pays(n):
                 found.append(library.Pack(n, lane, tile[lane]))
-            elif step != 2:
+            elif not self.c.is_read_in_vectors(n, lane):
                 return None
         return tuple(found)
 

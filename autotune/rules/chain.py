@@ -12,20 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
-from autotune.rules.group import Group, instances, size
+from autotune.rules.group import Group, size
 from autotune.rules.plan import Plan, Values, at_most, works_out
 from autotune.rules.spatial import spatial_plans
-from autotune.rules.tile_model import TileModel, best_shared_tile
 from autotune.rules.transposed import transposed_plans
 from schedule import Schedule
 from tensorir import Block, Cpu, IterKind
+
+if TYPE_CHECKING:
+    from schedule import library
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 """Rows of a register tile, where a chain has products."""
@@ -58,7 +62,7 @@ class ChainPlan(Plan):
     rows: int
     rows_fit: bool
     large: bool
-    products: tuple[TileModel, ...] = ()
+    products: tuple[library.Contraction, ...] = ()
     after: Plan | None = None
     name: str = "chain"
     numerics: str = "reassociated"
@@ -81,14 +85,26 @@ class ChainPlan(Plan):
             self.key("threads"): "parallel" if self.large else "serial",
         }
         if self.products:
-            by_name = {c.name: c for c in self.choices if isinstance(c, Categorical)}
-            rows, vector = self.key("rows"), self.key("vector")
-            wanted[rows], wanted[vector] = best_shared_tile(
-                self.products, by_name[rows].options, by_name[vector].options
-            )
+            wanted[self.key("rows")], wanted[self.key("vector")] = self.shared_tile()
         if self.after is not None:
             wanted.update(self.after.default(constants))
         return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
+
+    def shared_tile(self) -> tuple[int, int]:
+        """The rows and columns of the register tile of all products that take the least time."""
+        from autotune.estimate import Estimate
+
+        options = {c.name: c.options for c in self.choices if isinstance(c, Categorical)}
+        tiles = list(product(options[self.key("rows")], options[self.key("vector")]))
+        cycles: Any = 0.0
+        for c in self.products:
+            plans = [_tile(c, self.chain, rows, columns) for rows, columns in tiles]
+            cycles = cycles + Estimate(c, self.cpu).arithmetic(plans)
+        *outer, last = self.chain.sizes
+        tasks = [prod(outer) * -(-last // rows) for rows, _ in tiles]
+        busiest = [-(-n // self.cpu.threads) * self.cpu.threads / n for n in tasks]
+        rows, columns = min(zip(cycles * busiest, tiles))[1]
+        return int(rows), int(columns)
 
     def feasible(self, values: Values) -> bool:
         rows, lanes = values.get(self.key("rows"), 1), self.chain.lanes
@@ -133,11 +149,13 @@ def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     usual = 6 if chain.products else _together(sch, chain, cpu)
     rows_fit = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.kept_bytes(2)
     large = cpu.worth_threads(work)
-    models = tuple(_model(chain, blocks(name), cpu) for name in chain.products)
+    products = tuple(map(partial(_contraction, sch), chain.products))
     after = _after(sch, chain, cpu)
     if after is not None:
         choices += after.choices
-    return ChainPlan(Group(last), cpu, chain, tuple(choices), usual, rows_fit, large, models, after)
+    return ChainPlan(
+        Group(last), cpu, chain, tuple(choices), usual, rows_fit, large, products, after
+    )
 
 
 def _after(sch: Schedule, chain: Chain, cpu: Cpu) -> Plan | None:
@@ -152,19 +170,23 @@ def spatial_sizes(block: Block) -> list[int]:
     return [size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL]
 
 
-def _model(chain: Chain, product: Block, cpu: Cpu) -> TileModel:
-    """What a product of a chain takes; its columns are read again for every few rows."""
-    return TileModel(
-        rows=chain.sizes[-1],
-        columns=spatial_sizes(product)[-1],
-        terms=instances(product, IterKind.REDUCE),
-        repeats=prod(chain.sizes[:-1]),
-        lanes=chain.lanes,
-        registers=cpu.registers,
-        threads=cpu.threads,
-        kept_bytes=cpu.kept_bytes(2),
-        costs=cpu.costs,
-        near=True,
+def _contraction(sch: Schedule, product: str) -> library.Contraction:
+    from schedule import library
+
+    return library.find_contraction(sch, product)
+
+
+def _tile(c: library.Contraction, chain: Chain, rows: int, columns: int) -> library.NestPlan:
+    """A register tile of a product of a chain: of its last loop of rows, and of its columns."""
+    from schedule import library
+
+    lane = c.spatial[-1]
+    row = next((n for n in reversed(c.spatial) if n != lane and c.result.strides[n]), lane)
+    tile = tuple({row: rows, lane: columns}.get(n, 1) for n in c.spatial)
+    packed = [n for n, o in enumerate(c.operands) if (c.block, o.buffer) in chain.packed]
+    packs = tuple(library.Pack(n, lane, columns) for n in packed)
+    return library.NestPlan(
+        lane, chain.lanes, tile, tile, c.written, c.spatial, packs, threads=False
     )
 
 

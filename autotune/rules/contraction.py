@@ -1,4 +1,4 @@
-"""Sums with reuse: a nest made of moves, chosen by the estimate of its time."""
+"""Reductions: a nest made of moves, chosen by the estimate of its time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.group import Group, body_loads
+from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule
-from tensorir import BinOp, Block, Cpu, Expr, IterKind, TensorIRError, allows, variables, walk_exprs
+from tensorir import Cpu, TensorIRError, allows
 
 if TYPE_CHECKING:
     from schedule import library
@@ -124,12 +124,16 @@ class ContractionPlan(Plan):
 
 
 def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:
-    """The plan for sums all of whose operands are used more than once."""
-    c = _contraction(sch, group, cpu)
-    if c is None:
+    """The plan for a reduction for which there is a nest."""
+    if not sch.state.block(group.block).is_reduction:
         return []
     from autotune.plans import has_plans
+    from schedule import library
 
+    try:
+        c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
+    except TensorIRError:  # it stores several values, or elsewhere than at its own variables
+        return []
     plan = ContractionPlan(group, sch.copy(), c, cpu)
     if not all(digit.whole for n in c.spatial for digit in c.axes[n].digits):
         return _of_parts(plan)
@@ -151,37 +155,6 @@ def _of_parts(plan: ContractionPlan) -> Sequence[ContractionPlan]:
         pass
     best = min(found, key=ContractionPlan.estimate)
     return [best] if best.estimate() < inf else []
-
-
-def _contraction(sch: Schedule, group: Group, cpu: Cpu) -> library.Contraction | None:
-    """The contraction of a reduction all of whose operands are used more than once."""
-    node = sch.state.block(group.block)
-    if not node.is_reduction or not _may_have_reuse(node):
-        return None
-    from schedule import library
-
-    try:
-        c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
-    except TensorIRError:  # it stores several values, or elsewhere than at its own variables
-        return None
-    used_again = [c.is_used_again(n) for n in range(len(c.operands))]
-    return c if used_again and all(used_again) else None  # else memory decides, and not tiles
-
-
-def _may_have_reuse(block: Block) -> bool:
-    """Whether each load leaves out a variable of the result, or a part of one, or has an index of
-    both kinds: asked before anything is loaded that finds contractions."""
-    spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
-    for load in body_loads(block):
-        used = [set(variables(index)) for index in load.indices if not _is_part(index)]
-        mixed = any(index & spatial and index - spatial for index in used)
-        if not mixed and spatial <= set().union(*used):
-            return False
-    return True
-
-
-def _is_part(index: Expr) -> bool:
-    return any(isinstance(e, BinOp) and e.op in ("//", "%") for e in walk_exprs(index))
 
 
 def nest_values(block: str, plan: library.NestPlan) -> dict[str, Any]:
@@ -208,7 +181,7 @@ def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
     packs, pad = read
     wanted = dict(packs)
     for n, operand in enumerate(c.operands):  # lanes that are apart cannot be read otherwise
-        if operand.strides[lane] not in (0, 1, 2) and operand.pad is None:
+        if not c.is_read_in_vectors(n, lane) and operand.pad is None:
             wanted[n] = lane
     kept = tuple(library.Pack(n, axis, tile[axis]) for n, axis in wanted.items() if tile[axis] > 1)
     sizes = tuple(parts * size for parts, size in zip(task, tile))

@@ -19,7 +19,6 @@ from autotune.rules.short_rows import short_rows_plans
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.stencil import copies, stencil_plans
 from autotune.rules.tensorized import tensorized_plans
-from autotune.rules.tiled_choices import tiled_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.rules.window import window_plans
 from autotune.rules.winograd import winograd_stages
@@ -72,7 +71,6 @@ RULES: dict[str, Rules] = {
             moved_plans,
             window_plans,
             contraction_plans,
-            tiled_plans,
             transposed_plans,
             stencil_plans,
         ],

@@ -25,7 +25,7 @@ OF_DEVICES = re.compile(
 )
 """Words by which a constant's name or text tells that it is of a device."""
 
-MODEL = "a cost of the model of tiled products, of which the estimate has none"
+MODEL = "a cost of the model of stages without sums, of which the estimate has none"
 RECIPE = "a number of a recipe of the library, which says what was measured for it"
 SHAPE = "a shape that is tried, or a limit of the text that compilers get: no fact of a device"
 
@@ -38,9 +38,6 @@ KNOWN = {
         "ROWS": SHAPE, "VECTORS": SHAPE, "WHOLE_ROW": SHAPE, "MOST_THREADED": SHAPE,
     },
     "autotune/rules/packing.py": {"BLOCK": SHAPE},
-    "autotune/rules/register_tile.py": {
-        "MANY": SHAPE, "CHAINS": MODEL, "LOAD": MODEL,
-    },
     "autotune/rules/short_rows.py": {"LONGER": SHAPE},
     "autotune/rules/spatial.py": {"ROWS_EACH": SHAPE},
     "autotune/rules/stores.py": {"STREAM_FROM": "an output from which on it is a choice"},
@@ -48,11 +45,6 @@ KNOWN = {
         "ROWS": SHAPE, "GAIN": SHAPE, "UNALIGNED": MODEL, "RUN": MODEL, "TASKS": SHAPE,
     },
     "autotune/rules/tensorized.py": {"NARROWER": SHAPE, "MANY_PANELS": SHAPE},
-    "autotune/rules/tile_model.py": {
-        "LINE_CYCLES": MODEL, "COPY_CYCLES": MODEL, "CONFLICT_CYCLES": MODEL,
-        "STORE_CYCLES": MODEL, "APART_CYCLES": MODEL,
-    },
-    "autotune/rules/tiled_choices.py": {"FAR_PANELS": SHAPE},
     "autotune/rules/window.py": {"TASKS": SHAPE},
     "schedule/library/contraction/partial.py": {"FEW": SHAPE},
     "schedule/library/gpu/rows.py": {"REGISTERS": SHAPE},

@@ -15,6 +15,9 @@ from math import prod
 FAR = 1 << 40
 """The extent assumed for symbolic axes, where it matters whether they reach an element."""
 
+NEAR = 4
+"""Elements between neighbours up to which a vector is read as a few whole ones, and shuffled."""
+
 
 @dataclass(frozen=True)
 class Digit:
@@ -146,6 +149,11 @@ class Contraction:
         """Whether elements of an operand are used by several elements of the result."""
         strides = self.operands[operand].strides
         return any(strides[n] == 0 or self.is_window(n, operand) for n in self.spatial)
+
+    def is_read_in_vectors(self, operand: int, lane: int) -> bool:
+        """Whether the lanes of an operand are near each other along an axis, or one element."""
+        step = self.operands[operand].strides[lane]
+        return step is not None and 0 <= step <= NEAR
 
     def can_pack(self, operand: int, axis: int) -> bool:
         """Whether `pack` takes an operand in panels of an axis: read at one place, where one index
