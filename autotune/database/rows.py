@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from autotune.database.conditions import Conditions
@@ -59,6 +60,12 @@ def conditions_key(conditions: Conditions) -> str:
 
 def record_of(row: Sequence[Any]) -> Record:
     """The record in the values of COLUMNS; raises DatabaseError with what is wrong."""
+    return _record_of(tuple(row))
+
+
+@lru_cache(maxsize=1024)
+def _record_of(row: tuple[Any, ...]) -> Record:
+    """A search asks for its rows again and again, and most of the work is in their hashes."""
     record = decode(row[-1])
     expected = row_of(record)
     wrong = [name for name, a, b in zip(COLUMNS[:-1], row, expected) if a != b]

@@ -45,6 +45,7 @@ class Emitter(Expressions):
         self.func = func
         self.lines: list[str] = []
         self.loops = 0
+        self.extents: dict[Expr, Expr] = {}  # of the variables of loops
         self.mask = ""  # of the lanes for which vector statements run
         self.initialised: set[Block] = set()
         self.inside: Collection[Buffer] = ()  # of kernels: no memory of the whole function
@@ -145,6 +146,7 @@ class Emitter(Expressions):
         kind = "" if stmt.kind is ForKind.SERIAL else f"  # {stmt.thread or stmt.kind}"
         self.inits(stmt, depth)
         self.loops += 1
+        self.extents[stmt.var] = stmt.extent
         split = self.loops % LOOPS_PER_FUNCTION == 0
         if split:
             part = self.names.unique("part")
@@ -186,6 +188,8 @@ class Emitter(Expressions):
         for it in stmt.iters:
             var, extent = self.name(it.var), self.expr(it.extent, above=4)
             self.line(depth, f"{var} = {self.expr(it.binding)}")
+            if self.extents.get(it.binding) is it.extent:
+                continue  # the loop runs over just this domain
             self.line(depth, f"if not 0 <= {var} < {extent}:")
             shown = f"{it.var.name!r}, {var}, {extent}, {stmt.name!r}"
             self.line(depth + 1, f"no_instance({shown})")
