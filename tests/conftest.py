@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tensorir import DEFAULT_ARCH, EXTERNS, ExternFunc, add_extern
+for _variable, _value in {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}.items():
+    # Threads without work sleep. They would turn for milliseconds after each call of a kernel or a
+    # product of NumPy's, on the processor that another test runs on. Read when NumPy is imported.
+    os.environ.setdefault(_variable, _value)
+
+from tensorir import DEFAULT_ARCH, EXTERNS, ExternFunc, add_extern  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden"
 

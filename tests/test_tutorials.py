@@ -25,11 +25,14 @@ PRIVATE_PATH = re.compile(r"(?<![\w.])/(home|root|work|tmp|var|Users|opt)/|\.ven
 
 SHORTER = {
     "01_write_and_tune_an_operator": {
-        "trials=24": "trials=8", "== 24": "== 8", "rounds=5": "rounds=2", "rounds=7": "rounds=3",
+        "trials=24": "trials=5", "== 24": "== 5", "rounds=5": "rounds=2", "rounds=7": "rounds=3",
         "30, min_ms": "5, min_ms",
     },
     "02_schedule_a_matmul_by_hand": {"repeats=15": "repeats=5", "rounds=15": "rounds=5"},
-    "08_from_a_naive_convolution_to_winograd": {"repeats=25": "repeats=3"},
+    "08_from_a_naive_convolution_to_winograd": {
+        "repeats=25, limit_s=2": "repeats=3, limit_s=0.3", "(200, 64": "(20, 64",
+        "((2, 2), (4, 2), (2, 4), (4, 4))": "((4, 2), (2, 4))",
+    },
     "add_an_operator": {"trials=8": "trials=3", "(1, 64, 28, 28)": "(1, 16, 14, 14)"},
 }  # fmt: skip
 """Trials, rounds of timing and sizes that a test can do without, by the text of the notebook."""

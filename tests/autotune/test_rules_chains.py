@@ -130,7 +130,12 @@ def nests(sch: Schedule) -> list[set[str]]:
 
 def check(func: PrimFunc, sch: Schedule) -> None:
     arrays = numbers(func)
-    for got, want in zip(interpret(sch.func, *arrays), reference(func, *arrays), strict=True):
+    if max(a.size for a in arrays) < 10_000:
+        found = interpret(sch.func, *arrays)
+    else:
+        outputs = build(sch, SMALL.target)(*arrays)
+        found = outputs if isinstance(outputs, tuple) else (outputs,)
+    for got, want in zip(found, reference(func, *arrays), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)
 
 

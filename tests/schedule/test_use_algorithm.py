@@ -94,16 +94,14 @@ class TestWinograd:
         golden(str(sch.func), "use_algorithm")
         assert sch.numerics == "algebraic"
 
-    @pytest.mark.parametrize("name", WINOGRAD)
-    @pytest.mark.parametrize("padding", [0, 1, 2])
+    @pytest.mark.parametrize(("name", "padding"), list(zip(WINOGRAD, (0, 1, 2, 0))))
     def test_values(self, name, padding):
         sch = Schedule(conv(padding=padding))
         sch.use_algorithm("conv", name)
         assert "pad" not in sch.get_blocks()
         close(sch)
 
-    @pytest.mark.parametrize("weight_first", [False, True])
-    @pytest.mark.parametrize("reverse", [False, True])
+    @pytest.mark.parametrize(("weight_first", "reverse"), [(False, True), (True, False)])
     def test_convolutions_in_other_words(self, weight_first, reverse):
         sch = Schedule(own_conv(weight_first, reverse=reverse))
         sch.use_algorithm("out", "winograd_4x2")
@@ -134,8 +132,7 @@ class TestWinograd:
         assert "pad" in sch.get_blocks()
         assert "x[" in str(sch.state.block("y_strips"))
 
-    @pytest.mark.parametrize("name", WINOGRAD)
-    @pytest.mark.parametrize("padding", [0, 2])
+    @pytest.mark.parametrize(("name", "padding"), list(zip(WINOGRAD, (2, 0, 0, 2))))
     def test_channels_last(self, name, padding):
         x = te.placeholder((2, 5, 4, 6), name="x")
         weight = te.placeholder((3, 3, 6, 5), name="weight")
@@ -146,9 +143,13 @@ class TestWinograd:
         assert [it.var.name for it in sch.state.block(last).iters] == ["vn", "vh", "vw", "vo"]
         close(sch)
 
-    @pytest.mark.parametrize("image", ["hwnc", "cnwh", "nchw"])
-    @pytest.mark.parametrize("filters", ["cors", "srco"])
-    @pytest.mark.parametrize("result", ["hnow", "onwh"])
+    @pytest.mark.parametrize(
+        ("image", "filters", "result"),
+        [
+            ("hwnc", "cors", "hnow"), ("hwnc", "srco", "onwh"), ("cnwh", "cors", "onwh"),
+            ("cnwh", "srco", "hnow"), ("nchw", "cors", "hnow"), ("nchw", "srco", "onwh"),
+        ],
+    )  # fmt: skip
     def test_dimensions_in_any_order(self, image, filters, result):
         sch = Schedule(ordered_conv(image, filters, result))
         sch.use_algorithm("out", "winograd_4x2")
