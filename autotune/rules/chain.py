@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest
+from autotune.rules.common_reads import read_in_common
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
 from autotune.rules.group import Group, size
@@ -62,6 +63,7 @@ class ChainPlan(Plan):
     rows: int
     rows_fit: bool
     large: bool
+    together: int = 1
     products: tuple[library.Contraction, ...] = ()
     after: Plan | None = None
     name: str = "chain"
@@ -75,7 +77,7 @@ class ChainPlan(Plan):
         return f"{self.chain.last}.{what}"
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        beside = self.rows if self.rows <= SIDE_BY_SIDE else SIDE_BY_SIDE // 2
+        beside = self.together * (self.rows if self.rows <= SIDE_BY_SIDE else SIDE_BY_SIDE // 2)
         sums = max(1, min(4, 3 * self.cpu.registers // (4 * beside)))
         wanted: dict[str, Any] = {
             self.key("width"): sums * self.chain.lanes,
@@ -109,7 +111,7 @@ class ChainPlan(Plan):
     def feasible(self, values: Values) -> bool:
         rows, lanes = values.get(self.key("rows"), 1), self.chain.lanes
         tile = rows * values.get(self.key("vector"), 0) / lanes
-        beside = rows if rows <= SIDE_BY_SIDE else SIDE_BY_SIDE // 2
+        beside = self.together * (rows if rows <= SIDE_BY_SIDE else SIDE_BY_SIDE // 2)
         sums = beside * values.get(self.key("width"), 0) / lanes if not self.products else 0
         return bool(max(tile, sums) <= 1.25 * self.cpu.registers)
 
@@ -146,7 +148,8 @@ def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
         choices.append(Categorical(f"{last}.ahead", ("rows", "results", "none")))
     choices.append(Categorical(f"{last}.threads", ("parallel", "serial")))
     work = one_thread((blocks(name) for name in chain.stages), cpu)
-    usual = 6 if chain.products else _together(sch, chain, cpu)
+    together = max(map(len, read_in_common(sch, chain.statistics)))
+    usual = 6 if chain.products else _together(sch, chain, cpu, together)
     rows_fit = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.kept_bytes(2)
     large = cpu.worth_threads(work)
     products = tuple(map(partial(_contraction, sch), chain.products))
@@ -154,7 +157,7 @@ def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     if after is not None:
         choices += after.choices
     return ChainPlan(
-        Group(last), cpu, chain, tuple(choices), usual, rows_fit, large, products, after
+        Group(last), cpu, chain, tuple(choices), usual, rows_fit, large, together, products, after
     )
 
 
@@ -190,15 +193,17 @@ def _tile(c: library.Contraction, chain: Chain, rows: int, columns: int) -> libr
     )
 
 
-def _together(sch: Schedule, chain: Chain, cpu: Cpu) -> int:
+def _together(sch: Schedule, chain: Chain, cpu: Cpu, statistics: int) -> int:
     """How many rows are computed together: as long as they leave room in the first-level cache,
     each thread has several tasks, and the code does not become long. Of squares that are written
-    side by side as many as the second-level cache has room for."""
+    side by side as many as the second-level cache has room for. The last steps of so many
+    `statistics` fill the gaps as those of other rows do."""
     if chain.order.turned:
         room = cpu.l2_bytes // (2 * chain.item * max(1, chain.kept))
         most = min(room, chain.rows // (2 * cpu.threads))
         return max((n * chain.lanes for n in SQUARES if n * chain.lanes <= most), default=1)
     longest = max(last_reduce(sch.state.block(block)) for block in chain.statistics)
     most = TOGETHER[-1] if longest <= 4 * chain.lanes else TOGETHER[-1] // 2
+    most = max(1, most // statistics)
     fitting = min(most, chain.rows // (4 * cpu.threads), cpu.l1_bytes // (4 * chain.item * longest))
     return max((rows for rows in TOGETHER if rows <= fitting), default=1)

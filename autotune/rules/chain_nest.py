@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from typing import Any
 
 from autotune.rules.ahead import ask_ahead
 from autotune.rules.chain_rows import put_in_rows
+from autotune.rules.common_reads import (
+    merge_level,
+    read_in_common,
+    run_together,
+    sum_together,
+)
 from autotune.rules.find_chain import Chain
 from autotune.rules.group import output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
@@ -39,18 +45,17 @@ class ChainNest:
         for product, operand in chain.packed:
             pack_in_panels(sch, product, operand, self.vector, self.parallel)
         writers = self.writers()
-        partial = {part for block in chain.statistics for part in self.in_lanes(block)}
+        together = read_in_common(sch, chain.statistics)
+        parts = {block: self.in_lanes(block) for block in chain.statistics}
+        partial = {part for found in parts.values() for part in found}
         shared = self.tasks()
         for block in reversed(self.stages):
             if block in writers:
                 self.tile(block, writers[block])
             elif block != self.last:
                 sch.compute_at(block, self.task)
-        for block in self.stages:
-            if block in partial:
-                self.finish_partial(block)
-            elif block not in writers:
-                self.finish(block, copies=block in writers.values())
+        common = [[parts[block][0] for block in group] for group in together if len(group) > 1]
+        self.finish_stages(writers, partial, common)
         if writers:
             _align_rows(sch, self.stages, chain.lanes)
         self.merge_passes([block for block in self.stages if self.is_long(block)])
@@ -58,6 +63,22 @@ class ChainNest:
             ask_ahead(sch, self.stages, self.task, rows=self.ahead == "rows")
         if self.parallel:
             sch.parallel(shared)
+
+    def finish_stages(
+        self, writers: Mapping[str, str], partial: Collection[str], common: Sequence[list[str]]
+    ) -> None:
+        """The loops of all stages in the task; those of `common` sums together."""
+        for group in common:
+            ordered = run_together(self.sch, group)
+            sum_together(self.sch, ordered, self.few_rows(ordered))
+        done = {block for group in common for block in group}
+        for block in self.stages:
+            if block in done:
+                continue
+            if block in partial:
+                lanes_inside(self.sch, block, self.few_rows([block]))
+            elif block not in writers:
+                self.finish(block, copies=block in writers.values())
 
     def inside(self, block: str) -> int:
         """How many of the loops around a block are tasks."""
@@ -107,14 +128,18 @@ class ChainNest:
         sch.compute_at(product, outer)
         lanes_inside(sch, product, self.inside(product) + 1)
 
-    def finish_partial(self, block: str) -> None:
-        """The sums of some rows side by side; of many rows a few at a time."""
-        sch, outside = self.sch, self.inside(block)
-        if self.rows > SIDE_BY_SIDE and not self.chain.products:
+    def few_rows(self, blocks: Sequence[str]) -> int:
+        """How many loops are around the rows of partial sums that are written out side by side: of
+        many rows a few at a time."""
+        sch, outside = self.sch, self.inside(blocks[0])
+        if self.rows <= SIDE_BY_SIDE or self.chain.products:
+            return outside
+        for block in blocks:
             few, _ = sch.split(sch.get_loops(block)[outside], [None, SIDE_BY_SIDE // 2])
             sch.reorder(few, *sch.get_loops(block)[outside + 1 :])
-            outside += 1
-        lanes_inside(sch, block, outside)
+        if len(blocks) > 1:
+            merge_level(sch, blocks, outside)
+        return outside + 1
 
     def finish(self, block: str, copies: bool) -> None:
         """The loops of a stage that is neither a product nor a partial result."""

@@ -20,6 +20,7 @@ from autotune.rules.spatial import spatial_plans
 from autotune.rules.stencil import copies, stencil_plans
 from autotune.rules.tensorized import tensorized_plans
 from autotune.rules.transposed import transposed_plans
+from autotune.rules.tuples import tuples_plans
 from autotune.rules.window import window_plans
 from autotune.rules.winograd import winograd_stages
 from tensorir import Device, TensorIRError
@@ -69,6 +70,7 @@ RULES: dict[str, Rules] = {
             tensorized_plans,
             short_rows_plans,
             moved_plans,
+            tuples_plans,
             window_plans,
             contraction_plans,
             transposed_plans,

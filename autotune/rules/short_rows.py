@@ -13,9 +13,16 @@ from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, body_loads, instances, output_store, size
+from autotune.rules.group import (
+    Group,
+    body_loads,
+    instances,
+    output_store,
+    result_stores,
+    size,
+)
 from autotune.rules.plan import Plan, Values
-from schedule import Schedule
+from schedule import LoopRef, Schedule
 from tensorir import Block, Cpu, IterKind, Load, Store, dtype, int_value, variables
 
 LONGER = 2
@@ -44,11 +51,8 @@ class ShortRowsPlan(Plan):
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
         copies = [self._turned(sch, name) for name in self.turned]
-        writer = self.group.epilogue or str(sch.cache_write(block, 0, "local"))
-        *outer, row = sch.get_loops(writer)
-        first, lanes = sch.split(row, [None, self.lanes])
-        sch.vectorize(lanes)
-        task = sch.fuse(*outer, first) if outer else first
+        tasks = [self._task(sch, writer) for writer in self._writers(sch)]
+        task = sch.merge(*tasks) if len(tasks) > 1 else tasks[0]
         for each in (block, *copies):
             sch.compute_at(each, task)
         for copy in copies:
@@ -61,6 +65,21 @@ class ShortRowsPlan(Plan):
         sch.vectorize(rows)
         if values[self.key("threads")] == "parallel":
             sch.parallel(task)
+
+    def _writers(self, sch: Schedule) -> list[str]:
+        """The blocks that take the results from registers, in the order of the program."""
+        block = self.group.block
+        if self.group.epilogue is not None:
+            return [self.group.epilogue]
+        count = len(result_stores(sch.state.block(block)))
+        return [str(sch.cache_write(block, n, "local")) for n in range(count)][::-1]
+
+    def _task(self, sch: Schedule, writer: str) -> LoopRef:
+        """The loops of a writer: tasks, and in one a row in each lane."""
+        *outer, row = sch.get_loops(writer)
+        first, lanes = sch.split(row, [None, self.lanes])
+        sch.vectorize(lanes)
+        return sch.fuse(*outer, first) if outer else first
 
     def _turned(self, sch: Schedule, buffer: str) -> str:
         """The block that copies `buffer` with rows and terms exchanged."""
@@ -76,28 +95,26 @@ class ShortRowsPlan(Plan):
 def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPlan]:
     """A plan for a reduction along the last axis of what it reads, of many short rows."""
     block = sch.state.block(group.block)
-    store = output_store(block)
+    stores = result_stores(block)
     reduce = [it for it in block.iters if it.kind is IterKind.REDUCE]
     spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
-    if store is None or len(reduce) != 1 or not spatial or store.indices != tuple(spatial):
+    if not stores or len(reduce) != 1 or not spatial or not _follows(sch, group, stores[0]):
         return []
-    if not _follows(sch, group, store):
-        return []
-    reads = body_loads(block)
-    lanes = cpu.elements(store.buffer.dtype)
+    reads, kinds = body_loads(block), [store.buffer.dtype for store in stores]
+    lanes = cpu.elements(*kinds)
     terms, rows = int_value(reduce[0].extent), size(block.iters[len(spatial) - 1].extent)
     if terms is None or not 2 <= terms < LONGER * lanes or rows < lanes:
         return []
     turned = [r for r in reads if {spatial[-1], reduce[0].var} <= set(_used(r))]
+    wide = {dtype.itemsize(kind) for kind in (*kinds, *(r.buffer.dtype for r in reads))}
+    once = all(prod(map(size, r.buffer.shape)) == instances(block) for r in turned)
     whole = all(r.indices[-2:] == (spatial[-1], reduce[0].var) for r in turned)
-    wide = {dtype.itemsize(b.dtype) for b in (store.buffer, *(r.buffer for r in reads))}
-    once = prod(map(size, turned[0].buffer.shape)) == instances(block) if turned else False
-    if len(turned) != 1 or not whole or not once or wide not in ({4}, {8}):
+    if not turned or not whole or not once or wide not in ({4}, {8}):
         return []
     choices = (Categorical(f"{group.block}.threads", ("parallel", "serial")),)
-    squares = instances(block) / lanes * cpu.costs.transpose
+    squares = len(turned) * instances(block) / lanes * cpu.costs.transpose
     large = cpu.worth_threads(one_thread([block], cpu) + squares)
-    names = (turned[0].buffer.name,)
+    names = tuple(dict.fromkeys(r.buffer.name for r in turned))
     return [ShortRowsPlan(group, cpu, names, lanes, choices, large)]
 
 

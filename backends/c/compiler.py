@@ -226,7 +226,9 @@ def _march(march: str | None) -> tuple[str, ...]:
     return () if march is None else (f"-march={march}",)
 
 
-SHARED = ("-shared",)
+SHARED = ("-shared", *(() if os.uname().sysname == "Darwin" else ("-Wl,-Bsymbolic",)))
+"""What calls a function of the object means that one, whatever functions of its name the process
+has: those of Python, of BLAS, of other kernels."""
 
 
 def compile_shared(

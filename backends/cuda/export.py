@@ -13,7 +13,7 @@ from backends.call.arguments import described
 from backends.call.signature import Signature
 from backends.cuda.emitter import CudaEmitter
 from backends.emit.expressions import UNARY
-from backends.emit.names import Names, c_identifier
+from backends.emit.names import Names, symbol
 from backends.gpu.launches import Extents, Kernel, Launches
 from backends.gpu.spelling import SpellingEmitter
 from tensorir import Alloc, Expr, If, PrimFunc, Seq, Stmt, Target
@@ -73,7 +73,7 @@ class HostEmitter(SpellingEmitter):
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
         self.launches = Launches.of(func)
-        self.names.reserve((c_identifier(func.name), "status", "stream", "grid", "block", "args"))
+        self.names.reserve((symbol(func.name), "status", "stream", "grid", "block", "args"))
         for buffer in func.params:
             self.names.of(buffer)
 
@@ -82,7 +82,7 @@ class HostEmitter(SpellingEmitter):
         declarations = declared(self.func, self.names)
         self.host(self.func.body)
         return _HOST.substitute(
-            name=c_identifier(self.func.name),
+            name=symbol(self.func.name),
             helpers="\n".join(text for text in self.declarations.values() if text),
             declarations=declarations,
             body="\n".join(self.lines),
@@ -173,13 +173,13 @@ def write_header(
     prepare: tuple[PrimFunc, Signature] | None = None,
 ) -> str:
     """The header of an exported kernel: the declaration, and what every argument has to be."""
-    name = c_identifier(ir.name)
+    name = symbol(ir.name)
     ahead = ""
     if prepare is not None:
         func, taken = prepare
         ahead = (
             f"\n/*\n{_about(func, taken)}\n\n   Call this once, before the first call of {name}.\n"
-            f"*/\ncudaError_t {c_identifier(func.name)}({declared(func, _names(func))});\n"
+            f"*/\ncudaError_t {symbol(func.name)}({declared(func, _names(func))});\n"
         )
     return _HEADER.substitute(
         guard=f"{name.upper()}_H",

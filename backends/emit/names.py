@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from backends.emit.c_library import in_c_library
 from tensorir import Buffer, Var
 
 KEYWORDS = """
@@ -35,7 +36,7 @@ MACROS = ("LOAD", "STORE", "KEEP", "UNROLL", "PRAGMA", "NULL", "failed", "home")
 _LIBRARY_FLOAT = tuple(f"{name}{end}" for name in LIBRARY for end in "fl")
 _RESERVED = frozenset((*KEYWORDS, *LIBRARY, *_LIBRARY_FLOAT, *MACROS))
 _TYPED = re.compile(
-    r"(.*_)?([iu](8|16|32|64)|b?f(16|32|64))(x\d+)?(_u)?|workspace_.*|threads_.*|omp_.*|_.*"
+    r"(.*_)?([iu](8|16|32|64)|b?f(16|32|64))(x\d+)?(_u)?|(workspace|threads|omp)_.*(?<!_)|_.*"
 )
 """Our types and helpers end in a type, as in max_f32x16; a leading _ belongs to the compiler."""
 
@@ -49,6 +50,13 @@ def c_identifier(name: str) -> str:
     if text[0].isdigit() or text[0] == "_" or text.lower().startswith("ti_"):
         text = f"v{text}"  # ti_ begins what the texts for GPUs bring along
     return f"{text}_" if text in _RESERVED or _TYPED.fullmatch(text) else text
+
+
+def symbol(name: str) -> str:
+    """The identifier of a function that objects and programs are linked with: no function of the C
+    library, which it would replace, or whose declaration it would contradict."""
+    text = c_identifier(name)
+    return f"{text}_" if in_c_library(text) else text
 
 
 class Names:

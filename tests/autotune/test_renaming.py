@@ -62,7 +62,7 @@ def _placed(value: Any, where: dict[str, int]) -> Any:
     return where[value] if isinstance(value, str) and where else value
 
 
-KINDS_OF = {"loops": "loop", "over": "loop"}
+KINDS_OF = {"loops": "loop", "over": "loop", "other": "block"}
 
 
 def plan_and_steps(func: PrimFunc, constants: tuple[int, ...]) -> tuple[Any, list[Any]]:

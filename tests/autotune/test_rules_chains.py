@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -270,3 +272,37 @@ def test_what_needs_the_sum_stays_after_it():
     base = Schedule(func)
     bring_forward(base)
     assert base.get_blocks() == Schedule(func).get_blocks()
+
+
+def correlated(rows: int, terms: int, deep: bool) -> PrimFunc:
+    """Three sums over the same rows, and with `deep` one that needs the first of them."""
+    a, b = rows_of(rows, terms, name="a"), rows_of(rows, terms, name="b")
+
+    def summed(term: Callable[..., Any], name: str) -> te.Tensor:
+        k = te.reduce_axis(terms, name=f"k_{name}")
+        return te.compute((rows,), lambda i: te.sum(term(i, k), axis=k), name=name)
+
+    both = summed(lambda i, k: a[i, k] * b[i, k], "both")
+    first = summed(lambda i, k: a[i, k] * a[i, k], "first")
+    second = summed(lambda i, k: te.exp(b[i, k]), "second")
+    if deep:
+        second = summed(lambda i, k: te.abs(b[i, k] - both[i]), "second")
+    return made(a, b, te.compute((rows,), lambda i: both[i] / (first[i] + second[i]), name="out"))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_sums_over_the_same_rows_go_over_them_once(deep):
+    func = correlated(24, 70, deep)
+    sch = scheduled(func)
+    parts = [str(b) for b in sch.get_blocks() if str(b).endswith("_rf")]
+    loops = {name: sch.get_loops(name)[:-1] for name in parts}  # without the lanes
+    together = [name for name in parts if loops[name] == loops["both_rf"]]
+    assert sorted(together) == (["both_rf", "first_rf"] if deep else sorted(parts))
+    check(func, sch)
+
+
+def test_whatever_rows_and_widths_are_chosen_for_common_sums_is_right():
+    func = correlated(26, 83, False)
+    space, rng = make_space(func, SMALL), random.Random(1)
+    for _ in range(3):
+        check(func, space.build(space.sample(rng, "out:chain")))

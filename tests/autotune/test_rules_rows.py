@@ -145,6 +145,19 @@ def test_short_rows_lie_in_lanes_and_keep_their_order(shape: tuple[int, ...], dt
     np.testing.assert_array_equal(build(space.build(candidate))(data), expected)
 
 
+@pytest.mark.parametrize(("rows", "terms", "dtype"), [(64, 8, "float32"), (37, 5, "float64")])
+def test_short_rows_of_several_operands_are_all_turned(rows: int, terms: int, dtype: str) -> None:
+    x, y = (te.placeholder((rows, terms), dtype, name=name) for name in "xy")
+    k = te.reduce_axis(terms, "k")
+    dots = te.compute((rows,), lambda i: te.sum(x[i, k] * y[i, k], axis=k), name="dots")
+    func = te.create_prim_func([x, y, dots])
+    space = make_space(func, device_of(resolve("c -vector_bits=512 -threads=2")), "bitwise")
+    candidate = default_candidate(space)
+    assert candidate.sketch == "dots:short_rows"
+    a, b = np.random.default_rng(0).integers(-9, 9, (2, rows, terms)).astype(dtype)
+    np.testing.assert_array_equal(build(space.build(candidate))(a, b), (a * b).sum(1))
+
+
 def test_short_rows_with_nan_and_what_follows_them() -> None:
     x = te.placeholder((100, 7), name="x")
     func = te.create_prim_func([x, ops.norm(x, axis=1)])

@@ -18,7 +18,7 @@ from backends.c.emit.tensorized import tensorized_loop
 from backends.c.workspace import workspace_text
 from backends.emit.expressions import UNARY
 from backends.emit.extern_calls import Known, extern_call
-from backends.emit.names import c_identifier
+from backends.emit.names import symbol
 from backends.emit.sharing import SharedLoad
 from tensorir import (
     DECLARED,
@@ -77,7 +77,7 @@ def emit(func: PrimFunc, target: Target, *before: PrimFunc | None) -> str:
 
 def c_name(func: PrimFunc) -> str:
     """The name of the kernel's function in the C text."""
-    return c_identifier(func.name)
+    return symbol(func.name)
 
 
 def signature(func: PrimFunc) -> str:

@@ -16,11 +16,13 @@ from backends.c.emit.memory import MemoryEmitter, contiguous_base
 from backends.emit.expressions import ATOM, Text
 from backends.errors import BuildError
 from tensorir import (
+    Alloc,
     Broadcast,
     Buffer,
     Const,
     Expr,
     If,
+    Let,
     Load,
     PrimFunc,
     Select,
@@ -75,7 +77,11 @@ class MaskedEmitter(MemoryEmitter):
         start = len(self.lines)
         self.line(f"const {kind} {name} = FIRST({self.expr(count)}, {lanes});")
         self.mask = (name, lanes)
-        self.stmt(s.then)
+        if isinstance(s.then, (Let, Alloc)):  # their names end with their bodies
+            with self.block(""):
+                self.stmt(s.then)
+        else:
+            self.stmt(s.then)
         self.mask = None
         if not any(re.search(rf"\b{name}\b", line) for line in self.lines[start + 1 :]):
             del self.lines[start]

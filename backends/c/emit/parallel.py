@@ -18,6 +18,7 @@ from backends.c.emit.team import is_shared, plan_team
 from backends.c.emit.work import work_of
 from backends.c.threads import THREADS_TEXT
 from backends.emit.expressions import ADD
+from backends.emit.names import symbol
 from backends.errors import BuildError
 from tensorir import (
     Buffer,
@@ -50,7 +51,7 @@ class ParallelEmitter(MaskedEmitter):
 
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
-        self.name = self.names.fresh(func.name)
+        self.name = self.names.fresh(symbol(func.name))
         self.functions: list[str] = []
         self.globals: list[str] = [self.name]  # names of functions
         self.slots = 0

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace as replace_fields
 
 from tensorir import dtype as dt
+from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import FALSE, TRUE, Const, Expr, Var, int_value
 from tensorir.func import PrimFunc
@@ -84,7 +85,11 @@ class _Vectorize:
 
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, For) and stmt.kind is ForKind.VECTORIZED:
-            return self.loop(stmt)
+            known = self.analyzer
+            self.analyzer = _inside(stmt, known)
+            result = self.loop(stmt)
+            self.analyzer = known
+            return result
         outside, rows = self.private, self.rows
         if isinstance(stmt, Alloc) and stmt.buffer.name not in self.halved:
             self.private |= {stmt.buffer}
@@ -246,6 +251,15 @@ class _Vectorize:
         lane = Var(f"{lanes.var.name}_lane", lanes.var.dtype)
         body = replace_exprs(stmt, {lanes.var: lanes.base + lane})
         return For(lane, Const(lanes.count, dt.INDEX), body)
+
+
+def _inside(loop: For, outer: Analyzer) -> Analyzer:
+    """What is known inside of a loop, which may be a tail: a copy with fewer iterations."""
+    if loop.const_extent is None or outer.binds(loop.var, loop.extent):
+        return outer
+    inner = outer.copy()
+    inner.bind(loop.var, loop.extent)
+    return inner
 
 
 def _all_exprs(stmt: Stmt) -> list[Expr]:

@@ -1,0 +1,177 @@
+"""Reductions of several values at once: places of maxima, means with variances, complex products.
+
+All values of a few results stay in registers while the terms are gone over. The lanes of vectors
+are neighbouring results, whose order of terms stays, or the terms of a row, whose parts are then
+merged as the reduction itself merges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from autotune.choices import Categorical, Choice
+from autotune.rules.effort import one_thread
+from autotune.rules.group import Group, body_loads, result_stores, size, stride_in
+from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
+from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
+from autotune.rules.plan import Plan, Values, at_most, works_out
+from autotune.rules.runs import contiguous_run, fuse_run, run_length
+from autotune.rules.window import MOST_STRIDE
+from schedule import LoopRef, Schedule
+from tensorir import Block, Cpu, IterKind
+
+MOST_TAPS = 16
+"""Terms of a result that are written out."""
+
+ROWS = (1, 2, 4)
+VECTORS = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class TuplesPlan(Plan):
+    """What plans for reductions of several values share."""
+
+    group: Group
+    cpu: Cpu
+    choices: tuple[Choice, ...]
+    lanes: int
+    values: int
+    large: bool
+
+    def key(self, what: str) -> str:
+        return f"{self.group.block}.{what}"
+
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        """Two vectors of results: one waits for the comparisons of its terms while the other
+        goes on."""
+        wanted = {
+            self.key("rows"): 1,
+            self.key("vectors"): 2,
+            self.key("threads"): "parallel" if self.large else "serial",
+        }
+        return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
+
+    def feasible(self, values: Values) -> bool:
+        sums = values.get(self.key("rows"), 1) * values.get(self.key("vectors"), 1) * self.values
+        return bool(2 * sums <= self.cpu.registers)
+
+    def share(self, sch: Schedule, values: Values, task: LoopRef | None) -> None:
+        if values[self.key("threads")] == "parallel" and task is not None:
+            sch.parallel(task)
+
+
+class AlongResults(TuplesPlan):
+    """`rows` results along the axis before the last, and `vectors` along the last, at a time."""
+
+    name = "tuples"
+    numerics = "bitwise"
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        block = self.group.block
+        writers = [str(sch.cache_write(block, n, "local")) for n in range(self.values)]
+        node, names = sch.state.block(block), loops_by_variable(sch, block)
+        spatial = [LoopRef(names[it.var.name]) for it in node.iters if it.kind is IterKind.SPATIAL]
+        terms = [LoopRef(names[it.var.name]) for it in node.iters if it.kind is IterKind.REDUCE]
+        *outer, last = spatial
+        rows: list[LoopRef] = []
+        if self.key("rows") in values:
+            tile, row = sch.split(outer[-1], [None, values[self.key("rows")]])
+            outer, rows = [*outer[:-1], tile], [row]
+        panel, vector = sch.split(last, [None, values[self.key("vectors")] * self.lanes])
+        sch.reorder(*outer, panel, *terms, *rows, vector)
+        for writer in writers:
+            sch.reverse_compute_at(writer, panel)
+        few = prod(size(it.extent) for it in node.iters if it.kind is IterKind.REDUCE) <= MOST_TAPS
+        for loop in (*(terms if few else ()), *rows):
+            sch.unroll(loop)
+        sch.vectorize(vector)
+        for writer in writers:
+            finish_nest(sch, writer, self.cpu, unroll_rows=16)
+        shared = prod(size(sch.state.loop(loop).extent) for loop in outer)
+        tasks = [*outer, panel] if shared < 2 * self.cpu.threads else outer
+        self.share(sch, values, fuse_outer(sch, tasks))
+
+
+class AlongTerms(TuplesPlan):
+    """Terms of a row in `vectors` of lanes, which are merged in the end, of `rows` rows at a
+    time."""
+
+    name = "tuples_lanes"
+    numerics = "reassociated"
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        block = self.group.block
+        run = [it.var.name for it in contiguous_run(sch.state.block(block))]
+        width = values[self.key("vectors")] * self.lanes
+        parts = into_lanes(sch, block, fuse_run(sch, block, run), width, self.lanes)
+        node = sch.state.block(block)
+        names = loops_by_variable(sch, block)
+        rows = [LoopRef(names[it.var.name]) for it in node.iters if it.kind is IterKind.SPATIAL]
+        task: LoopRef | None = None
+        if rows:
+            outer, _ = sch.split(rows[-1], [None, values[self.key("rows")]])
+            task = fuse_outer(sch, [*rows[:-1], outer])
+            for part in reversed(parts):
+                sch.compute_at(part, task)
+        inside = 0 if task is None else sch.get_loops(block).index(task) + 1
+        for part in parts:
+            lanes_inside(sch, part, inside)
+        unroll_short(sch, sch.get_loops(block)[inside:])
+        self.share(sch, values, task)
+
+
+def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TuplesPlan]:
+    """The plans for a reduction of several values that fit how its terms lie in memory."""
+    block = sch.state.block(group.block)
+    stores = result_stores(block)
+    if len(stores) < 2 or not block.is_reduction or group.padding:
+        return []
+    loops = loops_by_variable(sch, group.block)
+    if any(it.var.name not in loops for it in block.iters):
+        return []
+    if len({loops[it.var.name] for it in block.iters}) < len(block.iters):
+        return []
+    kinds = [store.buffer.dtype for store in stores]
+    lanes = cpu.elements(*kinds, *(load.buffer.dtype for load in body_loads(block)))
+    large = cpu.worth_threads(one_thread([block], cpu))
+    made: list[TuplesPlan] = []
+    ways: list[tuple[type[TuplesPlan], dict[str, tuple[Any, ...]]]] = [
+        (AlongResults, _results(block, lanes)),
+        (AlongTerms, _terms(block, lanes)),
+    ]
+    for kind, options in ways:
+        if "vectors" not in options:
+            continue
+        options["threads"] = ("parallel", "serial")
+        choices = [Categorical(f"{group.block}.{what}", found) for what, found in options.items()]
+        plan = kind(group, cpu, tuple(choices), lanes, len(stores), large)
+        made += [plan] if works_out(sch, plan) else []
+    last = [it for it in block.iters if it.kind is IterKind.SPATIAL][-1:]
+    filled = bool(last) and size(last[0].extent) >= lanes
+    return made if filled else made[::-1]
+
+
+def _results(block: Block, lanes: int) -> dict[str, tuple[Any, ...]]:
+    """What may be chosen for lanes along results, neighbours of which read what is near."""
+    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
+    steps = [stride_in(load, spatial[-1].var, block) for load in body_loads(block) if spatial]
+    if not any(steps) or any(step is None or not 0 <= step <= MOST_STRIDE for step in steps):
+        return {}
+    found: dict[str, tuple[Any, ...]] = {}
+    if len(spatial) > 1:
+        found["rows"] = tuple(r for r in ROWS if r <= size(spatial[-2].extent))
+    last = size(spatial[-1].extent)
+    found["vectors"] = tuple(v for v in VECTORS if v == 1 or (v - 1) * lanes < last)
+    return found
+
+
+def _terms(block: Block, lanes: int) -> dict[str, tuple[Any, ...]]:
+    """What may be chosen for lanes along terms that follow each other in memory."""
+    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
+    length = run_length(contiguous_run(block)) or 0
+    vectors = tuple(v for v in VECTORS if 2 * v * lanes <= length)
+    rows = tuple(r for r in ROWS if spatial and r <= size(spatial[-1].extent))
+    return {"vectors": vectors, **({"rows": rows} if rows else {})} if vectors else {}
