@@ -19,6 +19,7 @@ from tensorir.passes.unswitch import unswitch
 from tensorir.passes.vectors.bool_bytes import bool_bytes
 from tensorir.passes.vectors.lane_patterns import lane_patterns
 from tensorir.passes.vectors.masked_tails import masked_bits
+from tensorir.passes.vectors.narrow_integers import narrow_integers
 from tensorir.passes.vectors.pad_rows import pad_rows
 from tensorir.passes.vectors.strided_loads import strided_loads
 from tensorir.passes.vectors.transpose_tiles import transpose_tiles
@@ -46,6 +47,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("pad_rows", lambda f: pad_rows(f, bits, masked)),
         ("flatten_buffers", flatten_buffers),
         ("transpose_tiles", lambda f: transpose_tiles(f, bits)),
+        ("narrow_integers", narrow_integers),
         ("unroll_registers", unroll_registers),
         ("vectorize", lambda f: vectorize(f, bits, masked)),
         ("unroll", unroll),
