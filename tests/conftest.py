@@ -36,6 +36,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow ones come first: at the end one worker would have nothing to do beside them."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_collection_finish() -> None:
     """The tests themselves stay to the end, and what programs are made of is rarely garbage:
     looking for it as often as Python does by itself takes a fifteenth of all the time."""

@@ -25,10 +25,14 @@ def inputs_of(func: PrimFunc, rows: int) -> list[np.ndarray]:
     return [rng.integers(-4, 5, shape).astype(p.dtype) for p, shape in zip(func.inputs, shapes)]
 
 
-def right(sch: Schedule, cache: ObjectCache, rows: int = 7) -> None:
-    """The trace replays, and the emulator gives what NumPy does."""
+def replays(sch: Schedule) -> Schedule:
     again = Schedule(sch.definition).apply(Trace.from_json(sch.trace.dumps()))
     assert str(again.func) == str(sch.func)
+    return sch
+
+
+def right(sch: Schedule, cache: ObjectCache, rows: int = 7) -> None:
+    """The emulator gives what NumPy does."""
     arrays = inputs_of(sch.definition, rows)
     result = build(sch, "cuda-emulator", cache=cache)(*arrays)
     found = result if isinstance(result, tuple) else (result,)
@@ -84,7 +88,7 @@ def tiled(func: PrimFunc, **options: object) -> Schedule:
 class TestMatmul:
     @pytest.mark.parametrize("shape", [(131, 37, 19), (1, 1, 1), (64, 64, 16), (5, 64, 12)])
     def test_any_extents(self, shape, cache):
-        right(tiled(product(shape), **SMALL), cache)
+        right(replays(tiled(product(shape), **SMALL)), cache)
 
     @pytest.mark.parametrize("ahead", [0, 2])
     def test_copies_that_run_ahead(self, ahead, cache):
@@ -182,7 +186,7 @@ class TestTranspose:
         [((37, 41), (1, 0)), ((1, 1), (1, 0)), ((3, 5, 2, 33), (0, 3, 2, 1))],
     )
     def test_any_order_of_axes(self, shape, order, cache):
-        right(scheduled(turned(shape, order), gpu.transpose), cache)
+        right(replays(scheduled(turned(shape, order), gpu.transpose)), cache)
 
     def test_symbolic_extents(self, cache):
         n = te.var("n")
@@ -213,7 +217,7 @@ class TestRows:
 
     @pytest.mark.parametrize("shape", [(5, 300), (3, 1), (2, 3, 64), (te.var("n"), 101)])
     def test_any_extents(self, shape, cache):
-        right(scheduled(softmax(shape), gpu.rows, "softmax", warps=2), cache)
+        right(replays(scheduled(softmax(shape), gpu.rows, "softmax", warps=2)), cache)
 
     @pytest.mark.parametrize("shape", [(300,), (3, 5, 6, 50), (te.var("n"), te.var("n"))])
     def test_sums(self, shape, cache):
@@ -250,7 +254,7 @@ class TestColumns:
     @pytest.mark.parametrize("parts", [1, 3])
     def test_any_extents(self, shape, parts, cache):
         func = summed(shape, (len(shape) - 2,))
-        right(scheduled(func, gpu.columns, warps=4, parts=parts), cache, rows=37)
+        right(replays(scheduled(func, gpu.columns, warps=4, parts=parts)), cache, rows=37)
 
     def test_counts(self):
         """All that is read is read once, and no two lanes come to one bank."""
@@ -266,7 +270,7 @@ class TestWhole:
     @pytest.mark.parametrize("shape", [(1000,), (1,), (te.var("n"),), (37, 41)])
     def test_one_value(self, shape, cache):
         func = summed(shape, tuple(range(len(shape))))
-        right(scheduled(func, gpu.whole, blocks=3, warps=2), cache, rows=517)
+        right(replays(scheduled(func, gpu.whole, blocks=3, warps=2)), cache, rows=517)
 
     def test_few_values(self, cache):
         func = summed((3, 37, 44), (1, 2))
