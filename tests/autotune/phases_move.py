@@ -1,59 +1,22 @@
-"""A move as users write them: an operand that is read at every `step`-th place, in phases."""
+"""The move of `tutorials/extending/add_a_move.ipynb`, from its cells."""
 
 from __future__ import annotations
 
+import json
 from math import prod
+from pathlib import Path
+from typing import Any
 
 from schedule.library import Move, find_again
 
+NOTEBOOK = Path(__file__).parents[2] / "tutorials" / "extending" / "add_a_move.ipynb"
+PARTS = ("def steps(", "def whole(", "def by_phases(", "def copying(", "phases = ")
 
-def steps(c, device):
-    """(operand, step, threads) where neighbouring results read `step` apart, terms side by side."""
-    for n, operand in enumerate(c.operands):
-        if operand.dims and None not in operand.shape:
-            last = operand.dims[-1]
-            apart = {last[m] for m in c.spatial} - {0}
-            if len(apart) == 1 and None not in apart and 1 in [last[m] for m in c.reduced]:
-                threads = device.worth_threads(prod(operand.shape))
-                yield (n, apart.pop(), threads)
+_cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+_sources = ["".join(cell["source"]) for cell in _cells]
+_names: dict[str, Any] = {"prod": prod, "Move": Move, "find_again": find_again}
+for _part in PARTS:
+    (_source,) = (source for source in _sources if source.startswith(_part))
+    exec(_source, _names)
 
-
-def whole(c, option):
-    n, step, _ = option
-    operand = c.operands[n]
-    terms = [c.axes[m].extent for m in c.reduced if operand.dims[-1][m] == 1]
-    if step < 2:
-        return "results that read neighbours have one phase"
-    if operand.pad or sum(o.buffer == operand.buffer for o in c.operands) > 1:
-        return f"{operand.buffer!r} is padded here, or read at several places"
-    if any(size is None or size % step for size in (operand.shape[-1], *terms)):
-        return f"{operand.shape[-1]} elements and {terms} terms are no multiples of the step {step}"
-    return None
-
-
-def by_phases(sch, c, option):
-    n, step, threads = option
-    copy = sch.cache_read(c.block, c.operands[n].buffer, "global")
-    old = [f"d{at}" for at in range(len(c.operands[n].shape))]
-    new = [*old[:-1], f"{old[-1]} % {step}", f"{old[-1]} // {step}"]
-    buffer = sch.state.block(copy).body.buffer.name
-    sch.transform_layout(copy, buffer, f"{', '.join(old)}: {', '.join(new)}")
-    *rows, last = sch.get_loops(copy)
-    block, lane, phase = sch.split(last, [None, 64, step])
-    sch.reorder(phase, lane)
-    sch.unroll(phase)
-    sch.vectorize(lane)
-    if threads:
-        sch.parallel(sch.fuse(*rows, block) if rows else block)
-    return find_again(sch, c)
-
-
-def copying(c, option, device, constants):
-    n, _, threads = option
-    if c.operands[n].buffer in constants:
-        return 0
-    loads = prod(c.operands[n].shape)  # each is apart from the next one
-    return loads / device.threads + device.costs.start if threads else loads
-
-
-phases = Move("phases", by_phases, whole, steps, copying)
+by_phases, phases = _names["by_phases"], _names["phases"]
