@@ -6,10 +6,10 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from autotune.arguments import check_func, check_names
+from autotune.calibration.device import device_for
 from autotune.rules import choose, make_space
-from backends import resolve
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, Costs, Device, PrimFunc, Target, check_numerics, device_of
+from tensorir import DEFAULT_NUMERICS, Costs, PrimFunc, Target, check_numerics
 
 if TYPE_CHECKING:
     from autotune.space import Space
@@ -54,17 +54,8 @@ def default_schedule(
     constants = check_names(func, constants)
     if numerics is not None:
         check_numerics(numerics)
-    sketch = choose(func, _device(target, costs), numerics, constants).sketch
+    sketch = choose(func, device_for(target, costs), numerics, constants).sketch
     return sketch.build(sketch.values(constants))
-
-
-def _device(target: Target | str, costs: Costs | str | None) -> Device:
-    resolved = resolve(target)
-    if costs is None:
-        return device_of(resolved)
-    from autotune.calibration.stored import costs_of  # few programs need it
-
-    return device_of(resolved, costs_of(costs, resolved))
 
 
 def search_space(
@@ -73,6 +64,7 @@ def search_space(
     numerics: str = DEFAULT_NUMERICS,
     seed: int = 0,
     constants: Collection[str] = (),
+    costs: Costs | str | None = None,
 ) -> Space:
     """The space of schedules of `func` for `target` that `tune` searches.
 
@@ -82,10 +74,11 @@ def search_space(
     seed       which combinations of plans are looked at, where a program has more than are sketches
     constants  names of the parameters that `build` will be given as constants: which algorithms its
                first sketch uses may depend on them
+    costs      of the processor's steps, as for `default_schedule`
 
     Raises as `default_schedule` does.
     """
     check_func(func)
     check_numerics(numerics)
-    device = device_of(resolve(target))
+    device = device_for(target, costs)
     return make_space(func, device, numerics, seed, check_names(func, constants))

@@ -331,7 +331,8 @@ def costs(calibrate: bool) -> Check:
         f"{name} {value:.3g} ({getattr(Costs(), name):g})" for name, value in found.costs.items()
     ]
     parts += [f"{name} {value:.3g}" for name, value in found.others.items()]
-    return Check("costs", "ok", f"cycles, and defaults: {', '.join(parts)}")
+    told = f"cycles, and defaults: {', '.join(parts)}; used where costs=\"measured\" asks for them"
+    return Check("costs", "ok", told)
 
 
 def describe_peak(what: str, rate: float) -> str:

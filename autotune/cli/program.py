@@ -125,6 +125,14 @@ def add_numerics(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_costs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--costs", choices=("measured",),
+        help="estimate by what `tensorir doctor --calibrate` found that steps of this processor"
+        " take, and not by the built-in table",
+    )  # fmt: skip
+
+
 def existing(path: str) -> str:
     """`path`; raises Failure, with the remedy, if there is no such database."""
     if path != ":memory:" and not Path(path).exists():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from autotune.cli.failure import OK
-from autotune.cli.program import add_database, add_numerics, add_program, chosen
+from autotune.cli.program import add_costs, add_database, add_numerics, add_program, chosen
 from autotune.default import search_space
 
 HELP = "show what a search for a program looks at: sketches, their choices, and how many"
@@ -24,11 +24,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     add_database(parser)
     add_numerics(parser)
+    add_costs(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the description of the space."""
     program = chosen(args)
     print(f"{program.func.name} on {program.target}")
-    print(search_space(program.func, program.target, args.numerics).describe())
+    space = search_space(
+        program.func, program.target, args.numerics, constants=program.constants, costs=args.costs
+    )
+    print(space.describe())
     return OK

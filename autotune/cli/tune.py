@@ -10,7 +10,14 @@ from autotune.calibration.roofline import Share, share_of_peak
 from autotune.cli.failure import OK, STOPPED, WrongUse
 from autotune.cli.numbers import positive, seconds, seed
 from autotune.cli.output import count, milliseconds, show_pairs
-from autotune.cli.program import Program, add_database, add_numerics, add_program, chosen
+from autotune.cli.program import (
+    Program,
+    add_costs,
+    add_database,
+    add_numerics,
+    add_program,
+    chosen,
+)
 from autotune.cost_model import KINDS
 from autotune.database.database import Database
 from autotune.database.records import Record
@@ -46,6 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0, help="of the search (default 0)")
     add_database(parser)
     add_numerics(parser)
+    add_costs(parser)
     parser.add_argument("--strategy", choices=tuple(STRATEGIES), default="evolutionary")
     parser.add_argument("--cost-model", choices=KINDS, default="auto")
     parser.add_argument(
@@ -76,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
                 constants=program.constants,
                 progress=False if args.quiet else None,
                 time_limit=args.time_limit,
+                costs=args.costs,
             )
         except KeyboardInterrupt:
             finished = count(len(program.trials(db)), "finished trial")
@@ -91,7 +100,7 @@ def counted(program: Program, db: Database, args: argparse.Namespace) -> int:
     """The stored trials that count in this search: not those of other rules or numerics."""
     session = start_session(
         program.func, program.target, db, args.seed, args.numerics, args.cost_model, None,
-        program.sizes, program.constants,
+        program.sizes, program.constants, args.costs,
     )  # fmt: skip
     return session.trials
 
@@ -111,6 +120,7 @@ def show_result(
         made = f"{result.measured} measured now in {result.seconds:.1f} s"
         made += f", {stored} found stored" if stored else ""
     options = ["--numerics", args.numerics] if args.numerics != DEFAULT_NUMERICS else []
+    same = [*options, *(["--costs", args.costs] if args.costs else [])]
     show_pairs(
         [
             ("program", signature(program)),
@@ -119,7 +129,7 @@ def show_result(
             ("trials", f"{result.trials} ({status_text(result.statuses)}); {made}"),
             ("refused", result.refused),
             ("database", args.database),
-            ("continue", program.command("tune", "--more", str(MORE), *options)),
+            ("continue", program.command("tune", "--more", str(MORE), *same)),
             ("look", program.command("best", "--show", "schedule", *options)),
         ]
     )

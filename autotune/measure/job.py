@@ -91,11 +91,12 @@ class Job:
     def features(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
         """The features of candidates, in a worker that only builds."""
         announce("build")
-        if self._scoring is None or self._scoring.numerics != message["numerics"]:
+        made_for = (message["numerics"], message["costs"])
+        if self._scoring is None or self._scoring.made_for != made_for:
             from autotune.measure.scoring import Scoring
 
             self._scoring = Scoring(
-                self.definition, self.target, tuple(self._constants), message["numerics"]
+                self.definition, self.target, tuple(self._constants), *made_for
             )
         return self._scoring.answer(message)
 

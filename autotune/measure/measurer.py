@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ from autotune.measure.scoring import Scored, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings
 from autotune.space import Candidate
 from backends import ScratchFolder, default_cache
-from tensorir import Numbers, PrimFunc
+from tensorir import Costs, Numbers, PrimFunc
 
 DEFAULT_BUILDER = "autotune.measure.builder:build"
 START_SECONDS = 120.0
@@ -187,9 +187,14 @@ class Measurer:
             yield
 
     def features(
-        self, candidates: Sequence[Candidate], numerics: str, outline: str
+        self,
+        candidates: Sequence[Candidate],
+        numerics: str,
+        outline: str,
+        costs: Costs | None = None,
     ) -> list[Scored] | None:
-        """The features of candidates of the space with that outline, several at a time.
+        """The features of candidates of the space with that outline, several at a time. It was made
+        with these costs of a processor; None for the defaults.
 
         None where they are not found here: on one processor, where workers know another space
         (see `scoring`), or where one of them failed.
@@ -203,6 +208,7 @@ class Measurer:
             {
                 "op": "features", "numerics": numerics, "outline": outline,
                 "candidates": [candidate.as_json() for candidate in part],
+                "costs": None if costs is None else asdict(costs),
             }
             for part in parts
         ]  # fmt: skip

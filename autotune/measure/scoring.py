@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir import Target, TensorIRError, allows, device_of, parse
+from tensorir import Costs, Target, TensorIRError, allows, device_of, parse
 
 if TYPE_CHECKING:
     from autotune.space import Space
@@ -49,14 +49,19 @@ class Scoring:
     """The space of one search in a worker."""
 
     def __init__(
-        self, definition: str, target: str, constants: Collection[str], numerics: str
+        self,
+        definition: str,
+        target: str,
+        constants: Collection[str],
+        numerics: str,
+        costs: Mapping[str, float] | None = None,
     ) -> None:
         from autotune.rules import make_space
         from backends import resolve
 
         resolved = resolve(target)
-        self.numerics = numerics
-        device = device_of(resolved)
+        self.made_for = (numerics, costs)
+        device = device_of(resolved, None if costs is None else Costs(**costs))
         self.space = make_space(parse(definition), device, numerics, constants=constants)
         self.extract = wanted_features(resolved, constants, numerics)
         self.outline = outline(self.space, resolved)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from autotune.calibration.device import device_for
 from autotune.cost_model import make_cost_model
 from autotune.database.conditions import Conditions
 from autotune.database.database import Database
@@ -25,13 +26,14 @@ from autotune.tuning.replay import is_current, known_candidate, replayed
 from backends import resolve, why_not_here
 from schedule import Schedule
 from tensorir import (
+    Costs,
+    Cpu,
     Numbers,
     PrimFunc,
     Target,
     TensorIRError,
     allows,
     check_numerics,
-    device_of,
     split_constants,
 )
 
@@ -65,6 +67,7 @@ class Session:
     conditions: Conditions
     rules: str
     notice: str
+    costs: Costs | None = None
     name: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     trials: int = 0
     skipped: int = 0
@@ -240,6 +243,7 @@ def start_session(
     settings: MeasureSettings | None,
     sizes: Numbers | None,
     constants: Collection[str] = (),
+    costs: Costs | str | None = None,
 ) -> Session:
     """A session that knows the trials which the database has of this work."""
     check_numerics(numerics)
@@ -254,7 +258,7 @@ def start_session(
             f"candidates for {str(target)!r} cannot be measured here: {why}; tune on that machine"
         )
     resolved = resolve(target)
-    device = device_of(resolved)
+    device = device_for(resolved, costs)
     facts = this_machine()
     workload = Workload.of(func, constants)
     space = make_space(func, device, numerics, constants=workload.constants)
@@ -278,6 +282,7 @@ def start_session(
         conditions=Conditions.here(resolved, known, settings.threads),
         rules=outline(space, resolved),
         notice=getattr(model, "notice", None) or "",
+        costs=device.costs if costs is not None and isinstance(device, Cpu) else None,
     )
     session.load()
     return session

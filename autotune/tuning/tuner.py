@@ -44,7 +44,7 @@ from autotune.tuning.result import TuneResult
 from autotune.tuning.session import Session, start_session
 from autotune.tuning.turns import search_turn
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, Numbers, PrimFunc, Target, TensorIRError
+from tensorir import DEFAULT_NUMERICS, Costs, Numbers, PrimFunc, Target, TensorIRError
 
 DEFAULT_DATABASE = "tuning_logs/tuning.db"
 FINALISTS = 4
@@ -66,6 +66,7 @@ def tune(
     constants: Collection[str] = (),
     progress: bool | None = None,
     time_limit: float | None = None,
+    costs: Costs | str | None = None,
 ) -> TuneResult:
     """The fastest schedule of `func` found in `trials` trials, from the database where it can be.
 
@@ -86,6 +87,7 @@ def tune(
                 as weights: what is computed from them alone at the root is checked and not timed
     progress    show it; None shows it on a terminal
     time_limit  seconds after which no further batch of trials is begun
+    costs       what steps of the processor are estimated to cost, as for `default_schedule`
 
     Raises TensorIRError for arguments that are not of their kind, before anything is done, and if
     no candidate ran correctly. Ctrl-C leaves all finished trials stored.
@@ -101,9 +103,8 @@ def tune(
     propose = search_named(strategy)
     owned = not isinstance(database, Database)
     db = _opened(database)
-    start = partial(
-        start_session, func, target, db, seed, numerics, cost_model, settings, sizes, constants
-    )
+    given = (func, target, db, seed, numerics, cost_model, settings, sizes, constants, costs)
+    start = partial(start_session, *given)
     try:
         return _searched(start, propose, trials, sizes, progress, time_limit)
     finally:
@@ -182,7 +183,9 @@ def _search(
     best = session.stored_best()
     if trials - session.trials > 1:  # for one alone the workers would not be started
         known = outline(session.space, session.target)
-        session.state.ahead = lambda some: measurer.features(some, session.numerics, known)
+        session.state.ahead = lambda some: measurer.features(
+            some, session.numerics, known, session.costs
+        )
     with measurer, show.task(session.func.name, session.trials, trials, session.work) as task:
         task.best(None if best is None else best.median)
         while session.trials < trials:

@@ -10,12 +10,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from autotune import default_schedule, doctor
+from autotune import default_schedule, doctor, search_space, tune
 from autotune.calibration import measure, stored
 from autotune.calibration.measure import Measured, derived, measure_costs
 from autotune.calibration.programs import probes
 from autotune.calibration.stored import FILE, calibrate, costs_of, known_costs
 from autotune.errors import MeasureError
+from autotune.measure import MeasureSettings
 from backends import Timing, resolve
 from tensorir import Costs, Cpu, Target, TensorIRError, interpret, ops, reference, te
 
@@ -228,6 +229,29 @@ def test_they_decide_only_where_they_are_asked_for(measured):
     default_schedule(func, target, costs="measured")
     with pytest.raises(TensorIRError, match="costs 'guessed' are not known; give 'measured'"):
         default_schedule(func, target, costs="guessed")
+
+
+def test_a_search_takes_them_where_it_is_asked_to(measured, monkeypatch):
+    """Its space and its first trial are made with them."""
+    rate = replace(FOUND, costs={"start": 0.1})
+    monkeypatch.setattr(stored, "measure_costs", lambda target: rate)
+    x, w = te.placeholder((32, 32), name="x"), te.placeholder((32, 32), name="w")
+    func = te.create_prim_func([x, w, ops.matmul(x, w)], name="product")
+    target, fast = "c -threads=2", MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
+    calibrate(target)
+
+    def first(costs):
+        return tune(func, target, 1, database=None, settings=fast, costs=costs)
+
+    made = {}
+    for costs in ("measured", None):
+        made[costs] = str(default_schedule(func, target, numerics="mixed", costs=costs).func)
+        assert str(first(costs).schedule.func) == made[costs]
+    assert made["measured"] != made[None]
+    texts = [str(search_space(func, target, costs=c).describe()) for c in ("measured", None)]
+    assert texts[0] != texts[1]
+    with pytest.raises(TensorIRError, match="costs 'guessed' are not known; give 'measured'"):
+        first("guessed")
 
 
 def test_dear_threads_are_not_started():

@@ -158,6 +158,20 @@ def test_tune_passes_its_options_on(stored, monkeypatch):
     assert "-threads=1" in seen["target"]
 
 
+def test_tune_by_the_costs_that_were_measured(tmp_path, monkeypatch):
+    seen = []
+
+    def stop(*args, costs, **options):
+        seen.append(costs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autotune.cli.tune.tune", stop)
+    database = str(tmp_path / "t.db")
+    for options in ((), ("--costs", "measured")):
+        main(["tune", *MATMUL, "--database", database, *options])
+    assert seen == [None, "measured"]
+
+
 def test_best(stored, capsys):
     assert main(["best", *MATMUL, "--database", stored]) == 0
     out = capsys.readouterr().out

@@ -14,7 +14,7 @@ from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState, evolutionary
 from autotune.search.state import MANY, score
 from backends import resolve
-from tensorir import device_of, ops, te
+from tensorir import Costs, device_of, ops, te
 
 TARGET = resolve("c")
 TWO = MeasureSettings(build_jobs=2)
@@ -47,6 +47,18 @@ def test_workers_find_the_same(numerics):
             assert (row is None) == (other is None)
             assert row is None or (row.dtype == other.dtype and np.array_equal(row, other))
         assert measurer.features(candidates, numerics, "another outline") is None
+
+
+def test_workers_know_the_space_of_other_costs():
+    """Its choices have other values, and workers are told by what."""
+    func = linear(symbolic=False)
+    costs = Costs(copy_turned=0.1, ports=0.25, tile=200.0)
+    space = make_space(func, device_of(TARGET, costs))
+    assert outline(space, TARGET) != outline(make_space(func, device_of(TARGET)), TARGET)
+    candidates = [space.sample(random.Random(0))]
+    with Measurer(func, str(TARGET), TWO) as measurer:
+        assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
+        assert measurer.features(candidates, "mixed", outline(space, TARGET), costs) is not None
 
 
 def test_one_processor_scores_alone():
