@@ -31,7 +31,10 @@ NARROWED = {
     "choice": (
         "B[i] = u8(select(A[i] > A[i + 1], i32(A[i]), i32(N[i])) + i32(1))", "i16(A[i]), i16(N[i])"
     ),
-    "truth": ("C[i] = i16(i32(A[i] > u8(3)) + i32(N[i] > i8(3)))", "i8("),
+    "truth": ("C[i] = i16(i32(A[i] > u8(3)) + i32(N[i] > i8(3)))", "C[i] = i16("),
+    "no conversion": (
+        "C[i] = i16(select(A[i] > u8(3), i64(A[i]), 0))", "C[i] = select(u8(3) < A[i], i16(A[i])"
+    ),
     "words": ("B[i] = u8(i64(H[i]) - i64(H[i + 1]) == 3)", "i32(H[i]) - i32(H[i + 1])"),
 }  # fmt: skip
 KEPT = {

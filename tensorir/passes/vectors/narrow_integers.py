@@ -58,12 +58,13 @@ class _Narrow:
             goal = self.type_of(e.a, e.b)
             return None if goal is None else BinOp(e.op, self.cast(e.a, goal), self.cast(e.b, goal))
         if isinstance(e, Cast) and _parts(e.a) and dt.bits(e.dtype) < dt.bits(e.a.dtype):
-            goal = self.type_of(e.a)
+            goal = self.type_of(e.a, least=dt.bits(e.dtype))
             return None if goal is None else cast(e.dtype, self.cast(e.a, goal))
         return None
 
-    def type_of(self, *roots: Expr) -> str | None:
-        """The narrowest type for all steps of `roots`, if that is narrower than theirs."""
+    def type_of(self, *roots: Expr, least: int = 0) -> str | None:
+        """The narrowest type of at least so many bits for all steps of `roots`, if that is narrower
+        than theirs."""
         if not dt.is_int(roots[0].dtype):
             return None
         found = [self.interval(step) for step in _steps(roots)]
@@ -71,7 +72,7 @@ class _Narrow:
         if len(known) < len(found):
             return None
         low, high = min(a for a, _ in known), max(b for _, b in known)
-        limits = ((kind, dt.int_limits(kind)) for kind in NARROW)
+        limits = ((kind, dt.int_limits(kind)) for kind in NARROW if dt.bits(kind) >= least)
         goal = next((kind for kind, (a, b) in limits if a <= low and high <= b), None)
         wide = dt.bits(roots[0].dtype)
         return goal if goal is not None and dt.bits(goal) < wide else None
