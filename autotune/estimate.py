@@ -219,7 +219,7 @@ class _Alike:
         if plan.flat == "single":
             time = np.maximum(time, terms * costs.latency * rows / 4)
         else:
-            operands = held if plan.flat else np.minimum(held, vectors + 1)
+            operands = held if plan.flat else self.live(sizes)
             spilled = np.maximum(0, np.minimum(sums, sums + operands - self.cpu.registers))
             time = np.maximum(time, self.waits(terms)) + costs.spill * spilled * terms
         if plan.flat:
@@ -227,6 +227,26 @@ class _Alike:
         else:
             time += terms / (of.extents[plan.steps[-1]] if plan.steps else 1) * costs.turn
         return time + (OVERLAPPED if self.added else 1.0) * costs.tile + costs.sum_ * sums
+
+    def live(self, sizes: Column) -> Column:
+        """Vectors of operands that are at hand together, as rows of a tile follow each other: what
+        rows after the next read again stays. Of those along the lanes the most of one operand: an
+        operation reads another one from memory."""
+        plan, single, lanes = self.plan, np.zeros(len(sizes)), np.zeros(len(sizes))
+        order = sorted(range(sizes.shape[1]), key=lambda n: n == plan.lane)
+        for stream in self.streams:
+            count, again = np.ones(len(sizes)), np.zeros(len(sizes), dtype=bool)
+            for n in order:
+                size = np.ceil(sizes[:, n] / plan.lanes) if n == plan.lane else sizes[:, n]
+                if stream.moves(n):
+                    count = np.where(again, count * size, count)
+                else:
+                    again |= size > 1
+            if stream.moves(plan.lane):
+                lanes = np.maximum(lanes, count)
+            else:
+                single += count
+        return single + lanes
 
     def waits(self, terms: int) -> float:
         """The chain of additions of one sum. Tiles whose lanes are added up wait for nothing that

@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from contraction_programs import PROGRAMS, product
+from contraction_programs import PROGRAMS, conv, product
 
 from autotune.device import Cpu
 from autotune.plans import has_plans, plans
@@ -102,3 +102,17 @@ def test_images_are_read_in_place_where_loads_take_masks():
     for features, pad in ((("avx512f", "fma"), "task"), (masks, "inline")):
         cpu = Cpu(Target("c", vector_bits=512, threads=1, features=features))
         assert plans(c, cpu)[0][1].pad == pad
+
+
+def test_operands_that_later_rows_read_again_take_registers():
+    """Rows along two axes: the vectors of the inner one are at hand for each row of the outer."""
+    _, (c,) = prepared(conv(1, 64, 28, 64, 3, groups=16))
+    cpu = Cpu(Target("c", vector_bits=512, threads=1, features=("avx512f", "fma")))
+    assert cpu.registers == 32
+    lane = max(c.spatial, key=lambda n: c.result.strides[n] == 1)
+    outer, inner = (n for n in c.spatial[1:] if n != lane)  # filters of a group, rows of the image
+    found = [plan for _, plan in plans(c, cpu) if plan.lane == lane and not plan.flat]
+    assert found[0].tile[outer] > 1 and found[0].tile[inner] > 1
+    vectors = found[0].tile[lane] // 16
+    held = found[0].tile[outer] * found[0].tile[inner] + found[0].tile[inner] + 1 / vectors
+    assert held * vectors <= cpu.registers

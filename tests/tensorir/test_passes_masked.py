@@ -200,3 +200,18 @@ with alloc(T, {}[3, 13], scope="local"):
     for kind, zero, rows in (("f32", "0.0", {"T": [13, 16]}), ("i16", "i16(0)", None)):
         func = pad_rows(func_of(body.format(kind, zero)), 256, masked_bits(AVX2))
         assert func.attrs.get("rows") == rows
+
+
+@pytest.mark.parametrize("size, is_masked", [(32, False), (512, False), (513, True), (3600, True)])
+def test_what_no_register_holds_is_read_with_a_mask(size: int, is_masked: bool) -> None:
+    """The last lanes of a tile that reads an image: whole vectors would end beyond it."""
+    body = f"""
+for i in parallel(4):
+    with alloc(P, f32[{size}]):
+        for k in range({size}):
+            P[k] = A[k % 1000]
+        for k in range({size - 12}):
+            for j in vectorized(12):
+                C[i * 12 + j] = C[i * 12 + j] + P[k + j]
+"""
+    assert ("if ramp(0, 1, 16) < broadcast(12, 16):" in masked(body)) == is_masked

@@ -110,6 +110,9 @@ LOOSE = "loose"
 """Function attribute: those of them whose other lanes nothing reads, so that they may change."""
 
 SMALL = 16384
+"""Bytes of the largest buffer that may be kept in registers, or is read soon after it is stored."""
+
+REGISTER_FILE = 2048
 """Bytes of the largest buffer that may be kept in registers."""
 
 
@@ -153,8 +156,11 @@ class Maskable:
             return dt.lanes(stmt.cond.dtype) == 1 and all(map(self.stmt, branches))
         return False
 
-    def touches(self, buffer: Buffer, index: Expr) -> bool:
-        """Whether `index` names neighbours that fill a register, and may be masked or whole."""
+    def touches(self, buffer: Buffer, index: Expr, loading: bool = False) -> bool:
+        """Whether `index` names neighbours that fill a register, and may be masked or whole.
+
+        Loads of what is too large for registers may have a mask where whole ones end too far.
+        """
         lanes = self.lanes
         if not isinstance(index, Ramp) or index.lanes != lanes or int_value(index.stride) != 1:
             return False
@@ -165,7 +171,7 @@ class Maskable:
         if buffer in self.shared or size is None or size * dt.itemsize(buffer.dtype) > SMALL:
             return True
         if buffer not in self.private or not self.facts.prove(index.base + lanes <= size):
-            return False
+            return loading and size * dt.itemsize(buffer.dtype) > REGISTER_FILE
         self.whole.add(buffer.name)
         if not self.ends_a_row(buffer, index.base):
             self.kept.add(buffer.name)
@@ -186,7 +192,7 @@ class Maskable:
         for node in walk_exprs(e):
             if dt.lanes(node.dtype) == 1:
                 continue
-            if isinstance(node, Load) and not self.touches(node.buffer, node.indices[0]):
+            if isinstance(node, Load) and not self.touches(node.buffer, node.indices[0], True):
                 return False
             if isinstance(node, BinOp) and node.op in ("//", "%"):
                 divisor = node.b.a if isinstance(node.b, Broadcast) else node.b
