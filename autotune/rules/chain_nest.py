@@ -19,7 +19,6 @@ from autotune.rules.find_chain import Chain
 from autotune.rules.group import output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest, own_loops, task_loops
-from autotune.rules.packing import pack_in_panels
 from autotune.rules.runs import contiguous_run, fuse_run
 from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import Cpu, int_value
@@ -43,7 +42,7 @@ class ChainNest:
         sch, chain = self.sch, self.chain
         put_in_rows(sch, chain.order)
         for product, operand in chain.packed:
-            pack_in_panels(sch, product, operand, self.vector, self.parallel)
+            self.pack(product, operand)
         writers = self.writers()
         together = read_in_common(sch, chain.statistics)
         parts = {block: self.in_lanes(block) for block in chain.statistics}
@@ -63,6 +62,15 @@ class ChainNest:
             ask_ahead(sch, self.stages, self.task, rows=self.ahead == "rows")
         if self.parallel:
             sch.parallel(shared)
+
+    def pack(self, product: str, operand: str) -> None:
+        """Read an operand in panels of as many columns as a register tile has."""
+        from schedule import library
+
+        c = library.find_contraction(self.sch, product)
+        at = [o.buffer for o in c.operands].index(operand)
+        panels = library.Pack(at, c.spatial[-1], self.vector)
+        library.pack(self.sch, c, panels, c.written, self.parallel)
 
     def finish_stages(
         self, writers: Mapping[str, str], partial: Collection[str], common: Sequence[list[str]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
-from autotune.rules.plan import Plan, Values
+from autotune.rules.plan import Plan, Values, first_accepted
 from schedule import Schedule
 from tensorir import Cpu, TensorIRError, allows
 
@@ -21,9 +21,6 @@ MOST_OPTIONS = 64
 
 PARTS = ("tile", "task", "order", "read", "steps", "threads")
 """The parts of a plan that are choices."""
-
-TRIED = 16
-"""Plans of which the default is the first that the primitives accept."""
 
 
 class ContractionPlan(Plan):
@@ -92,21 +89,13 @@ class ContractionPlan(Plan):
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """The plan of the least estimated time that the primitives accept."""
-        return nest_values(self.group.block, self._first(constants))
-
-    def _first(self, constants: Collection[str]) -> library.NestPlan:
         from schedule import library
 
-        refused: TensorIRError | None = None
-        for plan in self.found(constants)[:TRIED]:
-            try:
-                library.make_nest(self.base.copy(), self.contraction, plan)
-            except TensorIRError as error:
-                refused = error
-                continue
-            return plan
-        assert refused is not None
-        raise refused
+        def make(sch: Schedule, plan: library.NestPlan) -> None:
+            library.make_nest(sch, self.contraction, plan)
+
+        first = first_accepted(self.base, self.found(constants), make)
+        return nest_values(self.group.block, first)
 
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of one call with such values."""

@@ -9,10 +9,9 @@ from math import prod
 from autotune.rules.chain_rows import InRows, RowOrder, Stage, find_rows
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
 from autotune.rules.lanes import reduces_by_one
-from autotune.rules.packing import panel_index
 from autotune.rules.runs import contiguous_run, run_length
 from schedule import Schedule
-from tensorir import Block, Cpu, IterKind, Var, dtype, variables
+from tensorir import Block, Cpu, IterKind, TensorIRError, Var, dtype, variables
 
 IDLE = 1.25
 """How much longer whole rows may take than rows in parts that threads share evenly."""
@@ -114,7 +113,7 @@ def _classified(rows: InRows, groups: Sequence[Group], cpu: Cpu) -> Chain | None
         name, block = stage.block, sch.state.block(stage.block)
         if not block.is_reduction and not _is_apart(block, stage):
             continue
-        operands = _gathered(block, stage, cpu) if stage.width > 1 and block.is_reduction else None
+        operands = _gathered(sch, stage, cpu) if stage.width > 1 and block.is_reduction else None
         if operands is not None:
             products.append(name)
             packed.extend((name, operand) for operand in operands)
@@ -187,18 +186,25 @@ def _along_memory(block: Block, cpu: Cpu) -> bool:
     return reduces_by_one(block) and terms is not None and terms >= 2 * cpu.lanes()
 
 
-def _gathered(block: Block, stage: Stage, cpu: Cpu) -> list[str] | None:
+def _gathered(sch: Schedule, stage: Stage, cpu: Cpu) -> list[str] | None:
     """The operands of a product whose neighbouring columns are apart in memory.
 
     None where the block is no product for a chain: its columns are no axis of what it stores, the
     part of an operand that all rows share does not fit the second-level cache, or too few rows
     share one that would have to be packed.
     """
+    from schedule import library
+
+    block = sch.state.block(stage.block)
     store = output_store(block)
     spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
     if store is None or len(stage.columns) != 1 or not stage.tiled:
         return None
     if store.indices[-1] is not spatial[-1] or spatial[-1] is not stage.columns[0]:
+        return None
+    try:
+        c = library.find_contraction(sch, stage.block)
+    except TensorIRError:  # it stores elsewhere than at its own variables
         return None
     rows, found = set(spatial[:-1]), []
     extents = {it.var: size(it.extent) for it in block.iters}
@@ -212,7 +218,8 @@ def _gathered(block: Block, stage: Stage, cpu: Cpu) -> list[str] | None:
             return None
         step = stride_in(load, spatial[-1], block)
         if step not in (0, 1):
-            if panel_index(block, load.buffer.name) is None:
+            at = [o.buffer for o in c.operands].index(load.buffer.name)
+            if not c.can_pack(at, c.spatial[-1]):
                 return None
             apart = {v for index in load.indices for v in variables(index)}
             if prod(extents[v] for v in rows if v not in apart) < PACK_FROM:

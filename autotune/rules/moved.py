@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from autotune.choices import Categorical, Choice
 from autotune.rules.contraction import (
     MOST_OPTIONS,
-    TRIED,
     ContractionPlan,
     fits,
     nest_of,
@@ -28,7 +27,7 @@ from autotune.rules.contraction import (
 from autotune.rules.group import Group
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.moves import MOVES, find_move
-from autotune.rules.plan import Plan, Values
+from autotune.rules.plan import Plan, Values, first_accepted
 from schedule import Schedule, ScheduleError
 from tensorir import Cpu, TensorIRError, allows, weakest
 
@@ -180,16 +179,11 @@ class MovedNest(Plan):
         """The plan of the least estimated time that the primitives accept."""
         from schedule import library
 
-        refused: TensorIRError | None = None
-        for _, plan in self.found(constants)[:TRIED]:
-            try:
-                library.make_moved_nest(self.base.sch.copy(), self.base.c, plan)
-            except TensorIRError as error:
-                refused = error
-                continue
-            return self._values(plan)
-        assert refused is not None
-        raise refused
+        def make(sch: Schedule, plan: library.MovedPlan) -> None:
+            library.make_moved_nest(sch, self.base.c, plan)
+
+        found = (plan for _, plan in self.found(constants))
+        return self._values(first_accepted(self.base.sch, found, make))
 
     def feasible(self, values: Values) -> bool:
         if not fits(self._after(self._moves(values)), values):  # drawn for another option

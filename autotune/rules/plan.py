@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.space import DRAWS, Infeasible
 from schedule import Schedule, ScheduleError
-from tensorir import NUMERICS, allows
+from tensorir import NUMERICS, TensorIRError, allows
 
 Values = Mapping[str, Any]
 
@@ -106,6 +107,31 @@ def at_most(choice: Choice, wanted: Any) -> Any:
     if wanted in choice.options:
         return wanted
     return max((o for o in choice.options if o < wanted), default=choice.options[0])
+
+
+TRIED = 16
+"""Plans of which the default is the first that the primitives accept."""
+
+P = TypeVar("P")
+
+
+def first_accepted(
+    base: Schedule, plans: Iterable[P], make: Callable[[Schedule, P], object]
+) -> P:
+    """The first of some plans, best first, that `make` can make of a copy of `base`.
+
+    Raises what the last of `TRIED` was refused with, where none is accepted.
+    """
+    refused: TensorIRError | None = None
+    for plan in islice(plans, TRIED):
+        try:
+            make(base.copy(), plan)
+        except TensorIRError as error:
+            refused = error
+            continue
+        return plan
+    assert refused is not None
+    raise refused
 
 
 def works_out(sch: Schedule, plan: Plan) -> bool:

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, join_epilogue
-from autotune.rules.plan import Plan, Values
+from autotune.rules.plan import Plan, Values, first_accepted
 from schedule import Schedule
 from tensorir import Cpu, IterKind, TensorIRError
 
 if TYPE_CHECKING:
     from schedule import library
-
-TRIED = 4
-"""Plans of which the default is the first that the primitives accept."""
 
 
 class WinogradStages(Plan):
@@ -69,16 +66,11 @@ class WinogradStages(Plan):
         """The plan of the least estimated time that the primitives accept."""
         from schedule import library
 
-        refused: TensorIRError | None = None
-        for _, plan in self.plans(constants)[:TRIED]:
-            try:
-                library.make_winograd(self.base.copy(), self.found, plan)
-            except TensorIRError as error:
-                refused = error
-                continue
-            return self.values(plan)
-        assert refused is not None
-        raise refused
+        def make(sch: Schedule, plan: library.WinogradPlan) -> None:
+            library.make_winograd(sch, self.found, plan)
+
+        plans = (plan for _, plan in self.plans(constants))
+        return self.values(first_accepted(self.base, plans, make))
 
     def apply(self, sch: Schedule, values: Values) -> None:
         from schedule import library

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from schedule.library.contraction import make_moved_nest as make_moved_nest
     from schedule.library.contraction import make_nest as make_nest
     from schedule.library.contraction import on_axes as on_axes
+    from schedule.library.contraction import pack as pack
     from schedule.library.contraction import panel as panel
     from schedule.library.contraction import partial_sums as partial_sums
     from schedule.library.contraction import parts as parts
@@ -48,8 +49,8 @@ __all__ = lazy_names(
         "schedule.library": "gpu",
         "schedule.library.contraction": (
             "Access Axis Contraction Digit Move MovedPlan NestPlan Operand Pack Partial adding_up "
-            "find_again find_contraction lanes left_by make_moved_nest make_nest on_axes panel "
-            "partial_sums parts plain_form with_panel with_partial"
+            "find_again find_contraction lanes left_by make_moved_nest make_nest on_axes pack "
+            "panel partial_sums parts plain_form with_panel with_partial"
         ),
         "schedule.library.cooperative_fetch": "cooperative_fetch",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",

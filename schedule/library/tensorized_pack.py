@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from schedule.analysis.uses import plain_store
 from schedule.library.tensorized_roles import Roles, factors_of
 from schedule.library.tensorized_tile import STRIP
+from schedule.library.tile import split_at_most
 from tensorir import BinOp, Costs, Select, conjuncts, dtype, find_intrin, int_value
 
 LONGEST = 256
@@ -126,12 +127,3 @@ def _end_of_row(sch: Schedule, padded: str) -> int | None:
         if isinstance(test, BinOp) and test.op == "<" and test.a is store.indices[-1]:
             return int_value(test.b)
     return None
-
-
-def split_at_most(sch: Schedule, loop: LoopRef, factor: int) -> tuple[LoopRef, LoopRef]:
-    """Split off `factor` iterations, or all there are; both loops exist in any case."""
-    extent = sch.state.loop(loop).const_extent
-    outer, inner = sch.split(
-        loop, [None, factor if extent is None else max(1, min(factor, extent))]
-    )
-    return outer, inner

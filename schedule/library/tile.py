@@ -1,4 +1,4 @@
-"""tile: two loops into four."""
+"""tile: two loops into four; and a loop into two, whatever its extent."""
 
 from __future__ import annotations
 
@@ -20,3 +20,11 @@ def tile(
     y_outer, y_inner = sch.split(y, [None, y_factor])
     sch.reorder(x_outer, y_outer, x_inner, y_inner)
     return x_outer, x_inner, y_outer, y_inner
+
+
+def split_at_most(sch: Schedule, loop: LoopRef, factor: int) -> tuple[LoopRef, LoopRef]:
+    """Split off `factor` iterations, or all there are; both loops exist in any case."""
+    extent = sch.state.loop(loop).const_extent
+    size = factor if extent is None else max(1, min(factor, extent))
+    outer, inner = sch.split(loop, [None, size])
+    return outer, inner

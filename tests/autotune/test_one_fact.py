@@ -37,7 +37,6 @@ KNOWN = {
     "autotune/rules/nests/stage.py": {
         "ROWS": SHAPE, "VECTORS": SHAPE, "WHOLE_ROW": SHAPE, "MOST_THREADED": SHAPE,
     },
-    "autotune/rules/packing.py": {"BLOCK": SHAPE},
     "autotune/rules/short_rows.py": {"LONGER": SHAPE},
     "autotune/rules/spatial.py": {"ROWS_EACH": SHAPE},
     "autotune/rules/stores.py": {"STREAM_FROM": "an output from which on it is a choice"},

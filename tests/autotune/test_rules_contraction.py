@@ -86,7 +86,7 @@ def test_a_symbolic_batch():
     x = te.placeholder((te.var("n"), 5, 9, 9), name="x")
     w = te.placeholder((7, 5, 3, 3), name="w")
     func = te.create_prim_func([x, w, ops.conv2d(x, w, name="out")], name="conv")
-    space = make_space(func, device_of(resolve(TARGET)))
+    space = make_space(func, device_of(resolve(TARGET)), "reassociated")  # no other algorithm
     assert default_candidate(space).sketch.endswith(":contraction")
     rng = np.random.default_rng(0)
     inputs = [
@@ -100,3 +100,21 @@ def test_a_symbolic_batch():
 def test_bitwise_spaces_keep_the_order_of_sums(name):
     space = make_space(CASES[name], device_of(resolve(TARGET)), "bitwise")
     assert space.build(default_candidate(space)).numerics == "bitwise"
+
+
+def test_rows_of_a_tile_are_neighbours_in_memory_where_that_decides():
+    """A filter for each place: a tile has neighbouring places of one, not one place of several."""
+    x = te.placeholder((16, 28, 28), name="x")
+    w = te.placeholder((32, 16, 3, 3, 26, 26), name="w")
+    terms = [te.reduce_axis(n, name=name) for n, name in ((16, "c"), (3, "dy"), (3, "dx"))]
+    c, dy, dx = terms
+    out = te.compute(
+        (32, 26, 26),
+        lambda k, i, j: te.sum(x[c, i + dy, j + dx] * w[k, c, dy, dx, i, j], axis=terms),
+        name="out",
+    )
+    space = make_space(te.create_prim_func([x, w, out], name="local"), device_of(resolve(TARGET)))
+    first = default_candidate(space)
+    assert first.sketch == "out:contraction"
+    _, _, (filters, rows, _), _ = space.decisions(first)["out.tile"]
+    assert filters == 1 and rows > 1

@@ -1,7 +1,7 @@
 """Contractions: blocks described by what they access, and moves that schedule them."""
 
 from schedule.library.contraction.axes import Access, Axis, Contraction, Digit, Operand
-from schedule.library.contraction.copies import with_panel
+from schedule.library.contraction.copies import pack, with_panel
 from schedule.library.contraction.find import find_again, find_contraction
 from schedule.library.contraction.move import Move, MovedPlan, left_by, make_moved_nest
 from schedule.library.contraction.moves import adding_up, lanes, panel, parts
@@ -30,6 +30,7 @@ __all__ = [
     "make_moved_nest",
     "make_nest",
     "on_axes",
+    "pack",
     "panel",
     "partial_sums",
     "parts",

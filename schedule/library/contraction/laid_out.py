@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import FAR
 from schedule.library.contraction.places import loops_by_dimension, store_of
+from schedule.library.tile import split_at_most
 from tensorir import int_value
 
 if TYPE_CHECKING:
@@ -88,11 +89,3 @@ class LaidOut:
         if block != lane:
             return block, lane
         return split_at_most(self.sch, lane, width)
-
-
-def split_at_most(sch: Schedule, loop: LoopRef, factor: int) -> tuple[LoopRef, LoopRef]:
-    """Split off `factor` iterations, or all there are; both loops exist in any case."""
-    extent = sch.state.loop(loop).const_extent
-    size = factor if extent is None else max(1, min(factor, extent))
-    outer, inner = sch.split(loop, [None, size])
-    return outer, inner

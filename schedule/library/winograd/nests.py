@@ -14,8 +14,9 @@ from schedule.library.contraction import (
 )
 from schedule.library.contraction.axes import FAR
 from schedule.library.contraction.copies import turn
-from schedule.library.contraction.laid_out import LaidOut, split_at_most
+from schedule.library.contraction.laid_out import LaidOut
 from schedule.library.contraction.places import loads_of, store_of
+from schedule.library.tile import split_at_most
 from schedule.library.winograd.stages import Winograd, stages_of
 from tensorir import TensorIRError, Var, int_value
 
