@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules.generate import default_sketch, sketches
+from autotune.rules import choose
 from backends import Comparison, Timing
 from benchmarks.general import rank, report
 from benchmarks.general.__main__ import main
@@ -65,7 +65,7 @@ def test_forms_mean_what_the_plain_program_means(row):
             assert_means_the_same(form, plain, arrays)
 
 
-STRUCTURAL = ("reordered", "split", "fused", "unit", "scaled", "symbolic")
+STRUCTURAL = ("reordered", "split", "fused", "unit", "scaled", "embedded", "symbolic")
 
 
 @pytest.mark.parametrize("number", range(len(DIFFERENT)), ids=lambda n: DIFFERENT[n].name)
@@ -86,8 +86,8 @@ def test_forms_of_products_have_the_rule_of_the_plain_program(name):
 
     def rules(func) -> list[str]:
         constants = [func.inputs[n].name for n in plain.constants]
-        found = default_sketch(sketches(func, device_of(TARGET), "mixed"), constants)
-        return [plan.name for plan in found.plans]
+        found = choose(func, device_of(TARGET), None, constants)
+        return [plan.name for plan in found.sketch.plans]
 
     wanted = rules(plain.func)
     kinds = ("reordered", "permuted", "split", "fused", "unit", "scaled", "symbolic")

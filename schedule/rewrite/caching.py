@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from schedule.analysis.uses import writers
 from schedule.errors import require
 from schedule.rewrite.placement import conditions_of_writes, fresh_loops
@@ -18,9 +21,12 @@ from tensorir import (
     Store,
     Var,
     const,
+    int_value,
     is_dense,
     relax,
     seq,
+    substitute,
+    walk,
 )
 
 
@@ -44,6 +50,7 @@ def require_whole(state: State, buffer: Buffer, where: str, terms: bool = True) 
 
     Without `terms` it does not matter whether reductions provably have all of theirs.
     """
+    parts: dict[object, list[_Part]] = {}
     for name in writers(state, buffer):
         left = conditions_of_writes(state, state.block(name))
         require(
@@ -53,30 +60,72 @@ def require_whole(state: State, buffer: Buffer, where: str, terms: bool = True) 
             + " and ".join(map(repr, left)),
             "have the program write the others too, zeros say",
         )
-        require(
-            _runs_for_all(state, name, terms),
-            where,
-            f"block {name!r} computes only the part of {buffer.name!r} that is needed",
-            "cache before compute_at",
-        )
+        part = _part_that_runs(state, name, terms)
+        missing = f"block {name!r} computes only the part of {buffer.name!r} that is needed"
+        require(part is not None, where, missing, "cache before compute_at")
+        assert part is not None
+        parts.setdefault(part.key(state.block(name), buffer), []).append(part)
+    for found in parts.values():
+        name = found[0].block
+        missing = f"block {name!r} computes only the part of {buffer.name!r} that is needed"
+        require(_are_all(found), where, missing, "cache before compute_at")
 
 
-def _runs_for_all(state: State, name: str, terms: bool) -> bool:
-    """Whether the loops of a block give it all values of its variables, or of those that are not
-    reduced: from the first to the last of each, and without gaps."""
+class _Part(NamedTuple):
+    """What a block runs for: all values of its variables, but of one at most, at position `cut`,
+    those from `low` on, `high` excluded, of `extent`."""
+
+    block: str
+    cut: int | None
+    low: int = 0
+    high: int = 0
+    extent: int = 0
+
+    def key(self, block: Block, buffer: Buffer) -> object:
+        """Equal for blocks that are parts of one, as `partition` makes them."""
+        if self.cut is None:
+            return self.block
+        order = {it.var: Var(f"{n}") for n, it in enumerate(block.iters)}
+        stores = [s for s in walk(block.body) if isinstance(s, Store) and s.buffer is buffer]
+        places = [[repr(substitute(i, order)) for i in s.indices] for s in stores]
+        return self.cut, repr([it.extent for it in block.iters]), repr(places)
+
+
+def _are_all(parts: Sequence[_Part]) -> bool:
+    """Whether blocks that run for parts of a variable run for all of it, one after the other."""
+    end = 0
+    for part in sorted(parts, key=lambda part: part.low):
+        if part.low > end:
+            return False
+        end = max(end, part.high)
+    return parts[0].cut is None or end >= parts[0].extent
+
+
+def _part_that_runs(state: State, name: str, terms: bool) -> _Part | None:
+    """For which values of its variables, or of those that are not reduced, the loops of a block run
+    it; None where that leaves out more than the ends of one, or has gaps."""
     block, loops = state.block(name), state.loops_around(name)
     ranges, analyzer = extents(loops), state.analyzer(loops)
     terms = terms and block.init is None  # which writes them all
-    asked = [it for it in block.iters if terms or it.kind is not IterKind.REDUCE]
-    for it in asked:
-        part = relax(it.binding, ranges, analyzer)
-        if part is None or not analyzer.prove(part.low <= 0):
-            return False
-        if not analyzer.prove(it.extent <= part.low + part.extent):
-            return False
-    if all([isinstance(it.binding, Var) for it in asked]):
-        return True
-    return is_dense([it.binding for it in asked], ranges, analyzer)
+    asked = [n for n, it in enumerate(block.iters) if terms or it.kind is not IterKind.REDUCE]
+    found = _Part(name, None)
+    for n in asked:
+        it = block.iters[n]
+        run = relax(it.binding, ranges, analyzer)
+        if run is None:
+            return None
+        end = run.low + run.extent
+        if analyzer.prove(run.low <= 0) and analyzer.prove(it.extent <= end):
+            continue
+        known = [int_value(analyzer.simplify(e)) for e in (run.low, end, it.extent)]
+        if found.cut is not None or None in known:
+            return None
+        low, high, extent = (number or 0 for number in known)
+        found = _Part(name, n, low, high, extent)
+    bindings = [block.iters[n].binding for n in asked]
+    if all([isinstance(binding, Var) for binding in bindings]):
+        return found
+    return found if is_dense(bindings, ranges, analyzer) else None
 
 
 def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:

@@ -166,6 +166,24 @@ class TestPartition:
         refused(sch.compute_inline, "B", match="also written by block 'B_1'")
         refused(sch.compute_at, "B", "i_C", match="also written by block 'B_1'")
         refused(sch.reverse_compute_at, "C", "i_0", match="writes 'B' outside loop 'i_0'")
+
+    def test_copies_of_what_parts_write_together(self, chain, check):
+        sch = Schedule(chain())
+        sch.partition("i", [2, 1, None])
+        sch.cache_read("C", "B")
+        sch.cache_read("C", "B_local")
+        check(sch)
+        sch = Schedule(chain())
+        sch.compute_at("B", "i_C")
+        sch.partition(sch.get_loops("B")[-1], [2, None])
+        sch.cache_read("C", "B")
+        check(sch)
+        a = te.placeholder((6, 5), name="A")
+        b = te.compute((6, 5), lambda i, j: a[i, j] + 1.0, name="B")
+        c = te.compute((6, 4), lambda i, j: b[i, j + 1] * 2.0, name="C")
+        sch = Schedule(te.create_prim_func([a, c]))
+        sch.compute_at("B", "i_C")
+        sch.fission("i_C")
         refused(sch.cache_read, "C", "B", match="computes only the part of 'B'")
 
     def test_refuses(self, matmul):

@@ -445,7 +445,15 @@ class TestRefusals:
     def test_a_part(self):
         sch = Schedule(conv(n=2))
         sch.partition(sch.get_loops("conv")[0], [1, None])
-        refused(sch.use_algorithm, "conv", "winograd_4x4", match="computes only the part")
+        refused(sch.use_algorithm, "conv", "winograd_4x4", match="is also written")
+        x, weight = te.placeholder((2, 4, 6, 5), name="x"), te.placeholder((3, 4, 3, 3), name="w")
+        y = ops.conv2d(x, weight, name="y")
+        last = te.compute((1, *y.shape[1:]), lambda n, *at: y[(n + 1, *at)], name="last")
+        sch = Schedule(te.create_prim_func([x, weight, last]))
+        loop = sch.get_loops("last")[0]
+        sch.compute_at("y", loop)
+        sch.fission(loop)
+        refused(sch.use_algorithm, "y", "winograd_4x4", match="computes only the part")
 
     def test_a_buffer_of_two_blocks(self):
         refused(
