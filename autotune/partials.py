@@ -47,9 +47,13 @@ FEW = 16
 """Register tiles of results for each thread, up to which parts of sums are looked at."""
 
 
+Timed = tuple[float, "library.MovedPlan"]
+"""An estimate in cycles and a plan."""
+
+
 def partial_plans(
     c: library.Contraction, cpu: Cpu, constants: Collection[str] = ()
-) -> list[tuple[float, library.MovedPlan]]:
+) -> list[Timed]:
     """Estimates in cycles and plans, best first; none for contractions that none here is for."""
     from schedule import library
 
@@ -59,7 +63,7 @@ def partial_plans(
     for copied, (operand, axis) in _turned(c, cpu, constants):
         for cycles, plan in _lanes(library.with_panel(c, operand, axis), cpu):
             turned = (library.panel, (operand, axis, plan.nest.threads))
-            found.append((copied + cycles, _after(turned, plan)))
+            found.append((copied + cycles, replace(plan, moves=(turned, *plan.moves))))
     shares = _shares(c, cpu)
     for part in _parts(c, cpu):
         after = library.with_partial(c, part)
@@ -77,22 +81,15 @@ def partial_plans(
 
 
 def _in_parts(
-    c: library.Contraction,
-    part: library.Partial,
-    left: Iterable[tuple[float, library.MovedPlan]],
-    cpu: Cpu,
-) -> Iterator[tuple[float, library.MovedPlan]]:
+    c: library.Contraction, part: library.Partial, left: Iterable[Timed], cpu: Cpu
+) -> Iterator[Timed]:
     """Estimates and plans of parts, from those of what they leave."""
     from schedule import library
 
     rest = _adding(c, part, cpu)
     for cycles, plan in left:
-        option = (part.axis, part.count, part.step, plan.nest.lanes)
-        yield cycles + rest, _after((library.parts, option), plan)
-
-
-def _after(first: tuple[library.Move, object], plan: library.MovedPlan) -> library.MovedPlan:
-    return replace(plan, moves=(first, *plan.moves))
+        move = (library.parts, (part.axis, part.count, part.step, plan.nest.lanes))
+        yield cycles + rest, replace(plan, moves=(move, *plan.moves))
 
 
 def lanes_of(c: library.Contraction, cpu: Cpu) -> int:
@@ -115,7 +112,7 @@ def lane_axis(c: library.Contraction, cpu: Cpu) -> int | None:
     return None
 
 
-def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[tuple[float, library.MovedPlan]]:
+def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
     """Plans with lanes along the terms of the sums, with their estimates."""
     from schedule import library
 

@@ -93,6 +93,7 @@ def test_it_is_the_default_and_searched_whatever_the_names(form, registered, cac
         space = make_space(program, CPU)
         candidates.append(default_candidate(space))
         sketch = space.sketches[candidates[-1].sketch]
+        assert space.contains(candidates[-1])
         decided = dict(zip([c.name.rpartition(".")[2] for c in sketch.choices],
                            candidates[-1].values))  # fmt: skip
         assert [name for name, _ in decided["moves"]] == ["phases"]
