@@ -1,4 +1,4 @@
-"""What GPUs take: the schedules of schedule.library.gpu beside cuBLAS and beside a copy.
+"""What GPUs take: schedules of schedule.library.gpu and default ones beside cuBLAS and a copy.
 
     python benchmarks/gpu.py               on a GPU, in under five minutes
     python benchmarks/gpu.py --dry-run     tiny sizes on the emulator: shows that everything works
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from autotune import default_schedule
 from backends import (
     ObjectCache,
     Timing,
@@ -34,7 +35,7 @@ from backends import (
 )
 from schedule import Schedule
 from schedule.library import gpu
-from tensorir import TensorIRError, ops, te
+from tensorir import PrimFunc, TensorIRError, ops, te
 
 
 class Emulator:
@@ -124,6 +125,14 @@ def cases(device: Emulator | Device) -> Iterator[Case]:
     """All rows, matrix products first."""
     for n in (40,) if device.quick else (4096, 6144, 8192):
         yield matmul(n)
+        yield matmul(n, default=True)
+    yield batched(*((3, 20, 8) if device.quick else (256, 512, 64)))
+    yield long_sum(*((8, 600) if device.quick else (64, 65536)))
+    channels, size = (6, 12) if device.quick else (128, 56)
+    for kernel in (1, 3):
+        yield convolution(channels, size, kernel)
+    yield convolution(channels, size, 3, groups=channels)
+    yield pooling(channels, size)
     yield transpose(*((40, 50) if device.quick else (8192, 16384)))
     rows = ((7, 70), (3, 300)) if device.quick else ((65536, 1024), (1024, 65536))
     for unit, shape in zip(("warp", "block"), rows):
@@ -131,14 +140,75 @@ def cases(device: Emulator | Device) -> Iterator[Case]:
         yield softmax(unit, *shape)
 
 
-def matmul(n: int) -> Case:
+def matmul(n: int, default: bool = False) -> Case:
     a, b = (te.placeholder((n, n), "float32", name=name) for name in "AB")
     k = te.reduce_axis(n, name="k")
     c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    sch = Schedule(te.create_prim_func([a, b, c], name="matmul"))
-    gpu.matmul(sch, "C")
+    func = te.create_prim_func([a, b, c], name="matmul")
+    sch = by_default(func) if default else Schedule(func)
+    if not default:
+        gpu.matmul(sch, "C")
     library, work = (lambda x, xp: xp.matmul(*x)), 2.0 * n**3
-    return Case(f"matmul {n}", sch, ((n, n), (n, n)), library, work, "GFLOP/s", "cuBLAS")
+    name = f"matmul {n}{', by default' if default else ''}"
+    return Case(name, sch, ((n, n), (n, n)), library, work, "GFLOP/s", "cuBLAS")
+
+
+def by_default(func: PrimFunc) -> Schedule:
+    return default_schedule(func, "cuda -arch=sm_90a")
+
+
+def batched(b: int, n: int, k: int) -> Case:
+    """Products of short sums, one for each batch."""
+    x, y = te.placeholder((b, n, k), name="x"), te.placeholder((b, k, n), name="y")
+    sch = by_default(te.create_prim_func([x, y, ops.batch_matmul(x, y)], name="batched"))
+    name, work = f"batched product {b}x{n}x{n}x{k}", 2.0 * b * n * n * k
+    shapes = ((b, n, k), (b, k, n))
+    return Case(name, sch, shapes, lambda x, xp: xp.matmul(*x), work, "GFLOP/s", "cuBLAS")
+
+
+def long_sum(n: int, k: int) -> Case:
+    """A product with few results, whose sums are parted."""
+    x, y = te.placeholder((n, k), name="x"), te.placeholder((k, n), name="y")
+    sch = by_default(te.create_prim_func([x, y, ops.matmul(x, y)], name="long_sum"))
+    name, work = f"product {n}x{n}x{k}", 2.0 * n * n * k
+    return Case(name, sch, ((n, k), (k, n)), lambda x, xp: xp.matmul(*x), work, "GFLOP/s", "cuBLAS")
+
+
+def convolution(c: int, n: int, k: int, groups: int = 1) -> Case:
+    """`c` channels to as many, images of n x n, windows of k x k; the library's is a product of all
+    windows, copied, with the weights."""
+    batch, each = 2, c // groups
+    shapes = ((batch, c, n + k - 1, n + k - 1), (c, each, k, k))
+    x, w = (te.placeholder(shape, name=name) for shape, name in zip(shapes, "xw"))
+    func = te.create_prim_func([x, w, ops.conv2d(x, w, groups=groups)], name="convolution")
+
+    def library(inputs: list[Any], xp: Any) -> Any:
+        image, weight = inputs
+        found = xp.lib.stride_tricks.sliding_window_view(image, (k, k), axis=(2, 3))
+        if each == 1:
+            return xp.einsum("bchwrs,crs->bchw", found, weight[:, 0])
+        columns = xp.ascontiguousarray(found.transpose(0, 2, 3, 1, 4, 5)).reshape(-1, c * k * k)
+        made = xp.matmul(columns, weight.reshape(c, -1).T)
+        return xp.ascontiguousarray(made.reshape(batch, n, n, c).transpose(0, 3, 1, 2))
+
+    work = 2.0 * batch * c * each * (k * n) ** 2
+    name = f"convolution {c} channels {n}x{n}, {k}x{k}{', depthwise' if groups > 1 else ''}"
+    return Case(name, by_default(func), shapes, library, work, "GFLOP/s", "windows")
+
+
+def pooling(c: int, n: int) -> Case:
+    """The largest one of windows of 3 x 3 that overlap."""
+    shape = (2, c, 2 * n + 1, 2 * n + 1)
+    x = te.placeholder(shape, name="x")
+    func = te.create_prim_func([x, ops.max_pool2d(x, 3, 2)], name="pooling")
+
+    def library(inputs: list[Any], xp: Any) -> Any:
+        found = xp.lib.stride_tricks.sliding_window_view(inputs[0], (3, 3), axis=(2, 3))
+        return found[:, :, ::2, ::2].max(axis=(4, 5))
+
+    work = 4.0 * 2 * c * ((2 * n + 1) ** 2 + n * n)
+    return Case(f"pooling {c} channels {n}x{n}", by_default(func), (shape,), library, work, "GB/s",
+                "copy")  # fmt: skip
 
 
 def transpose(m: int, n: int) -> Case:
@@ -194,7 +264,7 @@ def figure(case: Case, device: Emulator | Device, copied: float, rounds: int) ->
     library = device.timed(lambda: case.library(inputs, device.np))
     ours, theirs = interleave([(kernel, *inputs, found), library], rounds, 1.0)
     rate = 1e-9 * case.work / ours.median
-    share = compare(theirs, ours).ratio if case.against == "cuBLAS" else rate / copied
+    share = rate / copied if case.against == "copy" else compare(theirs, ours).ratio
     return Figure(
         case.name, 1e3 * ours.median, ours.spread, rate, case.unit, case.against,
         1e3 * theirs.median, share,

@@ -149,7 +149,8 @@ def test_the_benchmark_of_gpus_runs_on_the_emulator(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(path.read_text())
     kinds = [row["name"].partition(" ")[0] for row in found["rows"]]
-    assert kinds == ["matmul", "transpose", "row", "softmax", "row", "softmax"]
+    products = ["matmul", "matmul", "batched", "product", *["convolution"] * 3, "pooling"]
+    assert kinds == [*products, "transpose", "row", "softmax", "row", "softmax"]
     assert all(row["ms"] > 0 and row["library_ms"] > 0 for row in found["rows"])
     assert {"lower and emit", "build for the emulator", "run under the race check"} <= set(
         found["tools_s"]

@@ -10,6 +10,7 @@ from autotune.rules.chain import chain_plans
 from autotune.rules.contraction import contraction_plans
 from autotune.rules.gpu.chain import chain_plans as gpu_chain_plans
 from autotune.rules.gpu.elementwise import elementwise_plans
+from autotune.rules.gpu.product import product_plans
 from autotune.rules.gpu.reductions import reduction_plans
 from autotune.rules.gpu.turned import turned_plans
 from autotune.rules.moved import moved_plans
@@ -82,7 +83,7 @@ RULES: dict[str, Rules] = {
     ),
     "gpu": Rules(
         chains=[gpu_chain_plans],
-        groups=[reduction_plans, turned_plans],
+        groups=[product_plans, reduction_plans, turned_plans],
         rest=elementwise_plans,
         backwards=True,
     ),

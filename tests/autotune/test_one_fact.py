@@ -26,6 +26,7 @@ OF_DEVICES = re.compile(
 """Words by which a constant's name or text tells that it is of a device."""
 
 MODEL = "a cost of the model of stages without sums, of which the estimate has none"
+TILES = "a cost of the count of tiles for GPUs, which says where it is from"
 RECIPE = "a number of a recipe of the library, which says what was measured for it"
 SHAPE = "a shape that is tried, or a limit of the text that compilers get: no fact of a device"
 
@@ -34,6 +35,13 @@ KNOWN = {
     "autotune/rules/chain_rows.py": {"MORE": SHAPE},
     "autotune/rules/effort.py": {"REUSED": MODEL},
     "autotune/rules/find_chain.py": {"IDLE": SHAPE, "LONG_ROW": SHAPE},
+    "autotune/rules/gpu/tile_cycles.py": {
+        "LATENCY": TILES, "LAUNCH": TILES, "OVERHEAD": TILES, "WAIT": TILES, "SECTORS": TILES,
+        "MOST_REGISTERS": TILES,
+    },
+    "autotune/rules/gpu/tiles.py": {
+        "OWN": SHAPE, "LANES": SHAPE, "SPLITS": SHAPE,
+    },
     "autotune/rules/nests/stage.py": {
         "ROWS": SHAPE, "VECTORS": SHAPE, "WHOLE_ROW": SHAPE, "MOST_THREADED": SHAPE,
     },
@@ -46,6 +54,7 @@ KNOWN = {
     "autotune/rules/tensorized.py": {"NARROWER": SHAPE, "MANY_PANELS": SHAPE},
     "autotune/rules/window.py": {"TASKS": SHAPE},
     "schedule/library/contraction/partial.py": {"FEW": SHAPE},
+    "schedule/library/gpu/tiles.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
     "schedule/library/gpu/rows.py": {"REGISTERS": SHAPE},
     "schedule/library/tensorized_matmul.py": {"STRIP_BYTES": RECIPE, "BLOCK_BYTES": RECIPE},
     "schedule/library/tensorized_tile.py": {

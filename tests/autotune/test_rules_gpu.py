@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules.generate import default_sketch, sketches
+from autotune.rules.defaults import default_sketch
+from autotune.rules.generate import sketches
 from backends import ObjectCache, build
 from tensorir import Device, PrimFunc, Target, Var, device_of, ops, reference, te
 

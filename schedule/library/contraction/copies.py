@@ -53,7 +53,7 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     if len(found) != 1:
         raise TensorIRError(f"{operand.buffer!r} is read at {len(found)} places; it is not packed")
     indices = found[0].indices
-    own = _digits_read(sch, c, found[0])
+    own = digits_read(sch, c, found[0])
     rest: list[tuple[int, str]] = []  # what else is read, with the step that it belongs to
     for at in range(len(indices)):
         if not any(text.startswith(f"d{at}") for text in own.values()):
@@ -94,7 +94,7 @@ def with_panel(c: Contraction, operand: int, axis: int, buffer: str = "") -> Con
     return sorted_axes(replace(c, operands=operands))
 
 
-def _digits_read(sch: Schedule, c: Contraction, load: Load) -> dict[Digit, str]:
+def digits_read(sch: Schedule, c: Contraction, load: Load) -> dict[Digit, str]:
     """The digits that dimensions of an operand are: by themselves, or as whole variables."""
     iters = sch.state.block(c.block).iters
     units: dict[Var, Expr] = {it.var: const(0) for it in iters if int_value(it.extent) == 1}

@@ -4,18 +4,25 @@ from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise
 from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.rows import Rows, rows
+from schedule.library.gpu.staged import StagedTile
+from schedule.library.gpu.tile_plan import Cut, TilePlan
+from schedule.library.gpu.tiles import make_tiles
 from schedule.library.gpu.transpose import Transpose, transpose
 from schedule.library.gpu.whole import Whole, whole
 
 __all__ = [
     "Columns",
     "Elementwise",
+    "Cut",
     "Matmul",
     "Rows",
+    "StagedTile",
+    "TilePlan",
     "Transpose",
     "Whole",
     "columns",
     "elementwise",
+    "make_tiles",
     "matmul",
     "rows",
     "transpose",

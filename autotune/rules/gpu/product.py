@@ -1,0 +1,150 @@
+"""Products, convolutions, pooling and other sums with reuse on GPUs: one nest of tiles for all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from autotune.choices import Categorical, Choice
+from autotune.rules.group import Group
+from autotune.rules.plan import Plan, Values
+from schedule import Schedule
+from tensorir import Gpu, TensorIRError, allows
+
+if TYPE_CHECKING:
+    from autotune.rules.gpu.tile_cycles import TileCounts
+    from schedule import library
+
+MOST_OPTIONS = 64
+"""Plans among which a search chooses: the first ones by the estimate."""
+
+TRIED = 12
+"""Plans of which the default is the first that the primitives accept."""
+
+
+class ProductPlan(Plan):
+    """The tiles of one contraction. They are looked for when they are asked for."""
+
+    name = "product"
+    group: Group
+    numerics: str
+    meanings: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "tile": "what warps, lanes and registers have of each axis; what goes through shared "
+            "memory, and how far ahead; parts of a sum"
+        }
+    )
+
+    def __init__(
+        self,
+        group: Group,
+        base: Schedule,
+        c: library.Contraction,
+        gpu: Gpu,
+        numerics: str = "reassociated",
+    ) -> None:
+        self.group, self.base, self.contraction, self.gpu = group, base, c, gpu
+        self.numerics = numerics
+
+    def within(self, numerics: str) -> ProductPlan | None:
+        """With sums in the order of the text, if no other is allowed."""
+        if allows(numerics, self.numerics):
+            return self
+        return ProductPlan(self.group, self.base, self.contraction, self.gpu, "bitwise")
+
+    @cached_property
+    def found(self) -> list[TileCounts]:
+        """All that are considered, best estimate first."""
+        from autotune.rules.gpu.tiles import tile_plans
+
+        return tile_plans(self.contraction, self.gpu, self.numerics == "bitwise")
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        plans = [self._first, *(counts.plan for counts in self.found[:MOST_OPTIONS])]
+        values = tuple(dict.fromkeys(plan.values for plan in plans))
+        return (Categorical(f"{self.group.block}.tile", values),)
+
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        """The plan of the least estimated time that the primitives accept."""
+        return {f"{self.group.block}.tile": self._first.values}
+
+    @property
+    def _first(self) -> library.gpu.TilePlan:
+        return self.chosen.plan
+
+    @cached_property
+    def chosen(self) -> TileCounts:
+        """The default, with what it takes."""
+        refused: TensorIRError | None = None
+        for counts in self.found[:TRIED]:
+            try:
+                self._make(self.base.copy(), counts.plan)
+            except TensorIRError as error:
+                refused = error
+                continue
+            return counts
+        if refused is None:
+            raise TensorIRError(
+                f"no tile of block {self.group.block!r} fits the shared memory and registers of "
+                f"{str(self.gpu.target)!r}: schedule it by hand"
+            )
+        raise refused
+
+    @property
+    def works(self) -> bool:
+        """Whether the primitives accept one of the best plans."""
+        try:
+            return self.chosen is not None
+        except TensorIRError:
+            return False
+
+    def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
+        """The estimated time of one call with such values."""
+        plan = self._plan(values)
+        return next((x.cycles for x in self.found if x.plan == plan), float("inf"))
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        self._make(sch, self._plan(values))
+
+    def _plan(self, values: Values) -> library.gpu.TilePlan:
+        from schedule import library
+
+        return library.gpu.TilePlan.of(values[f"{self.group.block}.tile"])
+
+    def _make(self, sch: Schedule, plan: library.gpu.TilePlan) -> None:
+        from schedule import library
+
+        library.gpu.make_tiles(sch, self.contraction, plan)
+
+
+def product_plans(sch: Schedule, group: Group, gpu: Gpu) -> Sequence[Plan]:
+    """The plan for sums of which several elements of the result read the same operands."""
+    c = contraction_of(sch, group)
+    if c is None:
+        return []
+    plan = ProductPlan(group, sch.copy(), c, gpu)
+    return [plan] if plan.works else []
+
+
+def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
+    """The contraction of a reduction with reuse, or whose windows lie side by side."""
+    if not sch.state.block(group.block).is_reduction:
+        return None
+    from schedule import library
+
+    try:
+        c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
+    except TensorIRError:  # it stores several values, or elsewhere than at its own variables
+        return None
+    if not c.spatial or not c.reduced or not c.operands:
+        return None
+    again = all(c.is_used_again(n) for n in range(len(c.operands)))
+    windows = any(
+        any(row[n] for n in c.spatial) and any(row[n] for n in c.reduced)
+        for o in c.operands
+        for row in o.dims
+    )
+    return c if again or windows else None  # else memory decides, and not tiles

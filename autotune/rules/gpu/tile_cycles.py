@@ -1,0 +1,213 @@
+"""What a contraction in tiles takes of a GPU, counted: transactions, banks, operations, occupancy.
+
+Rates are those of the table of architectures; how latencies are hidden follows Volkov, "Better
+Performance at Lower Occupancy" (GTC 2010).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from autotune.rules.group import SYMBOLIC_SIZE
+from tensorir import Gpu, dtype
+
+if TYPE_CHECKING:
+    from schedule import library
+
+LATENCY = 600.0
+"""Cycles from asking memory to having what it holds (cuda.md has 500 to 700 for Hopper)."""
+
+LAUNCH = 4000.0
+"""Cycles that a second kernel takes before it begins."""
+
+OVERHEAD = 28
+"""Registers of a thread for addresses and counters."""
+
+NEVER_HIDDEN = 0.1
+"""The part of the shorter one of what is computed and what is fetched that adds to the time."""
+
+WAIT = 20.0
+"""Cycles in which warps that wait for each other compute nothing."""
+
+SECTORS = 1.0
+"""Sectors that the second cache delivers to a multiprocessor in a cycle."""
+
+MOST_REGISTERS = 168
+"""Registers up to which no tile was seen to spill."""
+
+
+@dataclass(frozen=True)
+class TileCounts:
+    """What one plan takes. `cycles` is the estimate, infinite for what cannot be launched."""
+
+    c: library.Contraction
+    plan: library.gpu.TilePlan
+    gpu: Gpu
+    tiles: tuple[library.gpu.StagedTile, ...]
+    rough: bool = False
+    """Whether banks are not looked at."""
+
+    def extent(self, n: int) -> int:
+        """The extent of an axis; symbolic ones count as usual sizes."""
+        known = self.c.axes[n].extent
+        return SYMBOLIC_SIZE if known is None else known
+
+    @cached_property
+    def blocks(self) -> int:
+        """Blocks of threads."""
+        cuts = self.plan.cuts
+        return prod(ceil(self.extent(n) / cuts[n].total) for n in self.c.spatial) * self.plan.split
+
+    @cached_property
+    def warps(self) -> int:
+        """Warps of a block."""
+        return prod(cut.warps for cut in self.plan.cuts)
+
+    @cached_property
+    def steps(self) -> int:
+        """Steps of the sum, in each block."""
+        count = prod(ceil(self.extent(n) / self.plan.cuts[n].total) for n in self.c.reduced)
+        return ceil(count / self.plan.split)
+
+    @cached_property
+    def own(self) -> int:
+        """Sums of a thread."""
+        return prod(self.plan.cuts[n].own for n in self.c.spatial)
+
+    @cached_property
+    def terms(self) -> int:
+        """Terms that a thread adds to each of its sums in a step."""
+        return prod(self.plan.cuts[n].own for n in self.c.reduced)
+
+    @cached_property
+    def registers(self) -> int:
+        """Registers of 32 bits of a thread: its sums, what it multiplies, addresses."""
+        words = max(1, dtype.itemsize(self.c.sums.dtype) // 4)
+        read = sum(
+            prod(self.plan.cuts[n].own for n in self.c.spatial if o.strides[n] != 0)
+            for o in self.c.operands
+        )
+        return words * (self.own + min(read, self.own + 8)) + OVERHEAD
+
+    @cached_property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block."""
+        held = (t.elements * t.item if self.rough else t.bytes for t in self.tiles)
+        return sum(held) * (self.plan.ahead + 1)
+
+    @cached_property
+    def at_once(self) -> int:
+        """Blocks that a multiprocessor runs at once."""
+        if self.registers > min(MOST_REGISTERS, self.gpu.registers_per_thread):
+            return 0
+        if self.shared > self.gpu.shared_bytes or 32 * self.warps > self.gpu.threads_per_block:
+            return 0
+        return self.gpu.blocks_at_once(32 * self.warps, self.registers, self.shared)
+
+    @cached_property
+    def occupancy(self) -> float:
+        """The share of the warps that a multiprocessor can run, 0 to 1."""
+        known = self.gpu.architecture
+        return 1.0 if known is None else self.at_once * self.warps / known.warps
+
+    @cached_property
+    def loaded(self) -> float:
+        """Sectors that a block loads in a step."""
+        staged = sum(tile.sectors for tile in self.tiles)
+        return staged + sum(
+            self._direct(n) for n in range(len(self.c.operands)) if n not in self.plan.shared
+        )
+
+    def _direct(self, operand: int) -> float:
+        """Sectors of what threads read where it is: for each read of a warp, those of its lanes."""
+        o, cuts = self.c.operands[operand], self.plan.cuts
+        size = dtype.itemsize(o.dtype)
+        near = max((cut.own for cut, s in zip(cuts, o.strides) if s == 1), default=1)
+        wide = next(n for n in (4, 2, 1) if near % n == 0 and n * size <= Gpu.access_bytes)
+        sectors = 1.0
+        for stride, cut in zip(o.strides, cuts):
+            if cut.lanes > 1 and stride != 0:
+                step = size * cut.elements * abs(stride or Gpu.sector_bytes)
+                sectors *= max(1.0, cut.lanes * min(step, Gpu.sector_bytes) / Gpu.sector_bytes)
+        reads = prod(cut.own for n, cut in enumerate(cuts) if o.strides[n] != 0)
+        return sectors * max(1, reads // wide) * self.warps
+
+    @cached_property
+    def stored(self) -> float:
+        """Sectors that a block stores."""
+        near, c = self.c.spatial[-1], self.c
+        cut, size = self.plan.cuts[near], dtype.itemsize(c.result.dtype)
+        values = prod(self.plan.cuts[n].total for n in c.spatial)
+        if c.result.strides[near] != 1:
+            return float(values)
+        run = cut.lanes * cut.elements * size
+        pitch = min((s or 1 for n in c.spatial if (s := c.result.strides[n]) != 1), default=8)
+        apart = 0.0 if pitch * size % Gpu.sector_bytes == 0 else 0.5
+        return values * size / run * (ceil(run / Gpu.sector_bytes) + apart)
+
+    @property
+    def transactions(self) -> float:
+        """Sectors of global memory, of all blocks."""
+        return self.blocks * (self.steps * self.loaded + self.stored)
+
+    @cached_property
+    def least(self) -> float:
+        """Bytes that memory has to move."""
+        operands = sum(
+            prod(self.extent(n) for n in range(len(self.c.axes)) if o.strides[n] != 0)
+            if None in o.shape
+            else prod(size or 0 for size in o.shape)
+            for o in self.c.operands
+        )
+        return 4.0 * (operands + prod(self.extent(n) for n in self.c.spatial))
+
+    @cached_property
+    def step(self) -> float:
+        """Cycles of a multiprocessor for a step of one block, with nothing to wait for."""
+        cuts, known = self.plan.cuts, self.gpu.architecture
+        double = dtype.itemsize(self.c.sums.dtype) > 4 and dtype.is_float(self.c.sums.dtype)
+        lanes = 64 if known is None else known.fp64_lanes if double else known.fp32_lanes
+        adds = self.warps * self.own * self.terms * max(1, self.c.operations)
+        asked = copied = again = 0.0
+        for tile in self.tiles:
+            o = self.c.operands[tile.operand]
+            moved = [n for n in range(len(cuts)) if o.strides[n] != 0]
+            reads = float(self.warps * prod(cuts[n].own for n in moved))
+            read, written = (1, 1) if self.rough else tile.ways(*tile.pitch)
+            reads /= max(cuts[n].elements for n in moved) if self.rough else tile.wide
+            asked += reads * read
+            again += reads * (read - 1)
+            fetched = tile.elements / Gpu.warp
+            copied += fetched / tile.vector + fetched * written / (
+                tile.vector if tile.straight else 1
+            )
+        issued = adds + asked + 6 * copied
+        waits = WAIT * (2 - self.plan.ahead)
+        return max(adds * Gpu.warp / lanes, asked + copied, issued / 4) + again / 4 + waits
+
+    @cached_property
+    def cycles(self) -> float:
+        """Estimated cycles of one call."""
+        if self.at_once == 0:
+            return float("inf")
+        sms = self.gpu.multiprocessors
+        full, rest = divmod(self.blocks, sms * self.at_once)
+        time = full * self._wave(self.at_once)
+        if rest:
+            time += self._wave(ceil(rest / sms))
+        if self.plan.split > 1:
+            time += LAUNCH + 2 * self.stored * self.blocks / sms
+        known = self.gpu.architecture
+        if known is None:
+            return time
+        return max(time, self.least * known.card.clock / known.card.bandwidth)
+
+    def _wave(self, together: int) -> float:
+        """Cycles of so many blocks on one multiprocessor."""
+        asked = self.loaded / SECTORS
+        busy = together * (max(self.step, asked) + NEVER_HIDDEN * min(self.step, asked))
+        alone = self.step + LATENCY if not self.plan.ahead else max(self.step, LATENCY)
+        return LATENCY + self.steps * max(busy, alone) + together * self.stored / SECTORS

@@ -1,0 +1,266 @@
+"""Plans for the tiles of a contraction on a GPU that are worth considering, best estimate first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import ceil
+from typing import TYPE_CHECKING
+
+from autotune.rules.gpu.tile_cycles import TileCounts
+from autotune.rules.group import SYMBOLIC_SIZE
+from tensorir import Gpu, dtype
+
+if TYPE_CHECKING:
+    from schedule import library
+
+OWN = (
+    (8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (2, 2), (1, 4), (4, 1), (8, 1), (1, 1), (16, 1),
+    (1, 16), (2, 16),
+)  # fmt: skip
+"""Values that a thread has of each side: that of neighbours in the result, and the other one."""
+
+LANES = ((8, 4), (16, 2), (32, 1), (4, 8))
+"""Lanes of a warp along both sides."""
+
+WARPS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 2), (2, 4), (4, 1), (1, 4), (8, 1))
+"""Warps of a block along both sides."""
+
+DEPTHS = (4, 8, 16, 32)
+"""Terms of a step, those of windows aside."""
+
+WINDOW = 64
+"""Terms of windows that belong to one step."""
+
+KEPT = 6
+"""Tiles that are looked at with all depths."""
+
+SPLITS = (2, 4, 8, 16, 32, 64, 128)
+"""Parts of a sum that get blocks of threads of their own."""
+
+
+def tile_plans(c: library.Contraction, gpu: Gpu, bitwise: bool = False) -> list[TileCounts]:
+    """Plans with what they take, best first; none where no operand is used again.
+
+    bitwise  sums are to be in the order of the definition
+    """
+    return _Search(c, gpu, bitwise).run()
+
+
+@dataclass
+class _Search:
+    c: library.Contraction
+    gpu: Gpu
+    bitwise: bool
+    known: dict[tuple[object, ...], library.gpu.StagedTile] = field(default_factory=dict)
+
+    def extent(self, n: int) -> int:
+        known = self.c.axes[n].extent
+        return SYMBOLIC_SIZE if known is None else known
+
+    @cached_property
+    def batch(self) -> list[int]:
+        """Axes that move all of several operands."""
+        several = len(self.c.operands) > 1
+        return [
+            n for n in self.c.spatial if several and all(o.strides[n] != 0 for o in self.c.operands)
+        ]
+
+    @cached_property
+    def sides(self) -> tuple[list[int], list[int]]:
+        """Axes that have tiles, innermost first: those that move the same operands as that of
+        neighbours in the result, and the others. What moves all of several operands is a batch."""
+        c = self.c
+        moved = {n: frozenset(k for k, o in enumerate(c.operands) if o.strides[n] != 0)
+                 for n in c.spatial}  # fmt: skip
+        near = c.spatial[-1]
+        free = [n for n in reversed(c.spatial) if n not in self.batch or n == near]
+        mine = [n for n in free if moved[n] == moved[near]]
+        return mine, [n for n in free if n not in mine]
+
+    @cached_property
+    def shared(self) -> tuple[int, ...]:
+        """Operands whose elements several threads of a block use, in different places of its tile.
+        What batches alone move is held in registers: a thread has all that it needs of it."""
+        c = self.c
+        free = {n for side in self.sides for n in side} - set(self.batch)
+        names = [o.buffer for o in c.operands]
+        return tuple(
+            n
+            for n, o in enumerate(c.operands)
+            if None not in o.strides and names.count(o.buffer) == 1 and c.is_used_again(n)
+            if any(o.strides[axis] != 0 for axis in free)
+        )
+
+    @cached_property
+    def gathered(self) -> tuple[int, ...]:
+        """Operands of which what lies between the elements is not used."""
+        found = []
+        for n in self.shared:
+            for row in self.c.operands[n].dims:
+                moved = [axis for axis, step in enumerate(row) if step]
+                if len(moved) == 1 and abs(row[moved[0]] or 1) > 1:
+                    found.append(n)
+        return tuple(dict.fromkeys(found))
+
+    def run(self) -> list[TileCounts]:
+        rough = [self.counts(plan, rough=True) for plan in dict.fromkeys(self.tiles())]
+        rough = [counts for counts in rough if counts.at_once]
+        rough.sort(key=lambda counts: counts.cycles)
+        first = [counts.plan for counts in rough[:KEPT]]
+        if not self.bitwise:
+            large = sorted(rough, key=lambda counts: counts.transactions)[: KEPT // 2]
+            first += [plan for counts in (*rough[:KEPT], *large) for plan in self.split(counts)]
+        more = [self.with_depth(plan, depth) for plan in first for depth in DEPTHS]
+        plans = dict.fromkeys([*first, *more])
+        ranked = sorted(
+            (x for plan in plans if (x := self.counts(plan, rough=True)).at_once),
+            key=lambda counts: counts.cycles,
+        )
+        exact = [
+            self.counts(replace(x.plan, ahead=ahead))
+            for x in ranked[: 2 * KEPT]
+            for ahead in ((1, 0) if self.shared else (0,))
+        ]
+        return sorted((x for x in exact if x.at_once), key=lambda counts: counts.cycles)
+
+    def counts(self, plan: library.gpu.TilePlan, rough: bool = False) -> TileCounts:
+        """What a plan takes; `rough` before banks are looked at."""
+        from schedule import library
+
+        tiles = []
+        for n in plan.shared:
+            moved = [a for a, step in enumerate(self.c.operands[n].strides) if step != 0]
+            key = (n, rough, *(plan.cuts[a].total if rough else plan.cuts[a] for a in moved))
+            if not rough or key not in self.known:
+                self.known[key] = library.gpu.StagedTile(self.c, plan, n)
+            tiles.append(self.known[key])
+        return TileCounts(self.c, plan, self.gpu, tuple(tiles), rough)
+
+    def depth_axes(self, depth: int) -> dict[int, library.gpu.Cut]:
+        """The cuts of the axes that are summed over."""
+        from schedule import library
+
+        c = self.c
+        windows = [n for n in c.reduced if c.is_window(n)]
+        cuts: dict[int, library.gpu.Cut] = {}
+        room = WINDOW
+        deep = [n for n in c.reduced if n not in windows]
+        order = [*deep[-1:], *windows] if not self.bitwise else list(reversed(c.written))
+        left = depth
+        for n in order:
+            extent = self.extent(n)
+            if n in windows and not (self.bitwise and left <= 0):
+                parts = extent if extent <= room else _divisor(extent, room)
+                room //= max(1, parts)
+            else:
+                parts = _divisor(extent, max(1, left))
+                left = 0
+            cuts[n] = library.gpu.Cut(parts=max(1, parts))
+            if self.bitwise and parts < extent:
+                break
+        return {n: cuts.get(n, library.gpu.Cut()) for n in c.reduced}
+
+    def with_depth(self, plan: library.gpu.TilePlan, depth: int) -> library.gpu.TilePlan:
+        terms = self.depth_axes(depth)
+        cuts = tuple(terms.get(n, cut) for n, cut in enumerate(plan.cuts))
+        return replace(plan, cuts=cuts)
+
+    def tiles(self) -> Iterator[library.gpu.TilePlan]:
+        """Tiles, with steps of a usual length."""
+        from schedule import library
+
+        c, (mine, others) = self.c, self.sides
+        terms, steps, ahead = self.depth_axes(8), tuple(c.written), int(bool(self.shared))
+        spreads = (False, True) if max(len(mine), len(others)) > 1 and others else (False,)
+        for own in OWN:
+            for lanes in LANES:
+                for warps in WARPS:
+                    if not others and (lanes[1] * warps[1] * own[1] > 1 and len(mine) < 2):
+                        continue
+                    for spread in spreads:
+                        cuts: dict[int, library.gpu.Cut] = dict(terms)
+                        if others:
+                            cuts |= self.side(mine, own[0], lanes[0], warps[0], spread)
+                            cuts |= self.side(others, own[1], lanes[1], warps[1], spread)
+                        else:
+                            cuts |= self.pair(mine, own, lanes, warps)
+                        every = tuple(cuts.get(n, library.gpu.Cut()) for n in range(len(c.axes)))
+                        yield library.gpu.TilePlan(every, self.shared, steps, ahead, self.gathered)
+
+    def side(
+        self, axes: Sequence[int], own: int, lanes: int, warps: int, spread: bool
+    ) -> dict[int, library.gpu.Cut]:
+        """The cuts of the axes of a side: lanes go to the innermost one, what a thread has to it or
+        to the next one, warps to the last one that has room."""
+        found = {n: [1, 1, 1] for n in axes}  # warps, own, lanes
+        for kind, count in ((2, lanes), (1, own), (0, warps)):
+            order = list(axes)
+            if kind != 2 and spread and len(axes) > 1:
+                order = [*axes[1:], axes[0]]
+            for n in order:
+                held = found[n][0] * found[n][1] * found[n][2]
+                room = ceil(self.extent(n) / held)
+                take = 1
+                while take < count and take < room:
+                    take *= 2
+                found[n][kind] *= take
+                count = ceil(count / take)
+            found[order[0]][kind] *= count if kind == 2 else 1
+        return {n: self.cut(n, *values) for n, values in found.items()}
+
+    def pair(
+        self,
+        axes: Sequence[int],
+        own: tuple[int, int],
+        lanes: tuple[int, int],
+        warps: tuple[int, int],
+    ) -> dict[int, library.gpu.Cut]:
+        """The cuts of axes of one kind, the innermost two in tiles."""
+        found = {axes[0]: self.cut(axes[0], warps[0], own[0], lanes[0])}
+        if len(axes) > 1:
+            found[axes[1]] = self.cut(axes[1], warps[1], own[1], lanes[1])
+        return found
+
+    def cut(self, n: int, warps: int, own: int, lanes: int) -> library.gpu.Cut:
+        """A cut of an axis, neighbours in one thread where they can be read and stored at once; not
+        longer than the axis is."""
+        from schedule import library
+
+        own = min(own, max(1, ceil(self.extent(n) / (lanes * warps))))
+        wide = 4 if own % 4 == 0 and self._is_aligned(n) else 1
+        return library.gpu.Cut(warps, own // wide, lanes, wide)
+
+    def _is_aligned(self, n: int) -> bool:
+        """Whether four neighbours along an axis can be moved at once, in the result and in what is
+        read: none of it is a window."""
+        c = self.c
+        if c.is_window(n):
+            return False
+        if c.result.strides[n] != 1:
+            return True
+        size = dtype.itemsize(c.result.dtype)
+        last = c.result.shape[-1] if c.result.shape else None
+        return last is not None and last % 4 == 0 and size <= 4
+
+    def split(self, counts: TileCounts) -> Iterator[library.gpu.TilePlan]:
+        """Parts of the longest sum for blocks of threads of their own."""
+        if counts.blocks >= self.gpu.multiprocessors:
+            return
+        most = 2 * self.gpu.multiprocessors * max(1, counts.at_once) / counts.blocks
+        c, plan = self.c, counts.plan
+        axis = max(c.reduced, key=self.extent)
+        many = self.extent(axis) // plan.cuts[axis].total
+        for count in SPLITS:
+            if (
+                count <= min(many - 1, most)
+                and self.extent(axis) % (count * plan.cuts[axis].total) == 0
+            ):
+                yield replace(plan, split=count, along=axis)
+
+
+def _divisor(extent: int, most: int) -> int:
+    """The largest divisor of an extent that is not larger; `most` where all are small."""
+    found = max(n for n in range(1, min(extent, most) + 1) if extent % n == 0)
+    return found if 2 * found > min(most, extent) else min(extent, most)

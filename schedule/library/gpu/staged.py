@@ -1,0 +1,339 @@
+"""Tiles of operands in shared memory: their layout, what moves them, which banks they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
+from math import gcd, prod
+
+from schedule.library.contraction.axes import Contraction, Digit
+from schedule.library.gpu.tile_plan import TilePlan
+from tensorir import Gpu, dtype
+
+
+@dataclass(frozen=True)
+class TileDim:
+    """A dimension of a tile.
+
+    source  the dimension of the operand, or the axis whose digits several of them are
+    axis    whether it is an axis
+    steps   how far its index moves along each axis of the contraction
+    extent  of the tile
+    stride  elements between its neighbours in the operand; None where that is not known
+    last    the last of the dimensions of the operand that it is, from `source` on; -1 for an axis
+    """
+
+    source: int
+    axis: bool
+    steps: tuple[int | None, ...]
+    extent: int
+    stride: int | None
+    last: int = -1
+
+
+@dataclass(frozen=True)
+class StagedTile:
+    """What a block of threads holds of one operand during one step of the sum."""
+
+    c: Contraction
+    plan: TilePlan
+    operand: int
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """The axes whose digits are dimensions of what is copied by themselves."""
+        o = self.c.operands[self.operand]
+        moving = [n for n, step in enumerate(o.strides) if step != 0]
+        if self.operand in self.plan.gathered:
+            return tuple(moving)
+        rows = {n: [row for row in o.dims if row[n] != 0] for n in moving}
+        return tuple(
+            n
+            for n in moving
+            if all(row[n] in (1, None) and _moved_by(row) == [n] for row in rows[n])
+        )
+
+    @cached_property
+    def in_memory(self) -> tuple[TileDim, ...]:
+        """Its dimensions in the order of the operand."""
+        o, c = self.c.operands[self.operand], self.c
+        found = []
+        for n in self.axes:
+            steps = tuple(int(m == n) for m in range(len(c.axes)))
+            found.append(TileDim(n, True, steps, self._extent(steps), o.strides[n]))
+        weights = self._weights()
+        for first, last in self._groups():
+            rows = o.dims[first : last + 1]
+            if any(row[n] != 0 for row in rows for n in self.axes):
+                continue
+            moved, extent = self._steps(first, last), self._extent(self._steps(first, last))
+            sizes = o.shape[first : last + 1]
+            if None not in sizes:
+                extent = min(extent, prod(size or 0 for size in sizes))
+            found.append(TileDim(first, False, moved, extent, weights[last], last))
+        return tuple(sorted(found, key=lambda dim: -(dim.stride or 1 << 62)))
+
+    def _weights(self) -> list[int | None]:
+        """Elements between neighbours of each dimension of the operand."""
+        found: list[int | None] = [1]
+        for size in reversed(self.c.operands[self.operand].shape[1:]):
+            found.insert(0, None if found[0] is None or size is None else found[0] * size)
+        return found
+
+    def _groups(self) -> list[tuple[int, int]]:
+        """Dimensions that are fetched as one, first and last: those that one axis moves, or that
+        the same axis moves beside others."""
+        o = self.c.operands[self.operand]
+        found: list[tuple[int, int]] = []
+        for at, row in enumerate(o.dims):
+            mine = {n for n, step in enumerate(row) if step != 0}
+            if found:
+                first, last = found[-1]
+                before = {n for row in o.dims[first : last + 1] for n, s in enumerate(row) if s}
+                before |= {
+                    n for row in o.dims[first : last + 1] for n, s in enumerate(row) if s is None
+                }
+                if mine & before:
+                    found[-1] = (first, at)
+                    continue
+            found.append((at, at))
+        return found
+
+    def _steps(self, first: int, last: int) -> tuple[int | None, ...]:
+        """How far each axis moves some dimensions taken as one."""
+        o = self.c.operands[self.operand]
+        if first == last:
+            return o.dims[first]
+        weight = self._weights()[last] or 1
+        moved = [
+            any(row[n] != 0 for row in o.dims[first : last + 1]) for n in range(len(o.strides))
+        ]
+        return tuple(
+            None if s is None else s // weight if m else 0 for s, m in zip(o.strides, moved)
+        )
+
+    def _extent(self, steps: Sequence[int | None]) -> int:
+        reach = 1
+        for n, step in enumerate(steps):
+            size, extent = self.plan.cuts[n].total, self.c.axes[n].extent
+            size = size if extent is None else min(size, extent)
+            if step is None and size > 1:
+                return extent or size
+            reach += abs(step or 0) * (size - 1)
+        return reach
+
+    @cached_property
+    def dims(self) -> tuple[TileDim, ...]:
+        """As it lies in shared memory: what only terms move first, then what elements of the result
+        move, that which lanes of a warp differ in most last."""
+        return tuple(sorted(self.in_memory, key=self._place))
+
+    def _place(self, dim: TileDim) -> tuple[int, int]:
+        lanes = [
+            self.plan.cuts[n].lanes * self.plan.cuts[n].elements
+            for n in self.c.spatial
+            if dim.steps[n] != 0 and self.plan.cuts[n].total > 1
+        ]
+        return (1, max(lanes)) if lanes else (0, 0)
+
+    @property
+    def turn(self) -> int | None:
+        """The dimension whose pitch keeps banks apart: the last one that is not adjacent; None
+        where there is none."""
+        return len(self.dims) - 2 if len(self.dims) > 1 else None
+
+    @property
+    def item(self) -> int:
+        return dtype.itemsize(self.c.operands[self.operand].dtype)
+
+    @cached_property
+    def apart(self) -> int:
+        """Dimension at which the pitch is to be aligned: the innermost one outside of which lanes
+        differ, when the operand is read or when it is copied."""
+        inner = [n for n, dim in enumerate(self.dims) if self._place(dim)[0] == 1]
+        first = inner[0] if inner else len(self.dims) - 1
+        for n in range(len(self.dims) - 2, first - 1, -1):
+            if any(self.plan.cuts[a].lanes > 1 and self.dims[n].steps[a] for a in self.c.spatial):
+                return n
+        return max(0, first - 1)
+
+    @cached_property
+    def pitch(self) -> tuple[int, int]:
+        """Factor and offset for storage_align, in elements, with the fewest conflicts of banks."""
+        unit = max(1, Gpu.bank_bytes // self.item)
+        factor = (
+            Gpu.banks * unit
+            if self.item <= Gpu.bank_bytes
+            else (Gpu.banks * Gpu.bank_bytes // self.item)
+        )
+        every = range(0, factor, max(unit, self.vector if self.straight else 1))
+        best = (1 << 30, 0)
+        for offset in sorted(every, key=lambda n: n % (4 * unit) != 0):
+            ways = sum(self.ways(factor, offset))
+            if ways == 2:
+                return factor, offset
+            best = min(best, (ways, offset))
+        return factor, best[1]
+
+    def weights(self, factor: int = 1, offset: int = 0) -> list[int]:
+        """Elements between neighbours of each dimension in shared memory."""
+        found = [1]
+        for n in range(len(self.dims) - 1, 0, -1):
+            pitch = found[0] * self.dims[n].extent
+            if n - 1 == self.apart and factor > 1:
+                pitch += (offset - pitch) % factor
+            found.insert(0, pitch)
+        return found
+
+    def ways(self, factor: int, offset: int) -> tuple[int, int]:
+        """How many times a warp has to ask, for one read of the sums and for one write of the
+        copy: 1 without conflicts."""
+        weights = self.weights(factor, offset)
+        written = self._written(weights)
+        at_once = Gpu.warp // self.vector if self.straight else Gpu.warp
+        parts = [written[n : n + at_once] for n in range(0, len(written), at_once)]
+        return self._ways(self._read(weights)), max(map(self._ways, parts), default=1)
+
+    @property
+    def straight(self) -> bool:
+        """Whether neighbours in memory are neighbours in shared memory, and move together."""
+        return bool(self.dims) and self.dims[-1] == self.in_memory[-1]
+
+    def _read(self, weights: Sequence[int]) -> list[int]:
+        cuts = self.plan.cuts
+        lanes = [range(cut.lanes) for cut in cuts]
+        found = []
+        for place in product(*lanes):
+            at = 0
+            for dim, weight in zip(self.dims, weights):
+                at += weight * sum(
+                    (step or 0) * value * cut.elements
+                    for step, value, cut in zip(dim.steps, place, cuts)
+                )
+            found.append(at)
+        return found[: Gpu.warp]
+
+    def _written(self, weights: Sequence[int]) -> list[int]:
+        by = {(dim.source, dim.axis): weight for dim, weight in zip(self.dims, weights)}
+        vector = self.vector
+        ranges = [range(dim.extent) for dim in self.in_memory]
+        if vector > 1:
+            ranges[-1] = range(0, self.in_memory[-1].extent, vector)
+        near = [by[dim.source, dim.axis] for dim in self.in_memory]
+        places = islice(product(*ranges), Gpu.warp)
+        return [sum(w * v for w, v in zip(near, place)) for place in places]
+
+    def _ways(self, places: Sequence[int]) -> int:
+        words = {place * self.item // Gpu.bank_bytes for place in places}
+        held: dict[int, int] = {}
+        for word in words:
+            held[word % Gpu.banks] = held.get(word % Gpu.banks, 0) + 1
+        if self.item > Gpu.bank_bytes:  # half a warp at a time
+            half = Gpu.warp * Gpu.bank_bytes // self.item
+            parts = [places[n : n + half] for n in range(0, len(places), half)]
+            return max(_most(part, Gpu.banks * Gpu.bank_bytes // self.item) for part in parts)
+        return max(held.values(), default=1)
+
+    @cached_property
+    def vector(self) -> int:
+        """Elements that one copy moves: neighbours in memory, from places that are aligned."""
+        o = self.c.operands[self.operand]
+        lanes = max(1, Gpu.access_bytes // self.item)
+        if o.pad is not None or not self.in_memory or self.in_memory[-1].stride != 1:
+            return 1
+        last = self.in_memory[-1]
+        if None in o.strides or self.operand in self.plan.gathered and not last.axis:
+            return 1
+        starts = [s * self.plan.cuts[n].total if last.steps[n] else s for n, s in self._moves]
+        if any(last.steps[n] not in (0, 1) for n, _ in self._moves):
+            return 1
+        if last.extent & (last.extent - 1):  # what is fetched is proved for digits of indices only
+            return 1
+        while lanes > 1 and any(x % lanes for x in (last.extent, *starts)):
+            lanes //= 2
+        return lanes
+
+    @property
+    def _moves(self) -> list[tuple[int, int]]:
+        """The axes that move the operand, with their strides."""
+        return [(n, s) for n, s in enumerate(self.c.operands[self.operand].strides) if s]
+
+    @property
+    def wide(self) -> int:
+        """Elements that a thread reads at once for the sums, its neighbours lying side by side."""
+        if not self.dims:
+            return 1
+        last = self.dims[-1]
+        near = [cut.elements for n, cut in enumerate(self.plan.cuts) if last.steps[n] == 1]
+        return max((n for n in near if self.pitch[1] % n == 0), default=1)
+
+    @property
+    def elements(self) -> int:
+        """Of the tile."""
+        return prod(dim.extent for dim in self.dims)
+
+    @property
+    def bytes(self) -> int:
+        """Of shared memory, padding of its pitch included."""
+        factor, offset = self.pitch
+        weights = self.weights(factor, offset)
+        return weights[0] * self.dims[0].extent * self.item if self.dims else self.item
+
+    @cached_property
+    def sectors(self) -> float:
+        """Transactions that fetch the tile, on average over where its rows begin."""
+        run, step, rows, together = 1, 1, 1, True
+        for dim in reversed(self.in_memory):
+            together = together and dim.stride == step
+            if not together:
+                rows *= dim.extent
+                continue
+            run, step = run * dim.extent, step * dim.extent
+            together = self._whole(dim)
+        known = [s for dim in self.in_memory if (s := dim.stride or 1) >= step]
+        begins = [s * self.plan.cuts[n].total for n, s in self._moves]
+        near = gcd(Gpu.sector_bytes, *(self.item * s for s in (*known, *begins)))
+        return rows * (run * self.item + Gpu.sector_bytes - near) / Gpu.sector_bytes
+
+    def _whole(self, dim: TileDim) -> bool:
+        """Whether the tile has all of a dimension."""
+        o = self.c.operands[self.operand]
+        if dim.axis:
+            size = self.c.axes[dim.source].extent
+            return size is not None and dim.extent >= size
+        sizes = o.shape[dim.source : dim.last + 1]
+        return None not in sizes and dim.extent >= prod(size or 0 for size in sizes)
+
+
+def _moved_by(row: Sequence[int | None]) -> list[int]:
+    return [n for n, step in enumerate(row) if step != 0]
+
+
+def _most(places: Sequence[int], banks: int) -> int:
+    held: dict[int, set[int]] = {}
+    for place in places:
+        held.setdefault(place % banks, set()).add(place)
+    return max(map(len, held.values()), default=1)
+
+
+def _joined(tile: StagedTile, dim: TileDim) -> str:
+    """Dimensions of an operand as one."""
+    shape = tile.c.operands[tile.operand].shape
+    text = f"d{dim.source}"
+    for at in range(dim.source + 1, dim.last + 1):
+        text = f"({text}) * {shape[at]} + d{at}"
+    return text
+
+
+def index_map(tile: StagedTile, own: Mapping[Digit, str], rank: int) -> str:
+    """The layout of a tile as an index map from the dimensions of the operand."""
+    from schedule.library.contraction.places import axis_text
+
+    names = ", ".join(f"d{n}" for n in range(rank))
+    parts = [
+        axis_text(tile.c.axes[dim.source], own) if dim.axis else _joined(tile, dim)
+        for dim in tile.dims
+    ]
+    return f"{names}: {', '.join(parts)}"

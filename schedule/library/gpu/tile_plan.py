@@ -1,0 +1,66 @@
+"""What is chosen for the tiles of a contraction on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How values of an axis are shared, outermost first: among warps of a block of threads, in
+    parts that a thread takes in turn, among lanes of a warp, and as neighbours of one thread.
+
+    Of an axis that is summed over, `parts` and `elements` are terms that a thread adds in a step.
+    """
+
+    warps: int = 1
+    parts: int = 1
+    lanes: int = 1
+    elements: int = 1
+
+    @property
+    def total(self) -> int:
+        """Values that a block of threads has at once."""
+        return self.warps * self.parts * self.lanes * self.elements
+
+    @property
+    def own(self) -> int:
+        """Values that a thread has."""
+        return self.parts * self.elements
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """A nest for a contraction on a GPU.
+
+    cuts      for each axis of the contraction
+    shared    operands that are fetched to shared memory by all threads of a block together
+    steps     the axes that are summed over, outermost first
+    ahead     steps that copies run ahead of the sums
+    gathered  those of `shared` of which only the elements that are used are fetched, a dimension
+              for each variable, and not all that lies between them
+    split     parts into which `along`, an axis that is summed over, is cut, each with blocks of
+              threads of its own; a second kernel adds them up
+    """
+
+    cuts: tuple[Cut, ...]
+    shared: tuple[int, ...]
+    steps: tuple[int, ...]
+    ahead: int = 0
+    gathered: tuple[int, ...] = ()
+    split: int = 1
+    along: int = 0
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        """The same in plain tuples, as records keep it; `of` reads it."""
+        cuts = tuple((cut.warps, cut.parts, cut.lanes, cut.elements) for cut in self.cuts)
+        return (cuts, self.shared, self.steps, self.ahead, self.gathered, self.split, self.along)
+
+    @classmethod
+    def of(cls, values: tuple[Any, ...]) -> TilePlan:
+        """The plan of such values."""
+        cuts, shared, steps, ahead, gathered, split, along = values
+        plain = (tuple(shared), tuple(steps), ahead, tuple(gathered), split, along)
+        return cls(tuple(Cut(*cut) for cut in cuts), *plain)

@@ -1,0 +1,336 @@
+"""tiles: any contraction in tiles for blocks of threads, warps, lanes and registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from schedule.library.contraction.axes import Contraction
+from schedule.library.contraction.copies import digits_read
+from schedule.library.contraction.find import find_contraction
+from schedule.library.contraction.partial import partial_sums
+from schedule.library.contraction.places import (
+    axis_loops,
+    followers,
+    layout,
+    loads_of,
+    loops_by_dimension,
+    loops_by_place,
+    own_loops,
+    reduce_loops,
+    store_of,
+)
+from schedule.library.contraction.plan import Partial
+from schedule.library.gpu.staged import StagedTile, index_map
+from schedule.library.gpu.steps import (
+    all_or_nothing,
+    bind_all,
+    bind_blocks,
+    fuse_for_blocks,
+    in_order_of_reads,
+    vector_of,
+)
+from schedule.library.gpu.tile_plan import Cut, TilePlan
+from schedule.state import LoopRef
+from tensorir import Gpu
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+WRITTEN_OUT = 1024
+"""Operations of a thread in one step that are written out, at most."""
+
+MOST_HELD = 64
+"""Elements of an operand that a thread keeps in registers, at most."""
+
+KINDS = ("warps", "parts", "lanes", "elements")
+
+Threads = dict[str, LoopRef]
+"""The loop over warps and that over lanes, as far as there are any."""
+
+
+def make_tiles(sch: Schedule, c: Contraction, plan: TilePlan) -> None:
+    """Schedule a contraction, its elementwise user and its padding for a GPU.
+
+    A block of threads computes a tile of the result in registers, a step of the terms at a time,
+    for which all its threads together fetch the tiles of operands that are `shared`: what is read
+    along windows once with its surroundings, padding computed on the way. Extents need not divide.
+    Where warps or lanes share terms, they combine their parts in the end. ScheduleError if refused,
+    and then the schedule is as it was.
+    """
+    with all_or_nothing(sch, f"make_tiles({c.block!r})"):
+        if plan.split < 2:
+            _Tiles(sch, c, plan).run()
+            return
+        part = partial_sums(sch, c, Partial(plan.along, plan.split, "parts"))
+        _Tiles(sch, part, _of_parts(c, part, plan)).run()
+        adding = find_contraction(sch, c.block, c.last)
+        _Tiles(sch, adding, adding_plan(adding)).run()
+
+
+def adding_plan(c: Contraction) -> TilePlan:
+    """The plan for what adds few terms up: each thread has an element, neighbours in a warp."""
+    near = c.spatial[-1]
+    cuts = [Cut()] * len(c.axes)
+    cuts[near] = Cut(warps=4, lanes=Gpu.warp)
+    for n in c.reduced:
+        cuts[n] = Cut(parts=min(8, c.axes[n].extent or 8))
+    return TilePlan(tuple(cuts), (), c.written)
+
+
+def _of_parts(c: Contraction, part: Contraction, plan: TilePlan) -> TilePlan:
+    """The plan of a contraction for its partial sums, of which there is an axis more."""
+    places = {(c.sums.strides[n], c.axes[n].extent): plan.cuts[n] for n in c.spatial}
+    terms = dict(zip(part.written, c.written))
+    cuts = [
+        plan.cuts[terms[n]]
+        if n in terms
+        else places.get((part.sums.strides[n], axis.extent), Cut())
+        for n, axis in enumerate(part.axes)
+    ]
+    after = {old: new for new, old in terms.items()}
+    moved = {o.buffer: n for n, o in enumerate(part.operands)}
+    names = [o.buffer for o in c.operands]
+    return replace(
+        plan, cuts=tuple(cuts), split=1, steps=tuple(after[n] for n in plan.steps),
+        shared=tuple(moved[names[n]] for n in plan.shared),
+        gathered=tuple(moved[names[n]] for n in plan.gathered),
+    )  # fmt: skip
+
+
+class _Tiles:
+    """The steps, in order."""
+
+    def __init__(self, sch: Schedule, c: Contraction, plan: TilePlan) -> None:
+        self.sch, self.c, self.plan = sch, c, plan
+        self.plain = 0
+        """Loops over blocks of threads that are one variable of the result each."""
+
+    def run(self) -> None:
+        sch, plan = self.sch, self.plan
+        tiles = [StagedTile(self.c, plan, n) for n in plan.shared]
+        if plan.ahead:
+            self.fill()
+        c = self.c
+        copies = [self.staged(tile) for tile in tiles]
+        held = [str(sch.cache_read(c.block, name, "local")) for name in self.held()]
+        for pad in dict.fromkeys(o.pad for o in c.operands if o.pad is not None):
+            sch.compute_inline(pad)
+        stored = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
+        sch.set_scope(c.block, 0, "local")
+        whole = self.loops_of(stored)
+        self.lay_out()
+        grid, inside = self.cut_blocks(stored, whole)
+        sch.compute_at(c.block, grid[-1])  # before they are one: quotients of it are harder to read
+        write = self.cut_result(inside)
+        step, add = self.cut_sums()
+        nests = [write, add]
+        if not any(plan.cuts[n].warps * plan.cuts[n].lanes > 1 for n in c.reduced):
+            init = sch.decompose_reduction(c.block, step)
+            around = sch.get_loops(init)
+            nests.append(dict(zip(add, around[around.index(grid[-1]) + 1 :])))
+        for kind in ("warps", "lanes"):
+            loops = [nest[kind] for nest in nests if kind in nest]
+            if loops:
+                bind_all(sch, loops, kind[:-1])
+        self.bind_grid(grid)
+        for copy in held:
+            self.hold(copy, add)
+        for copy, tile in zip(copies, tiles):
+            self.fetch(copy, tile, step)
+        if plan.ahead and sch.state.loop(step).const_extent != 1:
+            sch.pipeline(step, [*[0] * len(copies), plan.ahead])
+
+    def fill(self) -> None:
+        """Fill steps up with terms that change nothing, so that all steps are alike, which copies
+        that run ahead have to be."""
+        sch, c = self.sch, self.c
+        iters = sch.state.block(c.block).iters
+        counts = [1] * len(iters)
+        for n in c.reduced:
+            axis, size = c.axes[n], self.plan.cuts[n].total
+            if axis.extent is None or axis.extent % size and axis.extent > size:
+                counts[axis.digits[-1].place] = size
+        if max(counts) == 1:
+            return
+        made = {store_of(sch, pad).buffer.name: pad for pad in sch.pad_einsum(c.block, counts)}
+        sources = {loads_of(sch.state.block(p))[0].buffer.name: p for p in made.values()}
+        operands = [
+            replace(o, buffer=store_of(sch, pad).buffer.name, pad=str(pad))
+            if (pad := sources.get(o.buffer)) is not None
+            else o
+            for o in c.operands
+        ]
+        self.c = replace(c, operands=tuple(operands))
+
+    def staged(self, tile: StagedTile) -> str:
+        """A copy of an operand in shared memory, laid out for those who read it."""
+        sch, block = self.sch, self.c.block
+        name = self.c.operands[tile.operand].buffer
+        if tile.operand in self.plan.gathered:
+            copy = str(sch.reindex(block, name, "shared"))
+        else:
+            copy = str(sch.cache_read(block, name, "shared"))
+        buffer = store_of(sch, copy).buffer
+        (load,) = [x for x in loads_of(sch.state.block(block)) if x.buffer is buffer]
+        text = index_map(tile, digits_read(sch, self.c, load), buffer.ndim)
+        names, _, dims = text.partition(": ")
+        if names != dims:
+            sch.transform_layout(copy, buffer.name, text)
+        factor, offset = tile.pitch
+        if len(tile.dims) > 1:
+            sch.storage_align(copy, buffer.name, tile.apart, factor, offset)
+        return copy
+
+    def held(self) -> list[str]:
+        """The buffers of which a thread keeps what it reads of them in a step in registers: used
+        for several sums, or neighbours in memory. What is read in several places is not."""
+        c, cuts = self.c, self.plan.cuts
+        names = [o.buffer for o in c.operands]
+        found = []
+        for n, o in enumerate(c.operands):
+            own = prod(cut.own for cut, step in zip(cuts, o.strides) if step != 0)
+            again = prod(cuts[n].own for n in c.spatial if o.strides[n] == 0)
+            near = any(cut.own > 1 for cut, step in zip(cuts, o.strides) if step == 1)
+            if n in self.plan.shared or names.count(o.buffer) > 1 or None in o.strides:
+                continue
+            if 1 < own <= MOST_HELD and (again > 1 or near):
+                found.append(o.buffer)
+        return found
+
+    def hold(self, copy: str, threads: Threads) -> None:
+        """Copy to registers what a thread reads in a step, neighbours at once."""
+        sch = self.sch
+        where = threads.get("lanes") or threads["warps"]
+        sch.compute_at(copy, where)
+        in_order_of_reads(sch, copy)
+        own = own_loops(sch, copy)
+        for loop in own[:-1]:
+            sch.unroll(loop)
+        if own:
+            sch.vectorize(own[-1])
+
+    def fetch(self, copy: str, tile: StagedTile, step: LoopRef) -> None:
+        self.sch.compute_at(copy, step)
+        in_order_of_reads(self.sch, copy)
+        self.sch.cooperative_fetch(copy, vector=tile.vector)
+
+    def loops_of(self, stage: str) -> dict[int, LoopRef]:
+        """The loop of each axis of the result, of the block that stores it."""
+        sch, c = self.sch, self.c
+        vars_of = followers(sch, c, stage)
+        places = {it.var: n for n, it in enumerate(sch.state.block(stage).iters)}
+        loops = loops_by_place(sch, stage)
+        own = {p: loops[places[v]] for p, v in vars_of.items() if places.get(v) in loops}
+        return dict(zip(c.spatial, axis_loops(sch, [c.axes[n] for n in c.spatial], own)))
+
+    def lay_out(self) -> None:
+        """A dimension of the sums for each axis."""
+        c = self.c
+        text = layout(self.sch, c, [c.block], c.spatial, None)
+        names, _, dims = text.partition(": ")
+        if names != dims:
+            self.sch.transform_layout(c.block, store_of(self.sch, c.block).buffer.name, text)
+
+    def split(self, loop: LoopRef | None, cut: Cut, around: bool) -> dict[str, LoopRef]:
+        """The loops of one axis by the part that they play, as far as there are several values;
+        with one `around` them."""
+        kept = [kind for kind in KINDS if getattr(cut, kind) > 1]
+        sizes = [getattr(cut, kind) for kind in kept]
+        if loop is None or not (kept or around):
+            return {}
+        if around:
+            made = self.sch.split(loop, [None, *sizes]) if kept else (loop,)
+            return dict(zip(["around", *kept], made))
+        return dict(zip(kept, self.sch.split(loop, sizes)))
+
+    def threads(self, cuts: Sequence[dict[str, LoopRef]]) -> Threads:
+        """Loops over warps as one, and those over lanes."""
+        found = {kind: [cut[kind] for cut in cuts if kind in cut] for kind in ("warps", "lanes")}
+        return {
+            kind: self.sch.fuse(*loops) if len(loops) > 1 else loops[0]
+            for kind, loops in found.items()
+            if loops
+        }
+
+    def cut_blocks(
+        self, stage: str, loops: dict[int, LoopRef]
+    ) -> tuple[list[LoopRef], dict[int, LoopRef]]:
+        """The loops over blocks of threads, and for each axis that inside of a tile, of the stage
+        that stores."""
+        sch, plan = self.sch, self.plan
+        units = [loop for loop in own_loops(sch, stage) if loop not in loops.values()]
+        grid, inside = dict.fromkeys(units, True), {}
+        for n, loop in loops.items():
+            around = loop
+            if plan.cuts[n].total > 1:
+                around, inside[n] = sch.split(loop, [None, plan.cuts[n].total])
+            grid[around] = len(self.c.axes[n].digits) == 1
+        ordered = sorted(grid, key=lambda loop: not grid[loop])
+        order = [*ordered, *inside.values()]
+        if len(order) > 1:
+            sch.reorder(*order)
+        self.plain = sum(grid.values())
+        return ordered, inside
+
+    def bind_grid(self, grid: list[LoopRef]) -> None:
+        """Tiles to blocks of threads. Loops over axes that are several variables stay alone, so
+        that what they index can be told from quotients of one loop."""
+        sch, plain, rest = self.sch, grid[: self.plain], grid[self.plain :]
+        first = fuse_for_blocks(sch, plain) if plain else []
+        if len(first) + len(rest) > 3:
+            first, rest = fuse_for_blocks(sch, [*first, *rest]), []
+        bind_blocks(sch, [*first, *rest])
+
+    def cut_result(self, inside: dict[int, LoopRef]) -> Threads:
+        """The loops over threads of the stage that stores."""
+        sch, c, plan = self.sch, self.c, self.plan
+        cuts = [self.split(inside.get(n), plan.cuts[n], False) for n in c.spatial]
+        inner = [cut[k] for cut in cuts for k in ("parts", "elements") if k in cut]
+        near = cuts[-1].get("elements")
+        if near is not None:
+            inner.remove(near)
+            inner.append(near)
+        threads = [cut[k] for k in ("warps", "lanes") for cut in cuts if k in cut]
+        if len(threads) + len(inner) > 1:
+            sch.reorder(*threads, *inner)
+        wide = near is not None and self.is_wide()
+        for loop in inner:
+            (sch.vectorize if wide and loop is near else sch.unroll)(loop)
+        return self.threads(cuts)
+
+    def is_wide(self) -> bool:
+        """Whether neighbours of a thread can be stored together."""
+        c, sch = self.c, self.sch
+        near = c.spatial[-1]
+        target = store_of(sch, c.last).buffer
+        return (
+            c.result.strides[near] == 1 and vector_of(target) % self.plan.cuts[near].elements == 0
+        )
+
+    def cut_sums(self) -> tuple[LoopRef, Threads]:
+        """The loop over steps of the sums, and those over threads in it."""
+        sch, c, plan = self.sch, self.c, self.plan
+        found = loops_by_dimension(sch, c.block)
+        cuts = [self.split(x, plan.cuts[n], False) for n, x in zip(c.spatial, found)]
+        terms = [
+            self.split(x, plan.cuts[n], True)
+            for n, x in zip(plan.steps, reduce_loops(sch, c, plan.steps))
+        ]
+        steps = [term["around"] for term in terms]
+        inner = [term[k] for term in terms for k in ("parts", "elements") if k in term]
+        own = [cut[k] for cut in cuts for k in ("parts", "elements") if k in cut]
+        shared = [x[k] for k in ("warps", "lanes") for x in (*cuts, *terms) if k in x]
+        sch.reorder(*steps, *shared, *inner, *own)
+        threads = self.threads([*cuts, *terms])
+        count = prod(plan.cuts[n].own for n in c.spatial)
+        for loop in own:
+            sch.unroll(loop)
+        for loop in reversed(inner):
+            count *= sch.state.loop(loop).const_extent or WRITTEN_OUT
+            if count > WRITTEN_OUT:
+                break
+            sch.unroll(loop)
+        return (sch.fuse(*steps) if len(steps) > 1 else steps[0]), threads

@@ -1,0 +1,174 @@
+"""Products, convolutions and pooling on GPUs: right for any shape, and few transactions."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from autotune.rules.defaults import default_sketch
+from autotune.rules.generate import sketches
+from autotune.rules.gpu.product import ProductPlan
+from autotune.rules.gpu.tile_cycles import TileCounts
+from backends import ObjectCache, build
+from tensorir import Device, PrimFunc, Target, device_of, ops, reference, te
+
+CHECKED = "cuda-emulator -arch=sm_90a -check=alignment,bounds,counts,divergence,races"
+DEVICE: Device = device_of(Target.parse("cuda -arch=sm_90a"))
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
+    return ObjectCache(tmp_path_factory.mktemp("objects"))
+
+
+def matmul(
+    m: Any, n: Any, k: Any, a: str = "ik", b: str = "kj", dtype: str = "float32", bias: bool = False
+) -> PrimFunc:
+    """C[i, j] = sum of A * B over k, axes of A and B in this order."""
+    size = {"i": m, "j": n, "k": k}
+    x = te.placeholder([size[d] for d in a], dtype, name="A")
+    y = te.placeholder([size[d] for d in b], dtype, name="B")
+    r = te.reduce_axis(k, name="k")
+
+    def at(i: Any, j: Any) -> Any:
+        place = {"i": i, "j": j, "k": r}
+        return te.sum(x[tuple(place[d] for d in a)] * y[tuple(place[d] for d in b)], axis=r)
+
+    c = te.compute((m, n), at, name="C")
+    if not bias:
+        return te.create_prim_func([x, y, c], name="product")
+    v = te.placeholder((n,), dtype, name="v")
+    d = te.compute((m, n), lambda i, j: c[i, j] + v[j])
+    return te.create_prim_func([x, y, v, d], name="product")
+
+
+def conv(shape: tuple[int, ...], weight: tuple[int, ...], **how: Any) -> PrimFunc:
+    x, w = te.placeholder(shape, name="x"), te.placeholder(weight, name="w")
+    return te.create_prim_func([x, w, ops.conv2d(x, w, **how)], name="conv")
+
+
+def pool(shape: tuple[int, ...], *how: int) -> PrimFunc:
+    x = te.placeholder(shape, "float32", name="x")
+    return te.create_prim_func([x, ops.max_pool2d(x, *how)], name="pool")
+
+
+def batched(b: int, m: int, n: int, k: int) -> PrimFunc:
+    x, y = te.placeholder((b, m, k), name="A"), te.placeholder((b, k, n), name="B")
+    return te.create_prim_func([x, y, ops.batch_matmul(x, y)], name="batched")
+
+
+SMALL = {
+    "odd": matmul(37, 53, 21),
+    "transposed, bias": matmul(40, 36, 24, "ki", "jk", bias=True),
+    "unit axes": conv((1, 1, 5, 5), (1, 1, 3, 3)),
+    "long": matmul(5, 6, 512),
+    "double": matmul(19, 33, 8, dtype="float64"),
+    "bytes": matmul(33, 20, 12, dtype="int8"),
+    "batched": batched(3, 17, 12, 9),
+    "1x1": conv((2, 16, 12, 12), (8, 16, 1, 1)),
+    "1x1 of every other": conv((1, 8, 9, 9), (8, 8, 1, 1), stride=2),
+    "channels last": conv((1, 9, 9, 6), (3, 3, 6, 20), layout="NHWC", stride=2, padding=1),
+    "depthwise": conv((2, 6, 12, 12), (6, 1, 3, 3), padding=1, groups=6),
+    "depthwise, channels last": conv(
+        (1, 9, 9, 12), (3, 3, 1, 12), padding=1, groups=12, layout="NHWC"
+    ),
+    "groups": conv((1, 8, 7, 7), (8, 4, 3, 3), groups=2, padding=1),
+    "overlapping windows": pool((2, 3, 13, 13), 3, 2, 1),
+    "windows side by side": pool((2, 3, 12, 12), 2, 2),
+}  # fmt: skip
+
+
+def plan_of(func: PrimFunc) -> TileCounts:
+    """What the tiles of the default schedule take, of the only block that has some."""
+    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    (plan,) = (plan for plan in sketch.plans if isinstance(plan, ProductPlan))
+    return plan.chosen
+
+
+def given(func: PrimFunc) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in func.inputs]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_any_shape_is_right_without_races(name, cache):
+    func, arrays = SMALL[name], given(SMALL[name])
+    assert plan_of(func)
+    kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
+    np.testing.assert_allclose(kernel(*arrays), reference(func, *arrays)[0], rtol=1e-5)
+    assert not kernel.findings.reports
+
+
+def test_symbolic_sizes_are_right(cache):
+    n = te.var("n")
+    func = matmul(n, 12, 9)
+    x, y = np.ones((7, 9), "float32"), np.ones((9, 12), "float32")
+    kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
+    np.testing.assert_allclose(kernel(x, y), x @ y)
+    assert not kernel.findings.reports
+
+
+def test_sums_of_one_term_are_left_to_other_rules():
+    func = conv((1, 1, 5, 5), (2, 1, 1, 1))
+    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    assert not any(isinstance(plan, ProductPlan) for plan in sketch.plans)
+
+
+LARGE = {
+    "4096": matmul(4096, 4096, 4096),
+    "1000, transposed": matmul(1000, 1000, 1000, "ki", "jk"),
+    "1021": matmul(1021, 1021, 1021),
+    "batched": batched(64, 512, 512, 64),
+    "3x3": conv((32, 64, 56, 56), (64, 64, 3, 3), padding=1),
+    "1x1": conv((32, 256, 56, 56), (64, 256, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_tiles_where_there_are_two_waves_of_them(name):
+    """At least 64 x 64; windows, whose pixels are used for all taps, have more of these."""
+    counts = plan_of(LARGE[name])
+    c, cuts = counts.c, counts.plan.cuts
+    a, b = (o.strides for o in c.operands)
+    sides = [
+        prod(cuts[n].total for n in c.spatial if one[n] and not other[n])
+        for one, other in ((a, b), (b, a))
+    ]
+    assert prod(sides) >= 64 * 64 and min(sides) >= (32 if name == "3x3" else 64)
+    assert counts.occupancy >= 0.125
+    assert all(tile.ways(*tile.pitch)[0] == 1 for tile in counts.tiles)
+
+
+MEMORY = {
+    "overlapping windows": pool((32, 64, 112, 112), 3, 2, 1),
+    "depthwise": conv((32, 96, 112, 112), (96, 1, 3, 3), padding=1, groups=96),
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_what_memory_binds_reads_it_about_once(name):
+    counts = plan_of(MEMORY[name])
+    assert 32 * counts.transactions <= 1.15 * counts.least
+
+
+def test_few_results_of_long_sums_have_blocks_for_parts_of_them():
+    counts = plan_of(matmul(64, 64, 8192))
+    assert counts.plan.split > 1
+    assert counts.blocks >= 64
+
+
+def test_the_estimate_counts_what_the_emulator_counts(cache):
+    """Sectors of the operands of a product of whole tiles, and of its result."""
+    func = matmul(128, 128, 32)
+    counts = plan_of(func)
+    kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
+    kernel(*given(func))
+    assert counts.plan.split == 1
+    found = sum(c.transactions for c in kernel.findings.counts if c.space == "global")
+    assert abs(found - counts.transactions) <= 0.1 * found
+    wide = [c for c in kernel.findings.counts if c.space == "shared" and c.what == "store"]
+    assert all(c.transactions == c.least for c in wide)
