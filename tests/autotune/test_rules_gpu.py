@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules.defaults import default_sketch
-from autotune.rules.generate import sketches
+from autotune.gpu.count import works_of
+from autotune.rules import default_sketch, sketches
 from backends import ObjectCache, build
-from tensorir import Device, PrimFunc, Target, Var, device_of, ops, reference, te
+from tensorir import Gpu, PrimFunc, Target, Var, ops, reference, te
+from tensorir.dtype import itemsize
 
 EMULATOR = "cuda-emulator -arch=sm_90a"
-DEVICE: Device = device_of(Target.parse(EMULATOR))
+CHECKED = "-check=races,uninitialised"
+DEVICE = Gpu(Target.parse(EMULATOR))
 
 
 @pytest.fixture(scope="session")
@@ -42,9 +44,9 @@ def arrays(func: PrimFunc, size: int = 7) -> list[np.ndarray]:
 
 
 def right(func: PrimFunc, cache: ObjectCache, size: int = 7) -> None:
-    """The default schedule computes what the definition does."""
+    """The default schedule computes what the definition does, and no check has a report."""
     given = arrays(func, size)
-    kernel = build(default_schedule(func, EMULATOR), EMULATOR, cache=cache)
+    kernel = build(default_schedule(func, EMULATOR), f"{EMULATOR} {CHECKED}", cache=cache)
     found = kernel(*given)
     results = found if isinstance(found, tuple) else (found,)
     for one, wanted in zip(results, reference(func, *given), strict=True):
@@ -59,6 +61,9 @@ RULED = {
     "softmax": (program(softmax, (70, 300)), ["chain"]),
     "softmax along columns": (
         program(lambda x: ops.softmax(x, axis=0, name="S"), (70, 50)), ["chain"],
+    ),
+    "softmax in the middle": (
+        program(lambda x: ops.softmax(x, axis=1, name="S"), (3, 21, 40)), ["chain"],
     ),
     "row sums": (program(lambda x: ops.sum(x, (1,), name="S"), (70, 300)), ["rows"]),
     "column sums": (program(lambda x: ops.sum(x, (0,), name="S"), (300, 70)), ["columns"]),
@@ -94,6 +99,68 @@ def test_each_family_has_its_rule_and_is_right(name, cache):
 )
 def test_sizes_decide_how_terms_are_shared(shape, axes, plan):
     assert plans(program(lambda x: ops.sum(x, axes, name="S"), shape)) == [plan]
+
+
+n = te.var("n")
+ANY = {
+    "relu of no rows": program(lambda x: ops.relu(x, name="S"), (0, 5)),
+    "one element": program(lambda x: ops.relu(x, name="S"), (1,)),
+    "sum of one": program(lambda x: ops.sum(x, (1,), name="S"), (1, 1)),
+    "sum of none": program(lambda x: ops.sum(x, (1,), name="S"), (3, 0)),
+    "softmax of one": program(softmax, (37, 1)),
+    "primes": program(softmax, (11, 131)),
+    "symbolic rows": program(softmax, (n, 65)),
+    "symbolic columns": program(lambda x: ops.sum(x, (0,), name="S"), (40, n)),
+    "symbolic elements": program(lambda x: ops.relu(x, name="S"), (n, 3, 5)),
+    "symbolic transpose": program(lambda x: ops.transpose(x, (1, 0), name="S"), (n, 33)),
+    "float64": program(softmax, (5, 70), dtype="float64"),
+    "float16": program(lambda x: ops.sum(x, (1,), name="S"), (5, 64), dtype="float16"),
+    "int8": program(lambda x: ops.transpose(x, (1, 0), name="S"), (40, 33), dtype="int8"),
+    "all axes but one": program(lambda x: ops.sum(x, (0, 2), name="S"), (9, 5, 33)),
+}
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_any_extent_and_type(name, cache):
+    right(ANY[name], cache, size=19)
+
+
+def least(func: PrimFunc) -> float:
+    """Transactions that read each input and write each output once."""
+    sizes = [np.prod([d.value for d in p.shape]) * itemsize(p.dtype) for p in func.params]
+    return float(sum(sizes)) / 32
+
+
+MOVED = {
+    "elementwise": program(lambda a, b: ops.add(a, b, name="S"), (64, 1000), (64, 1000)),
+    "elementwise, 2^32 elements": program(lambda a: ops.relu(a, name="S"), (1 << 16, 1 << 16)),
+    "float16": program(lambda a: ops.relu(a, name="S"), (64, 1000), dtype="float16"),
+    "elementwise, odd": program(lambda a: ops.relu(a, name="S"), (7, 13, 501)),
+    "reshape": program(lambda a: ops.reshape(a, (300, 128), name="S"), (600, 64)),
+    "transpose": program(lambda a: ops.transpose(a, (1, 0), name="S"), (512, 1024)),
+    "permutation": program(lambda a: ops.transpose(a, (2, 0, 1), name="S"), (8, 64, 96)),
+    "row sums": program(lambda a: ops.sum(a, (1,), name="S"), (512, 1024)),
+    "long rows": program(lambda a: ops.sum(a, (1,), name="S"), (300, 40000)),
+    "column sums": program(lambda a: ops.sum(a, (0,), name="S"), (2048, 512)),
+    "one value": program(lambda a: ops.sum(a, (0,), name="S"), (1 << 22,)),
+    "all axes but one": program(lambda a: ops.sum(a, (0, 2), name="S"), (64, 64, 256)),
+    "argmax": program(lambda a: ops.argmax(a, 1, name="S"), (512, 1024)),
+    "softmax, 1024 columns": program(softmax, (4096, 1024)),
+    "softmax, 16384 columns": program(softmax, (64, 1 << 14)),
+    "softmax along columns": program(lambda a: ops.softmax(a, axis=0, name="S"), (256, 512)),
+    "log-softmax": program(lambda a: ops.log_softmax(a, name="S"), (512, 2048)),
+    "logsumexp": program(lambda a: ops.logsumexp(a, (1,), name="S"), (512, 2048)),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_memory_is_read_and_written_once(name):
+    """By the estimate, which counts what the emulator does; and without conflicts of banks."""
+    func = MOVED[name]
+    works = works_of(default_schedule(func, EMULATOR).func, DEVICE)
+    assert sum(work.sectors for work in works) <= 1.05 * least(func)
+    assert sum(work.wavefronts for work in works) <= 1.01 * sum(work.free for work in works)
+    assert min(work.occupancy(DEVICE) for work in works) >= 0.5
 
 
 def test_what_no_rule_takes_says_so():

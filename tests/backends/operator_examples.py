@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection, Sequence
+
 import numpy as np
 
-from backends import CompiledKernel
+from autotune import default_schedule
+from backends import CompiledKernel, ObjectCache
+from backends.build import backend_of
+from backends.call.signature import Signature
+from backends.cuda.emulated import Emulated
+from backends.cuda.emulator import Emulator
+from backends.cuda.text import cuda_text
+from tensorir import Target, lower, ops, reference_with_tolerance
 from tensorir import dtype as dt
-from tensorir import ops, reference_with_tolerance
 from tensorir.arrays import decode
 
 AT_MOST = 2
@@ -45,3 +54,30 @@ def check(name: str, number: int, kernel: CompiledKernel) -> None:
         np.testing.assert_array_equal(values[~finite], want[~finite], err_msg=label)
         allowed = np.where(np.isfinite(bound), bound, UNKNOWN) + CONSTANTS * (1 + np.abs(want))
         assert (np.abs(values[finite] - want[finite]) <= allowed[finite]).all(), label
+
+
+def emulated(
+    cases: Sequence[tuple[str, int]],
+    target: Target,
+    scheduled: Collection[int],
+    cache: ObjectCache | None = None,
+) -> list[CompiledKernel]:
+    """The kernels of some examples, compiled as one text; those at the places `scheduled` by their
+    default schedules, the others as they are written."""
+    funcs = [
+        dataclasses.replace(ops.prim_func(*case), name="{}_{}_".format(*case)) for case in cases
+    ]
+    lowered = [
+        lower(default_schedule(func, target).func if place in scheduled else func, target)
+        for place, func in enumerate(funcs)
+    ]
+    emulator = Emulator(cuda_text(lowered[-1], target, *lowered[:-1]).source, cache=cache)
+    backend, made = backend_of(target.kind), list[CompiledKernel]()
+    for func, ir in zip(funcs, lowered):
+        signature = Signature.of(func, ir.size_vars)
+        code = Emulated(ir, signature, target, emulator)
+        kernel = CompiledKernel(
+            func, ir, emulator.source, target, signature, backend, code, backend.load(code)
+        )
+        made.append(kernel)
+    return made

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from autotune.rules.chain_rows import InRows, find_rows, put_in_rows
 from autotune.rules.gpu.move import MovePlan
+from autotune.rules.gpu.reductions import contiguous
 from autotune.rules.group import Group, instances
 from autotune.rules.plan import Plan
 from schedule import Schedule
 from tensorir import Gpu, IterKind
 
 WARPS = (1, 2, 4, 8, 16, 32)
+WAYS = ("warp", "block", "lanes")
+KEEP = (None, "shared", "nothing")
+
+KEPT = 8
+"""Elements of a row of each array that are good for a thread: loads that are under way, and
+registers that leave room for other threads."""
+
+MOST_KEPT = 4 * KEPT
+"""From here on a row is read again."""
 
 
 def chain_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
@@ -65,19 +76,24 @@ def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
     sums = [b for b in map(state.block, order.members) if b.is_reduction]
     terms = max(instances(b, IterKind.REDUCE) for b in sums)
     warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
-    shared = max(n for n in warps if n <= max(1, terms // (8 * gpu.warp)))
-    likely = [{"by": "warp", "warps": 8}] * (terms <= 64 * gpu.warp)
-    likely += [{"by": "block", "warps": shared}] * (terms > 8 * gpu.warp)
+    ways = "lanes" if contiguous(sums[0]) is IterKind.SPATIAL else "block"
+    each = gpu.warp if ways == "block" else 1
+    shared = min((n for n in warps if n * each * KEPT >= terms), default=warps[-1])
+    keep = None if shared * each * MOST_KEPT >= terms else "nothing"
+    likely: list[dict[str, Any]] = [{"by": ways, "warps": shared, "keep": keep}]
+    if ways == "block" and terms <= 2 * KEPT * gpu.warp:
+        likely = [{"by": "warp", "warps": 8, "keep": None}] + likely * (terms > KEPT * gpu.warp)
     group = Group(order.last)
 
-    def in_rows(sch: Schedule, group: Group, by: str, warps: int) -> None:
+    def in_rows(sch: Schedule, group: Group, by: str, warps: int, keep: str | None) -> None:
         from schedule import library
 
         put_in_rows(sch, order)
-        library.gpu.rows(sch, order.members[-1], by=by, warps=warps, stages=order.members)
+        last = order.members[-1]
+        library.gpu.rows(sch, last, by=by, warps=warps, keep=keep, stages=order.members)
 
     plan = MovePlan(
-        "chain", group, gpu, sch.copy(), in_rows, {"by": ("warp", "block"), "warps": warps},
+        "chain", group, gpu, sch.copy(), in_rows, {"by": WAYS, "warps": warps, "keep": KEEP},
         likely, "reassociated", order.members,
     )  # fmt: skip
     return plan if plan.works else None

@@ -42,7 +42,7 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
         blocks = max(n for n in BLOCKS if n <= max(BLOCKS[0], most))
         options: Options = {"blocks": BLOCKS, "warps": warps}
         yield plan("few_values", _few_values, options, {"blocks": blocks, "warps": 8})
-    if _contiguous(block) is IterKind.SPATIAL:
+    if contiguous(block) is IterKind.SPATIAL:
         parts = wanted // max(1, results // gpu.warp)
         cut = max(n for n in PARTS if n <= max(1, min(parts, terms // gpu.warp)))
         options = {"warps": warps, "parts": PARTS}
@@ -51,11 +51,11 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
         return
     options = {"by": ("warp", "block"), "warps": warps}
     each = [n for n in warps if n <= max(1, terms // (2 * gpu.warp))]
-    ways = [{"by": "warp", "warps": 8}] * (terms <= 64 * gpu.warp)
+    ways = [{"by": "warp", "warps": 8}] * (terms <= 32 * gpu.warp)
     yield plan("rows", _rows, options, *ways, *({"by": "block", "warps": n} for n in each[-2:]))
 
 
-def _contiguous(block: Block) -> IterKind | None:
+def contiguous(block: Block) -> IterKind | None:
     """Of what kind the variable is along which neighbours in what is read are neighbours too."""
     for it in reversed(block.iters):
         if any(stride_in(load, it.var, block) == 1 for load in body_loads(block)):

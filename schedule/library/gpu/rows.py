@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 REGISTERS = 64
 """Elements of a row that a thread keeps at the most."""
 KEEP = ("registers", "shared", "nothing")
+WAYS = ("block", "warp", "lanes")
 
 
 class Rows(NamedTuple):
@@ -56,7 +57,9 @@ def rows(
     and the blocks that it alone uses, directly or not. Each array is read once, each result
     written once, if the row is kept. Extents need not divide.
 
-    by     "block": all threads of a block share a row; "warp": each warp has its own
+    by     "block": all threads of a block share a row; "warp": each warp has its own; "lanes":
+           lanes of a warp have rows side by side, for rows that are columns in memory, and warps
+           of a block share their elements
     warps  of a block
     keep   "registers": each thread keeps its elements of the row; "shared": they are in shared
            memory; "nothing": they are read, and computed, again. None is the first of these for
@@ -66,7 +69,7 @@ def rows(
     Raises ScheduleError where the blocks reduce along different numbers of axes, or along none.
     """
     with all_or_nothing(sch, f"gpu.rows({str(block)!r})"):
-        require(by in ("block", "warp"), block, f"by={by!r} is not 'block' or 'warp'")
+        require(by in WAYS, block, f"by={by!r} is not one of {', '.join(WAYS)}")
         require(warps > 0, block, f"{warps} warps are too few")
         known = keep is None or keep in KEEP
         require(known, block, f"keep={keep!r} is not one of {', '.join(KEEP)}")
@@ -109,7 +112,13 @@ class _Rows(NamedTuple):
 
     @property
     def threads(self) -> int:
-        return Gpu.warp if self.by == "warp" else Gpu.warp * self.warps
+        """Those that share a row."""
+        return {"warp": Gpu.warp, "lanes": self.warps}.get(self.by, Gpu.warp * self.warps)
+
+    @property
+    def at_once(self) -> int:
+        """Rows of a block."""
+        return {"warp": self.warps, "lanes": Gpu.warp}.get(self.by, 1)
 
     def schedule(self, chain: list[BlockRef], keep: str | None) -> Rows:
         sch = self.sch
@@ -121,22 +130,23 @@ class _Rows(NamedTuple):
             return self._of_one(chain)
         buffers = self._along(chain)
         lanes = min([vector_of(buffer) for buffer in buffers], default=1)
+        lanes = 1 if self.by == "lanes" else lanes
         keep = keep or self._place(length, buffers, lanes)
         if keep == "nothing":
             for name in [n for n in chain[:-1] if not self._is_sum(n)]:
                 sch.compute_inline(name)
                 chain = [other for other in chain if other != name]
         copies = [] if keep == "nothing" else self._copies(chain, buffers, keep)
-        loops, row = self._loops_over_rows(self.warps if self.by == "warp" else 1)
+        loops, row = self._loops_over_rows(self.at_once)
         for name in [*chain[-2::-1], *copies]:
             sch.compute_at(name, row)
         for name in chain[:-1]:
             sch.set_scope(name, 0, "local" if self._is_sum(name) else keep_scope(keep))
         blocks = [name for name in sch.get_blocks() if name in chain or name in copies]
-        self._share(blocks, row, lanes)
+        self._share(blocks, row, lanes, keep)
         bound = bind_blocks(sch, loops)
         if row not in loops:
-            sch.bind(row, "warp")
+            sch.bind(row, "lane" if self.by == "lanes" else "warp")
         return Rows(bound, tuple(blocks), keep)
 
     def _is_sum(self, name: str) -> bool:
@@ -167,7 +177,7 @@ class _Rows(NamedTuple):
     def _of_one(self, chain: list[BlockRef]) -> Rows:
         """Rows of one element each, which threads do not share: each thread has its own."""
         sch = self.sch
-        loops, row = self._loops_over_rows(self.threads * (1 if self.by == "block" else self.warps))
+        loops, row = self._loops_over_rows(Gpu.warp * self.warps)
         for name in chain[-2::-1]:
             sch.compute_at(name, row)
             sch.set_scope(name, 0, "local")
@@ -183,8 +193,7 @@ class _Rows(NamedTuple):
         if self.axes == 1 and -(-length // step) * lanes <= REGISTERS:
             return "registers"
         size = sum(length * dtype.itemsize(buffer.dtype) for buffer in buffers)
-        at_once = self.warps if self.by == "warp" else 1
-        return "shared" if size * at_once <= Architecture.shared_default else "nothing"
+        return "shared" if size * self.at_once <= Architecture.shared_default else "nothing"
 
     def _copies(
         self, chain: Sequence[str], buffers: dict[Buffer, list[str]], keep: str
@@ -210,8 +219,9 @@ class _Rows(NamedTuple):
         last, row = sch.split(loops[-1], [None, at_once])
         return [*loops[:-1], last], row
 
-    def _share(self, blocks: Sequence[str], row: LoopRef, lanes: int) -> None:
-        """Give the elements of a row to threads, `lanes` side by side, in all blocks alike."""
+    def _share(self, blocks: Sequence[str], row: LoopRef, lanes: int, keep: str) -> None:
+        """Give the elements of a row to threads, `lanes` side by side, in all blocks alike where
+        they are in registers; else sums take one at a time, so that a warp reads neighbours."""
         sch = self.sch
         bound: list[LoopRef] = []
         for name in blocks:
@@ -220,12 +230,14 @@ class _Rows(NamedTuple):
             if not along:
                 continue
             element = sch.fuse(*along) if len(along) > 1 else along[0]
-            steps, thread, lane = sch.split(element, [None, self.threads, lanes])
+            each = 1 if self._is_sum(name) and keep != "registers" else lanes
+            steps, thread, lane = sch.split(element, [None, self.threads, each])
             bound.append(thread)
             if sch.state.loop(steps).const_extent is not None:
                 sch.unroll(steps)
             (sch.unroll if self._is_sum(name) else sch.vectorize)(lane)
-        bind_all(sch, bound, "lane" if self.by == "warp" else "threadIdx.x")
+        axis = {"warp": "lane", "lanes": "warp"}.get(self.by, "threadIdx.x")
+        bind_all(sch, bound, axis)
 
 
 def keep_scope(keep: str) -> str:
