@@ -69,12 +69,18 @@ RULED = {
     "column sums": (program(lambda x: ops.sum(x, (0,), name="S"), (300, 70)), ["columns"]),
     "one value": (program(lambda x: ops.sum(x, (0,), name="S"), (5000,)), ["rows"]),
     "transpose": (program(lambda x: ops.transpose(x, (1, 0), name="S"), (70, 50)), ["turned"]),
+    "short channels last": (
+        program(lambda x: ops.transpose(x, (0, 2, 3, 1), name="S"), (2, 3, 7, 20)), ["boxes"],
+    ),
+    "short channels first": (
+        program(lambda x: ops.transpose(x, (0, 3, 1, 2), name="S"), (2, 7, 20, 3)), ["boxes"],
+    ),
     "relu": (program(lambda x: ops.relu(x, name="S"), (70, 50)), ["elementwise"]),
     "rank five": (program(lambda x: ops.relu(x, name="S"), (3, 2, 3, 3, 7)), ["elementwise"]),
     "argmax": (program(lambda x: ops.argmax(x, 1, name="S"), (9, 300)), ["chain"]),
     "running sums": (
         program(lambda x: ops.cumsum(x, 1, name="S"), (4, 9)),
-        ["elementwise", "as_written", "turned"],
+        ["elementwise", "as_written", "boxes"],
     ),
 }  # fmt: skip
 
@@ -139,6 +145,8 @@ MOVED = {
     "reshape": program(lambda a: ops.reshape(a, (300, 128), name="S"), (600, 64)),
     "transpose": program(lambda a: ops.transpose(a, (1, 0), name="S"), (512, 1024)),
     "permutation": program(lambda a: ops.transpose(a, (2, 0, 1), name="S"), (8, 64, 96)),
+    "channels last": program(lambda a: ops.transpose(a, (0, 2, 3, 1), name="S"), (8, 3, 96, 224)),
+    "channels first": program(lambda a: ops.transpose(a, (0, 3, 1, 2), name="S"), (8, 96, 224, 3)),
     "row sums": program(lambda a: ops.sum(a, (1,), name="S"), (512, 1024)),
     "long rows": program(lambda a: ops.sum(a, (1,), name="S"), (300, 40000)),
     "column sums": program(lambda a: ops.sum(a, (0,), name="S"), (2048, 512)),

@@ -63,7 +63,7 @@ def test_row_reduction(by, shape, combine):
 
 
 def test_who_shares_a_row_is_known():
-    with pytest.raises(ScheduleError, match="by='grid' is not 'block' or 'warp'"):
+    with pytest.raises(ScheduleError, match="by='grid' is not one of block, warp, lanes"):
         gpu.rows(Schedule(sums(4, 5)), "S", by="grid")
 
 
@@ -87,3 +87,21 @@ def test_softmax(by, shape, golden):
     sch = checked(func, lambda s: gpu.rows(s, last, by=by, warps=2), races=by == "warp")
     if shape == (5, 37):
         golden(str(sch.func), f"softmax_{by}")
+
+
+def test_what_no_box_is_for():
+    """A reduction, other sizes than axes, and what is read as it is written; nothing is changed."""
+    a = te.placeholder((4, 6), name="A")
+    same = Schedule(te.create_prim_func([a, te.compute((4, 6), lambda i, j: a[i, j], name="B")]))
+    turned = Schedule(te.create_prim_func([a, te.compute((6, 4), lambda i, j: a[j, i], name="B")]))
+    k = te.reduce_axis(6, name="k")
+    total = te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    for sch, sizes, reason in (
+        (same, (2, 2), "reads all in the order that it writes"),
+        (turned, (2,), "1 sizes for the 2 axes of block 'B'"),
+        (Schedule(te.create_prim_func([a, total])), (2,), "block 'B' is a reduction"),
+    ):
+        before = str(sch.func)
+        with pytest.raises(ScheduleError, match=reason):
+            gpu.boxes(sch, "B", sizes)
+        assert str(sch.func) == before

@@ -18,8 +18,8 @@ WAYS = ("warp", "block", "lanes")
 KEEP = (None, "shared", "nothing")
 
 KEPT = 8
-"""Elements of a row of each array that are good for a thread: loads that are under way, and
-registers that leave room for other threads."""
+"""Elements of a row of each array that are good for one to keep: as many loads are under way, and
+there is room for others."""
 
 MOST_KEPT = 4 * KEPT
 """From here on a row is read again."""

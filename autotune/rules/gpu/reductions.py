@@ -13,7 +13,7 @@ from tensorir import Block, Gpu, IterKind
 
 WARPS = (1, 2, 4, 8, 16)
 PARTS = (1, 4, 16, 64)
-BLOCKS = (1, 4, 16, 32, 64, 128, 256, 512)
+BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 def reduction_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:

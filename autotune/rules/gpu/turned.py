@@ -1,26 +1,107 @@
-"""Stages that read along another axis than they write: through tiles in shared memory."""
+"""Stages that read along another axis than they write: through tiles or boxes in shared memory."""
 
 from __future__ import annotations
 
-from autotune.rules.gpu.move import MovePlan
-from autotune.rules.group import Group
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autotune.rules.gpu.move import Move, MovePlan, Options
+from autotune.rules.group import Group, body_loads, output_store, size
 from autotune.rules.plan import Plan
 from schedule import Schedule
-from tensorir import Gpu
+from tensorir import Block, Expr, Gpu, Var
 
 WARPS = (4, 8, 16)
+RUNS = (32, 64)
+"""Elements side by side that a box is to have, in what is read and in what is written."""
+PADS = (None, 0)
+"""How boxes lie in shared memory: for what reads them, or as they were read."""
 
 
 def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
-    """The plan for a stage that reads one array, or several alike, along another axis."""
-    if sch.state.block(group.block).is_reduction:
+    """The plans for a stage that reads one array, or several alike, along another axis: tiles, and
+    where axes are short boxes of several; the one of the least estimated time first."""
+    block = sch.state.block(group.block)
+    if block.is_reduction:
         return []
-    options = {"warps": tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)}
-    plan = MovePlan("turned", group, gpu, sch.copy(), _turn, options, [{"warps": 8}])
-    return [plan] if plan.works else []
+    warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
+    base = sch.copy()
+
+    def plan(name: str, move: Move, options: Options, *likely: Mapping[str, Any]) -> MovePlan:
+        return MovePlan(name, group, gpu, base, move, options, likely)
+
+    found = [plan("turned", _turn, {"warps": warps}, {"warps": 8})]
+    sizes = tuple(dict.fromkeys(_box(block, run) for run in RUNS))
+    if None not in sizes and _has_short(block, gpu):
+        options: Options = {"sizes": sizes, "pad": PADS, "warps": warps}
+        points = [{"sizes": s, "pad": pad, "warps": 8} for s in sizes for pad in PADS]
+        found.append(plan("boxes", _boxes, options, *points))
+    works = [each for each in found if each.works]
+    if len(works) > 1:
+        works.sort(key=lambda each: each.cycles(each.default()))
+    return [*works]
+
+
+def _extents(block: Block) -> dict[Var, int]:
+    return {it.var: size(it.extent) for it in block.iters}
+
+
+def _turned(block: Block) -> tuple[list[Var], list[Var]] | None:
+    """The variables at which a stage stores, and those of a load that has the last one of them
+    elsewhere."""
+    store = output_store(block)
+    stored = _variables(store.indices) if store is not None else []
+    for load in body_loads(block):
+        read = _variables(load.indices)
+        if stored and stored[-1] in read[:-1]:
+            return stored, read
+    return None
+
+
+def _variables(indices: Sequence[Expr]) -> list[Var]:
+    """The indices, where all of them are variables; else none."""
+    found = [index for index in indices if isinstance(index, Var)]
+    return found if len(found) == len(indices) else []
+
+
+def _has_short(block: Block, gpu: Gpu) -> bool:
+    """Whether the last axis of what is read or of what is written fills no warp."""
+    turned = _turned(block)
+    if turned is None:
+        return False
+    stored, read = turned
+    extents = _extents(block)
+    return min(extents[stored[-1]], extents[read[-1]]) < gpu.warp
+
+
+def _box(block: Block, run: int) -> tuple[int, ...] | None:
+    """The sizes of a box, along the axes of what is stored, that has about `run` elements side by
+    side in what is read and in what is written."""
+    turned = _turned(block)
+    if turned is None:
+        return None
+    stored, read = turned
+    extents = _extents(block)
+    box = dict.fromkeys(extents, 1)
+    for order in (read, stored):
+        length = 1
+        for var in reversed(order):
+            box[var] = max(box[var], min(extents[var], -(-run // length)))
+            length *= box[var]
+            if length >= run or box[var] < extents[var]:
+                break
+    return tuple(box[var] for var in stored)
 
 
 def _turn(sch: Schedule, group: Group, warps: int) -> None:
     from schedule import library
 
     library.gpu.transpose(sch, group.block, warps=warps)
+
+
+def _boxes(
+    sch: Schedule, group: Group, sizes: tuple[int, ...], pad: int | None, warps: int
+) -> None:
+    from schedule import library
+
+    library.gpu.boxes(sch, group.block, sizes, warps=warps, pad=pad)

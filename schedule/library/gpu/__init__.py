@@ -1,5 +1,6 @@
 """Derived schedules for GPUs, written only with primitives."""
 
+from schedule.library.gpu.boxes import Boxes, boxes
 from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise
 from schedule.library.gpu.matmul import Matmul, matmul
@@ -11,6 +12,7 @@ from schedule.library.gpu.transpose import Transpose, transpose
 from schedule.library.gpu.whole import Whole, whole
 
 __all__ = [
+    "Boxes",
     "Columns",
     "Elementwise",
     "Cut",
@@ -20,6 +22,7 @@ __all__ = [
     "TilePlan",
     "Transpose",
     "Whole",
+    "boxes",
     "columns",
     "elementwise",
     "make_tiles",

@@ -52,7 +52,7 @@ def elementwise(
     with all_or_nothing(sch, f"gpu.elementwise({str(block)!r})"):
         require(threads > 0 and items > 0, block, f"{threads} threads of {items} items are too few")
         last = block if epilogue is None else epilogue
-        axes = _axes(sch, last)
+        axes = axes_of(sch, last)
         if not axes:
             around = sch.get_loops(last)
             axes = [sch.add_unit_loop(around[0] if around else last)]
@@ -80,7 +80,7 @@ def elementwise(
     raise AssertionError
 
 
-def _axes(sch: Schedule, block: str) -> list[LoopRef]:
+def axes_of(sch: Schedule, block: str) -> list[LoopRef]:
     """The loops over the elements that a block makes, in the order of their axes in memory, with
     those of terms brought inside."""
     node, around = sch.state.block(block), sch.get_loops(block)

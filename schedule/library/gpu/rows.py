@@ -233,7 +233,8 @@ class _Rows(NamedTuple):
             each = 1 if self._is_sum(name) and keep != "registers" else lanes
             steps, thread, lane = sch.split(element, [None, self.threads, each])
             bound.append(thread)
-            if sch.state.loop(steps).const_extent is not None:
+            count = sch.state.loop(steps).const_extent
+            if count is not None and count * each <= REGISTERS:
                 sch.unroll(steps)
             (sch.unroll if self._is_sum(name) else sch.vectorize)(lane)
         axis = {"warp": "lane", "lanes": "warp"}.get(self.by, "threadIdx.x")

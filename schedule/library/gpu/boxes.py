@@ -1,0 +1,108 @@
+"""boxes: what is read in another order than it is written goes through boxes in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedule.analysis.uses import accesses, written
+from schedule.errors import require
+from schedule.library.gpu.elementwise import axes_of
+from schedule.library.gpu.steps import (
+    all_or_nothing,
+    bind_blocks,
+    fuse_for_blocks,
+    in_order_of_reads,
+)
+from schedule.state import BlockRef, LoopRef
+from tensorir import Buffer, Gpu, IterKind, Var, dtype
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+
+class Boxes(NamedTuple):
+    """The parts of the schedule, for steps that follow.
+
+    copies  the blocks that copy boxes to shared memory
+    loop    the loop over boxes, bound to blocks of threads
+    """
+
+    copies: tuple[BlockRef, ...]
+    loop: LoopRef
+
+
+def boxes(
+    sch: Schedule, block: str, sizes: Sequence[int], *, warps: int = 8, pad: int | None = None
+) -> Boxes:
+    """Schedule B[h, w, c] = f(A[c, h, w]) for a GPU: any permutation of any axes, short ones too.
+
+    A block of threads moves a box of some extent along each axis: it is read in the order of A, and
+    written in the order of B, so that both are contiguous as far as the box has whole axes. Extents
+    need not divide. What is read in the order of B is read where it is needed.
+
+    sizes  of a box along the axes of B
+    warps  of a block of threads
+    pad    words by which neighbours in B are apart in shared memory, modulo the banks; None is what
+           puts lanes that read several rows in different ones, 0 leaves boxes as they are read
+
+    Raises ScheduleError where the block reads nothing in another order than it writes.
+    """
+    with all_or_nothing(sch, f"gpu.boxes({str(block)!r})"):
+        node = sch.state.block(block)
+        reduces = any(it.kind is IterKind.REDUCE for it in node.iters)
+        require(not reduces, block, f"block {block!r} is a reduction", "use rows or columns")
+        axes = axes_of(sch, block)
+        given = f"{len(sizes)} sizes for the {len(axes)} axes of block {block!r}"
+        require(len(sizes) == len(axes) and min(sizes) > 0, block, given, "give one for each")
+        turned = turned_reads(sch, block)
+        require(bool(turned), block, f"block {block!r} reads all in the order that it writes")
+        split = [sch.split(axis, [None, size]) for axis, size in zip(axes, sizes)]
+        outer, inner = [pair[0] for pair in split], [pair[1] for pair in split]
+        sch.reorder(*outer, *inner)
+        copies = [_copy(sch, block, buffer, axis, sizes[-1], pad) for buffer, axis in turned]
+        for copy in copies:
+            sch.compute_at(copy, outer[-1])
+            in_order_of_reads(sch, copy)
+        threads = min(warps * Gpu.warp, -(-prod(sizes) // Gpu.warp) * Gpu.warp)
+        flat = sch.fuse(*inner) if len(inner) > 1 else inner[0]
+        part, thread = sch.split(flat, [None, threads])
+        sch.reorder(thread, part)
+        loop = bind_blocks(sch, fuse_for_blocks(sch, outer))
+        sch.bind(thread, "threadIdx.x")
+        sch.unroll(part)
+        for copy in copies:
+            step, *_ = sch.cooperative_fetch(copy, {"threadIdx.x": threads})
+            sch.unroll(step)
+        return Boxes(tuple(copies), loop)
+    raise AssertionError
+
+
+def turned_reads(sch: Schedule, block: str) -> list[tuple[Buffer, int]]:
+    """What a block reads at its own variables in another order than it writes, and which axis of it
+    the last one of the result is."""
+    node = sch.state.block(block)
+    store = next(a for a in accesses(node) if a.is_write)
+    found: dict[Buffer, int] = {}
+    for access in accesses(node):
+        own = [i for i in access.indices if isinstance(i, Var)]
+        if access.is_write or len(own) < len(access.indices) or len(set(own)) < len(own):
+            continue
+        last = store.indices[-1] if store.indices else None
+        if isinstance(last, Var) and last in own[:-1]:
+            found[access.buffer] = own.index(last)
+    return list(found.items())
+
+
+def _copy(
+    sch: Schedule, block: str, buffer: Buffer, axis: int, last: int, pad: int | None
+) -> BlockRef:
+    """A copy in shared memory: neighbours along an axis of it are in banks of their own."""
+    copy = sch.cache_read(block, buffer.name, "shared")
+    (made,) = written(sch.state.block(copy))
+    bank = max(1, Gpu.bank_bytes // dtype.itemsize(made.dtype))
+    offset = -(-Gpu.banks // min(last, Gpu.banks)) if pad is None else pad
+    if offset:
+        sch.storage_align(copy, made.name, axis, Gpu.banks * bank, offset * bank)
+    return copy
