@@ -59,6 +59,9 @@ def softmax(x: Any) -> Any:
 
 RULED = {
     "softmax": (program(softmax, (70, 300)), ["chain"]),
+    "softmax with one statistic of two values": (
+        ops.prim_func("softmax", 9), ["chain"],
+    ),
     "softmax along columns": (
         program(lambda x: ops.softmax(x, axis=0, name="S"), (70, 50)), ["chain"],
     ),

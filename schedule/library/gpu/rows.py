@@ -141,7 +141,8 @@ class _Rows(NamedTuple):
         for name in [*chain[-2::-1], *copies]:
             sch.compute_at(name, row)
         for name in chain[:-1]:
-            sch.set_scope(name, 0, "local" if self._is_sum(name) else keep_scope(keep))
+            for at in range(len(written(sch.state.block(name)))):
+                sch.set_scope(name, at, "local" if self._is_sum(name) else keep_scope(keep))
         blocks = [name for name in sch.get_blocks() if name in chain or name in copies]
         self._share(blocks, row, lanes, keep)
         bound = bind_blocks(sch, loops)
