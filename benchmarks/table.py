@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from autotune.calibration.roofline import Share
 from backends import Comparison, Timing
@@ -38,6 +39,17 @@ def _show_rich(header: Sequence[str], rows: Sequence[Sequence[str]], title: str)
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+def write_readme(readme: Path, name: str, table: str) -> bool:
+    """Put a table between the marks `<!-- name -->` and `<!-- /name -->` of `readme`; False where
+    it has none."""
+    whole = readme.read_text(encoding="utf-8")
+    before, begin, rest = whole.partition(f"<!-- {name} -->")
+    _, end, after = rest.partition(f"<!-- /{name} -->")
+    if begin and end:
+        readme.write_text(f"{before}{begin}\n{table}{end}{after}", encoding="utf-8")
+    return bool(begin and end)
 
 
 def ms(timing: Timing) -> str:

@@ -182,6 +182,9 @@ def test_slow_forms_are_listed_slowest_first():
     assert [line.split(": ")[1] for line in lines[2:]] == ["split x", "renamed x"]
     assert report.cells(row, [row], "default")[2:] == ["1.04", "1.10", "1.20"]
     assert report.means([row], "default")[2:] == ["1.03", "1.10", "0.98"]
+    lines = report.summary({"machine": "none"}, [row], ["default"]).splitlines()
+    assert lines[2].startswith("| renamed | 2 | 1.030 | 1 | matmul 24, renamed x: 1.04x")
+    assert lines[-1] == "* machine: none"
 
 
 def test_a_run(tmp_path, capsys):

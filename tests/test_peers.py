@@ -35,6 +35,7 @@ from benchmarks.peers.sets import SETS
 from benchmarks.peers.task import Task, Unsupported, attempt
 from benchmarks.peers.turns import Subject, in_turns
 from benchmarks.peers.worker import Worker
+from benchmarks.table import write_readme
 from tensorir import reference
 
 ROOT = Path(__file__).parent.parent
@@ -162,10 +163,10 @@ def test_a_library_that_nobody_has_a_form_for_is_no_failure():
 def test_the_readme_table_goes_between_the_marks(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text("a\n<!-- peers -->\nold\n<!-- /peers -->\nb\n")
-    assert report.write_readme(readme, "new\n")
+    assert write_readme(readme, "peers", "new\n")
     assert readme.read_text() == "a\n<!-- peers -->\nnew\n<!-- /peers -->\nb\n"
     readme.write_text("no marks\n")
-    assert not report.write_readme(readme, "new\n")
+    assert not write_readme(readme, "peers", "new\n")
     assert readme.read_text() == "no marks\n"
 
 

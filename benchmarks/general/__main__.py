@@ -21,7 +21,7 @@ from benchmarks.general.measure import Found, Settings, measure
 from benchmarks.general.rewritings import REWRITINGS, forms_of
 from benchmarks.general.workloads import rows, workload
 from benchmarks.peers.rows import Row
-from benchmarks.table import show_table
+from benchmarks.table import show_table, write_readme
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -101,6 +101,10 @@ def _publish(
     if path is not None:
         report.write(path, facts, found, settings.schedules)
         print(f"written: {path}, with .md and .png beside it")
+    if options.write_readme:
+        table = report.summary(facts, found, settings.schedules)
+        marked = write_readme(RESULTS.parent.parent / "README.md", "general", table)
+        print("written: the table in README.md" if marked else "README.md has no place for it")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -118,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="of the search (default: 0)")
     add("--database", default=DEFAULT_DATABASE, help="of tuning records (default: %(default)s)")
     add("--json", type=Path, metavar="FILE", help="default: in benchmarks/results, not for --rows")
+    add("--write-readme", action="store_true", help="renew the table of kinds in README.md")
     add("--dry-run", action="store_true", help="tiny sizes: shows that it works, not how fast")
     return parser
 

@@ -97,6 +97,24 @@ def markdown(facts: Mapping[str, str], found: Sequence[Found], schedules: Sequen
     return "\n".join([*parts, *(f"* {name}: {value}" for name, value in facts.items())]) + "\n"
 
 
+def summary(facts: Mapping[str, str], found: Sequence[Found], schedules: Sequence[str]) -> str:
+    """A table with a line for each kind of rewriting, for a README."""
+    head = ["rewritten", "forms", "geometric mean", "more than they may", "slowest"]
+    parts = []
+    for schedule in schedules:
+        lines = [[f"{schedule}: {head[0]}", *head[1:]], ["---"] + ["---:"] * 3 + ["---"]]
+        for kind in _kinds(found):
+            figures = [(row, f) for row in found for f in _of(row, kind, schedule)]
+            ratios = [f.ratio.ratio for _, f in figures]
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            over = sum(f.ratio.ratio > bound(f) for _, f in figures)
+            row, worst = max(figures, key=lambda pair: pair[1].ratio.ratio)
+            slowest = f"{row.workload.name}, {worst.name}: {times(worst.ratio)}"
+            lines.append([kind, str(len(ratios)), f"{mean:.3f}", str(over), slowest])
+        parts += ["| " + " | ".join(line) + " |" for line in lines] + [""]
+    return "\n".join([*parts, *(f"* {name}: {value}" for name, value in facts.items())]) + "\n"
+
+
 def write(
     path: Path, facts: Mapping[str, str], found: Sequence[Found], schedules: Sequence[str]
 ) -> None:

@@ -28,6 +28,7 @@ from benchmarks.peers.rows import Row
 from benchmarks.peers.run import Field, Settings, run_row
 from benchmarks.peers.sets import SETS
 from benchmarks.peers.turns import PAUSE_S
+from benchmarks.table import write_readme
 
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGE = ROOT / "docs" / "images" / "peers.png"
@@ -127,9 +128,15 @@ def _publish(
         _draw(found, path.with_suffix(".png"), options)
         print(f"written: {path}, with .md and .png beside it")
     if options.write_readme:
-        _draw(found, IMAGE, options)
-        marked = report.write_readme(ROOT / "README.md", table)
-        print(f"written: {IMAGE}" + (" and the table in README.md" if marked else ""))
+        main = options.set == "main"
+        if main:
+            _draw(found, IMAGE, options)
+            print(f"written: {IMAGE}")
+        name = "peers" if main else f"peers-{options.set}"
+        if write_readme(ROOT / "README.md", name, table):
+            print("written: the table in README.md")
+        else:
+            print(f"README.md has no place for it: put <!-- {name} --> and <!-- /{name} --> there")
 
 
 def _draw(found: Sequence[Figures], path: Path, options: argparse.Namespace) -> None:
@@ -173,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-constants", action="store_true", help="weights are arguments for everybody")
     add("--database", default=DEFAULT_DATABASE, help="of tuning records (default: %(default)s)")
     add("--json", type=Path, metavar="FILE", help="default: in benchmarks/results")
-    add("--write-readme", action="store_true", help="renew docs/images/peers.png and README.md")
+    add("--write-readme", action="store_true", help="renew the table in README.md, and the image")
     add("--quick", action="store_true", help="tiny sizes: shows that it works, not how fast")
     return parser
 

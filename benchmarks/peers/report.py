@@ -15,8 +15,6 @@ from benchmarks.table import ms, plain_table, times
 BELIEVED = 1.02
 """A share above this is no error of measurement."""
 
-BEGIN, END = "<!-- peers -->", "<!-- /peers -->"
-
 
 def header(found: Sequence[Figures]) -> list[str]:
     forms = [f"{form} ms" for form in forms_of(found)]
@@ -97,17 +95,6 @@ def write(path: Path, data: Mapping[str, Any], table: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     path.with_suffix(".md").write_text(table, encoding="utf-8")
-
-
-def write_readme(readme: Path, table: str) -> bool:
-    """Put the table between the marks in `readme`; False where it has no marks."""
-    whole = readme.read_text(encoding="utf-8")
-    before, begin, rest = whole.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        return False
-    readme.write_text(f"{before}{BEGIN}\n{table}{END}{after}", encoding="utf-8")
-    return True
 
 
 def failures(found: Sequence[Figures]) -> list[str]:
