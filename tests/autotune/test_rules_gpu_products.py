@@ -14,6 +14,8 @@ from autotune.rules.generate import sketches
 from autotune.rules.gpu.product import ProductPlan
 from autotune.rules.gpu.tile_cycles import TileCounts
 from backends import ObjectCache, build
+from schedule import Schedule, library
+from schedule.library.gpu import Cut
 from tensorir import Device, PrimFunc, Target, device_of, ops, reference, te
 
 CHECKED = "cuda-emulator -arch=sm_90a -check=alignment,bounds,counts,divergence,races"
@@ -139,8 +141,24 @@ def test_large_tiles_where_there_are_two_waves_of_them(name):
         for one, other in ((a, b), (b, a))
     ]
     assert prod(sides) >= 64 * 64 and min(sides) >= (32 if name == "3x3" else 64)
-    assert counts.occupancy >= 0.125
+    assert counts.occupancy >= 0.125 and counts.plan.ahead
     assert all(tile.ways(*tile.pitch)[0] == 1 for tile in counts.tiles)
+
+
+def test_rows_of_any_number_of_vectors_are_fetched_ahead(cache):
+    """48 columns: where an element of such a tile is from is told by quotients of sums."""
+    func = matmul(19, 100, 40)
+    plan = library.gpu.TilePlan(
+        (Cut(1, 4, 4, 1), Cut(3, 1, 8, 2), Cut(parts=8)), (0, 1), (2,), ahead=1
+    )
+    counts, sch = plan_of(func), Schedule(func)
+    c = counts.c
+    assert [library.gpu.StagedTile(c, plan, n).vector for n in plan.shared] == [4, 4]
+    library.gpu.make_tiles(sch, c, plan)
+    kernel = build(sch, CHECKED, cache=cache)
+    arrays = given(func)
+    np.testing.assert_allclose(kernel(*arrays), arrays[0] @ arrays[1])
+    assert not kernel.findings.reports
 
 
 MEMORY = {

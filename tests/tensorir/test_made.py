@@ -77,7 +77,25 @@ def all_before(store="B[va] = A[va, 1]", loops="a:24"):
 
 READ = stage("q:24", "C[vt, vq] = B[vq]")
 
+
+def rows_in_turn(last):
+    """Three rows of 5 in each iteration of u, by loops of 16 that are told apart by sums; those of
+    the iteration of u before are read."""
+    return program(
+        all_before("B[va, vb] = A[va, vb]", "a:24, b:5"),
+        inside_u(
+            stage(
+                "a:4, b:4", "B[vu * 3 + (va * 4 + vb) // 5, (va * 4 + vb) % 5] = A[vt, vu] + 1.0",
+                f"a * 4 + b < {last}", outer="t u",
+            ),
+            stage("k:3", "C[vt, vu * 3 - 3 + vk] = B[vu * 3 - 3 + vk, 4]", "u >= 1", outer="t u"),
+        ),
+        shape="24, 5",
+    )  # fmt: skip
+
+
 PASSED_ON = {
+    "the last digit of a sum": rows_in_turn(14),
     "rows of the first iteration, by two blocks": program(
         stage("a:3, b:4", "B[vt * 3 + va, vb] = 0.0", "t < 1"),
         stage("d:3, e:4", "B[vt * 3 + vd, ve] = B[vt * 3 + vd, ve] + A[vt, ve]", "t < 1"),
@@ -171,6 +189,7 @@ PASSED_ON = {
 }  # fmt: skip
 
 KEPT = {
+    "digits of a sum, as far as its condition": rows_in_turn(15),
     "a hole, each element in one iteration": program(
         stage("a:3", "B[vt * 3 + va] = A[vt, va]", "a != 1"),
         stage("q:3", "C[vt, vq] = select(vq != 1, B[vt * 3 + vq], 0.0)"),

@@ -249,8 +249,6 @@ class StagedTile:
         starts = [s * self.plan.cuts[n].total if last.steps[n] else s for n, s in self._moves]
         if any(last.steps[n] not in (0, 1) for n, _ in self._moves):
             return 1
-        if last.extent & (last.extent - 1):  # what is fetched is proved for digits of indices only
-            return 1
         while lanes > 1 and any(x % lanes for x in (last.extent, *starts)):
             lanes //= 2
         return lanes

@@ -13,6 +13,7 @@ What the only write of a buffer leaves out has no value, unless another iteratio
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from tensorir.arith import Analyzer
 from tensorir.arith.regions.boxes import Box, with_box
@@ -52,7 +53,7 @@ class Finds:
         self.analyzer = analyzer
         self.trusting = trusting
         self.sole = sum([use.is_write for use in uses]) == 1
-        self.boxes: dict[tuple[int, int], Box | None] = {}
+        self.boxes: dict[tuple[int, int], tuple[Box, Analyzer] | None] = {}
         self.reached: dict[tuple[int, int], Box | None] = {}
 
     def self_contained(self, depth: int) -> bool:
@@ -72,15 +73,21 @@ class Finds:
                 same = matched(found, read)
                 if same is not None and self._runs(found, [same], read, depth, n < place):
                     return True
-                box, values = self._box(found, depth), solutions(found, read)
-                if box is not None and self._runs(found, values, read, depth, n < place):
+                stored = self._box(found, depth)
+                if stored is None:
+                    continue
+                box, known = stored
+                values = solutions(replace(found, analyzer=known), read)
+                if self._runs(found, values, read, depth, n < place):
                     boxes = with_box(boxes, box, self.analyzer)
                     if self._within(read, boxes[-1], depth):
                         return True
         return False
 
-    def _box(self, found: Instances, depth: int) -> Box | None:
-        """The box that instances store if none is left out; None if they have gaps."""
+    def _box(self, found: Instances, depth: int) -> tuple[Box, Analyzer] | None:
+        """The box that instances store if none is left out, with what was taken as known for it:
+        where conditions are, parts of an index may be digits only as far as these hold. None if
+        they have gaps."""
         key = id(found.write), depth
         if found.as_written and key in self.boxes:
             return self.boxes[key]
@@ -92,9 +99,10 @@ class Finds:
             if box is not None and not self.sole:  # as it has to be told which boxes adjoin
                 sizes = zip(box, found.write.buffer.shape)
                 box = tuple([_clipped(part, size, known) for part, size in sizes])
+        stored = None if box is None else (box, known)
         if found.as_written:
-            self.boxes[key] = box
-        return box
+            self.boxes[key] = stored
+        return stored
 
     def _within(self, read: Access, box: Box, depth: int) -> bool:
         """Whether all that is read lies in the box."""
