@@ -42,6 +42,7 @@ KNOWN = {
     "autotune/rules/gpu/tiles.py": {
         "OWN": SHAPE, "LANES": SHAPE, "SPLITS": SHAPE,
     },
+    "autotune/rules/gpu/chain.py": {"ALIKE": SHAPE},
     "autotune/rules/nests/stage.py": {
         "ROWS": SHAPE, "VECTORS": SHAPE, "WHOLE_ROW": SHAPE, "MOST_THREADED": SHAPE,
     },

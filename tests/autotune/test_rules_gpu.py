@@ -110,6 +110,12 @@ def test_sizes_decide_how_terms_are_shared(shape, axes, plan):
     assert plans(program(lambda x: ops.sum(x, axes, name="S"), shape)) == [plan]
 
 
+def norm(make: Callable[..., Any], rows: int, columns: int, vectors: int) -> PrimFunc:
+    """A norm with `vectors` of scale or shift, which are read for all rows alike."""
+    shapes = [(rows, columns), *[(columns,)] * vectors]
+    return program(lambda *given: make(*given, name="S"), *shapes)
+
+
 n = te.var("n")
 ANY = {
     "relu of no rows": program(lambda x: ops.relu(x, name="S"), (0, 5)),
@@ -118,6 +124,10 @@ ANY = {
     "sum of none": program(lambda x: ops.sum(x, (1,), name="S"), (3, 0)),
     "softmax of one": program(softmax, (37, 1)),
     "primes": program(softmax, (11, 131)),
+    "norm in turns": norm(ops.layer_norm, 1021, 37, 2),
+    "symbolic norm": program(
+        lambda x, g, b: ops.layer_norm(x, g, b, name="S"), (n, 64), (64,), (64,)
+    ),
     "symbolic rows": program(softmax, (n, 65)),
     "symbolic columns": program(lambda x: ops.sum(x, (0,), name="S"), (40, n)),
     "symbolic elements": program(lambda x: ops.relu(x, name="S"), (n, 3, 5)),
@@ -159,6 +169,10 @@ MOVED = {
     "softmax, 1024 columns": program(softmax, (4096, 1024)),
     "softmax, 16384 columns": program(softmax, (64, 1 << 14)),
     "softmax along columns": program(lambda a: ops.softmax(a, axis=0, name="S"), (256, 512)),
+    "layer norm": norm(ops.layer_norm, 4096, 1024, 2),
+    "layer norm, many short rows": norm(ops.layer_norm, 1 << 16, 256, 2),
+    "layer norm, 8192 columns": norm(ops.layer_norm, 1 << 14, 1 << 13, 2),
+    "rms norm, 1000 columns": norm(ops.rms_norm, 9973, 1000, 1),
     "log-softmax": program(lambda a: ops.log_softmax(a, name="S"), (512, 2048)),
     "logsumexp": program(lambda a: ops.logsumexp(a, (1,), name="S"), (512, 2048)),
 }

@@ -62,6 +62,29 @@ def test_row_reduction(by, shape, combine):
     checked(sums(*shape, combine), lambda s: gpu.rows(s, "S", by=by, warps=2))
 
 
+@pytest.mark.parametrize(
+    ("by", "shape", "keep", "scopes"),
+    [
+        ("warp", (5, 37), None, {"shared"}),
+        ("block", (5, 64), None, {"local"}),
+        ("block", (1, 7), "nothing", {"shared"}),
+        ("block", (3, 5), "shared", set()),
+        ("lanes", (5, 7), None, set()),
+    ],
+)
+def test_what_all_rows_read_is_read_once(by, shape, keep, scopes):
+    """It is kept where there is room beside the rows; rows of a block need not divide."""
+    a, g = te.placeholder(shape, name="A"), te.placeholder(shape[1:], name="G")
+    func = te.create_prim_func([a, g, ops.rms_norm(a, g, name="S")], name="norm")
+
+    def in_turns(sch):
+        gpu.rows(sch, "S", by=by, warps=2, turns=2, keep=keep)
+
+    sch = checked(func, in_turns, races=by == "warp")
+    copies = {b for b in sch.get_blocks() if b.startswith("G_")}
+    assert copies == {f"G_{scope}" for scope in scopes}
+
+
 def test_who_shares_a_row_is_known():
     with pytest.raises(ScheduleError, match="by='grid' is not one of block, warp, lanes"):
         gpu.rows(Schedule(sums(4, 5)), "S", by="grid")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, prod
 from typing import Any
 
 from autotune.rules.chain_rows import InRows, find_rows, put_in_rows
 from autotune.rules.gpu.move import MovePlan
 from autotune.rules.gpu.reductions import contiguous
-from autotune.rules.group import Group, instances
+from autotune.rules.group import Group, body_loads, instances
 from autotune.rules.plan import Plan
 from schedule import Schedule
-from tensorir import Gpu, IterKind
+from tensorir import Gpu, IterKind, variables
 
 WARPS = (1, 2, 4, 8, 16, 32)
+TURNS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 WAYS = ("warp", "block", "lanes")
 KEEP = (None, "shared", "nothing")
 
@@ -23,6 +25,15 @@ there is room for others."""
 
 MOST_KEPT = 4 * KEPT
 """From here on a row is read again."""
+
+ALIKE = 24
+"""Rows of a block of threads for which it is good to read once what they all read: 4 % is left."""
+
+CLOSE = 1.01
+"""How many times the estimated time may be taken for fewer transactions: no difference in it."""
+
+FULL = 0.75
+"""The share of the multiprocessors that are to have a block."""
 
 
 def chain_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
@@ -71,6 +82,31 @@ def _sharing(rows: InRows, groups: Sequence[Group]) -> tuple[str, ...] | None:
     return tuple(stage.block for stage in kept) if sums and back and len(kept) > 1 else None
 
 
+def _in_turns(
+    rows: InRows, point: dict[str, Any], terms: int, gpu: Gpu
+) -> dict[str, Any] | None:
+    """This point, or one by warps where a warp can keep a row, with rows one after the other, where
+    something is read for all rows alike; None where they are too few for that."""
+    if not any(_is_common(rows, stage.block) for stage in rows.stages):
+        return None
+    if point["by"] == "block" and terms <= MOST_KEPT * gpu.warp:
+        point = {"by": "warp", "warps": 8, "keep": None}
+    at_once = {"warp": point["warps"], "block": 1}.get(point["by"], gpu.warp)
+    blocks = {n: ceil(prod(rows.sizes) / (at_once * n)) for n in TURNS[1:] if at_once * n >= ALIKE}
+    full = [n for n in blocks if blocks[n] >= FULL * gpu.multiprocessors]
+    if not full:
+        return None
+    return {**point, "turns": min(full, key=lambda n: n * ceil(blocks[n] / gpu.multiprocessors))}
+
+
+def _is_common(rows: InRows, name: str) -> bool:
+    """Whether a stage reads what has elements for those of a row, the same for all rows."""
+    node = rows.sch.state.block(name)
+    own = {it.var for it in node.iters[len(rows.sizes) :]}
+    found = (frozenset().union(*map(variables, load.indices)) for load in body_loads(node))
+    return any(used and used <= own for used in found)
+
+
 def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
     order, state = rows.order, rows.sch.state
     sums = [b for b in map(state.block, order.members) if b.is_reduction]
@@ -83,17 +119,25 @@ def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
     likely: list[dict[str, Any]] = [{"by": ways, "warps": shared, "keep": keep}]
     if ways == "block" and terms <= 2 * KEPT * gpu.warp:
         likely = [{"by": "warp", "warps": 8, "keep": None}] + likely * (terms > KEPT * gpu.warp)
+    likely = [{**point, "turns": 1} for point in likely]
+    if turns := _in_turns(rows, likely[0], terms, gpu):
+        likely = [turns, likely[0]]
     group = Group(order.last)
 
-    def in_rows(sch: Schedule, group: Group, by: str, warps: int, keep: str | None) -> None:
+    def in_rows(
+        sch: Schedule, group: Group, by: str, warps: int, turns: int, keep: str | None
+    ) -> None:
         from schedule import library
 
         put_in_rows(sch, order)
         last = order.members[-1]
-        library.gpu.rows(sch, last, by=by, warps=warps, keep=keep, stages=order.members)
+        library.gpu.rows(
+            sch, last, by=by, warps=warps, turns=turns, keep=keep, stages=order.members
+        )
 
+    options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP}
     plan = MovePlan(
-        "chain", group, gpu, sch.copy(), in_rows, {"by": WAYS, "warps": warps, "keep": KEEP},
-        likely, "reassociated", order.members,
+        "chain", group, gpu, sch.copy(), in_rows, options,
+        likely, "reassociated", order.members, close=CLOSE,
     )  # fmt: skip
     return plan if plan.works else None

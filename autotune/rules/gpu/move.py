@@ -29,6 +29,7 @@ class MovePlan(Plan):
     likely   points of these that may be good without tuning, preferred first; the one of the least
              estimated time is the default
     members  the blocks, where they are of several groups
+    close    how many times the least estimated time the preferred one of them may take
     """
 
     name: str
@@ -41,6 +42,7 @@ class MovePlan(Plan):
     numerics: str = "bitwise"
     members: tuple[str, ...] = ()
     says: Mapping[str, str] = field(default_factory=dict)
+    close: float = 1.0
     _refusal: ScheduleError | None = None
 
     @property
@@ -75,7 +77,10 @@ class MovePlan(Plan):
         found = {n: made for n, point in enumerate(self.likely) if (made := self._made(point))}
         if not found:
             return None
-        best = min(found, key=lambda n: self._time(found[n])) if len(found) > 1 else min(found)
+        one = len(found) == 1
+        times = {n: 0.0 if one else self._time(made) for n, made in found.items()}
+        least = min(times.values())
+        best = next(n for n, time in times.items() if time <= self.close * least)
         return {self.key(name): value for name, value in self.likely[best].items()}
 
     def _made(self, point: Mapping[str, Any]) -> Schedule | None:

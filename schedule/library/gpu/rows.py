@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 REGISTERS = 64
 """Elements of a row that a thread keeps at the most."""
+COMMON = Architecture.shared_default // 2
+"""Bytes of shared memory for what all rows read: sums of threads and a second block have room."""
 KEEP = ("registers", "shared", "nothing")
 WAYS = ("block", "warp", "lanes")
 
@@ -46,6 +48,7 @@ def rows(
     *,
     by: str = "block",
     warps: int = 8,
+    turns: int = 1,
     keep: str | None = None,
     stages: Collection[str] | None = None,
 ) -> Rows:
@@ -57,10 +60,15 @@ def rows(
     and the blocks that it alone uses, directly or not. Each array is read once, each result
     written once, if the row is kept. Extents need not divide.
 
+    What all rows read, such as the scale of a norm, is read once for the rows that a block of
+    threads computes, if there is room for it: it stays in registers, or in shared memory where
+    several rows are computed at once.
+
     by     "block": all threads of a block share a row; "warp": each warp has its own; "lanes":
            lanes of a warp have rows side by side, for rows that are columns in memory, and warps
            of a block share their elements
     warps  of a block
+    turns  rows that the same threads compute, one after the other
     keep   "registers": each thread keeps its elements of the row; "shared": they are in shared
            memory; "nothing": they are read, and computed, again. None is the first of these for
            which there is room
@@ -70,7 +78,8 @@ def rows(
     """
     with all_or_nothing(sch, f"gpu.rows({str(block)!r})"):
         require(by in WAYS, block, f"by={by!r} is not one of {', '.join(WAYS)}")
-        require(warps > 0, block, f"{warps} warps are too few")
+        few = f"{warps} warps with {turns} rows each are too few"
+        require(warps > 0 and turns > 0, block, few)
         known = keep is None or keep in KEEP
         require(known, block, f"keep={keep!r} is not one of {', '.join(KEEP)}")
         chain = chain_of(sch, block, stages)
@@ -83,7 +92,7 @@ def rows(
         odd = [str(n) for n, k in zip(chain, kinds) if len(k) not in (outer, outer + axes)]
         other = f"block {(odd or [''])[0]!r} is computed neither of rows nor of their elements"
         require(not odd, block, other)
-        return _Rows(sch, block, outer, axes, by, warps).schedule(chain, keep)
+        return _Rows(sch, block, outer, axes, by, warps, turns).schedule(chain, keep)
     raise AssertionError
 
 
@@ -109,6 +118,7 @@ class _Rows(NamedTuple):
     axes: int
     by: str
     warps: int
+    turns: int
 
     @property
     def threads(self) -> int:
@@ -136,18 +146,28 @@ class _Rows(NamedTuple):
             for name in [n for n in chain[:-1] if not self._is_sum(n)]:
                 sch.compute_inline(name)
                 chain = [other for other in chain if other != name]
-        copies = [] if keep == "nothing" else self._copies(chain, buffers, keep)
-        loops, row = self._loops_over_rows(self.at_once)
+        copies = [] if keep == "nothing" else self._copies(chain, buffers, keep_scope(keep))
+        common = self._common(chain)
+        place = self._common_place(length, lanes, len(buffers), common, keep)
+        once = self._copies(chain, common, place) if place else []
+        loops, group, row = self._loops_over_rows(self.at_once, self.turns)
         for name in [*chain[-2::-1], *copies]:
             sch.compute_at(name, row)
+        for name in once:
+            sch.compute_at(name, loops[-1] if place == "shared" else group)
         for name in chain[:-1]:
             for at in range(len(written(sch.state.block(name)))):
                 sch.set_scope(name, at, "local" if self._is_sum(name) else keep_scope(keep))
         blocks = [name for name in sch.get_blocks() if name in chain or name in copies]
-        self._share(blocks, row, lanes, keep)
+        within = dict.fromkeys(blocks, row)
+        if place == "local":
+            within |= dict.fromkeys(once, group)
+        self._share(within, lanes, keep)
         bound = bind_blocks(sch, loops)
-        if row not in loops:
-            sch.bind(row, "lane" if self.by == "lanes" else "warp")
+        if group not in loops:
+            sch.bind(group, "lane" if self.by == "lanes" else "warp")
+        for name in once if place == "shared" else ():
+            sch.cooperative_fetch(name, vector=lanes)
         return Rows(bound, tuple(blocks), keep)
 
     def _is_sum(self, name: str) -> bool:
@@ -178,7 +198,7 @@ class _Rows(NamedTuple):
     def _of_one(self, chain: list[BlockRef]) -> Rows:
         """Rows of one element each, which threads do not share: each thread has its own."""
         sch = self.sch
-        loops, row = self._loops_over_rows(Gpu.warp * self.warps)
+        loops, _, row = self._loops_over_rows(Gpu.warp * self.warps)
         for name in chain[-2::-1]:
             sch.compute_at(name, row)
             sch.set_scope(name, 0, "local")
@@ -196,38 +216,70 @@ class _Rows(NamedTuple):
         size = sum(length * dtype.itemsize(buffer.dtype) for buffer in buffers)
         return "shared" if size * self.at_once <= Architecture.shared_default else "nothing"
 
+    def _common(self, chain: Sequence[str]) -> dict[Buffer, list[str]]:
+        """What has an element for each element of a row, the same for all rows, and its users."""
+        found: dict[Buffer, list[str]] = {}
+        for name in chain:
+            node = self.sch.state.block(name)
+            own = tuple(it.var for it in node.iters[self.outer :])
+            for access in accesses(node):
+                if len(own) == self.axes and access.indices == own:
+                    found.setdefault(access.buffer, []).append(name)
+        return found
+
+    def _common_place(
+        self, length: int | None, lanes: int, kept: int, common: dict[Buffer, list[str]], keep: str
+    ) -> str:
+        """Where there is room for what all rows read, beside so many arrays that are kept of each
+        row; "" is nowhere, or that it would be read once anyway."""
+        if not common or length is None or self.at_once * self.turns == 1 or self.by == "lanes":
+            return ""
+        each = -(-length // (self.threads * lanes)) * lanes * (kept + len(common))
+        if self.at_once == 1 and keep == "registers" and each <= REGISTERS:
+            return "local"
+        size = sum(length * dtype.itemsize(buffer.dtype) for buffer in common)
+        return "shared" if keep != "shared" and size <= COMMON else ""
+
     def _copies(
-        self, chain: Sequence[str], buffers: dict[Buffer, list[str]], keep: str
+        self, chain: Sequence[str], buffers: dict[Buffer, list[str]], scope: str
     ) -> list[BlockRef]:
         """Copies of what is read from outside."""
         sch = self.sch
         made = {buffer for name in chain for buffer in written(sch.state.block(name))}
         return [
-            sch.cache_read(users[0], buffer.name, keep_scope(keep), list(dict.fromkeys(users)))
+            sch.cache_read(users[0], buffer.name, scope, list(dict.fromkeys(users)))
             for buffer, users in buffers.items()
             if buffer not in made
         ]
 
-    def _loops_over_rows(self, at_once: int) -> tuple[list[LoopRef], LoopRef]:
-        """The loops for blocks of threads that compute so many rows, and the one in which one is
-        computed."""
+    def _loops_over_rows(
+        self, at_once: int, turns: int = 1
+    ) -> tuple[list[LoopRef], LoopRef, LoopRef]:
+        """The loops for blocks of threads that compute `turns` times so many rows, the one over
+        those at once, and the one in which one is computed."""
         sch = self.sch
         around = sch.get_loops(self.block)
         over = around[: self.outer] or [sch.add_unit_loop(around[0] if around else self.block)]
         loops = fuse_for_blocks(sch, over)
-        if at_once == 1:
-            return loops, loops[-1]
-        last, row = sch.split(loops[-1], [None, at_once])
-        return [*loops[:-1], last], row
+        if at_once * turns == 1:
+            return loops, loops[-1], loops[-1]
+        parts = [n for n in (turns, at_once) if n > 1]
+        last, *inner = sch.split(loops[-1], [None, *parts])
+        loops = [*loops[:-1], last]
+        if len(inner) == 2:
+            sch.reorder(inner[1], inner[0])
+            return loops, inner[1], inner[0]
+        return (loops, inner[0], inner[0]) if turns == 1 else (loops, last, inner[0])
 
-    def _share(self, blocks: Sequence[str], row: LoopRef, lanes: int, keep: str) -> None:
-        """Give the elements of a row to threads, `lanes` side by side, in all blocks alike where
-        they are in registers; else sums take one at a time, so that a warp reads neighbours."""
+    def _share(self, within: dict[BlockRef, LoopRef], lanes: int, keep: str) -> None:
+        """Give the elements of a row, in some loop of each block, to threads, `lanes` side by side,
+        in all blocks alike where they are in registers; else sums take one at a time, so that a
+        warp reads neighbours."""
         sch = self.sch
         bound: list[LoopRef] = []
-        for name in blocks:
+        for name, loop in within.items():
             around = sch.get_loops(name)
-            along = around[around.index(row) + 1 :]
+            along = around[around.index(loop) + 1 :]
             if not along:
                 continue
             element = sch.fuse(*along) if len(along) > 1 else along[0]
