@@ -35,8 +35,8 @@ def default_schedule(
                | None | the definition's own algorithm: its sums in any order, and products of
                         bfloat16 by the processor's instructions for them |
                | "bitwise" | nothing |
-               | "reassociated" | the order of sums; also that of algorithms that change no more,
-                        such as convolutions as products of matrices |
+               | "reassociated" | the order of sums and products; also that of algorithms that
+                        change no more, such as convolutions as products of matrices |
                | "algebraic" | algorithms too that are equal in exact arithmetic, Winograd's: larger
                         errors, by a bound of their own |
                | "mixed" | instructions of less precision too; what `tune` allows |

@@ -91,7 +91,7 @@ class Estimate:
         groups: dict[object, list[int]] = {}
         for at, plan in enumerate(plans):
             packs = tuple((p.operand, p.axis) for p in plan.packs)
-            rest = (plan.steps, plan.order, plan.pad, plan.flat, plan.threads)
+            rest = (plan.steps, plan.order, plan.pad, plan.flat, plan.threads, plan.apart)
             key = (plan.lane, plan.lanes, packs, *rest, plan.depth, plan.ahead)
             groups.setdefault(key, []).append(at)
         found = np.zeros(len(plans))
@@ -211,7 +211,7 @@ class _Alike:
             loads += count * each
             kept = vectors * (near / sums if plan.flat in ("rows", "shifts") else 1)
             held += 1 if step == 0 else np.where(mine == 1, kept, 1)
-        adds = of.vector * of.work * sums * terms / costs.units
+        adds = of.vector * self.operations(sizes, sums, shared) * terms / costs.units
         reads = of.vector * loads / costs.ports
         time = np.maximum(adds, reads) + costs.both * np.minimum(adds, reads)
         if plan.depth:  # sums are loaded and stored again; those of other tiles go on meanwhile
@@ -227,6 +227,21 @@ class _Alike:
         else:
             time += terms / (of.extents[plan.steps[-1]] if plan.steps else 1) * costs.turn
         return time + (OVERLAPPED if self.added else 1.0) * costs.tile + costs.sum_ * sums
+
+    def operations(self, sizes: Column, sums: Column, near: npt.NDArray[np.bool_]) -> Column:
+        """Instructions for a term of each sum of a tile. What a part of a product gives is computed
+        once for all rows that it stands still along, and for all lanes."""
+        from schedule import library
+
+        total: Column = self.of.work * sums
+        for operands in library.shared_parts(self.c, self.plan.apart):
+            own = np.ones(len(sizes))
+            for n in range(sizes.shape[1]):
+                lane = n == self.plan.lane
+                if any(self.streams[operand].moves(n) for operand in operands):
+                    own = own * (np.ceil(sizes[:, n] / self.plan.lanes) if lane else sizes[:, n])
+            total = total - np.where(near | (not self.plan.flat), sums - own, 0.0)
+        return total
 
     def live(self, sizes: Column) -> Column:
         """Vectors of operands that are at hand together, as rows of a tile follow each other: what

@@ -74,7 +74,7 @@ def partial_plans(
             left += [(cycles, library.MovedPlan((), nest)) for cycles, nest in nests]
         found += _in_parts(c, part, left, cpu)
     for part, after in _columns(c, cpu):
-        kept = [library.MovedPlan((), nest) for nest in _kept(after, cpu)]
+        kept = [library.MovedPlan((), nest) for nest in _grouped(after, _kept(after, cpu))]
         times = Estimate(after, cpu).cycles([plan.nest for plan in kept])
         found += _in_parts(c, part, zip(map(float, times), kept), cpu)
     return sorted(found, key=lambda item: item[0])
@@ -125,7 +125,7 @@ def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
             continue
         move = (library.lanes, (axis, vectors * lanes))
         after = library.with_partial(c, library.Partial(axis, vectors * lanes, "lanes"))
-        nests = list(_nests(after, cpu, lanes))
+        nests = _grouped(after, _nests(after, cpu, lanes))
         for cycles, nest in zip(Estimate(after, cpu).cycles(nests), nests):
             yield float(cycles), library.MovedPlan((move,), nest)
 
@@ -175,6 +175,16 @@ def _nests(c: library.Contraction, cpu: Cpu, lanes: int) -> Iterator[library.Nes
                 lane, lanes, sizes, sizes if threads else whole, c.written, order,
                 flat=flat, threads=threads, ahead=() if flat else _ahead(c, cpu, tile),
             )  # fmt: skip
+
+
+def _grouped(
+    c: library.Contraction, nests: Iterable[library.NestPlan]
+) -> list[library.NestPlan]:
+    """The nests with the factors of products in each of their groupings."""
+    from schedule import library
+
+    ways = library.groupings(c)
+    return [replace(nest, apart=apart) for nest in nests for apart in ways]
 
 
 def flat_of(c: library.Contraction) -> str:

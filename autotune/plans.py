@@ -100,6 +100,8 @@ def _leaders(tasks: Sequence[tuple[float, library.NestPlan]]) -> list[library.Ne
 
 class _Search:
     def __init__(self, c: library.Contraction, cpu: Cpu, estimate: Estimate, bitwise: bool) -> None:
+        from schedule import library
+
         self.c, self.cpu, self.estimate, self.bitwise = c, cpu, estimate, bitwise
         self.extents = estimate.extents
         self.whole = tuple(self.extents[n] for n in c.spatial)
@@ -111,6 +113,8 @@ class _Search:
         """Whether the terms of a sum are elements around a place, which others need or not."""
         self.exact = [not all(d.whole for d in c.axes[n].digits) for n in c.spatial]
         """Whether tiles have to divide an axis: it is a part of a variable of the block."""
+        self.groupings = library.groupings(c, bitwise)
+        """How products are grouped."""
         self.batch = [n for n in c.spatial if all(o.strides[n] != 0 for o in c.operands)]
 
     def tiles(self) -> Iterator[library.NestPlan]:
@@ -136,7 +140,8 @@ class _Search:
                 plan = library.NestPlan(
                     lane, lanes, tuple(tile), self.whole, self.steps(), order, packs, threads=False
                 )  # fmt: skip
-                yield from self.flat(plan)
+                for apart in self.groupings:
+                    yield from self.flat(replace(plan, apart=apart))
 
     def sizes(self, axis: int, most: int) -> list[int]:
         """Sizes up to `most` that cut an axis into parts as even as can be."""

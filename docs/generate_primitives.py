@@ -54,6 +54,13 @@ def matmul(n: int = 8, m: int = 8, r: int = 8) -> PrimFunc:
     return te.create_prim_func([a, b, c], name="matmul")
 
 
+def scaled_matmul() -> PrimFunc:
+    a, b = te.placeholder((4, 8), name="A"), te.placeholder((8, 4), name="B")
+    s, k = te.placeholder((8,), name="s"), te.reduce_axis(8, name="k")
+    c = te.compute((4, 4), lambda i, j: te.sum(a[i, k] * b[k, j] * s[k], axis=k), name="C")
+    return te.create_prim_func([a, b, s, c], name="scaled_matmul")
+
+
 def row_sums() -> PrimFunc:
     a, bias = te.placeholder((4, 8), name="A"), te.placeholder((4,), name="bias")
     k = te.reduce_axis(8, name="k")
@@ -107,6 +114,7 @@ def examples() -> dict[str, Example]:
         "partition": (copy(), "", 'sch.partition("i", [4, None])'),
         "pipeline": (chain(), 'sch.compute_at("B", "i_C")', 'sch.pipeline("i_C", [0, 1])'),
         "prefetch": (plane(), "", 'sch.prefetch("B", "A", "i", 2)'),
+        "regroup": (scaled_matmul(), "", 'sch.regroup("C", [[0], [1, 2]])'),
         "reindex": (window(), "", 'sch.reindex("C", "B")'),
         "reorder": (matmul(), "", 'sch.reorder("k", "j")'),
         "reverse_compute_at": (chain(), "", 'sch.reverse_compute_at("C", "i")'),

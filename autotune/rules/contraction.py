@@ -81,7 +81,7 @@ class ContractionPlan(Plan):
         are constants."""
         params = [o.buffer for o in self.contraction.operands if o.param]
         found = [*self.found()[:MOST_OPTIONS], *self.found(params)]
-        rows = [nest_values(self.group.block, plan) for plan in found]
+        rows = [nest_values(self.contraction, plan) for plan in found]
         return tuple(
             Categorical(name, tuple(dict.fromkeys(row[name] for row in rows))[:MOST_OPTIONS])
             for name in rows[0]
@@ -95,7 +95,7 @@ class ContractionPlan(Plan):
             library.make_nest(sch, self.contraction, plan)
 
         first = first_accepted(self.base, self.found(constants), make)
-        return nest_values(self.group.block, first)
+        return nest_values(self.contraction, first)
 
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of one call with such values."""
@@ -146,9 +146,10 @@ def _of_parts(plan: ContractionPlan) -> Sequence[ContractionPlan]:
     return [best] if best.estimate() < inf else []
 
 
-def nest_values(block: str, plan: library.NestPlan) -> dict[str, Any]:
+def nest_values(c: library.Contraction, plan: library.NestPlan) -> dict[str, Any]:
     """A plan as values of choices: tasks in tiles, and packs without their width, which is that of
-    the tile."""
+    the tile. Only where there are products that can be regrouped are their groups a choice."""
+    block = c.block
     parts = tuple(-(-task // tile) for task, tile in zip(plan.task, plan.tile))
     packs = tuple((p.operand, p.axis) for p in plan.packs)
     return {
@@ -158,6 +159,7 @@ def nest_values(block: str, plan: library.NestPlan) -> dict[str, Any]:
         f"{block}.read": (packs, plan.pad),
         f"{block}.steps": plan.steps,
         f"{block}.threads": "parallel" if plan.threads else "serial",
+        **({f"{block}.apart": plan.apart} if c.products else {}),
     }
 
 
@@ -174,8 +176,9 @@ def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
             wanted[n] = lane
     kept = tuple(library.Pack(n, axis, tile[axis]) for n, axis in wanted.items() if tile[axis] > 1)
     sizes = tuple(parts * size for parts, size in zip(task, tile))
+    apart = values[f"{c.block}.apart"] if c.products else None
     return library.NestPlan(
-        lane, lanes, tile, sizes, steps, order, kept, pad, flat, threads == "parallel"
+        lane, lanes, tile, sizes, steps, order, kept, pad, flat, threads == "parallel", apart=apart
     )
 
 
@@ -189,4 +192,5 @@ def fits(c: library.Contraction, values: Values) -> bool:
         and len(tile) == len(task) == len(c.spatial)
         and lane in c.spatial
         and all(operand < len(c.operands) for operand in packed)
+        and (not c.products or values[f"{c.block}.apart"] in (None, *c.spatial))
     )

@@ -206,7 +206,7 @@ class MovedNest(Plan):
             f"{block}.moves": tuple((move.name, option) for move, option in plan.moves),
             f"{block}.ahead": nest.ahead,
             f"{block}.depth": nest.depth,
-            **nest_values(block, nest),
+            **nest_values(self.base.c, nest),
         }
 
     def _moves(self, values: Values) -> Moves:

@@ -32,11 +32,14 @@ from tensorir import (
 
 EXACT_ANY_ORDER = ("min", "max", "and", "or")
 
+REGROUPED = "regrouped"
+"""The attribute of a function in which floating-point products were grouped otherwise."""
+
 
 def numerics_class(func: PrimFunc, definition: PrimFunc) -> str:
     """ "bitwise" if every float reduction adds the same terms in the same order as `definition`,
-    else "reassociated"; the class of another algorithm that was put in its place; "mixed" if an
-    intrinsic that rounds otherwise than the loops adds them.
+    and products are grouped as there, else "reassociated"; the class of another algorithm that was
+    put in its place; "mixed" if an intrinsic that rounds otherwise than the loops adds them.
 
     Reductions by min, max, and, or, and those of integers, give equal bits in any order.
     """
@@ -45,6 +48,8 @@ def numerics_class(func: PrimFunc, definition: PrimFunc) -> str:
         return "mixed"
     found = [find_algorithm(name) for name in func.attrs.get(APPLIED_ALGORITHMS, {}).values()]
     applied = weakest([known.numerics if known else "mixed" for known in found])
+    if func.attrs.get(REGROUPED) and not definition.attrs.get(REGROUPED):
+        return weakest([applied, "reassociated"])
     return weakest([applied, _order_class(func, definition, inner)])
 
 

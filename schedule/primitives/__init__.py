@@ -20,6 +20,7 @@ from schedule.primitives.parallel import parallel
 from schedule.primitives.partition import partition
 from schedule.primitives.pipeline import pipeline
 from schedule.primitives.prefetch import prefetch
+from schedule.primitives.regroup import regroup
 from schedule.primitives.reindex import reindex
 from schedule.primitives.reorder import reorder
 from schedule.primitives.reverse_compute_at import reverse_compute_at
@@ -65,6 +66,7 @@ __all__ = [
     "partition",
     "pipeline",
     "prefetch",
+    "regroup",
     "reindex",
     "reorder",
     "reverse_compute_at",

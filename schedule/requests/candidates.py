@@ -219,4 +219,5 @@ CANDIDATES: dict[str, Candidates] = {
     "pipeline": layout.pipeline,
     "tensorize": layout.tensorize,
     "use_algorithm": layout.use_algorithm,
+    "regroup": layout.regroup,
 }

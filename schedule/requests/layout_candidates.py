@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from schedule.analysis.products import products
 from schedule.analysis.uses import read, written
 from schedule.checks.annotations import KEYS
 from schedule.rewrite.placement import child_of
@@ -15,6 +16,8 @@ from tensorir import (
     Block,
     Buffer,
     For,
+    Store,
+    const,
     find_intrin,
     int_value,
     known_algorithms,
@@ -142,6 +145,17 @@ def use_algorithm(state: State) -> Iterator[Args]:
         if state.block(name).is_reduction:
             for algorithm in known_algorithms():
                 yield name, algorithm
+
+
+def regroup(state: State) -> Iterator[Args]:
+    """Each factor of a product by itself, and the others before or after it."""
+    for name in state.block_names():
+        node = state.block(name)
+        value = node.body.value if isinstance(node.body, Store) else const(0)
+        for place, product in enumerate(products(value, written(node))):
+            for alone in range(len(product.factors)):
+                rest = [n for n in range(len(product.factors)) if n != alone]
+                yield name, [[alone], rest] if alone == 0 else [rest, [alone]], place
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ from tensorir.errors import TensorIRError
 
 NUMERICS = ("bitwise", "reassociated", "algebraic", "mixed")
 """bitwise       the same operations in the same order: equal bits
-reassociated  the terms of sums in another order
+reassociated  the terms of sums in another order, or the factors of products
 algebraic     another algorithm that is equal in exact arithmetic, such as Winograd's: it rounds in
               other places, by amounts that the bound of its own expression covers
 mixed         operations of less precision than the definition asks for"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from schedule.requests.candidates import candidates
 from tensorir import Buffer, Let, known_algorithms
 
 if TYPE_CHECKING:
@@ -103,3 +104,9 @@ def decompose_padding(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
     block = stress.pick(padded) if padded else stress.block(sch)
     loops = sch.get_loops(block)
     return (block, stress.pick(loops)) if loops else None
+
+
+def regroup(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    """Of a product of several factors, in one of the ways that are proposed."""
+    found = list(candidates(sch.state, "regroup"))
+    return stress.pick(found) if found else None

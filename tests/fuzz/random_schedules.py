@@ -97,7 +97,15 @@ def images(n: int, m: int, r: int) -> PrimFunc:
     return te.create_prim_func([x, f, last], name="images")
 
 
-WORKLOADS = [elementwise, matmul_bias, padded_conv, row_max, stencil, added_bias, images]
+def scaled(n: int, m: int, r: int) -> PrimFunc:
+    """A sum of products of several factors."""
+    a, b = te.placeholder((n, r), name="A"), te.placeholder((r, m), name="B")
+    s, k = te.placeholder((r,), name="S"), te.reduce_axis(r, name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j] * s[k], axis=k), name="C")
+    return te.create_prim_func([a, b, s, c], name="scaled")
+
+
+WORKLOADS = [elementwise, matmul_bias, padded_conv, row_max, stencil, added_bias, images, scaled]
 
 
 @dataclass
@@ -296,6 +304,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "use_algorithm": layout_requests.use_algorithm,
     "storage_align": layout_requests.storage_align,
     "swizzle": layout_requests.swizzle,
+    "regroup": layout_requests.regroup,
     "transform_layout": layout_requests.transform_layout,
     "transform_block_layout": layout_requests.transform_block_layout,
     "prefetch": Stress.prefetch,

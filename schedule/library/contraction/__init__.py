@@ -1,7 +1,8 @@
 """Contractions: blocks described by what they access, and moves that schedule them."""
 
-from schedule.library.contraction.axes import Access, Axis, Contraction, Digit, Operand
+from schedule.library.contraction.axes import Access, Axis, Contraction, Digit, Factors, Operand
 from schedule.library.contraction.copies import pack, with_panel
+from schedule.library.contraction.factors import groupings, shared_parts
 from schedule.library.contraction.find import find_again, find_contraction
 from schedule.library.contraction.move import Move, MovedPlan, left_by, make_moved_nest
 from schedule.library.contraction.moves import adding_up, lanes, panel, parts
@@ -15,6 +16,7 @@ __all__ = [
     "Axis",
     "Contraction",
     "Digit",
+    "Factors",
     "Move",
     "MovedPlan",
     "NestPlan",
@@ -24,6 +26,7 @@ __all__ = [
     "adding_up",
     "find_again",
     "find_contraction",
+    "groupings",
     "lanes",
     "left_by",
     "make_inner_nest",
@@ -35,6 +38,7 @@ __all__ = [
     "partial_sums",
     "parts",
     "plain_form",
+    "shared_parts",
     "with_panel",
     "with_partial",
 ]

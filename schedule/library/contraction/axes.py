@@ -93,6 +93,20 @@ class Operand(Access):
 
 
 @dataclass(frozen=True)
+class Factors:
+    """A product in the value of a contraction: the operands that each of its factors reads.
+
+    `place` is its position among the products that can be regrouped, `parts` are the products
+    within it as they are written, each as the positions of its factors.
+    """
+
+    dtype: str
+    place: int
+    reads: tuple[tuple[int, ...], ...]
+    parts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
 class Contraction:
     """A block with sums, its elementwise user `last` (itself if none), and all of its accesses.
 
@@ -101,7 +115,7 @@ class Contraction:
     how the block stores, `result` how `last` does; `operations` are the instructions on values of
     an instance, a multiply-add being one. `numbers` are the steps along each axis of what is
     computed of the variables alone, as a part of a value; `missing` are terms that partial sums in
-    lanes lack in their last step.
+    lanes lack in their last step; `products` are those of three factors or more.
     """
 
     block: str
@@ -114,6 +128,7 @@ class Contraction:
     operations: int
     numbers: tuple[tuple[int | None, ...], ...] = ()
     missing: int = 0
+    products: tuple[Factors, ...] = ()
 
     @cached_property
     def spatial(self) -> tuple[int, ...]:

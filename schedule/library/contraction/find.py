@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from schedule.analysis.products import products
 from schedule.library.contraction.axes import (
     Access,
     Axis,
     Contraction,
     Digit,
+    Factors,
     Operand,
     flat_strides,
 )
@@ -31,6 +33,7 @@ from tensorir import (
     const,
     dtype,
     int_value,
+    loads,
     slope,
     substitute,
     variables,
@@ -85,6 +88,7 @@ def find_contraction(
         block, last or block, tuple(axes), tuple(n for n, a in enumerate(axes) if a.reduce),
         tuple(operands), sums, stored, _operations(store),
         tuple(tuple(reader.steps(number)) for number in _numbers(store.value)),
+        products=tuple(_products(store, found)),
     )  # fmt: skip
     return sorted_axes(merged_axes(raw))
 
@@ -198,6 +202,14 @@ def _numbers(e: Expr) -> Iterator[Expr]:
     elif not isinstance(e, Load):
         for part in e.operands:
             yield from _numbers(part)
+
+
+def _products(store: Store, found: Sequence[Load]) -> Iterator[Factors]:
+    """The products of three factors or more, all of which are read from memory, or constants."""
+    for place, product in enumerate(products(store.value, (store.buffer,))):
+        if not any(True for factor in product.factors for _ in _numbers(factor)):
+            reads = (tuple(found.index(load) for load in loads(f)) for f in product.factors)
+            yield Factors(product.whole.dtype, place, tuple(reads), product.parts)
 
 
 def _operations(store: Store) -> int:

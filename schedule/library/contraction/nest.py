@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import FAR, Contraction
 from schedule.library.contraction.copies import copy_rows, pack, turn
+from schedule.library.contraction.factors import regroup
 from schedule.library.contraction.partial import add_lanes
 from schedule.library.contraction.places import (
     axis_loops,
@@ -62,6 +63,7 @@ class _Nest:
 
     def run(self) -> None:
         sch, c, plan = self.sch, self.c, self.plan
+        regroup(sch, c, plan.apart)
         if plan.pad == "inline":
             for pad in self.pads:
                 sch.compute_inline(pad)

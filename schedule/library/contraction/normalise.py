@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from schedule.library.contraction.axes import Access, Axis, Contraction
+from schedule.library.contraction.axes import Access, Axis, Contraction, Factors
 
 A = TypeVar("A", bound=Access)
 
@@ -43,8 +43,16 @@ def sorted_axes(c: Contraction) -> Contraction:
 
     order = sorted(range(len(c.axes)), key=key)
     c = _ordered(c, order)
-    operands = sorted(c.operands, key=lambda o: [far(step) for step in o.strides])
-    return replace(c, operands=tuple(operands))
+    rows = [[far(step) for step in o.strides] for o in c.operands]
+    places = sorted(range(len(rows)), key=rows.__getitem__)
+    operands = tuple(c.operands[n] for n in places)
+    return replace(c, operands=operands, products=tuple(_read(p, places) for p in c.products))
+
+
+def _read(product: Factors, places: Sequence[int]) -> Factors:
+    """A product of operands that were at other places."""
+    reads = (tuple(sorted(map(places.index, factor))) for factor in product.reads)
+    return replace(product, reads=tuple(reads))
 
 
 def _are_one(c: Contraction, outer: int, inner: int) -> bool:

@@ -36,6 +36,9 @@ class NestPlan:
     depth    terms of the last of the steps that are taken at a time, if not all: the sums of a task
              wait in cache meanwhile, and operands are read in their order
     ahead    arguments that are asked for before they are read, and how many bytes before
+    apart    the axis along which some factors of products stand still: these are multiplied with
+             each other first, and the product is shared by the values of the axis in a tile; None
+             for products as they are written
     """
 
     lane: int
@@ -50,6 +53,7 @@ class NestPlan:
     threads: bool = True
     ahead: tuple[tuple[int, int], ...] = ()
     depth: int = 0
+    apart: int | None = None
 
     def shared_steps(self, c: Contraction) -> tuple[int, ...]:
         """The steps in which rows of a tile read elements that others of them read as well."""

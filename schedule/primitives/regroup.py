@@ -1,0 +1,73 @@
+"""regroup: multiply the factors of a product in other groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from schedule.analysis.numerics import REGROUPED
+from schedule.analysis.products import products
+from schedule.analysis.uses import written
+from schedule.errors import require
+from schedule.primitive import primitive
+from schedule.state import State, replace_func
+from tensorir import BinOp, Expr, Store, dtype, replace, transform
+
+
+@primitive
+def regroup(
+    state: State, block: str, groups: Sequence[Sequence[int]], product: int = 0
+) -> tuple[State, None]:
+    """Multiply the factors of a product group by group, and then what the groups give.
+
+    Factors are given by their positions in the text, from 0 on; they are multiplied in the order in
+    which they are named. What a group gives is the same for all iterations of loops that none of
+    its factors moves with, and is computed once for those that are unrolled or vectorized. Of
+    several products of three or more factors in the value, `product` is the position of the one
+    that is meant. Floating-point products round otherwise, and overflow otherwise on their way.
+
+    rewrite:  regroup("C", [[0], [1, 2]])
+        C[i, j] = C[i, j]                        C[i, j] = C[i, j]
+            + A[i, k] * B[k, j] * s[k]     ->        + A[i, k] * (B[k, j] * s[k])
+
+    requires:
+        - the block stores one value
+        - there is such a product in it, of three or more factors that do not read what the block
+          writes, and of no int64, which must not overflow on the way
+        - the groups have each of its factors once, and none is empty
+    """
+    node = state.block(block)
+    store = node.body
+    require(isinstance(store, Store), block, f"block {block!r} stores more than one value")
+    assert isinstance(store, Store)
+    found = products(store.value, written(node))
+    require(
+        0 <= product < len(found),
+        block,
+        f"the value {store.value!r} of block {block!r} has {len(found)} products of three or more "
+        f"factors, and none at {product}",
+    )
+    meant = found[product]
+    named = sorted(position for group in groups for position in group)
+    require(
+        named == list(range(len(meant.factors))) and all(groups),
+        block,
+        f"the groups {[list(group) for group in groups]} do not have each of the "
+        f"{len(meant.factors)} factors of {meant.whole!r} once",
+    )
+    parts = [_product([meant.factors[position] for position in group]) for group in groups]
+    made = _product(parts)
+    if made is meant.whole:
+        return state, None
+    value = transform(store.value, lambda e: made if e is meant.whole else None)
+    changed = state.replace(
+        state.block_path(block), replace(node, body=replace(store, value=value))
+    )
+    if not dtype.is_float(dtype.element(made.dtype)):
+        return changed, None
+    marked = {**state.func.attrs, REGROUPED: True}
+    return State(replace_func(changed.func, attrs=marked)), None
+
+
+def _product(factors: Sequence[Expr]) -> Expr:
+    return reduce(lambda a, b: BinOp("*", a, b), factors)

@@ -1,0 +1,107 @@
+"""regroup: the factors of products in other groups."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from refusal import refused
+
+from schedule import Schedule
+from schedule.requests.candidates import candidates
+from tensorir import interpret, te
+
+
+def scaled(dtype="float32", of=lambda a, b, s: a * b * s):
+    """C[i, j] = sum of `of` A[i, k], B[k, j] and S[k]."""
+    a, b = te.placeholder((5, 3), dtype, name="A"), te.placeholder((3, 7), dtype, name="B")
+    s, k = te.placeholder((3,), dtype, name="S"), te.reduce_axis(3, name="k")
+    c = te.compute((5, 7), lambda i, j: te.sum(of(a[i, k], b[k, j], s[k]), axis=k), name="C")
+    return te.create_prim_func([a, b, s, c], name="scaled")
+
+
+def value(sch):
+    return repr(sch.state.block("C").body.value)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_every_order_of_factors(check, order):
+    sch = Schedule(scaled())
+    sch.regroup("C", [order[:1], order[1:]])
+    first, *rest = (["A[vi, vk]", "B[vk, vj]", "S[vk]"][n] for n in order)
+    assert f"{first} * ({' * '.join(rest)})" in value(sch)
+    assert sch.numerics == "reassociated"
+    assert Schedule(sch.func).numerics == "bitwise"
+    check(sch, compiled=order == (0, 1, 2))
+    sch.undo()
+    assert sch.numerics == "bitwise"
+
+
+def test_as_it_is_written():
+    sch = Schedule(scaled())
+    sch.regroup("C", [[0, 1], [2]])
+    assert sch.func is sch.definition
+    assert sch.numerics == "bitwise"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32"])
+def test_integers_wrap_to_the_same_bits(dtype):
+    sch = Schedule(scaled(dtype))
+    sch.regroup("C", [[2, 0], [1]])
+    assert sch.numerics == "bitwise"
+    info = np.iinfo(dtype)
+    rng = np.random.default_rng(0)
+    shapes = [p.const_shape for p in sch.func.inputs]
+    args = [rng.integers(info.min, info.max, s, dtype, endpoint=True) for s in shapes]
+    (found,), (wanted,) = interpret(sch.func, *args), interpret(sch.definition, *args)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_one_of_several_products(check):
+    """One beside another, and one inside of a factor of it."""
+    sch = Schedule(scaled(of=lambda a, b, s: a * b * s + a * s * (b * s * 2.0 + 1.0)))
+    sch.regroup("C", [[1], [2, 0]], 2)
+    sch.regroup("C", [[0], [1, 2]], 1)
+    assert "A[vi, vk] * B[vk, vj] * S[vk] +" in value(sch)
+    assert "A[vi, vk] * (S[vk] * (S[vk] * (2.0 * B[vk, vj]) + 1.0))" in value(sch)
+    check(sch)
+
+
+def test_what_it_refuses():
+    sch = Schedule(scaled())
+    for groups in ([[0], [1]], [[0, 1], [1, 2]], [[0, 1, 2], []], [[0, 1], [3]]):
+        refused(sch.regroup, "C", groups, match="do not have each of the 3 factors")
+    one = "1 products of three or more factors, and none at 1"
+    refused(sch.regroup, "C", [[0], [1, 2]], 1, match=one)
+    refused(sch.regroup, "C", [0, 1, 2], match="a list of lists of integers")
+    plain = Schedule(scaled(of=lambda a, b, s: a * b + s))
+    none = "products of three or more factors, and none at 0"
+    refused(plain.regroup, "C", [[0], [1, 2]], match=none)
+    whole = Schedule(scaled("int64"))
+    refused(whole.regroup, "C", [[0], [1, 2]], match=none)
+
+
+def test_what_a_block_has_so_far_is_no_factor():
+    a, b = te.placeholder((4,), name="A"), te.placeholder((4,), name="B")
+    k = te.reduce_axis(4, name="k")
+    c = te.compute((1,), lambda i: te.prod(a[k] * b[k], axis=k), name="C")
+    sch = Schedule(te.create_prim_func([a, b, c]))
+    none = "products of three or more factors, and none at 0"
+    refused(sch.regroup, "C", [[0], [1, 2]], match=none)
+
+
+def test_several_values():
+    a = te.placeholder((4, 5), name="A")
+    k = te.reduce_axis(5, name="k")
+    places = te.compute((4,), lambda i: te.argmax(a[i, k], axis=k), name="C")
+    sch = Schedule(te.create_prim_func([a, places]))
+    refused(sch.regroup, sch.get_blocks()[0], [[0], [1, 2]], match="stores more than one value")
+
+
+def test_what_is_proposed_is_possible():
+    sch = Schedule(scaled())
+    found = list(candidates(sch.state, "regroup"))
+    assert len(found) == 3
+    for request in found:
+        sch.copy().regroup(*request)
