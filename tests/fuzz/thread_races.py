@@ -9,30 +9,35 @@ with the rules: it runs small programs, and remembers who touched what and when.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
 from tensorir import (
+    BinOp,
     Block,
+    Const,
     For,
     ForKind,
     IterKind,
     Let,
+    Load,
+    Not,
     PrimFunc,
+    Select,
     Seq,
     Stmt,
     Store,
     Var,
     child_stmts,
-    const,
-    int_value,
     loads,
     stmt_exprs,
-    substitute,
     variables,
     walk,
 )
+from tensorir.dtype import is_float
+from tensorir.numbers.folding import FOLD
 
 BLOCKS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "warp", "lane")
@@ -77,9 +82,28 @@ def instances(
 
 
 def _value(e: Any, env: Mapping[Var, int]) -> int:
-    found = int_value(substitute(e, {var: const(n) for var, n in env.items()}))
-    assert found is not None, e
-    return found
+    return _function(e)(env)
+
+
+@lru_cache(maxsize=4096)
+def _function(e: Any) -> Callable[[Mapping[Var, int]], int]:
+    """An expression as a function of its variables: each is asked for by every instance."""
+    if isinstance(e, int):
+        return lambda env: e
+    if isinstance(e, Const) and isinstance(e.value, int):
+        value = int(e.value)
+        return lambda env: value
+    if isinstance(e, Var):
+        return lambda env: env[e]
+    if isinstance(e, Not):
+        inner = _function(e.a)
+        return lambda env: not inner(env)
+    if isinstance(e, Select):
+        cond, then, other = map(_function, (e.cond, e.a, e.b))
+        return lambda env: then(env) if cond(env) else other(env)
+    assert isinstance(e, BinOp) and e.op in FOLD and not is_float(e.a.dtype), e
+    operation, left, right = FOLD[e.op], _function(e.a), _function(e.b)
+    return lambda env: operation(left(env), right(env))
 
 
 def touches(block: Block, env: Mapping[Var, int]) -> Iterator[tuple[Any, tuple[int, ...], bool]]:
@@ -88,14 +112,22 @@ def touches(block: Block, env: Mapping[Var, int]) -> Iterator[tuple[Any, tuple[i
     first = all(values[it.var] == 0 for it in block.iters if it.kind is IterKind.REDUCE)
     parts = [block.init] if block.init is not None and first else []
     for part in (*parts, block.body):
-        found = list(walk(part))
-        assert all(isinstance(s, (Store, Let, Seq)) for s in found)
-        for load in [load for s in found for e in stmt_exprs(s) for load in loads(e)]:
+        read, written = _accesses(part)
+        for load in read:
             element = tuple(_value(i, values) for i in load.indices)
             if all(0 <= i < _value(n, {}) for i, n in zip(element, load.buffer.shape)):
                 yield load.buffer, element, False  # a condition guards the others
-        for store in [s for s in found if isinstance(s, Store)]:
+        for store in written:
             yield store.buffer, tuple(_value(i, values) for i in store.indices), True
+
+
+@lru_cache(maxsize=256)
+def _accesses(part: Stmt) -> tuple[list[Load], list[Store]]:
+    """The loads and the stores of the body of a block."""
+    found = list(walk(part))
+    assert all(isinstance(s, (Store, Let, Seq)) for s in found)
+    read = [load for s in found for e in stmt_exprs(s) for load in loads(e)]
+    return read, [s for s in found if isinstance(s, Store)]
 
 
 def kernels(func: PrimFunc) -> list[Stmt]:

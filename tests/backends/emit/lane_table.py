@@ -31,6 +31,9 @@ FLAGS = (
 VECTORS = 4
 """Registers of the widest type in one iteration, as in default schedules."""
 
+LONGEST = 512
+"""Bits of the longest registers."""
+
 TURNS = 40
 """Iterations of the loop whose instructions are counted: too many for gcc to write out."""
 
@@ -48,14 +51,18 @@ class Case:
     """Of the lanes that it takes, where these are wider than the elements."""
 
     @lru_cache(maxsize=512)  # noqa: B019
-    def definition(self, bits: int, name: str) -> PrimFunc:
-        """The program for `TURNS` times `VECTORS` registers of `bits` bits."""
-        inner = self.function(*(te.placeholder((1,), d)[0] for d in self.types))
-        lanes = bits // max(self.bits, *map(_computed_bits, (*self.types, inner.dtype)))
-        n = TURNS * VECTORS * lanes
+    def definition(self, name: str) -> PrimFunc:
+        """The program for `TURNS` times `VECTORS` of the longest registers, of half of them twice
+        the turns."""
+        n = TURNS * VECTORS * self.lanes(LONGEST)
         inputs = [te.placeholder((n,), d, name=f"p{k}") for k, d in enumerate(self.types)]
         out = te.compute((n,), lambda i: self.function(*(p[i] for p in inputs)), name="out")
         return te.create_prim_func([*inputs, out], name=name)
+
+    def lanes(self, bits: int) -> int:
+        """Elements in a register of `bits` bits."""
+        inner = self.function(*(te.placeholder((1,), d)[0] for d in self.types))
+        return bits // max(self.bits, *map(_computed_bits, (*self.types, inner.dtype)))
 
 
 def _computed_bits(dtype: str) -> int:
@@ -68,11 +75,11 @@ def text_of(cases: Sequence[Case], march: str, vectors: bool = True) -> str:
     target = resolve(f"c -march={march} -threads=1")
     emitter, kernels = None, []
     for number, case in enumerate(cases):
-        sch = Schedule(case.definition(target.vector_bits or 0, f"k{number}"))
+        sch = Schedule(case.definition(f"k{number}"))
         (loop,) = sch.get_loops("out")
-        inner = sch.split(loop, [TURNS, None])[1]
         if vectors:
-            sch.vectorize(inner)
+            assert target.vector_bits is not None
+            sch.vectorize(sch.split(loop, [None, VECTORS * case.lanes(target.vector_bits)])[1])
         following = CEmitter(lower(sch.func, target), target)
         if emitter is not None:
             following.follow(emitter)
@@ -84,6 +91,7 @@ def text_of(cases: Sequence[Case], march: str, vectors: bool = True) -> str:
 
 def assembled(text: str, march: str, folder: Path, level: str = "-O2") -> tuple[str, Path]:
     """The assembly that gcc makes of a text, and the object of it."""
+    folder.mkdir()
     (folder / "k.c").write_text(text)
     _gcc(folder, *FLAGS, level, f"-march={march}", "-S", "k.c")
     _gcc(folder, "-shared", "k.s", "-o", "k.so", "-lm")
@@ -117,12 +125,12 @@ def instructions(assembly: str) -> dict[str, float]:
     return found
 
 
-def run(library: Path, cases: Sequence[Case], march: str) -> list[np.ndarray]:
+def run(library: Path, cases: Sequence[Case]) -> list[np.ndarray]:
     """What each kernel computes of elements with all that is special about their types."""
-    target, kernels = resolve(f"c -march={march}"), ctypes.CDLL(str(library))
+    kernels = ctypes.CDLL(str(library))
     results = []
     for number, case in enumerate(cases):
-        func = case.definition(target.vector_bits or 0, f"k{number}")
+        func = case.definition(f"k{number}")
         rng = np.random.default_rng(number)
         inputs = [_array(rng, p.dtype, _length(p), case.natural) for p in func.inputs]
         (out,) = func.outputs
