@@ -11,6 +11,7 @@ from typing import Any
 
 from autotune.choices import Choice
 from autotune.rules.alternatives import Start, starts
+from autotune.rules.forms import bring_on_axes
 from autotune.rules.group import (
     Group,
     bring_forward,
@@ -94,6 +95,7 @@ def _sketches(
     kept = [name for plan in own for name in plan.stages]
     inline_stages(base, kept, partial(rules.copies, device) if rules.copies else None)
     bring_forward(base)
+    bring_on_axes(base, rules.groups, device)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return

@@ -109,7 +109,7 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu) -> Rows | None:
     known = [n for it in spatial if (n := int_value(it.extent))]
     if block.is_reduction or store is None or min(len(spatial), len(known)) < 2:
         return None
-    if len(known) < len(spatial) or [it.var for it in spatial] != list(store.indices):
+    if len(known) < len(spatial) or not _in_order(store, block):
         return None
     reads = body_loads(block)
     lane = spatial[-1].var
@@ -138,6 +138,16 @@ def rows_of_registers(sch: Schedule, block: Block, cpu: Cpu) -> Rows | None:
                     best = Rows(at, it.var, rows, lane, width)
                     least = 0.95 * cycles
     return best
+
+
+def _in_order(store: Store, block: Block) -> bool:
+    """Whether a stage stores its elements in the order of memory, all of them."""
+    step, made = 1, Load(store.buffer, store.indices)
+    for it in reversed(block.iters):
+        if stride_in(made, it.var, block) != step:
+            return False
+        step *= int_value(it.extent) or 0
+    return True
 
 
 def copies(cpu: Cpu, sch: Schedule, user: Block, block: Block) -> float:

@@ -18,7 +18,7 @@ from autotune.rules.nest import loops_by_variable
 from autotune.rules.plan import Plan, Values, at_most
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule
-from tensorir import Cpu, IterKind, Var, dtype
+from tensorir import Cpu, IterKind, Load, Var, dtype
 
 BANDS = (1, 4, 16, 64)
 """Tiles that follow each other along what is read."""
@@ -81,7 +81,9 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
     if store is None or block.is_reduction or not store.indices:
         return []
     spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
-    if len(spatial) < 2 or store.indices[-1] is not spatial[-1] or len(spatial) < len(block.iters):
+    if len(spatial) < 2 or len(spatial) < len(block.iters):
+        return []
+    if stride_in(Load(store.buffer, store.indices), spatial[-1], block) != 1:
         return []
     read: list[Var] = []
     for load in body_loads(block):

@@ -8,7 +8,7 @@ from schedule.library.contraction.move import Move, MovedPlan, left_by, make_mov
 from schedule.library.contraction.moves import adding_up, lanes, panel, parts
 from schedule.library.contraction.nest import make_inner_nest, make_nest
 from schedule.library.contraction.partial import partial_sums, with_partial
-from schedule.library.contraction.plain import on_axes, plain_form
+from schedule.library.contraction.plain import in_digits, on_axes, plain_form
 from schedule.library.contraction.plan import NestPlan, Pack, Partial
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "find_again",
     "find_contraction",
     "groupings",
+    "in_digits",
     "lanes",
     "left_by",
     "make_inner_nest",

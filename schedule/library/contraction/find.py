@@ -66,7 +66,7 @@ def find_contraction(
         )
     result = store if last in (None, block) else _as_stored_by(sch, node, store, str(last))
     found = loads_of(node)
-    parts = [part for place in range(len(node.iters)) for part in _digits(node, place, found)]
+    parts = [part for place in range(len(node.iters)) for part in digits_of(node, place, found)]
     values = {
         it.var: _value(place, [p for p in parts if p.digit.place == place])
         for place, it in enumerate(node.iters)
@@ -125,7 +125,7 @@ def _as_stored_by(sch: Schedule, node: Block, sums: Store, last: str) -> Store:
     return Store(store.buffer, tuple(substitute(i, swap) for i in store.indices), store.value)
 
 
-def _digits(node: Block, place: int, found: Sequence[Load]) -> list[_Part]:
+def digits_of(node: Block, place: int, found: Sequence[Load]) -> list[_Part]:
     """The parts in which a variable is read: at each divisor that its accesses have."""
     it = node.iters[place]
     extent = int_value(it.extent)

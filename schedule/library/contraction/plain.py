@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import Contraction
+from schedule.library.contraction.find import digits_of
 from schedule.library.contraction.places import (
     axis_text,
     digit_text,
@@ -58,6 +59,21 @@ def plain_form(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> list
     odd = [load for load in loads_of(node) if not own.issuperset(load.indices)]
     copies = [str(sch.reindex(c.block, load.buffer.name)) for load in odd]
     return [*copies, *([writer] if writer else [])]
+
+
+def in_digits(sch: Schedule, block: str) -> None:
+    """Give a block one variable for each digit of its variables that its loads are at, in order,
+    and none for those of extent 1.
+
+    Raises ScheduleError where the loops of the block were changed before.
+    """
+    node = sch.state.block(block)
+    found = loads_of(node)
+    digits = [part.digit for n in range(len(node.iters)) for part in digits_of(node, n, found)]
+    params = [f"p{n}" for n in range(len(node.iters))]
+    results = [digit_text(digit, params[digit.place]) for digit in digits]
+    if results and results != params:
+        sch.transform_block_layout(block, f"{', '.join(params)}: {', '.join(results)}")
 
 
 def _in_order(sch: Schedule, c: Contraction, stage: str, order: Sequence[int]) -> None:
