@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tensorir.arith.linear import Linear, plain_form, to_expr
@@ -44,6 +45,25 @@ def whole_digit(atom: Expr) -> Parts:
         divisor *= size
     terms = sorted(form.terms.items(), key=lambda term: -abs(term[1]))
     return to_expr(Linear(dict(terms), form.const)), divisor, extent
+
+
+def digits_of_sums(an: Analyzer, atoms: Iterable[Expr]) -> dict[Expr, Parts]:
+    """The same of several atoms, where digits of a term that is all of the last digits of a sum
+    are those of the sum: with (32 * i + j) // 18, j % 2 is (32 * i + j, 1, 2)."""
+    found = {atom: whole_digit(atom) for atom in atoms}
+    sums = dict.fromkeys(base for base, _, _ in found.values() if not isinstance(base, Var))
+    for atom, (base, divisor, extent) in found.items():
+        low, high = an.range(base)
+        if not isinstance(base, Var) or low != 0 or high is None:
+            continue
+        extent = extent or high // divisor + 1
+        for total in sums:
+            form = plain_form(total)
+            others = [step for a, step in form.terms.items() if a is not base]
+            size = divisor * extent
+            if form.terms.get(base) == 1 and not any(n % size for n in (*others, form.const)):
+                found[atom] = (total, divisor, extent)
+    return found
 
 
 def independent(an: Analyzer, form: Linear) -> bool:

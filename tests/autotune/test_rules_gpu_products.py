@@ -16,7 +16,16 @@ from autotune.rules.gpu.tile_cycles import TileCounts
 from backends import ObjectCache, build
 from schedule import Schedule, library
 from schedule.library.gpu import Cut
-from tensorir import Device, PrimFunc, Target, device_of, ops, reference, te
+from tensorir import (
+    Device,
+    PrimFunc,
+    Target,
+    TensorIRError,
+    device_of,
+    ops,
+    reference,
+    te,
+)
 
 CHECKED = "cuda-emulator -arch=sm_90a -check=alignment,bounds,counts,divergence,races"
 DEVICE: Device = device_of(Target.parse("cuda -arch=sm_90a"))
@@ -74,6 +83,7 @@ SMALL = {
     "1x1": conv((2, 16, 12, 12), (8, 16, 1, 1)),
     "1x1 of every other": conv((1, 8, 9, 9), (8, 8, 1, 1), stride=2),
     "channels last": conv((1, 9, 9, 6), (3, 3, 6, 20), layout="NHWC", stride=2, padding=1),
+    "channels last, long": conv((1, 5, 5, 128), (3, 3, 128, 4), layout="NHWC"),
     "depthwise": conv((2, 6, 12, 12), (6, 1, 3, 3), padding=1, groups=6),
     "depthwise, channels last": conv(
         (1, 9, 9, 12), (3, 3, 1, 12), padding=1, groups=12, layout="NHWC"
@@ -127,6 +137,7 @@ LARGE = {
     "batched": batched(64, 512, 512, 64),
     "3x3": conv((32, 64, 56, 56), (64, 64, 3, 3), padding=1),
     "1x1": conv((32, 256, 56, 56), (64, 256, 1, 1)),
+    "3x3, channels last": conv((8, 56, 56, 64), (3, 3, 64, 64), padding=1, layout="NHWC"),
 }
 
 
@@ -143,6 +154,18 @@ def test_large_tiles_where_there_are_two_waves_of_them(name):
     assert prod(sides) >= 64 * 64 and min(sides) >= (32 if name == "3x3" else 64)
     assert counts.occupancy >= 0.125 and counts.plan.ahead
     assert all(tile.ways(*tile.pitch)[0] == 1 for tile in counts.tiles)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_taps_beside_channels_are_fetched_once_without_conflicts(stride):
+    """Taps and channels that are neighbours in memory are no single axis: a step has all taps."""
+    x, w = (8, 56, 56, 64), (3, 3, 64, 64)
+    counts = plan_of(conv(x, w, padding=1, layout="NHWC", stride=stride))
+    c, cuts = counts.c, counts.plan.cuts
+    taps = [n for n in c.reduced if c.is_window(n)]
+    assert [cuts[n].total for n in taps] == [c.axes[n].extent for n in taps] == [3, 3]
+    assert counts.plan.ahead
+    assert all(tile.ways(*tile.pitch) == (1, 1) for tile in counts.tiles)
 
 
 def test_rows_of_any_number_of_vectors_are_fetched_ahead(cache):
@@ -171,6 +194,28 @@ MEMORY = {
 def test_what_memory_binds_reads_it_about_once(name):
     counts = plan_of(MEMORY[name])
     assert 32 * counts.transactions <= 1.15 * counts.least
+
+
+def test_what_was_refused_is_said(monkeypatch):
+    """Tiles that the estimate put before the default's, with the reason."""
+    monkeypatch.setattr(ProductPlan, "_make", refusing(ProductPlan._make))
+    space = sketches(matmul(64, 48, 32), DEVICE, "reassociated")
+    sketch = default_sketch(space, ())
+    (plan,) = (plan for plan in sketch.plans if isinstance(plan, ProductPlan))
+    assert plan.chosen.plan == plan.found[1].plan
+    (note,) = (note for note in sketch.notes() if note.startswith("impossible: tile "))
+    assert plan.found[0].text in note and note.endswith("no room today")
+
+
+def refusing(make: Any) -> Any:
+    """`make`, but for the best plan."""
+
+    def refuse(self: ProductPlan, sch: Schedule, plan: Any) -> None:
+        if plan == self.found[0].plan:
+            raise TensorIRError("no room today")
+        make(self, sch, plan)
+
+    return refuse
 
 
 def test_few_results_of_long_sums_have_blocks_for_parts_of_them():

@@ -61,6 +61,28 @@ def test_gaps(indices, extents):
     assert not asked(indices, extents)
 
 
+@pytest.mark.parametrize("shape", [(3, 5, 2), (2, 10, 2), (5, 3, 4), (3, 7, 1)])
+def test_loops_that_threads_share_to_the_end_that_a_condition_has(shape):
+    """As one loop of eights, of which the last one is not whole: what remains of a quotient may be
+    a digit of one thread's number alone."""
+    rows, columns, lanes = shape
+    size = rows * columns * lanes
+    extents = (-(-size // 8), 2, 4)
+
+    def total(i, j, k):
+        return i * 8 + j * 4 + k
+
+    indices = [
+        lambda *v: total(*v) // (columns * lanes),
+        lambda *v: total(*v) // lanes % columns,
+        lambda *v: total(*v) % lanes,
+    ]
+    points = [v for v in product(*map(range, extents)) if total(*v) < size]
+    assert is_box({tuple(f(*v) for f in indices) for v in points})
+    known = Analyzer(dict(zip(LOOPS, extents))).assuming(total(*LOOPS) < size)
+    assert is_dense([f(*LOOPS) for f in indices], dict(zip(LOOPS, extents)), known)
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_no_box_is_claimed_that_is_none(seed):
     draw = Random(seed)
@@ -78,6 +100,8 @@ def test_no_box_is_claimed_that_is_none(seed):
         lambda *v: total(*v),
         lambda *v: v[0] * other,
         lambda *v: v[-1] // 2 + v[0],
+        lambda *v: v[-1] % 2,
+        lambda *v: v[-1] // divisor * other + v[0] % 2,
     ]
     indices = draw.sample(choices, draw.choice([1, 2, 2, 3]))
     if asked(indices, extents):

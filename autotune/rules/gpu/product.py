@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
-from schedule import Schedule
+from schedule import Schedule, ScheduleError
 from tensorir import Gpu, TensorIRError, allows
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class ProductPlan(Plan):
     ) -> None:
         self.group, self.base, self.contraction, self.gpu = group, base, c, gpu
         self.numerics = numerics
+        self._refused: dict[str, str] = {}
 
     def within(self, numerics: str) -> ProductPlan | None:
         """With sums in the order of the text, if no other is allowed."""
@@ -75,6 +76,11 @@ class ProductPlan(Plan):
     def _first(self) -> library.gpu.TilePlan:
         return self.chosen.plan
 
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Tiles of a better estimate than the default's that primitives refuse, and why."""
+        return self._refused if self.works else {}
+
     @cached_property
     def chosen(self) -> TileCounts:
         """The default, with what it takes."""
@@ -84,6 +90,8 @@ class ProductPlan(Plan):
                 self._make(self.base.copy(), counts.plan)
             except TensorIRError as error:
                 refused = error
+                why = error.reason if isinstance(error, ScheduleError) else str(error)
+                self._refused[counts.text] = why
                 continue
             return counts
         if refused is None:
@@ -136,7 +144,9 @@ def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
     from schedule import library
 
     try:
-        c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
+        c = library.find_contraction(
+            sch, group.block, group.epilogue, group.padding, windows=False
+        )
     except TensorIRError:  # it stores several values, or elsewhere than at its own variables
         return None
     if not c.spatial or not c.reduced or not c.operands:

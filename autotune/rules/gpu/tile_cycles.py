@@ -55,6 +55,15 @@ class TileCounts:
         known = self.c.axes[n].extent
         return SYMBOLIC_SIZE if known is None else known
 
+    @property
+    def text(self) -> str:
+        """The tile in words: what a block of threads has of each axis, and terms of a step."""
+        cuts = self.plan.cuts
+        sides = (self.c.spatial, self.c.reduced)
+        tile, step = (" x ".join(str(cuts[n].total) for n in axes) for axes in sides)
+        how = f", {self.plan.split} parts" * (self.plan.split > 1)
+        return f"tile {tile}, steps of {step}{', copied ahead' * bool(self.plan.ahead)}{how}"
+
     @cached_property
     def blocks(self) -> int:
         """Blocks of threads."""

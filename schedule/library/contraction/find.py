@@ -45,10 +45,15 @@ if TYPE_CHECKING:
 
 
 def find_contraction(
-    sch: Schedule, block: str, last: str | None = None, padding: Collection[str] = ()
+    sch: Schedule,
+    block: str,
+    last: str | None = None,
+    padding: Collection[str] = (),
+    windows: bool = True,
 ) -> Contraction:
     """What a block computes; `last` is the stage that uses what it stores, element by element, and
-    `padding` are stages that make operands for it alone, by filling up what they copy.
+    `padding` are stages that make operands for it alone, by filling up what they copy. Without
+    `windows`, axes of windows stay apart from those beside them in memory.
 
     Raises TensorIRError for a block that is no reduction with one store at its own variables, for
     one without elements, and for a `last` that is no such stage.
@@ -90,7 +95,7 @@ def find_contraction(
         tuple(tuple(reader.steps(number)) for number in _numbers(store.value)),
         products=tuple(_products(store, found)),
     )  # fmt: skip
-    return sorted_axes(merged_axes(raw))
+    return sorted_axes(merged_axes(raw, windows))
 
 
 def find_again(sch: Schedule, c: Contraction) -> Contraction:

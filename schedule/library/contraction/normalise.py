@@ -11,14 +11,17 @@ from schedule.library.contraction.axes import Access, Axis, Contraction, Factors
 A = TypeVar("A", bound=Access)
 
 
-def merged_axes(c: Contraction) -> Contraction:
-    """Merge axes that are one: wherever the outer one moves, it does so by all of the inner one."""
+def merged_axes(c: Contraction, windows: bool = True) -> Contraction:
+    """Merge axes that are one: wherever the outer one moves, it does so by all of the inner one.
+
+    windows  also those of which one alone is a window, as taps and channels last in memory are
+    """
     merged = True
     while merged:
         merged = False
         for outer in range(len(c.axes)):
             for inner in range(len(c.axes)):
-                if outer != inner and _are_one(c, outer, inner):
+                if outer != inner and _are_one(c, outer, inner, windows):
                     c, merged = _merge(c, outer, inner), True
                     break
             if merged:
@@ -55,13 +58,15 @@ def _read(product: Factors, places: Sequence[int]) -> Factors:
     return replace(product, reads=tuple(reads))
 
 
-def _are_one(c: Contraction, outer: int, inner: int) -> bool:
+def _are_one(c: Contraction, outer: int, inner: int, windows: bool) -> bool:
     a, b = c.axes[outer], c.axes[inner]
     extent = b.extent
     if a.reduce != b.reduce or extent is None or a.extent is None:
         return False
     if a.reduce and c.written.index(outer) + 1 != c.written.index(inner):
         return False  # as one axis, they would be summed in another order
+    if not windows and c.is_window(outer) != c.is_window(inner):
+        return False
     rows = [*(access.strides for access in (*c.operands, c.result)), *c.numbers]
     steps = [(row[outer], row[inner]) for row in rows]
     return any(far for far, _ in steps) and all(

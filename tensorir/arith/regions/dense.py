@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from tensorir.arith.analyzer import Analyzer
-from tensorir.arith.digits import digit_parts
+from tensorir.arith.digits import Parts, digits_of_sums
+from tensorir.arith.linear import Linear, to_expr
 from tensorir.arith.regions.iter_map import Digit, bound_in, decompose, determines_all
 from tensorir.arith.regions.region import relax
 from tensorir.expr import Expr, ExprLike, Var, convert, int_value
-from tensorir.visit import transform, variables
+from tensorir.visit import variables
 
 
 def is_dense(indices: Sequence[Expr], extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> bool:
@@ -55,14 +56,14 @@ def _with_sums_joined(
     """
     an = bound_in(extents, analyzer)
     atoms = [atom for index in indices for atom in an.linear(index).terms]
-    bases = [digit_parts(atom)[0] for atom in atoms]
-    sums = dict.fromkeys(base for base in bases if not isinstance(base, Var))
+    parts = digits_of_sums(an, atoms)
+    sums = dict.fromkeys(base for base, _, _ in parts.values() if not isinstance(base, Var))
     wanted: dict[Expr, Expr] = {}
     sizes: dict[Var, ExprLike] = {}
     for base in sums:
         found = decompose(base, extents, an)
         inside = variables(base) & extents.keys()
-        others = [atom for atom in atoms if digit_parts(atom)[0] is not base]
+        others = [atom for atom in atoms if parts[atom][0] is not base]
         if found is None or found[1] or any([variables(atom) & inside for atom in others]):
             continue
         if variables(base) - inside:  # from where on is not known
@@ -72,13 +73,28 @@ def _with_sums_joined(
         if len(most) < len(digits) or not _has_no_gaps(digits):
             continue
         if not _overlap(digits) and not _incomplete(digits, extents, an):
-            wanted[base] = joined = Var(f"joined_{len(sizes)}", base.dtype)
+            joined = Var(f"joined_{len(sizes)}", base.dtype)
+            wanted |= {a: _digit(joined, part) for a, part in parts.items() if part[0] is base}
             high = an.interval(an.linear(base))[1]  # where a condition holds, say
             sizes[joined] = min(sum(most), sum(most) if high is None else high) + 1
     if not wanted:
         return None
-    changed = [transform(an.simplify(index), wanted.get) for index in indices]
+    changed = [_with_atoms(an.linear(index), wanted) for index in indices]
     return changed, {**extents, **sizes}, an
+
+
+def _with_atoms(form: Linear, wanted: Mapping[Expr, Expr]) -> Expr:
+    terms: dict[Expr, int] = {}
+    for atom, factor in form.terms.items():
+        new = wanted.get(atom, atom)
+        terms[new] = terms.get(new, 0) + factor
+    return to_expr(Linear({atom: factor for atom, factor in terms.items() if factor}, form.const))
+
+
+def _digit(whole: Var, part: Parts) -> Expr:
+    _, divisor, extent = part
+    value: Expr = whole if divisor == 1 else whole // divisor
+    return value if extent is None else value % extent
 
 
 def _incomplete(

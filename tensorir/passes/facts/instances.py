@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from tensorir.arith import Analyzer
 from tensorir.arith.bounds import nonnegative
-from tensorir.arith.digits import digit_parts
+from tensorir.arith.digits import digit_parts, digits_of_sums
 from tensorir.arith.linear import to_expr
 from tensorir.arith.regions.region import relax
 from tensorir.dtype import INDEX
@@ -204,10 +204,11 @@ def _solved(
 def _from_digits(values: Mapping[Expr, Expr], found: Instances) -> dict[Expr, Expr]:
     """The variables of each x all of whose digits x // d % m are among `values`."""
     parts: dict[Expr, list[tuple[int, int | None, Expr]]] = {}
+    of_sums = digits_of_sums(found.analyzer, values)
     for atom, value in values.items():
-        base, divisor, size = digit_parts(atom)
-        if base is not atom:
-            parts.setdefault(base, []).append((divisor, size, value))
+        for base, divisor, size in dict.fromkeys((digit_parts(atom), of_sums[atom])):
+            if base is not atom:
+                parts.setdefault(base, []).append((divisor, size, value))
     solved: dict[Expr, Expr] = {}
     for base, digits in parts.items():
         total: Expr = const(0)
