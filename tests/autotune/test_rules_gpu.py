@@ -125,6 +125,7 @@ ANY = {
     "softmax of one": program(softmax, (37, 1)),
     "primes": program(softmax, (11, 131)),
     "norm in turns": norm(ops.layer_norm, 1021, 37, 2),
+    "rows in all of shared memory": program(softmax, (2, 33003)),
     "symbolic norm": program(
         lambda x, g, b: ops.layer_norm(x, g, b, name="S"), (n, 64), (64,), (64,)
     ),
@@ -168,6 +169,9 @@ MOVED = {
     "argmax": program(lambda a: ops.argmax(a, 1, name="S"), (512, 1024)),
     "softmax, 1024 columns": program(softmax, (4096, 1024)),
     "softmax, 16384 columns": program(softmax, (64, 1 << 14)),
+    "softmax, 32768 columns": program(softmax, (300, 1 << 15)),
+    "softmax, 50000 columns": program(softmax, (300, 50000)),
+    "layer norm, 16384 columns": norm(ops.layer_norm, 1 << 13, 1 << 14, 2),
     "softmax along columns": program(lambda a: ops.softmax(a, axis=0, name="S"), (256, 512)),
     "layer norm": norm(ops.layer_norm, 4096, 1024, 2),
     "layer norm, many short rows": norm(ops.layer_norm, 1 << 16, 256, 2),

@@ -115,8 +115,9 @@ def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
     ways = "lanes" if contiguous(sums[0]) is IterKind.SPATIAL else "block"
     each = gpu.warp if ways == "block" else 1
     shared = min((n for n in warps if n * each * KEPT >= terms), default=warps[-1])
-    keep = None if shared * each * MOST_KEPT >= terms else "nothing"
-    likely: list[dict[str, Any]] = [{"by": ways, "warps": shared, "keep": keep}]
+    likely: list[dict[str, Any]] = [{"by": ways, "warps": shared, "keep": None}]
+    if ways == "lanes" and shared * MOST_KEPT < terms:
+        likely = [{**likely[0], "keep": "nothing"}]
     if ways == "block" and terms <= 2 * KEPT * gpu.warp:
         likely = [{"by": "warp", "warps": 8, "keep": None}] + likely * (terms > KEPT * gpu.warp)
     likely = [{**point, "turns": 1} for point in likely]
@@ -132,7 +133,8 @@ def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
         put_in_rows(sch, order)
         last = order.members[-1]
         library.gpu.rows(
-            sch, last, by=by, warps=warps, turns=turns, keep=keep, stages=order.members
+            sch, last, by=by, warps=warps, turns=turns, keep=keep, shared=gpu.shared_most,
+            stages=order.members,
         )
 
     options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP}

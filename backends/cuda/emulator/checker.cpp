@@ -73,7 +73,8 @@ bool Checker::touch(const ti_buffer &buffer, long long index, int count, int acc
         const unsigned long place = buffer.shared ? address : index * buffer.itemsize;
         if (counts_.touch(thread, buffer, place, bytes, access != TI_READ, line)) block_.pause();
     }
-    const Access self = {(unsigned long long)time_ << 32 | thread << 22 | (line & Access::LINES)};
+    const unsigned long long number = thread; // of 1024 threads: as int its highest bit would be a sign
+    const Access self = {(unsigned long long)time_ << 32 | number << 22 | (line & Access::LINES)};
     const int each = buffer.each;
     Cell *cell = static_cast<Cell *>(buffer.cells) + index * each;
     for (long long element = index; element < index + count; element++)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 REGISTERS = 64
 """Elements of a row that a thread keeps at the most."""
-COMMON = Architecture.shared_default // 2
-"""Bytes of shared memory for what all rows read: sums of threads and a second block have room."""
+SUMS = Gpu.warp * Gpu.warp * Gpu.bank_bytes
+"""Bytes of shared memory that are left for sums of threads and results of rows."""
 KEEP = ("registers", "shared", "nothing")
 WAYS = ("block", "warp", "lanes")
 
@@ -50,6 +50,7 @@ def rows(
     warps: int = 8,
     turns: int = 1,
     keep: str | None = None,
+    shared: int = Architecture.shared_default,
     stages: Collection[str] | None = None,
 ) -> Rows:
     """Schedule a reduction along the last axes, or what is computed of the elements of a row and of
@@ -71,7 +72,9 @@ def rows(
     turns  rows that the same threads compute, one after the other
     keep   "registers": each thread keeps its elements of the row; "shared": they are in shared
            memory; "nothing": they are read, and computed, again. None is the first of these for
-           which there is room
+           which there is room; what is read is kept, and what is computed of it is computed again
+           where there is room for that alone
+    shared bytes of shared memory that a block may have, for None and for what all rows read
     stages the blocks before it that are computed with it; None is all that it alone uses
 
     Raises ScheduleError where the blocks reduce along different numbers of axes, or along none.
@@ -92,7 +95,7 @@ def rows(
         odd = [str(n) for n, k in zip(chain, kinds) if len(k) not in (outer, outer + axes)]
         other = f"block {(odd or [''])[0]!r} is computed neither of rows nor of their elements"
         require(not odd, block, other)
-        return _Rows(sch, block, outer, axes, by, warps, turns).schedule(chain, keep)
+        return _Rows(sch, block, outer, axes, by, warps, turns, shared).schedule(chain, keep)
     raise AssertionError
 
 
@@ -119,6 +122,7 @@ class _Rows(NamedTuple):
     by: str
     warps: int
     turns: int
+    shared: int
 
     @property
     def threads(self) -> int:
@@ -132,23 +136,22 @@ class _Rows(NamedTuple):
 
     def schedule(self, chain: list[BlockRef], keep: str | None) -> Rows:
         sch = self.sch
-        for number in [n for n in chain[:-1] if self._is_number(n)]:
-            sch.compute_inline(number)
-            chain = [name for name in chain if name != number]
+        chain = self._inlined(chain, self._is_number)
         length = self._length(chain)
         if length == 1:
             return self._of_one(chain)
         buffers = self._along(chain)
         lanes = min([vector_of(buffer) for buffer in buffers], default=1)
         lanes = 1 if self.by == "lanes" else lanes
-        keep = keep or self._place(length, buffers, lanes)
-        if keep == "nothing":
-            for name in [n for n in chain[:-1] if not self._is_sum(n)]:
-                sch.compute_inline(name)
-                chain = [other for other in chain if other != name]
+        again = keep == "nothing"
+        if keep is None:
+            keep, again = self._place(length, self._kept(chain, buffers), lanes)
+        if again:
+            chain = self._inlined(chain, lambda name: not self._is_sum(name))
+            buffers = self._along(chain)
         copies = [] if keep == "nothing" else self._copies(chain, buffers, keep_scope(keep))
-        common = self._common(chain)
-        place = self._common_place(length, lanes, len(buffers), common, keep)
+        common, kept = self._common(chain), map(len, self._kept(chain, buffers))
+        place = self._common_place(length, lanes, sum(kept), common, keep)
         once = self._copies(chain, common, place) if place else []
         loops, group, row = self._loops_over_rows(self.at_once, self.turns)
         for name in [*chain[-2::-1], *copies]:
@@ -169,6 +172,13 @@ class _Rows(NamedTuple):
         for name in once if place == "shared" else ():
             sch.cooperative_fetch(name, vector=lanes)
         return Rows(bound, tuple(blocks), keep)
+
+    def _inlined(self, chain: list[BlockRef], which: Callable[[str], bool]) -> list[BlockRef]:
+        """Compute some stages but the last one where they are used; returns the others."""
+        gone = [name for name in chain[:-1] if which(name)]
+        for name in gone:
+            self.sch.compute_inline(name)
+        return [name for name in chain if name not in gone]
 
     def _is_sum(self, name: str) -> bool:
         return any(it.kind is IterKind.REDUCE for it in self.sch.state.block(name).iters)
@@ -206,15 +216,40 @@ class _Rows(NamedTuple):
         sch.bind(row, "threadIdx.x")
         return Rows(bound, tuple(chain), "registers")
 
-    def _place(self, length: int | None, buffers: dict[Buffer, list[str]], lanes: int) -> str:
-        """Where there is room for a row."""
-        if length is None:
-            return "nothing"
-        step = self.threads * lanes
-        if self.axes == 1 and -(-length // step) * lanes <= REGISTERS:
-            return "registers"
-        size = sum(length * dtype.itemsize(buffer.dtype) for buffer in buffers)
-        return "shared" if size * self.at_once <= Architecture.shared_default else "nothing"
+    def _kept(
+        self, chain: Sequence[str], buffers: dict[Buffer, list[str]]
+    ) -> tuple[list[Buffer], list[Buffer]]:
+        """What is kept of a row: what is read, and what is computed of that."""
+        made = [written(self.sch.state.block(name)) for name in chain]
+        inner = {buffer for some in made[:-1] for buffer in some}
+        every = {buffer for some in made for buffer in some}
+        return [b for b in buffers if b not in every], [b for b in buffers if b in inner]
+
+    def _each(self, length: int, lanes: int) -> int:
+        """The elements of a row that a thread has."""
+        return -(-length // (self.threads * lanes)) * lanes
+
+    @property
+    def _registers(self) -> int:
+        """Elements that a thread may keep: half of its registers at the most."""
+        return min(REGISTERS, Architecture.registers // (Gpu.warp * self.warps) // 2)
+
+    def _place(
+        self, length: int | None, kept: tuple[list[Buffer], list[Buffer]], lanes: int
+    ) -> tuple[str, bool]:
+        """Where there is room for a row, and whether what is computed of it has none."""
+        read, made = kept
+        for place in KEEP[:2] if length is not None else ():
+            for some in [[*read, *made], read] if made else [read]:
+                if place == "registers":
+                    fits = self._each(length or 0, lanes) * len(some) <= self._registers
+                    fits = fits and self.axes == 1
+                else:
+                    size = sum((length or 0) * dtype.itemsize(buffer.dtype) for buffer in some)
+                    fits = size * self.at_once <= self.shared - SUMS
+                if fits:
+                    return place, len(some) < len(read) + len(made)
+        return "nothing", True
 
     def _common(self, chain: Sequence[str]) -> dict[Buffer, list[str]]:
         """What has an element for each element of a row, the same for all rows, and its users."""
@@ -234,11 +269,11 @@ class _Rows(NamedTuple):
         row; "" is nowhere, or that it would be read once anyway."""
         if not common or length is None or self.at_once * self.turns == 1 or self.by == "lanes":
             return ""
-        each = -(-length // (self.threads * lanes)) * lanes * (kept + len(common))
-        if self.at_once == 1 and keep == "registers" and each <= REGISTERS:
+        each = self._each(length, lanes) * (kept + len(common))
+        if self.at_once == 1 and keep == "registers" and each <= self._registers:
             return "local"
         size = sum(length * dtype.itemsize(buffer.dtype) for buffer in common)
-        return "shared" if keep != "shared" and size <= COMMON else ""
+        return "shared" if keep != "shared" and size <= self.shared - SUMS else ""
 
     def _copies(
         self, chain: Sequence[str], buffers: dict[Buffer, list[str]], scope: str

@@ -10,7 +10,7 @@ from schedule import Schedule
 from tensorir import TensorIRError, te
 
 
-def row_sums(rows=5, columns=70):
+def row_sums(rows=5, columns=70, threads=64):
     n = te.var("n") if rows is None else rows
     a = te.placeholder((n, columns), name="A")
     k = te.reduce_axis(columns, name="k")
@@ -19,12 +19,14 @@ def row_sums(rows=5, columns=70):
     sch = Schedule(te.create_prim_func([a, c]))
     i, k_ = sch.get_loops("B")
     sch.bind(i, "blockIdx.x")
-    sch.bind(sch.split(k_, [None, 64])[1], "threadIdx.x")
+    sch.bind(sch.split(k_, [None, threads])[1], "threadIdx.x")
     return sch
 
 
-def test_a_schedule_that_is_right():
-    findings = row_sums().sanitize()
+@pytest.mark.parametrize("threads", [64, 1024])
+def test_a_schedule_that_is_right(threads):
+    """The last threads of the largest block are told apart from other blocks, too."""
+    findings = row_sums(2, 1030, threads).sanitize()
     assert findings.reports == () and str(findings) == "nothing is wrong"
 
 
