@@ -45,6 +45,9 @@ IN_ORDER = 0.9
 LAST = 4
 """Lanes that are read together where those of one vector are added up."""
 
+GAPLESS = 0.5
+"""The share of a line's time that is left, where all lines of some pages are read one by one."""
+
 SHARING = 150
 """Multiply-adds of vectors in a tile that is written out, up to which compilers share loads."""
 
@@ -344,6 +347,7 @@ class _Alike:
         for n, stream in enumerate(streams):
             moved = np.array([axis < 0 or stream.moves(axis) for axis in axes])
             come = lines[:, n] * before / np.where(moved[:, None], 1.0, counts) * fresh[n]
+            come = come * self.gapless(stream, loops)
             near += come
             far += come * self.beside(stream)
         found, used = [], lines.sum(axis=1) * LINE
@@ -356,6 +360,21 @@ class _Alike:
             come = np.where(np.arange(depths)[:, None] > 0, come, 0.0)  # else all of it is there
             found.append((missed * stays * come).sum(axis=0))
         return found
+
+    def gapless(self, stream: Stream, loops: Sequence[tuple[int, Column]]) -> Column:
+        """The share of the time of lines that is left where loops, outermost first, read a stream
+        from one element to the next. Sums in registers take their terms from apart."""
+        run, ends = np.ones(len(self.tile)), np.zeros(len(self.tile), dtype=bool)
+        if not self.plan.depth:
+            return run
+        boxes = np.ones((len(self.of.extents), len(self.tile)))
+        for axis, times in reversed(loops):
+            step = abs(stream.strides[axis] or 0)
+            goes_on = step * boxes[axis] == run
+            ends |= (times > 1) & ~goes_on
+            boxes[axis] = np.minimum(boxes[axis] * times, self.of.extents[axis])
+            run = np.where(ends | ~goes_on, run, step * boxes[axis])
+        return np.where(run * stream.item >= PAGE, GAPLESS, 1.0)
 
     def beside(self, stream: Stream) -> Column:
         """How much longer memory takes that the rows of a tile read side by side: each is asked for

@@ -12,6 +12,7 @@ import numpy as np
 
 from autotune.device import Cpu
 from autotune.estimate import Estimate
+from autotune.kept import kept_nests
 from autotune.streams import Column
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def plans(
     tasks = _ranked(cut, estimate.cycles(cut))
     known = {plan for _, plan in tasks}
     more = [p for plan in _leaders(tasks) for p in search.details(plan) if p not in known]
+    kept = kept_nests(c, cpu, constants, numerics == "bitwise")
+    more += [replace(plan, apart=apart) for plan in kept for apart in search.groupings]
     return sorted([*tasks, *_ranked(more, estimate.cycles(more))], key=lambda item: item[0])
 
 

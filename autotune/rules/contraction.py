@@ -84,8 +84,18 @@ class ContractionPlan(Plan):
         rows = [nest_values(self.contraction, plan) for plan in found]
         return tuple(
             Categorical(name, tuple(dict.fromkeys(row[name] for row in rows))[:MOST_OPTIONS])
-            for name in rows[0]
+            for name in self._open(rows[0])
         )
+
+    def _open(self, values: Values) -> Values:
+        """Without the depth, where all nests keep their sums in registers."""
+        if any(plan.depth for plan in self.found()):
+            return values
+        return {name: value for name, value in values.items() if name != self._depth}
+
+    @property
+    def _depth(self) -> str:
+        return f"{self.group.block}.depth"
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """The plan of the least estimated time that the primitives accept."""
@@ -95,7 +105,7 @@ class ContractionPlan(Plan):
             library.make_nest(sch, self.contraction, plan)
 
         first = first_accepted(self.base, self.found(constants), make)
-        return nest_values(self.contraction, first)
+        return dict(self._open(nest_values(self.contraction, first)))
 
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of one call with such values."""
@@ -153,6 +163,7 @@ def nest_values(c: library.Contraction, plan: library.NestPlan) -> dict[str, Any
     parts = tuple(-(-task // tile) for task, tile in zip(plan.task, plan.tile))
     packs = tuple((p.operand, p.axis) for p in plan.packs)
     return {
+        f"{block}.depth": plan.depth,
         f"{block}.tile": (plan.lane, plan.lanes, plan.tile, plan.flat),
         f"{block}.task": parts,
         f"{block}.order": plan.order,
@@ -177,9 +188,13 @@ def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
     kept = tuple(library.Pack(n, axis, tile[axis]) for n, axis in wanted.items() if tile[axis] > 1)
     sizes = tuple(parts * size for parts, size in zip(task, tile))
     apart = values[f"{c.block}.apart"] if c.products else None
+    depth = values.get(f"{c.block}.depth", 0)
+    if flat or c.result.strides[lane] != 1:  # sums are in registers until they are whole
+        depth = 0
     return library.NestPlan(
-        lane, lanes, tile, sizes, steps, order, kept, pad, flat, threads == "parallel", apart=apart
-    )
+        lane, lanes, tile, sizes, steps, order, kept, pad, flat, threads == "parallel",
+        depth=depth, apart=apart,
+    )  # fmt: skip
 
 
 def fits(c: library.Contraction, values: Values) -> bool:

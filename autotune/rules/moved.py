@@ -205,7 +205,6 @@ class MovedNest(Plan):
         return {
             f"{block}.moves": tuple((move.name, option) for move, option in plan.moves),
             f"{block}.ahead": nest.ahead,
-            f"{block}.depth": nest.depth,
             **nest_values(self.base.c, nest),
         }
 
@@ -227,8 +226,8 @@ class MovedNest(Plan):
 
         block, moves = self.group.block, self._moves(values)
         after = self._after(moves)
-        ahead, depth = values[f"{block}.ahead"], values[f"{block}.depth"]
-        nest = replace(nest_of(after, values), ahead=ahead, depth=depth)
+        ahead = values[f"{block}.ahead"]
+        nest = replace(nest_of(after, values), ahead=ahead)
         if self.kinds[-1] == "lanes":
             from autotune.partials import flat_of
 

@@ -272,8 +272,10 @@ class _Nest:
         blocks, rows = [], []
         for n, loop in found.items():
             if loop is not None:
-                block, row = sch.split(loop, [None, plan.tile[n]])
-                blocks.append(block)
+                row, size = loop, sch.state.loop(loop).const_extent
+                if size is None or size > plan.tile[n]:
+                    block, row = sch.split(loop, [None, plan.tile[n]])
+                    blocks.append(block)
                 rows.append(row)
         sch.reorder(*steps, last, *blocks, few, *rows)
         for loop in (few, *rows[:-1]):

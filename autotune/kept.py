@@ -1,0 +1,101 @@
+"""Nests whose sums wait in the first cache, for operands that memory gives once.
+
+A nest with its sums in registers takes all terms of a few results at a time, and so reads an
+operand that no other result needs in short pieces, with gaps. Where the sums of a task stay in
+cache instead, and are gone over for every few terms, such an operand is read from its first element
+to its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from math import prod
+from typing import TYPE_CHECKING
+
+from autotune.device import Cpu
+from tensorir import dtype
+
+if TYPE_CHECKING:
+    from schedule import library
+
+VECTORS = 4
+"""Vectors of one row whose sums are in registers for a few terms."""
+
+DEPTHS = (1, 8, 4, 16)
+"""How many these terms are."""
+
+ROWS = 4
+"""Uses of an element of an operand that a tile has all of."""
+
+
+def kept_nests(
+    c: library.Contraction, cpu: Cpu, constants: Collection[str] = (), bitwise: bool = False
+) -> Iterator[library.NestPlan]:
+    """Nests that read the largest operand in its order; none if its elements are used for more
+    results than a tile has, for contractions with symbolic sizes, and where `constants` hold it,
+    which are packed in the order in which they are read."""
+    from schedule import library
+
+    whole = all(digit.whole for axis in c.axes for digit in axis.digits)
+    if not c.operands or not c.reduced or not whole or any(not a.extent for a in c.axes):
+        return
+    at = max(range(len(c.operands)), key=lambda n: prod(size or 0 for size in c.operands[n].shape))
+    lane = _lane(c, at)
+    if lane is None or c.operands[at].buffer in constants:
+        return
+    strides = [step or 0 for step in c.operands[at].strides]
+    sizes = [axis.extent or 1 for axis in c.axes]
+    steps = c.written if bitwise else tuple(sorted(c.written, key=lambda n: -strides[n]))
+    rows = [n for n in c.spatial if strides[n] == 0]
+    lanes = cpu.lanes(c.sums.dtype)
+    width = min(VECTORS, -(-sizes[lane] // lanes)) * lanes
+    tile = {lane: width, **{n: sizes[n] for n in rows}}
+    order = tuple(sorted(c.spatial, key=lambda n: (strides[n] == 0, -strides[n])))
+    near = [n for n in reversed(order) if 0 < strides[n] < max(strides[m] for m in c.reduced)]
+    room = cpu.kept_bytes(1) // dtype.itemsize(c.sums.dtype) // prod(sizes[n] for n in rows)
+    room //= 1 + len(c.operands)  # as many elements of each pass by until a sum is needed again
+    for count in range(1, len(near) + 1):
+        outer = prod(sizes[n] for n in c.spatial if n not in near[:count] and n not in rows)
+        task = _task(sizes, near[:count], lane, width, room, -(-cpu.threads // outer))
+        if task is None:
+            return
+        if prod(task.values()) <= width:  # registers hold as many
+            continue
+        parts = [task.get(n, sizes[n] if n in rows else 1) for n in c.spatial]
+        for depth in (few for few in DEPTHS if sizes[steps[-1]] % few == 0):
+            yield library.NestPlan(
+                lane, lanes, tuple(tile.get(n, 1) for n in c.spatial), tuple(parts), steps, order,
+                depth=depth,
+            )  # fmt: skip
+
+
+def _lane(c: library.Contraction, operand: int) -> int | None:
+    """The axis whose neighbours are neighbours in an operand and in the result, if all elements of
+    the operand are different ones but for the rows of a tile."""
+    o = c.operands[operand]
+    idle = [n for n in c.spatial if o.strides[n] == 0]
+    if None in o.strides or o.pad is not None or any(c.is_window(n, operand) for n in c.reduced):
+        return None
+    if any(o.strides[n] == 0 for n in c.reduced) or min(step or 0 for step in o.strides) < 0:
+        return None
+    if prod(c.axes[n].extent or 0 for n in idle) > ROWS:
+        return None
+    for n in c.spatial:
+        near = all(other.strides[n] in (0, 1) for other in c.operands)
+        if o.strides[n] == c.result.strides[n] == c.sums.strides[n] == 1 and near:
+            return n if (c.axes[n].extent or 0) > 1 else None
+    return None
+
+
+def _task(
+    sizes: list[int], axes: list[int], lane: int, width: int, room: int, parts: int
+) -> dict[int, int] | None:
+    """Whole axes; a lane that is the only one may be cut, into so many parts at least. None if so
+    many sums have no room."""
+    others = prod(sizes[n] for n in axes if n != lane)
+    most = room // others // width * width
+    if others == 1:
+        most = min(most, -(-sizes[lane] // (parts * width)) * width)
+    if most == 0 or (most < sizes[lane] and others > 1):
+        return None
+    return {n: min(most, -(-sizes[n] // width) * width) if n == lane else sizes[n] for n in axes}

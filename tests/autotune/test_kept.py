@@ -1,0 +1,187 @@
+"""Operands that memory gives once are read from the first element to the last."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from autotune.kept import kept_nests
+from autotune.plans import plans
+from autotune.rules import make_space
+from autotune.rules.group import find_groups, inline_stages
+from backends import ObjectCache, build, resolve
+from schedule import Schedule
+from schedule.library import Contraction, find_contraction, make_nest
+from tensorir import Block, Cpu, PrimFunc, reference, te
+
+CPUS = tuple(Cpu(resolve(f"c -vector_bits=512 -threads={n}")) for n in (1, 2))
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
+    return ObjectCache(tmp_path_factory.mktemp("objects"))
+
+
+def made(
+    shape: tuple[int, ...], terms: tuple[int, ...], x: tuple[int, ...], w: tuple[int, ...],
+    f: Callable[..., Any], scaled: bool = False,
+) -> PrimFunc:  # fmt: skip
+    """Sums of f(x, w, indices, axes); w is read once."""
+    a, b = te.placeholder(x, name="x"), te.placeholder(w, name="w")
+    axes = [te.reduce_axis(size, f"k{n}") for n, size in enumerate(terms)]
+    out = te.compute(shape, lambda *i: te.sum(f(a, b, i, axes), axis=axes))
+    if scaled:
+        out = te.compute(shape, lambda *i: out[i] * 2 + a[(0,) * len(x)])
+    return te.create_prim_func([a, b, out])
+
+
+def local(c: int, o: int, n: int, r: int, scaled: bool = False) -> PrimFunc:
+    return made(
+        (o, n, n), (c, r, r), (c, n + r - 1, n + r - 1), (o, c, r, r, n, n),
+        lambda x, w, i, k: x[k[0], i[1] + k[1], i[2] + k[2]] * w[(i[0], *k, i[1], i[2])], scaled,
+    )  # fmt: skip
+
+
+def local_last(c: int, o: int, n: int, r: int) -> PrimFunc:
+    """The same with channels last, in images and in filters."""
+    return made(
+        (n, n, o), (r, r, c), (n + r - 1, n + r - 1, c), (n, n, r, r, c, o),
+        lambda x, w, i, k: x[i[0] + k[0], i[1] + k[1], k[2]] * w[(i[0], i[1], *k, i[2])],
+    )  # fmt: skip
+
+
+def vectors(b: int, k: int, m: int) -> PrimFunc:
+    return made(
+        (b, m), (k,), (b, k), (b, k, m), lambda x, w, i, t: x[i[0], t[0]] * w[i[0], t[0], i[1]]
+    )
+
+
+def rows(m: int, k: int, n: int) -> PrimFunc:
+    return made((m, n), (k,), (m, k), (k, n), lambda x, w, i, t: x[i[0], t[0]] * w[t[0], i[1]])
+
+
+def pairs(i: int, j: int, o: int) -> PrimFunc:
+    """A bilinear form of one pair of vectors, in one array."""
+    return made(
+        (o,), (i, j), (max(i, j),), (i, j, o),
+        lambda x, w, n, k: x[k[0]] * w[k[0], k[1], n[0]] * x[k[1]],
+    )  # fmt: skip
+
+
+SMALL = {
+    "local": lambda: local(3, 2, 7, 3),
+    "local, scaled": lambda: local(2, 3, 17, 2, scaled=True),
+    "local, one place": lambda: local(2, 3, 1, 2),
+    "local, channels last": lambda: local_last(3, 79, 3, 2),
+    "vectors": lambda: vectors(3, 13, 137),
+    "one row": lambda: rows(1, 11, 150),
+    "three rows": lambda: rows(3, 11, 150),
+    "pairs": lambda: pairs(5, 7, 67),
+}
+
+NONE = {"local, one place"}
+
+LARGE = {
+    "local": lambda: local(32, 32, 26, 3),
+    "local of other sizes": lambda: local(40, 24, 28, 3),
+    "local, channels last": lambda: local_last(16, 600, 10, 3),
+}
+
+
+def prepared(func: PrimFunc) -> tuple[Schedule, Contraction]:
+    sch = Schedule(func)
+    inline_stages(sch)
+    (group,) = [g for g in find_groups(sch) if sch.state.block(g.block).is_reduction]
+    return sch, find_contraction(sch, group.block, group.epilogue, group.padding)
+
+
+def firsts(base: Schedule, sch: Schedule, c: Contraction, operand: int) -> list[int]:
+    """The places of an operand in the order in which the loops come to them first."""
+    node = sch.state.block(c.block)
+    loops = {str(loop): sch.state.loop(loop).const_extent or 0 for loop in sch.get_loops(c.block)}
+    bindings = [compile(str(it.binding), it.var.name, "eval") for it in node.iters]
+    named = [it.var.name for it in base.state.block(c.block).iters]
+    found: dict[int, None] = {}
+    for values in product(*map(range, loops.values())):
+        at = [eval(code, dict(zip(loops, values))) for code in bindings]
+        if any(value >= (c_extent or 0) for value, c_extent in zip(at, extents(node))):
+            continue  # beyond the end of an axis
+        of = {it.var.name: value for it, value in zip(node.iters, at)}
+        place = 0
+        for axis, step in zip(c.axes, c.operands[operand].strides):
+            index = 0
+            for digit in axis.digits:
+                index = index * (digit.extent or 0) + of[named[digit.place]]
+            place += index * (step or 0)
+        found[place] = None
+    return list(found)
+
+
+def extents(node: Block) -> list[int]:
+    return [int(str(it.extent)) for it in node.iters]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_sums_that_wait_are_right_and_in_the_order_of_memory(name: str, cache: ObjectCache) -> None:
+    func = SMALL[name]()
+    base, c = prepared(func)
+    rng = np.random.default_rng(0)
+    args = [rng.integers(-4, 5, p.const_shape).astype(p.dtype) for p in func.inputs]
+    (want,) = reference(func, *args)
+    found = list(kept_nests(c, CPUS[0], bitwise=True))
+    assert bool(found) == (name not in NONE)
+    read = max(range(len(c.operands)), key=lambda n: np.prod(c.operands[n].shape))
+    for plan in found:
+        sch = base.copy()
+        make_nest(sch, c, plan)
+        if plan.depth == 1:
+            assert firsts(base, sch, c, read) == list(range(args[1].size))
+        assert sch.numerics == "bitwise"
+    for cpu in CPUS:
+        for plan in list(kept_nests(c, cpu))[:1]:
+            sch = base.copy()
+            make_nest(sch, c, plan)
+            np.testing.assert_array_equal(build(sch, cpu.target, cache=cache)(*args), want)
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("cpu", CPUS)
+def test_what_memory_gives_once_is_read_in_its_order_by_default(name: str, cpu: Cpu) -> None:
+    func = LARGE[name]()
+    _, c = prepared(func)
+    assert plans(c, cpu)[0][1].depth == 1
+    made = default_schedule(func, cpu.target)
+    assert made.numerics == "bitwise"
+    assert any("_local" in line and "alloc" in line for line in str(made.func).splitlines())
+
+
+def test_operands_that_are_used_again_or_constant_are_not_read_so() -> None:
+    several, one = prepared(rows(5, 64, 64))[1], prepared(local(3, 2, 7, 3))[1]
+    assert not list(kept_nests(several, CPUS[0])) and list(kept_nests(one, CPUS[0]))
+    assert not list(kept_nests(one, CPUS[0], ["w"]))
+
+
+def test_sums_of_a_task_stay_in_the_first_cache() -> None:
+    for name, func in SMALL.items():
+        _, c = prepared(func())
+        for plan in kept_nests(c, CPUS[1]):
+            assert 4 * np.prod(plan.task) <= CPUS[1].kept_bytes(1), name
+
+
+def test_searches_draw_such_nests() -> None:
+    func = local(40, 24, 28, 3)
+    space = make_space(func, CPUS[1])
+    (name,) = [name for name in space.sketches if name.endswith(":contraction")]
+    rng = random.Random(0)
+    drawn = [space.sample(rng, name) for _ in range(12)]
+    found = [space.decisions(candidate) for candidate in drawn]
+    depths = {each[key] for each in found for key in each if key.endswith(".depth")}
+    assert len(depths) > 1
+    for candidate in drawn:
+        space.build(candidate)
