@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from autotune.device import Cpu
 from autotune.streams import LINE, PAGE, Column, Stream
-from tensorir import dtype, masked_bits
+from tensorir import copies_of_body, dtype, masked_bits
 
 if TYPE_CHECKING:
     from schedule import library
@@ -29,9 +29,6 @@ SYMBOLIC = 256
 FILL, CROWDED = 0.5, 1.1
 """The share of a cache up to which a working set stays in it, and from which on nothing of it does:
 caches also hold what passes through, and others use them."""
-
-FEW_COPIES, COPIES, STATEMENTS = 4, 8, 600
-"""Of the body of a nest, for what conditions it meets (tensorir.passes.partition_loops)."""
 
 BESIDE = 8
 """Steps of a tile that go on beside the end of the one before, where it can be; and of its
@@ -288,7 +285,7 @@ class _Alike:
                 ways *= np.minimum(np.ceil(self.task[:, n] / self.tile[:, n]), ends)
         body = 2 * np.prod(self.tile, axis=1) / self.tile[:, plan.lane]
         body *= self.of.terms if plan.flat else 1
-        return ways <= np.maximum(FEW_COPIES, np.minimum(COPIES, STATEMENTS // body))
+        return ways <= np.array([copies_of_body(int(statements)) for statements in body])
 
     def distinct(self, operand: int, sizes: Column) -> Column:
         """The different places that the rows of a tile read, of all terms of their sums."""

@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from tensorir.passes.gpu.axes import threads_of as threads_of
     from tensorir.passes.lower import lower as lower
     from tensorir.passes.lower_prefetch import prefetch_region as prefetch_region
+    from tensorir.passes.partition_loops import copies_of_body as copies_of_body
     from tensorir.passes.specialize import specialize as specialize
     from tensorir.passes.split_constants import SplitFunc as SplitFunc
     from tensorir.passes.split_constants import check_constants as check_constants
@@ -272,6 +273,7 @@ __all__ = lazy_names(
         "tensorir.passes.facts.lifetimes": "keeps_to_itself",
         "tensorir.passes.lower": "lower",
         "tensorir.passes.lower_prefetch": "prefetch_region",
+        "tensorir.passes.partition_loops": "copies_of_body",
         "tensorir.passes.vectors.masked_tails": "mask_count masked_bits masked_load",
         "tensorir.passes.specialize": "specialize",
         "tensorir.passes.split_constants": "SplitFunc check_constants split_constants",

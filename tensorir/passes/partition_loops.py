@@ -47,6 +47,12 @@ Limits = dict[Expr, tuple[Limit, Limit]]
 """Terms of a loop variable, with the range [low, high) in which they stay."""
 
 
+def copies_of_body(statements: int) -> int:
+    """How many copies of a nest's body may be made altogether, for the conditions that it meets at
+    the ends of its loops; the body has so many straight-line `statements`."""
+    return max(FEW, min(COPIES, STATEMENTS // max(1, statements)))
+
+
 def partition_loops(func: PrimFunc) -> PrimFunc:
     """Cut loops so that tail and padding conditions are gone where most of the time is spent.
 
@@ -100,11 +106,11 @@ class _Partition:
 
     def nest(self, loop: For, outer: Loops) -> Stmt:
         """All copies of one: those for lanes first, then of each of these as many as are left."""
-        copies = min(COPIES, STATEMENTS // max(1, code_size(loop)))
+        copies = copies_of_body(code_size(loop))
         self.only_lanes = True
         made = self.loop(loop, outer, max(LANES, copies))
         self.only_lanes = False
-        return self.visit(made, outer, max(1, max(FEW, copies) // max(1, _copies(made, loop))))
+        return self.visit(made, outer, max(1, copies // max(1, _copies(made, loop))))
 
     def loop(self, loop: For, outer: Loops, copies: int) -> Stmt:
         trimmed = self.trim(loop, outer)

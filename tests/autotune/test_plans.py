@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from importlib import import_module
 
 import numpy as np
 import pytest
 from contraction_programs import PROGRAMS, conv, product
 
 from autotune.device import Cpu
+from autotune.estimate import Estimate
 from autotune.plans import has_plans, plans
 from autotune.rules.group import find_groups, inline_stages
 from backends import ObjectCache, build, resolve
@@ -103,6 +105,21 @@ def test_images_are_read_in_place_where_loads_take_masks():
     for features, pad in ((("avx512f", "fma"), "task"), (masks, "inline")):
         cpu = Cpu(Target("c", vector_bits=512, threads=1, features=features))
         assert plans(c, cpu)[0][1].pad == pad
+
+
+def test_the_estimate_asks_the_pass_how_often_a_nest_is_copied(monkeypatch):
+    image, filters = te.placeholder((1, 8, 40, 40)), te.placeholder((8, 1, 3, 3))
+    out = ops.depthwise_conv2d(image, filters, padding=1)
+    _, (c,) = prepared(te.create_prim_func([image, filters, out], name="edges"))
+    features = ("avx512bw", "avx512f", "avx512vl", "fma")
+    wide = Cpu(Target(vector_bits=512, threads=2, features=features))
+    found = [plan for _, plan in plans(c, wide) if plan.pad == "inline"]
+    assert found
+    before = Estimate(c, wide).arithmetic(found)
+    for name in ("FEW", "COPIES"):
+        monkeypatch.setattr(import_module("tensorir.passes.partition_loops"), name, 1)
+    assert np.all(Estimate(c, wide).arithmetic(found) >= before)
+    assert np.any(Estimate(c, wide).arithmetic(found) > before)
 
 
 def test_operands_that_later_rows_read_again_take_registers():
