@@ -1,6 +1,6 @@
 """All operators with all their examples, by their default schedules for GPUs, on the emulator.
 
-    python tests/fuzz/gpu_operators.py               # all of them, in four minutes
+    python tests/fuzz/gpu_operators.py               # all of them, minutes
     python tests/fuzz/gpu_operators.py softmax sum   # some
 
 Their threads are watched for races, bounds, and reads of what nobody wrote; `make test` runs a
