@@ -45,6 +45,9 @@ LAST = 4
 GAPLESS = 0.5
 """The share of a line's time that is left, where all lines of some pages are read one by one."""
 
+SINGLE = 0.5
+"""Of an instruction on a vector, what one on a single element takes, which fills half a pipe."""
+
 SHARING = 150
 """Multiply-adds of vectors in a tile that is written out, up to which compilers share loads."""
 
@@ -235,10 +238,11 @@ class _Alike:
 
         total: Column = self.of.work * sums
         for operands in library.shared_parts(self.c, self.plan.apart):
-            own = np.ones(len(sizes))
-            for n in range(sizes.shape[1]):
+            moves = [any(self.streams[o].moves(n) for o in operands) for n in self.c.spatial]
+            own = np.full(len(sizes), 1.0 if moves[self.plan.lane] else SINGLE)
+            for n, moved in enumerate(moves):
                 lane = n == self.plan.lane
-                if any(self.streams[operand].moves(n) for operand in operands):
+                if moved:
                     own = own * (np.ceil(sizes[:, n] / self.plan.lanes) if lane else sizes[:, n])
             total = total - np.where(near | (not self.plan.flat), sums - own, 0.0)
         return total

@@ -55,7 +55,8 @@ def plans(
     search = _Search(c, cpu, estimate, numerics == "bitwise")
     shapes = list(search.tiles())
     tiles = _varied(_ranked(shapes, estimate.arithmetic(shapes)))
-    if not all(map(c.is_used_again, range(len(c.operands)))):  # memory decides, which is in order
+    streamed = not all(map(c.is_used_again, range(len(c.operands))))
+    if streamed or c.products:  # memory decides: in order, or where rows that share factors are few
         tiles += _ranked(shapes, estimate.cycles(shapes))[:KEPT]
     cut = [p for _, plan in tiles for p in search.tasks(plan)]
     tasks = _ranked(cut, estimate.cycles(cut))
