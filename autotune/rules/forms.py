@@ -18,11 +18,12 @@ def bring_on_axes(
     where one of some rules has a plan for them then, and none had before: `out[v] = a[v % 64,
     v // 64]` is a transpose, and is scheduled as one.
 
-    Stages after sums stay as they are: they go with the axes of these.
+    Stages after sums stay as they are: they go with the axes of these. So do stages that others
+    read: these go with them.
     """
     for name in map(str, sch.get_blocks()):
         block = sch.state.block(name)
-        if not _may_be_bent(block) or _after_sums(sch, name) or in_scan(sch, block):
+        if not _may_be_bent(block) or not _stands_alone(sch, name) or in_scan(sch, block):
             continue
         from schedule import library
 
@@ -50,5 +51,7 @@ def _may_be_bent(block: Block) -> bool:
     )
 
 
-def _after_sums(sch: Schedule, name: str) -> bool:
-    return any(sch.state.block(str(made)).is_reduction for made in sch.get_producers(name))
+def _stands_alone(sch: Schedule, name: str) -> bool:
+    """Whether no other stage reads what it stores, and it reads no sums."""
+    made = sch.get_producers(name)
+    return not sch.get_consumers(name) and not any(sch.state.block(n).is_reduction for n in made)
