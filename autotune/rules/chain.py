@@ -124,8 +124,21 @@ class ChainPlan(Plan):
 
 def chain_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ChainPlan]:
     """A plan for each chain of the program."""
-    found = [_plan(rows, chain, cpu) for chain, rows in find_chains(sch, groups, cpu)]
+    found = [
+        _plan(rows, chain, cpu)
+        for chain, rows in find_chains(sch, groups, cpu)
+        if _inside(rows, chain) <= cpu.registers
+    ]
     return [plan for plan in found if works_out(sch, plan)]
+
+
+def _inside(sch: Schedule, chain: Chain) -> int:
+    """The most results of a row that a sum has side by side, beside the columns of products: all of
+    them are written out."""
+    blocks, rows = sch.state.block, len(chain.sizes)
+    inner = [spatial_sizes(blocks(name))[rows:] for name in chain.statistics]
+    inner += [spatial_sizes(blocks(name))[rows:-1] for name in chain.products]
+    return max(map(prod, inner), default=1)
 
 
 def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:

@@ -64,11 +64,13 @@ def stream(state: State, block: str, buffer: str | int = 0) -> tuple[State, None
 
 
 def _neighbours(state: State, write: Access, var: Var) -> bool:
-    """Whether the next iteration of the loop writes the next element of the last dimension."""
+    """Whether the next iteration of the loop writes the next element in memory: the next one of the
+    last dimension with more than one."""
     analyzer = state.analyzer(state.loops_around(write.block.name))
 
     def step(index: Expr) -> int | None:
         return int_value(analyzer.simplify(substitute(index, {var: var + const(1)}) - index))
 
-    *outer, last = [step(index) for index in write.in_loops()] or [None]
-    return last == 1 and all(s == 0 for s in outer)
+    long = [n for n, size in enumerate(write.buffer.shape) if int_value(size) != 1]
+    steps = [step(index) for index in write.in_loops()]
+    return bool(long) and steps == [int(n == long[-1]) for n in range(len(steps))]

@@ -28,6 +28,12 @@ TURNED = {
     ),
 }
 
+LARGE = {
+    "a unit last": stage((3000, 2000), (2000, 3000, 1), lambda a, i, j, u: a[j, i]),
+    "one axis": stage((3000, 2000), (6000000,), lambda a, v: a[v % 3000, v // 3000]),
+}
+"""Results that are written past the caches."""
+
 STRAIGHT = {
     "repeated": stage((40, 30), (40, 60), lambda a, i, j: a[i, j // 2]),
     "side by side": stage((40, 30), (40, 60), lambda a, i, j: a[i, j % 30]),
@@ -51,3 +57,10 @@ def test_what_is_read_in_order_keeps_its_variables(name):
     assert [plan.name for plan in sketch.plans] == ["spatial"]
     trace = sketch.build(sketch.values()).trace
     assert "transform_block_layout" not in [step.name for step in trace.instructions]
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_ones_are_streamed(name):
+    sketch = choose(LARGE[name], device_of(TARGET), None, ()).sketch
+    trace = sketch.build(sketch.values()).trace
+    assert "stream" in [step.name for step in trace.instructions]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from autotune import default_schedule
 from autotune.rules import default_candidate, make_space
 from autotune.rules.chain import ChainPlan
 from autotune.rules.generate import PlannedSketch, sketches
@@ -306,3 +308,13 @@ def test_whatever_rows_and_widths_are_chosen_for_common_sums_is_right():
     space, rng = make_space(func, SMALL), random.Random(1)
     for _ in range(3):
         check(func, space.build(space.sample(rng, "out:chain")))
+
+
+@pytest.mark.parametrize("kind", ["permuted", "fused", "split"])
+def test_rows_that_are_not_those_of_the_result_are_not_written_out(kind):
+    """A chain whose last stage has no loop over all of its rows would write out the others."""
+    q, k, v = (rows_of(1, 4, 96, 16, name=x) for x in "qkv")
+    for form in forms_of(made(q, k, v, ops.attention(q, k, v, name="out")), [kind]):
+        sch = default_schedule(form.func, SMALL.target)
+        written = [int(n) for n in re.findall(r"in unrolled\((\d+)\)", str(sch.func))]
+        assert max(written, default=1) <= 2 * SMALL.registers, form.name
