@@ -69,9 +69,9 @@ def shapes(stress: Stress, options: list[int]) -> list[int]:
 def test_merged_consumers():
     stress = Stress(random.Random(0).choice)
     for seed in range(80):
-        make = stress.pick([added_bias] * 6 + WORKLOADS)
+        make = stress.pick([added_bias] * 10 + WORKLOADS)
         sch = Schedule(make(*shapes(stress, EXTENTS)))
-        request(stress, sch, [*MOVES, *MERGES, *MERGES], stress.pick([3, 6, 9]))
+        request(stress, sch, [*MOVES, *MERGES, *MERGES, *MERGES], stress.pick([3, 6, 9]))
         keeps_the_meaning(sch, compiled=seed % 10 == 0)
     assert stress.accepted["reverse_compute_inline"] > 10
     assert stress.accepted["fuse_reduction_epilogue"] > 5
