@@ -201,8 +201,9 @@ def _tiles(
     shared = [n for n in rows if any(o.strides[n] == 0 for o in c.operands)]
 
     def sizes(n: int) -> list[int]:
-        whole = all(digit.whole for digit in c.axes[n].digits)
-        return [s for s in ROWS if s <= extents[n] and (whole or extents[n] % s == 0)]
+        *outer, inner = c.axes[n].digits  # partial sums have a loop each: a tile stays in the last
+        one = not outer and inner.whole
+        return [s for s in ROWS if s <= extents[n] and (one or (inner.extent or 1) % s == 0)]
 
     if len(shared) > 1:
         for n, m in combinations(shared, 2) if vectors == 1 else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -251,3 +252,13 @@ def test_memory_is_asked_for_where_no_cache_keeps_it() -> None:
                    if isinstance(s, For))  # fmt: skip
 
     assert asks(4096) and not asks(64)
+
+
+@pytest.mark.parametrize("shape", [(96, 112, 112), (5, 7, 56, 64)])
+def test_tiles_of_rows_of_several_axes_stay_within_the_last(shape):
+    """Across its end, stages with a loop for each axis would compute all rows of both ends."""
+    x, k = te.placeholder(shape, name="x"), te.reduce_axis(shape[-1], name="k")
+    out = te.compute(shape[:-1], lambda *i: te.max(x[(*i, k)], axis=k), name="out")
+    sch = default_schedule(te.create_prim_func([x, out]), "c -threads=2 -vector_bits=512")
+    written = [int(n) for n in re.findall(r"in unrolled\((\d+)\)", str(sch.func))]
+    assert written and max(written) <= 16
