@@ -254,7 +254,7 @@ def test_memory_is_asked_for_where_no_cache_keeps_it() -> None:
     assert asks(4096) and not asks(64)
 
 
-@pytest.mark.parametrize("shape", [(96, 112, 112), (5, 7, 56, 64)])
+@pytest.mark.parametrize("shape", [(96, 112, 112), (5, 7, 56, 64), (3, 1, 112, 48)])
 def test_tiles_of_rows_of_several_axes_stay_within_the_last(shape):
     """Across its end, stages with a loop for each axis would compute all rows of both ends."""
     x, k = te.placeholder(shape, name="x"), te.reduce_axis(shape[-1], name="k")

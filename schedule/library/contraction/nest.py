@@ -168,6 +168,11 @@ class _Nest:
         loops = loops_by_place(sch, stages[-1])
         own = {p: loops[places[v]] for p, v in vars_of.items() if places.get(v) in loops}
         axes = [n for n in c.spatial if c.result.strides[n] != 0]
+        around = own_loops(sch, stages[-1])
+        moving = {own[d.place] for n in axes for d in c.axes[n].digits}
+        units = [loop for loop in around if loop not in moving]
+        if around[: len(units)] != units and any(len(c.axes[n].digits) > 1 for n in axes):
+            sch.reorder(*units, *(loop for loop in around if loop not in units))  # not between them
         return dict(zip(axes, axis_loops(sch, [c.axes[n] for n in axes], own)))
 
     def lay_out(self, stage: str, stages: list[str], panel: int | None) -> None:
