@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from autotune.rules.group import Group, body_loads, in_scan, output_store
 from autotune.rules.plan import Plan
@@ -25,13 +24,16 @@ def bring_on_axes(
         block = sch.state.block(name)
         if not _may_be_bent(block) or not _stands_alone(sch, name) or in_scan(sch, block):
             continue
+        if any(rule(sch, Group(name), device) for rule in rules):
+            continue
         from schedule import library
 
         trial = sch.copy()
-        with suppress(ScheduleError):  # its loops are not its own
+        try:
             library.in_digits(trial, name)
-        plans = [[rule(each, Group(name), device) for rule in rules] for each in (sch, trial)]
-        if not any(plans[0]) and any(plans[1]):
+        except ScheduleError:  # its loops are not its own: it stays as it is written
+            continue
+        if any(rule(trial, Group(name), device) for rule in rules):
             library.in_digits(sch, name)
 
 

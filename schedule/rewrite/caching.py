@@ -61,14 +61,16 @@ def require_whole(state: State, buffer: Buffer, where: str, terms: bool = True) 
             "have the program write the others too, zeros say",
         )
         part = _part_that_runs(state, name, terms)
-        missing = f"block {name!r} computes only the part of {buffer.name!r} that is needed"
-        require(part is not None, where, missing, "cache before compute_at")
+        _require_all(part is not None, name, buffer, where)
         assert part is not None
         parts.setdefault(part.key(state.block(name), buffer), []).append(part)
     for found in parts.values():
-        name = found[0].block
-        missing = f"block {name!r} computes only the part of {buffer.name!r} that is needed"
-        require(_are_all(found), where, missing, "cache before compute_at")
+        _require_all(_are_all(found), found[0].block, buffer, where)
+
+
+def _require_all(all_of_it: bool, name: str, buffer: Buffer, where: str) -> None:
+    missing = f"block {name!r} computes only the part of {buffer.name!r} that is needed"
+    require(all_of_it, where, missing, "cache before compute_at")
 
 
 class _Part(NamedTuple):

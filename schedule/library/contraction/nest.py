@@ -13,6 +13,7 @@ from schedule.library.contraction.partial import add_lanes
 from schedule.library.contraction.places import (
     axis_loops,
     followers,
+    lay_out,
     layout,
     loads_of,
     loops_by_dimension,
@@ -179,10 +180,7 @@ class _Nest:
         """A dimension for each axis, the lanes last."""
         c, plan = self.c, self.plan
         order = [*(n for n in c.spatial if n != plan.lane), plan.lane]
-        index_map = layout(self.sch, c, stages, order, panel)
-        names, _, dims = index_map.partition(": ")
-        if names != dims:
-            self.sch.transform_layout(stage, store_of(self.sch, stage).buffer.name, index_map)
+        lay_out(self.sch, stage, layout(self.sch, c, stages, order, panel))
 
     def split(
         self, stage: str, loops: dict[int, LoopRef], tile: tuple[int, ...]

@@ -108,6 +108,13 @@ def layout(
     return f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"
 
 
+def lay_out(sch: Schedule, stage: str, index_map: str) -> None:
+    """`transform_layout` of what a stage stores, if the map changes anything."""
+    names, _, dims = index_map.partition(": ")
+    if names != dims:
+        sch.transform_layout(stage, store_of(sch, stage).buffer.name, index_map)
+
+
 def axis_text(axis: Axis, parts: Mapping[Digit, str]) -> str:
     """An axis as an expression, made of those of its digits."""
     value = ""

@@ -11,6 +11,7 @@ from schedule.library.contraction.places import (
     axis_text,
     digit_text,
     followers,
+    lay_out,
     layout,
     loads_of,
     store_of,
@@ -32,16 +33,13 @@ def on_axes(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> str | N
     """
     spatial, block = list(order or c.spatial), c.block
     text = layout(sch, c, [block], spatial, None)
-    names, _, dims = text.partition(": ")
     if c.last != block:
         _in_order(sch, c, c.last, spatial)
     _in_order(sch, c, block, [*spatial, *c.reduced])
-    if names == dims:
-        return None
-    sums = store_of(sch, block).buffer.name
-    if c.last == block:
-        return str(sch.reindex(block, sums))
-    sch.transform_layout(block, sums, text)
+    names, _, dims = text.partition(": ")
+    if c.last == block and names != dims:
+        return str(sch.reindex(block, store_of(sch, block).buffer.name))
+    lay_out(sch, block, text)
     return None
 
 
@@ -72,8 +70,8 @@ def in_digits(sch: Schedule, block: str) -> None:
     digits = [part.digit for n in range(len(node.iters)) for part in digits_of(node, n, found)]
     params = [f"p{n}" for n in range(len(node.iters))]
     results = [digit_text(digit, params[digit.place]) for digit in digits]
-    if results and results != params:
-        sch.transform_block_layout(block, f"{', '.join(params)}: {', '.join(results)}")
+    if results:
+        _give_variables(sch, block, params, results)
 
 
 def _in_order(sch: Schedule, c: Contraction, stage: str, order: Sequence[int]) -> None:
@@ -83,6 +81,10 @@ def _in_order(sch: Schedule, c: Contraction, stage: str, order: Sequence[int]) -
     own = {place: names[var] for place, var in followers(sch, c, stage).items() if var in names}
     axes = [c.axes[n] for n in order]
     parts = {d: digit_text(d, own[d.place]) for axis in axes for d in axis.digits}
-    results = [axis_text(axis, parts) for axis in axes]
-    if results != list(names.values()):
-        sch.transform_block_layout(stage, f"{', '.join(names.values())}: {', '.join(results)}")
+    _give_variables(sch, stage, [*names.values()], [axis_text(axis, parts) for axis in axes])
+
+
+def _give_variables(sch: Schedule, stage: str, old: list[str], new: list[str]) -> None:
+    """`transform_block_layout`, if that changes anything."""
+    if new != old:
+        sch.transform_block_layout(stage, f"{', '.join(old)}: {', '.join(new)}")

@@ -14,6 +14,7 @@ from schedule.library.contraction.partial import partial_sums
 from schedule.library.contraction.places import (
     axis_loops,
     followers,
+    lay_out,
     layout,
     loads_of,
     loops_by_dimension,
@@ -176,9 +177,7 @@ class _Tiles:
         buffer = store_of(sch, copy).buffer
         (load,) = [x for x in loads_of(sch.state.block(block)) if x.buffer is buffer]
         text = index_map(tile, digits_read(sch, self.c, load), buffer.ndim)
-        names, _, dims = text.partition(": ")
-        if names != dims:
-            sch.transform_layout(copy, buffer.name, text)
+        lay_out(sch, copy, text)
         factor, offset = tile.pitch
         if len(tile.dims) > 1:
             sch.storage_align(copy, buffer.name, tile.apart, factor, offset)
@@ -229,10 +228,7 @@ class _Tiles:
     def lay_out(self) -> None:
         """A dimension of the sums for each axis."""
         c = self.c
-        text = layout(self.sch, c, [c.block], c.spatial, None)
-        names, _, dims = text.partition(": ")
-        if names != dims:
-            self.sch.transform_layout(c.block, store_of(self.sch, c.block).buffer.name, text)
+        lay_out(self.sch, c.block, layout(self.sch, c, [c.block], c.spatial, None))
 
     def split(self, loop: LoopRef | None, cut: Cut, around: bool) -> dict[str, LoopRef]:
         """The loops of one axis by the part that they play, as far as there are several values;
