@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from autotune.default import search_space as search_space
     from autotune.errors import DatabaseError as DatabaseError
     from autotune.errors import MeasureError as MeasureError
+    from autotune.explain import explain as explain
     from autotune.measure import MeasureSettings as MeasureSettings
     from autotune.tuning.result import TuneResult as TuneResult
     from autotune.tuning.tuner import tune as tune
@@ -21,6 +22,7 @@ __all__ = lazy_names(
         "autotune.database.database": "Database",
         "autotune.default": "default_schedule search_space",
         "autotune.errors": "DatabaseError MeasureError",
+        "autotune.explain": "explain",
         "autotune.measure": "MeasureSettings",
         "autotune.database.records": "Record",
         "autotune.tuning.result": "TuneResult",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from backends.commands import describe_status as describe_status
     from backends.errors import BuildError as BuildError
     from backends.errors import OutOfMemory as OutOfMemory
+    from backends.gpu.launches import Launches as Launches
     from backends.host import host_caches as host_caches
     from backends.host import host_threads as host_threads
     from backends.kernel import CompiledKernel as CompiledKernel
@@ -50,6 +51,7 @@ __all__ = lazy_names(
         "backends.cache": "ObjectCache default_cache object_key",
         "backends.commands": "describe_status",
         "backends.errors": "BuildError OutOfMemory",
+        "backends.gpu.launches": "Launches",
         "backends.host": "host_caches host_threads",
         "backends.call.allocate": "lasting",
         "backends.call.inputs": "random_arguments",

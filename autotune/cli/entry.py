@@ -12,6 +12,7 @@ import autotune.cli.best as best
 import autotune.cli.db as db
 import autotune.cli.delegate as delegate
 import autotune.cli.doctor as doctor
+import autotune.cli.explain as explain
 import autotune.cli.report as report
 import autotune.cli.sanitize as sanitize
 import autotune.cli.space as space
@@ -30,6 +31,7 @@ COMMANDS = {
     "db": db,
     "bench": delegate,
     "sanitize": sanitize,
+    "explain": explain,
     "doctor": doctor,
 }
 """Each has HELP and EXAMPLES (texts), configure(parser), and run(args) -> status."""

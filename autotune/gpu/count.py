@@ -42,6 +42,7 @@ from tensorir import (
     Var,
     children,
     dtype,
+    int_value,
     loads,
     lower,
     stmt_exprs,
@@ -67,18 +68,31 @@ def works_of(func: PrimFunc, gpu: Gpu) -> list[Work]:
     do in other estimates."""
     if any(isinstance(stmt, Block) for stmt in walk(func.body)):
         func = lower(func, gpu.target)
-    return [_Kernel(kernel, gpu).work() for kernel in _kernels(func.body)]
+    return [work_of(kernel, gpu) for kernel in kernels_of(func)]
+
+
+def work_of(kernel: For, gpu: Gpu) -> Work:
+    """The work of one kernel of a lowered program."""
+    return _Kernel(kernel, gpu).work()
+
+
+def kernels_of(func: PrimFunc) -> list[For]:
+    """The kernels of a lowered program, in the order of launches: of two for a condition on sizes
+    that are not known the usual one."""
+    return list(_kernels(func.body))
 
 
 def _kernels(stmt: Stmt) -> Iterator[For]:
     if isinstance(stmt, For):
         yield stmt
         return
-    parts = stmt.stmts if isinstance(stmt, Seq) else ()
+    parts: Sequence[Stmt | None] = stmt.stmts if isinstance(stmt, Seq) else ()
     parts = (stmt.body,) if isinstance(stmt, (Alloc, Let)) else parts
-    parts = (stmt.then,) if isinstance(stmt, If) else parts  # of two for sizes, the usual one
+    if isinstance(stmt, If):
+        parts = (stmt.orelse if int_value(stmt.cond) == 0 else stmt.then,)
     for part in parts:
-        yield from _kernels(part)
+        if part is not None:
+            yield from _kernels(part)
 
 
 @dataclass(frozen=True)
