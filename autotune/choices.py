@@ -26,6 +26,9 @@ TILE_STEPS = tuple(
 MAX_WASTE = 0.25
 """Padding that an ImperfectTile accepts, as a share of the extent, where anything fits better."""
 
+MOST = 4096
+"""Values of one choice that a grid has at most."""
+
 
 class Choice(Protocol):
     """One decision: its name, its values and how a search moves among them."""
@@ -48,10 +51,26 @@ class Choice(Protocol):
     def size(self) -> int:
         """How many values there are."""
 
+    def __hash__(self) -> int:
+        """Choices are values: equal ones have equal hashes."""
+
 
 def freeze(value: Any) -> Any:
     """`value` with lists turned into tuples: what JSON makes of a value, made hashable again."""
     return tuple(freeze(v) for v in value) if isinstance(value, (list, tuple)) else value
+
+
+@lru_cache(maxsize=256)
+def values_of(choice: Choice) -> tuple[Any, ...]:
+    """The values that steps lead to, in the order of their numbers: MOST of them at most."""
+    start = choice.sample(random.Random(choice.name))
+    found, open_ = {start: None}, [start]
+    while open_ and len(found) < MOST:
+        for near in choice.neighbors(open_.pop(0)):
+            if near not in found:
+                found[near] = None
+                open_.append(near)
+    return tuple(sorted(found, key=lambda value: (choice.encode(value), repr(value))))
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autotune.choices import Choice, freeze
+from autotune.choices import Choice, freeze, values_of
 from tensorir import TensorIRError
 
 if TYPE_CHECKING:
@@ -118,6 +118,17 @@ class Sketch:
     def draw(self, rng: random.Random) -> tuple[Any, ...]:
         """A random value of each choice, feasible or not."""
         return tuple([choice.sample(rng) for choice in self.choices])
+
+    def at(self, position: float) -> tuple[Any, ...]:
+        """The values at a place in the grid of all, feasible or not: 0 is the first, and close to 1
+        the last; the last choice varies fastest."""
+        grid = [values_of(choice) for choice in self.choices]
+        place = int(position * prod(map(len, grid)))
+        found = []
+        for values in reversed(grid):
+            place, at = divmod(place, len(values))
+            found.append(values[at])
+        return tuple(reversed(found))
 
     def refusal(self, values: Sequence[Any]) -> str | None:
         """Why these values are not feasible; None if they are."""

@@ -142,9 +142,9 @@ def score(
     try:
         return np.asarray(extract(space.build(candidate)), dtype=np.float32), ""
     except TensorIRError as error:
-        return None, _reason(error)
+        return None, refusal_of(error)
 
 
-def _reason(error: TensorIRError) -> str:
+def refusal_of(error: TensorIRError) -> str:
     """One line: the first of the message, or what a ScheduleError gives as its headline."""
     return str(getattr(error, "headline", None) or str(error).partition("\n")[0])

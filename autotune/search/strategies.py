@@ -1,24 +1,62 @@
 """The search strategies by name.
 
-A strategy is a function propose(space, state, count, rng) -> candidates.
+A strategy is a function propose(space, state, count, rng) -> candidates: at most `count` that were
+never measured, none where nothing is left. It depends on nothing but its arguments, so that the
+same trials and seed give the same proposals in every process, and a search that was ended goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random as random_numbers
+from typing import Protocol
 
-from autotune.search import evolutionary, random
-from autotune.space import Candidate
+from autotune.search import annealing, descent, evolutionary, genetic, grid, random
+from autotune.search.state import SearchState
+from autotune.space import Candidate, Space
 from tensorir import TensorIRError
 
-STRATEGIES: dict[str, Callable[..., list[Candidate]]] = {
+
+class Propose(Protocol):
+    """What a strategy is."""
+
+    def __call__(
+        self, space: Space, state: SearchState, count: int, rng: random_numbers.Random, /
+    ) -> list[Candidate]: ...
+
+
+STRATEGIES: dict[str, Propose] = {
     "evolutionary": evolutionary.propose,
     "random": random.propose,
+    "grid": grid.propose,
+    "genetic": genetic.propose,
+    "annealing": annealing.propose,
+    "descent": descent.propose,
 }
 
 
-def search_named(name: str) -> Callable[..., list[Candidate]]:
+def register_strategy(name: str, propose: Propose) -> None:
+    """Make a strategy known to `tune(strategy=name)`, the command line and simulations.
+
+    propose  a function as at the head of this file; `autotune.search.Proposals` helps to write one
+
+    Raises TensorIRError for a name that is taken or is none, and for what cannot be called.
+    """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise TensorIRError(f"a strategy's name is an identifier, such as 'greedy', not {name!r}")
+    if name in STRATEGIES:
+        raise TensorIRError(f"there is a strategy {name!r} already: choose another name")
+    if not callable(propose):
+        raise TensorIRError(
+            f"strategy {name!r} is {propose!r}, not a function propose(space, state, count, rng)"
+        )
+    STRATEGIES[name] = propose
+
+
+def search_named(name: str) -> Propose:
     """The strategy of that name; TensorIRError, listing them, if there is none."""
     if not isinstance(name, str) or name not in STRATEGIES:
-        raise TensorIRError(f"unknown strategy {name!r}; known are {', '.join(STRATEGIES)}")
+        raise TensorIRError(
+            f"unknown strategy {name!r}; known are {', '.join(STRATEGIES)}; "
+            "register_strategy adds one"
+        )
     return STRATEGIES[name]

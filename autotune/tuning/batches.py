@@ -9,11 +9,12 @@ at its start, and measures what is missing of them.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autotune.database.records import Record
+from autotune.search import Propose
 from autotune.space import Candidate
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 BATCH = 8
 """Candidates per batch: small, so that the model learns early."""
-
-Propose = Callable[..., list[Candidate]]
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
 from autotune.measure.scoring import outline
 from autotune.rules import default_candidate
-from autotune.search import search_named
-from autotune.tuning.batches import Batch, Propose, next_batch
+from autotune.search import Propose, search_named
+from autotune.tuning.batches import Batch, next_batch
 from autotune.tuning.failures import describe_failures
 from autotune.tuning.progress import Progress, Task, make_progress
 from autotune.tuning.replay import candidate_of
@@ -79,7 +79,8 @@ def tune(
     numerics    what schedules may do to floating-point results: "bitwise" keeps the order of sums,
                 "reassociated" does not, "algebraic" also tries other algorithms (Winograd's),
                 "mixed" instructions of less precision; errors are bounded alike for all
-    strategy    "evolutionary" or "random"; cost_model "auto", "xgboost", "sklearn" or "random"
+    strategy    the name of one of `autotune.search.STRATEGIES`; cost_model "auto", "xgboost",
+                "sklearn" or "random"
     settings    how to measure
     sizes       values of symbolic sizes, and of numbers among the arguments, to measure with;
                 numbers that are no sizes are drawn as inputs are where they are not given

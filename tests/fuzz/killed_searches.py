@@ -51,7 +51,7 @@ class Case:
         pick = random.Random(seed)
         self.seed = seed
         self.func = pick.choice((products, row_sums, twice))()
-        self.strategy = pick.choice(("evolutionary", "evolutionary", "random"))
+        self.strategy = pick.choice(("evolutionary", *STRATEGIES))
         self.cost_model = pick.choice(("random", "sklearn"))
         self.batch = pick.choice((1, 3, 4, 8))
         self.failing = pick.choice((0.0, 0.3, 0.6, 1.0))

@@ -1,0 +1,148 @@
+"""A recording: what many candidates of one workload took on one machine, visit by visit.
+
+It holds all that a search asks of a space: the candidates themselves, their features, and why
+schedules were refused. So it says the same whatever becomes of rules, and needs no compiler.
+
+A file is JSON Lines, packed by gzip: a header, then a line for each candidate.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from autotune.choices import freeze
+from autotune.errors import DatabaseError
+from autotune.features.features import FEATURES
+from autotune.space import Candidate
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """One candidate.
+
+    status  how it ended, one of `autotune.database.records.STATUSES`, or "refused" where a
+            primitive refused and there is no program
+    error   why it failed or was refused
+    row     its features, float32, in the order of `FEATURES`; None where it was refused
+    visits  seconds per call, one time for each visit; visits lie minutes apart
+    """
+
+    candidate: Candidate
+    status: str
+    error: str = ""
+    row: np.ndarray | None = None
+    visits: tuple[float, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """The median over all visits: as near to the truth as a recording is."""
+        return median(self.visits) if self.status == "ok" else None
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Candidates of one workload, each another program.
+
+    name      of the workload
+    choices   the names of the choices of each sketch
+    defaults  what needs no tuning, the best first; part of `entries`
+    about     machine, target, settings and dates, for people
+    """
+
+    name: str
+    choices: Mapping[str, tuple[str, ...]]
+    entries: Sequence[Recorded]
+    defaults: tuple[Candidate, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def entry(self, candidate: Candidate) -> Recorded:
+        """What is recorded of a candidate; DatabaseError where nothing is."""
+        found = self._entries.get(candidate)
+        if found is None:
+            raise DatabaseError(f"recording {self.name!r} has no candidate {candidate.key}")
+        return found
+
+    @cached_property
+    def _entries(self) -> dict[Candidate, Recorded]:
+        return {entry.candidate: entry for entry in self.entries}
+
+    def best_seconds(self) -> float:
+        """The least median of a candidate; DatabaseError where none ran."""
+        times = [entry.seconds for entry in self.entries if entry.seconds is not None]
+        if not times:
+            raise DatabaseError(
+                f"recording {self.name!r} has no times: run the recorder's phase `time`"
+            )
+        return min(times)
+
+    def write(self, path: str | Path) -> None:
+        """Write the file anew; equal recordings give equal bytes."""
+        names = list(self.choices)
+        header = {
+            "format": FORMAT, "name": self.name, "features": FEATURES, "about": self.about,
+            "sketches": [[name, self.choices[name]] for name in names],
+            "defaults": [c.as_json() for c in self.defaults],
+        }  # fmt: skip
+        lines = [json.dumps(header)]
+        for e in self.entries:
+            row = None if e.row is None else [_short(float(v)) for v in e.row]
+            place = names.index(e.candidate.sketch)
+            times = [float(f"{t:.4g}") for t in e.visits]
+            fields = [place, e.candidate.values, e.status, e.error, row, times]
+            lines.append(json.dumps(fields, separators=(",", ":")))
+        text = "\n".join(lines) + "\n"
+        Path(path).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+    @staticmethod
+    def read(path: str | Path) -> Recording:
+        """The recording in a file that `write` made.
+
+        Raises DatabaseError for a file that is none, or whose features are of another version.
+        """
+        try:
+            lines = gzip.decompress(Path(path).read_bytes()).decode().splitlines()
+            header = json.loads(lines[0])
+            if header["format"] != FORMAT:
+                raise DatabaseError(
+                    f"{str(path)!r} is a recording of format {header['format']}, not {FORMAT}: "
+                    "record it again, or use the version of the project that wrote it"
+                )
+            if tuple(header["features"]) != FEATURES:
+                raise DatabaseError(
+                    f"{str(path)!r} has features of another version: run the recorder's phases "
+                    "`build` and `export` again, which find them anew for the recorded candidates"
+                )
+            sketches = [(name, tuple(choices)) for name, choices in header["sketches"]]
+            return Recording(
+                header["name"],
+                dict(sketches),
+                [_entry(json.loads(line), [name for name, _ in sketches]) for line in lines[1:]],
+                tuple(Candidate.from_json(c) for c in header["defaults"]),
+                header["about"],
+            )
+        except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
+            raise DatabaseError(f"{str(path)!r} is not a recording: {error}") from error
+
+
+def _entry(fields: Sequence[Any], sketches: Sequence[str]) -> Recorded:
+    place, values, status, error, row, times = fields
+    candidate = Candidate(sketches[place], freeze(values))
+    found = None if row is None else np.asarray(row, dtype=np.float32)
+    return Recorded(candidate, status, error, found, tuple(times))
+
+
+def _short(value: float) -> float | int:
+    """Three digits after the point tell all that a feature says: most are logarithms."""
+    rounded = round(value, 3)
+    return int(rounded) if rounded == int(rounded) else rounded

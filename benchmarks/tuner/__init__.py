@@ -1,0 +1,1 @@
+"""How good searches are: all strategies on recorded times."""

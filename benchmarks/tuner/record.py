@@ -1,0 +1,89 @@
+"""Record workloads for simulated searches.
+
+    python -m benchmarks.tuner.record build [NAME ...] [--count N] [--seconds S]
+    python -m benchmarks.tuner.record time [NAME ...] [--visits N]
+    python -m benchmarks.tuner.record export [NAME ...]
+
+`build` compiles the candidates and may run beside other work; it ends after --seconds, with exit
+status 3 while something is missing. `time` wants a quiet machine: all workloads take turns, so that
+the visits of one lie minutes apart; then it writes the recordings, as `export` does. Each goes on
+where it was ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from autotune.simulate.recorder import Recorder
+from benchmarks.tuner.workloads import WORKLOADS
+
+HERE = Path(__file__).parent
+RECORDED = HERE / "recorded"
+WORK = HERE.parent / "results" / "tuner"
+UNFINISHED = 3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(argv)
+    names = options.names or list(WORKLOADS)
+    unknown = [name for name in names if name not in WORKLOADS]
+    if unknown:
+        print(f"unknown workloads {unknown}; there are {', '.join(WORKLOADS)}", file=sys.stderr)
+        return 2
+    if options.phase == "build":
+        return _build(names, options)
+    recorders = [_recorder(options, name) for name in names]
+    if options.phase == "time":
+        for visit in range(options.visits):
+            for recorder in recorders:
+                begun = time.monotonic()
+                recorder.time(visit)
+                taken = time.monotonic() - begun
+                print(f"visit {visit} of {recorder.name}: {taken:.0f} s", flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for recorder in recorders:
+        recording, path = recorder.recording(), options.out / f"{recorder.name}.jsonl.gz"
+        recording.write(path)
+        timed = sum(entry.status == "ok" for entry in recording.entries)
+        print(f"{path}: {timed} timed of {len(recording.entries)}, {path.stat().st_size} bytes")
+    return 0
+
+
+def _build(names: Sequence[str], options: argparse.Namespace) -> int:
+    """All workloads grow alike, so that what there is after a while is some of each."""
+    deadline = time.monotonic() + options.seconds
+    missing = False
+    for at, name in enumerate(names):
+        recorder = _recorder(options, name)
+        done = recorder.build((deadline - time.monotonic()) / (len(names) - at))
+        print(f"{name}: {recorder.built} of {options.count}{' done' * done}", flush=True)
+        missing |= not done
+    return UNFINISHED if missing else 0
+
+
+def _recorder(options: argparse.Namespace, name: str) -> Recorder:
+    return Recorder(options.work / name, name, WORKLOADS[name](), options.count)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.tuner.record",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("phase", choices=("build", "time", "export"))
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--count", type=int, default=1000, help="candidates of each (1000)")
+    parser.add_argument("--visits", type=int, default=4, help="of each candidate (4)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="of `build`")
+    parser.add_argument("--work", type=Path, default=WORK, help=f"({WORK})")
+    parser.add_argument("--out", type=Path, default=RECORDED, help=f"({RECORDED})")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+"""Searches on recorded times: honest, reproducible, and read from files that say what they are."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import random
+
+import numpy as np
+import pytest
+
+from autotune.cost_model import draft
+from autotune.errors import DatabaseError
+from autotune.features.features import COLUMN, FEATURES
+from autotune.measure import MeasureSettings
+from autotune.search import STRATEGIES
+from autotune.simulate import Recorded, Recording, simulate
+from autotune.simulate.journal import Journal
+from autotune.simulate.recorder import Recorder
+from autotune.simulate.space import RecordedSpace, row_of
+from autotune.space import Candidate
+from tensorir import TensorIRError, te
+
+
+def made(count=300, seed=0, visits=3, noise=0.05, failing=0.1):
+    """A recording of what never ran: the draft of made up features, times a trend, with noise."""
+    rng = np.random.default_rng(seed)
+    entries = []
+    for values in dict.fromkeys(
+        (1 << int(rng.integers(7)), (1 << int(rng.integers(6)), int(rng.integers(1, 9))), flag)
+        for flag in ("near", "far") * count
+    ):
+        if len(entries) == count:
+            break
+        candidate = Candidate("tiled" if values[2] == "near" else "plain", values)
+        if rng.random() < failing / 2:
+            entries.append(Recorded(candidate, "refused", "split: too long"))
+            continue
+        row = np.zeros(len(FEATURES), dtype=np.float32)
+        row[COLUMN["flops"]], row[COLUMN["lanes"]] = 24, 4
+        row[COLUMN["vector_use"]] = -abs(math.log2(values[0]) - 4)
+        row[COLUMN["accumulators"]] = math.log2(values[1][0])
+        if rng.random() < failing / 2:
+            entries.append(Recorded(candidate, "wrong_result", "output differs", row))
+            continue
+        truth = float(draft(row)[0]) * 2 ** (0.3 * values[1][1] - 0.5 * (values[2] == "near"))
+        times = truth * np.exp(noise * rng.standard_normal(visits))
+        entries.append(Recorded(candidate, "ok", "", row, tuple(map(float, times))))
+    default = next(e.candidate for e in entries if e.status == "ok")
+    choices = {"tiled": ("vector", "tile", "place"), "plain": ("vector", "tile", "place")}
+    return Recording("made", choices, entries, (default,), {"machine": "none"})
+
+
+MADE = made()
+
+
+def test_a_file_says_the_same(tmp_path):
+    path = tmp_path / "made.jsonl.gz"
+    MADE.write(path)
+    first = path.read_bytes()
+    read = Recording.read(path)
+    read.write(path)
+    assert path.read_bytes() == first
+    assert [e.candidate for e in read.entries] == [e.candidate for e in MADE.entries]
+    for one, other in zip(read.entries, MADE.entries):
+        assert (one.status, one.error) == (other.status, other.error)
+        assert one.visits == pytest.approx(other.visits, rel=1e-3)
+        assert (one.row is None) == (other.row is None)
+        assert one.row is None or np.abs(one.row - other.row).max() < 1e-3
+    for strategy in ("random", "evolutionary"):
+        assert simulate(read, strategy, 16).tried == simulate(MADE, strategy, 16).tried
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "is not a recording"),
+        (b"text", "is not a recording"),
+        (gzip.compress(b"{}"), "is not a recording: 'format'"),
+        (gzip.compress(b'{"format": 99}'), "of format 99, not 1: record it again"),
+        (gzip.compress(b'{"format": 1, "features": ["a"]}'), "features of another version: run"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, content, message):
+    path = tmp_path / "other.gz"
+    path.write_bytes(content)
+    with pytest.raises(DatabaseError, match=message):
+        Recording.read(path)
+    with pytest.raises(DatabaseError, match="is not a recording"):
+        Recording.read(tmp_path / "none.gz")
+
+
+def test_the_space_answers_with_what_was_recorded_alone():
+    space, rng = RecordedSpace(MADE), random.Random(0)
+    known = {e.candidate for e in MADE.entries}
+    assert space.size() == len(known)
+    for _ in range(100):
+        a, b = space.sample(rng), space.sample(rng)
+        near = space.neighbors(a)
+        assert {space.mutate(a, rng), space.crossover(a, b, rng), *near} <= known
+        assert a not in near and len(set(near)) == len(near) >= 8
+        assert all(c.sketch == a.sketch for c in near)
+    places = [p / 500 for p in range(500)]
+    assert {Candidate(n, s.at(p)) for n, s in space.sketches.items() for p in places} == known
+    with pytest.raises(TensorIRError, match="has no candidate"):
+        MADE.entry(Candidate("tiled", (5, (1, 1), "near")))
+
+
+def test_near_is_one_choice_first_and_then_a_small_step():
+    known = [(1, 8, "a"), (2, 8, "a"), (64, 8, "a"), (2, 9, "a"), (2, 9, "b"), (4, (8, 1), "a")]
+    entries = [Recorded(Candidate("s", values), "ok", "", None, (1.0,)) for values in known]
+    space = RecordedSpace(Recording("few", {"s": ("i", "j", "k")}, entries))
+    near = [c.values for c in space.neighbors(Candidate("s", known[0]))]
+    assert near == [(2, 8, "a"), (64, 8, "a"), (2, 9, "a"), (4, (8, 1), "a"), (2, 9, "b")]
+
+
+def test_refusals_and_failures_are_those_of_the_recording():
+    space = RecordedSpace(MADE)
+    for entry in MADE.entries:
+        if entry.status == "refused":
+            with pytest.raises(TensorIRError, match="split: too long"):
+                space.build(entry.candidate)
+        else:
+            assert row_of(space.build(entry.candidate)) is entry.row
+    run = simulate(MADE, "random", 300)
+    failed = {e.candidate for e in MADE.entries if e.status == "wrong_result"}
+    assert {c for c, s in zip(run.tried, run.seen) if s is None} == failed
+    assert run.ended and len(run.tried) == sum(e.status != "refused" for e in MADE.entries)
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+def test_the_same_seed_gives_the_same_search(strategy):
+    run = simulate(MADE, strategy, 24, 3)
+    again = simulate(MADE, strategy, 24, 3)
+    assert (again.tried, again.seen) == (run.tried, run.seen)
+    assert len(run.tried) == 24 == len(set(run.tried))
+    if strategy != "grid":
+        assert simulate(MADE, strategy, 24, 4).tried != run.tried
+
+
+def test_times_are_those_of_one_visit_and_the_winner_is_judged_by_all():
+    run = simulate(MADE, "random", 40)
+    for candidate, seconds in zip(run.tried, run.seen):
+        assert seconds is None or seconds in MADE.entry(candidate).visits
+    winner = run.winner()
+    assert winner is not None and winner.candidate in run.tried
+    assert run.regret() == winner.seconds / MADE.best_seconds() >= 1
+    exact = made(noise=0)
+    regrets = [simulate(exact, "random", 60).regret(n) for n in (1, 8, 24, 60)]
+    assert regrets == sorted(regrets, reverse=True)
+
+
+def test_nothing_ran():
+    entries = [Recorded(Candidate("s", (n,)), "crash", "dead", np.zeros(2)) for n in range(3)]
+    dead = Recording("dead", {"s": ("a",)}, entries)
+    run = simulate(dead, "random", 8)
+    assert run.seen == (None, None, None) and run.ended and run.winner() is None
+    assert run.regret() == math.inf
+    with pytest.raises(DatabaseError, match="'dead' has no times: run the recorder's phase"):
+        dead.best_seconds()
+
+
+def test_a_journal_forgets_a_line_that_was_cut_off(tmp_path):
+    path = tmp_path / "folder" / "journal.jsonl"
+    Journal(path).add(a=1)
+    Journal(path).add(b=[2.5])
+    path.write_text(path.read_text() + '{"c": ')
+    again = Journal(path)
+    assert again.entries == [{"a": 1}, {"b": [2.5]}]
+    again.add(d=None)
+    assert Journal(path).entries == [{"a": 1}, {"b": [2.5]}, {"d": None}]
+
+
+def test_the_recorder_goes_on_where_it_was(tmp_path):
+    a = te.placeholder((32, 64), name="A")
+    k = te.reduce_axis(64, name="k")
+    sums = te.compute((32,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    func = te.create_prim_func([a, sums], name="sums")
+    quick = MeasureSettings(min_ms=0.01, repeats=2, build_jobs=1)
+    with pytest.raises(DatabaseError, match="no candidate of 'sums' is timed"):
+        Recorder(tmp_path, "sums", func, 6).recording()
+    assert not Recorder(tmp_path, "sums", func, 6).build(seconds=0)
+    first = Recorder(tmp_path, "sums", func, 3)
+    assert first.build() and first.built == 3
+    first.time(0, quick)
+    more = Recorder(tmp_path, "sums", func, 5)
+    assert more.built == 3 and more.build() and more.built == 5
+    for visit in (0, 1):
+        more.time(visit, quick)
+    found = Recorder(tmp_path, "sums", func, 5).recording()
+    ran = [e for e in found.entries if e.status == "ok"]
+    assert [len(e.visits) for e in ran] == [2] * 5 and found.defaults[0] == ran[0].candidate
+    assert len(simulate(found, "descent", 8).tried) == 5
+    sources = [p.read_bytes() for p in (tmp_path / "sources").iterdir()]
+    assert len(set(sources)) == 5
