@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
+from autotune.gpu.count import works_of
+from autotune.gpu.work import cycles
 from autotune.rules.defaults import default_sketch
 from autotune.rules.generate import sketches
 from autotune.rules.gpu.product import ProductPlan
@@ -17,7 +19,9 @@ from backends import ObjectCache, build
 from schedule import Schedule, library
 from schedule.library.gpu import Cut
 from tensorir import (
+    ARCHITECTURES,
     Device,
+    Gpu,
     PrimFunc,
     Target,
     TensorIRError,
@@ -91,6 +95,19 @@ SMALL = {
     "groups": conv((1, 8, 7, 7), (8, 4, 3, 3), groups=2, padding=1),
     "overlapping windows": pool((2, 3, 13, 13), 3, 2, 1),
     "windows side by side": pool((2, 3, 12, 12), 2, 2),
+    "few rows": matmul(3, 300, 37),
+    "few rows, transposed": matmul(5, 37, 516, b="jk", bias=True),
+    "few rows, all transposed": matmul(7, 40, 516, "ki", "jk"),
+    "few rows, odd": matmul(2, 37, 1021, b="jk"),
+    "few columns": matmul(300, 3, 516, bias=True),
+    "few columns, transposed": matmul(300, 12, 77, "ki", "jk"),
+    "few of both": matmul(2, 4, 4096, b="jk"),
+    "few rows of bytes": matmul(4, 20, 1024, b="jk", dtype="int8"),
+    "few rows of halves": matmul(4, 20, 1024, b="jk", dtype="float16"),
+    "few rows of doubles": matmul(4, 100, 300, dtype="float64"),
+    "batched vectors": batched(3, 1, 100, 130),
+    "matrix by vector": matmul(70, 1, 516),
+    "vector by matrix": matmul(1, 200, 100),
 }  # fmt: skip
 
 
@@ -119,6 +136,15 @@ def test_symbolic_sizes_are_right(cache):
     n = te.var("n")
     func = matmul(n, 12, 9)
     x, y = np.ones((7, 9), "float32"), np.ones((9, 12), "float32")
+    kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
+    np.testing.assert_allclose(kernel(x, y), x @ y)
+    assert not kernel.findings.reports
+
+
+def test_symbolic_rows_of_few_columns_are_right(cache):
+    n = te.var("n")
+    func = matmul(n, 3, 516)
+    x, y = np.ones((19, 516), "float32"), np.ones((516, 3), "float32")
     kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
     np.testing.assert_allclose(kernel(x, y), x @ y)
     assert not kernel.findings.reports
@@ -194,6 +220,20 @@ MEMORY = {
 def test_what_memory_binds_reads_it_about_once(name):
     counts = plan_of(MEMORY[name])
     assert 32 * counts.transactions <= 1.15 * counts.least
+
+
+@pytest.mark.parametrize("b", ["kj", "jk"])
+@pytest.mark.parametrize("rows", [1, 2, 4, 8])
+def test_few_rows_take_about_as_long_as_reading_the_matrix(rows, b):
+    """67 MB at the bandwidth of the card; a second kernel for parts of sums counts. What is large
+    is read once, by all lanes side by side."""
+    func = matmul(rows, 4096, 4096, b=b)
+    gpu = Gpu(DEVICE.target)
+    works = works_of(default_schedule(func, gpu.target).func, gpu)
+    card = ARCHITECTURES["sm_90a"].card
+    assert cycles(works, gpu) <= 1.65 * 4096 * 4096 * 4 * card.clock / card.bandwidth
+    assert sum(work.sectors for work in works) <= (1.3 + 0.25 * rows) * 4096 * 4096 * 4 / 32
+    assert sum(work.wavefronts for work in works) <= 1.01 * sum(work.free for work in works)
 
 
 def test_what_was_refused_is_said(monkeypatch):

@@ -151,10 +151,10 @@ def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
         return None
     if not c.spatial or not c.reduced or not c.operands:
         return None
-    again = all(c.is_used_again(n) for n in range(len(c.operands)))
     windows = any(
         any(row[n] for n in c.spatial) and any(row[n] for n in c.reduced)
         for o in c.operands
         for row in o.dims
     )
-    return c if again or windows else None  # else memory decides, and not tiles
+    again = any(c.is_used_again(n) for n in range(len(c.operands)))
+    return c if again or windows else None

@@ -29,8 +29,14 @@ OVERHEAD = 28
 NEVER_HIDDEN = 0.1
 """The part of the shorter one of what is computed and what is fetched that adds to the time."""
 
+SHUFFLE = 30.0
+"""Cycles from what a lane has to what another one has of it."""
+
 WAIT = 20.0
 """Cycles in which warps that wait for each other compute nothing."""
+
+MOST_HELD = 64
+"""Elements of an operand that are kept in registers for a step, at most."""
 
 SECTORS = 1.0
 """Sectors that the second cache delivers to a multiprocessor in a cycle."""
@@ -99,7 +105,29 @@ class TileCounts:
             prod(self.plan.cuts[n].own for n in self.c.spatial if o.strides[n] != 0)
             for o in self.c.operands
         )
-        return words * (self.own + min(read, self.own + 8)) + OVERHEAD
+        return words * (self.own + max(min(read, self.own + 8), self.held)) + OVERHEAD
+
+    @cached_property
+    def held(self) -> int:
+        """Elements that a thread reads where they are in a step, and keeps for all of it."""
+        every = range(len(self.plan.cuts))
+        found = (
+            prod(self.plan.cuts[n].own for n in every if o.strides[n] != 0)
+            for k, o in enumerate(self.c.operands)
+            if k not in self.plan.shared
+        )
+        return sum(count for count in found if count <= MOST_HELD)
+
+    @cached_property
+    def added(self) -> float:
+        """Cycles in which threads that share terms add up what they have, at the end of a block:
+        lanes exchange it in five steps, warps by way of shared memory, for each sum."""
+        lanes, warps = (
+            prod(getattr(self.plan.cuts[n], kind) for n in self.c.reduced)
+            for kind in ("lanes", "warps")
+        )
+        exchanged = 10 * self.own * self.warps / 4 + SHUFFLE * 5 if lanes > 1 else 0.0
+        return exchanged + self.own * (2 * WAIT + (warps + 1) * self.warps) * (warps > 1)
 
     @cached_property
     def shared(self) -> int:
@@ -219,4 +247,5 @@ class TileCounts:
         asked = self.loaded / SECTORS
         busy = together * (max(self.step, asked) + NEVER_HIDDEN * min(self.step, asked))
         alone = self.step + LATENCY if not self.plan.ahead else max(self.step, LATENCY)
-        return LATENCY + self.steps * max(busy, alone) + together * self.stored / SECTORS
+        ends = together * self.stored / SECTORS + together * self.added
+        return LATENCY + self.steps * max(busy, alone) + ends

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -33,9 +33,10 @@ from schedule.library.gpu.steps import (
     in_order_of_reads,
     vector_of,
 )
+from schedule.library.gpu.thread_sums import operands_of, shared_terms, thread_sums
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.state import LoopRef
-from tensorir import Gpu
+from tensorir import Gpu, IterKind
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -63,12 +64,12 @@ def make_tiles(sch: Schedule, c: Contraction, plan: TilePlan) -> None:
     """
     with all_or_nothing(sch, f"make_tiles({c.block!r})"):
         if plan.split < 2:
-            _Tiles(sch, c, plan).run()
+            _Tiles.of(sch, c, plan).run()
             return
         part = partial_sums(sch, c, Partial(plan.along, plan.split, "parts"))
-        _Tiles(sch, part, _of_parts(c, part, plan)).run()
+        _Tiles.of(sch, part, _of_parts(c, part, plan)).run()
         adding = find_contraction(sch, c.block, c.last)
-        _Tiles(sch, adding, adding_plan(adding)).run()
+        _Tiles.of(sch, adding, adding_plan(adding)).run()
 
 
 def adding_plan(c: Contraction) -> TilePlan:
@@ -92,22 +93,41 @@ def _of_parts(c: Contraction, part: Contraction, plan: TilePlan) -> TilePlan:
         for n, axis in enumerate(part.axes)
     ]
     after = {old: new for new, old in terms.items()}
-    moved = {o.buffer: n for n, o in enumerate(part.operands)}
-    names = [o.buffer for o in c.operands]
     return replace(
-        plan, cuts=tuple(cuts), split=1, steps=tuple(after[n] for n in plan.steps),
-        shared=tuple(moved[names[n]] for n in plan.shared),
-        gathered=tuple(moved[names[n]] for n in plan.gathered),
+        operands_of(plan, c, part), cuts=tuple(cuts), split=1,
+        steps=tuple(after[n] for n in plan.steps),
     )  # fmt: skip
 
 
 class _Tiles:
     """The steps, in order."""
 
-    def __init__(self, sch: Schedule, c: Contraction, plan: TilePlan) -> None:
+    def __init__(
+        self, sch: Schedule, c: Contraction, plan: TilePlan, adds: str | None = None
+    ) -> None:
         self.sch, self.c, self.plan = sch, c, plan
+        self.adds = adds
+        """The block that adds up the sums of threads that share terms."""
         self.plain = 0
         """Loops over blocks of threads that are one variable of the result each."""
+
+    @classmethod
+    def of(cls, sch: Schedule, c: Contraction, plan: TilePlan) -> _Tiles:
+        """With sums of threads where these share terms."""
+        if not shared_terms(c, plan):
+            return cls(sch, c, plan)
+        return cls(sch, *thread_sums(sch, c, plan), adds=c.block)
+
+    @property
+    def stored(self) -> list[int]:
+        """The axes of the result, which all spatial ones are but that of threads' sums."""
+        c = self.c
+        return [n for n in c.spatial if self.adds is None or c.result.strides[n] != 0]
+
+    @property
+    def through(self) -> list[str]:
+        """The block between the sums and what reads them, if there is one."""
+        return [] if self.adds is None else [self.adds]
 
     def run(self) -> None:
         sch, plan = self.sch, self.plan
@@ -116,22 +136,27 @@ class _Tiles:
             self.fill()
         c = self.c
         copies = [self.staged(tile) for tile in tiles]
-        held = [str(sch.cache_read(c.block, name, "local")) for name in self.held()]
+        near = [] if self.adds is None else [store_of(sch, copy).buffer.name for copy in copies]
+        held = [str(sch.cache_read(c.block, name, "local")) for name in (*self.held(), *near)]
         for pad in dict.fromkeys(o.pad for o in c.operands if o.pad is not None):
             sch.compute_inline(pad)
         stored = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
-        sch.set_scope(c.block, 0, "local")
+        inner = [name for name in (c.block, *self.through) if name != stored]
+        for name in inner:
+            sch.set_scope(name, 0, "local")
         whole = self.loops_of(stored)
-        self.lay_out()
+        self.lay_out(inner)
         grid, inside = self.cut_blocks(stored, whole)
-        sch.compute_at(c.block, grid[-1])  # before they are one: quotients of it are harder to read
-        write = self.cut_result(inside)
+        for name in reversed(inner):  # before they are one: quotients of it are harder to read
+            sch.compute_at(name, grid[-1])
+        nests = [self.cut_result(stored, inside)]
+        for name in inner[1:]:
+            own = loops_by_dimension(sch, name)
+            nests.append(self.cut_result(name, dict(zip(self.stored, own))))
         step, add = self.cut_sums()
-        nests = [write, add]
-        if not any(plan.cuts[n].warps * plan.cuts[n].lanes > 1 for n in c.reduced):
-            init = sch.decompose_reduction(c.block, step)
-            around = sch.get_loops(init)
-            nests.append(dict(zip(add, around[around.index(grid[-1]) + 1 :])))
+        init = sch.decompose_reduction(c.block, step)
+        around = sch.get_loops(init)
+        nests += [add, dict(zip(add, around[around.index(grid[-1]) + 1 :]))]
         for kind in ("warps", "lanes"):
             loops = [nest[kind] for nest in nests if kind in nest]
             if loops:
@@ -219,16 +244,26 @@ class _Tiles:
     def loops_of(self, stage: str) -> dict[int, LoopRef]:
         """The loop of each axis of the result, of the block that stores it."""
         sch, c = self.sch, self.c
-        vars_of = followers(sch, c, stage)
+        vars_of = followers(sch, c, *self.through, stage)
         places = {it.var: n for n, it in enumerate(sch.state.block(stage).iters)}
         loops = loops_by_place(sch, stage)
         own = {p: loops[places[v]] for p, v in vars_of.items() if places.get(v) in loops}
-        return dict(zip(c.spatial, axis_loops(sch, [c.axes[n] for n in c.spatial], own)))
+        return dict(zip(self.stored, axis_loops(sch, [c.axes[n] for n in self.stored], own)))
 
-    def lay_out(self) -> None:
-        """A dimension of the sums for each axis."""
-        c = self.c
-        lay_out(self.sch, c.block, layout(self.sch, c, [c.block], c.spatial, None))
+    def lay_out(self, inner: Sequence[str]) -> None:
+        """A dimension for each axis of what is in registers: the sums, and threads' sums before."""
+        sch, c = self.sch, self.c
+        for name in inner:
+            axes = c.spatial if name == c.block else self.stored
+            lay_out(sch, name, layout(sch, c, [c.block, name], axes, None))
+
+    def added(self, stage: str) -> LoopRef | None:
+        """The loop over the sums of threads, if a stage adds these up."""
+        if stage != self.adds:
+            return None
+        iters = self.sch.state.block(stage).iters
+        place = next(n for n, it in enumerate(iters) if it.kind is IterKind.REDUCE)
+        return loops_by_place(self.sch, stage)[place]
 
     def split(self, loop: LoopRef | None, cut: Cut, around: bool) -> dict[str, LoopRef]:
         """The loops of one axis by the part that they play, as far as there are several values;
@@ -257,7 +292,9 @@ class _Tiles:
         """The loops over blocks of threads, and for each axis that inside of a tile, of the stage
         that stores."""
         sch, plan = self.sch, self.plan
-        units = [loop for loop in own_loops(sch, stage) if loop not in loops.values()]
+        added = self.added(stage)
+        known = [*loops.values(), added]
+        units = [loop for loop in own_loops(sch, stage) if loop not in known]
         grid, inside = dict.fromkeys(units, True), {}
         for n, loop in loops.items():
             around = loop
@@ -265,7 +302,7 @@ class _Tiles:
                 around, inside[n] = sch.split(loop, [None, plan.cuts[n].total])
             grid[around] = len(self.c.axes[n].digits) == 1
         ordered = sorted(grid, key=lambda loop: not grid[loop])
-        order = [*ordered, *inside.values()]
+        order = [*ordered, *inside.values(), *([] if added is None else [added])]
         if len(order) > 1:
             sch.reorder(*order)
         self.plain = sum(grid.values())
@@ -280,27 +317,33 @@ class _Tiles:
             first, rest = fuse_for_blocks(sch, [*first, *rest]), []
         bind_blocks(sch, [*first, *rest])
 
-    def cut_result(self, inside: dict[int, LoopRef]) -> Threads:
-        """The loops over threads of the stage that stores."""
-        sch, c, plan = self.sch, self.c, self.plan
-        cuts = [self.split(inside.get(n), plan.cuts[n], False) for n in c.spatial]
+    def cut_result(self, stage: str, inside: Mapping[int, LoopRef | None]) -> Threads:
+        """The loops over threads of the stage that stores, or that adds up what threads have."""
+        sch, plan, added = self.sch, self.plan, self.added(stage)
+        cuts = [self.split(inside.get(n), plan.cuts[n], False) for n in self.stored]
         inner = [cut[k] for cut in cuts for k in ("parts", "elements") if k in cut]
         near = cuts[-1].get("elements")
         if near is not None:
             inner.remove(near)
             inner.append(near)
         threads = [cut[k] for k in ("warps", "lanes") for cut in cuts if k in cut]
-        if len(threads) + len(inner) > 1:
-            sch.reorder(*threads, *inner)
-        wide = near is not None and self.is_wide()
+        sums = {} if added is None else self.split(added, plan.cuts[self.threads_axis], False)
+        if len(threads) + len(inner) + len(sums) > 1:
+            sch.reorder(*threads, *inner, *sums.values())
+        wide = near is not None and added is None and self.is_wide()
         for loop in inner:
             (sch.vectorize if wide and loop is near else sch.unroll)(loop)
-        return self.threads(cuts)
+        return self.threads([*cuts, sums])
+
+    @property
+    def threads_axis(self) -> int:
+        """That of threads' sums."""
+        return next(n for n in self.c.spatial if n not in self.stored)
 
     def is_wide(self) -> bool:
         """Whether neighbours of a thread can be stored together."""
         c, sch = self.c, self.sch
-        near = c.spatial[-1]
+        near = self.stored[-1]
         target = store_of(sch, c.last).buffer
         return (
             c.result.strides[near] == 1 and vector_of(target) % self.plan.cuts[near].elements == 0

@@ -1,0 +1,141 @@
+"""Plans for products of few rows or columns, matrices by vectors among them: memory decides.
+
+What is large is read once, in accesses of 16 bytes where that is aligned, and each element is used
+for all of the few rows. Where its terms are neighbours in memory lanes share these; where elements
+of the result are, lanes have these, and warps may share the terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from tensorir import Gpu, dtype
+
+if TYPE_CHECKING:
+    from schedule import library
+
+FEW = 16
+"""Rows or columns at most: with more of them tiles of both operands are worth their copies."""
+
+SUMS = 64
+"""Sums of a thread, at most."""
+
+ROWS = (1, 2, 4, 8)
+"""Values of the long side that a thread has, where lanes share terms."""
+
+WARPS = (1, 4, 8, 16)
+"""Warps that share terms; where one does not, others have elements of their own."""
+
+PIECES = (8, 4, 2, 1)
+"""Terms of a thread in a step, where lanes have elements."""
+
+BLOCK = 8
+"""Warps of a block, where these have elements of their own."""
+
+
+def thin_plans(
+    c: library.Contraction,
+    sides: Sequence[Sequence[int]],
+    extent: Callable[[int], int],
+) -> Iterator[library.gpu.TilePlan]:
+    """Plans where one of two `sides`, axes of the result innermost first, has few values.
+
+    None for windows, for what is read at other places than steps of one size, and where a warp
+    has no room in what is contiguous.
+    """
+    lengths = [None if any(c.axes[n].extent is None for n in side) else prod(map(extent, side))
+               for side in sides]  # fmt: skip
+    known = [(n, at) for at, n in enumerate(lengths) if n is not None and n <= FEW]
+    if not known or any(map(c.is_window, range(len(c.axes)))):
+        return
+    _, at = min(known)
+    few, many = sides[at], sides[1 - at]
+    if any(None in o.strides or o.pad is not None for o in c.operands) or not many:
+        return
+    large = [o for o in c.operands if any(o.strides[n] for n in many)]
+    near = {n for o in large for n, step in enumerate(o.strides) if step == 1}
+    if len(near) != 1 or not large:
+        return
+    thin = _Thin(c, few, many, extent, large)
+    (axis,) = near
+    if axis in c.reduced:
+        yield from thin.along_terms(axis)
+    elif axis in many:
+        yield from thin.along_elements(axis)
+
+
+class _Thin:
+    def __init__(
+        self,
+        c: library.Contraction,
+        few: Sequence[int],
+        many: Sequence[int],
+        extent: Callable[[int], int],
+        large: Sequence[library.Operand],
+    ) -> None:
+        self.c, self.few, self.many, self.extent, self.large = c, few, many, extent, large
+        self.rows = prod(map(extent, few))
+
+    def along_terms(self, axis: int) -> Iterator[library.gpu.TilePlan]:
+        """Lanes have neighbours among the terms."""
+        from schedule import library
+
+        cut = library.gpu.Cut
+        wide = self.wide(axis)
+        pieces = [wide, wide // 2] if wide > 1 and wide * self.rows > SUMS // 2 else [wide]
+        small = tuple(n for n, o in enumerate(self.c.operands) if o not in self.large)
+        owns = [n for n in ROWS if n * self.rows <= SUMS and n <= self.extent(self.many[0])]
+        for piece, own, warps in product(pieces, owns, WARPS):
+            if 2 * warps * Gpu.warp * piece > self.extent(axis):
+                continue
+            shares = {axis: cut(warps, 1, Gpu.warp, piece)}
+            shares[self.many[0]] = cut(BLOCK if warps == 1 else 1, own)
+            yield self.plan(shares)
+            if self.rows > 1 and warps == 1:
+                yield self.plan(shares, small)
+
+    def along_elements(self, axis: int) -> Iterator[library.gpu.TilePlan]:
+        """Lanes have neighbours among the elements of the result."""
+        from schedule import library
+
+        cut = library.gpu.Cut
+        wide = min(self.wide(axis), max(1, SUMS // self.rows))
+        if Gpu.warp > self.extent(axis):
+            return
+        deep = max(self.c.reduced, key=self.extent)
+        for warps in WARPS:
+            rest = BLOCK if warps == 1 else 1
+            for piece in PIECES:
+                whole = self.c.axes[deep].extent
+                if 2 * warps * piece > self.extent(deep) or self.rows * piece > SUMS:
+                    continue
+                if warps > 1 and (whole or 1) % piece:
+                    continue
+                terms = cut(warps, 1, 1, piece) if warps > 1 else cut(parts=piece)
+                yield self.plan({axis: cut(rest, 1, Gpu.warp, wide), deep: terms})
+
+    def plan(
+        self, cuts: dict[int, library.gpu.Cut], shared: tuple[int, ...] = ()
+    ) -> library.gpu.TilePlan:
+        """A thread has all of what is few."""
+        from schedule import library
+
+        cut = library.gpu.Cut
+        cuts = {n: cut(parts=self.extent(n)) for n in self.few} | cuts
+        every = tuple(cuts.get(n, cut()) for n in range(len(self.c.axes)))
+        return library.gpu.TilePlan(every, shared, self.c.written)
+
+    def wide(self, axis: int) -> int:
+        """Neighbours along an axis that one access moves in all that is large, with at least two of
+        them for each lane of a warp."""
+        lanes = min(Gpu.access_bytes // dtype.itemsize(o.dtype) for o in self.large)
+        steps = [s or 0 for o in self.large for n, s in enumerate(o.strides) if n != axis]
+        while lanes > 1 and (
+            any(x % lanes for x in (*steps, self.c.axes[axis].extent or 1))
+            or 2 * lanes * Gpu.warp > self.extent(axis)
+        ):
+            lanes //= 2
+        return max(1, lanes)
