@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from tensorir.passes.vectors.masked_tails import mask_count as mask_count
     from tensorir.passes.vectors.masked_tails import masked_bits as masked_bits
     from tensorir.passes.vectors.masked_tails import masked_load as masked_load
+    from tensorir.program_key import program_key as program_key
     from tensorir.reference import reference as reference
     from tensorir.reference import reference_with_tolerance as reference_with_tolerance
     from tensorir.rewrite.rectangular import largest_value as largest_value
@@ -286,6 +287,7 @@ __all__ = lazy_names(
         "tensorir.rewrite.rectangular": "largest_value rectangular",
         "tensorir.rewrite.rename": "with_unique_names",
         "tensorir.rewrite.reduction": "split_init",
+        "tensorir.program_key": "program_key",
         "tensorir.reference": "reference reference_with_tolerance",
         "tensorir.scalars": (
             "SCALAR_LIMITS Number Numbers Scalar SizeRanges check_limits held_word number_of "

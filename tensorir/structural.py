@@ -48,7 +48,7 @@ def structural_equal(a: PrimFunc | Stmt, b: PrimFunc | Stmt, *, names: bool = Fa
 
 def structural_hash(func: PrimFunc) -> str:
     """32 hexadecimal digits that are equal for functions that are `structural_equal`."""
-    return _digest(_rows(func))
+    return digest(_rows(func))
 
 
 def workload_key(func: PrimFunc) -> str:
@@ -62,15 +62,15 @@ def structure_key(func: PrimFunc) -> str:
     Two functions of one structure have the same loops, blocks and reads, so that a schedule for
     one is a sensible start for the other. Strides, paddings and scalar constants are not seen.
     """
-    return _digest(_rows(func, sizes=False))
+    return digest(_rows(func, sizes=False))
 
 
-def _digest(rows: list[str]) -> str:
+def digest(rows: list[str]) -> str:
     return blake2b("\n".join(rows).encode(), digest_size=16).hexdigest()
 
 
 def _rows(root: PrimFunc | Stmt, *, names: bool = False, sizes: bool = True) -> list[str]:
-    writer = _Writer(names, sizes)
+    writer = Writer(names, sizes)
     if isinstance(root, PrimFunc):
         writer.func(root)
     else:
@@ -79,9 +79,11 @@ def _rows(root: PrimFunc | Stmt, *, names: bool = False, sizes: bool = True) -> 
 
 
 @dataclass
-class _Writer:
-    names: bool
-    sizes: bool
+class Writer:
+    """The rows of a program: with names, or none; with numbers, or none."""
+
+    names: bool = False
+    sizes: bool = True
     rows: list[str] = field(default_factory=list)
     vars: dict[Var, int] = field(default_factory=dict)
     bound: int = 0
@@ -174,9 +176,12 @@ class _Writer:
     def body(self, s: Stmt | None) -> None:
         """The statements of `s` between brackets, without the nesting of sequences."""
         self.row("{")
+        self.stmts(s)
+        self.row("}")
+
+    def stmts(self, s: Stmt | None) -> None:
         for stmt in _flat(s):
             getattr(self, "stmt_" + type(stmt).__name__.lower())(stmt)
-        self.row("}")
 
     def stmt_for(self, s: For) -> None:
         extent = self.expr(s.extent)

@@ -114,6 +114,8 @@ class Record:
                 number; None where a search proposed nothing (a race, earlier versions)
     sketch      name of the sketch; `decisions` the values of its choices
     trace       the schedule as a list of JSON instructions
+    program     what the scheduled program is (tensorir.program_key): trials of one program are one,
+                whatever was decided; "" where it is not known (earlier versions)
     status      one of STATUSES; `error` is the text of a failure
     times       all block times, seconds per call
     predicted   seconds that the cost model expected before the measurement
@@ -138,6 +140,7 @@ class Record:
     sketch: str = ""
     decisions: Any = None
     trace: tuple[Any, ...] = ()
+    program: str = ""
     error: str = ""
     times: tuple[float, ...] = ()
     median: float | None = None
@@ -184,6 +187,8 @@ class Record:
             del data["workload"]["constants"]
         if self.batch is None:
             del data["batch"]
+        if not self.program:
+            del data["program"]
         data = {name: plain(value) for name, value in data.items()}
         check_fields(data)
         data["id"] = content_id(data)
@@ -195,6 +200,12 @@ class Record:
         """Whether the times come from the race at the end of a search, and the trial was stored
         before: such a record is the better evidence, and no trial of its own."""
         return bool(self.settings.get("final"))
+
+    @property
+    def identity(self) -> str:
+        """Equal for trials that count as one: of one program, or else of one source text; of the
+        same decisions where neither is known."""
+        return self.program or self.source_hash or json.dumps([self.sketch, self.decisions])
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain JSON data; `Record.from_json` gives an equal record.
@@ -239,7 +250,8 @@ class Record:
         """A copy with some fields changed, and an id of its own; the rest is carried through."""
         named = {f.name: getattr(self, f.name) for f in fields(self)}
         fresh = Record(**{**named, **changes, "id": "", "text": ""}).to_json()
-        data = {**self.to_json(), **{name: fresh[name] for name in changes}}
+        data = {name: value for name, value in self.to_json().items() if name not in changes}
+        data.update({name: fresh[name] for name in changes if name in fresh})
         return Record.from_json({**data, "id": content_id(data)})
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from autotune.errors import MeasureError
 from autotune.measure.builders import BuilderPool
@@ -23,11 +23,14 @@ from autotune.measure.memory import build_limit, run_limit
 from autotune.measure.oracle import make_oracle
 from autotune.measure.process import Reply, WorkerProcess, warn_once
 from autotune.measure.reference import Reference
-from autotune.measure.scoring import Scored, scored_of
+from autotune.measure.scoring import scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings
 from autotune.space import Candidate
 from backends import ScratchFolder, default_cache
 from tensorir import Costs, Numbers, PrimFunc
+
+if TYPE_CHECKING:
+    from autotune.search.state import Scored
 
 DEFAULT_BUILDER = "autotune.measure.builder:build"
 START_SECONDS = 120.0

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir import Costs, Target, TensorIRError, allows, device_of, parse
+from tensorir import Costs, Target, TensorIRError, allows, device_of, parse, program_key
 
 if TYPE_CHECKING:
+    from autotune.search.state import Scored
     from autotune.space import Space
     from schedule import Schedule
-
-Scored = tuple["np.ndarray[Any, Any] | None", str]
-"""The features of a candidate and "", or None and why its schedule is refused."""
 
 
 def outline(space: Space, target: Target) -> str:
@@ -43,6 +41,11 @@ def wanted_features(
         return extract(schedule)
 
     return features
+
+
+def scheduled_program(schedule: Schedule) -> str:
+    """The identity of the program that a schedule has made."""
+    return program_key(schedule.func)
 
 
 class Scoring:
@@ -74,17 +77,23 @@ class Scoring:
         if message["outline"] != self.outline:
             return {"status": "error", "error": "the worker has another design space"}
         scored = [
-            score(self.space, self.extract, Candidate.from_json(each))
+            score(self.space, self.extract, Candidate.from_json(each), scheduled_program)
             for each in message["candidates"]
         ]
         return {
             "status": "ok",
-            "rows": [[None if row is None else row.tolist(), why] for row, why in scored],
+            "rows": [
+                [None if row is None else row.tolist(), refusal, program]
+                for row, refusal, program in scored
+            ],
         }
 
 
 def scored_of(rows: Sequence[Any]) -> list[Scored]:
     """What `Scoring.answer` gave, after it was JSON."""
+    from autotune.search.state import Scored
+
     return [
-        (None if row is None else np.asarray(row, dtype=np.float32), str(why)) for row, why in rows
+        Scored(None if row is None else np.asarray(row, dtype=np.float32), str(why), str(program))
+        for row, why, program in rows
     ]

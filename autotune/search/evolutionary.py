@@ -85,9 +85,13 @@ class _Pool:
         # was killed, and has forgotten, would propose other candidates.
         self.left = builds
         self.scores: dict[Candidate, float] = {}
+        self._programs: set[str] = set()
 
     def add(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """Build and score those that are new, while builds are left; returns those added."""
+        """Build and score those that are new, while builds are left; returns those added.
+
+        One that makes the program of another has taken a build, and is not added.
+        """
         rows: dict[Candidate, np.ndarray] = {}
         candidates = list(candidates)
         wanted = [c for c in candidates if c not in self.scores and not self._state.spent(c)]
@@ -99,8 +103,9 @@ class _Pool:
                 break
             self.left -= 1
             row = self._state.features(self._space, candidate)
-            if row is not None:
+            if row is not None and self._state.is_new(candidate, self._programs):
                 rows[candidate] = row
+                self._programs.add(self._state.program(candidate))
         if rows:
             seconds = self._state.model.predict(np.stack(list(rows.values())))
             self.scores.update(zip(rows, map(float, seconds)))

@@ -1,8 +1,9 @@
-"""Random search: distinct candidates that can be built, drawn without looking at any time."""
+"""Random search: distinct programs that can be built, drawn without looking at any time."""
 
 from __future__ import annotations
 
 import random
+from itertools import chain
 
 from autotune.search.state import SearchState
 from autotune.space import Candidate, Space, histogram
@@ -18,18 +19,18 @@ def propose(space: Space, state: SearchState, count: int, rng: random.Random) ->
     The defaults come first if they were not measured yet. Raises TensorIRError when nothing is
     feasible, or when nothing was ever measured and every schedule is refused.
     """
-    chosen = [c for c in dict.fromkeys(state.defaults) if not state.spent(c)]
-    chosen = [c for c in chosen if state.features(space, c) is not None][:count]
-    for _ in range(DRAWS * count):
+    state.know(space)
+    chosen: dict[Candidate, str] = {}
+    for candidate in chain(state.defaults, (space.sample(rng) for _ in range(DRAWS * count))):
         if len(chosen) == count:
             break
-        candidate = space.sample(rng)
-        new = not state.spent(candidate) and candidate not in chosen
-        if new and state.features(space, candidate) is not None:
-            chosen.append(candidate)
+        if state.spent(candidate) or state.features(space, candidate) is None:
+            continue
+        if candidate not in chosen and state.is_new(candidate, chosen.values()):
+            chosen[candidate] = state.program(candidate)
     if not chosen:
         require_candidates(state)
-    return chosen
+    return list(chosen)
 
 
 def require_candidates(state: SearchState) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,18 @@ HOPELESS = 2.0
 MANY = 12
 """Candidates from which on it pays to have other processes build them."""
 
-Ahead = Callable[[Sequence[Candidate]], "Sequence[tuple[np.ndarray | None, str]] | None"]
+
+
+class Scored(NamedTuple):
+    """What building a candidate tells: the features of its schedule, or None and why it is refused;
+    and its program, a text that other candidates have too if they make the same one."""
+
+    row: np.ndarray | None
+    refusal: str = ""
+    program: str = ""
+
+
+Ahead = Callable[[Sequence[Candidate]], "Sequence[Scored] | None"]
 
 
 @dataclass
@@ -37,6 +48,7 @@ class SearchState:
     rejected  candidates that must not be proposed
     refusals  why schedules could not be built, with counts
     builds    schedules built so far
+    identify  the program of a built schedule; None takes all for different ones
     ahead     scores many candidates at once, in other processes; None, or an answer None, leaves
               them to this one
     """
@@ -49,26 +61,44 @@ class SearchState:
     refusals: Counter[str] = field(default_factory=Counter)
     builds: int = 0
     ahead: Ahead | None = None
+    identify: Callable[[Any], str] | None = None
     _features: dict[Candidate, np.ndarray | None] = field(default_factory=dict, repr=False)
+    _programs: dict[Candidate, str] = field(default_factory=dict, repr=False)
+    _tried: set[str] = field(default_factory=set, repr=False)
     _fitted: int = 0
 
-    def add(self, candidate: Candidate, seconds: float | None) -> None:
-        """Add a trial; None for one that failed. A repeated trial replaces the earlier one."""
+    def add(self, candidate: Candidate, seconds: float | None, program: str = "") -> None:
+        """Add a trial; None for one that failed. A repeated trial replaces the earlier one.
+
+        Its program, where it is known, is not proposed again, by whatever candidate.
+        """
         self.measured[candidate] = seconds
+        self._tried |= {program, self.program(candidate)} - {""}
         self._fitted = 0
 
     def reject(self, candidate: Candidate) -> None:
         """Never propose this candidate; it is no trial, and the model does not learn from it."""
         self.rejected.add(candidate)
+        self._tried |= {self.program(candidate)} - {""}
 
     def spent(self, candidate: Candidate) -> bool:
-        """Whether the candidate was measured or rejected."""
+        """Whether the candidate itself was measured or rejected."""
         return candidate in self.measured or candidate in self.rejected
+
+    def program(self, candidate: Candidate) -> str:
+        """The program of a candidate that was built; "" where it is not known."""
+        return self._programs.get(candidate, "")
+
+    def is_new(self, candidate: Candidate, chosen: Collection[str] = ()) -> bool:
+        """Whether the program of a candidate that was built is none of `chosen`, and none that was
+        measured or rejected as another candidate."""
+        program = self.program(candidate)
+        return not program or (program not in self._tried and program not in chosen)
 
     def features(self, space: Space, candidate: Candidate) -> np.ndarray | None:
         """The candidate's features, from memory if it was built before; None if it is refused."""
         if candidate not in self._features:
-            self._note(candidate, *score(space, self.extract, candidate))
+            self._note(candidate, score(space, self.extract, candidate, self.identify))
         return self._features[candidate]
 
     def prepare(self, space: Space, candidates: Sequence[Candidate]) -> None:
@@ -82,28 +112,31 @@ class SearchState:
             self.ahead = None  # it would fail again
             return
         for candidate, found in zip(new, scored, strict=True):
-            self._note(candidate, *found)
+            self._note(candidate, found)
 
     def predicted(self, candidate: Candidate) -> float | None:
         """Seconds that the model predicts now; None for a candidate that was not built."""
         row = self._features.get(candidate)
         return None if row is None else float(self.model.predict(row[None])[0])
 
-    def fit(self, space: Space) -> None:
-        """Fit the model to the trials, unless none were added since the last time.
+    def know(self, space: Space) -> None:
+        """Build the trials of this space that were not built here, as those of earlier runs: then
+        their features and programs are known."""
+        known = [c for c in self.measured if c.sketch in space.sketches]
+        self.prepare(space, known)
+        for candidate in known:
+            self.features(space, candidate)
 
-        Trials of this space whose features are not known, as in a run that goes on after it was
-        killed, are built again.
-        """
+    def fit(self, space: Space) -> None:
+        """Fit the model to the trials, unless none were added since the last time."""
         if self._fitted == len(self.measured):
             return
         self._fitted = len(self.measured)
-        self.prepare(space, [c for c in self.measured if c.sketch in space.sketches])
+        self.know(space)
         rows = []
         seconds = []
         for candidate, time in self.measured.items():
-            known = candidate.sketch in space.sketches
-            row = self.features(space, candidate) if known else None
+            row = self._features.get(candidate)
             if row is not None:
                 rows.append(row)
                 seconds.append(time)
@@ -128,21 +161,30 @@ class SearchState:
         kept = [name for name in space.sketches if tried[name] < ENOUGH or name in good]
         return kept or list(space.sketches)
 
-    def _note(self, candidate: Candidate, row: np.ndarray | None, refusal: str) -> None:
+    def _note(self, candidate: Candidate, found: Scored) -> None:
         self.builds += 1
-        self._features[candidate] = row
-        if row is None:
-            self.refusals[refusal] += 1
+        self._features[candidate] = found.row
+        if found.row is None:
+            self.refusals[found.refusal] += 1
+        if found.program:
+            self._programs[candidate] = found.program
+            if self.spent(candidate):
+                self._tried.add(found.program)
 
 
 def score(
-    space: Space, extract: Callable[[Any], np.ndarray], candidate: Candidate
-) -> tuple[np.ndarray | None, str]:
-    """The features of a candidate and "", or None and why its schedule is refused."""
+    space: Space,
+    extract: Callable[[Any], np.ndarray],
+    candidate: Candidate,
+    identify: Callable[[Any], str] | None = None,
+) -> Scored:
+    """The features of a candidate and its program, or why its schedule is refused."""
     try:
-        return np.asarray(extract(space.build(candidate)), dtype=np.float32), ""
+        built = space.build(candidate)
+        row = np.asarray(extract(built), dtype=np.float32)
     except TensorIRError as error:
-        return None, refusal_of(error)
+        return Scored(None, refusal_of(error))
+    return Scored(row, program=identify(built) if identify else "")
 
 
 def refusal_of(error: TensorIRError) -> str:

@@ -21,7 +21,7 @@ class TuneResult:
     """The best schedule known of `func`, and how it was found.
 
     record    the stored trial: its times, verdict, trace and decisions
-    trials    distinct candidates in the database; `measured` of them in this call
+    trials    distinct programs in the database; `measured` of them in this call
     seconds   wall time of this call's search
     history   seconds of each trial in order, None for one that failed
     work      operations of the function, for GFLOP/s; None if a size is symbolic

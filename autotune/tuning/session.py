@@ -17,7 +17,7 @@ from autotune.machine.toolchain import toolchain
 from autotune.machine.work import flops
 from autotune.measure import MeasureResult, MeasureSettings
 from autotune.measure.busy import disturbance
-from autotune.measure.scoring import outline, wanted_features
+from autotune.measure.scoring import outline, scheduled_program, wanted_features
 from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState
 from autotune.space import Candidate, Space
@@ -42,7 +42,7 @@ from tensorir import (
 class Session:
     """What is fixed during a search, and what has been measured.
 
-    trials  distinct candidates in the database, those of earlier runs included
+    trials  distinct programs in the database, those of earlier runs included
     state   what the search strategy decides from: all trials but those of a batch that is open
     work    operations of the function; None if a size is symbolic
     conditions  what decides times besides program, target and machine
@@ -74,7 +74,7 @@ class Session:
     stored: int = 0
     others: float | None = None
     _open: list[Record] = field(default_factory=list, repr=False)
-    _counted: set[Candidate] = field(default_factory=set, repr=False)
+    _counted: set[str] = field(default_factory=set, repr=False)
     _current: dict[str, bool] = field(default_factory=dict, repr=False)
 
     def trial_records(self) -> list[Record]:
@@ -163,7 +163,7 @@ class Session:
         if candidate is None:
             self.skipped += 1
         elif self.counts(record):
-            self._counted.add(candidate)
+            self._counted.add(record.identity)
             self.trials = len(self._counted)
 
     def learn(self, record: Record) -> None:
@@ -171,7 +171,7 @@ class Session:
         candidate = known_candidate(record, self.space, self.state.defaults)
         if candidate is not None:
             timed = record.status in ("ok", "pruned")
-            self.state.add(candidate, record.median if timed else None)
+            self.state.add(candidate, record.median if timed else None, record.program)
 
     def note(self, text: str) -> None:
         """Have `told` say this too."""
@@ -231,6 +231,7 @@ class Session:
             sketch=candidate.sketch,
             decisions=list(candidate.values),
             trace=tuple(schedule.trace.as_json()),
+            program=scheduled_program(schedule),
             predicted=predicted,
             numerics=schedule.numerics,
             **result.record_fields(),
@@ -281,7 +282,10 @@ def start_session(
         numerics=numerics,
         workload=workload,
         machine=facts,
-        state=SearchState(model, features, defaults=default_candidates(space, workload.constants)),
+        state=SearchState(
+            model, features, defaults=default_candidates(space, workload.constants),
+            identify=scheduled_program,
+        ),  # fmt: skip
         work=flops(split_constants(func, constants).main),
         conditions=Conditions.here(resolved, known, settings.threads),
         rules=outline(space, resolved),

@@ -35,7 +35,7 @@ from autotune.arguments import (
 from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
-from autotune.measure.scoring import outline
+from autotune.measure.scoring import outline, scheduled_program
 from autotune.rules import default_candidate
 from autotune.search import Propose, search_named
 from autotune.tuning.batches import Batch, next_batch
@@ -75,7 +75,7 @@ def tune(
     """The fastest schedule of `func` found in `trials` trials, from the database where it can be.
 
     target      what to compile for
-    trials      distinct candidates to have compiled and run, those already in the database counted;
+    trials      distinct programs to have compiled and run, those already in the database counted;
                 if there are that many, nothing is measured
     seed        of the search and of the inputs; equal seeds and equal times give equal searches
     database    path or Database where every trial is stored as soon as it is finished; None keeps
@@ -265,15 +265,17 @@ def _final_race(session: Session, measurer: Measurer) -> None:
 
 
 def _finalists(session: Session, measurer: Measurer) -> list[tuple[Record, Schedule]]:
-    """The latest trials of the best candidates and of the default one, with their schedules."""
+    """The latest trials of the best programs and of the default one, with their schedules."""
     trials = [r for r in session.trial_records() if r.status == "ok" and session.allows(r)]
     latest = {c: r for r in trials if (c := candidate_of(r)) is not None}
     default = default_candidate(session.space, session.workload.constants)
-    finalists: list[tuple[Record, Schedule]] = []
-    for candidate in sorted(latest, key=lambda c: (latest[c].median, c.key)):
-        if len(finalists) < FINALISTS or candidate == default:
-            finalists += _renewed(session, measurer, latest[candidate])
-    return finalists
+    finalists: dict[str, tuple[Record, Schedule]] = {}
+    for candidate in sorted(latest, key=lambda c: (c != default, latest[c].median, c.key)):
+        if len(finalists) > FINALISTS - (default not in latest):
+            break
+        for record, schedule in _renewed(session, measurer, latest[candidate]):
+            finalists.setdefault(scheduled_program(schedule), (record, schedule))
+    return list(finalists.values())
 
 
 def _renewed(session: Session, measurer: Measurer, record: Record) -> list[tuple[Record, Schedule]]:

@@ -9,7 +9,7 @@ import pytest
 
 from autotune.cost_model import make_cost_model
 from autotune.measure import Measurer, MeasureSettings
-from autotune.measure.scoring import outline, wanted_features
+from autotune.measure.scoring import outline, scheduled_program, wanted_features
 from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState, evolutionary
 from autotune.search.state import MANY, score
@@ -30,7 +30,7 @@ def linear(symbolic: bool = True):
 def scored(space, extract, count, seed=0):
     rng = random.Random(seed)
     candidates = [space.sample(rng) for _ in range(count)]
-    return candidates, [score(space, extract, c) for c in candidates]
+    return candidates, [score(space, extract, c, scheduled_program) for c in candidates]
 
 
 @pytest.mark.parametrize("numerics", ["mixed", "bitwise"])
@@ -42,8 +42,8 @@ def test_workers_find_the_same(numerics):
     with Measurer(func, str(TARGET), TWO, sizes={"n": 8}) as measurer:
         there = measurer.features(candidates, numerics, outline(space, TARGET))
         assert there is not None and len(there) == len(here)
-        for (row, why), (other, reason) in zip(here, there):
-            assert why == reason
+        for (row, why, program), (other, reason, same) in zip(here, there):
+            assert (why, program) == (reason, same) and bool(program) == (row is not None)
             assert (row is None) == (other is None)
             assert row is None or (row.dtype == other.dtype and np.array_equal(row, other))
         assert measurer.features(candidates, numerics, "another outline") is None

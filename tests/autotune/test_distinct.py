@@ -1,0 +1,199 @@
+"""What counts is the program: ways to the same one are one trial, stored once and raced once."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from autotune import Database, MeasureSettings
+from autotune.cost_model import make_cost_model
+from autotune.database.records import Record
+from autotune.measure import Measurer, MeasureResult
+from autotune.measure.scoring import scheduled_program, wanted_features
+from autotune.rules import default_candidates
+from autotune.search import Evolution, SearchState, search_named
+from autotune.space import Candidate, Space
+from autotune.tuning.session import Session, start_session
+from autotune.tuning.tuner import _finalists
+from schedule import Schedule
+from tensorir import TensorIRError, lower, parse, program_key, structural_hash, te
+from tests.autotune.distinct_spaces import PROGRAMS, TARGET, space_of
+
+TRIALS = 64
+FEW = Evolution(builds=40)
+
+
+def lowered(schedule: Schedule) -> str:
+    """The lowered program, but for names."""
+    return structural_hash(lower(schedule.func, TARGET))
+
+
+def walked(space: Space, count: int, seed: int) -> list[Schedule]:
+    """Schedules of candidates that differ in one choice or two, where they can be built."""
+    rng, found = random.Random(seed), []
+    at = default_candidates(space)[0]
+    while len(found) < count:
+        at = space.mutate(at, rng) if rng.random() < 0.8 else space.sample(rng)
+        try:
+            found.append(space.build(at))
+        except TensorIRError:
+            continue
+    return found
+
+
+def searched(space: Space, strategy: str, trials: int) -> list[Candidate]:
+    """The trials of a search whose times are drawn."""
+    state = SearchState(
+        make_cost_model("auto", 0), wanted_features(TARGET, (), "reassociated"),
+        defaults=default_candidates(space), identify=scheduled_program,
+    )  # fmt: skip
+    more = {"settings": FEW} if strategy == "evolutionary" else {}
+    while len(state.measured) < trials:
+        rng = random.Random(len(state.measured))
+        batch = search_named(strategy)(space, state, 8, rng, **more)
+        if not batch:
+            break
+        for candidate in batch:
+            state.add(candidate, 1e-3 * (1 + rng.random()))
+    return list(state.measured)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_equal_keys_are_equal_code(name):
+    known: dict[str, list[Schedule]] = {}
+    for schedule in walked(space_of(name), 24, seed=1):
+        known.setdefault(program_key(schedule.func), []).append(schedule)
+    twins = [some for some in known.values() if len(some) > 1][:2]
+    alone = [some for some in known.values() if len(some) == 1][:4]
+    assert len(twins) + len(alone) > 2
+    for first, *_, last in twins:
+        assert lowered(first) == lowered(last)
+    found = {lowered(first) for first, *_ in twins + alone}
+    # Where vectors end beyond the data, lowering alone tells that the rest never runs.
+    assert len(found) == len(twins) + len(alone) or name == "blur"
+
+
+@pytest.mark.parametrize("strategy", ["evolutionary", "random"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_program_is_tried_twice(name, strategy):
+    space = space_of(name)
+    trials = searched(space, strategy, TRIALS if strategy == "evolutionary" else 24)
+    programs = [scheduled_program(space.build(candidate)) for candidate in trials]
+    assert len(set(programs)) == len(programs)
+    assert len(programs) >= (TRIALS if strategy == "evolutionary" else 24)
+
+
+def scale(name: str = "C", loop: str = "i", extent: int = 8) -> Schedule:
+    a = te.placeholder((extent, 4), name="A")
+    c = te.compute((extent, 4), lambda i, j: a[i, j] * 2.0, name=name)
+    return Schedule(te.create_prim_func([a, c], name=f"f{name}"))
+
+
+def key(schedule: Schedule) -> str:
+    return program_key(schedule.func)
+
+
+def test_names_and_loops_of_one_iteration_are_no_difference():
+    plain, split, unit = scale(), scale("D"), scale()
+    split.split(split.get_loops("D")[0], [1, 8])
+    unit.add_unit_loop("C")
+    unit.unroll(unit.add_unit_loop(unit.get_loops("C")[0]))
+    assert key(plain) == key(split) == key(unit)
+    assert key(plain) == program_key(parse(str(plain.func)))
+
+
+def test_what_lowering_reads_is_a_difference():
+    made = {key(scale()), key(scale(extent=9))}
+    for call in (
+        lambda s, i, j: s.vectorize(j),
+        lambda s, i, j: s.parallel(i),
+        lambda s, i, j: s.reorder(j, i),
+        lambda s, i, j: s.split(i, [2, 4]),
+        lambda s, i, j: s.split(i, [4, 2]),
+        lambda s, i, j: s.unroll(i),
+        lambda s, i, j: (s.parallel(i), s.annotate(i, "schedule", "dynamic,4")),
+        lambda s, i, j: s.prefetch("C", "A", i, 1),
+        lambda s, i, j: s.prefetch("C", "A", j, 1),
+        lambda s, i, j: s.prefetch("C", "A", i, 2),
+    ):
+        schedule = scale()
+        call(schedule, *schedule.get_loops("C"))
+        made.add(key(schedule))
+    assert len(made) == 12
+
+
+def test_names_in_annotations_are_places():
+    """A request that speaks of a loop and a buffer is the same one under other names."""
+    text = str(asked("C").func)
+    assert key(asked("C")) == key(asked("D"))
+    renamed = text.replace("i_", "row_").replace('"A"', '"B"').replace("A[", "B[")
+    renamed = renamed.replace("A:", "B:")
+    assert '"A"' in text and program_key(parse(renamed)) == key(asked("C"))
+
+
+def asked(name: str) -> Schedule:
+    schedule = scale(name, extent=64)
+    i, _ = schedule.get_loops(name)
+    _, inner = schedule.split(i, [8, 8])
+    schedule.prefetch(name, "A", inner, 1)
+    return schedule
+
+
+class TestRecords:
+    """Trials of one program are one in a session, and in the race at its end."""
+
+    settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
+
+    def session(self, database: Database) -> Session:
+        func = PROGRAMS["product"]()
+        return start_session(func, "c", database, 0, "reassociated", "auto", self.settings, None)
+
+    def stored(self, database: Database, **changes: object) -> tuple[Session, list[Record]]:
+        """A database with the default and another way to it, and what `changes` say of both."""
+        session = self.session(database)
+        default = session.state.defaults[0]
+        program = scheduled_program(session.space.build(default))
+        rng = random.Random(0)
+        while True:
+            other = session.space.mutate(default, rng)
+            if self.made(session, other) == program:
+                break
+        times = MeasureResult("ok", "", (1e-3,), 1e-3, source_hash="s")
+        records = [
+            session.record(c, session.space.build(c), times, None).with_(**changes)
+            for c in (other, default)
+        ]
+        database.add_many(records)
+        return self.session(database), records
+
+    @staticmethod
+    def made(session: Session, candidate: Candidate) -> str:
+        try:
+            return scheduled_program(session.space.build(candidate))
+        except TensorIRError:
+            return ""
+
+    def test_count_once(self):
+        for changes in ({}, {"program": ""}):
+            with Database(":memory:") as database:
+                session, records = self.stored(database, **changes)
+                assert records[0].decisions != records[1].decisions
+                assert session.trials == 1
+                assert ("program" in records[0].to_json()) == (not changes)
+
+    def test_copies_of_a_program_do_not_race(self):
+        with Database(":memory:") as database:
+            session, records = self.stored(database)
+            session._current = {record.id: True for record in records}
+            found = _finalists(session, Measurer(session.func, "c", self.settings))
+            assert [record.decisions for record, _ in found] == [records[1].decisions]
+
+    def test_earlier_records_are_built_again_where_a_search_goes_on(self):
+        with Database(":memory:") as database:
+            session, _ = self.stored(database, program="")
+            state, space = session.state, session.space
+            batch = search_named("random")(space, state, 8, random.Random(0))
+            assert scheduled_program(space.build(session.state.defaults[0])) not in [
+                scheduled_program(space.build(candidate)) for candidate in batch
+            ]
