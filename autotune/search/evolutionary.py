@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.search.random import require_candidates
+from autotune.search.proposals import require_candidates
 from autotune.search.state import SearchState
 from autotune.space import Candidate, Infeasible, Space
 

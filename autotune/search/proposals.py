@@ -1,13 +1,16 @@
-"""A batch in the making: distinct candidates that can be built and were never tried."""
+"""A batch in the making: candidates of distinct programs, which were never tried."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
 
-from autotune.search.random import DRAWS, require_candidates
 from autotune.search.state import SearchState
-from autotune.space import Candidate, Space
+from autotune.space import Candidate, Space, histogram
+from tensorir import TensorIRError
+
+DRAWS = 40
+"""Samples drawn for each candidate asked for, before fewer are returned."""
 
 
 class Proposals:
@@ -16,6 +19,7 @@ class Proposals:
     def __init__(self, space: Space, state: SearchState, count: int) -> None:
         self._space, self._state, self.count = space, state, count
         self.chosen: list[Candidate] = []
+        state.know(space)
         self.offer_all(dict.fromkeys(state.defaults))
 
     @property
@@ -24,10 +28,14 @@ class Proposals:
         return self.count - len(self.chosen)
 
     def offer(self, candidate: Candidate) -> bool:
-        """Whether the candidate is taken: it is not where it is known, refused, or one too many."""
-        if self.left <= 0 or candidate in self.chosen or self._state.spent(candidate):
+        """Whether the candidate is taken: it is not where it or its program is known, or it is
+        refused, or one too many."""
+        state, chosen = self._state, self.chosen
+        if self.left <= 0 or candidate in chosen or state.spent(candidate):
             return False
-        if self._state.features(self._space, candidate) is None:
+        if state.features(self._space, candidate) is None:
+            return False
+        if not state.is_new(candidate, [state.program(other) for other in chosen]):
             return False
         self.chosen.append(candidate)
         return True
@@ -56,3 +64,12 @@ class Proposals:
         if not self.chosen:
             require_candidates(self._state)
         return self.chosen
+
+
+def require_candidates(state: SearchState) -> None:
+    """Raise TensorIRError if nothing was measured and everything that was built is refused."""
+    if state.refusals and not state.measured:
+        raise TensorIRError(
+            f"every schedule is refused ({histogram(state.refusals)}); "
+            "check the rules that make the sketches"
+        )

@@ -12,7 +12,7 @@ from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult
 from autotune.measure.scoring import scheduled_program, wanted_features
 from autotune.rules import default_candidates
-from autotune.search import Evolution, SearchState, search_named
+from autotune.search import STRATEGIES, Evolution, SearchState, search_named
 from autotune.space import Candidate, Space
 from autotune.tuning.session import Session, start_session
 from autotune.tuning.tuner import _finalists
@@ -74,14 +74,15 @@ def test_equal_keys_are_equal_code(name):
     assert len(found) == len(twins) + len(alone) or name == "blur"
 
 
-@pytest.mark.parametrize("strategy", ["evolutionary", "random"])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_no_program_is_tried_twice(name, strategy):
+@pytest.mark.parametrize(
+    "name, strategy, wanted",
+    [(name, "evolutionary", TRIALS) for name in PROGRAMS]
+    + [("product", strategy, 24) for strategy in STRATEGIES if strategy != "evolutionary"],
+)
+def test_no_program_is_tried_twice(name, strategy, wanted):
     space = space_of(name)
-    trials = searched(space, strategy, TRIALS if strategy == "evolutionary" else 24)
-    programs = [scheduled_program(space.build(candidate)) for candidate in trials]
-    assert len(set(programs)) == len(programs)
-    assert len(programs) >= (TRIALS if strategy == "evolutionary" else 24)
+    programs = [scheduled_program(space.build(c)) for c in searched(space, strategy, wanted)]
+    assert len(set(programs)) == len(programs) >= wanted
 
 
 def scale(name: str = "C", loop: str = "i", extent: int = 8) -> Schedule:
