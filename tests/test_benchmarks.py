@@ -142,20 +142,62 @@ def run_gpu(*options: str) -> "subprocess.CompletedProcess[str]":
     )  # fmt: skip
 
 
-def test_the_benchmark_of_gpus_runs_on_the_emulator(tmp_path):
-    """All of it, so that no second of a GPU is lost to a mistake."""
+def test_the_benchmark_of_gpus_counts_on_any_machine(tmp_path):
+    """A row of memory and one of a product, from the program to the file."""
     path = tmp_path / "gpu.json"
-    done = run_gpu("--dry-run", "--rounds", "1", "--json", str(path))
+    only = ("--only", "row sum", "--only", "batched 256")
+    done = run_gpu("--dry-run", *only, "--json", str(path))
     assert done.returncode == 0, done.stderr
-    found = json.loads(path.read_text())
-    kinds = [row["name"].partition(" ")[0] for row in found["rows"]]
-    products = ["matmul", "matmul", "batched", "product", *["convolution"] * 3, "pooling"]
-    assert kinds == [*products, "transpose", "row", "softmax", "row", "softmax"]
-    assert all(row["ms"] > 0 and row["library_ms"] > 0 for row in found["rows"])
-    assert {"lower and emit", "build for the emulator", "run under the race check"} <= set(
-        found["tools_s"]
-    )
-    assert "of cuBLAS" in done.stdout and "a call takes" in done.stdout
+    memory, product = json.loads(path.read_text())["rows"]
+    assert memory["name"].startswith("row sum") and product["tile"].startswith("tile 1 x ")
+    for row in (memory, product):
+        assert row["misses"] == [] and row["error"] < 1e-5
+        assert 0.95 < row["transactions"] < 1.05 and row["conflicts"] == 1
+        assert row["registers"] > 16 and row["occupancy"] >= 0.125 and row["us"] > 0
+    assert product["small"] > 2 > memory["small"] >= 1
+    assert "2 of 2 rows hold all figures" in done.stdout
+    assert run_gpu("--dry-run", "--only", "nothing").returncode == 2
+
+
+def test_rows_of_gpus_are_of_all_families():
+    """As many as a session on a GPU is to time, each with two sizes of the same ranks."""
+    from benchmarks.gpus.rows import ROWS
+
+    assert len({row.family.name for row in ROWS.values()}) == 4
+    for row in ROWS.values():
+        assert [len(s) for s in row.full] == [len(s) for s in row.small], row.name
+        for small in (False, True):
+            shapes = [p.const_shape for p in row.func(small).inputs]
+            assert shapes == list(row.small if small else row.full), row.name
+        assert [a.shape for a in row.inputs(small=True)] == list(row.small), row.name
+    words = " ".join(ROWS)
+    for family in (
+        "add relu concat transpose permute channels sum max argmax softmax log-softmax entropy "
+        "norm pool stencil depthwise matmul linear batched conv grouped transposed take gather "
+        "resize attention feed"
+    ).split():
+        assert family in words, family
+
+
+def test_what_does_not_hold_is_said():
+    """The figures of a row that moves too much, has conflicts and spills."""
+    from dataclasses import replace
+
+    from benchmarks.gpus.counts import as_markdown, cells, count
+    from benchmarks.gpus.rows import MEMORY, ROWS
+
+    row = ROWS["transpose 4097x4099"]
+    found = count(row)
+    assert [m.partition(" ")[0] for m in found.misses] == ["transactions"]
+    assert row.why in cells(found)[-1] and "0 of 2 rows" in as_markdown([found], {"b": "?"})
+    loose = replace(row, family=replace(MEMORY, most=2.0))
+    assert count(loose).misses == ()
+
+
+def test_the_tools_of_gpus_are_timed():
+    named = load("gpu").tools(16)
+    assert {"lower and emit", "build for the emulator", "run under the race check"} <= set(named)
+    assert all(seconds > 0 for seconds in named.values())
 
 
 @pytest.mark.skipif(why_not_here("cuda") is None, reason="there is a GPU")

@@ -123,6 +123,7 @@ class _Kernel:
         self.counts: dict[str, float] = defaultdict(float)
         self.moved: dict[Buffer, float] = defaultdict(float)
         self.seen: dict[tuple[For, ...], _Warps] = {}
+        self.read = set[Load]()
 
     def work(self) -> Work:
         self.walk(self.body, (), 0)
@@ -159,6 +160,7 @@ class _Kernel:
             for part in stmt.stmts:
                 self.walk(part, path, held)
         elif isinstance(stmt, Store):
+            self.read.clear()
             self.expression(stmt.value, path)
             self.access(stmt.buffer, stmt.indices, path, write=True)
         elif isinstance(stmt, Exchange):
@@ -166,8 +168,12 @@ class _Kernel:
             self.add("other", path)
 
     def expression(self, e: Expr, path: Path) -> None:
-        """Count operations on values, and loads where they are done."""
+        """Count operations on values, and loads where they are done, of several alike in one
+        statement the first."""
         if isinstance(e, Load):
+            if e in self.read:
+                return
+            self.read.add(e)
             self.access(e.buffer, e.indices, path, write=False)
             for index in e.indices:
                 for load in loads(index):

@@ -61,6 +61,12 @@ def strided() -> Schedule:
     return sch
 
 
+def read_twice() -> Schedule:
+    sch = Schedule(program(lambda x: ops.gelu(x, name="S"), (37, 41)))
+    gpu.elementwise(sch, "S", threads=64)
+    return sch
+
+
 CASES = {
     "rows by warps": lambda: row_sums("warp"),
     "rows by blocks": lambda: row_sums("block"),
@@ -68,6 +74,7 @@ CASES = {
     "turned": lambda: turned("float32"),
     "turned bytes": lambda: turned("int8"),
     "strided": strided,
+    "gelu": read_twice,
 }
 
 

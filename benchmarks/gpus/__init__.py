@@ -1,0 +1,1 @@
+"""The rows of benchmarks/gpu.py, what is counted of them, and what is timed."""

@@ -1,0 +1,209 @@
+"""What a row's default schedule asks of a GPU, counted on any machine, beside what it may ask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from autotune import explain
+from autotune.explain import Explanation
+from autotune.rules import choose
+from autotune.rules.gpu.product import ProductPlan
+from autotune.rules.gpu.tile_cycles import TileCounts
+from backends import build
+from benchmarks.gpus.rows import FREE, PRODUCT, Row
+from schedule import Schedule
+from tensorir import Gpu, PrimFunc, Target, device_of, dtype, reference
+
+TARGET = "cuda -arch=sm_90a"
+EMULATOR = "cuda-emulator -arch=sm_90a -check=counts"
+
+CONFLICTS = 1.01
+"""Wavefronts over those without conflicts, at the most."""
+
+TILE = 64 * 64
+"""Results of a block where the shape gives two waves of them, at least."""
+
+AGREE = 0.1
+"""By how much the estimate may differ from what the emulator counts, which takes the n-th access of
+each lane for one: in small sizes, where much is an end, lanes that skip one are behind."""
+
+ERROR = 1e-4
+"""Of the largest value, at the most."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One row, counted.
+
+    kernels       launches of a call; `plans` are the rules that made them, `tile` that of a product
+    transactions  times those of the arguments, or of what a product's tiles imply
+    conflicts     wavefronts over those without conflicts, of the worst kernel
+    registers     of the kernel that has most; `spills` None where no compiler was asked
+    occupancy     of the kernel that takes longest by the estimate, and what binds it
+    us            of a call, by the estimate
+    default_ms    to make the schedule, CPU time
+    small         transactions over those of the arguments in the emulated size, and `error` there
+    misses        the figures that do not hold, in words; `why` is the reason
+    """
+
+    name: str
+    family: str
+    kernels: int
+    plans: str
+    tile: str
+    transactions: float
+    conflicts: float
+    registers: int
+    spills: bool | None
+    occupancy: float
+    limit: str
+    us: float
+    default_ms: float
+    small: float
+    error: float
+    misses: tuple[str, ...]
+    why: str
+
+
+def count(row: Row) -> Counted:
+    """Count a row at full size, and run it on the emulator in the small one.
+
+    Raises TensorIRError where it cannot be scheduled or compiled.
+    """
+    start = time.process_time()
+    sch, plans, tiles = default(row.func())
+    seconds = time.process_time() - start
+    found = explain(sch, TARGET)
+    gpu = found.gpu
+    last = max(found.kernels, key=lambda k: max(k.work.cycles_by_limit(gpu).values()))
+    of = found.moved
+    if row.family is PRODUCT and tiles is not None:
+        of = found.moved * found.arguments / implied(tiles)
+    small, estimated, error = emulated(row)
+    spills = [k.spills for k in found.kernels]
+    counted = Counted(
+        row.name,
+        row.family.name,
+        len(found.kernels),
+        ", ".join(plans),
+        "" if tiles is None else tiles.text,
+        of,
+        max(k.conflicts for k in found.kernels),
+        max(k.work.registers for k in found.kernels),
+        None if None in spills else any(spills),
+        last.work.occupancy(gpu),
+        last.work.limit(gpu),
+        1e6 * found.seconds,
+        1e3 * seconds,
+        small.moved,
+        error,
+        tuple(_misses(row, of, found, last.work.occupancy(gpu), tiles, small, estimated, error)),
+        row.why,
+    )
+    return counted
+
+
+def default(func: PrimFunc) -> tuple[Schedule, list[str], TileCounts | None]:
+    """The default schedule, the rules that made it, and the tiles of its only product."""
+    sketch = choose(func, device_of(Target.parse(TARGET)), None, ()).sketch
+    products = [plan for plan in sketch.plans if isinstance(plan, ProductPlan)]
+    sch = sketch.build(sketch.values())
+    names = [plan.name for plan in sketch.plans][::-1]
+    return sch, names, products[0].chosen if len(products) == 1 else None
+
+
+def implied(tiles: TileCounts) -> float:
+    """Transactions that the tiles of a product have to make: what each block reads, with no byte
+    beside it, and the results, those of parts of sums twice more."""
+    c, cuts = tiles.c, tiles.plan.cuts
+    staged = {tile.operand: float(tile.elements) for tile in tiles.tiles}
+    read = 0.0
+    for n, operand in enumerate(c.operands):
+        box = prod(cut.total for cut, step in zip(cuts, operand.strides) if step != 0)
+        read += staged.get(n, box) * dtype.itemsize(operand.dtype)
+    results = prod(tiles.extent(n) for n in c.spatial) * dtype.itemsize(c.result.dtype)
+    parts = tiles.plan.split
+    stored = results * (1 if parts == 1 else 2 * parts + 1)
+    return (tiles.blocks * tiles.steps * read + stored) / Gpu.sector_bytes
+
+
+def emulated(row: Row) -> tuple[Explanation, Explanation, float]:
+    """What the emulator counts in the small size, what is estimated for it, and the error."""
+    func = row.func(small=True)
+    sch, _, _ = default(func)
+    kernel = build(sch, EMULATOR)
+    inputs = row.inputs(small=True)
+    found = kernel(*inputs)
+    error = 0.0
+    results = found if isinstance(found, tuple) else (found,)
+    for one, wanted in zip(results, reference(func, *inputs), strict=True):
+        scale = max(float(np.abs(wanted).max(initial=0.0)), 1e-30)
+        error = max(error, float(np.abs(one - wanted).max(initial=0.0)) / scale)
+    return explain(kernel), explain(sch, TARGET), error
+
+
+def _misses(
+    row: Row,
+    transactions: float,
+    found: Explanation,
+    occupancy: float,
+    tiles: TileCounts | None,
+    small: Explanation,
+    estimated: Explanation,
+    error: float,
+) -> Iterator[str]:
+    """The figures that do not hold."""
+    family = row.family
+    if error > ERROR:
+        yield f"wrong by {error:.1e}"
+    if family.most is not None and transactions > family.most:
+        yield f"transactions {transactions:.2f} > {family.most:g}"
+    conflicts = max(kernel.conflicts for kernel in found.kernels)
+    if conflicts > CONFLICTS:
+        yield f"conflicts {conflicts:.2f}"
+    if any(kernel.spills for kernel in found.kernels):
+        yield "spills"
+    if occupancy < family.occupancy:
+        yield f"occupancy {occupancy:.0%} < {family.occupancy:.1%}"
+    if tiles is not None and row.family is PRODUCT:
+        result = prod(tiles.extent(n) for n in tiles.c.spatial)
+        each = prod(tiles.plan.cuts[n].total for n in tiles.c.spatial)
+        if each < TILE <= result / (2 * tiles.gpu.multiprocessors):
+            yield f"a tile of {each} results"
+    if family is not FREE and abs(small.moved - estimated.moved) > AGREE * small.moved:
+        yield f"estimated {estimated.moved:.2f}, counted {small.moved:.2f} on the emulator"
+
+
+HEADER = ("row", "rules", "transactions", "conflicts", "registers", "occupancy", "binds", "figures")
+
+
+def cells(counted: Counted) -> tuple[str, ...]:
+    """The row of the table."""
+    figures = "; ".join(counted.misses) or "hold"
+    if counted.misses and counted.why:
+        figures += f" ({counted.why})"
+    of = " of tiles" * (counted.family == PRODUCT.name)
+    return (
+        counted.name, counted.plans, f"{counted.transactions:.2f}{of}", f"{counted.conflicts:.2f}",
+        f"{counted.registers}{', spills' if counted.spills else ''}", f"{counted.occupancy:.0%}",
+        counted.limit, figures,
+    )  # fmt: skip
+
+
+def held(found: Sequence[Counted], failed: Mapping[str, str]) -> str:
+    """How many rows hold, in words."""
+    count = sum(not counted.misses for counted in found)
+    return f"{count} of {len(found) + len(failed)} rows hold all figures."
+
+
+def as_markdown(found: Sequence[Counted], failed: Mapping[str, str]) -> str:
+    """The table, with the rows that have no kernel and why, and how many hold."""
+    none = [(name, *[""] * (len(HEADER) - 2), f"no kernel: {why}") for name, why in failed.items()]
+    lines = [HEADER, tuple("---" for _ in HEADER), *map(cells, found), *none]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{text}\n\n{held(found, failed)}\n"
