@@ -1,59 +1,61 @@
-"""Elementwise stages on the axes of what they read, whatever variables they were written with."""
+"""Elementwise stages on the axes of what they access, whatever variables they were written with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
-from autotune.rules.group import Group, body_loads, in_scan, output_store
-from autotune.rules.plan import Plan
+from autotune.rules.group import Group, in_scan, output_store
 from schedule import Schedule, ScheduleError
-from tensorir import BinOp, Block, Device, IterKind, int_value, walk_exprs
+from tensorir import Block, IterKind
+
+SHORT = 64
+"""Elements below which a part of a variable is no row: it is written out with the others."""
 
 
 def bring_on_axes(
-    sch: Schedule, rules: Sequence[Callable[..., Sequence[Plan]]], device: Device
+    sch: Schedule, groups: Iterable[Group], taken: Callable[[Schedule, Group], bool], anywhere: bool
 ) -> None:
-    """Give elementwise stages a variable for each digit that they read at, and none of extent 1,
-    where one of some rules has a plan for them then, and none had before: `out[v] = a[v % 64,
-    v // 64]` is a transpose, and is scheduled as one.
+    """Give elementwise stages a variable for each of their axes, in the order of the memory that
+    they write: `out[v] = a[v % 64, v // 64]` is a transpose, and is scheduled as one.
 
-    Stages after sums stay as they are: they go with the axes of these. So do stages that others
-    read: these go with them.
+    taken     whether a better rule than the one for the rest takes a group of a schedule
+    anywhere  whether rules take stages that store elsewhere than at their variables. Axes side by
+              side are one then, as they are in memory; else only what no rule has taken before is
+              brought on its axes, where one does then
     """
-    for name in map(str, sch.get_blocks()):
-        block = sch.state.block(name)
-        if not _may_be_bent(block) or not _stands_alone(sch, name) or in_scan(sch, block):
-            continue
-        if any(rule(sch, Group(name), device) for rule in rules):
-            continue
-        from schedule import library
-
+    for group in groups:
         trial = sch.copy()
-        try:
-            library.in_digits(trial, name)
-        except ScheduleError:  # its loops are not its own: it stays as it is written
+        if not moved_on_axes(trial, group.block, merged=anywhere):
             continue
-        if any(rule(trial, Group(name), device) for rule in rules):
-            library.in_digits(sch, name)
+        if anywhere and not _has_short_parts(sch, group.block):
+            moved_on_axes(sch, group.block)
+        elif taken(trial, group) and not taken(sch, group):
+            moved_on_axes(sch, group.block, merged=anywhere)
+        elif anywhere:
+            moved_on_axes(sch, group.block, parts=False)
 
 
-def _may_be_bent(block: Block) -> bool:
-    """Whether a stage reads at parts of its variables, or has one value in the last of several."""
-    if output_store(block) is None or any(it.kind is not IterKind.SPATIAL for it in block.iters):
+def moved_on_axes(sch: Schedule, name: str, merged: bool = True, parts: bool = True) -> bool:
+    """Give a stage a variable for each axis, if it is elementwise; tell whether that changes it."""
+    from schedule import library
+
+    block = sch.state.block(name)
+    if not _is_elementwise(block) or in_scan(sch, block):
         return False
-    long = [it for it in block.iters if int_value(it.extent) != 1]
-    if len(long) > 1 and long[-1] is not block.iters[-1]:
-        return True
-    own = {it.var for it in block.iters}
-    return any(
-        isinstance(e, BinOp) and e.op in ("//", "%") and e.a in own
-        for load in body_loads(block)
-        for index in load.indices
-        for e in walk_exprs(index)
-    )
+    try:
+        return library.in_axes(sch, name, merged, parts)
+    except ScheduleError:  # its loops are not its own: it stays as it is written
+        return False
 
 
-def _stands_alone(sch: Schedule, name: str) -> bool:
-    """Whether no other stage reads what it stores, and it reads no sums."""
-    made = sch.get_producers(name)
-    return not sch.get_consumers(name) and not any(sch.state.block(n).is_reduction for n in made)
+def _has_short_parts(sch: Schedule, name: str) -> bool:
+    """Whether the last axis of a stage is a short part of a variable."""
+    from schedule import library
+
+    *_, last = library.stage_axes(sch, name)
+    return not last.digits[-1].top and (last.extent or 0) < SHORT
+
+
+def _is_elementwise(block: Block) -> bool:
+    spatial = all(it.kind is IterKind.SPATIAL for it in block.iters)
+    return spatial and output_store(block) is not None

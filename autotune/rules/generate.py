@@ -95,7 +95,6 @@ def _sketches(
     kept = [name for plan in own for name in plan.stages]
     inline_stages(base, kept, partial(rules.copies, device) if rules.copies else None)
     bring_forward(base)
-    bring_on_axes(base, rules.groups, device)
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
@@ -137,9 +136,13 @@ def _parts(
     def alone(group: Group) -> Part:
         return [(plan,) for plan in _plans(sch, group, rules, device, numerics, rng is not None)]
 
-    for group in groups:
-        if group.block not in taken:
-            yield alone(group.without(taken))
+    def taken_by_rules(trial: Schedule, group: Group) -> bool:
+        return any(rule(trial, group, device) for rule in rules.groups)
+
+    rest = [group for group in groups if group.block not in taken]
+    bring_on_axes(sch, rest, taken_by_rules, rules.anywhere)
+    for group in rest:
+        yield alone(group.without(taken))
     for plan in chains:
         inside = [group for group in groups if group.block in plan.stages]
         yield [(plan,), *(combined([alone(g) for g in inside], rng) if rng else ())]

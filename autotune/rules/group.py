@@ -301,10 +301,22 @@ def stride_in(load: Load, var: Var, block: Block) -> int | None:
     return slope(analyzer.simplify(flat), var, analyzer)
 
 
+def lane_of(block: Block) -> Var | None:
+    """The variable along which the only store of a block is contiguous; None where none is."""
+    store = output_store(block)
+    if store is None:
+        return None
+    made = Load(store.buffer, store.indices)
+    long = (it.var for it in reversed(block.iters) if int_value(it.extent) != 1)
+    return next((v for v in long if stride_in(made, v, block) == 1), None)
+
+
 def bent(block: Block) -> bool:
     """Whether a load reads at quotients, limits or the like of the last axis: where in memory the
     lanes of a vector lie is known only where the vector is."""
-    last = [it.var for it in block.iters if it.kind is IterKind.SPATIAL][-1]
+    last = lane_of(block)
+    if last is None:
+        last = [it.var for it in block.iters if it.kind is IterKind.SPATIAL][-1]
     return any(
         stride_in(load, last, block) is None
         and not any(_is_computed(index, last) for index in load.indices)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from autotune.rules.group import size
+from autotune.rules.group import size, stride_in
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Cpu, For, ForKind, Store, Var, variables, walk
+from tensorir import Block, Cpu, For, ForKind, Load, Store, Var, variables, walk
 
 
 def loops_by_variable(sch: Schedule, block: str) -> dict[str, str]:
@@ -80,11 +80,12 @@ def _chunk(extent: int | None, lanes: int) -> int | None:
 
 
 def _contiguous(block: Block, loop: For) -> bool:
-    """Whether the last index of every store moves by one element with the loop."""
+    """Whether every store moves by one element with a variable of the loop."""
     bindings = {it.var: it.binding for it in block.iters}
     for stmt in walk(block.body):
         if isinstance(stmt, Store):
-            last = stmt.indices[-1] if stmt.indices else None
-            if not isinstance(last, Var) or loop.var not in variables(bindings[last]):
+            made = Load(stmt.buffer, stmt.indices)
+            moving = [v for v, binding in bindings.items() if loop.var in variables(binding)]
+            if not any(stride_in(made, v, block) == 1 for v in moving):
                 return False
     return True

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autotune.rules.across import across_plans
 from autotune.rules.chain import chain_plans
 from autotune.rules.contraction import contraction_plans
 from autotune.rules.gpu.chain import chain_plans as gpu_chain_plans
@@ -41,6 +42,7 @@ class Rules:
               asked before any are inlined, and all other rules are for the rest
     copies    from the device, a schedule and two blocks: how often the first one computes elements
               of the second one that is inlined into it
+    anywhere  whether they take stages that store elsewhere than at their variables
     backwards whether plans of later groups are applied first: what copies an operand wants its
               producer as it was written
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
@@ -52,6 +54,7 @@ class Rules:
     chains: list[Rule] = field(default_factory=list)
     stages: list[Rule] = field(default_factory=list)
     copies: Callable[..., float] | None = None
+    anywhere: bool = False
     backwards: bool = False
     general: Callable[..., Plan] | None = None
 
@@ -74,11 +77,13 @@ RULES: dict[str, Rules] = {
             tuples_plans,
             window_plans,
             contraction_plans,
+            across_plans,
             transposed_plans,
             stencil_plans,
         ],
         rest=spatial_plans,
         copies=copies,
+        anywhere=True,
         general=_nests,
     ),
     "gpu": Rules(

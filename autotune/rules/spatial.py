@@ -10,12 +10,12 @@ from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, bent, body_loads, output_store, size
+from autotune.rules.group import Group, bent, body_loads, lane_of, output_store, size
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
 from autotune.rules.plan import Plan, Values
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Cpu, IterKind, Var
+from tensorir import Block, Cpu, IterKind, Var, int_value
 
 ROWS_EACH = 32
 """Rows for each thread from which on threads share rows, and not pieces of them: what a row has in
@@ -93,7 +93,12 @@ class SpatialPlan(Plan):
         if not spatial:
             return None
         outer, last = spatial[:-1], spatial[-1]
-        if _vectorizable(block):
+        lane = _lane(block)
+        if lane is not None:
+            last = LoopRef(names[lane.name])
+            outer = [loop for loop in spatial if loop != last]
+            if last != spatial[-1]:
+                sch.reorder(*outer, last)
             width = values[self.key("vector")]
             whole = _is_written_out(block, sch.state.loop(last).const_extent or 0)
             pieces = sch.split(last, [None, 8 * self.cpu.lanes() if whole else width])
@@ -121,15 +126,14 @@ def _is_written_out(block: Block, count: int) -> bool:
     return count <= MOST_WRITTEN and count * len(body_loads(block)) <= MOST_READ and bent(block)
 
 
-def _vectorizable(block: Block) -> bool:
-    """Whether the last spatial axis is the last axis of what is stored, and a loop."""
-    store = output_store(block)
-    if store is None or not store.indices:
-        return False
+def _lane(block: Block) -> Var | None:
+    """The variable of the lanes: that along which results are contiguous, if it is a loop and all
+    loops inside of it have one iteration."""
+    lane = lane_of(block)
     spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
-    if not spatial or not isinstance(spatial[-1].binding, Var):
-        return False
-    return store.indices[-1] is spatial[-1].var
+    long = [it for it in spatial if int_value(it.extent) != 1]
+    last = bool(long) and long[-1].var is lane and isinstance(long[-1].binding, Var)
+    return lane if last else None
 
 
 def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
@@ -140,7 +144,7 @@ def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
         Categorical(f"{group.block}.vector", (lanes, 2 * lanes, 4 * lanes, 8 * lanes)),
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
     ]
-    if _vectorizable(block):
+    if _lane(block) is not None:
         choices.extend(stores_choice(sch, group.block))
     cycles = one_thread([block], cpu)
     reads = frozenset(load.buffer.name for load in body_loads(block))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import one_thread
+from autotune.rules.forms import moved_on_axes
 from autotune.rules.group import (
     Group,
     body_loads,
@@ -156,6 +157,10 @@ def copies(cpu: Cpu, sch: Schedule, user: Block, block: Block) -> float:
     what it is made of, stay in the caches."""
     store = output_store(block)
     reads = [load for load in body_loads(user) if store and load.buffer is store.buffer]
+    trial = sch.copy()
+    if moved_on_axes(trial, user.name):
+        user = trial.state.block(user.name)
+        reads = [load for load in body_loads(user) if store and load.buffer is store.buffer]
     found = None if in_scan(sch, user) else rows_of_registers(sch, user, cpu)
     if found is None or len(reads) * operations(block) * found.rows > MOST_INLINED:
         return len(reads)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from schedule.library.contraction import find_again as find_again
     from schedule.library.contraction import find_contraction as find_contraction
     from schedule.library.contraction import groupings as groupings
-    from schedule.library.contraction import in_digits as in_digits
+    from schedule.library.contraction import in_axes as in_axes
     from schedule.library.contraction import lanes as lanes
     from schedule.library.contraction import left_by as left_by
     from schedule.library.contraction import make_moved_nest as make_moved_nest
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from schedule.library.contraction import parts as parts
     from schedule.library.contraction import plain_form as plain_form
     from schedule.library.contraction import shared_parts as shared_parts
+    from schedule.library.contraction import stage_axes as stage_axes
     from schedule.library.contraction import with_panel as with_panel
     from schedule.library.contraction import with_partial as with_partial
     from schedule.library.cooperative_fetch import cooperative_fetch as cooperative_fetch
@@ -52,9 +53,9 @@ __all__ = lazy_names(
         "schedule.library": "gpu",
         "schedule.library.contraction": (
             "Access Axis Contraction Digit Move MovedPlan NestPlan Operand Pack Partial adding_up "
-            "find_again find_contraction groupings in_digits lanes left_by make_moved_nest "
+            "find_again find_contraction groupings in_axes lanes left_by make_moved_nest "
             "make_nest on_axes pack panel partial_sums parts plain_form "
-            "shared_parts with_panel with_partial"
+            "shared_parts stage_axes with_panel with_partial"
         ),
         "schedule.library.cooperative_fetch": "cooperative_fetch",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",

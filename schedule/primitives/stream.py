@@ -64,13 +64,12 @@ def stream(state: State, block: str, buffer: str | int = 0) -> tuple[State, None
 
 
 def _neighbours(state: State, write: Access, var: Var) -> bool:
-    """Whether the next iteration of the loop writes the next element in memory: the next one of the
-    last dimension with more than one."""
+    """Whether the next iteration of the loop writes the next element in memory."""
+    place: Expr = const(0)
+    size: Expr = const(1)
+    for index, extent in zip(reversed(write.in_loops()), reversed(write.buffer.shape)):
+        place, size = place + index * size, size * extent
     analyzer = state.analyzer(state.loops_around(write.block.name))
-
-    def step(index: Expr) -> int | None:
-        return int_value(analyzer.simplify(substitute(index, {var: var + const(1)}) - index))
-
-    long = [n for n, size in enumerate(write.buffer.shape) if int_value(size) != 1]
-    steps = [step(index) for index in write.in_loops()]
-    return bool(long) and steps == [int(n == long[-1]) for n in range(len(steps))]
+    place = analyzer.simplify(place)
+    step = analyzer.simplify(substitute(place, {var: var + const(1)}) - place)
+    return int_value(step) == 1

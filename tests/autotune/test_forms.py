@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from autotune import default_schedule
 from autotune.rules import choose
-from backends import build
+from backends import build, source_text
 from tensorir import Target, device_of, reference, te
 
 TARGET = Target(vector_bits=256, threads=2)
@@ -57,6 +58,83 @@ def test_what_is_read_in_order_keeps_its_variables(name):
     assert [plan.name for plan in sketch.plans] == ["spatial"]
     trace = sketch.build(sketch.values()).trace
     assert "transform_block_layout" not in [step.name for step in trace.instructions]
+
+
+def heat(u, i, j):
+    return u(i + 1, j + 1) + 0.1 * (u(i, j + 1) + u(i + 2, j + 1) + u(i + 1, j) + u(i + 1, j + 2))
+
+
+N = 1536
+"""Rows and columns of the stencils: enough that rows of registers pay."""
+
+
+def written(made, place, units=0):
+    """A stencil of N + 2 by N + 2 elements; `place` tells the row and column of a result."""
+    u = te.placeholder((N + 2, N + 2, *[1] * units), name="u")
+    read = lambda i, j: u[(i, j, *[0] * units)]  # noqa: E731
+    out = te.compute(made, lambda *at: heat(read, *place(*at)), name="out")
+    return te.create_prim_func([u, out])
+
+
+STENCILS = {
+    "plain": written((N, N), lambda i, j: (i, j)),
+    "one axis": written((N * N,), lambda v: (v // N, v % N)),
+    "a unit last": written((N, N, 1), lambda i, j, u: (i, j), units=1),
+    "a unit first": written((1, N, N), lambda u, i, j: (i, j)),
+    "columns in two": written((N, N // 2, 2), lambda i, o, j: (i, o * 2 + j)),
+    "rows in two": written((N // 8, 8, N), lambda o, i, j: (o * 8 + i, j)),
+    "all in one with a unit": written((N * N, 1), lambda v, u: (v // N, v % N), units=1),
+}
+
+
+def loops_of(sketch):
+    """What a default schedule does to loops, whatever they are called."""
+    trace = sketch.build(sketch.values()).trace
+    steps = [step for step in trace.instructions if step.name != "transform_block_layout"]
+    return [(s.name, s.args.get("factors"), len(s.args.get("loops", ()))) for s in steps]
+
+
+def compare(func, expected):
+    a = np.random.default_rng(0).random(func.inputs[0].const_shape, np.float32)
+    made = build(default_schedule(func, TARGET))(a)
+    np.testing.assert_allclose(np.squeeze(made).reshape(expected(a).shape), expected(a), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", STENCILS)
+def test_stencils_have_one_schedule_however_they_are_written(name):
+    sketch, plain = (
+        choose(STENCILS[which], device_of(TARGET), None, ()).sketch for which in (name, "plain")
+    )
+    assert [plan.name for plan in sketch.plans] == ["stencil"]
+    assert loops_of(sketch) == loops_of(plain)
+    assert "vectorize" in [step for step, _, _ in loops_of(sketch)]
+    squeezed = lambda u: np.squeeze(u)  # noqa: E731
+    compare(STENCILS[name], lambda u: heat(lambda i, j: squeezed(u)[i:, j:][:N, :N], 0, 0))
+
+
+def test_what_is_read_in_several_places_along_another_axis_is_turned_once():
+    """Of a stencil whose result lies across the results are turned, and not five operands."""
+    shape, part = (99, 163), (97, 161)
+    u = te.placeholder(shape, name="u")
+    back = te.compute(part[::-1], lambda j, i: heat(lambda r, c: u[r, c], i, j), name="out")
+    func = te.create_prim_func([u, back])
+    sketch = choose(func, device_of(TARGET), None, ()).sketch
+    assert [plan.name for plan in sketch.plans] == ["across"]
+    text = source_text(sketch.build(sketch.values()).func, TARGET)
+    once = te.create_prim_func([u, te.compute(part[::-1], lambda j, i: u[i, j], name="out")])
+    plain = source_text(default_schedule(once, TARGET).func, TARGET)
+    assert 0 < text.count("shuffle") <= 2 * plain.count("shuffle")  # two squares fill a line
+    compare(func, lambda u: heat(lambda i, j: u[i:, j:][: part[0], : part[1]], 0, 0).T)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_every_other_element_along_another_axis_is_turned_too(step):
+    a = te.placeholder((70, 150), name="a")
+    b = te.compute((50, 70), lambda j, i: a[i, j * step] + a[i, j * step + 1], name="out")
+    func = te.create_prim_func([a, b])
+    names = [plan.name for plan in choose(func, device_of(TARGET), None, ()).sketch.plans]
+    assert names == ["across"]
+    compare(func, lambda a: (a[:, : 50 * step : step] + a[:, 1 : 50 * step + 1 : step]).T)
 
 
 @pytest.mark.parametrize("name", LARGE)

@@ -8,7 +8,7 @@ from itertools import permutations
 
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile, divisors
 from autotune.rules.effort import one_thread
-from autotune.rules.group import body_loads, in_scan, operations, output_store, size
+from autotune.rules.group import body_loads, in_scan, lane_of, operations, output_store, size
 from autotune.rules.nest import loops_by_variable, own_loop_names
 from autotune.rules.nests.places import AT, SLIDE
 from autotune.rules.stores import stores_choice
@@ -106,12 +106,10 @@ def find_stage(sch: Schedule, name: str, cpu: Cpu, places: Sequence[str]) -> Sta
 
 
 def _lane(sch: Schedule, block: Block, spatial: Sequence[Axis], loops: dict[str, str]) -> str:
-    """The axis of the last index of what is stored, if its iterations may be lanes."""
-    store = output_store(block)
-    if store is None or not store.indices:
-        return ""
+    """The axis along which what is stored is contiguous, if its iterations may be lanes."""
+    lane = lane_of(block)
     for axis in spatial:
-        if store.indices[-1] == _variable(block, axis.var).var:
+        if lane is not None and axis.var == lane.name:
             if not axis.known:
                 _, inner = (trial := sch.copy()).split(loops[axis.var], [None, 2])
                 return axis.var if _accepts(trial, "vectorize", inner) else ""

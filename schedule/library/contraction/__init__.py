@@ -8,8 +8,9 @@ from schedule.library.contraction.move import Move, MovedPlan, left_by, make_mov
 from schedule.library.contraction.moves import adding_up, lanes, panel, parts
 from schedule.library.contraction.nest import make_inner_nest, make_nest
 from schedule.library.contraction.partial import partial_sums, with_partial
-from schedule.library.contraction.plain import in_digits, on_axes, plain_form
+from schedule.library.contraction.plain import in_axes, on_axes, plain_form
 from schedule.library.contraction.plan import NestPlan, Pack, Partial
+from schedule.library.contraction.stage import stage_axes
 
 __all__ = [
     "Access",
@@ -27,7 +28,7 @@ __all__ = [
     "find_again",
     "find_contraction",
     "groupings",
-    "in_digits",
+    "in_axes",
     "lanes",
     "left_by",
     "make_inner_nest",
@@ -40,6 +41,7 @@ __all__ = [
     "parts",
     "plain_form",
     "shared_parts",
+    "stage_axes",
     "with_panel",
     "with_partial",
 ]

@@ -16,7 +16,7 @@ from schedule.library.contraction.axes import (
     Operand,
     flat_strides,
 )
-from schedule.library.contraction.normalise import merged_axes, sorted_axes
+from schedule.library.contraction.normalise import merged_axes, one_is_window, sorted_axes
 from schedule.library.contraction.places import loads_of, store_of
 from tensorir import (
     Analyzer,
@@ -71,13 +71,7 @@ def find_contraction(
         )
     result = store if last in (None, block) else _as_stored_by(sch, node, store, str(last))
     found = loads_of(node)
-    parts = [part for place in range(len(node.iters)) for part in digits_of(node, place, found)]
-    values = {
-        it.var: _value(place, [p for p in parts if p.digit.place == place])
-        for place, it in enumerate(node.iters)
-    }
-    analyzer = Analyzer({p.var: _extent(node, p.digit) for p in parts})
-    reader = _Reader([p.var for p in parts], values, analyzer)
+    parts, reader = read_by(node, found)
     operands = [
         Operand(
             **vars(reader.access(load.buffer, load.indices)),
@@ -92,10 +86,10 @@ def find_contraction(
     raw = Contraction(
         block, last or block, tuple(axes), tuple(n for n, a in enumerate(axes) if a.reduce),
         tuple(operands), sums, stored, _operations(store),
-        tuple(tuple(reader.steps(number)) for number in _numbers(store.value)),
+        tuple(tuple(reader.steps(number)) for number in numbers_of(store.value)),
         products=tuple(_products(store, found)),
     )  # fmt: skip
-    return sorted_axes(merged_axes(raw, windows))
+    return sorted_axes(merged_axes(raw, None if windows else one_is_window))
 
 
 def find_again(sch: Schedule, c: Contraction) -> Contraction:
@@ -130,8 +124,28 @@ def _as_stored_by(sch: Schedule, node: Block, sums: Store, last: str) -> Store:
     return Store(store.buffer, tuple(substitute(i, swap) for i in store.indices), store.value)
 
 
-def digits_of(node: Block, place: int, found: Sequence[Load]) -> list[_Part]:
-    """The parts in which a variable is read: at each divisor that its accesses have."""
+def flat_index(access: Load | Store) -> Expr:
+    """The place of an access in memory, in elements."""
+    index: Expr = const(0)
+    step: Expr = const(1)
+    for part, size in zip(reversed(access.indices), reversed(access.buffer.shape)):
+        index, step = index + part * step, size * step
+    return index
+
+
+def read_by(node: Block, found: Sequence[Load | Store]) -> tuple[list[_Part], _Reader]:
+    """The parts of all variables of a block, and what reads strides along them."""
+    parts = [part for place in range(len(node.iters)) for part in _digits(node, place, found)]
+    values = {
+        it.var: _value(place, [p for p in parts if p.digit.place == place])
+        for place, it in enumerate(node.iters)
+    }
+    analyzer = Analyzer({p.var: _extent(node, p.digit) for p in parts})
+    return parts, _Reader([p.var for p in parts], values, analyzer)
+
+
+def _digits(node: Block, place: int, found: Sequence[Load | Store]) -> list[_Part]:
+    """The parts in which a variable is used: at each divisor that its accesses have."""
     it = node.iters[place]
     extent = int_value(it.extent)
     if extent == 1:
@@ -181,6 +195,13 @@ class _Reader:
             buffer.name, buffer.dtype, shape, rows, flat_strides(shape, rows, len(self.parts))
         )
 
+    def flat(self, access: Load | Store) -> Access:
+        """As an access of one dimension."""
+        buffer = access.buffer
+        flat = tuple(self.steps(flat_index(access)))
+        shape = tuple(int_value(size) for size in buffer.shape)
+        return Access(buffer.name, buffer.dtype, shape, (flat,), flat)
+
     def steps(self, index: Expr) -> list[int | None]:
         """How far an index moves with each part; None where not by steps of one size."""
         if index.has_loads:  # where that is depends on memory
@@ -200,19 +221,19 @@ def _maker(sch: Schedule, load: Load, stages: Collection[str]) -> str | None:
     return None
 
 
-def _numbers(e: Expr) -> Iterator[Expr]:
+def numbers_of(e: Expr) -> Iterator[Expr]:
     """The largest parts of a value that are computed of variables alone."""
     if e.dtype == dtype.INDEX and not e.has_loads:
         yield from () if isinstance(e, Const) else (e,)
     elif not isinstance(e, Load):
         for part in e.operands:
-            yield from _numbers(part)
+            yield from numbers_of(part)
 
 
 def _products(store: Store, found: Sequence[Load]) -> Iterator[Factors]:
     """The products of three factors or more, all of which are read from memory, or constants."""
     for place, product in enumerate(products(store.value, (store.buffer,))):
-        if not any(True for factor in product.factors for _ in _numbers(factor)):
+        if not any(True for factor in product.factors for _ in numbers_of(factor)):
             reads = (tuple(found.index(load) for load in loads(f)) for f in product.factors)
             yield Factors(product.whole.dtype, place, tuple(reads), product.parts)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -11,17 +11,21 @@ from schedule.library.contraction.axes import Access, Axis, Contraction, Factors
 A = TypeVar("A", bound=Access)
 
 
-def merged_axes(c: Contraction, windows: bool = True) -> Contraction:
+Pair = Callable[[Contraction, int, int], bool]
+"""Something about two axes of a contraction."""
+
+
+def merged_axes(c: Contraction, apart: Pair | None = None) -> Contraction:
     """Merge axes that are one: wherever the outer one moves, it does so by all of the inner one.
 
-    windows  also those of which one alone is a window, as taps and channels last in memory are
+    apart  those that stay two all the same, an outer and an inner one
     """
     merged = True
     while merged:
         merged = False
         for outer in range(len(c.axes)):
             for inner in range(len(c.axes)):
-                if outer != inner and _are_one(c, outer, inner, windows):
+                if outer != inner and _are_one(c, outer, inner, apart):
                     c, merged = _merge(c, outer, inner), True
                     break
             if merged:
@@ -58,20 +62,24 @@ def _read(product: Factors, places: Sequence[int]) -> Factors:
     return replace(product, reads=tuple(reads))
 
 
-def _are_one(c: Contraction, outer: int, inner: int, windows: bool) -> bool:
+def one_is_window(c: Contraction, outer: int, inner: int) -> bool:
+    """Whether one of two axes alone is a window, as taps beside channels last in memory are."""
+    return c.is_window(outer) != c.is_window(inner)
+
+
+def _are_one(c: Contraction, outer: int, inner: int, apart: Pair | None) -> bool:
     a, b = c.axes[outer], c.axes[inner]
     extent = b.extent
     if a.reduce != b.reduce or extent is None or a.extent is None:
         return False
     if a.reduce and c.written.index(outer) + 1 != c.written.index(inner):
         return False  # as one axis, they would be summed in another order
-    if not windows and c.is_window(outer) != c.is_window(inner):
-        return False
     rows = [*(access.strides for access in (*c.operands, c.result)), *c.numbers]
     steps = [(row[outer], row[inner]) for row in rows]
-    return any(far for far, _ in steps) and all(
+    one = any(far for far, _ in steps) and all(
         far is not None and near is not None and far == near * extent for far, near in steps
     )
+    return one and not (apart is not None and apart(c, outer, inner))
 
 
 def _merge(c: Contraction, outer: int, inner: int) -> Contraction:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import Contraction
-from schedule.library.contraction.find import digits_of
 from schedule.library.contraction.places import (
     axis_text,
     digit_text,
@@ -16,6 +15,7 @@ from schedule.library.contraction.places import (
     loads_of,
     store_of,
 )
+from schedule.library.contraction.stage import stage_axes
 from tensorir import Var
 
 if TYPE_CHECKING:
@@ -59,19 +59,23 @@ def plain_form(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> list
     return [*copies, *([writer] if writer else [])]
 
 
-def in_digits(sch: Schedule, block: str) -> None:
-    """Give a block one variable for each digit of its variables that its loads are at, in order,
-    and none for those of extent 1.
+def in_axes(sch: Schedule, block: str, merged: bool = True, parts: bool = True) -> bool:
+    """Give an elementwise stage one variable for each of its axes (`stage_axes`), in the order of
+    the memory that it writes; return whether that changes anything.
 
-    Raises ScheduleError where the loops of the block were changed before.
+    merged  whether axes side by side in every access are one
+    parts   whether variables that are accessed in parts are several
+
+    Raises TensorIRError for a block with several stores, and ScheduleError where its loops were
+    changed before.
     """
-    node = sch.state.block(block)
-    found = loads_of(node)
-    digits = [part.digit for n in range(len(node.iters)) for part in digits_of(node, n, found)]
-    params = [f"p{n}" for n in range(len(node.iters))]
-    results = [digit_text(digit, params[digit.place]) for digit in digits]
+    params = [f"p{n}" for n in range(len(sch.state.block(block).iters))]
+    axes = stage_axes(sch, block, merged, parts)
+    texts = {d: digit_text(d, params[d.place]) for axis in axes for d in axis.digits}
+    results = [axis_text(axis, texts) for axis in axes]
     if results:
         _give_variables(sch, block, params, results)
+    return bool(results) and results != params
 
 
 def _in_order(sch: Schedule, c: Contraction, stage: str, order: Sequence[int]) -> None:

@@ -1,0 +1,76 @@
+"""The axes of elementwise stages: of the memory that they access, and not of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from schedule.library.contraction.axes import Axis, Contraction, Digit, Operand
+from schedule.library.contraction.find import flat_index, numbers_of, read_by
+from schedule.library.contraction.normalise import merged_axes, sorted_axes
+from schedule.library.contraction.places import loads_of, store_of
+from tensorir import Load, Store, int_value
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+ROW = 64
+"""Elements from which on a row stays one where neighbouring rows read the same."""
+
+
+def stage_axes(
+    sch: Schedule, block: str, merged: bool = True, parts: bool = True
+) -> tuple[Axis, ...]:
+    """The axes of an elementwise stage, in the order of the memory that it writes.
+
+    As in a contraction, what is accessed in parts is several, what lies side by side in every
+    access is one, and what has one value is none; distances are those in memory, however many
+    indices an access has. Long rows that share what they read stay rows.
+
+    merged  whether what lies side by side is one
+    parts   whether variables that are accessed in parts are several
+
+    Raises TensorIRError for a block with several stores.
+    """
+    node, store = sch.state.block(block), store_of(sch, block)
+    found: list[Load | Store] = [store, *loads_of(node)]
+    digits, reader = read_by(node, found if parts else ())
+    made, *read = [reader.flat(access) for access in found]
+    raw = Contraction(
+        block, block, tuple(Axis((p.digit,), reduce=False) for p in digits), (),
+        tuple(Operand(**vars(access)) for access in read), made, made, 0,
+        tuple(tuple(reader.steps(number)) for number in numbers_of(store.value)),
+    )  # fmt: skip
+    shifts = {
+        abs(steps)
+        for a, b in combinations(found[1:], 2)
+        if a.buffer is b.buffer
+        and (steps := int_value(reader.analyzer.simplify(flat_index(a) - flat_index(b))))
+    }
+
+    def share_rows(c: Contraction, outer: int, inner: int) -> bool:
+        """Whether rows of the inner axis read what others read."""
+        far = {o.strides[outer] for o in c.operands}
+        long = (c.axes[inner].extent or 0) >= ROW
+        return long and any(step and n % step == 0 for n in shifts for step in far)
+
+    axes = sorted_axes(merged_axes(raw, share_rows) if merged else raw).axes
+    return tuple(replace(axis, digits=_joined(axis.digits)) for axis in axes)
+
+
+def _joined(digits: Sequence[Digit]) -> tuple[Digit, ...]:
+    """Digits of an axis, those that follow each other in a variable as one."""
+    found: list[Digit] = []
+    for digit in digits:
+        last = found[-1] if found else None
+        follows = last is not None and last.place == digit.place
+        if last and follows and digit.extent and last.lower == digit.lower * digit.extent:
+            size = None if last.extent is None else last.extent * digit.extent
+            found[-1] = replace(digit, extent=size, top=last.top)
+        else:
+            found.append(digit)
+    return tuple(found)
+
+
