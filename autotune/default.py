@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from autotune.arguments import check_func, check_names
+from autotune.arguments import check_func, check_names, instance
 from autotune.calibration.device import device_for
 from autotune.rules import choose, make_space
 from schedule import Schedule
@@ -14,6 +14,9 @@ from tensorir import DEFAULT_NUMERICS, Costs, PrimFunc, Target, check_numerics
 if TYPE_CHECKING:
     from autotune.space import Space
 
+DEFINITIONS_OWN = "reassociated"
+"""The class of stored schedules that stand for the definition's own algorithm."""
+
 
 def default_schedule(
     func: PrimFunc,
@@ -21,6 +24,7 @@ def default_schedule(
     constants: Collection[str] = (),
     numerics: str | None = None,
     costs: Costs | str | None = None,
+    shipped: bool = False,
 ) -> Schedule:
     """A schedule of `func` for `target` by rules alone, made in milliseconds.
 
@@ -46,6 +50,8 @@ def default_schedule(
     costs      what steps of the processor are estimated to cost: "measured" for those that
                `tensorir doctor --calibrate` found on this machine, or Costs(...). With None the
                schedule is the same on all machines of one target
+    shipped    take the schedule of a record that ships with the project in place of one by rules,
+               where there is one of this program and of this kind of machine
 
     Raises BuildError where there is no compiler for `target`, and TensorIRError for a target that
     is not understood, a name in `constants` that is no parameter, or unknown `numerics` or `costs`.
@@ -54,6 +60,13 @@ def default_schedule(
     constants = check_names(func, constants)
     if numerics is not None:
         check_numerics(numerics)
+    instance("shipped", shipped, bool, "True or False")
+    if shipped:
+        from autotune.tuning.shipped import shipped_schedule  # what asks a database is heavy
+
+        known = shipped_schedule(func, target, constants, numerics or DEFINITIONS_OWN)
+        if known is not None:
+            return known
     sketch = choose(func, device_for(target, costs), numerics, constants).sketch
     return sketch.build(sketch.values(constants))
 

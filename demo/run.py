@@ -142,7 +142,7 @@ class Demo:
         done = (
             f"{self.measured} new trials"
             if self.measured
-            else "everything came from the database, and nothing was measured to find a schedule"
+            else "all schedules were known, and nothing was measured to find one"
         )
         print(f"\n{seconds:.0f} s; {done}")
         self.what_next()
@@ -223,6 +223,8 @@ class Demo:
         if result.notice and result.notice not in self.notices:
             self.notices.add(result.notice)
             print(f"  note: {result.notice}")
+        if result.source:
+            print(f"    the schedule ships with the project, in {result.source}")
         if result.measured:
             print(f"    best {result.best_seconds * 1e3:.3g} ms, found in {result.seconds:.0f} s")
         if result.trials < trials:

@@ -13,6 +13,7 @@ from schedule.arguments import literal
 from schedule.errors import Hint, Illegal, ScheduleError, hint_text
 from schedule.instruction import Instruction, output_names
 from schedule.primitive import REGISTRY, check_arguments, method, run
+from schedule.renaming import renamed_steps
 from schedule.services import service
 from schedule.state import BlockRef, LoopRef, State
 from schedule.trace import Trace
@@ -321,17 +322,25 @@ class Schedule:
             print(f"# numerics: {self.numerics}; steps:")
             print("\n".join(f"#   {step}" for step in self.trace.instructions))
 
-    def apply(self, trace: Trace) -> "Schedule":
+    def apply(self, trace: Trace, recorded_on: PrimFunc | None = None) -> "Schedule":
         """Replay the steps of `trace` on this schedule; returns it.
 
+        `recorded_on` is the program that the trace belongs to, if that is this one with other
+        names: steps then name what stands at the same place here.
+
         Raises ScheduleError where a step is refused or gives other names than it did when it was
-        recorded, that is, where the trace belongs to another program.
+        recorded, that is, where the trace belongs to another program; TensorIRError where
+        `recorded_on` is another program.
         """
         before = self._history
         try:
+            if recorded_on is not None:
+                for steps in renamed_steps(trace, Schedule(recorded_on), self):
+                    self.apply(steps)
+                return self
             for number, step in enumerate(trace.instructions, 1):
                 self._replay(number, step)
-        except ScheduleError:
+        except TensorIRError:
             self._history = before
             raise
         return self

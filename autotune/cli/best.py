@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from itertools import chain, takewhile
+from pathlib import Path
 
 from autotune.calibration.roofline import share_of_peak
 from autotune.cli.failure import NOTHING, OK
@@ -23,7 +24,10 @@ from autotune.cli.script import as_script
 from autotune.cli.tune import best_text, signature
 from autotune.database.database import Database
 from autotune.database.records import Record
+from autotune.database.shipped import Shipped, shipped_here
+from autotune.machine.machine import this_machine
 from autotune.tuning.replay import is_current, replayed
+from autotune.tuning.shipped import is_whole
 from backends import build
 from schedule import Schedule
 from tensorir import TensorIRError
@@ -62,13 +66,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the best record, a form of its schedule, or write its kernel."""
     program = chosen(args)
-    with open_stored(args.database) as db:
-        found = stored_best(program, db, args.numerics)
-        if found is None:
-            print(f"nothing stored: {program.miss(db).text}", file=sys.stderr)
-            print(f"tune it with: {program.command('tune')}", file=sys.stderr)
-            return NOTHING
-        trials = len(program.trials(db))
+    ships = shipped_best(program, args.numerics)
+    found, origin = None, "" if ships is None else str(ships)
+    if ships is None or Path(args.database).exists():
+        with open_stored(args.database) as db:
+            found = stored_best(program, db, args.numerics)
+            if found is not None:
+                trials = count(len(program.trials(db)), "trial")
+                origin = f"{found[0].time}, one of {trials}, seed {found[0].seed}"
+            elif ships is None:
+                print(f"nothing stored: {program.miss(db).text}", file=sys.stderr)
+                print(f"tune it with: {program.command('tune')}", file=sys.stderr)
+                return NOTHING
+    if found is None:
+        assert ships is not None
+        found = ships.record, replayed(program.func, ships.record)
     record, schedule = found
     if args.show:
         print(SHOWN[args.show](program, record, schedule))
@@ -77,8 +89,16 @@ def run(args: argparse.Namespace) -> int:
         files = kernel.export(args.export)
         print("\n".join(f"wrote {file}" for file in files), file=sys.stderr)
     if not args.show and not args.export:
-        show_record(program, record, trials)
+        show_record(program, record, origin)
     return OK
+
+
+def shipped_best(program: Program, numerics: str) -> Shipped | None:
+    """The best record that ships with the project and counts on this kind of machine."""
+    found = shipped_here(
+        program.workload, program.target, this_machine(), program.conditions, numerics
+    )
+    return next(filter(is_whole, found), None)
 
 
 def stored_best(program: Program, db: Database, numerics: str) -> tuple[Record, Schedule] | None:
@@ -126,8 +146,8 @@ def _schedule(program: Program, record: Record, schedule: Schedule) -> str:
 SHOWN = {"ir": _ir, "trace": _trace, "source": _source, "schedule": _schedule}
 
 
-def show_record(program: Program, record: Record, trials: int) -> None:
-    """Print a record: its time, how it was found, and why it can be believed."""
+def show_record(program: Program, record: Record, origin: str) -> None:
+    """Print a record: its time, where it was found, and why it can be believed."""
     assert record.median is not None
     share = share_of_peak(program.func, record.median, program.target)
     verdict = record.verdict
@@ -143,7 +163,7 @@ def show_record(program: Program, record: Record, trials: int) -> None:
             ("numerics", record.numerics),
             ("sketch", record.sketch),
             ("decisions", json.dumps(record.decisions)),
-            ("found", f"{record.time}, one of {count(trials, 'trial')}, seed {record.seed}"),
+            ("found", origin),
             ("target", short_target(record.target)),
             ("machine", f"{record.machine.get('cpu', '')} ({record.machine_key})"),
             ("record", record.id),

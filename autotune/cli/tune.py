@@ -59,6 +59,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--time-limit", type=seconds, metavar="SECONDS", help="begin no trials after that"
     )
+    parser.add_argument(
+        "--here", action="store_true",
+        help="search on this machine even where a record ships with the project",
+    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
@@ -85,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
                 progress=False if args.quiet else None,
                 time_limit=args.time_limit,
                 costs=args.costs,
+                shipped=not (args.more or args.here),
             )
         except KeyboardInterrupt:
             finished = count(len(program.trials(db)), "finished trial")
@@ -114,11 +119,14 @@ def show_result(
     share = share_of_peak(program.func, result.best_seconds, result.target)
     here = program.records(db)
     stored = result.trials - result.measured  # other tuners may have added some since the start
-    if result.from_database:
+    if result.source:
+        made = f"none measured now: the result ships with the project, in {result.source}"
+    elif result.from_database:
         made = "none measured now: the result is from the database"
     else:
         made = f"{result.measured} measured now in {result.seconds:.1f} s"
         made += f", {stored} found stored" if stored else ""
+    statuses = status_text(result.statuses)
     options = ["--numerics", args.numerics] if args.numerics != DEFAULT_NUMERICS else []
     same = [*options, *(["--costs", args.costs] if args.costs else [])]
     show_pairs(
@@ -126,7 +134,7 @@ def show_result(
             ("program", signature(program)),
             ("best", best_text(result.record, share, result.gflops)),
             ("default", default_text(program, result.record, here)),
-            ("trials", f"{result.trials} ({status_text(result.statuses)}); {made}"),
+            ("trials", f"{result.trials}{f' ({statuses})' if statuses else ''}; {made}"),
             ("refused", result.refused),
             ("database", args.database),
             ("continue", program.command("tune", "--more", str(MORE), *same)),

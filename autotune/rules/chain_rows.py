@@ -97,8 +97,8 @@ def find_rows(
     sch: Schedule, last: str, among: Collection[str] | None = None, kept: bool = False
 ) -> InRows | None:
     """The program in rows of `last`, with all stages, `among` some if given, that go along with
-    them; None where no reduction does, or they cannot be put in order. With `kept` the result
-    stays in rows, and another stage takes it to its place."""
+    them; None where no reduction does, none makes a number of each row, or they cannot be put in
+    order. With `kept` the result stays in rows, and another stage takes it to its place."""
     try:
         found = _Found(sch, last, "", among)
         if not found.has_reductions:
@@ -113,6 +113,8 @@ def find_rows(
             found = _Found(base, last, "local", among)
             if not found.is_tiled:
                 found = _Found(base, last, "global", among)
+        if not found.has_statistics:
+            return None
         order, made = replace(found.order(), kept=text), sch.copy()
         loops = put_in_rows(made, order)
     except ScheduleError:
@@ -171,6 +173,15 @@ class _Found:
     def has_reductions(self) -> bool:
         """Whether a stage before the last one is a reduction."""
         return any(self.sch.state.block(name).is_reduction for name in self.members[:-1])
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether a stage is a reduction to one number of each row: rows of none are no chain, and
+        to know it costs much less than to put them in order."""
+        around = self.sch.state.loops_around(self.end)
+        rows = prod(size(loop.extent) for loop in around if loop.var in self.rows)
+        blocks = map(self.sch.state.block, self.members)
+        return any(b.is_reduction and instances(b, IterKind.SPATIAL) < 2 * rows for b in blocks)
 
     @cached_property
     def turned(self) -> bool:

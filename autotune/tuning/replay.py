@@ -14,9 +14,15 @@ from tensorir import PrimFunc, Target, TensorIRError, Var, parse, specialize
 
 
 def replayed(func: PrimFunc, record: Record) -> Schedule:
-    """The schedule of a record; TensorIRError where its steps are not possible any more."""
+    """The schedule of a record; TensorIRError where its steps are not possible any more.
+
+    `func` may call things otherwise than the program that was stored: names are no part of a
+    workload.
+    """
     try:
-        return Schedule(func).apply(Trace.from_json(record.trace))
+        same = str(func) == record.workload.text
+        recorded_on = None if same else parse(record.workload.text)
+        return Schedule(func).apply(Trace.from_json(record.trace), recorded_on)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise TensorIRError(
             f"the steps of record {record.id[:12]} are none of this version: {error}"

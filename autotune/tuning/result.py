@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autotune.database.records import Record
+from autotune.tuning.replay import replayed
 from backends import CompiledKernel, build
 from schedule import Schedule, Trace
 from tensorir import PrimFunc, Target, TensorIRError
@@ -28,6 +29,8 @@ class TuneResult:
     statuses  number of trials by how they ended
     refusals  why schedules that this call's search made were refused, and were no trials
     built     schedules that this call's search made, to choose trials from
+    source    where the record is from, if it ships with the project: file, line, processor; its
+              time is of that machine, which is one of the kind of this. "" for the database
     """
 
     func: PrimFunc
@@ -42,6 +45,7 @@ class TuneResult:
     statuses: Mapping[str, int]
     refusals: Mapping[str, int] = field(default_factory=dict)
     built: int = 0
+    source: str = ""
 
     @property
     def refused(self) -> str:
@@ -73,12 +77,12 @@ class TuneResult:
     @property
     def trace(self) -> Trace:
         """The steps of the best schedule."""
-        return Trace.from_json(self.record.trace)
+        return self.schedule.trace
 
     @property
     def schedule(self) -> Schedule:
         """The best schedule, replayed from its record."""
-        return Schedule(self.func).apply(self.trace)
+        return replayed(self.func, self.record)
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -103,7 +107,8 @@ class TuneResult:
 
     def __repr__(self) -> str:
         rate = "" if self.gflops is None else f", {self.gflops:.1f} GFLOP/s"
-        source = "database" if self.from_database else f"{self.measured} new trials"
+        measured = f"{self.measured} new trials" if self.measured else "database"
+        source = self.source.partition(":")[0] or measured
         return (
             f"TuneResult({self.func.name!r}: {self.best_seconds * 1e3:.4g} ms{rate}, "
             f"{self.trials} trials, from {source})"

@@ -48,7 +48,7 @@ class Session:
     conditions  what decides times besides program, target and machine
     rules   hash of the design space; trials of another one count for nothing and are remembered
     skipped stored trials that are none of this version
-    notice  what the user should know of the cost model; "" for nothing
+    notice  what the user should know of cost model and shipped records; "" for nothing
     stored  records of trials that the database had when the session was started
     others  share of the processors that other programs had while times were taken
     """
@@ -172,6 +172,10 @@ class Session:
         if candidate is not None:
             timed = record.status in ("ok", "pruned")
             self.state.add(candidate, record.median if timed else None, record.program)
+
+    def note(self, text: str) -> None:
+        """Have `told` say this too."""
+        self.notice = "; ".join(filter(None, (self.notice, text)))
 
     def told(self) -> str:
         """What the user should know of the cost model and of what was stored; "" for nothing."""

@@ -15,7 +15,7 @@ from benchmarks.peers.kinds import KINDS
 from benchmarks.peers.programs import prim_func
 from benchmarks.peers.sets import SETS
 from schedule import Schedule
-from tensorir import Block, For, PrimFunc, Target, device_of, lower, ops, walk
+from tensorir import Block, For, PrimFunc, Target, TensorIRError, device_of, lower, ops, walk
 
 FEATURES = ("avx512bf16", "avx512bw", "avx512f", "avx512vnni", "fma")
 TARGET = Target(vector_bits=512, threads=2, features=FEATURES)
@@ -98,3 +98,25 @@ def test_every_operator_has_a_default_schedule_whatever_its_names(name):
         else:
             schedule = planned(func)[1]
         lower(schedule.func, TARGET)
+
+
+STEPS_ROWS = ("matmul 1023", "conv 64->64 3x3 56", "softmax 4096x1024", "viterbi step 64x512")
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if r.name in STEPS_ROWS], ids=lambda r: r.name)
+def test_steps_are_made_on_a_program_of_other_names(row):
+    """A trace names what its program is made of; on a renamed one it means the same places."""
+    func = prim_func(row.kind, row.sizes)
+    schedule = planned(func)[1]
+    other = Schedule(renamed(func, NAMINGS["of others"]))
+    assert steps_of(other.apply(schedule.trace, recorded_on=func)) == steps_of(schedule)
+
+
+def test_steps_of_another_program_are_refused():
+    matmul, softmax = (prim_func(r.kind, r.sizes) for r in ROWS if r.name in STEPS_ROWS[::2])
+    schedule = planned(matmul)[1]
+    other = Schedule(softmax)
+    before = str(other.func)
+    with pytest.raises(TensorIRError, match="is another program, not the same by other names"):
+        other.apply(schedule.trace, recorded_on=matmul)
+    assert str(other.func) == before and not len(other.trace)

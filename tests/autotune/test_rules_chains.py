@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules import default_candidate, make_space
+from autotune.rules import chain_rows, default_candidate, make_space
+from autotune.rules.alternatives import starts
 from autotune.rules.chain import ChainPlan
-from autotune.rules.generate import PlannedSketch, sketches
+from autotune.rules.generate import PlannedSketch, sketches, sketches_of
 from autotune.rules.group import bring_forward, find_groups, inline_stages
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
@@ -318,3 +319,22 @@ def test_rows_that_are_not_those_of_the_result_are_not_written_out(kind):
         sch = default_schedule(form.func, SMALL.target)
         written = [int(n) for n in re.findall(r"in unrolled\((\d+)\)", str(sch.func))]
         assert max(written, default=1) <= 2 * SMALL.registers, form.name
+
+
+def test_stages_without_a_number_of_each_row_are_not_put_in_rows(monkeypatch):
+    """That takes longer than all other rules together, and nothing comes of it."""
+    tried = []
+    put_in_rows = chain_rows.put_in_rows
+
+    def counted(sch, order):
+        tried.append(order.members)
+        return put_in_rows(sch, order)
+
+    monkeypatch.setattr(chain_rows, "put_in_rows", counted)
+    x, w = rows_of(1, 4, 12, 12), rows_of(8, 4, 3, 3, name="w")
+    sums = ops.conv2d(x, w, padding=1, name="sums")
+    (winograd,) = [s for s in starts(made(x, w, sums), "mixed") if "winograd_4x4" in s.name]
+    list(sketches_of(winograd, SMALL, "mixed"))
+    assert tried == []
+    scheduled(made(x, w, ops.softmax(sums, name="out")))
+    assert tried

@@ -1,0 +1,129 @@
+"""Tune what ships with the project, and write the winners to tuning_logs/SET.jsonl.
+
+python -m benchmarks.ship [--set NAME] [--only TEXT] [--trials N] [--database PATH] [--folder DIR]
+
+On an idle machine: half a minute for each row. It goes on where it was stopped. Records of other
+kinds of machines stay in the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune import Database, MeasureSettings, Record, tune
+from autotune.database.jsonl import write_records
+from autotune.database.kinds import kind_of
+from autotune.database.shipped import FOLDER, all_shipped
+from benchmarks.operators import make_cases
+from benchmarks.peers.kinds import KINDS
+from benchmarks.peers.programs import prim_func
+from benchmarks.peers.sets import SETS
+from demo import digits, photo
+from tensorir import PrimFunc, TensorIRError
+
+TRIALS = 96
+"""As many as anything here asks for where nothing is said."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A program that is tuned, with the parameters that are constants."""
+
+    name: str
+    func: PrimFunc
+    constants: tuple[str, ...] = ()
+
+
+def _suite() -> Iterator[Row]:
+    for name, make in make_cases(False).items():
+        yield Row(name, make().func)
+
+
+def _demo() -> Iterator[Row]:
+    cases = [*digits.cases(digits.train()), photo.case(photo.load())]
+    return (Row(case.name, case.func) for case in cases)
+
+
+def _peers(name: str) -> Iterator[Row]:
+    for row in SETS[name]:
+        yield Row(row.name, prim_func(row.kind, row.sizes), KINDS[row.kind].constants)
+
+
+ROWS: dict[str, Callable[[], Iterator[Row]]] = {
+    "suite": _suite,
+    "demo": _demo,
+    "peers": lambda: _peers("main"),
+    "operators": lambda: _peers("operators"),
+}
+"""Name of a file -> the programs in it; one that an earlier file has is left out of a later."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Tune and write; 0 is success, 1 where a row failed, which then does not ship."""
+    options = _parser().parse_args(argv)
+    failures, taken = [], set()
+    with Database(options.database) as database:
+        for name in options.set or ROWS:
+            winners = []
+            for row in ROWS[name]():
+                if not all(text in row.name for text in options.only):
+                    continue
+                try:
+                    found = _tuned(row, database, options)
+                except TensorIRError as error:
+                    failures.append(f"{name}, {row.name}: {error}")
+                    print(failures[-1], file=sys.stderr, flush=True)
+                    continue
+                if found.workload.key not in taken:
+                    winners.append(found)
+                taken.add(found.workload.key)
+            path = options.folder / f"{name}.jsonl"
+            print(f"{write(winners, path)} records ship in {path.name}")
+    return 1 if failures else 0
+
+
+def write(winners: Sequence[Record], path: Path) -> int:
+    """Put these records into a file, in place of others of the same program, kind and class."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = {_place(s.record): s.record for s in all_shipped(path.parent) if s.file == path}
+    kept.update({_place(record): record for record in winners})
+    ordered = sorted(kept.values(), key=lambda r: (r.workload.name, r.workload.key, r.id))
+    return write_records(path, ordered)
+
+
+def _place(record: Record) -> tuple[object, ...]:
+    return record.workload.key, tuple(sorted(kind_of(record).items())), record.numerics
+
+
+def _tuned(row: Row, database: Database, options: argparse.Namespace) -> Record:
+    start = time.perf_counter()
+    settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1) if options.quick else None
+    result = tune(
+        row.func, "c", options.trials, 0, database, constants=row.constants, settings=settings,
+        shipped=False,
+    )  # fmt: skip
+    seconds = time.perf_counter() - start
+    print(f"{row.name}: {result}, {seconds:.0f} s", flush=True)
+    wanted = {**result.record.settings, "wanted": options.trials}  # more than there are, perhaps
+    return result.record.with_(settings=wanted)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    add = parser.add_argument
+    add("--set", action="append", default=[], choices=tuple(ROWS), help="(default: all)")
+    add("--only", action="append", default=[], metavar="TEXT", help="rows with TEXT in their name")
+    add("--trials", type=int, default=TRIALS, help="per row (default: %(default)s)")
+    add("--database", type=Path, default=FOLDER / "ship.db", help="(default: %(default)s)")
+    add("--folder", type=Path, default=FOLDER, help="where the files go (default: %(default)s)")
+    add("--quick", action="store_true", help="short blocks, to see that it works")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
