@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from autotune.cost_model import Quality, quality
+from autotune.database.ranking import ranking
 from autotune.database.records import Record
 from autotune.database.rows import conditions_key
 from autotune.rules import choose
@@ -25,7 +26,7 @@ from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, device_o
 class Report:
     """The trials of one workload, target, machine and conditions, in the order they were made.
 
-    races     candidates with the records of their fastest final race, which is what counts
+    races     candidates with their records of final races, which are what counts; best first
     statuses  number of trials by how they ended
     failures  (status, first line of the error) with counts, most frequent first
     quality   the cost model's predictions against the times
@@ -77,7 +78,10 @@ class Report:
 
     def _rank(self, record: Record) -> tuple[int, float]:
         kinds = (self.race_of(record) is not None, record.status == "ok", record.status == "pruned")
-        return (kinds.index(True) if any(kinds) else len(kinds), self.seconds(record) or math.inf)
+        kind = kinds.index(True) if any(kinds) else len(kinds)
+        if kind == 0:
+            return kind, list(self.races).index(_identity(record))
+        return kind, self.seconds(record) or math.inf
 
 
 def summarize(records: Sequence[Record]) -> Report:
@@ -87,7 +91,7 @@ def summarize(records: Sequence[Record]) -> Report:
     counts = Counter((r.status, headline(r.error)) for r in failed)
     guessed = [r for r in trials if r.predicted is not None and r.status == "ok"]
     races: dict[str, Record] = {}
-    for record in sorted((r for r in records if r.is_final), key=lambda r: r.median or math.inf):
+    for record in ranking(r for r in records if r.is_final):
         races.setdefault(_identity(record), record)
     return Report(
         trials,

@@ -134,6 +134,7 @@ def show_result(
             ("program", signature(program)),
             ("best", best_text(result.record, share, result.gflops)),
             ("default", default_text(program, result.record, here)),
+            ("found", "" if result.outcome is None else str(result.outcome)),
             ("trials", f"{result.trials}{f' ({statuses})' if statuses else ''}; {made}"),
             ("refused", result.refused),
             ("database", args.database),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,8 +21,9 @@ from autotune.arguments import check_path, instance, integer
 from autotune.database.conditions import Conditions
 from autotune.database.jsonl import ImportReport, read_records, write_records
 from autotune.database.miss import Miss, explain
+from autotune.database.ranking import ranking
 from autotune.database.records import STATUSES, Record, Workload
-from autotune.database.rows import believed, conditions_key
+from autotune.database.rows import CHECKED, RACED, conditions_key
 from autotune.database.store import Store
 from autotune.errors import DatabaseError
 from autotune.machine.machine import Machine
@@ -33,10 +34,6 @@ WorkloadLike = str | Workload
 
 MachineLike = str | Machine
 """A machine or its key."""
-
-RANK = "believed DESC, median, id"
-"""Trials that are believed, the best first: raced before others, then by time."""
-
 
 @dataclass(frozen=True)
 class SessionSummary:
@@ -104,7 +101,7 @@ class Database:
     ) -> Record | None:
         """The fastest trial whose result was found correct, on exactly this machine and target.
 
-        Times from a race of several candidates go before times that were taken one by one.
+        What won a race of several candidates goes before all whose times were taken one by one.
 
         numerics    bounds what the schedule may do to the result: "bitwise" accepts only bitwise
                     equal schedules, "reassociated" and "algebraic" more, "mixed" or None any
@@ -123,14 +120,16 @@ class Database:
         numerics: str | None = None,
         conditions: Conditions | None = None,
     ) -> Iterator[Record]:
-        """The trials that `best` has the first of, best first."""
+        """The trials that `best` has the first of, best first; see `autotune.database.ranking`."""
         bound = check_numerics("mixed" if numerics is None else numerics)
         where, values = _where(
             workload=workload, target=target, machine=machine,
             conditions=_asked(target, conditions),
         )  # fmt: skip
-        found = self._store.rows(f"{where} AND believed > 0", values, RANK)
-        return (record for record in found if allows(bound, record.numerics))
+        raced = self._store.rows(f"{where} AND believed = {RACED}", values)
+        yield from ranking(r for r in raced if allows(bound, r.numerics))
+        alone = self._store.rows(f"{where} AND believed = {CHECKED}", values, "median, id")
+        yield from (record for record in alone if allows(bound, record.numerics))
 
     def records(
         self,
@@ -281,13 +280,7 @@ class Database:
         groups: dict[tuple[str, ...], list[Record]] = {}
         for record in self.records():
             groups.setdefault(_kind(record), []).append(record)
-        return [ranked for group in groups.values() if (ranked := _ranking(group))]
-
-
-def _ranking(records: Iterable[Record]) -> list[Record]:
-    """Those that are believed, in the order of RANK."""
-    key: Callable[[Record], Any] = lambda r: (-believed(r), r.median, r.id)  # noqa: E731
-    return sorted((r for r in records if believed(r)), key=key)
+        return [ranked for group in groups.values() if (ranked := ranking(group))]
 
 
 def _kind(record: Record) -> tuple[str, ...]:

@@ -160,12 +160,12 @@ REQUIRED = ("workload", "target", "machine_key", "status")
 FIELDS: dict[str, Kind] = {
     "id": TEXT, "workload": MAPPING, "target": TEXT, "machine_key": TEXT, "status": TEXT,
     "features": TEXTS, "machine": MAPPING, "toolchain": MAPPING, "settings": MAPPING,
-    "conditions": MAPPING, "rules": TEXT, "session": TEXT,
+    "conditions": MAPPING, "race": MAPPING, "rules": TEXT, "session": TEXT,
     "seed": ("an integer", _is_integer), "trial": COUNT, "batch": COUNT, "sketch": TEXT,
     "trace": ("a list", _list_of(lambda step: True)), "error": TEXT,
     "times": ("a list of numbers", _list_of(_is_number)), "median": NUMBER, "predicted": NUMBER,
     "verdict": MAPPING, "numerics": TEXT, "build_seconds": NUMBER, "source_hash": TEXT,
-    "time": TEXT,
+    "time": TEXT, "visits": ("a list of mappings", _list_of(_is_mapping)),
 }  # fmt: skip
 
 PARTS: dict[str, dict[str, Kind]] = {

@@ -112,12 +112,16 @@ class Record:
     trial       the number of trials before this one
     batch       how many trials were known when its candidate was proposed, with others of the same
                 number; None where a search proposed nothing (a race, earlier versions)
+    race        what the race at the end of a search found (`autotune.noise.gain.Outcome`); None for
+                trials and in earlier versions
     sketch      name of the sketch; `decisions` the values of its choices
     trace       the schedule as a list of JSON instructions
     program     what the scheduled program is (tensorir.program_key): trials of one program are one,
                 whatever was decided; "" where it is not known (earlier versions)
     status      one of STATUSES; `error` is the text of a failure
-    times       all block times, seconds per call
+    times       block times, seconds per call, of visits that count
+    visits      all visits, with what disturbed them (`autotune.noise.visits.Visit`); none for races
+                and in earlier versions
     predicted   seconds that the cost model expected before the measurement
     time        UTC by the clock of the machine, for people: nothing is ordered by it
     text        the record as one line of JSON, which is what is stored
@@ -137,6 +141,7 @@ class Record:
     seed: int = 0
     trial: int = 0
     batch: int | None = None
+    race: Mapping[str, Any] | None = None
     sketch: str = ""
     decisions: Any = None
     trace: tuple[Any, ...] = ()
@@ -144,6 +149,7 @@ class Record:
     error: str = ""
     times: tuple[float, ...] = ()
     median: float | None = None
+    visits: tuple[Mapping[str, Any], ...] = ()
     predicted: float | None = None
     verdict: Verdict = Verdict()
     numerics: str = "bitwise"
@@ -155,9 +161,10 @@ class Record:
     text: str = field(default="", repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("machine", "toolchain", "settings", "decisions"):
+        for name in ("machine", "toolchain", "settings", "decisions", "race"):
             object.__setattr__(self, name, plain(getattr(self, name)))
-        object.__setattr__(self, "trace", tuple(map(plain, self.trace)))
+        for name in ("trace", "visits"):
+            object.__setattr__(self, name, tuple(map(plain, getattr(self, name))))
         object.__setattr__(self, "times", tuple(map(float, self.times)))
         object.__setattr__(self, "error", readable(self.error))
         for name in ("median", "predicted", "build_seconds"):
@@ -185,10 +192,9 @@ class Record:
         del data["id"], data["text"]
         if not self.workload.constants:  # as records were before there were any
             del data["workload"]["constants"]
-        if self.batch is None:
-            del data["batch"]
-        if not self.program:
-            del data["program"]
+        for name in ("batch", "race", "visits", "program"):
+            if data[name] is None or data[name] in ("", ()):
+                del data[name]
         data = {name: plain(value) for name, value in data.items()}
         check_fields(data)
         data["id"] = content_id(data)

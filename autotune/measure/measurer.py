@@ -7,14 +7,17 @@ the status of its result, and the next one is measured in a worker that is known
 from __future__ import annotations
 
 import os
+import random
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from autotune.errors import MeasureError
+from autotune.measure.batch import Batch, OnResult
 from autotune.measure.builders import BuilderPool
 from autotune.measure.busy import Neighbours
 from autotune.measure.externs import declarations
@@ -25,6 +28,7 @@ from autotune.measure.process import Reply, WorkerProcess, warn_once
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings
+from autotune.noise.visits import Visits
 from autotune.space import Candidate
 from backends import ScratchFolder, default_cache
 from tensorir import Costs, Numbers, PrimFunc
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
 
 DEFAULT_BUILDER = "autotune.measure.builder:build"
 START_SECONDS = 120.0
+
+TOGETHER = 16
+"""Programs that are visited in turns, at most: a worker keeps the kernels of twice as many."""
 
 SOUND = ("ok", "pruned", "build_error")
 """After other outcomes, memory or device of the worker may be spoiled: it is renewed."""
@@ -48,9 +55,6 @@ class HasFunc(Protocol):
 
 Program = PrimFunc | HasFunc | str
 """What can be measured: a program, its holder, or its printed text."""
-
-OnResult = Callable[[int, MeasureResult], None]
-
 
 class Measurer:
     """Measures schedules of `func`. Use it as a context manager, so that workers end.
@@ -92,6 +96,8 @@ class Measurer:
         self.neighbours = Neighbours()
         self._folder = _folder()
         self._reference = reference
+        self._calls: dict[str, int] = {}
+        self._batches = self._candidates = 0
         self._runner: WorkerProcess | None = None
         self._builders: BuilderPool | None = None
 
@@ -130,49 +136,62 @@ class Measurer:
 
         incumbent  best time so far, seconds: far slower candidates are stopped early ("pruned");
                    within the batch, better times take its place
-        min_ms     and `repeats` override the settings, to time finalists for longer
-        on_result  called with (position, result) as soon as each is known
+        min_ms     and `repeats` override the settings
+        on_result  called with (position, result), in order, as soon as each is known: a batch is
+                   visited in rounds, so that is mostly at its end
         """
         texts = [program_text(program) for program in programs]
-        runner = self._start_runner()
+        self._start_runner()
         built = self._build(texts)
-        results = []
-        for index, (text, (result, source)) in enumerate(zip(texts, built, strict=True)):
-            if result.ok:
-                message = self._message(text, source, incumbent, check, min_ms, repeats)
-                message["loose"] = rounds_otherwise(programs[index])
-                with self._undisturbed():
-                    measured = self._run(runner, message)
-                seconds = result.build_seconds or measured.build_seconds
-                result = replace(measured, build_seconds=seconds)
-            if result.ok and result.median is not None:
-                incumbent = min(result.median, incumbent or result.median)
-            results.append(result)
-            if on_result is not None:
-                on_result(index, result)
+        results: list[MeasureResult] = []
+        for start in range(0, len(texts), TOGETHER):
+            part = range(start, min(start + TOGETHER, len(texts)))
+            requests = [
+                self._request(programs[at], texts[at], built[at][1], check, min_ms) for at in part
+            ]
+            visits = self._visits(len(part), repeats, incumbent)
+            told = None if on_result is None else partial(_tell, on_result, start)
+            batch = Batch([built[at][0] for at in part], requests, visits, told)
+            self._visit(batch)
+            results += batch.results
+            incumbent = visits.best()
         return results
 
+    def _visit(self, batch: Batch) -> None:
+        """Visit the candidates of a batch until all is known."""
+        while batch.begin_round():
+            with self._undisturbed():
+                for at in batch.order:
+                    request = batch.request(at, self.settings.prune_factor)
+                    batch.take(at, self._run(request, fresh=batch.is_new(at)))
+
+    def _visits(self, count: int, repeats: int | None, incumbent: float | None) -> Visits:
+        """The plan of the visits of a batch; each batch has orders of its own."""
+        settings = self.settings
+        self._batches += 1
+        rng = random.Random(f"{settings.seed}:{self._batches}")
+        limit = settings.timeout_s / 2
+        return Visits(count, repeats or settings.repeats, rng, incumbent, limit)
+
     def race(
-        self,
-        programs: Sequence[Program],
-        rounds: int | None = None,
-        min_ms: float | None = None,
+        self, programs: Sequence[Program], rounds: int, before: int = 0, min_ms: float | None = None
     ) -> list[tuple[float, ...]]:
         """Block times (seconds per call) of programs that were measured "ok" before.
 
         All are timed in turn, in a new random order each round, so that drift of the machine hits
-        all alike: unless `rounds` and `min_ms` say otherwise, in four times as many blocks as the
-        settings give one candidate, of half their duration. Raises MeasureError if one of them
-        fails now.
+        all alike, in blocks of half the duration that the settings give one candidate, unless
+        `min_ms` says otherwise. `before` is the number of rounds that were asked for earlier in the
+        same race. Raises MeasureError if one of them fails now.
         """
         settings = self.settings
         texts = [program_text(program) for program in programs]
         message = {
             "op": "race",
             "texts": texts,
-            "rounds": 4 * settings.repeats if rounds is None else rounds,
+            "calls": [self._calls.get(text) for text in texts] if before else None,
+            "rounds": rounds,
             "min_ms": settings.min_ms / 2 if min_ms is None else min_ms,
-            "seed": settings.seed,
+            "seed": [settings.seed, before],
         }
         with self._undisturbed():
             reply = self._start_runner().request(message, self._limits())
@@ -181,6 +200,7 @@ class Measurer:
                 f"a finalist failed in the race, though not before: {reply.outcome} in phase"
                 f" {reply.phase!r} {reply.data.get('error', reply.error)}"
             )
+        self._calls = dict(zip(texts, reply.data["calls"]))
         return [tuple(times) for times in reply.data["race"]]
 
     @contextmanager
@@ -244,14 +264,18 @@ class Measurer:
             replies = pool.build(texts)
         return [(self._result(reply), reply.data.get("source")) for reply in replies]
 
-    def _run(self, runner: WorkerProcess, message: Mapping[str, Any]) -> MeasureResult:
-        """Measure one candidate; a crash is blamed on it only if it crashes a fresh worker."""
-        if runner.requests >= self.settings.restart_every:
-            runner.kill()
+    def _run(self, request: Mapping[str, Any], fresh: bool) -> MeasureResult:
+        """Visit one candidate; a crash is blamed on it only if it crashes a fresh worker."""
+        runner = self._start_runner()
+        if fresh:
+            if self._candidates >= self.settings.restart_every:
+                runner.kill()
+                self._candidates = 0
+            self._candidates += 1
         used = runner.requests > 0
-        reply = runner.request(message, self._limits())
+        reply = runner.request(request, self._limits())
         if reply.outcome == "died" and used:
-            reply = runner.request(message, self._limits())
+            reply = runner.request(request, self._limits())
         result = self._result(reply)
         if result.status not in SOUND:
             runner.kill()
@@ -270,25 +294,17 @@ class Measurer:
         limit = self.settings.timeout_s
         return MeasureResult("run_timeout", f"no answer for {limit:g} s in phase {reply.phase!r}")
 
-    def _message(
-        self,
-        text: str,
-        source: str | None,
-        incumbent: float | None,
-        check: bool,
-        min_ms: float | None,
-        repeats: int | None,
+    def _request(
+        self, program: Program, text: str, source: str | None, check: bool, min_ms: float | None
     ) -> dict[str, Any]:
-        settings = self.settings
+        """Of checking one candidate and visiting it for the first time."""
         return {
             "op": "measure",
             "text": text,
             "source": source,
             "check": check,
-            "prune_above": None if incumbent is None else incumbent * settings.prune_factor,
-            "min_ms": settings.min_ms if min_ms is None else min_ms,
-            "repeats": repeats or settings.repeats,
-            "budget_s": settings.timeout_s / 2,
+            "loose": rounds_otherwise(program),
+            "min_ms": self.settings.min_ms if min_ms is None else min_ms,
         }
 
     def _limits(self) -> dict[str, float]:
@@ -349,6 +365,10 @@ def _no_room(error: OSError) -> MeasureError:
         f"measuring cannot write to {place} ({error.strerror or error}); make room, or name "
         "another one in TMPDIR"
     )
+
+
+def _tell(on_result: OnResult, start: int, at: int, result: MeasureResult) -> None:
+    on_result(start + at, result)
 
 
 def rounds_otherwise(program: Program) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from autotune.arguments import LARGEST_SEED, integer, number
 from autotune.database.records import Verdict
 from autotune.errors import MeasureError
+from autotune.noise.visits import Visit, Visits
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,8 @@ class MeasureSettings:
     """How long, how often and how strictly; times in seconds unless the name says otherwise.
 
     min_ms           least duration of a block of calls, milliseconds
-    repeats          blocks per candidate
+    repeats          visits of a candidate, a block in each, spread over the time of its batch;
+                     those that are certainly slower than the best get fewer
     timeout_s        longest time a candidate may run without an answer before it is killed
     build_timeout_s  longest time of one build
     prune_factor     stop a candidate whose first calls are this many times the incumbent
@@ -27,7 +30,7 @@ class MeasureSettings:
     restart_every    candidates after which the worker is renewed, so that memory cannot grow
     seed             of the random inputs
 
-    The race at the end of a search takes four times `repeats` blocks of half `min_ms`.
+    The race at the end of a search takes blocks of half `min_ms`, as many as its verdict needs.
     """
 
     min_ms: float = 10.0
@@ -68,7 +71,8 @@ class MeasureResult:
 
     status         one of `autotune.database.records.STATUSES`
     error          the text of a failure
-    times          seconds per call, one for each block; `median` is their median
+    times          seconds per call, of each visit that counts; `median` is their median
+    visits         all of them, with what disturbed them; `calls` in a block of each
     verdict        comparison with the expected result
     build_seconds  of lowering and compiling; run_seconds of checking and timing
     source_hash    of the source text that was compiled
@@ -82,6 +86,8 @@ class MeasureResult:
     build_seconds: float | None = None
     run_seconds: float | None = None
     source_hash: str = ""
+    visits: tuple[Visit, ...] = ()
+    calls: int = 0
 
     @property
     def ok(self) -> bool:
@@ -92,9 +98,16 @@ class MeasureResult:
         """The result in the answer of a worker."""
         known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
         verdict = Verdict(**data.get("verdict", {}))
-        return cls(**{**known, "verdict": verdict, "times": tuple(data.get("times", ()))})
+        times, visits = tuple(data.get("times", ())), map(Visit.from_json, data.get("visits", ()))
+        return cls(**{**known, "verdict": verdict, "times": times, "visits": tuple(visits)})
+
+    def visited(self, visits: Visits, at: int) -> MeasureResult:
+        """The result with the times of all visits of the candidate at a place of its batch."""
+        times = tuple(v.seconds for v in visits.counting(at))
+        return replace(self, times=times, median=median(times), visits=tuple(visits.made[at]))
 
     def record_fields(self) -> dict[str, Any]:
         """The fields of a `Record` that the measurement determines."""
         names = ("status", "error", "times", "median", "verdict", "build_seconds", "source_hash")
-        return {name: getattr(self, name) for name in names}
+        visits = tuple(visit.to_json() for visit in self.visits)
+        return {**{name: getattr(self, name) for name in names}, "visits": visits}

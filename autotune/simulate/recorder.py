@@ -51,9 +51,6 @@ ROUNDS = 4
 BUILD_SECONDS = 20.0
 """Longest time of one compilation: what takes longer counts as a failure."""
 
-CHUNK = 40
-"""Candidates that are handed to the measurer together."""
-
 STATED = MeasureSettings(min_ms=2.5, repeats=3, build_jobs=1, prune_factor=1e9)
 """How a visit times a candidate: the median of three blocks."""
 
@@ -277,7 +274,7 @@ class Recorder:
 
         given = self.func, str(self.target), settings
         with Measurer(*given, builder=LOADER, lock=lock) as measurer:
-            for at in range(0, len(todo), CHUNK):
-                part = todo[at : at + CHUNK]
-                paths = [str(self.folder / "sources" / str(self._files[c])) for c in part]
-                measurer.measure(paths, check=visit == 0, on_result=partial(store, part))
+            for candidate in todo:  # one by one: beside faster ones it would be timed less often
+                path = str(self.folder / "sources" / str(self._files[candidate]))
+                told = partial(store, [candidate])
+                measurer.measure([path], check=visit == 0, on_result=told)

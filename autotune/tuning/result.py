@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from autotune.database.ranking import outcome
 from autotune.database.records import Record
+from autotune.noise.gain import Outcome
 from autotune.tuning.replay import replayed
 from backends import CompiledKernel, build
 from schedule import Schedule, Trace
@@ -57,6 +59,23 @@ class TuneResult:
         more = f"; {len(ranked) - SHOWN} other reasons" if len(ranked) > SHOWN else ""
         count = sum(self.refusals.values())
         return f"{count} of {self.built} schedules that were made: {'; '.join(shown)}{more}"
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the race with the default schedule found, which `str` puts in words; None for a
+        schedule that was in none, or in one of an earlier version."""
+        return outcome(self.record)
+
+    @property
+    def speedup(self) -> float | None:
+        """The default's time / that of the best schedule, in one race; None without an outcome."""
+        return None if self.outcome is None else 1 + self.outcome.gain.estimate
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """What `speedup` is at least and at most, with the confidence of `outcome.gain`."""
+        gain = None if self.outcome is None else self.outcome.gain
+        return None if gain is None else (1 + gain.low, 1 + gain.high)
 
     @property
     def from_database(self) -> bool:
@@ -111,5 +130,6 @@ class TuneResult:
         source = self.source.partition(":")[0] or measured
         return (
             f"TuneResult({self.func.name!r}: {self.best_seconds * 1e3:.4g} ms{rate}, "
+            f"{'' if self.outcome is None else f'{self.outcome}, '}"
             f"{self.trials} trials, from {source})"
         )

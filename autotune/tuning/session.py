@@ -18,6 +18,7 @@ from autotune.machine.work import flops
 from autotune.measure import MeasureResult, MeasureSettings
 from autotune.measure.busy import disturbance
 from autotune.measure.scoring import outline, scheduled_program, wanted_features
+from autotune.noise.gain import Outcome
 from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState
 from autotune.space import Candidate, Space
@@ -209,10 +210,10 @@ class Session:
         schedule: Schedule,
         result: MeasureResult,
         predicted: float | None,
-        final: bool = False,
+        race: Outcome | None = None,
         batch: int | None = None,
     ) -> Record:
-        """The record of one measurement."""
+        """The record of one measurement: a trial, or what a race found about one."""
         settings = self.settings.to_json()
         return Record(
             workload=self.workload,
@@ -223,11 +224,12 @@ class Session:
             conditions=self.conditions,
             rules=self.rules,
             toolchain=toolchain(self.target),
-            settings={**settings, "final": True} if final else settings,
+            settings=settings if race is None else {**settings, "final": True},
             session=self.name,
             seed=self.seed,
             trial=self.trials,
             batch=batch,
+            race=None if race is None else race.to_json(),
             sketch=candidate.sketch,
             decisions=list(candidate.values),
             trace=tuple(schedule.trace.as_json()),

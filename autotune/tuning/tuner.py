@@ -5,9 +5,8 @@ records (`autotune/tuning/batches.py`), every finished trial is stored at once, 
 killed goes on where it was, in the middle of a batch too. Of several tuners that want the same, one
 searches at a time (`autotune/tuning/turns.py`).
 
-Times are blocks measured inside of compiled code. At the end the best candidates and the default
-schedule are timed in turn, and that race decides: a tuned kernel is never slower than the default
-schedule of the same run.
+Times are blocks measured inside of compiled code. At the end the best candidates race with the
+default schedule (`autotune/tuning/race.py`), which is lost only to one that is certainly faster.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import median
 from types import NoneType
 
 from autotune.arguments import (
@@ -35,23 +33,18 @@ from autotune.arguments import (
 from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
-from autotune.measure.scoring import outline, scheduled_program
-from autotune.rules import default_candidate
+from autotune.measure.scoring import outline
 from autotune.search import Propose, search_named
 from autotune.tuning.batches import Batch, next_batch
 from autotune.tuning.failures import describe_failures
 from autotune.tuning.progress import Progress, Task, make_progress
-from autotune.tuning.replay import candidate_of
 from autotune.tuning.result import TuneResult
 from autotune.tuning.session import Session, start_session
 from autotune.tuning.shipped import shipped_answer
 from autotune.tuning.turns import search_turn
-from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, Costs, Numbers, PrimFunc, Target, TensorIRError
 
 DEFAULT_DATABASE = "tuning_logs/tuning.db"
-FINALISTS = 4
-"""Candidates in the race at the end, the default one besides."""
 
 
 def tune(
@@ -220,8 +213,10 @@ def _search(
                 if time.perf_counter() >= deadline:
                     break
         if not session.is_settled():
+            from autotune.tuning.race import final_race
+
             task.phase("racing the best")
-            _final_race(session, measurer)
+            final_race(session, measurer)
     session.state.ahead = None
     session.others = measurer.neighbours.share()
 
@@ -241,54 +236,6 @@ def _measure(session: Session, measurer: Measurer, batch: Batch, most: int, task
         task.advance(record)
 
     measurer.measure(schedules, incumbent=session.state.best_seconds(), on_result=store)
-
-
-def _final_race(session: Session, measurer: Measurer) -> None:
-    """Time the best candidates and the default one in turn; these times are what counts.
-
-    A single measurement favours the lucky: the fastest of many is partly noise.
-    """
-    finalists = _finalists(session, measurer)
-    if not finalists:
-        return
-    times = measurer.race([schedule for _, schedule in finalists])
-    raced = []
-    for (record, schedule), blocks in zip(finalists, times):
-        candidate = candidate_of(record)
-        assert candidate is not None
-        result = MeasureResult(
-            "ok", "", blocks, median(blocks), record.verdict, record.build_seconds,
-            source_hash=record.source_hash,
-        )  # fmt: skip
-        raced.append(session.record(candidate, schedule, result, record.predicted, final=True))
-    session.database.add_many(raced)  # all or none: a part of a race would decide it
-
-
-def _finalists(session: Session, measurer: Measurer) -> list[tuple[Record, Schedule]]:
-    """The latest trials of the best programs and of the default one, with their schedules."""
-    trials = [r for r in session.trial_records() if r.status == "ok" and session.allows(r)]
-    latest = {c: r for r in trials if (c := candidate_of(r)) is not None}
-    default = default_candidate(session.space, session.workload.constants)
-    finalists: dict[str, tuple[Record, Schedule]] = {}
-    for candidate in sorted(latest, key=lambda c: (c != default, latest[c].median, c.key)):
-        if len(finalists) > FINALISTS - (default not in latest):
-            break
-        for record, schedule in _renewed(session, measurer, latest[candidate]):
-            finalists.setdefault(scheduled_program(schedule), (record, schedule))
-    return list(finalists.values())
-
-
-def _renewed(session: Session, measurer: Measurer, record: Record) -> list[tuple[Record, Schedule]]:
-    """The trial with its schedule; checked and timed again where its code is another one today."""
-    schedule, candidate = session.replayed(record), candidate_of(record)
-    if schedule is None or candidate is None:
-        return []
-    if not session.is_current(record):
-        result = measurer.measure([schedule])[0]
-        record = session.record(candidate, schedule, result, record.predicted)
-        session.database.add(record)
-        session.remember(record)
-    return [(record, schedule)] if record.status == "ok" else []
 
 
 def _result(session: Session, best: Record, measured: int, seconds: float) -> TuneResult:

@@ -164,10 +164,12 @@ class FakeMeasurer:
             self.left -= 1
             on_result(index, result_of(self.case, str(program.func)))
 
-    def race(self, programs: Any) -> list[tuple[float, ...]]:
+    def race(self, programs: Any, rounds: int, before: int) -> list[tuple[float, ...]]:
         if self.run.end == "killed in the race":
-            raise Killed
-        return [(result_of(self.case, str(program.func)).median or 1.0,) for program in programs]
+            if before >= self.left:  # at once, or between two looks
+                raise Killed
+        times = [result_of(self.case, str(program.func)).median or 1.0 for program in programs]
+        return [(time,) * rounds for time in times]
 
 
 def result_of(case: Case, text: str) -> MeasureResult:

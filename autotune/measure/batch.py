@@ -1,0 +1,76 @@
+"""The candidates of one batch while they are visited, and what is known of them so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from autotune.measure.settings import MeasureResult
+from autotune.noise.visits import Visits
+
+OnResult = Callable[[int, MeasureResult], None]
+
+
+class Batch:
+    """Takes the answers of the worker, and tells `on_result` of those that are final, in order.
+
+    built     result of the build of each candidate; those that failed are not visited
+    requests  of checking and visiting each that was built for the first time
+    """
+
+    def __init__(
+        self,
+        built: Sequence[MeasureResult],
+        requests: Sequence[Mapping[str, Any]],
+        visits: Visits,
+        on_result: OnResult | None,
+    ) -> None:
+        self.results = list(built)
+        self.order: list[int] = []
+        self._requests = requests
+        self._visits = visits
+        self._on_result = on_result
+        self._told = 0
+        self._begun = time.monotonic()
+        for at, result in enumerate(built):
+            if not result.ok:
+                visits.leave(at)
+
+    def begin_round(self) -> bool:
+        """Whether there is another round; `order` has who is visited in it."""
+        self.order = self._visits.next()
+        while self._told < len(self.results) and not self._visits.is_open(self._told):
+            if self._on_result is not None:
+                self._on_result(self._told, self.results[self._told])
+            self._told += 1
+        return bool(self.order)
+
+    def is_new(self, at: int) -> bool:
+        """Whether the candidate was not visited yet."""
+        return not self._visits.made[at]
+
+    def request(self, at: int, prune_factor: float) -> dict[str, Any]:
+        """What to ask the worker for: the first visit, which is stopped where it takes so many
+        times the best so far, or one more."""
+        first = self._requests[at]
+        if not self.is_new(at):
+            calls = self.results[at].calls
+            return {"op": "visit", "text": first["text"], "source": first["source"], "calls": calls}
+        best = self._visits.best()
+        return {**first, "prune_above": None if best is None else best * prune_factor}
+
+    def take(self, at: int, answer: MeasureResult) -> None:
+        """What came of the visit."""
+        known, new = self.results[at], self.is_new(at)
+        seconds = known.build_seconds or answer.build_seconds
+        if not answer.ok:
+            self._visits.leave(at)
+            code = answer.source_hash or known.source_hash
+            self.results[at] = replace(answer, build_seconds=seconds, source_hash=code)
+            return
+        after = round(time.monotonic() - self._begun, 3)
+        self._visits.add(at, replace(answer.visits[0], at=after))
+        found = replace(answer if new else known, build_seconds=seconds)
+        self.results[at] = found.visited(self._visits, at)

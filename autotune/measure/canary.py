@@ -1,0 +1,65 @@
+"""A canary: a fixed piece of work, timed before and after each block, that falls silent first.
+
+It tells what the time of a kernel cannot: that the machine, not the candidate, became slower.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from autotune.noise.visits import Visit
+
+REPEATS = 40
+"""Passes over 16 KiB: about 40 us, and beyond the first cache stays what a kernel left there."""
+
+REMEMBERED = 64
+
+
+class Canary:
+    """Knows how long its work usually takes on this machine, of late."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._values = np.linspace(1.0, 2.0, 2048, dtype=np.float32)
+        self._out = np.empty_like(self._values)
+        self._recent: deque[float] = deque(maxlen=REMEMBERED)
+        for _ in range(8):
+            self.slowness()
+
+    def slowness(self) -> float:
+        """The time of its work now / that of the quicker ones of late."""
+        taken = min(self._work() for _ in range(3))  # an interrupt is no change of the machine
+        self._recent.append(taken)
+        return taken / float(np.quantile(self._recent, 0.25))
+
+    def visit(self, timer: Callable[[int], float], calls: int) -> Visit:
+        """One block of a kernel's timer, with what the system and the canary tell of it."""
+        before, start = self.slowness(), self._clock()
+        switches, faults = _usage()
+        seconds = timer(calls) / calls
+        more_switches, more_faults = _usage()
+        lasted = self._clock() - start
+        return Visit(
+            seconds,
+            lasted=round(lasted, 6),
+            canary=round(max(before, self.slowness()), 3),
+            switches=more_switches - switches,
+            faults=more_faults - faults,
+        )
+
+    def _work(self) -> float:
+        start = self._clock()
+        for _ in range(REPEATS):
+            np.multiply(self._values, self._values, out=self._out)
+        return self._clock() - start
+
+
+def _usage() -> tuple[int, int]:
+    """Involuntary context switches of all threads, and page faults that read a disk, until now."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_nivcsw, used.ru_majflt

@@ -1,0 +1,32 @@
+"""Who is in the race: all that cannot be told apart from the best by the times of their trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autotune.noise.spread import centre, error, pooled_spread
+
+APART = 2.5
+"""Standard errors of a difference beyond which two times are told apart."""
+
+MOST = 16
+"""More would take longer to race than they are worth: the fastest of them are taken."""
+
+DRIFT = 0.03
+"""What trials of different batches are off together, at least: blocks of one batch do not show
+it."""
+
+
+def finalists(times: Sequence[Sequence[float]], most: int = MOST) -> list[int]:
+    """The positions of those of the series of block times that may be the fastest, best first."""
+    if not times:
+        return []
+    spread = max(pooled_spread(times), DRIFT)
+    known = [(centre(each), error(len(each), spread), at) for at, each in enumerate(times)]
+    best, best_error, _ = min(known)
+    near = [
+        (middle, at)
+        for middle, own, at in known
+        if middle - best <= APART * (own**2 + best_error**2) ** 0.5
+    ]
+    return [at for _, at in sorted(near)[:most]]

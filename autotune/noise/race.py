@@ -1,0 +1,96 @@
+"""A race in rounds: who is certainly slower leaves, and the default loses only for certain.
+
+All that are still in it are timed once in each round, in a random order, so that what slows the
+machine down hits all alike: what counts are differences within rounds. They are looked at a few
+times, and each look and each pair gets its part of the error that is allowed for all together, so
+that the confidence holds for the whole race.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotune.noise.gain import Gain, Outcome
+from autotune.noise.signed_rank import Interval, interval
+
+LOOKS = (10, 14, 20, 28, 40)
+"""Rounds after which the race is looked at. Fewer than ten can decide nothing among many."""
+
+CONFIDENCE = 0.95
+ALIKE = 0.01
+"""Differences that are not worth further rounds, as a share."""
+
+
+class Race:
+    """The state of a race of `finalists`; the one at `default` wins unless another is faster.
+
+    running  positions of those that are still timed; the default one is to the end
+    times    seconds, float64 [rounds, finalists]; nan for who was out
+    """
+
+    def __init__(self, finalists: int, default: int, confidence: float = CONFIDENCE) -> None:
+        self.default = default
+        self.confidence = confidence
+        self.running = list(range(finalists))
+        self.times = np.empty((0, finalists))
+        self._over = False
+
+    @property
+    def wanted(self) -> int:
+        """How many rounds to time next; 0 when the race is over."""
+        if self._over:
+            return 0
+        return next((look - len(self.times) for look in LOOKS if look > len(self.times)), 0)
+
+    def add(self, times: np.ndarray) -> None:
+        """The next rounds: float64 [`wanted`, number of those running], in their order."""
+        block = np.full((len(times), self.times.shape[1]), np.nan)
+        block[:, self.running] = times
+        self.times = np.concatenate([self.times, block])
+        self._look()
+
+    def outcomes(self) -> list[Outcome]:
+        """What was found about each finalist."""
+        gains = [Gain.of(self._faster(c), self.confidence) for c in range(self.times.shape[1])]
+        winner = self._winner()
+        missed = max([gains[c].high for c in self._challengers()], default=0.0)
+        return [
+            Outcome(
+                at == winner,
+                at == self.default,
+                gain,
+                max(missed, 0.0) if at == winner == self.default else 0.0,
+            )
+            for at, gain in enumerate(gains)
+        ]
+
+    def _challengers(self) -> list[int]:
+        return [c for c in self.running if c != self.default]
+
+    def _winner(self) -> int:
+        certain = [c for c in self._challengers() if self._faster(c).low > 0]
+        return max(certain, key=lambda c: (self._faster(c).estimate, -c), default=self.default)
+
+    def _faster(self, one: int) -> Interval:
+        """log(the default's time / the time of `one`)."""
+        return self._difference(self.default, one)
+
+    def _difference(self, a: int, b: int) -> Interval:
+        tests = len(LOOKS) * max(self.times.shape[1] - 1, 1)
+        level = 1 - (1 - self.confidence) / tests
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(self.times[:, a]) - np.log(self.times[:, b])
+        return interval(logs, level)
+
+    def _look(self) -> None:
+        """Take out who is certainly slower than the fastest, and see whether that was all."""
+        leader = max(self.running, key=lambda c: (self._faster(c).estimate, c == self.default, -c))
+        behind = {c: self._difference(c, leader) for c in self.running if c != leader}
+        out = {c for c, slower in behind.items() if slower.low > 0 and c != self.default}
+        self.running = [c for c in self.running if c not in out]
+        left = [slower for c, slower in behind.items() if c in self._challengers()]
+        settled = leader == self.default or self._is_decided(self._faster(leader))
+        self._over = settled and all(slower.low > -ALIKE for slower in left)
+
+    def _is_decided(self, faster: Interval) -> bool:
+        return faster.low > 0 or faster.high < ALIKE

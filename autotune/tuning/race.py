@@ -1,0 +1,89 @@
+"""The race at the end of a search, whose verdict is what counts.
+
+A single measurement favours the lucky: the fastest of many is partly noise. All candidates that
+cannot be told apart from the best are timed in turns with the default one, which stays the answer
+unless another one is certainly faster. The records of a race are stored together or not at all; a
+search that was killed in its race begins that again.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+import numpy as np
+
+from autotune.database.records import Record
+from autotune.measure import Measurer, MeasureResult
+from autotune.measure.scoring import scheduled_program
+from autotune.noise.finalists import finalists
+from autotune.noise.gain import Outcome
+from autotune.noise.race import Race
+from autotune.rules import default_candidate
+from autotune.tuning.replay import candidate_of
+from autotune.tuning.session import Session
+from schedule import Schedule
+
+Finalist = tuple[Record, Schedule]
+"""The latest trial of a candidate, and its schedule."""
+
+
+def final_race(session: Session, measurer: Measurer) -> None:
+    """Race the best candidates, and store what was found; nothing where nothing ran."""
+    entered = _entered(session, measurer)
+    if not entered:
+        return
+    race = Race(len(entered), default=0)
+    schedules = [schedule for _, schedule in entered]
+    while race.wanted:
+        times = measurer.race([schedules[at] for at in race.running], race.wanted, len(race.times))
+        race.add(np.array(times).T)
+    raced = [
+        _record(session, *finalist, race.times[:, at], outcome)
+        for at, (finalist, outcome) in enumerate(zip(entered, race.outcomes()))
+    ]
+    session.database.add_many(raced)  # all or none: a part of a race would decide it
+
+
+def _record(
+    session: Session, trial: Record, schedule: Schedule, times: np.ndarray, outcome: Outcome
+) -> Record:
+    blocks = tuple(map(float, times[np.isfinite(times)]))
+    result = MeasureResult(
+        "ok", "", blocks, median(blocks), trial.verdict, trial.build_seconds,
+        source_hash=trial.source_hash,
+    )  # fmt: skip
+    candidate = candidate_of(trial)
+    assert candidate is not None
+    return session.record(candidate, schedule, result, trial.predicted, race=outcome)
+
+
+def _entered(session: Session, measurer: Measurer) -> list[Finalist]:
+    """Who takes part, each program once: the default first, or else what is the best so far.
+
+    The winner of an earlier race takes part too, so that a later one is never the worse for it.
+    """
+    trials = [r for r in session.trial_records() if r.status == "ok" and session.allows(r)]
+    latest = {c: r for r in trials if r.times and (c := candidate_of(r)) is not None}
+    default = default_candidate(session.space, session.workload.constants)
+    best = session.stored_best()
+    kept = [default, *([] if best is None else [candidate_of(best)])]
+    ranked = sorted(latest, key=lambda c: (latest[c].median, c.key))
+    near = [ranked[at] for at in finalists([latest[c].times for c in ranked])]
+    entered: dict[str, Finalist] = {}
+    for candidate in [*(c for c in kept if c in latest), *near]:
+        for record, schedule in _renewed(session, measurer, latest[candidate]):
+            entered.setdefault(scheduled_program(schedule), (record, schedule))
+    return list(entered.values())
+
+
+def _renewed(session: Session, measurer: Measurer, record: Record) -> list[Finalist]:
+    """The trial with its schedule; checked and timed again where its code is another one today."""
+    schedule, candidate = session.replayed(record), candidate_of(record)
+    if schedule is None or candidate is None:
+        return []
+    if not session.is_current(record):
+        result = measurer.measure([schedule])[0]
+        record = session.record(candidate, schedule, result, record.predicted)
+        session.database.add(record)
+        session.remember(record)
+    return [(record, schedule)] if record.status == "ok" else []

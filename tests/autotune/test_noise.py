@@ -1,0 +1,129 @@
+"""What is concluded from noisy times: intervals, races, who is in them. No clock is looked at."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from autotune.noise.finalists import MOST, finalists
+from autotune.noise.gain import Gain, Outcome
+from autotune.noise.race import LOOKS, Race
+from autotune.noise.signed_rank import interval
+from autotune.noise.spread import LEAST, USUAL, pooled_spread
+from tests.autotune.made_noise import NoisyMachine
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 10, 17, 40])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_the_interval_is_that_of_wilcoxons_test(count, confidence):
+    """What is just inside of it is not rejected, and what is just outside is."""
+    data = np.random.default_rng(count).normal(0.3, 1, count)
+    found = interval(data, confidence)
+    possible = 2 * 0.5**count <= 1 - confidence
+    assert math.isinf(found.low) == math.isinf(found.high) == (not possible)
+    if possible:
+        assert found.low <= found.estimate <= found.high
+        for edge, outward in ((found.low, -1e-9), (found.high, 1e-9)):
+            inside = stats.wilcoxon(data - edge + outward, method="exact").pvalue
+            outside = stats.wilcoxon(data - edge - outward, method="exact").pvalue
+            assert min(inside, outside) <= 1 - confidence < max(inside, outside)
+
+
+def test_the_interval_bears_anything():
+    assert math.isnan(interval(np.array([]), 0.95).estimate)
+    assert interval(np.array([np.nan, np.inf]), 0.95).high == math.inf
+    same = interval(np.zeros(12), 0.95)
+    assert (same.estimate, same.low, same.high) == (0, 0, 0)
+    spoiled = np.concatenate([np.full(18, 0.1), [50.0, -50.0]])
+    assert interval(spoiled, 0.95).estimate == pytest.approx(0.1)
+    assert interval(spoiled, 0.95).high < 1
+
+
+def test_the_spread_between_visits():
+    rng = np.random.default_rng(0)
+    times = [t * np.exp(rng.normal(0, 0.04, 4)) for t in rng.uniform(1e-4, 1e-2, 30)]
+    assert pooled_spread(times) == pytest.approx(0.04, rel=0.3)
+    drifted = [t * (50 if at == 3 else 1) for at, t in enumerate(times)]
+    assert pooled_spread(drifted) == pytest.approx(pooled_spread(times))
+    assert pooled_spread([]) == pooled_spread([[1.0], [2.0]]) == USUAL
+    assert pooled_spread([[1.0, 1.0]] * 9) == LEAST
+
+
+def test_the_finalists_are_those_that_cannot_be_told_apart_from_the_best():
+    clear = [[1.0] * 5, [1.01] * 5, [1.5] * 5, [2.0]]
+    assert finalists(clear) == [0, 1]
+    assert finalists([[1.5], [1.0]]) == [1]
+    assert finalists([]) == []
+    assert len(finalists([[1.0]] * 100)) == MOST
+    blurred = [[t, t * 1.2, t * 0.9, t * 1.1] for t in (1.0, 1.05, 1.1, 1.15, 4.0)]
+    assert set(finalists(blurred)) >= {0, 1, 2} and 4 not in finalists(blurred)
+
+
+def raced(times, seed, default=0, **noise) -> Race:
+    race, machine = Race(len(times), default), NoisyMachine(seed, **noise)
+    while race.wanted:
+        race.add(machine.rounds([times[at] for at in race.running], race.wanted))
+    return race
+
+
+def winner(race: Race) -> int:
+    return next(at for at, outcome in enumerate(race.outcomes()) if outcome.won)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize("default", [0, 5])
+def test_the_default_is_never_lost_to_a_slower_one(quiet, default):
+    """Sixty races under drift, bursts and outliers, against copies, slower ones and far slower."""
+    noise = {"drift": 0.01, "load": 0.0} if quiet else {}
+    others = [1e-3, 1e-3 * 1.003, 1e-3 * 1.01, 1e-3 * 1.03, 2e-3]
+    times = [*others[:default], 1e-3 * 0.9999, *others[default:]]
+    races = [raced(times, seed, default, **noise) for seed in range(60)]
+    assert not [seed for seed, race in enumerate(races) if winner(race) != default]
+    lucky = [np.argmin(np.nanmedian(race.times, axis=0)) for race in races]
+    assert sum(at != default for at in lucky) > 10  # so it is no easy thing
+
+
+def test_what_is_faster_wins_under_noise():
+    times = [1e-3 * x for x in (1, 0.85, 0.87, 1.0, 1.1, 0.99, 1.3)]
+    races = [raced(times, seed) for seed in range(60)]
+    won = [times[winner(race)] for race in races]
+    assert won.count(times[1]) >= 55 and max(won) <= times[2]
+    gains = [race.outcomes()[winner(race)].gain for race in races]
+    true = [times[0] / t - 1 for t in won]
+    assert all(g.low <= t <= g.high for g, t in zip(gains, true))  # all 60, of 95 %
+
+
+def test_a_race_ends_as_soon_as_it_is_decided():
+    clear = raced([1e-3, 0.5e-3, 3e-3, 4e-3], 0)
+    assert len(clear.times) <= LOOKS[1] and clear.running == [0, 1]
+    copies = raced([1e-3] * 4, 0, own=0.0005, drift=0.0, load=0.0)
+    assert len(copies.times) <= LOOKS[1] and winner(copies) == 0
+    alone = raced([1e-3], 0)
+    assert len(alone.times) == LOOKS[0] and winner(alone) == 0 and not alone.outcomes()[0].missed
+
+
+def test_who_is_out_is_not_timed_and_the_default_always_is():
+    race = raced([2e-3, 1e-3, 1.01e-3, 9e-3], 3, default=3)
+    assert 3 in race.running and np.isfinite(race.times[:, 3]).all()
+    assert all(np.isnan(race.times[-1, at]) == (at not in race.running) for at in range(3))
+
+
+def test_what_is_said_of_an_outcome():
+    certain = Gain(0.12, 0.09, 0.15, 0.95)
+    assert str(certain) == "12 % [9, 15]" and certain.is_certain
+    assert str(Gain(0.011, 0.005, 0.02, 0.95)) == "1.1 % [0.5, 2.0]"
+    assert str(Outcome(True, False, certain)) == (
+        "12 % [9, 15] faster than the default (95% confidence)"
+    )
+    kept = Outcome(True, True, Gain(0, 0, 0, 0.95), 0.021)
+    assert str(kept) == (
+        "no faster schedule found (the default is within 2.1 % of the best, 95% confidence)"
+    )
+    alone = Outcome(True, True, Gain(0, 0, 0, 0.95))
+    assert "all others are slower than the default" in str(alone)
+    for outcome in (kept, Outcome(False, False, Gain(0.1, -math.inf, math.inf, 0.95))):
+        assert Outcome.from_json(outcome.to_json()) == outcome
+    assert Outcome.from_json({"won": 1}) is None
