@@ -10,7 +10,7 @@ from typing import Any
 from backends import compiler_info, host_threads
 from tensorir import Target, TensorIRError
 
-WARM = "warm"
+WARM, COLD = "warm", "cold"
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Conditions:
     sizes     the numbers that symbolic sizes had; empty where there are none
     threads   threads of parallel loops
     compiler  name and version, as the compiler tells them; `flags` what it was called with
-    caches    "warm": each call finds in the caches what the one before left there
+    caches    "warm": each call finds in the caches what the one before left there; "cold": nothing
     """
 
     sizes: Mapping[str, int] | None = None
@@ -35,6 +35,7 @@ class Conditions:
         target: Target | str,
         sizes: Mapping[str, int] | None = None,
         threads: int | None = None,
+        cold: bool = False,
     ) -> Conditions:
         """Those of a kernel for `target` that is measured here and now.
 
@@ -42,7 +43,7 @@ class Conditions:
         either OMP_NUM_THREADS counts, or else all processors. Where there is no compiler for the
         target, the compiler is not known.
         """
-        found: dict[str, Any] = {"sizes": dict(sizes or {}), "caches": WARM}
+        found: dict[str, Any] = {"sizes": dict(sizes or {}), "caches": COLD if cold else WARM}
         try:
             parsed = Target.parse(target)
             found["threads"] = parsed.threads or threads or _runtime_threads()

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autotune.measure.canary import Canary
+from autotune.measure.cold import ColdCaches, cold_calls
 from autotune.measure.guard import GuardedArray
 from autotune.measure.reference import Reference
 from backends import OutOfMemory
@@ -58,10 +59,12 @@ class Job:
         definition: str,
         reference: Reference | None,
         constants: Mapping[str, Sequence[int]] | None = None,
+        cold: ColdCaches | None = None,
     ) -> None:
         self.target = target
         self.definition = definition
         self.reference = reference
+        self._cold = cold
         self._constants = self._known(constants or {})
         self._build_text, self._build_source = load_builder(builder)
         self._kernels: OrderedDict[str, tuple[Any, float]] = OrderedDict()
@@ -124,7 +127,7 @@ class Job:
             for index, timer in enumerate(timers):
                 announce("time")
                 if calls[index] is None:
-                    calls[index] = calls_per_block(timer, message["min_ms"])
+                    calls[index] = self._calls(timer, message["min_ms"])
                 timer(1)  # another kernel had the caches before
             rounds: list[tuple[bool, list[float]]] = []
             wanted = message["rounds"]
@@ -240,7 +243,9 @@ class Job:
         """The timer of a kernel, on arrays that hold what they should before each block."""
         numbers = self._data().numbers
         given = {"sizes": numbers} if numbers else {}
-        seconds = kernel.timer(*self._values(), **given)
+        seconds: Callable[[int], float] = kernel.timer(*self._values(), **given)
+        if self._cold is not None:
+            seconds = self._cold.timer(seconds)
         if not self._data().expected.keys() & self._data().inputs.keys():
             return seconds
 
@@ -249,6 +254,10 @@ class Job:
             return seconds(calls)
 
         return renewed
+
+    def _calls(self, timer: Callable[[int], float], min_ms: float) -> int:
+        """How many calls make a block."""
+        return (calls_per_block if self._cold is None else cold_calls)(timer, min_ms)
 
     def _check_guards(self) -> None:
         for name, guarded in zip(self._data().names, self._guarded(), strict=True):
@@ -261,13 +270,14 @@ class Job:
         timer = self._timer(kernel)
         limit = message["prune_above"]
         if limit is not None:
-            first = first_calls(timer, limit, message["min_ms"] / 2000)
+            enough = message["min_ms"] / 2000 if self._cold is None else 0.0
+            first = first_calls(timer, limit, enough)
             if min(first) > limit:
                 error = f"slower than {limit:.3g} s"
                 return {
                     "status": "pruned", "times": first, "median": median(first), "error": error,
                 }  # fmt: skip
-        calls = calls_per_block(timer, message["min_ms"])
+        calls = self._calls(timer, message["min_ms"])
         visit = self._canary.visit(timer, calls)
         self._check_guards()
         return {"status": "ok", "calls": calls, "visits": [visit.to_json()]}

@@ -20,6 +20,7 @@ from autotune.errors import MeasureError
 from autotune.measure.batch import Batch, OnResult
 from autotune.measure.builders import BuilderPool
 from autotune.measure.busy import Neighbours
+from autotune.measure.cold import check_cold
 from autotune.measure.externs import declarations
 from autotune.measure.lock import Report, machine_lock
 from autotune.measure.memory import build_limit, run_limit
@@ -88,6 +89,8 @@ class Measurer:
         self.func = func
         self.target = str(target)
         self.settings = settings or MeasureSettings()
+        if self.settings.is_cold:
+            check_cold(self.target)
         self._sizes = sizes
         self._constants = tuple(constants)
         self._builder = builder
@@ -321,6 +324,7 @@ class Measurer:
             "constants": {name: self.reference.inputs[name].shape for name in self._constants},
             "reference": None if reference is None else str(reference),
             "memory": memory,
+            "cold": reference is not None and self.settings.is_cold,
         }
 
     def _places(self) -> dict[str, str]:

@@ -12,6 +12,8 @@ from autotune.database.records import Verdict
 from autotune.errors import MeasureError
 from autotune.noise.visits import Visit, Visits
 
+CACHES = ("hot", "cold")
+
 
 @dataclass(frozen=True)
 class MeasureSettings:
@@ -28,6 +30,8 @@ class MeasureSettings:
     memory_gib       most memory of one process of a candidate, compiler or kernel, GiB; None: by
                      what the machine has and the arrays need
     restart_every    candidates after which the worker is renewed, so that memory cannot grow
+    cache            "hot": each call finds in the caches what the one before left there; "cold":
+                     it finds nothing there, and is timed alone; such times answer no other question
     seed             of the random inputs
 
     The race at the end of a search takes blocks of half `min_ms`, as many as its verdict needs.
@@ -42,6 +46,7 @@ class MeasureSettings:
     build_jobs: int | None = None
     memory_gib: float | None = None
     restart_every: int = 200
+    cache: str = "hot"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -56,7 +61,13 @@ class MeasureSettings:
         for name in ("repeats", "restart_every", "threads", "build_jobs"):
             if getattr(self, name) is not None or name in ("repeats", "restart_every"):
                 self._set(name, integer(name, getattr(self, name), 1, error=MeasureError))
+        if self.cache not in CACHES:
+            raise MeasureError(f"cache must be one of {', '.join(CACHES)}, not {self.cache!r}")
         self._set("seed", integer("seed", self.seed, 0, LARGEST_SEED, MeasureError))
+
+    @property
+    def is_cold(self) -> bool:
+        return self.cache == "cold"
 
     def _set(self, name: str, value: float) -> None:
         object.__setattr__(self, name, value)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from autotune.measure.cold import ColdCaches
 from autotune.measure.externs import declare
 from autotune.measure.job import ERROR_CHARS, Failure, Job
 from autotune.measure.reference import Reference
@@ -39,8 +40,9 @@ def main() -> None:
     declare(start.get("externs", ()))
     reference = Reference.load(start["reference"]) if start["reference"] else None
     job = Job(
-        start["builder"], start["target"], start["definition"], reference, start.get("constants")
-    )
+        start["builder"], start["target"], start["definition"], reference, start.get("constants"),
+        ColdCaches() if start.get("cold") else None,
+    )  # fmt: skip
     for line in sys.stdin:
         send(_answer(job, json.loads(line), lambda phase: send({"phase": phase})))
 

@@ -289,7 +289,7 @@ def start_session(
             identify=scheduled_program,
         ),  # fmt: skip
         work=flops(split_constants(func, constants).main),
-        conditions=Conditions.here(resolved, known, settings.threads),
+        conditions=Conditions.here(resolved, known, settings.threads, settings.is_cold),
         rules=outline(space, resolved),
         notice=getattr(model, "notice", None) or "",
         costs=device.costs if costs is not None and isinstance(device, Cpu) else None,

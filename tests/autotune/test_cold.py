@@ -1,0 +1,83 @@
+"""Times of calls that find nothing in the caches."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from autotune import Database, MeasureSettings, tune
+from autotune.errors import MeasureError
+from autotune.examples import make_example
+from autotune.measure import Measurer
+from autotune.measure.cold import CALLS, ColdCaches, cold_calls
+
+FUNC = make_example("matmul", {"m": 16, "n": 16, "k": 16})
+COLD = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1, cache="cold")
+HOT = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
+SMALL = {"L2": 1 << 16, "L3": 1 << 16}
+
+
+def test_every_call_is_timed_alone_after_eviction():
+    events = []
+    with closing(ColdCaches(SMALL)) as caches:
+        caches.evict = lambda: events.append("evict")
+
+        def seconds(calls):
+            events.append(calls)
+            return 2.0
+
+        assert caches.timer(seconds)(3) == 6.0
+    assert events == ["evict", 1] * 3
+
+
+def test_eviction_passes_over_more_than_the_caches_on_each_processor():
+    with closing(ColdCaches({"L2": 1 << 16, "L3": 1 << 20})) as caches:
+        caches.evict()
+        caches.evict()
+        assert all((buffer == 3.0).all() for buffer in caches._buffers)
+        assert sum(buffer.nbytes for buffer in caches._buffers) >= 2 << 20
+        assert all(buffer.nbytes >= 2 << 16 for buffer in caches._buffers)
+
+
+def test_what_was_in_the_caches_is_gone():
+    """The sum of 512 KiB is slower when they come from memory: best of several, in turns."""
+    data = np.ones(1 << 16)
+    data.sum()
+
+    def seconds(calls):
+        start = time.perf_counter()
+        for _ in range(calls):
+            data.sum()
+        return time.perf_counter() - start
+
+    with closing(ColdCaches()) as caches:
+        cold = caches.timer(seconds)
+        pairs = [(cold(1), seconds(1)) for _ in range(8)]
+    assert min(c for c, _ in pairs) > 1.1 * min(h for _, h in pairs)
+
+
+def test_a_block_has_few_calls():
+    assert cold_calls(lambda calls: 1e-6, 10.0) == CALLS
+    assert cold_calls(lambda calls: 4e-3, 10.0) == 3
+    assert cold_calls(lambda calls: 1.0, 10.0) == 1
+    assert cold_calls(lambda calls: 0.0, 0.0) == 1
+
+
+def test_cold_and_hot_records_do_not_answer_for_each_other():
+    with Database(":memory:") as db:
+        options = {"trials": 2, "database": db, "progress": False}
+        cold = tune(FUNC, settings=COLD, **options)
+        assert cold.measured == 2 and cold.record.conditions.caches == "cold"
+        hot = tune(FUNC, settings=HOT, **options)
+        assert hot.measured == 2 and hot.record.conditions.caches == "warm"
+        assert tune(FUNC, settings=COLD, **options).record == cold.record
+
+
+def test_only_caches_of_processors_can_be_emptied():
+    with pytest.raises(MeasureError, match="cache='cold' empties the caches of processors"):
+        Measurer(FUNC, "cuda -arch=sm_90", COLD)
+    with pytest.raises(MeasureError, match="cache must be one of hot, cold, not 'lukewarm'"):
+        MeasureSettings(cache="lukewarm")
