@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from autotune.cost_model import Quality, quality
+from autotune.cost_model.ceiling import Ceiling
 from autotune.database.ranking import ranking
 from autotune.database.records import Record
 from autotune.database.rows import conditions_key
 from autotune.rules import choose
 from autotune.space import Candidate
+from autotune.tuning.repeats import noise_ceiling
 from autotune.tuning.replay import candidate_of
 from backends import resolve
 from tensorir import DEFAULT_NUMERICS, PrimFunc, Target, TensorIRError, device_of, parse
@@ -30,6 +32,7 @@ class Report:
     statuses  number of trials by how they ended
     failures  (status, first line of the error) with counts, most frequent first
     quality   the cost model's predictions against the times
+    ceiling   how well visits of the same trials agree, which bounds the quality of predictions
     curve     seconds of the best trial so far, after each trial; inf before the first success
     """
 
@@ -38,6 +41,7 @@ class Report:
     statuses: Mapping[str, int]
     failures: tuple[tuple[tuple[str, str], int], ...]
     quality: Quality
+    ceiling: Ceiling
     curve: tuple[float, ...]
 
     @property
@@ -99,6 +103,7 @@ def summarize(records: Sequence[Record]) -> Report:
         Counter(r.status for r in trials),
         tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
         quality(np.array([r.predicted for r in guessed]), np.array([r.median for r in guessed])),
+        noise_ceiling(trials),
         tuple(_best_so_far(trials)),
     )
 

@@ -141,6 +141,7 @@ def show_report(args: argparse.Namespace, records: list[Record], suffix: str) ->
             ("best", time_text(report, best)),
             ("default", time_text(report, default)),
             ("model", report.quality if report.quality.samples > 1 else ""),
+            ("noise", str(report.ceiling)),
         ]
     )
     print()

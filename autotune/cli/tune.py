@@ -136,6 +136,7 @@ def show_result(
             ("default", default_text(program, result.record, here)),
             ("found", "" if result.outcome is None else str(result.outcome)),
             ("trials", f"{result.trials}{f' ({statuses})' if statuses else ''}; {made}"),
+            ("noise", str(result.ceiling or "")),
             ("refused", result.refused),
             ("database", args.database),
             ("continue", program.command("tune", "--more", str(MORE), *same)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autotune.database.ranking import outcome
 from autotune.database.records import Record
@@ -13,6 +13,9 @@ from autotune.tuning.replay import replayed
 from backends import CompiledKernel, build
 from schedule import Schedule, Trace
 from tensorir import PrimFunc, Target, TensorIRError
+
+if TYPE_CHECKING:
+    from autotune.cost_model.ceiling import Ceiling
 
 SHOWN = 3
 """Reasons of refusals that are written out."""
@@ -31,6 +34,7 @@ class TuneResult:
     statuses  number of trials by how they ended
     refusals  why schedules that this call's search made were refused, and were no trials
     built     schedules that this call's search made, to choose trials from
+    ceiling   how well visits of the same trials agree, which bounds what a model can predict
     source    where the record is from, if it ships with the project: file, line, processor; its
               time is of that machine, which is one of the kind of this. "" for the database
     """
@@ -48,6 +52,7 @@ class TuneResult:
     refusals: Mapping[str, int] = field(default_factory=dict)
     built: int = 0
     source: str = ""
+    ceiling: Ceiling | None = None
 
     @property
     def refused(self) -> str:

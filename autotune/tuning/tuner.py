@@ -239,6 +239,8 @@ def _measure(session: Session, measurer: Measurer, batch: Batch, most: int, task
 
 
 def _result(session: Session, best: Record, measured: int, seconds: float) -> TuneResult:
+    from autotune.tuning.repeats import noise_ceiling
+
     records = session.counted()
     return TuneResult(
         func=session.func,
@@ -253,4 +255,5 @@ def _result(session: Session, best: Record, measured: int, seconds: float) -> Tu
         statuses=session.statuses(),
         refusals=dict(session.state.refusals),
         built=session.state.builds,
+        ceiling=noise_ceiling(records),
     )

@@ -41,7 +41,8 @@ class NoisyMachine:
     def visit(self, seconds: float, lasts: float = 0.01) -> Visit:
         """The same with what a canary tells, which feels drift and load as the kernel does."""
         taken = self.block(seconds, lasts)
-        return Visit(taken, at=self.now, lasted=lasts, canary=self._slow * np.exp(self._level))
+        canary = self._slow * float(np.exp(self._level))
+        return Visit(taken, at=self.now, lasted=lasts, canary=canary)
 
     def rounds(self, seconds: Sequence[float], count: int) -> np.ndarray:
         """Blocks of 5 ms of several in turns, in random order: float64 [count, len(seconds)]."""

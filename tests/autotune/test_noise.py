@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from autotune.cost_model.ceiling import ceiling
 from autotune.noise.finalists import MOST, finalists
 from autotune.noise.gain import Gain, Outcome
 from autotune.noise.race import LOOKS, Race
@@ -127,3 +128,21 @@ def test_what_is_said_of_an_outcome():
     for outcome in (kept, Outcome(False, False, Gain(0.1, -math.inf, math.inf, 0.95))):
         assert Outcome.from_json(outcome.to_json()) == outcome
     assert Outcome.from_json({"won": 1}) is None
+
+
+def test_the_ceiling_is_how_well_visits_agree():
+    true = np.geomspace(1e-3, 2e-3, 20)
+    rng = np.random.default_rng(0)
+    for spread, least, most in ((0.0, 1.0, 1.0), (0.05, 0.8, 0.95), (2.0, 0.3, 0.7)):
+        visits = [list(t * np.exp(rng.normal(0, spread, 3))) for t in true]
+        found = ceiling(visits, list(true))
+        assert least <= found.noise.pairwise <= most and found.noise.samples == 20
+        assert found.model.pairwise >= found.noise.pairwise - 0.1  # it knows the truth
+    alone = ceiling([[1.0], [2.0, 2.1]], [None, None])
+    assert alone.noise.samples == 1 and str(alone) == ""
+    assert str(ceiling([[1.0, 1.0], [2.0, 2.0]], [None, 3.0])) == (
+        "2 trials visited twice: pairs ordered alike 100%, rank correlation 1.00"
+    )
+    assert "; by the model pairs ordered alike 0%" in str(
+        ceiling([[1.0, 1.0], [2.0, 2.0]], [4.0, 3.0])
+    )

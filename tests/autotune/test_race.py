@@ -46,9 +46,10 @@ class Noisy:
         for index, program in enumerate(programs):
             true = self.times[len(self.known) % len(self.times)]
             true = self.known.setdefault(str(program.func), true)
-            blocks = tuple(self.machine.block(true) for _ in range(5))
-            median = float(np.median(blocks))
-            on_result(index, MeasureResult("ok", "", blocks, median, Verdict(True, 0.0, 1e-5)))
+            visits = tuple(self.machine.visit(true) for _ in range(5))
+            blocks = tuple(visit.seconds for visit in visits)
+            median, verdict = float(np.median(blocks)), Verdict(True, 0.0, 1e-5)
+            on_result(index, MeasureResult("ok", "", blocks, median, verdict, visits=visits))
 
     def race(self, programs, rounds, before):
         true = [self.known[str(program.func)] for program in programs]
@@ -97,6 +98,14 @@ def test_what_is_faster_is_said_with_its_interval(search):
     assert not result.outcome.default and 1.05 < result.interval[0] <= 1.25 <= result.interval[1]
     assert result.interval[0] <= result.speedup <= result.interval[1]
     assert f"{result.outcome.gain} faster than the default (95% confidence)" in repr(result)
+
+
+def test_the_noise_of_a_search_is_told(search):
+    times = (1e-3, 1.2e-3, 0.8e-3, 2e-3, 1.1e-3, 1.3e-3, 1.2e-3, 1.1e-3)
+    found = search(times).ceiling
+    assert found.noise.samples == found.model.samples == 8
+    assert 0.5 < found.noise.pairwise < 1.0
+    assert str(found).startswith("8 trials visited twice: pairs ordered alike ")
 
 
 def test_a_later_race_takes_the_place_of_the_one_whose_winner_it_has(search):
