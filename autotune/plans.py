@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import combinations, product
 from math import lcm, prod
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from autotune.device import Cpu
 from autotune.estimate import Estimate
 from autotune.kept import kept_nests
 from autotune.streams import Column
+from tensorir import Processor
 
 if TYPE_CHECKING:
     from schedule import library
@@ -51,6 +53,19 @@ def plans(
     numerics: str = "reassociated",
 ) -> list[tuple[float, library.NestPlan]]:
     """Estimates in cycles and plans, best first; none for contractions that no nest here is for."""
+    return list(_plans(c, cpu, cpu.target.processor, frozenset(constants), numerics))
+
+
+@lru_cache(maxsize=64)
+def _plans(
+    c: library.Contraction,
+    cpu: Cpu,
+    processor: Processor,
+    constants: frozenset[str],
+    numerics: str,
+) -> tuple[tuple[float, library.NestPlan], ...]:
+    """Remembered: algorithms of a program have contractions in common, and a search asks again for
+    what the default schedule was chosen from. Equal targets may differ in their `processor`."""
     estimate = Estimate(c, cpu, constants)
     search = _Search(c, cpu, estimate, numerics == "bitwise")
     shapes = list(search.tiles())
@@ -64,7 +79,8 @@ def plans(
     more = [p for plan in _leaders(tasks) for p in search.details(plan) if p not in known]
     kept = kept_nests(c, cpu, constants, numerics == "bitwise")
     more += [replace(plan, apart=apart) for plan in kept for apart in search.groupings]
-    return sorted([*tasks, *_ranked(more, estimate.cycles(more))], key=lambda item: item[0])
+    found = [*tasks, *_ranked(more, estimate.cycles(more))]
+    return tuple(sorted(found, key=lambda item: item[0]))
 
 
 def has_plans(c: library.Contraction, cpu: Cpu) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from autotune.estimate import CROWDED, FILL, IN_ORDER, Estimate
 from autotune.streams import LINE
-from tensorir import Cpu, dtype
+from tensorir import Cpu, Processor, dtype
 
 if TYPE_CHECKING:
     from schedule import library
@@ -48,8 +49,16 @@ def winograd_plans(
 
     `constants` are buffers that are known when a kernel is built: what is made of them is, too.
     """
+    return list(_plans(found, cpu, cpu.target.processor, frozenset(constants)))
+
+
+@lru_cache(maxsize=64)
+def _plans(
+    found: library.Winograd, cpu: Cpu, processor: Processor, constants: frozenset[str]
+) -> tuple[tuple[float, library.WinogradPlan], ...]:
+    """Remembered, as those of contractions are."""
     estimated = [each for part in _Search(found, cpu, constants).parts() for each in part]
-    return sorted(estimated, key=lambda item: item[0])
+    return tuple(sorted(estimated, key=lambda item: item[0]))
 
 
 class _Search:

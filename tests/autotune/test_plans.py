@@ -17,7 +17,7 @@ from autotune.rules.group import find_groups, inline_stages
 from backends import ObjectCache, build, resolve
 from schedule import Schedule
 from schedule.library import find_contraction, make_nest
-from tensorir import Target, ops, reference, te
+from tensorir import Processor, Target, ops, reference, te
 
 CPU = Cpu(resolve("c -threads=2"))
 
@@ -95,6 +95,16 @@ def test_more_threads_are_not_slower():
     _, (c,) = prepared(PROGRAMS["product scaled"]())
     one = Cpu(dataclasses.replace(CPU.target, threads=1))
     assert plans(c, CPU)[0][0] <= plans(c, one)[0][0] + CPU.costs.start
+
+
+def test_equal_targets_of_other_processors_have_estimates_of_their_own():
+    """What was found of a machine is no part of its target, and plans are remembered."""
+    _, (c,) = prepared(product(512, 512, 512))
+    target = Target("c", vector_bits=512, threads=1, features=("avx512f", "fma"))
+    small = dataclasses.replace(target, processor=Processor(l1d=8 << 10, l2=64 << 10, l3=1 << 20))
+    assert small == target
+    times = [plans(c, Cpu(each))[0][0] for each in (target, small, target)]
+    assert times[0] == times[2] < times[1]
 
 
 def test_images_are_read_in_place_where_loads_take_masks():

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from autotune import winograd
 from autotune.estimate import Estimate
 from autotune.plans import plans
 from autotune.rules import default_sketch, sketches
@@ -77,6 +78,7 @@ def test_the_products_are_estimated_as_those_of_the_program(monkeypatch):
             super().__init__(c, *args)
 
     monkeypatch.setattr("autotune.winograd.Estimate", Spy)
+    winograd._plans.cache_clear()
     sch = Schedule(conv(1, 32, 32, 12))
     sch.use_algorithm("out", "winograd_4x4")
     (plan,) = winograd_stages(sch, CPU)
