@@ -168,15 +168,20 @@ def _plans(
 ) -> Sequence[Plan]:
     """The plans that fit one group; without `many` no more than the default may be one of."""
     found: list[Plan] = []
+    refused: dict[str, str] = {}
     if not in_scan(sch, sch.state.block(group.block)):  # steps stay in their order
         for rule in rules.groups:
             known = {plan.name for plan in found}
             plans = _within(rule(sch, group, device), numerics)
-            found += [plan for plan in plans if plan.name not in known]
+            for plan in plans:
+                refused |= {} if plan.works else plan.refused
+            found += [plan for plan in plans if plan.works and plan.name not in known]
             if not many and any(plan.always for plan in found):
                 break
     if not any(plan.always for plan in found):
         found += _within(rules.rest(sch, group, device), numerics)
+    for plan in found if refused else ():
+        plan.__dict__["passed"] = refused
     return found
 
 
@@ -246,7 +251,8 @@ class PlannedSketch(Sketch):
             if weakest(made) != "bitwise":
                 found.append(f"sums are {weakest(made)}, for some of the values at least")
         for plan in self.plans:
-            found += [f"impossible: {what}: {why}" for what, why in plan.refused.items()]
+            refused = (*plan.passed.items(), *plan.refused.items())
+            found += [f"impossible: {what}: {why}" for what, why in refused]
         return tuple(found)
 
     def meanings(self) -> Mapping[str, str]:

@@ -43,8 +43,16 @@ class Plan(ABC):
     always = True
     """Whether it suits whatever operands are constants, so that no other plan has to be made."""
 
+    passed: Mapping[str, str] = MappingProxyType({})
+    """What rules that come first refused for these blocks, and why."""
+
     meanings: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """What the choices decide, by the last parts of their names."""
+
+    @property
+    def works(self) -> bool:
+        """Whether primitives accept it. One that they do not is no plan; `refused` says why."""
+        return True
 
     @property
     def refused(self) -> Mapping[str, str]:

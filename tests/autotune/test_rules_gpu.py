@@ -10,6 +10,7 @@ import pytest
 
 from autotune import default_schedule
 from autotune.gpu.count import works_of
+from autotune.gpu.work import cycles
 from autotune.rules import default_sketch, sketches
 from backends import ObjectCache, build
 from tensorir import Gpu, PrimFunc, Target, Var, ops, reference, te
@@ -137,6 +138,8 @@ ANY = {
     "float16": program(lambda x: ops.sum(x, (1,), name="S"), (5, 64), dtype="float16"),
     "int8": program(lambda x: ops.transpose(x, (1, 0), name="S"), (40, 33), dtype="int8"),
     "all axes but one": program(lambda x: ops.sum(x, (0, 2), name="S"), (9, 5, 33)),
+    "long rows": program(softmax, (2, 32771)),
+    "one long row": norm(ops.layer_norm, 1, 1 << 15, 2),
 }
 
 
@@ -190,6 +193,27 @@ def test_memory_is_read_and_written_once(name):
     assert sum(work.sectors for work in works) <= 1.05 * least(func)
     assert sum(work.wavefronts for work in works) <= 1.01 * sum(work.free for work in works)
     assert min(work.occupancy(DEVICE) for work in works) >= 0.5
+
+
+LONG = {
+    "softmax": program(softmax, (4, 1 << 20)),
+    "softmax of one row": program(softmax, (1, 1 << 20)),
+    "layer norm": norm(ops.layer_norm, 8, 1 << 20, 2),
+    "log-softmax, odd": program(lambda a: ops.log_softmax(a, name="S"), (3, (1 << 20) - 1)),
+    "argmax": program(lambda a: ops.argmax(a, 1, name="S"), (3, 1 << 20)),
+    "sums of one row": program(lambda a: ops.sum(a, (1,), name="S"), (1, 1 << 20)),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_few_long_rows_have_many_blocks_each(name):
+    """Fewer rows than multiprocessors: what reads them has a block for each of most of these."""
+    works = works_of(default_schedule(LONG[name], EMULATOR).func, DEVICE)
+    large = [work for work in works if work.sectors > 0.1 * least(LONG[name])]
+    assert large and min(work.blocks * work.threads for work in large) > 2**14
+    card = DEVICE.architecture.card
+    micros = 6 + 3 * len(works) + 3 * 32e-3 * least(LONG[name]) / card.bandwidth
+    assert cycles(works, DEVICE) <= 1e3 * micros * card.clock
 
 
 def test_what_no_rule_takes_says_so():

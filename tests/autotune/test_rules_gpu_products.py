@@ -247,6 +247,25 @@ def test_what_was_refused_is_said(monkeypatch):
     assert plan.found[0].text in note and note.endswith("no room today")
 
 
+def test_a_product_without_tiles_says_so(monkeypatch):
+    """All are refused: another rule takes the product, and what was tried is told."""
+
+    def refuse(self: ProductPlan, sch: Schedule, plan: Any) -> None:
+        raise TensorIRError("no room at all")
+
+    monkeypatch.setattr(ProductPlan, "_make", refuse)
+    sketch = default_sketch(sketches(matmul(64, 48, 40), DEVICE, "reassociated"), ())
+    assert not any(isinstance(plan, ProductPlan) for plan in sketch.plans)
+    notes = [note for note in sketch.notes() if note.startswith("impossible: tile ")]
+    assert notes and all(note.endswith("no room at all") for note in notes)
+
+
+def test_vectors_keep_the_order_of_the_text_where_that_is_asked_for():
+    sketch = default_sketch(sketches(matmul(40, 1, 516), DEVICE, "bitwise"), ())
+    assert not any(isinstance(plan, ProductPlan) for plan in sketch.plans)
+    assert sketch.build(sketch.values()).numerics == "bitwise"
+
+
 def refusing(make: Any) -> Any:
     """`make`, but for the best plan."""
 

@@ -101,6 +101,26 @@ def test_reduction_to_few_values_in_two_kernels(shape):
     assert len(sch.func.body.stmts) == 2
 
 
+def test_one_row_has_pieces_of_16_bytes():
+    """Its loop of one iteration is none of the terms."""
+    sch = Schedule(sums(1, 4096))
+    gpu.whole(sch, "S", blocks=2, warps=1)
+    (first, *_) = sch.func.body.stmts
+    text = str(first)
+    assert 'thread("threadIdx.x", 32)' in text and "vectorized(4)" in text
+
+
+@pytest.mark.parametrize("shape", [(2, 300), (1, 260), (3, 37), (2, 1)])
+def test_long_rows(shape):
+    """Parts of each sum, the sum of these, and the result: a kernel each."""
+    a, g = te.placeholder(shape, name="A"), te.placeholder(shape[1:], name="g")
+    for result, kernels in ((ops.softmax(a, name="S"), 5), (ops.rms_norm(a, g, name="S"), 3)):
+        given = [a, result] if kernels == 5 else [a, g, result]
+        func = te.create_prim_func(given, name="long")
+        sch = checked(func, lambda s: gpu.long_rows(s, "S", blocks=4, warps=1), races=False)
+        assert len(sch.func.body.stmts) == kernels
+
+
 @pytest.mark.parametrize("by", ["warp", "block"])
 @pytest.mark.parametrize("shape", [(5, 37), (1, 1)])
 def test_softmax(by, shape, golden):

@@ -32,6 +32,12 @@ ALIKE = 24
 CLOSE = 1.01
 """How many times the estimated time may be taken for fewer transactions: no difference in it."""
 
+BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Blocks of threads that share a row, in kernels of their own from two on."""
+
+PIECE = 4096
+"""Elements of a row that a block of threads is to have at least."""
+
 FULL = 0.75
 """The share of the multiprocessors that are to have a block."""
 
@@ -90,13 +96,20 @@ def _in_turns(
     if not any(_is_common(rows, stage.block) for stage in rows.stages):
         return None
     if point["by"] == "block" and terms <= MOST_KEPT * gpu.warp:
-        point = {"by": "warp", "warps": 8, "keep": None}
+        point = {**point, "by": "warp", "warps": 8}
     at_once = {"warp": point["warps"], "block": 1}.get(point["by"], gpu.warp)
     blocks = {n: ceil(prod(rows.sizes) / (at_once * n)) for n in TURNS[1:] if at_once * n >= ALIKE}
     full = [n for n in blocks if blocks[n] >= FULL * gpu.multiprocessors]
     if not full:
         return None
     return {**point, "turns": min(full, key=lambda n: n * ceil(blocks[n] / gpu.multiprocessors))}
+
+
+def _parts(count: int, terms: int, gpu: Gpu) -> int:
+    """Blocks of threads that are to share a row in kernels of their own, where rows are too few for
+    the device and long enough for that; 1 where they are not."""
+    most = min(2 * gpu.multiprocessors // max(1, count), terms // PIECE)
+    return max(n for n in BLOCKS if n <= max(1, most))
 
 
 def _is_common(rows: InRows, name: str) -> bool:
@@ -120,24 +133,29 @@ def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
         likely = [{**likely[0], "keep": "nothing"}]
     if ways == "block" and terms <= 2 * KEPT * gpu.warp:
         likely = [{"by": "warp", "warps": 8, "keep": None}] + likely * (terms > KEPT * gpu.warp)
-    likely = [{**point, "turns": 1} for point in likely]
+    likely = [{**point, "turns": 1, "parts": 1} for point in likely]
     if turns := _in_turns(rows, likely[0], terms, gpu):
         likely = [turns, likely[0]]
+    if ways == "block" and (parts := _parts(prod(rows.sizes), terms, gpu)) > 1:
+        likely = [{**likely[0], "warps": 8, "parts": parts}, likely[0]]
     group = Group(order.last)
 
     def in_rows(
-        sch: Schedule, group: Group, by: str, warps: int, turns: int, keep: str | None
+        sch: Schedule, group: Group, by: str, warps: int, turns: int, keep: str | None, parts: int
     ) -> None:
         from schedule import library
 
         put_in_rows(sch, order)
         last = order.members[-1]
+        if parts > 1:
+            library.gpu.long_rows(sch, last, blocks=parts, warps=warps, stages=order.members)
+            return
         library.gpu.rows(
             sch, last, by=by, warps=warps, turns=turns, keep=keep, shared=gpu.shared_most,
             stages=order.members,
         )
 
-    options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP}
+    options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP, "parts": BLOCKS}
     plan = MovePlan(
         "chain", group, gpu, sch.copy(), in_rows, options,
         likely, "reassociated", order.members, close=CLOSE,

@@ -78,8 +78,13 @@ class ProductPlan(Plan):
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """Tiles of a better estimate than the default's that primitives refuse, and why."""
-        return self._refused if self.works else {}
+        """Tiles of a better estimate than the default's that primitives refuse, and why; where
+        none is accepted, those that were tried."""
+        from autotune.rules.gpu.reuse import is_shared
+
+        if self.works or self._refused or not is_shared(self.contraction):
+            return self._refused
+        return {"tiles": "none fits the shared memory and registers of a block of threads"}
 
     @cached_property
     def chosen(self) -> TileCounts:
@@ -95,10 +100,7 @@ class ProductPlan(Plan):
                 continue
             return counts
         if refused is None:
-            raise TensorIRError(
-                f"no tile of block {self.group.block!r} fits the shared memory and registers of "
-                f"{str(self.gpu.target)!r}: schedule it by hand"
-            )
+            raise TensorIRError(f"no tile is for block {self.group.block!r}: schedule it by hand")
         raise refused
 
     @property
@@ -133,14 +135,14 @@ def product_plans(sch: Schedule, group: Group, gpu: Gpu) -> Sequence[Plan]:
     c = contraction_of(sch, group)
     if c is None:
         return []
-    plan = ProductPlan(group, sch.copy(), c, gpu)
-    return [plan] if plan.works else []
+    return [ProductPlan(group, sch.copy(), c, gpu)]
 
 
 def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
     """The contraction of a reduction with reuse, or whose windows lie side by side."""
     if not sch.state.block(group.block).is_reduction:
         return None
+    from autotune.rules.gpu.reuse import has_windows
     from schedule import library
 
     try:
@@ -151,10 +153,5 @@ def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
         return None
     if not c.spatial or not c.reduced or not c.operands:
         return None
-    windows = any(
-        any(row[n] for n in c.spatial) and any(row[n] for n in c.reduced)
-        for o in c.operands
-        for row in o.dims
-    )
     again = any(c.is_used_again(n) for n in range(len(c.operands)))
-    return c if again or windows else None
+    return c if again or has_windows(c) else None

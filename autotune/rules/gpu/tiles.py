@@ -8,6 +8,7 @@ from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING
 
+from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.thin import thin_plans
 from autotune.rules.gpu.tile_cycles import TileCounts
 from autotune.rules.group import SYMBOLIC_SIZE
@@ -108,7 +109,7 @@ class _Search:
     def run(self) -> list[TileCounts]:
         if not self.bitwise and (thin := list(thin_plans(self.c, self.sides, self.extent))):
             return self.ranked(thin)
-        if not self.is_shared:
+        if not is_shared(self.c):
             return []
         rough = [self.counts(plan, rough=True) for plan in dict.fromkeys(self.tiles())]
         rough = [counts for counts in rough if counts.at_once]
@@ -129,18 +130,6 @@ class _Search:
             for ahead in ((1, 0) if self.shared else (0,))
         ]
         return sorted((x for x in exact if x.at_once), key=lambda counts: counts.cycles)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether all operands are used again, or windows overlap: else memory decides, and not
-        tiles."""
-        c = self.c
-        again = all(c.is_used_again(n) for n in range(len(c.operands)))
-        return again or any(
-            any(row[n] for n in c.spatial) and any(row[n] for n in c.reduced)
-            for o in c.operands
-            for row in o.dims
-        )
 
     def ranked(self, plans: Sequence[library.gpu.TilePlan]) -> list[TileCounts]:
         """Plans, and the same with sums in parts, best first."""

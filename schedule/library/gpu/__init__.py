@@ -3,6 +3,7 @@
 from schedule.library.gpu.boxes import Boxes, boxes
 from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise
+from schedule.library.gpu.long_rows import LongRows, long_rows
 from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.staged import StagedTile
@@ -16,6 +17,7 @@ __all__ = [
     "Columns",
     "Elementwise",
     "Cut",
+    "LongRows",
     "Matmul",
     "Rows",
     "StagedTile",
@@ -25,6 +27,7 @@ __all__ = [
     "boxes",
     "columns",
     "elementwise",
+    "long_rows",
     "make_tiles",
     "matmul",
     "rows",

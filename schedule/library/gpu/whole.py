@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedule.analysis.uses import read_by_others
+from schedule.analysis.uses import accesses, read_by_others
 from schedule.errors import require
 from schedule.library.gpu.steps import (
     all_or_nothing,
@@ -14,7 +14,7 @@ from schedule.library.gpu.steps import (
     vector_of,
 )
 from schedule.state import BlockRef, LoopRef
-from tensorir import Gpu
+from tensorir import Block, Buffer, Gpu, IterKind, variables
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -47,14 +47,16 @@ def whole(sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8) -> Wh
     with all_or_nothing(sch, f"gpu.whole({str(block)!r})"):
         require(warps > 0 and blocks > 0, block, f"{blocks} blocks of {warps} warps are too few")
         outer, along = reduction_of(sch, block)
-        buffers = read_by_others(sch.state.block(block))
+        buffers = _along(sch.state.block(block))
         lanes = min([vector_of(buffer) for buffer in buffers], default=1) if len(along) == 1 else 1
         threads = Gpu.warp * warps
         sch.reorder(*outer, *along)
         term = sch.fuse(*along) if len(along) > 1 else along[0]
-        _, part, *_ = sch.split(term, [None, blocks, threads, *([lanes] if lanes > 1 else [])])
+        lane = [lanes] if lanes > 1 else []
+        step, part, *shared = sch.split(term, [None, blocks, threads, *lane])
         parts = sch.rfactor(block, part)
-        first = _first(sch, parts, [buffer.name for buffer in buffers] if lanes > 1 else [])
+        names = [buffer.name for buffer in buffers] if lanes > 1 else []
+        first = _first(sch, parts, [step, *shared], names)
         over, left = reduction_of(sch, block)
         sch.reorder(*over, *left)
         _, last = sch.split(left[0], [None, threads])
@@ -65,10 +67,19 @@ def whole(sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8) -> Wh
     raise AssertionError
 
 
-def _first(sch: Schedule, parts: BlockRef, copied: list[str]) -> LoopRef:
-    """The kernel that computes parts; its loops are left in the order step, thread, lane. What is
+def _along(node: Block) -> list[Buffer]:
+    """What is read at the terms of a sum, neighbours at neighbours in memory."""
+    terms = {it.var for it in node.iters if it.kind is IterKind.REDUCE}
+    own = read_by_others(node)
+    found = [a for a in accesses(node) if not a.is_write and a.buffer in own and a.indices]
+    return list(dict.fromkeys(a.buffer for a in found if terms & variables(a.indices[-1])))
+
+
+def _first(sch: Schedule, parts: BlockRef, terms: list[LoopRef], copied: list[str]) -> LoopRef:
+    """The kernel that computes parts, with loops over `terms` by step, thread and lane. What is
     `copied` is read by all lanes at once."""
-    outer, (step, thread, *lane) = reduction_of(sch, parts)
+    step, thread, *lane = terms
+    outer = [loop for loop in sch.get_loops(parts) if loop not in terms]
     sch.reorder(*outer, thread, step, *lane)
     loop = bind_blocks(sch, fuse_for_blocks(sch, outer))
     sch.bind(thread, "threadIdx.x")

@@ -1,0 +1,22 @@
+"""Whether tiles are for a contraction: what is fetched once is to be used several times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schedule import library
+
+
+def has_windows(c: library.Contraction) -> bool:
+    """Whether an index moves with elements of the result and with terms."""
+    return any(
+        any(row[n] for n in c.spatial) and any(row[n] for n in c.reduced)
+        for o in c.operands
+        for row in o.dims
+    )
+
+
+def is_shared(c: library.Contraction) -> bool:
+    """Whether all operands are used again, or there are windows: else memory decides, not tiles."""
+    return has_windows(c) or all(c.is_used_again(n) for n in range(len(c.operands)))

@@ -1,0 +1,63 @@
+"""long_rows: what is computed of few long rows, each of them by many blocks of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedule.library.gpu.elementwise import elementwise
+from schedule.library.gpu.rows import chain_of
+from schedule.library.gpu.steps import all_or_nothing
+from schedule.library.gpu.whole import whole
+from schedule.state import BlockRef
+from tensorir import Gpu
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+
+class LongRows(NamedTuple):
+    """The parts of the schedule, for steps that follow.
+
+    parts  the blocks that compute parts of sums, each in a kernel of its own
+    sums   those that add these up
+    """
+
+    parts: tuple[BlockRef, ...]
+    sums: tuple[BlockRef, ...]
+
+
+def long_rows(
+    sch: Schedule,
+    block: str,
+    *,
+    blocks: int = 64,
+    warps: int = 8,
+    stages: Collection[str] | None = None,
+) -> LongRows:
+    """Schedule what is computed of the elements of a row and of reductions of that row, such as
+    softmax and norms, for a GPU that has more multiprocessors than there are rows; `block` is the
+    last one of them.
+
+    Each reduction is two kernels (`whole`), and `block` is one; what else is computed of a row is
+    computed again where it is used. So a row is read once for each reduction and once for the
+    result, by all of the device.
+
+    blocks  of threads that share a row in a reduction
+    warps   of a block
+    stages  the blocks before it that are computed with it; None is all that it alone uses
+
+    Raises ScheduleError where a block stores elsewhere than at its own variables, or is used by
+    others.
+    """
+    with all_or_nothing(sch, f"gpu.long_rows({str(block)!r})"):
+        chain = chain_of(sch, block, stages)
+        sums = [name for name in chain if sch.state.block(name).is_reduction]
+        for name in chain[:-1]:
+            if name not in sums:
+                sch.compute_inline(name)
+        parts = [whole(sch, name, blocks=blocks, warps=warps).parts for name in sums]
+        if chain[-1] not in sums:
+            elementwise(sch, block, threads=warps * Gpu.warp)
+        return LongRows(tuple(parts), tuple(sums))
+    raise AssertionError
