@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 
+import autotune.cli.audit as audit
 from autotune.cli.failure import NOTHING, OK, Failure, WrongUse
 from autotune.cli.numbers import natural
 from autotune.cli.output import count, milliseconds, show_pairs, show_table
@@ -18,8 +19,8 @@ from autotune.database.records import Record
 from autotune.report import status_text
 
 HELP = (
-    "look after the tuning database: list, stats, sessions, export, import, prune, delete, check,"
-    " repair, explain, show"
+    "look after the tuning database: list, stats, sessions, export, import, merge, prune, delete,"
+    " check, audit, repair, explain, show"
 )
 EXAMPLES = """\
 examples:
@@ -31,7 +32,9 @@ examples:
   tensorir db explain matmul --shape m=512 n=512 k=512
   tensorir db show 5c1d
   tensorir db delete 5c1d 77aa
+  tensorir db merge theirs.db yours.jsonl
   tensorir db check                        what is damaged
+  tensorir db audit --retime               replay, check results, time the best ones again
   tensorir db repair                       remove damaged rows
   tensorir db repair --to new.db           what can be read of a damaged file, in a new one
 """
@@ -97,6 +100,17 @@ def _import(args: argparse.Namespace) -> int:
     return NOTHING if report.problems else OK
 
 
+def _merge(args: argparse.Namespace) -> int:
+    problems = 0
+    with Database(args.database) as db:
+        for path in args.paths:
+            report = db.merge(path)
+            problems += len(report.problems)
+            print(f"{path}: {report}")
+        print(f"{args.database} has {count(db.stats()['records'], 'record')}")
+    return NOTHING if problems else OK
+
+
 def _prune(args: argparse.Namespace) -> int:
     if args.keep < 0:
         raise WrongUse(f"--keep takes a number of records, not {args.keep}")
@@ -119,10 +133,11 @@ def _explain(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     with Database(existing(args.database)) as db:
-        problems, whole = db.check(), len(db.records())
+        problems, records = db.check(), db.records()
     for problem in problems:
         print(problem)
-    print(f"{count(whole, 'whole record')}, {count(len(problems), 'problem')}")
+    print(f"{count(len(records), 'whole record')}, {count(len(problems), 'problem')}")
+    print(audit.stale(records) or "the best ones make the code today that was timed")
     if problems:
         print("`tensorir db repair` mends columns and removes what is no record", file=sys.stderr)
     return NOTHING if problems else OK
@@ -229,6 +244,12 @@ def _export_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _merge_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths", nargs="+", metavar="FILE", help="databases, or exports (.jsonl); they stay"
+    )
+
+
 def _prune_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", type=natural, default=20, metavar="N", help="default 20")
 
@@ -264,13 +285,19 @@ ACTIONS: dict[str, Action] = {
         _export_options,
     ),
     "import": (_import, "add the records of an export", _path),
+    "merge": (_merge, "add the records of other databases", _merge_options),
     "prune": (
         _prune,
         "keep the fastest records of each workload, delete the others",
         _prune_options,
     ),
     "delete": (_delete, "delete records", _delete_options),
-    "check": (_check, "what is damaged, row by row", _nothing),
+    "check": (_check, "what is damaged, row by row, and how much is stale", _nothing),
+    "audit": (
+        audit.run,
+        "replay records, check the best ones' results, and time them again",
+        audit.configure,
+    ),
     "repair": (_repair, "mend damaged rows, or save what a damaged file holds", _repair_options),
     "explain": (_explain, "why there is no best record for a program", add_program),
     "show": (_show, "one record", _show_options),

@@ -15,19 +15,22 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autotune.arguments import check_path, instance, integer
 from autotune.database.conditions import Conditions
 from autotune.database.jsonl import ImportReport, read_records, write_records
 from autotune.database.miss import Miss, explain
-from autotune.database.ranking import ranking
+from autotune.database.ranking import competing, kind_key, ranking
 from autotune.database.records import STATUSES, Record, Workload
-from autotune.database.rows import CHECKED, RACED, conditions_key
+from autotune.database.rows import CHECKED, RACED, Damage, conditions_key
 from autotune.database.store import Store
 from autotune.errors import DatabaseError
 from autotune.machine.machine import Machine
-from tensorir import Target, allows, check_numerics
+from tensorir import PrimFunc, Target, allows, check_numerics
+
+if TYPE_CHECKING:
+    from autotune.database.nearest import Near
 
 WorkloadLike = str | Workload
 """A workload or its key."""
@@ -209,7 +212,7 @@ class Database:
         Failures are deleted as well. Damaged rows are left to `repair`.
         """
         keep = integer("keep", keep, 0, error=DatabaseError)
-        kept = {record.id for group in self._kinds() for record in group[:keep]}
+        kept = {record.id for group in competing(self.records()) for record in group[:keep]}
         return self.delete([r.id for r in self.records() if r.id not in kept])
 
     def delete(self, ids: Collection[str] = (), rows: Collection[int] = ()) -> int:
@@ -218,6 +221,11 @@ class Database:
             kinds = (list, tuple, set, frozenset)
             instance(name, given, kinds, f"a list of {name}", DatabaseError)
         return self._store.delete(ids, rows)
+
+    def replace(self, old: Record, new: Record) -> None:
+        """Store `new` in place of `old`; nothing happens where that is not there any more."""
+        instance("what is stored", new, Record, "a Record", DatabaseError)
+        self._store.replace(old.id, new)
 
     def check(self) -> list[str]:
         """What is damaged, one line for each thing; empty where everything is as it was stored."""
@@ -250,8 +258,8 @@ class Database:
         _path(path)
         if not best_only:
             return write_records(path, self.records())
-        best = [group[0] for group in self._kinds()]
-        return write_records(path, sorted(best, key=lambda r: (r.workload.name, *_kind(r))))
+        best = [group[0] for group in competing(self.records())]
+        return write_records(path, sorted(best, key=lambda r: (r.workload.name, *kind_key(r))))
 
     def import_jsonl(self, path: str | os.PathLike[str]) -> ImportReport:
         """Add the records of an export, in their order; "-" is standard input.
@@ -264,6 +272,56 @@ class Database:
         added = self.add_many(records) if records else 0
         return ImportReport(added, len(records) - added, tuple(problems))
 
+    def merge(self, path: str | os.PathLike[str]) -> ImportReport:
+        """Add the records of another database, or of an export, in their order.
+
+        Merging is a union: twice, or in another order of several, gives the same records. Raises
+        DatabaseError where there is no such file; its damaged rows are left out, and reported.
+        """
+        if str(path) == "-" or _path(path).suffix == ".jsonl":
+            return self.import_jsonl(path)
+        if not _path(path).is_file():
+            raise DatabaseError(f"there is no tuning database {str(path)!r} to merge")
+        with Database(path) as other:
+            records = other.records()
+            added = self.add_many(records)
+            problems = [(damage.row, damage.reason) for damage in other.damage()]
+            if other.note() and not problems:
+                problems = [(0, other.note())]
+        return ImportReport(added, len(records) - added, tuple(problems))
+
+    def damage(self) -> list[Damage]:
+        """The rows that were set aside by what was read so far."""
+        return list(self._store.damage.values())
+
+    def nearest(
+        self,
+        workload: Workload | PrimFunc,
+        target: Target | str,
+        machine: Machine,
+        conditions: Conditions | None = None,
+        *,
+        limit: int = 8,
+        each: int = 1,
+    ) -> list[Near]:
+        """Believed records of programs of the same structure, the nearest first.
+
+        They are of other sizes, constants, machines, compilers or numbers of threads, and programs
+        of other names; what is exactly what is asked for is `best`, and not among them. With
+        each come its distance and what differs; its `record` has steps and decisions.
+
+        limit  so many at most, and `each` so many of one program, machine and conditions
+        """
+        from autotune.database.nearest import nearest  # seldom asked for
+
+        limit = integer("limit", limit, 0, error=DatabaseError)
+        each = integer("each", each, 1, error=DatabaseError)
+        asked = Workload.of(workload) if isinstance(workload, PrimFunc) else workload
+        instance("workload", asked, Workload, "a Workload or a PrimFunc", DatabaseError)
+        instance("machine", machine, Machine, "a Machine", DatabaseError)
+        told = _asked(target, conditions)
+        return nearest(self, asked, str(target), machine, told, limit, each)
+
     def note(self) -> str:
         """What was set aside by what was read so far, and what to do about it; "" for nothing."""
         texts, damage = [self._store.salvage], self._store.damage
@@ -274,21 +332,6 @@ class Database:
                 " `tensorir db repair` removes them"
             )
         return "; ".join(filter(None, texts))
-
-    def _kinds(self) -> list[list[Record]]:
-        """The believed records of each kind, best first."""
-        groups: dict[tuple[str, ...], list[Record]] = {}
-        for record in self.records():
-            groups.setdefault(_kind(record), []).append(record)
-        return [ranked for group in groups.values() if (ranked := ranking(group))]
-
-
-def _kind(record: Record) -> tuple[str, ...]:
-    """Records that compete with one another have this in common."""
-    return (
-        record.workload.key, record.target, record.machine_key,
-        conditions_key(record.conditions), record.numerics,
-    )  # fmt: skip
 
 
 def _summary(session: str, records: list[Record]) -> SessionSummary:

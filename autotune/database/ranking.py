@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from autotune.database.record_json import canonical
 from autotune.database.records import Record
-from autotune.database.rows import CHECKED, RACED, believed
+from autotune.database.rows import CHECKED, RACED, believed, conditions_key
 from autotune.noise.gain import Outcome
 
 
@@ -26,6 +26,22 @@ def ranking(records: Iterable[Record]) -> list[Record]:
     winners = {r.id for r in _standing(raced)}
     order = sorted(raced, key=lambda r: (r.id not in winners, *_by_time(r)))
     return order + sorted((r for r in found if believed(r) == CHECKED), key=_by_time)
+
+
+def kind_key(record: Record) -> tuple[str, ...]:
+    """What records that compete with one another have in common."""
+    return (
+        record.workload.key, record.target, record.machine_key,
+        conditions_key(record.conditions), record.numerics,
+    )  # fmt: skip
+
+
+def competing(records: Iterable[Record]) -> list[list[Record]]:
+    """The believed records in groups that compete, best first."""
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(kind_key(record), []).append(record)
+    return [ranked for group in groups.values() if (ranked := ranking(group))]
 
 
 def outcome(record: Record) -> Outcome | None:

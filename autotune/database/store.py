@@ -87,6 +87,14 @@ class Store:
             self.damage.pop(number, None)
         return deleted
 
+    def replace(self, identity: str, record: Record) -> None:
+        """Store a record in place of the one with this id, if that is there."""
+        with self._transaction() as connection:
+            before = connection.total_changes
+            connection.execute("DELETE FROM records WHERE id = ?", (identity,))
+            if connection.total_changes > before:
+                connection.execute(INSERT, row_of(record))
+
     def check(self) -> list[str]:
         """What is damaged, one line for each thing."""
         for _ in self.rows():
