@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import backends
 from tensorir import PrimFunc, Var, parse, specialize
+
+if TYPE_CHECKING:
+    from schedule import Schedule
 
 
 def build(text: str, target: str, constants: Mapping[str, Any] | None = None) -> Any:
@@ -16,12 +19,23 @@ def build(text: str, target: str, constants: Mapping[str, Any] | None = None) ->
     `constants` maps names to arrays; to shapes where the kernel is only to be compiled, with the
     same source text as for arrays of these shapes.
     """
-    func = parse(text)
+    return _built(parse(text), target, constants)
+
+
+def build_schedule(
+    schedule: Schedule, target: str, constants: Mapping[str, Any] | None = None
+) -> Any:
+    """The same for a schedule, whose program needs no proof: it proved each of its steps."""
+    return _built(schedule, target, constants)
+
+
+def _built(program: Schedule | PrimFunc, target: str, constants: Mapping[str, Any] | None) -> Any:
     given = dict(constants or {})
     if any(isinstance(value, tuple) for value in given.values()):
+        func = program if isinstance(program, PrimFunc) else program.func
         func = specialize(func, _sizes(func, given))
         return backends.build(func, target=target, constants=tuple(given))
-    return backends.build(func, target=target, constants=given)
+    return backends.build(program, target=target, constants=given)
 
 
 def build_source(

@@ -29,10 +29,6 @@ class BuilderPool:
     def jobs(self) -> int:
         return len(self._workers)
 
-    def build(self, texts: Sequence[str]) -> list[Reply]:
-        """The reply to the build of each program, in order."""
-        return self.request([{"op": "build", "text": text} for text in texts])
-
     def request(self, messages: Sequence[Mapping[str, Any]]) -> list[Reply]:
         """The reply to each message, in order, each from the first worker that is free."""
         free: SimpleQueue[WorkerProcess] = SimpleQueue()

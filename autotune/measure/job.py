@@ -4,8 +4,9 @@ A builder is a function `(text, target) -> kernel`. The text is a printed progra
 called with all arrays in call order, and numbers by name, and `kernel.timer(*arrays)`, with numbers
 in `sizes`, gives a function from a number of calls to the seconds they take. Beside a builder `f`
 there may be a function `f_source`, see `builder.build_source`, for kernels whose source text
-another process has made. Where some parameters are constants, both also take `constants`: their
-arrays by name, or their shapes where the kernel is not run; the kernel takes the other arrays.
+another process has made, and `f_schedule`, which takes a schedule in place of the text. Where some
+parameters are constants, all take `constants` too: their arrays by name, or their shapes where the
+kernel is not run; the kernel takes the other arrays.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -26,13 +28,16 @@ import numpy as np
 
 from autotune.measure.canary import Canary
 from autotune.measure.cold import ColdCaches, cold_calls
+from autotune.measure.design import Made
 from autotune.measure.guard import GuardedArray
 from autotune.measure.reference import Reference
+from autotune.measure.scoring import OTHER_SPACE
 from backends import OutOfMemory
 from tensorir import TensorIRError, dtype
 
 if TYPE_CHECKING:
     from autotune.measure.scoring import Scoring
+    from schedule import Schedule
 
 KEPT_KERNELS = 32
 ERROR_CHARS = 4000
@@ -66,14 +71,33 @@ class Job:
         self.reference = reference
         self._cold = cold
         self._constants = self._known(constants or {})
-        self._build_text, self._build_source = load_builder(builder)
+        self._build_text, self._build_source, self._build_schedule = load_builder(builder)
         self._kernels: OrderedDict[str, tuple[Any, float]] = OrderedDict()
         self._arrays: list[GuardedArray] | None = None
         self._scoring: Scoring | None = None
 
     def build(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
-        """Build only, which leaves the compiled object in the cache of the backend."""
-        kernel, seconds = self._kernel(message["text"], announce)
+        """Build only, which leaves the compiled object in the cache of the backend.
+
+        The message has the text of a program, or a candidate of the space of a search.
+        """
+        if "candidate" not in message:
+            return self._built(message["text"], announce)
+        announce("build")
+        try:
+            schedule = self._scoring_for(message).schedule(message)
+        except TensorIRError as error:
+            raise Failure("build_error", str(error)) from error
+        if schedule is None:
+            return {"status": OTHER_SPACE}
+        text = str(schedule.func)
+        made = {**asdict(Made.of(schedule)), "text": text}
+        return {**self._built(text, announce, schedule), "made": made}
+
+    def _built(
+        self, text: str, announce: Announce, schedule: Schedule | None = None
+    ) -> dict[str, Any]:
+        kernel, seconds = self._kernel(text, announce, schedule=schedule)
         source = getattr(kernel, "source", None) if self._build_source else None
         return {
             "status": "ok", "build_seconds": seconds, "source_hash": source_hash(kernel),
@@ -108,14 +132,16 @@ class Job:
     def features(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
         """The features of candidates, in a worker that only builds."""
         announce("build")
+        return self._scoring_for(message).answer(message)
+
+    def _scoring_for(self, message: Mapping[str, Any]) -> Scoring:
+        """The space that a message speaks of, made again here."""
         made_for = (message["numerics"], message["costs"])
         if self._scoring is None or self._scoring.made_for != made_for:
             from autotune.measure.scoring import Scoring
 
-            self._scoring = Scoring(
-                self.definition, self.target, tuple(self._constants), *made_for
-            )
-        return self._scoring.answer(message)
+            self._scoring = Scoring(self.definition, self.target, tuple(self._constants), *made_for)
+        return self._scoring
 
     def race(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
         """Time several candidates in turn; one block of each makes a round."""
@@ -152,7 +178,11 @@ class Job:
         return bool(self._canary.visit(all_in_turn, 1).disturbed), times
 
     def _kernel(
-        self, text: str, announce: Announce, source: str | None = None
+        self,
+        text: str,
+        announce: Announce,
+        source: str | None = None,
+        schedule: Schedule | None = None,
     ) -> tuple[Any, float]:
         """The kernel of a program and the seconds that its build took."""
         if text in self._kernels:
@@ -161,7 +191,7 @@ class Job:
         announce("build")
         start = time.perf_counter()
         try:
-            kernel = self._make(text, source)
+            kernel = self._make(text, source, schedule)
         except (MemoryError, OutOfMemory) as error:
             raise _memory_failure(error) from error
         except TensorIRError as error:
@@ -171,7 +201,9 @@ class Job:
             self._kernels.popitem(last=False)
         return self._kernels[text]
 
-    def _make(self, text: str, source: str | None) -> Any:
+    def _make(self, text: str, source: str | None, schedule: Schedule | None) -> Any:
+        if schedule is not None and self._build_schedule is not None:
+            return self._build_schedule(schedule, self.target, self._constants or None)
         if self._constants:  # the scheduled program tells what is prepared
             if source is None or self._build_source is None:
                 return self._build_text(text, self.target, constants=self._constants)
@@ -324,11 +356,16 @@ def _memory_failure(error: Exception, **more: Any) -> Failure:
     return Failure("out_of_memory", f"out of memory; {text}", **more)
 
 
-def load_builder(path: str) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
-    """The function that `module:function` names, and the one for sources if there is one."""
+Builder = Callable[..., Any]
+
+
+def load_builder(path: str) -> tuple[Builder, Builder | None, Builder | None]:
+    """The function that `module:function` names, and those for sources and schedules if there
+    are any."""
     module, _, name = path.partition(":")
     found = importlib.import_module(module)
-    return getattr(found, name), getattr(found, f"{name}_source", None)
+    others = (getattr(found, f"{name}_{of}", None) for of in ("source", "schedule"))
+    return getattr(found, name), *others
 
 
 def calls_per_block(timer: Callable[[int], float], min_ms: float) -> int:

@@ -11,7 +11,6 @@ import random
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,13 +20,14 @@ from autotune.measure.batch import Batch, OnResult
 from autotune.measure.builders import BuilderPool
 from autotune.measure.busy import Neighbours
 from autotune.measure.cold import check_cold
+from autotune.measure.design import Design
 from autotune.measure.externs import declarations
 from autotune.measure.lock import Report, machine_lock
 from autotune.measure.memory import build_limit, run_limit
 from autotune.measure.oracle import make_oracle
 from autotune.measure.process import Reply, WorkerProcess, warn_once
 from autotune.measure.reference import Reference
-from autotune.measure.scoring import scored_of
+from autotune.measure.scoring import OTHER_SPACE, made_for, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings
 from autotune.noise.visits import Visits
 from autotune.space import Candidate
@@ -54,7 +54,7 @@ class HasFunc(Protocol):
     def func(self) -> PrimFunc: ...
 
 
-Program = PrimFunc | HasFunc | str
+Program = PrimFunc | HasFunc | Design | str
 """What can be measured: a program, its holder, or its printed text."""
 
 class Measurer:
@@ -143,9 +143,9 @@ class Measurer:
         on_result  called with (position, result), in order, as soon as each is known: a batch is
                    visited in rounds, so that is mostly at its end
         """
-        texts = [program_text(program) for program in programs]
         self._start_runner()
-        built = self._build(texts)
+        built = self._build(programs)
+        texts = [program_text(program) for program in programs]
         results: list[MeasureResult] = []
         for start in range(0, len(texts), TOGETHER):
             part = range(start, min(start + TOGETHER, len(texts)))
@@ -232,12 +232,12 @@ class Measurer:
         parts = [candidates[at : at + size] for at in range(0, len(candidates), size)]
         messages = [
             {
-                "op": "features", "numerics": numerics, "outline": outline,
+                "op": "features",
+                **made_for(numerics, outline, costs),
                 "candidates": [candidate.as_json() for candidate in part],
-                "costs": None if costs is None else asdict(costs),
             }
             for part in parts
-        ]  # fmt: skip
+        ]
         with machine_lock(shared=True, report=self._report, path=self._lock):
             replies = pool.request(messages)
         if any(r.outcome != "answer" or r.data["status"] != "ok" for r in replies):
@@ -257,14 +257,21 @@ class Measurer:
             )
         return self._builders
 
-    def _build(self, texts: Sequence[str]) -> list[tuple[MeasureResult, str | None]]:
+    def _build(self, programs: Sequence[Program]) -> list[tuple[MeasureResult, str | None]]:
         """Result and source text of building ahead; nothing when the runner is to build itself."""
-        jobs = min(self.settings.build_jobs or usable_cores(), len(texts))
+        jobs = min(self.settings.build_jobs or usable_cores(), len(programs))
         if jobs < 2:
-            return [(MeasureResult("ok"), None)] * len(texts)
+            return [(MeasureResult("ok"), None)] * len(programs)
         pool = self._start_builders()
         with machine_lock(shared=True, report=self._report, path=self._lock):
-            replies = pool.build(texts)
+            replies = pool.request([build_request(program) for program in programs])
+            strange = [at for at, r in enumerate(replies) if r.data.get("status") == OTHER_SPACE]
+            texts = [text_request(programs[at]) for at in strange]
+            for at, reply in zip(strange, pool.request(texts) if texts else ()):
+                replies[at] = reply
+        for program, reply in zip(programs, replies):
+            if isinstance(program, Design) and "made" in reply.data:
+                program.tell(reply.data["made"])
         return [(self._result(reply), reply.data.get("source")) for reply in replies]
 
     def _run(self, request: Mapping[str, Any], fresh: bool) -> MeasureResult:
@@ -380,10 +387,22 @@ def rounds_otherwise(program: Program) -> bool:
     return getattr(program, "numerics", "algebraic") not in ("bitwise", "reassociated")
 
 
+def build_request(program: Program) -> dict[str, Any]:
+    """The message by which a worker builds a program."""
+    request = program.request if isinstance(program, Design) else None
+    return request or text_request(program)
+
+
+def text_request(program: Program) -> dict[str, Any]:
+    return {"op": "build", "text": program_text(program)}
+
+
 def program_text(program: Program) -> str:
     """The printed program, from which a worker makes the same program again."""
     if isinstance(program, str):
         return program
+    if isinstance(program, Design):
+        return program.text
     return str(program if isinstance(program, PrimFunc) else program.func)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +44,16 @@ def wanted_features(
     return features
 
 
+OTHER_SPACE = "other_space"
+"""The status of a worker's answer about candidates of a space that it does not know."""
+
+
+def made_for(numerics: str, outline: str, costs: Costs | None) -> dict[str, Any]:
+    """What a worker needs to make the space with this outline, which was made with such costs."""
+    known = None if costs is None else asdict(costs)
+    return {"numerics": numerics, "outline": outline, "costs": known}
+
+
 def scheduled_program(schedule: Schedule) -> str:
     """The identity of the program that a schedule has made."""
     return program_key(schedule.func)
@@ -75,7 +86,7 @@ class Scoring:
         from autotune.space import Candidate
 
         if message["outline"] != self.outline:
-            return {"status": "error", "error": "the worker has another design space"}
+            return {"status": OTHER_SPACE}
         scored = [
             score(self.space, self.extract, Candidate.from_json(each), scheduled_program)
             for each in message["candidates"]
@@ -87,6 +98,14 @@ class Scoring:
                 for row, refusal, program in scored
             ],
         }
+
+    def schedule(self, message: Mapping[str, Any]) -> Schedule | None:
+        """The schedule of the candidate in `message`; None where its space is another one."""
+        from autotune.space import Candidate
+
+        if message["outline"] != self.outline:
+            return None
+        return self.space.build(Candidate.from_json(message["candidate"]))
 
 
 def scored_of(rows: Sequence[Any]) -> list[Scored]:

@@ -17,7 +17,8 @@ from autotune.machine.toolchain import toolchain
 from autotune.machine.work import flops
 from autotune.measure import MeasureResult, MeasureSettings
 from autotune.measure.busy import disturbance
-from autotune.measure.scoring import outline, scheduled_program, wanted_features
+from autotune.measure.design import Design, Made
+from autotune.measure.scoring import made_for, outline, scheduled_program, wanted_features
 from autotune.noise.gain import Outcome
 from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState
@@ -204,17 +205,23 @@ class Session:
         found, self._open = self._open, []
         return found
 
+    def design(self, candidate: Candidate) -> Design:
+        """A candidate to measure. Workers make its schedule where they know the space."""
+        program = self.state.program(candidate)
+        request = made_for(self.numerics, self.rules, self.costs) if self.state.ahead else None
+        return Design(self.space, candidate, program, request)
+
     def record(
         self,
         candidate: Candidate,
-        schedule: Schedule,
+        schedule: Schedule | Design,
         result: MeasureResult,
         predicted: float | None,
         race: Outcome | None = None,
         batch: int | None = None,
     ) -> Record:
         """The record of one measurement: a trial, or what a race found about one."""
-        settings = self.settings.to_json()
+        settings, made = self.settings.to_json(), Made.of(schedule)
         return Record(
             workload=self.workload,
             target=str(self.target),
@@ -232,10 +239,10 @@ class Session:
             race=None if race is None else race.to_json(),
             sketch=candidate.sketch,
             decisions=list(candidate.values),
-            trace=tuple(schedule.trace.as_json()),
-            program=scheduled_program(schedule),
+            trace=made.trace,
+            program=made.program,
             predicted=predicted,
-            numerics=schedule.numerics,
+            numerics=made.numerics,
             **result.record_fields(),
         )
 

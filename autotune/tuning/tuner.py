@@ -33,7 +33,6 @@ from autotune.arguments import (
 from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
-from autotune.measure.scoring import outline
 from autotune.search import Propose, search_named
 from autotune.tuning.batches import Batch, next_batch
 from autotune.tuning.failures import describe_failures
@@ -198,9 +197,8 @@ def _search(
     )
     best = session.stored_best()
     if trials - session.trials > 1:  # for one alone the workers would not be started
-        known = outline(session.space, session.target)
         session.state.ahead = lambda some: measurer.features(
-            some, session.numerics, known, session.costs
+            some, session.numerics, session.rules, session.costs
         )
     with measurer, show.task(session.func.name, session.trials, trials, session.work) as task:
         task.best(None if best is None else best.median)
@@ -224,18 +222,18 @@ def _search(
 def _measure(session: Session, measurer: Measurer, batch: Batch, most: int, task: Task) -> None:
     """Measure what is missing of a batch, the first `most`; each trial is stored when finished."""
     candidates = batch.missing[:most]
-    schedules = [session.space.build(candidate) for candidate in candidates]
+    designs = [session.design(candidate) for candidate in candidates]
     predicted = [session.state.predicted(candidate) for candidate in candidates]
 
     def store(index: int, result: MeasureResult) -> None:
         record = session.record(
-            candidates[index], schedules[index], result, predicted[index], batch=batch.number
+            candidates[index], designs[index], result, predicted[index], batch=batch.number
         )
         session.database.add(record)
         session.remember(record)
         task.advance(record)
 
-    measurer.measure(schedules, incumbent=session.state.best_seconds(), on_result=store)
+    measurer.measure(designs, incumbent=session.state.best_seconds(), on_result=store)
 
 
 def _result(session: Session, best: Record, measured: int, seconds: float) -> TuneResult:
