@@ -14,8 +14,8 @@ from autotune.measure.scoring import scheduled_program, wanted_features
 from autotune.rules import default_candidates
 from autotune.search import STRATEGIES, Evolution, SearchState, search_named
 from autotune.space import Candidate, Space
+from autotune.tuning.race import final_race
 from autotune.tuning.session import Session, start_session
-from autotune.tuning.tuner import _finalists
 from schedule import Schedule
 from tensorir import TensorIRError, lower, parse, program_key, structural_hash, te
 from tests.autotune.distinct_spaces import PROGRAMS, TARGET, space_of
@@ -187,8 +187,10 @@ class TestRecords:
         with Database(":memory:") as database:
             session, records = self.stored(database)
             session._current = {record.id: True for record in records}
-            found = _finalists(session, Measurer(session.func, "c", self.settings))
-            assert [record.decisions for record, _ in found] == [records[1].decisions]
+            with Measurer(session.func, "c", self.settings) as measurer:
+                final_race(session, measurer)
+            raced = [record for record in database.records() if record.is_final]
+            assert [record.decisions for record in raced] == [records[1].decisions]
 
     def test_earlier_records_are_built_again_where_a_search_goes_on(self):
         with Database(":memory:") as database:
