@@ -13,10 +13,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from autotune import MeasureSettings
 from backends import why_not_here
 from benchmarks.case import relative_error
+from benchmarks.wrong_winners import judged, searched, second_load
 from tensorir import reference
-from tensorir.ops.registry import known_operators, prim_func
+from tensorir.ops.registry import Example, known_operators, prim_func
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "benchmarks"
@@ -140,6 +142,18 @@ def run_gpu(*options: str) -> "subprocess.CompletedProcess[str]":
         [sys.executable, str(FOLDER / "gpu.py"), *options],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
+
+
+def test_winners_beside_a_second_load():
+    func = prim_func("matmul", Example([(16, 16), (16, 16)]))
+    brief = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
+    with second_load(1) as others:
+        assert all(other.poll() is None for other in others)
+        run = searched(func, 0, 2, brief)
+    assert all(other.poll() is not None for other in others)
+    assert "the default" in run.said
+    found = judged(func, [run.winner, run.lowest], rounds=3, min_ms=0.1)
+    assert set(found) == {str(run.winner.func), str(run.lowest.func)}
 
 
 def test_the_benchmark_of_gpus_counts_on_any_machine(tmp_path):

@@ -39,8 +39,10 @@ class Batch:
                 visits.leave(at)
 
     def begin_round(self) -> bool:
-        """Whether there is another round; `order` has who is visited in it."""
+        """Whether there is another round, after a pause if need be; `order` has who is visited."""
         self.order = self._visits.next()
+        if self.order:
+            time.sleep(self._visits.pause)
         while self._told < len(self.results) and not self._visits.is_open(self._told):
             if self._on_result is not None:
                 self._on_result(self._told, self.results[self._told])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.noise.spread import centre, error, pooled_spread
+from autotune.noise.visits import Visit, counting
 
 APART = 2.5
 """Standard errors of a difference beyond which two times are told apart."""
@@ -17,10 +18,15 @@ DRIFT = 0.03
 it."""
 
 
-def finalists(times: Sequence[Sequence[float]], most: int = MOST) -> list[int]:
-    """The positions of those of the series of block times that may be the fastest, best first."""
-    if not times:
+def finalists(trials: Sequence[Sequence[Visit]], most: int = MOST) -> list[int]:
+    """The positions of those of the trials that may be the fastest, best first.
+
+    Where all visits of a trial were disturbed, their times are taken to be as much too long as the
+    canary was slow: the race will tell.
+    """
+    if not trials:
         return []
+    times = [_times(each) for each in trials]
     spread = max(pooled_spread(times), DRIFT)
     known = [(centre(each), error(len(each), spread), at) for at, each in enumerate(times)]
     best, best_error, _ = min(known)
@@ -30,3 +36,7 @@ def finalists(times: Sequence[Sequence[float]], most: int = MOST) -> list[int]:
         if middle - best <= APART * (own**2 + best_error**2) ** 0.5
     ]
     return [at for _, at in sorted(near)[:most]]
+
+
+def _times(made: Sequence[Visit]) -> list[float]:
+    return [v.seconds / (max(v.canary, 1.0) if v.disturbed else 1.0) for v in counting(made)]

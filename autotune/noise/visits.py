@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,6 +24,9 @@ SLOWED = 1.15
 
 SWITCHES_PER_SECOND = 100
 """Involuntary context switches of a quiet machine; one that shares its processors has more."""
+
+PAUSE, PAUSES = 0.02, 0.3
+"""Seconds of the first pause, and of all pauses of a batch."""
 
 FAR = 1.5
 """How many times slower than the best a candidate has to be to get one visit only."""
@@ -66,8 +69,15 @@ class Visit:
         return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
 
 
+def counting(made: Sequence[Visit]) -> list[Visit]:
+    """The visits that count: those that nothing disturbed, or all where there are none."""
+    return [v for v in made if not v.disturbed] or list(made)
+
+
 class Visits:
     """Who of a batch is visited next, by what the visits so far have shown.
+
+    pause   seconds to wait before the next round: while all are disturbed, it is better made later
 
     count      candidates
     rounds     visits of each, at most, disturbed ones apart
@@ -91,6 +101,8 @@ class Visits:
         self._open = set(range(count))
         self._again = count * rounds // 2
         self._begun = False
+        self.pause = self._paused = 0.0
+        self._last: list[Visit] = []
 
     def next(self) -> list[int]:
         """The positions of the next round, in its order; none where all is known.
@@ -101,12 +113,14 @@ class Visits:
             self._begun = True
             return sorted(self._open)
         self._close()
+        self._wait()
         order = sorted(self._open)
         self._rng.shuffle(order)
         return order
 
     def add(self, at: int, visit: Visit) -> None:
         self.made[at].append(visit)
+        self._last.append(visit)
 
     def leave(self, at: int) -> None:
         """No further visits: the candidate failed."""
@@ -116,10 +130,8 @@ class Visits:
         return at in self._open
 
     def counting(self, at: int) -> list[Visit]:
-        """The visits that count, in the order made: undisturbed ones before others."""
-        made = self.made[at]
-        first = sorted(range(len(made)), key=lambda n: (bool(made[n].disturbed), n))
-        return [made[n] for n in sorted(first[: self.rounds])]
+        """The visits that count, in the order made, and no more than the rounds."""
+        return counting(self.made[at])[: self.rounds]
 
     def best(self) -> float | None:
         """Seconds of the fastest, of earlier batches or of this one; None before there is one."""
@@ -135,9 +147,17 @@ class Visits:
             if sum(v.lasted for v in made) >= self._limit or self._is_beaten(at, spread):
                 self._open.discard(at)
             elif len(made) >= self.rounds:
-                if self._again <= 0 or not any(v.disturbed for v in self.counting(at)):
+                quiet = sum(not v.disturbed for v in made)
+                if self._again <= 0 or quiet >= self.rounds:
                     self._open.discard(at)
                 self._again -= 1
+
+    def _wait(self) -> None:
+        """Choose the pause: longer each time that a round was disturbed as a whole."""
+        sick = bool(self._last) and all(v.disturbed for v in self._last)
+        self.pause = min(max(2 * self.pause, PAUSE), PAUSES - self._paused) if sick else 0.0
+        self._paused += self.pause
+        self._last = []
 
     def _is_beaten(self, at: int, spread: float) -> bool:
         """Whether it is certainly slower than the best; disturbed visits show nothing.

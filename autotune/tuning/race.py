@@ -18,6 +18,7 @@ from autotune.measure.scoring import scheduled_program
 from autotune.noise.finalists import finalists
 from autotune.noise.gain import Outcome
 from autotune.noise.race import Race
+from autotune.noise.visits import Visit
 from autotune.rules import default_candidate
 from autotune.tuning.replay import candidate_of
 from autotune.tuning.session import Session
@@ -68,12 +69,19 @@ def _entered(session: Session, measurer: Measurer) -> list[Finalist]:
     best = session.stored_best()
     kept = [default, *([] if best is None else [candidate_of(best)])]
     ranked = sorted(latest, key=lambda c: (latest[c].median, c.key))
-    near = [ranked[at] for at in finalists([latest[c].times for c in ranked])]
+    near = [ranked[at] for at in finalists([_visits(latest[c]) for c in ranked])]
     entered: dict[str, Finalist] = {}
     for candidate in [*(c for c in kept if c in latest), *near]:
         for record, schedule in _renewed(session, measurer, latest[candidate]):
             entered.setdefault(scheduled_program(schedule), (record, schedule))
     return list(entered.values())
+
+
+def _visits(record: Record) -> list[Visit]:
+    """The visits of a trial; in earlier versions it had blocks in a row, of which one counts."""
+    if record.visits:
+        return [Visit.from_json(each) for each in record.visits]
+    return [Visit(median(record.times))]
 
 
 def _renewed(session: Session, measurer: Measurer, record: Record) -> list[Finalist]:

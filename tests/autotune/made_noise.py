@@ -32,7 +32,7 @@ class NoisyMachine:
 
     def block(self, seconds: float, lasts: float = 0.01) -> float:
         """The time of a call that takes `seconds` on the quiet machine, in a block of `lasts`."""
-        self._pass(lasts)
+        self.wait(lasts)
         noise = self.rng.normal(0, self.own)
         if self.rng.random() < 0.03:
             noise = abs(10 * noise)
@@ -52,7 +52,8 @@ class NoisyMachine:
                 row[at] = self.block(seconds[at], 0.005)
         return times
 
-    def _pass(self, lasts: float) -> None:
+    def wait(self, lasts: float) -> None:
+        """Let time pass."""
         self.now += lasts
         pull = min(lasts / 1.0, 1.0)
         step = self.drift * (2 * pull) ** 0.5

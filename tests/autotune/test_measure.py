@@ -76,7 +76,7 @@ def test_good_candidate_is_checked_and_timed(measurer):
     result = measurer().measure(["ok 0.05"], on_result=lambda i, r: seen.append((i, r)))[0]
     assert result.ok
     assert result.median == pytest.approx(0.05)
-    assert len(result.times) == 3
+    assert 1 <= len(result.times) <= 3 <= len(result.visits) <= 4  # on a busy machine one again
     assert result.verdict.checked and result.verdict.max_error == 0.0
     assert result.build_seconds is not None and len(result.source_hash) == 32
     assert seen == [(0, result)]
@@ -174,7 +174,7 @@ def test_the_best_of_a_batch_becomes_the_incumbent(measurer):
 
 def test_long_kernels_get_fewer_repeats(measurer):
     # Visits may take half of the timeout together; one more is not begun.
-    assert len(measurer(IMPATIENT).measure(["ok 0.2 really"], repeats=50)[0].times) == 3
+    assert len(measurer(IMPATIENT).measure(["ok 0.2 really"], repeats=50)[0].visits) == 3
 
 
 def test_unchecked_when_asked(measurer):

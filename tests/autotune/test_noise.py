@@ -14,6 +14,7 @@ from autotune.noise.gain import Gain, Outcome
 from autotune.noise.race import LOOKS, Race
 from autotune.noise.signed_rank import interval
 from autotune.noise.spread import LEAST, USUAL, pooled_spread
+from autotune.noise.visits import Visit
 from tests.autotune.made_noise import NoisyMachine
 
 
@@ -53,14 +54,24 @@ def test_the_spread_between_visits():
     assert pooled_spread([[1.0, 1.0]] * 9) == LEAST
 
 
+def visits(times, **more):
+    return [Visit(t, **more) for t in times]
+
+
 def test_the_finalists_are_those_that_cannot_be_told_apart_from_the_best():
-    clear = [[1.0] * 5, [1.01] * 5, [1.5] * 5, [2.0]]
+    clear = [visits(t) for t in ([1.0] * 5, [1.01] * 5, [1.5] * 5, [2.0])]
     assert finalists(clear) == [0, 1]
-    assert finalists([[1.5], [1.0]]) == [1]
+    assert finalists([visits([1.5]), visits([1.0])]) == [1]
     assert finalists([]) == []
-    assert len(finalists([[1.0]] * 100)) == MOST
-    blurred = [[t, t * 1.2, t * 0.9, t * 1.1] for t in (1.0, 1.05, 1.1, 1.15, 4.0)]
+    assert len(finalists([visits([1.0])] * 100)) == MOST
+    blurred = [visits([t, t * 1.2, t * 0.9, t * 1.1]) for t in (1.0, 1.05, 1.1, 1.15, 4.0)]
     assert set(finalists(blurred)) >= {0, 1, 2} and 4 not in finalists(blurred)
+
+
+def test_who_was_always_disturbed_may_be_the_fastest():
+    unlucky = [visits([1.0] * 5), visits([2.0, 2.1], canary=2.0), visits([2.0, 2.1])]
+    assert finalists(unlucky) == [0, 1]
+    assert finalists([*unlucky, visits([0.9]) + visits([9.0] * 4, canary=3.0)])[0] == 3
 
 
 def raced(times, seed, default=0, **noise) -> Race:

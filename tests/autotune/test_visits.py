@@ -22,6 +22,7 @@ def visited(times, seed=0, rounds=5, incumbent=None, **noise) -> tuple[Visits, l
     machine = NoisyMachine(seed, **noise)
     visits, order = Visits(len(times), rounds, random.Random(seed), incumbent), []
     while now := visits.next():
+        machine.wait(visits.pause)
         for at in now:
             visits.add(at, machine.visit(times[at]))
         order += now
@@ -80,7 +81,7 @@ def test_disturbed_visits_are_made_again_and_do_not_count():
         for at in now:
             bad = at == 1 and next(sick, False)
             visits.add(at, Visit(2e-3 if bad else 1e-3, switches=9 if bad else 0))
-    assert [len(made) for made in visits.made] == [3, 5]
+    assert [len(made) for made in visits.made] == [3, 5] and visits.pause == 0.0
     assert [v.seconds for v in visits.counting(1)] == [1e-3] * 3
 
 
@@ -103,8 +104,21 @@ def test_it_always_ends_within_its_budget(count, rounds, sick, seed):
     assert total <= count * rounds * 1.5 + 1
     for at in set(range(count)) - failed:
         assert 1 <= len(visits.counting(at)) <= rounds
-        quiet = [v for v in visits.made[at] if not v.disturbed]
-        assert set(quiet) <= set(visits.counting(at)) or len(quiet) > rounds
+        assert len({bool(v.disturbed) for v in visits.counting(at)}) == 1
+
+
+def test_rounds_that_are_disturbed_as_a_whole_are_made_later():
+    visits, pauses = Visits(2, 4, random.Random(0)), []
+    while now := visits.next():
+        pauses.append(visits.pause)
+        for at in now:
+            visits.add(at, Visit(1e-3, canary=2.0 if len(pauses) < 4 else 1.0))
+    assert pauses[:5] == [0.0, 0.02, 0.04, 0.08, 0.0] and sum(pauses) <= 0.3
+    for_ever = Visits(1, 50, random.Random(0))
+    while now := for_ever.next():
+        for_ever.add(0, Visit(1e-3, canary=2.0))
+        pauses.append(for_ever.pause)
+    assert sum(pauses) == pytest.approx(0.14 + 0.3)
 
 
 def test_what_disturbs():
