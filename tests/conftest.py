@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ for _variable, _value in {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": 
     # product of NumPy's, on the processor that another test runs on. Read when NumPy is imported.
     os.environ.setdefault(_variable, _value)
 
+from backends import ObjectCache  # noqa: E402
 from tensorir import DEFAULT_ARCH, EXTERNS, ExternFunc, add_extern  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -29,11 +32,63 @@ session.MeasureSettings = partial(MeasureSettings, min_ms=0.5, repeats=2, build_
 """
 
 
-def pytest_configure() -> None:
+class CpuTimes:
+    """Counts the processor time of tests by folder, which a run of all of them tells at its end,
+    beside what it may be. Nothing fails by it: machines differ."""
+
+    MOST = {
+        ".": 90, "autotune": 200, "backends": 160, "fuzz": 55, "schedule": 85, "tensorir": 60,
+    }  # fmt: skip
+    """Seconds, with the processes that are started: less than six minutes on two processors of
+    2022, with compilers, an empty cache, and what collecting the tests takes."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        before = sum(os.times()[:4])
+        try:
+            return (yield)
+        finally:
+            first, *below = item.path.relative_to(Path(__file__).parent).parts
+            self.seconds[first if below else "."] += sum(os.times()[:4]) - before
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["cpu_seconds"] = dict(self.seconds)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker of pytest-xdist has ended."""
+        self.seconds.update(getattr(node, "workeroutput", {}).get("cpu_seconds", {}))
+
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
+    ) -> None:
+        if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            terminalreporter.section("processor time, in seconds")
+            for line in self.table():
+                terminalreporter.line(line)
+
+    def table(self) -> list[str]:
+        """A line for each folder: what its tests took, and what they may take."""
+        rows = [(folder, self.seconds[folder], most) for folder, most in self.MOST.items()]
+        rows.append(("all", sum(self.seconds.values()), sum(self.MOST.values())))
+        too_much = " - too much: --durations=20 shows where"
+        return [
+            f"{folder:10} {used:5.0f} of {most:3}{too_much if used > most else ''}"
+            for folder, used, most in rows
+        ]
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Ctrl-C is heard even where a shell started the tests in the background, deaf to it: what the
     tests start, and interrupt, would be deaf too."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.pluginmanager.register(CpuTimes(), "cpu-times")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -81,6 +136,16 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
+    """One object cache for all tests that compile, whichever worker runs them, away from the
+    user's own."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    return ObjectCache(folder / "objects")
 
 
 @pytest.fixture

@@ -23,11 +23,6 @@ from tensorir import Block, Cpu, PrimFunc, reference, te
 CPUS = tuple(Cpu(resolve(f"c -vector_bits=512 -threads={n}")) for n in (1, 2))
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
-    return ObjectCache(tmp_path_factory.mktemp("objects"))
-
-
 def made(
     shape: tuple[int, ...], terms: tuple[int, ...], x: tuple[int, ...], w: tuple[int, ...],
     f: Callable[..., Any], scaled: bool = False,

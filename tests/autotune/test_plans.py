@@ -14,17 +14,12 @@ from autotune.device import Cpu
 from autotune.estimate import Estimate
 from autotune.plans import has_plans, plans
 from autotune.rules.group import find_groups, inline_stages
-from backends import ObjectCache, build, resolve
+from backends import build, resolve
 from schedule import Schedule
 from schedule.library import find_contraction, make_nest
 from tensorir import Processor, Target, ops, reference, te
 
 CPU = Cpu(resolve("c -threads=2"))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return ObjectCache(tmp_path_factory.mktemp("objects"))
 
 
 def prepared(func):

@@ -12,7 +12,7 @@ import pytest
 from autotune import default_schedule
 from autotune.rules import default_candidate, forget_move, make_space, register_move
 from autotune.rules.moves import MOVES
-from backends import ObjectCache, build
+from backends import build
 from benchmarks.general.renamed import NAMINGS, renamed
 from schedule import Schedule, ScheduleError
 from schedule.library import (
@@ -31,11 +31,6 @@ CPU = Cpu(
     Target(vector_bits=512, threads=2, features=("avx512f",), l1d=32 << 10, l2=1 << 20, l3=1 << 25)
 )
 TEXT = "c -vector_bits=512 -threads=2"
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return ObjectCache(tmp_path_factory.mktemp("objects"))
 
 
 @pytest.fixture

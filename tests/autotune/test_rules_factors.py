@@ -11,7 +11,7 @@ from autotune import default_schedule
 from autotune.partials import partial_plans
 from autotune.plans import plans
 from autotune.rules import make_space
-from backends import ObjectCache, build
+from backends import build
 from schedule import Schedule
 from schedule.library import find_contraction, groupings
 from tensorir import Cpu, Target, reference, te
@@ -21,11 +21,6 @@ CPU = Cpu(
 )
 
 SCALES = {"k": lambda i, j, k: k, "row": lambda i, j, k: i, "column": lambda i, j, k: j}
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return ObjectCache(tmp_path_factory.mktemp("objects"))
 
 
 def product(scale=None, order=(0, 1, 2), right=False, size=96, dtype="float32"):

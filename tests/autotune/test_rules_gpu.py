@@ -21,11 +21,6 @@ CHECKED = "-check=races,uninitialised"
 DEVICE = Gpu(Target.parse(EMULATOR))
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
-    return ObjectCache(tmp_path_factory.mktemp("objects"))
-
-
 def program(make: Callable[..., Any], *shapes: tuple[Any, ...], dtype: str = "float32") -> PrimFunc:
     """The function whose result `make` computes of inputs of these shapes."""
     inputs = [te.placeholder(shape, dtype, name=f"x{n}") for n, shape in enumerate(shapes)]

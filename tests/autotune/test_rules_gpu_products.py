@@ -15,7 +15,7 @@ from autotune.rules.defaults import default_sketch
 from autotune.rules.generate import sketches
 from autotune.rules.gpu.product import ProductPlan
 from autotune.rules.gpu.tile_cycles import TileCounts
-from backends import ObjectCache, build
+from backends import build
 from schedule import Schedule, library
 from schedule.library.gpu import Cut
 from tensorir import (
@@ -33,11 +33,6 @@ from tensorir import (
 
 CHECKED = "cuda-emulator -arch=sm_90a -check=alignment,bounds,counts,divergence,races"
 DEVICE: Device = device_of(Target.parse("cuda -arch=sm_90a"))
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
-    return ObjectCache(tmp_path_factory.mktemp("objects"))
 
 
 def matmul(

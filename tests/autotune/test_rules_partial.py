@@ -25,11 +25,6 @@ CPU = Cpu(
 )
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return ObjectCache(tmp_path_factory.mktemp("objects"))
-
-
 def default(func: PrimFunc, numerics: str = "mixed", cpu: Cpu = CPU) -> tuple[str, Schedule]:
     space = make_space(func, cpu, numerics)
     candidate = default_candidate(space)

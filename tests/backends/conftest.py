@@ -1,4 +1,4 @@
-"""Fixtures of the tests that compile: one object cache for all, away from the user's own; NVRTC."""
+"""Fixtures of the tests that compile: hand-written C, and NVRTC."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ import pytest
 
 from backends import CompiledKernel, ObjectCache, build_source
 from tensorir import PrimFunc
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
-    return ObjectCache(tmp_path_factory.mktemp("objects"))
 
 
 @pytest.fixture(scope="session")

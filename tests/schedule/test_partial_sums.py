@@ -27,11 +27,6 @@ from tensorir import PrimFunc, TensorIRError, ops, reference, te
 TARGET = resolve("c -vector_bits=512 -threads=2")
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return ObjectCache(tmp_path_factory.mktemp("objects"))
-
-
 def reduction(f: Callable[[Any], Any], *shape: Any, dtype: str = "float32") -> PrimFunc:
     x = te.placeholder(shape, dtype, name="x")
     return te.create_prim_func([x, f(x)])
