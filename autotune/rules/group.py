@@ -83,9 +83,14 @@ def output_store(block: Block) -> Store | None:
     return block.body if isinstance(block.body, Store) else None
 
 
+def stores_of(block: Block) -> tuple[Store, ...]:
+    """The stores of a block, one or several."""
+    return tuple(stmt for stmt in walk(block.body) if isinstance(stmt, Store))
+
+
 def result_stores(block: Block) -> tuple[Store, ...]:
     """The stores of a block, one or several, if each is at its spatial variables in order."""
-    stores = tuple(stmt for stmt in walk(block.body) if isinstance(stmt, Store))
+    stores = stores_of(block)
     spatial = tuple(it.var for it in block.iters if it.kind is IterKind.SPATIAL)
     return stores if all(store.indices == spatial for store in stores) else ()
 

@@ -50,6 +50,13 @@ def own_loops(sch: Schedule, block: str) -> list[For]:
     return found
 
 
+def loop_of(sch: Schedule, block: str, var: str) -> LoopRef | None:
+    """The own loop of a block that moves one of its variables; None where it has one value."""
+    binding = next(it.binding for it in sch.state.block(block).iters if it.var.name == var)
+    used = {v.name for v in variables(binding)}
+    return next((loop for loop in own_loop_names(sch, block) if loop in used), None)
+
+
 def finish_nest(
     sch: Schedule, block: str, cpu: Cpu, unroll_rows: int, step: int | None = None
 ) -> None:

@@ -21,6 +21,7 @@ from tensorir import (
     int_value,
     stmt_exprs,
     substitute,
+    variables,
     walk,
     walk_exprs,
 )
@@ -85,7 +86,8 @@ def _is_linear(block: Block, run: Sequence[IterVar]) -> bool:
     values[run[0].var] = rest
     analyzer = Analyzer()
     numbers = [n for stmt in walk(block.body) for e in stmt_exprs(stmt) for n in _numbers(e)]
-    return not any(_divides(analyzer.simplify(substitute(n, values))) for n in numbers)
+    mine = [n for n in numbers if not variables(n).isdisjoint(values)]
+    return not any(_divides(analyzer.simplify(substitute(n, values))) for n in mine)
 
 
 def _numbers(e: Expr) -> Iterator[Expr]:

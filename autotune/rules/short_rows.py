@@ -6,7 +6,8 @@ and every term of theirs is one operation. The order within a row stays: results
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -18,12 +19,16 @@ from autotune.rules.group import (
     body_loads,
     instances,
     output_store,
-    result_stores,
     size,
+    stores_of,
+    stride_in,
 )
-from autotune.rules.plan import Plan, Values
-from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind, Load, Store, dtype, int_value, variables
+from autotune.rules.lanes import is_reduce_loop
+from autotune.rules.nest import loop_of, own_loop_names
+from autotune.rules.plan import Plan, Values, works_out
+from autotune.rules.runs import contiguous_run, run_length
+from schedule import LoopRef, Schedule, ScheduleError
+from tensorir import Block, Cpu, IterKind, IterVar, Load, Store, int_value
 
 LONGER = 2
 """Terms of a row for each lane, from which on partial sums in lanes take less time."""
@@ -50,19 +55,26 @@ class ShortRowsPlan(Plan):
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
+        if self.group.epilogue is None:
+            on_rows(sch, block)
         copies = [self._turned(sch, name) for name in self.turned]
         tasks = [self._task(sch, writer) for writer in self._writers(sch)]
         task = sch.merge(*tasks) if len(tasks) > 1 else tasks[0]
         for each in (block, *copies):
             sch.compute_at(each, task)
         for copy in copies:
-            *_, rows, terms = sch.get_loops(copy)
-            sch.unroll(rows)
-            sch.vectorize(terms)
-        *_, rows, terms = sch.get_loops(block)
-        sch.reorder(terms, rows)
-        sch.unroll(terms)
-        sch.vectorize(rows)
+            *_, terms, rows = sch.get_loops(copy)
+            sch.unroll(terms)
+            sch.vectorize(rows)
+        last = _row(sch.state.block(block))
+        row = loop_of(sch, block, last.var.name) if last else None
+        assert row is not None
+        around = [loop for loop in own_loop_names(sch, block) if loop != row]
+        sums = [loop for loop in around if is_reduce_loop(sch.state.block(block), loop)]
+        sch.reorder(*sums, row)
+        for loop in sums:
+            sch.unroll(loop)
+        sch.vectorize(row)
         if values[self.key("threads")] == "parallel":
             sch.parallel(task)
 
@@ -71,8 +83,8 @@ class ShortRowsPlan(Plan):
         block = self.group.block
         if self.group.epilogue is not None:
             return [self.group.epilogue]
-        count = len(result_stores(sch.state.block(block)))
-        return [str(sch.cache_write(block, n, "local")) for n in range(count)][::-1]
+        made = [store.buffer.name for store in stores_of(sch.state.block(block))]
+        return [str(sch.reindex(block, name, "local")) for name in made][::-1]
 
     def _task(self, sch: Schedule, writer: str) -> LoopRef:
         """The loops of a writer: tasks, and in one a row in each lane."""
@@ -82,52 +94,80 @@ class ShortRowsPlan(Plan):
         return sch.fuse(*outer, first) if outer else first
 
     def _turned(self, sch: Schedule, buffer: str) -> str:
-        """The block that copies `buffer` with rows and terms exchanged."""
-        copy = str(sch.cache_read(self.group.block, buffer, "local"))
+        """The block that copies `buffer` with rows and terms exchanged; terms are one axis."""
+        block = self.group.block
+        copy = str(sch.reindex(block, buffer, "local"))
         store = output_store(sch.state.block(copy))
         assert store is not None
-        *outer, row, term = [f"i{n}" for n in range(store.buffer.ndim)]
-        text = f"{', '.join([*outer, row, term])}: {', '.join([*outer, term, row])}"
+        sums = {it.var for it in sch.state.block(block).iters if it.kind is IterKind.REDUCE}
+        load = next(r for r in body_loads(sch.state.block(block)) if r.buffer is store.buffer)
+        names = [f"i{n}" for n in range(len(load.indices))]
+        *outer, row = [name for name, v in zip(names, load.indices) if v not in sums]
+        term = ""
+        for name, index, extent in zip(names, load.indices, store.buffer.shape):
+            if index in sums:
+                term = f"({term}) * {int_value(extent)} + {name}" if term else name
+        text = f"{', '.join(names)}: {', '.join([*outer, term, row])}"
         sch.transform_layout(copy, store.buffer.name, text)
         return copy
 
 
 def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPlan]:
-    """A plan for a reduction along the last axis of what it reads, of many short rows."""
-    block = sch.state.block(group.block)
-    stores = result_stores(block)
-    reduce = [it for it in block.iters if it.kind is IterKind.REDUCE]
-    spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
-    if not stores or len(reduce) != 1 or not spatial or not _follows(sch, group, stores[0]):
+    """A plan for a reduction along what it reads, of many short rows."""
+    if not sch.state.block(group.block).is_reduction:
         return []
-    reads, kinds = body_loads(block), [store.buffer.dtype for store in stores]
-    lanes = cpu.elements(*kinds)
-    terms, rows = int_value(reduce[0].extent), size(block.iters[len(spatial) - 1].extent)
-    if terms is None or not 2 <= terms < LONGER * lanes or rows < lanes:
+    if group.epilogue is None:
+        sch = sch.copy()
+        on_rows(sch, group.block)
+    block, run = sch.state.block(group.block), contiguous_run(sch.state.block(group.block))
+    terms, stores = run_length(run), stores_of(block)
+    row = _row(block)
+    if terms is None or row is None or not _follows(sch, group, block, stores):
         return []
-    turned = [r for r in reads if {spatial[-1], reduce[0].var} <= set(_used(r))]
-    wide = {dtype.itemsize(kind) for kind in (*kinds, *(r.buffer.dtype for r in reads))}
+    long = [it for it in block.iters if it.kind is IterKind.REDUCE and int_value(it.extent) != 1]
+    lanes = cpu.elements(*(store.buffer.dtype for store in stores))
+    if len(long) != len(run) or not 2 <= terms < LONGER * lanes or size(row.extent) < lanes:
+        return []
+    reads = body_loads(block)
+    steps = [(stride_in(r, row.var, block), stride_in(r, run[-1].var, block)) for r in reads]
+    turned = [r for r, (across, along) in zip(reads, steps) if across != 0 and along != 0]
+    whole = all(step == (terms, 1) for step in steps if 0 not in step)
     once = all(prod(map(size, r.buffer.shape)) == instances(block) for r in turned)
-    whole = all(r.indices[-2:] == (spatial[-1], reduce[0].var) for r in turned)
-    if not turned or not whole or not once or wide not in ({4}, {8}):
+    if not turned or not whole or not once:
         return []
     choices = (Categorical(f"{group.block}.threads", ("parallel", "serial")),)
     squares = len(turned) * instances(block) / lanes * cpu.costs.transpose
     large = cpu.worth_threads(one_thread([block], cpu) + squares)
     names = tuple(dict.fromkeys(r.buffer.name for r in turned))
-    return [ShortRowsPlan(group, cpu, names, lanes, choices, large)]
+    plan = ShortRowsPlan(group, cpu, names, lanes, choices, large)
+    return [plan] if works_out(sch, plan) else []
 
 
-def _used(load: Load) -> set[Any]:
-    return {v for index in load.indices for v in variables(index)}
+def on_rows(sch: Schedule, block: str) -> None:
+    """Rows that are side by side in memory as one axis, if the loops of a block are its own."""
+    from schedule import library
+
+    with suppress(ScheduleError):
+        library.in_axes(sch, block, parts=False)
 
 
-def _follows(sch: Schedule, group: Group, store: Store) -> bool:
-    """Whether the epilogue, if there is one, goes through its result as it is stored."""
+def _row(block: Block) -> IterVar | None:
+    """The last variable of the results with several values."""
+    found = [it for it in block.iters if it.kind is IterKind.SPATIAL and int_value(it.extent) != 1]
+    return found[-1] if found else None
+
+
+def _follows(sch: Schedule, group: Group, block: Block, stores: Sequence[Store]) -> bool:
+    """Whether results are contiguous along the rows, and the epilogue, if there is one, goes
+    through them as they are stored."""
+    row = _row(block)
+    made = [Load(store.buffer, store.indices) for store in stores]
+    if row is None or any(stride_in(load, row.var, block) != 1 for load in made):
+        return False
     if group.epilogue is None:
         return True
     user: Block = sch.state.block(group.epilogue)
     written = output_store(user)
-    made = [r for r in body_loads(user) if r.buffer is store.buffer]
+    read = [r for r in body_loads(user) if r.buffer is stores[0].buffer]
     own = tuple(it.var for it in user.iters)
-    return written is not None and all(e == own for e in (written.indices, made[0].indices))
+    return written is not None and all(e == own for e in (written.indices, read[0].indices))

@@ -172,10 +172,12 @@ def copies(cpu: Cpu, sch: Schedule, user: Block, block: Block) -> float:
 
 
 def _neighbours(reads: Sequence[Load]) -> bool:
-    """Whether some buffer is read in several places that differ in another index than the last."""
+    """Whether some buffer is read in several places that differ in another index than the last one
+    of several values."""
     firsts: dict[object, set[tuple[Expr, ...]]] = {}
     for load in reads:
-        firsts.setdefault(load.buffer, set()).add(load.indices[:-1])
+        long = [i for i, n in zip(load.indices, load.buffer.shape) if int_value(n) != 1]
+        firsts.setdefault(load.buffer, set()).add(tuple(long[:-1]))
     return any(
         len(places) > 1 and all(variables(i) for place in places for i in place)
         for places in firsts.values()

@@ -43,7 +43,7 @@ class TransposedPlan(Plan):
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         wanted = {
-            self.key("tile"): self.cpu.lanes(),
+            self.key("tile"): _side(self.cpu, self.item_bytes),
             self.key("band"): 64 if self.item_bytes > 1 else 16,
             self.key("threads"): "parallel" if self.large else "serial",
             self.key("stores"): "stream" if self.streamed else "plain",
@@ -59,7 +59,7 @@ class TransposedPlan(Plan):
         others = [loop for loop in spatial[:-1] if loop != read]
         side = values[self.key("tile")]
         band, tile, row = sch.split(read, [None, values[self.key("band")], side])
-        beside = max(1, Cpu.line_bytes // self.item_bytes // self.cpu.lanes())
+        beside = max(1, Cpu.line_bytes // self.item_bytes // side)
         if beside > 1:
             column_tile, next_tile, column = sch.split(written, [None, beside, side])
             sch.reorder(*others, band, column_tile, tile, next_tile, row, column)
@@ -95,14 +95,20 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
         read.extend(along)
     if len(set(read)) != 1 or len(set(loops_by_variable(sch, group.block))) < len(spatial):
         return []
-    lanes = cpu.lanes()
+    bytes_each, lanes = dtype.itemsize(store.buffer.dtype), cpu.lanes()
+    sides = {lanes, max(4, lanes // 2), _side(cpu, bytes_each)}
     choices: list[Choice] = [
-        Categorical(f"{group.block}.tile", (lanes // 2, lanes) if lanes > 4 else (lanes,)),
+        Categorical(f"{group.block}.tile", tuple(sorted(sides))),
         Categorical(f"{group.block}.band", BANDS),
         Categorical(f"{group.block}.threads", ("parallel", "serial")),
         *stores_choice(sch, group.block),
     ]
     large = cpu.worth_threads(one_thread([block], cpu))
     streamed = stream_by_default(sch, group.block, cpu)
-    bytes_each = dtype.itemsize(store.buffer.dtype)
     return [TransposedPlan(group, cpu, read[0].name, tuple(choices), large, streamed, bytes_each)]
+
+
+def _side(cpu: Cpu, item_bytes: int) -> int:
+    """The rows and columns of a square: a whole vector of elements of two bytes and more; of single
+    bytes a quarter, since the registers hold no more rows."""
+    return cpu.lanes() * (2 if item_bytes == 2 else 1)

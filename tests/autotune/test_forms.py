@@ -81,6 +81,7 @@ STENCILS = {
     "one axis": written((N * N,), lambda v: (v // N, v % N)),
     "a unit last": written((N, N, 1), lambda i, j, u: (i, j), units=1),
     "a unit first": written((1, N, N), lambda u, i, j: (i, j)),
+    "units all over": written((1, N, 1, N, 1), lambda u, i, v, j, w: (i, j), units=2),
     "columns in two": written((N, N // 2, 2), lambda i, o, j: (i, o * 2 + j)),
     "rows in two": written((N // 8, 8, N), lambda o, i, j: (o * 8 + i, j)),
     "all in one with a unit": written((N * N, 1), lambda v, u: (v // N, v % N), units=1),

@@ -158,6 +158,52 @@ def test_short_rows_of_several_operands_are_all_turned(rows: int, terms: int, dt
     np.testing.assert_array_equal(build(space.build(candidate))(a, b), (a * b).sum(1))
 
 
+def rows_of(shape, made, read, terms, kind="float32", wide="float32"):
+    """Dot products of the rows of two arrays; `read` gives the indices of a term of a result."""
+    x, y = (te.placeholder(shape, kind, name=name) for name in "xy")
+    k = [te.reduce_axis(n, f"k{at}") for at, n in enumerate(terms)]
+
+    def dot(*at):
+        place = read(at, k)
+        return te.sum(x[place].astype(wide) * y[place].astype(wide), axis=k)
+
+    return te.create_prim_func([x, y, te.compute(made, dot, name="dots")])
+
+
+ROWS = {
+    "plain": rows_of((6, 48, 8), (6, 48), lambda i, k: (*i, *k), [8]),
+    "terms in two": rows_of((6, 48, 8), (6, 48), lambda i, k: (*i, k[0] * 4 + k[1]), [2, 4]),
+    "terms apart": rows_of((6, 48, 2, 4), (6, 48), lambda i, k: (*i, *k), [2, 4]),
+    "a term of one": rows_of((6, 48, 8), (6, 48), lambda i, k: (*i, k[0]), [8, 1]),
+    "rows in two": rows_of((6, 48, 8), (6, 6, 8), lambda i, k: (i[0], i[1] * 8 + i[2], *k), [8]),
+    "one row": rows_of((288, 8), (6, 48), lambda i, k: (i[0] * 48 + i[1], *k), [8]),
+    "a unit last": rows_of((6, 48, 8, 1), (6, 48, 1), lambda i, k: (*i[:2], *k, i[2]), [8]),
+    "int8": rows_of((6, 48, 8), (6, 48), lambda i, k: (*i, *k), [8], "int8", "int32"),
+    "int16": rows_of((5, 47, 7), (5, 47), lambda i, k: (*i, *k), [7], "int16", "int32"),
+    "float16": rows_of((5, 47, 7), (5, 47), lambda i, k: (*i, *k), [7], "float16"),
+    "float64": rows_of((6, 48, 8), (6, 48), lambda i, k: (*i, *k), [8], "float64", "float64"),
+}
+"""Short rows that are written in other ways, or of other types."""
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_short_rows_lie_in_lanes_however_they_are_written(name: str) -> None:
+    func = ROWS[name]
+    space = make_space(func, device_of(resolve("c -vector_bits=512 -threads=2")), "bitwise")
+    candidate = default_candidate(space)
+    assert candidate.sketch == "dots:short_rows"
+    sch = space.build(candidate)
+    assert sch.numerics == "bitwise"
+    steps = [step.name for step in sch.trace.instructions]
+    assert steps.count("vectorize") == 4  # two operands turned, their products, the result
+    shape, kind = func.inputs[0].const_shape, func.inputs[0].dtype
+    a, b = np.random.default_rng(0).integers(-9, 9, (2, *shape)).astype(kind)
+    wide = np.float64(a) * np.float64(b)
+    found = build(sch)(a, b)
+    terms = shape[-1] if name not in ("terms apart", "a unit last") else 8
+    np.testing.assert_array_equal(found.ravel(), wide.reshape(-1, terms).sum(1))
+
+
 def test_short_rows_with_nan_and_what_follows_them() -> None:
     x = te.placeholder((100, 7), name="x")
     func = te.create_prim_func([x, ops.norm(x, axis=1)])

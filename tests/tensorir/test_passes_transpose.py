@@ -120,6 +120,24 @@ def mix(A: f32[16], C: f32[16], D: f32[4], B: f32[16]):
     np.testing.assert_array_equal(interpret(low, a, c, d)[0], interpret(func, a, c, d)[0])
 
 
+@pytest.mark.parametrize("kind", ["i8", "i16", "f16", "u8"])
+def test_what_is_converted_to_the_size_of_the_result_is_turned_afterwards(kind):
+    to = "f32" if kind == "f16" else "i32"
+    text = f"""
+@prim_func
+def wider(A: {kind}[64], B: {to}[64]):
+    for i in unrolled(8):
+        for j in vectorized(8):
+            B[i * 8 + j] = {to}(A[j * 8 + i]) + {to}(A[j * 8 + i])
+"""
+    func = parse(text.strip())
+    low = lower(func, Target("c", vector_bits=256))
+    verify(low)
+    assert shuffles(low) == 24  # of vectors of the result: one square
+    a = np.arange(64).astype({"i8": "int8", "i16": "int16", "f16": "float16", "u8": "uint8"}[kind])
+    np.testing.assert_array_equal(interpret(low, a)[0], interpret(func, a)[0])
+
+
 def test_gpus_keep_their_own_ways():
     func, _ = lowered("A[j * 4 + i]", 4, 4)
     assert shuffles(lower(func, Target("cuda", arch="sm_90"))) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autotune.rules.nest import finish_nest, own_loop_names
+from autotune.rules.nest import finish_nest, loop_of, own_loop_names
 from autotune.rules.nests.decide import Decision, Refusals, pieces
 from autotune.rules.nests.places import INLINE
 from autotune.rules.nests.stage import Stage
@@ -116,7 +116,7 @@ def _cut(sch: Schedule, stage: Stage, d: Decision) -> dict[str, list[tuple[str, 
     of its axes only, tiles are cut to what there is."""
     parts: dict[tuple[str, str], LoopRef] = {}
     for axis in stage.axes:
-        loop = _loop_of(sch, stage.block, axis.var)
+        loop = loop_of(sch, stage.block, axis.var)
         if loop is None:
             continue
         extent = sch.state.loop(loop).const_extent
@@ -132,13 +132,6 @@ def _cut(sch: Schedule, stage: Stage, d: Decision) -> dict[str, list[tuple[str, 
         ]
         for level in d.levels
     }
-
-
-def _loop_of(sch: Schedule, block: str, var: str) -> LoopRef | None:
-    """The own loop of a block that moves one of its variables; None where it has one value."""
-    binding = next(it.binding for it in sch.state.block(block).iters if it.var.name == var)
-    used = {v.name for v in variables(binding)}
-    return next((loop for loop in own_loop_names(sch, block) if loop in used), None)
 
 
 def _before_terms(nest: Nest, d: Decision) -> LoopRef:

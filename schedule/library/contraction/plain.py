@@ -16,7 +16,7 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.stage import stage_axes
-from tensorir import Var
+from tensorir import IterKind, Var
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -60,19 +60,20 @@ def plain_form(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> list
 
 
 def in_axes(sch: Schedule, block: str, merged: bool = True, parts: bool = True) -> bool:
-    """Give an elementwise stage one variable for each of its axes (`stage_axes`), in the order of
-    the memory that it writes; return whether that changes anything.
+    """Give a stage one variable for each of its axes (`stage_axes`), in the order of the memory
+    that it writes, and leave those of its reduction; return whether that changes anything.
 
     merged  whether axes side by side in every access are one
     parts   whether variables that are accessed in parts are several
 
-    Raises TensorIRError for a block with several stores, and ScheduleError where its loops were
-    changed before.
+    Raises ScheduleError where its loops were changed before.
     """
-    params = [f"p{n}" for n in range(len(sch.state.block(block).iters))]
+    iters = sch.state.block(block).iters
+    params = [f"p{n}" for n in range(len(iters))]
     axes = stage_axes(sch, block, merged, parts)
     texts = {d: digit_text(d, params[d.place]) for axis in axes for d in axis.digits}
     results = [axis_text(axis, texts) for axis in axes]
+    results += [p for p, it in zip(params, iters) if it.kind is IterKind.REDUCE]
     if results:
         _give_variables(sch, block, params, results)
     return bool(results) and results != params

@@ -1,4 +1,4 @@
-"""The axes of elementwise stages: of the memory that they access, and not of the text."""
+"""The axes of stages: of the memory that they access, and not of the text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from schedule.library.contraction.axes import Axis, Contraction, Digit, Operand
 from schedule.library.contraction.find import flat_index, numbers_of, read_by
 from schedule.library.contraction.normalise import merged_axes, sorted_axes
-from schedule.library.contraction.places import loads_of, store_of
-from tensorir import Load, Store, int_value
+from schedule.library.contraction.places import loads_of
+from tensorir import IterKind, Load, Store, int_value, walk
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -23,7 +23,7 @@ ROW = 64
 def stage_axes(
     sch: Schedule, block: str, merged: bool = True, parts: bool = True
 ) -> tuple[Axis, ...]:
-    """The axes of an elementwise stage, in the order of the memory that it writes.
+    """The axes of what a stage makes, in the order of the memory that it writes.
 
     As in a contraction, what is accessed in parts is several, what lies side by side in every
     access is one, and what has one value is none; distances are those in memory, however many
@@ -32,32 +32,37 @@ def stage_axes(
     merged  whether what lies side by side is one
     parts   whether variables that are accessed in parts are several
 
-    Raises TensorIRError for a block with several stores.
+    Of a block with several stores, the order is that of the first one.
     """
-    node, store = sch.state.block(block), store_of(sch, block)
-    found: list[Load | Store] = [store, *loads_of(node)]
+    node = sch.state.block(block)
+    stores = [stmt for stmt in walk(node.body) if isinstance(stmt, Store)]
+    found: list[Load | Store] = [*stores, *loads_of(node)]
     digits, reader = read_by(node, found if parts else ())
     made, *read = [reader.flat(access) for access in found]
+    sums = [node.iters[p.digit.place].kind is IterKind.REDUCE for p in digits]
     raw = Contraction(
-        block, block, tuple(Axis((p.digit,), reduce=False) for p in digits), (),
+        block, block, tuple(Axis((p.digit,), kind) for p, kind in zip(digits, sums)),
+        tuple(n for n, kind in enumerate(sums) if kind),
         tuple(Operand(**vars(access)) for access in read), made, made, 0,
-        tuple(tuple(reader.steps(number)) for number in numbers_of(store.value)),
+        tuple(tuple(reader.steps(n)) for store in stores for n in numbers_of(store.value)),
     )  # fmt: skip
     shifts = {
         abs(steps)
-        for a, b in combinations(found[1:], 2)
+        for a, b in combinations(found[len(stores) :], 2)
         if a.buffer is b.buffer
         and (steps := int_value(reader.analyzer.simplify(flat_index(a) - flat_index(b))))
     }
 
-    def share_rows(c: Contraction, outer: int, inner: int) -> bool:
-        """Whether rows of the inner axis read what others read."""
+    def stay(c: Contraction, outer: int, inner: int) -> bool:
+        """Whether they are terms, or rows of the inner axis read what others read."""
+        if c.axes[inner].reduce:
+            return True
         far = {o.strides[outer] for o in c.operands}
         long = (c.axes[inner].extent or 0) >= ROW
         return long and any(step and n % step == 0 for n in shifts for step in far)
 
-    axes = sorted_axes(merged_axes(raw, share_rows) if merged else raw).axes
-    return tuple(replace(axis, digits=_joined(axis.digits)) for axis in axes)
+    axes = sorted_axes(merged_axes(raw, stay) if merged else raw).axes
+    return tuple(replace(a, digits=_joined(a.digits)) for a in axes if not a.reduce)
 
 
 def _joined(digits: Sequence[Digit]) -> tuple[Digit, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tensorir import dtype as dt
 from tensorir.arith.slope import slope
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Expr, Load, Ramp, Select, Shuffle
+from tensorir.expr import Cast, Const, Expr, Load, Ramp, Select, Shuffle
 from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.passes.facts.ranges import function_analyzer
@@ -42,7 +42,8 @@ def transpose_tiles(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
 
     A nest of an unrolled and a vectorized loop, in either order, is such a tile where the store is
     contiguous along one of them and a load along the other only, whose conditions, if it has any,
-    are the same for the whole tile. Sides are cut into powers of two of at most `vector_bits`.
+    are the same for the whole tile, and which has elements of the result's size or is converted to
+    such. Sides are cut into powers of two of at most `vector_bits`.
     Requires that flatten_buffers ran.
     """
     if not any(isinstance(s, For) and s.kind is ForKind.VECTORIZED for s in walk(func.body)):
@@ -100,8 +101,10 @@ class _Transpose:
         return sizes == {dt.itemsize(target.dtype)}
 
     def sources(self, store: Store, down: For, across: For) -> list[Expr]:
-        """The parts of what is stored that are read along `down` and change along `across`."""
+        """The parts of what is stored that are read along `down` and change along `across`; what is
+        converted to the size of the result is turned afterwards."""
         mine = frozenset((down.var, across.var))
+        size = dt.itemsize(store.buffer.dtype)
         found: dict[Expr, None] = {}
         seen: set[Expr] = set()
 
@@ -110,8 +113,10 @@ class _Transpose:
                 return
             seen.add(e)
             load = e
-            if isinstance(e, Select) and isinstance(e.a, Load) and isinstance(e.b, Const):
-                load = e if variables(e.cond) & mine else e.a
+            if isinstance(e, Cast) and dt.itemsize(e.dtype) == size != dt.itemsize(e.a.dtype):
+                load = e.a
+            if isinstance(load, Select) and isinstance(load.a, Load) and isinstance(load.b, Const):
+                load = load if variables(load.cond) & mine else load.a
             if isinstance(load, Load) and self.crosses(load, down, across):
                 found[e] = None
             elif isinstance(e, Select):

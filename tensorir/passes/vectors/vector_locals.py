@@ -50,7 +50,7 @@ def vector_locals(func: PrimFunc) -> PrimFunc:
 def _retype(alloc: Alloc, analyzer: Analyzer) -> Stmt:
     buffer = alloc.buffer
     size = int_value(buffer.shape[0])
-    if size is None or dt.element(buffer.dtype) in (*dt.STORAGE_ONLY, "bool"):
+    if size is None or dt.element(buffer.dtype) == "bool":
         return alloc
     if dt.lanes(buffer.dtype) > 1 or size * dt.itemsize(buffer.dtype) > LARGEST:
         return alloc
