@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import os
 import re
 import subprocess
@@ -12,12 +11,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TypeGuard
 
 import pytest
+from source_tree import (
+    PACKAGES,
+    ROOT,
+    SOURCES,
+    Edge,
+    circle,
+    functions,
+    imports_at_import_time,
+    imports_of,
+    label,
+    run_time_imports,
+    runtime_names,
+    tree_of,
+)
 
-ROOT = Path(__file__).parent.parent
-PACKAGES = ("tensorir", "schedule", "backends", "autotune")
 MAY_IMPORT = {
     "tensorir": {"tensorir"},
     "schedule": {"tensorir", "schedule"},
@@ -33,53 +43,7 @@ LONG_TABLES: frozenset[str] = frozenset({"tensorir/expr.py"})
 """Files that may be longer: tables, and the one grammar that is meant to be read in one piece."""
 LONG_FUNCTIONS: frozenset[str] = frozenset()
 
-SOURCES = sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
 FOLDERS_WITH_TEXT = (*PACKAGES, "demo", "tests", "tutorials", "benchmarks", "docs", "tuning_logs")
-
-
-def label(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-@functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), label(path))
-
-
-def imports(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """(module, line) of every import below `node`."""
-    for child in ast.walk(node):
-        if isinstance(child, ast.Import):
-            yield from ((alias.name, child.lineno) for alias in child.names)
-        elif isinstance(child, ast.ImportFrom):
-            assert child.level == 0, f"relative import in line {child.lineno}"
-            yield child.module or "", child.lineno
-
-
-@functools.cache
-def imports_of(path: Path) -> tuple[tuple[str, int], ...]:
-    return tuple(imports(tree_of(path)))
-
-
-def imports_at_import_time(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Imports outside of functions and of `if TYPE_CHECKING`."""
-    pending: list[ast.AST] = list(tree.body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from imports(node)
-        else:
-            pending.extend(ast.iter_child_nodes(node))
-
-
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
 
 
 def test_imports_run_one_way():
@@ -205,14 +169,6 @@ def test_importing_everything_is_quick(import_run):
     assert import_run.modules[0] < 20 and import_run.modules[1] < 470
 
 
-def runtime_names(tree: ast.Module) -> dict[str, str]:
-    """The table that `lazy_names` is called with, {} where it is not."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_names":
-            return ast.literal_eval(node.args[1])
-    return {}
-
-
 def test_lazy_packages_tell_type_checkers_the_same():
     for path in SOURCES:
         tree = tree_of(path)
@@ -263,8 +219,6 @@ def test_folders_stay_small():
     assert not crowds - REGISTRIES
 
 
-Edge = tuple[str, str]
-
 BACK_EDGES: dict[Edge, str] = {
     ("tensorir.expr", "tensorir.text.printer"): "repr of a node is its text",
     ("tensorir.stmt", "tensorir.text.printer"): "repr of a node is its text",
@@ -287,60 +241,6 @@ BACK_EDGES: dict[Edge, str] = {
 }
 """Imports by functions that close a circle, each with its reason: what is low asks for what stands
 on it, once that is there. No module is needed for the import of another one in a circle."""
-
-
-def home_of(module: str, name: str | None, files: frozenset[str]) -> str:
-    """The module that gives `name` of `module`, which may be a package with lazy names."""
-    path = ROOT.joinpath(*module.split("."), "__init__.py")
-    if name is not None and path.exists():
-        homes = {n: m for m, words in runtime_names(tree_of(path)).items() for n in words.split()}
-        home = homes.get(name, f"{module}.{name}")
-        if home != module:
-            return home if home in files else module
-        return f"{module}.{name}"
-    return module
-
-
-@functools.cache
-def run_time_imports() -> tuple[set[Edge], set[Edge]]:
-    """(importer, imported) of modules while they are imported, and of their functions later."""
-    names = {
-        ".".join(Path(label(p)).with_suffix("").parts).removesuffix(".__init__"): p for p in SOURCES
-    }
-    files, first, later = frozenset(names), set(), set()
-    for module, path in names.items():
-        if module in PACKAGES:
-            continue  # lazy: whoever takes a name is taken to import its home
-        tree = tree_of(path)
-        at_once = set(imports_at_import_time(tree))
-        typed = {n for i in ast.walk(tree) if is_for_types(i) for b in i.body for n in ast.walk(b)}
-        for node in ast.walk(tree):
-            if node in typed or not isinstance(node, (ast.Import, ast.ImportFrom)):
-                continue
-            wanted = [(a.name, None) for a in node.names]
-            if isinstance(node, ast.ImportFrom):
-                wanted = [(node.module or "", a.name) for a in node.names]
-            for source, name in wanted:
-                home = home_of(source, name, files) if source in files else ""
-                if home not in ("", module):
-                    now = (source, node.lineno) in at_once
-                    (first if now else later).add((module, home))
-    return first, later - first
-
-
-def is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-
-
-def circle(edges: set[Edge]) -> list[str]:
-    """What lies in circles, or between them: modules left when those at the ends are taken off."""
-    while edges:
-        starts, ends = {a for a, _ in edges}, {b for _, b in edges}
-        inner = {(a, b) for a, b in edges if a in ends and b in starts}
-        if inner == edges:
-            break
-        edges = inner
-    return sorted({a for a, _ in edges})
 
 
 def test_no_circles_of_imports():

@@ -29,6 +29,16 @@ def _few_builds(few_builds: None) -> None:
     """Most time of a search for a few trials would go to schedules that are never tried."""
 
 
+@pytest.fixture
+def any_peaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Peaks of the machine that take no time to measure, and are not kept."""
+    from autotune.calibration import peak
+
+    monkeypatch.setattr(peak, "_flops", lambda *_: 1e6)
+    monkeypatch.setattr(peak, "_gbps", lambda *_: 1e6)
+    monkeypatch.setenv("TENSORIR_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.fixture(scope="session")
 def made_records() -> Callable[[PrimFunc], list[Record]]:
     """Eight trials of a function: the default schedule (8 ms), others of 7, 6, ... ms, a crash

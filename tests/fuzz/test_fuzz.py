@@ -44,7 +44,7 @@ def test_a_lie_is_found_and_shortened(monkeypatch):
     """A split that forgets its last iterations is reported with the one step that shows it,
     and that with its smallest arguments."""
     case = checks.make_case(3)
-    case.work = workloads.Workload(workloads.conv2d(workloads.Draw(lambda x: x[0])), {})
+    case.work = workloads.Workload(workloads.windows.conv2d(workloads.Draw(lambda x: x[0])), {})
     case.sch = Schedule(case.work.func)
     case.sch.unroll("j")
     case.sch.split("c", [None, 2])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +15,10 @@ from tensorir import PrimFunc, interpret, parse, reference, te
 
 sys.path.insert(0, str(Path(__file__).parent))
 import holes  # noqa: E402
+import number_workloads as numbers  # noqa: E402
 import triangles  # noqa: E402
-
-EXTENTS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13]
-
-
-@dataclass
-class Draw:
-    """Random choices, and the values of the symbolic sizes that were drawn on the way."""
-
-    pick: Callable[[list[Any]], Any]
-    sizes: dict[str, Any] = field(default_factory=dict)
-
-    def extent(self, name: str, least: int = 1, symbolic: bool = True) -> Any:
-        """A number, now and then 0 or 1 (if `least` allows), or a size variable of that value."""
-        value: int = self.pick([*EXTENTS, *EXTENTS, least, max(least, 1)])
-        if symbolic and self.pick([False, False, False, True]):
-            self.sizes[name] = value
-            return te.var(name)
-        return value
-
-    def number(self, name: str, values: list[Any], dtype: str = "int64") -> Any:
-        """A number among the arguments, with one of some values."""
-        self.sizes[name] = self.pick(values)
-        return te.var(name, dtype)
-
-    def flag(self) -> bool:
-        return bool(self.pick([False, True]))
+import window_workloads as windows  # noqa: E402
+from draws import Draw  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -160,121 +137,6 @@ def two_matmuls(d: Draw) -> PrimFunc:
     return te.create_prim_func([a, b, w, e], name="two_matmuls")
 
 
-def conv1d(d: Draw) -> PrimFunc:
-    taps, stride, gap, pad = (d.pick(x) for x in ([1, 2, 3], [1, 2, 3], [1, 2], [0, 1, 2]))
-    size = d.pick([5, 6, 7, 8, 11, 13])
-    channels = d.pick([1, 2, 3])
-    out = (size + 2 * pad - gap * (taps - 1) - 1) // stride + 1
-    a = te.placeholder((size, channels), name="A")
-    w = te.placeholder((taps, channels), name="W")
-    p = te.compute(
-        (size + 2 * pad, channels),
-        lambda i, c: te.if_then_else(te.all(i >= pad, i < size + pad), a[i - pad, c], 0.0),
-        name="pad",
-    )
-    k, q = te.reduce_axis(taps, name="k"), te.reduce_axis(channels, name="q")
-    c = te.compute(
-        (out,), lambda i: te.sum(p[i * stride + k * gap, q] * w[k, q], axis=[k, q]), name="conv"
-    )
-    e = te.compute((out,), lambda i: te.max(c[i], 0.0), name="relu")
-    return te.create_prim_func([a, w, e if d.flag() else c], name="conv1d")
-
-
-def symbolic_conv(d: Draw) -> PrimFunc:
-    d.sizes["n"] = d.pick(EXTENTS)
-    n, taps = te.var("n"), d.pick([1, 2, 3])
-    a = te.placeholder((n,), name="A")
-    w = te.placeholder((taps,), name="W")
-    p = te.compute(
-        (n + taps,),
-        lambda i: te.if_then_else(te.all(i >= 1, i <= n), a[i - 1], 0.0),
-        name="pad",
-    )
-    k = te.reduce_axis(taps, name="k")
-    c = te.compute((n,), lambda i: te.sum(p[i + k] * w[k], axis=k), name="conv")
-    return te.create_prim_func([a, w, c], name="symbolic_conv")
-
-
-def conv2d(d: Draw) -> PrimFunc:
-    h, v, stride, gap = (d.pick(x) for x in ([4, 5, 6], [3, 4, 5], [1, 2], [1, 1, 2]))
-    pad, out = d.pick([0, 1]), d.pick([1, 2, 3])
-    rows, cols = ((x + 2 * pad - gap - 1) // stride + 1 for x in (h, v))
-    a = te.placeholder((2, h, v), name="A")
-    w = te.placeholder((out, 2, 2, 2), name="W")
-    p = te.compute(
-        (2, h + 2 * pad, v + 2 * pad),
-        lambda c, y, x: te.if_then_else(
-            te.all(y >= pad, y < h + pad, x >= pad, x < v + pad), a[c, y - pad, x - pad], 0.0
-        ),
-        name="pad",
-    )
-    c, y, x = te.reduce_axis(2, name="c"), te.reduce_axis(2, name="y"), te.reduce_axis(2, name="x")
-    r = te.compute(
-        (out, rows, cols),
-        lambda o, i, j: te.sum(
-            p[c, i * stride + y * gap, j * stride + x * gap] * w[o, c, y, x], axis=[c, y, x]
-        ),
-        name="conv",
-    )
-    return te.create_prim_func([a, w, r], name="conv2d")
-
-
-def nchw_conv(d: Draw) -> PrimFunc:
-    """A 3x3 convolution of many channels, which other algorithms take, and what follows it."""
-    n, h, v = d.pick([1, 1, 2]), d.pick([3, 4, 5, 7]), d.pick([3, 4, 6])
-    pad, out = d.pick([0, 1]), d.pick([1, 2])
-    a = te.placeholder((n, 4, h, v), name="A")
-    w = te.placeholder((out, 4, 3, 3), name="W")
-    choose = te.select if d.flag() and not pad else te.if_then_else
-    p = te.compute(
-        (n, 4, h + 2 * pad, v + 2 * pad),
-        lambda n, c, y, x: choose(
-            te.all(y >= pad, y < h + pad, x >= pad, x < v + pad), a[n, c, y - pad, x - pad], 0.0
-        ),
-        name="pad",
-    )
-    c, r, s = te.reduce_axis(4, name="c"), te.reduce_axis(3, name="r"), te.reduce_axis(3, name="s")
-    conv = te.compute(
-        (n, out, h + 2 * pad - 2, v + 2 * pad - 2),
-        lambda n, o, y, x: te.sum(p[n, c, y + r, x + s] * w[o, c, r, s], axis=[c, r, s]),
-        name="conv",
-    )
-    last = te.compute(conv.shape, lambda *i: te.max(conv[i] - 1.0, 0.0), name="relu")
-    return te.create_prim_func([a, w, last if d.flag() else conv], name="nchw_conv")
-
-
-def stencil(d: Draw) -> PrimFunc:
-    """Each stage reads neighbouring rows, or rows some way apart, of the one before."""
-    n, m = d.extent("n", symbolic=False), d.extent("m")
-    taps, gap = d.pick([2, 3, 4]), d.pick([1, 1, 2])
-    reach = (taps - 1) * gap
-    a = te.placeholder((n + 2 * reach, m), name="A")
-    b = te.compute((n + 2 * reach, m), lambda i, j: a[i, j] * 2.0, name="B")
-    k, q = te.reduce_axis(taps, name="k"), te.reduce_axis(taps, name="q")
-    c = te.compute((n + reach, m), lambda i, j: te.sum(b[i + k * gap, j], axis=k), name="C")
-    e = te.compute((n, m), lambda i, j: te.max(c[i + q * gap, j], axis=q), name="E")
-    return te.create_prim_func([a, e if d.flag() else c], name="stencil")
-
-
-def stencil_chain(d: Draw) -> PrimFunc:
-    """Stages that each read neighbouring rows of the one before."""
-    m, stages = d.extent("m"), d.pick([2, 3])
-    t = a = te.placeholder((d.pick([9, 11, 14, 15]), m), name="A")
-    for name in "BCD"[:stages]:
-        taps, step = d.pick([2, 3]), d.pick([1, 1, 1, 2])
-        taps = min(taps, int(t.shape[0].value))
-        rows = (int(t.shape[0].value) - taps) // step + 1
-
-        def row(y: Any, j: Any, t: Any = t, taps: int = taps, step: int = step) -> Any:
-            total = t[y * step, j] * 2.0
-            for k in range(1, taps):
-                total = total + t[y * step + k, j]
-            return total
-
-        t = te.compute((rows, m), row, name=name)
-    return te.create_prim_func([a, t], name="stencil_chain")
-
-
 def reshapes(d: Draw) -> PrimFunc:
     """Stages that only move elements, between others."""
     n, m, r = (d.extent(name, symbolic=False) for name in "nmr")
@@ -284,17 +146,6 @@ def reshapes(d: Draw) -> PrimFunc:
     e = te.compute((m, n, r), lambda j, i, k: c[i, j, k], name="E")
     f = te.compute((m * n * r,), lambda f: e[f // (n * r), f // r % n, f % r] - 1.0, name="F")
     return te.create_prim_func([a, f if d.flag() else e], name="reshapes")
-
-
-def pooling(d: Draw) -> PrimFunc:
-    n, window, stride = d.pick([5, 6, 7, 9]), d.pick([1, 2, 3]), d.pick([1, 2, 3])
-    m = d.extent("m")
-    a = te.placeholder((n, m), name="A")
-    k = te.reduce_axis(window, name="k")
-    rows = (n - window) // stride + 1
-    c = te.compute((rows, m), lambda i, j: te.max(a[i * stride + k, j], axis=k), name="pool")
-    up = te.compute((rows * 2, m), lambda i, j: c[i // 2, j] + a[0, j], name="up")
-    return te.create_prim_func([a, up], name="pooling")
 
 
 def softmax(d: Draw) -> PrimFunc:
@@ -443,76 +294,13 @@ def statements(d: Draw) -> PrimFunc:
     return te.create_prim_func([a, c if d.flag() else t], name="statements")
 
 
-def sums_of_parts(d: Draw) -> PrimFunc:
-    """Sums of so many neighbours as a call says, spread over so many columns as it says."""
-    n, factor = d.extent("n", 0), d.number("factor", [1, 2, 3, 4, 5, 8, 20])
-    columns = d.number("columns", [0, 1, 2, 5, 7])
-    a = te.placeholder((n,), name="A")
-    k = te.reduce_axis(factor, name="k")
-    s = te.compute((n // factor,), lambda i: te.sum(a[i * factor + k], axis=k), name="S")
-    c = te.compute((n // factor, columns), lambda i, j: s[i] * factor + j % 3, name="C")
-    outputs = [c] if d.flag() else [s, c]
-    return te.create_prim_func([a, factor, *outputs, columns], name="sums_of_parts")
-
-
-def shifted(d: Draw) -> PrimFunc:
-    """Rows moved by a number of either sign, and each so many times as another says."""
-    n, m = d.extent("n"), d.extent("m", 0)
-    shift, times = d.number("shift", [-20, -2, -1, 0, 1, 3, 20]), d.number("times", [1, 2, 3])
-    a = te.placeholder((n, m), "int32" if d.flag() else "float32", name="A")
-
-    def moved(i: Any, j: Any) -> Any:
-        return te.if_then_else(te.all(i + shift >= 0, i + shift < n), a[i + shift, j], 0)
-
-    b = te.compute((n, m), moved, name="B")
-    c = te.compute((n * times, m), lambda i, j: b[i // times, j] * 2 + shift % 3, name="C")
-    e = te.compute((n, m), lambda i, j: b[i, j] + a[(i * times) % n, j], name="E")
-    return te.create_prim_func([shift, times, a, c if d.flag() else e], name="shifted")
-
-
-def scaled(d: Draw) -> PrimFunc:
-    """Steps of one element with numbers among the arguments that are no sizes: axpy, a leaky relu
-    and a choice."""
-    n, m = d.extent("n", 0), d.extent("m", 0)
-    kind = d.pick(["float32", "float16", "float64", "int32", "int8", "uint8", "bfloat16"])
-    low = 0 if kind[0] == "u" else -2
-    alpha = d.number("alpha", [low, 0, 1, 3] if "int" in kind else [-0.5, 0.0, 2.0], kind)
-    flag = d.number("flag", [False, True], "bool")
-    a, b = (te.placeholder((n, m), "float32", name=name) for name in "AB")
-    x = te.compute((n, m), lambda i, j: a[i, j] * alpha.astype("float32") + b[i, j], name="X")
-    y = te.compute((n, m), lambda i, j: te.if_then_else(flag, x[i, j], b[i, j] - 1), name="Y")
-
-    def leaky(i: Any, j: Any) -> Any:
-        return te.if_then_else(y[i, j] > 0, y[i, j], y[i, j] * alpha.astype("float32"))
-
-    z = te.compute((n, m), leaky, name="Z")
-    order = [alpha, a, flag, b] if d.flag() else [a, b, alpha, flag]
-    return te.create_prim_func([*order, *([z] if d.flag() else [y, z])], name="scaled")
-
-
-def weighted_sums(d: Draw) -> PrimFunc:
-    """Sums of terms with a factor and an offset that a call gives, and conditions on these."""
-    n, m, r = d.extent("n", 0), d.extent("m"), d.extent("r", 0)
-    beta = d.number("beta", [-1.0, 0.5, 4.0], "float32")
-    k_least = d.number("least", [0, 2], "int16")
-    a, b = te.placeholder((n, r), name="A"), te.placeholder((r, m), name="B")
-    k = te.reduce_axis(r, name="k")
-    where = beta > 0.0 if d.flag() else None
-
-    def term(i: Any, j: Any) -> Any:
-        return te.if_then_else(k >= k_least.astype("int64"), a[i, k] * b[k, j], 0.0) * beta
-
-    c = te.compute((n, m), lambda i, j: te.sum(term(i, j), axis=k, where=where), name="C")
-    e = te.compute((n, m), lambda i, j: c[i, j] / (beta * beta) + beta, name="E")
-    return te.create_prim_func([a, b, e if d.flag() else c, k_least, beta], name="weighted_sums")
-
-
 WORKLOADS: list[Callable[[Draw], PrimFunc]] = [
     elementwise, broadcast, transpose, reduction, scalar, matmul, batch_matmul, two_matmuls,
-    conv1d, symbolic_conv, conv2d, nchw_conv, stencil, pooling, softmax, layer_norm, argmax,
-    several_sums, stencil_chain, reshapes, gather, several_outputs, running_sum, concat, scan,
-    row_sort, triangles.by_text, triangles.by_axes, triangles.solved, statements,
-    sums_of_parts, shifted, scaled, weighted_sums,
+    windows.conv1d, windows.symbolic_conv, windows.conv2d, windows.nchw_conv, windows.stencil,
+    windows.pooling, softmax, layer_norm, argmax, several_sums, windows.stencil_chain, reshapes,
+    gather, several_outputs, running_sum, concat, scan, row_sort,
+    triangles.by_text, triangles.by_axes, triangles.solved, statements,
+    numbers.sums_of_parts, numbers.shifted, numbers.scaled, numbers.weighted_sums,
 ]  # fmt: skip
 
 
