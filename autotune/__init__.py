@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from autotune.errors import MeasureError as MeasureError
     from autotune.explain import explain as explain
     from autotune.measure import MeasureSettings as MeasureSettings
+    from autotune.report import summarize as summarize
+    from autotune.report.figures import figures as figures
     from autotune.tuning.result import TuneResult as TuneResult
     from autotune.tuning.tuner import tune as tune
 
@@ -24,6 +26,8 @@ __all__ = lazy_names(
         "autotune.errors": "DatabaseError MeasureError",
         "autotune.explain": "explain",
         "autotune.measure": "MeasureSettings",
+        "autotune.report": "summarize",
+        "autotune.report.figures": "figures",
         "autotune.database.records": "Record",
         "autotune.tuning.result": "TuneResult",
         "autotune.tuning.tuner": "tune",

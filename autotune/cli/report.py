@@ -9,9 +9,11 @@ import sys
 from autotune.cli.failure import NOTHING, OK, WRONG_USE, Failure
 from autotune.cli.numbers import natural
 from autotune.cli.output import count, milliseconds, short_target, show_pairs, show_table
+from autotune.cli.page import write_page
 from autotune.cli.program import add_database, open_stored
 from autotune.database.records import Record, Workload
-from autotune.report import Report, headline, places, plot, status_text, summarize
+from autotune.report import Report, headline, places, status_text, summarize
+from autotune.report.figures import plot
 
 HELP = "show the trials of a workload: times, predictions, failures and their reasons"
 EXAMPLES = """\
@@ -20,6 +22,7 @@ examples:
   tensorir report matmul                   the fastest trials, and why others failed
   tensorir report 3f2a9c --limit 0         all trials of the workload whose key begins so
   tensorir report matmul --plot curve.png  also draw the best so far (needs matplotlib)
+  tensorir report matmul --html page.html  a page with figures and the winner (needs matplotlib)
 """
 KEY_DIGITS = 10
 TEXT = 60
@@ -42,6 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--order", choices=("time", "trial"), default="time", help="of the rows (default time)"
     )
     parser.add_argument("--plot", metavar="FILE", help="draw the best so far into a picture")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write it with figures and the winner as a page"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -131,12 +137,15 @@ def show_report(args: argparse.Namespace, records: list[Record], suffix: str) ->
     shown = rows if args.limit <= 0 else rows[: args.limit]
     if default in rows[len(shown) :]:
         shown = [*shown, default]
+    details = [
+        ("workload", f"{first.workload.name} {shapes(first.workload)} ({first.workload.key})"),
+        ("target", short_target(first.target)),
+        ("measured with", conditions_text(first)),
+        ("machine", f"{first.machine.get('cpu', '')} ({first.machine_key})"),
+    ]
     show_pairs(
         [
-            ("workload", f"{first.workload.name} {shapes(first.workload)} ({first.workload.key})"),
-            ("target", short_target(first.target)),
-            ("measured with", conditions_text(first)),
-            ("machine", f"{first.machine.get('cpu', '')} ({first.machine_key})"),
+            *details,
             ("trials", f"{len(report.trials)}: {status_text(report.statuses)}"),
             ("best", time_text(report, best)),
             ("default", time_text(report, default)),
@@ -150,11 +159,20 @@ def show_report(args: argparse.Namespace, records: list[Record], suffix: str) ->
     if len(shown) < len(rows):
         print(f"... {len(rows) - len(shown)} more trials: --limit 0 shows all")
     show_others(report)
+    if args.html:
+        file = with_suffix(args.html, suffix)
+        write_page(report, file, details)
+        print(f"wrote {file}", file=sys.stderr)
     if args.plot:
-        stem, dot, ending = args.plot.rpartition(".")
-        file = f"{stem}{suffix}{dot}{ending}" if stem else f"{args.plot}{suffix}"
+        file = with_suffix(args.plot, suffix)
         plot(report, file, f"{first.workload.name} {shapes(first.workload)}")
         print(f"wrote {file}", file=sys.stderr)
+
+
+def with_suffix(path: str, suffix: str) -> str:
+    """ "out-2.png" of "out.png" and "-2"."""
+    stem, dot, ending = path.rpartition(".")
+    return f"{stem}{suffix}{dot}{ending}" if stem else f"{path}{suffix}"
 
 
 def time_text(report: Report, record: Record | None) -> str:

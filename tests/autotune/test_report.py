@@ -9,7 +9,8 @@ import pytest
 from autotune.database.conditions import Conditions
 from autotune.database.database import Database
 from autotune.examples import make_example
-from autotune.report import default_time, headline, places, plot, status_text, summarize
+from autotune.report import default_time, headline, places, status_text, summarize
+from autotune.report.figures import plot
 from backends import resolve
 from tensorir import TensorIRError
 
@@ -107,7 +108,7 @@ def test_plot(records, tmp_path):
 
 
 def test_plot_without_matplotlib(records, tmp_path, monkeypatch):
-    monkeypatch.setattr("autotune.report.find_spec", lambda name: None)
+    monkeypatch.setattr("autotune.report.figures.find_spec", lambda name: None)
     with pytest.raises(TensorIRError, match="pip install matplotlib"):
         plot(summarize(records), tmp_path / "curve.png")
 

@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
+from functools import cached_property
 
 import numpy as np
 
@@ -70,6 +69,10 @@ class Report:
 
     def default(self) -> Record | None:
         """The trial of the schedule that needs no tuning; None where it is not known."""
+        return self._default_trial
+
+    @cached_property
+    def _default_trial(self) -> Record | None:
         if not self.trials:
             return None
         first = self.trials[0]
@@ -147,35 +150,6 @@ def headline(error: str) -> str:
     if not lines:
         return ""
     return (lines[-1] if lines[0].startswith("Traceback") else lines[0]).strip()
-
-
-def plot(report: Report, path: str | Path, title: str = "") -> None:
-    """Draw all trials and the best so far into a picture file.
-
-    Raises TensorIRError if matplotlib is missing, nothing succeeded, or the file cannot be
-    written.
-    """
-    if find_spec("matplotlib") is None:
-        raise TensorIRError("a plot needs a package that is not installed: pip install matplotlib")
-    if not report.statuses.get("ok"):
-        raise TensorIRError("there is nothing to plot: no trial succeeded")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    numbers = range(1, len(report.trials) + 1)
-    good = [(n, r.median) for n, r in zip(numbers, report.trials) if r.status == "ok"]
-    axes.scatter([n for n, _ in good], [1e3 * (t or 0) for _, t in good], s=14, label="trial")
-    best = [(n, t) for n, t in zip(numbers, report.curve) if math.isfinite(t)]
-    axes.step(
-        [n for n, _ in best], [1e3 * t for _, t in best], where="post", color="C1", label="best"
-    )
-    axes.set(xlabel="trial", ylabel="ms", yscale="log", title=title)
-    axes.legend()
-    try:
-        figure.savefig(path, dpi=144)
-    except (OSError, ValueError) as error:
-        raise TensorIRError(f"cannot write the plot {str(path)!r}: {error}") from error
 
 
 def _best_so_far(trials: Iterable[Record]) -> Iterable[float]:
