@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from schedule.rewrite.caching import top_statement
@@ -63,6 +63,17 @@ def _axes(
 def _fetch(
     sch: Schedule, block: str, axes: list[tuple[str, int]], vector: int
 ) -> list[LoopRef]:
+    loops = split_for_threads(sch, block, [size for _, size in axes], vector)
+    for loop, (axis, _) in zip(loops[1:], axes):
+        sch.bind(loop, axis)
+    return loops
+
+
+def split_for_threads(
+    sch: Schedule, block: str, threads: Sequence[int], vector: int
+) -> list[LoopRef]:
+    """The loops of a copy as `cooperative_fetch` makes them, those for threads not bound yet: what
+    runs serially, the axes of threads, and the vector if there is one."""
     around = sch.get_loops(block)
     own = [loop for loop in around if list(sch.get_child_blocks(loop)) == [block]]
     if not own:
@@ -72,9 +83,7 @@ def _fetch(
         last, lanes = sch.split(own[-1], [None, vector])
         own, inner = [*own[:-1], last], [lanes]
     fused = sch.fuse(*own)
-    loops = list(sch.split(fused, [None, *[size for _, size in axes]]))
-    for loop, (axis, _) in zip(loops[1:], axes):
-        sch.bind(loop, axis)
+    loops = list(sch.split(fused, [None, *threads]))
     if inner:
         sch.vectorize(inner[0])
     return [*loops, *inner]

@@ -16,6 +16,8 @@ from autotune.rules.generate import sketches
 from autotune.rules.gpu.product import ProductPlan
 from autotune.rules.gpu.tile_cycles import TileCounts
 from backends import build
+from backends.opencl.device import why_no_device
+from backends.opencl.text import opencl_text
 from schedule import Schedule, library
 from schedule.library.gpu import Cut
 from tensorir import (
@@ -26,6 +28,7 @@ from tensorir import (
     Target,
     TensorIRError,
     device_of,
+    lower,
     ops,
     reference,
     te,
@@ -71,6 +74,11 @@ def batched(b: int, m: int, n: int, k: int) -> PrimFunc:
     return te.create_prim_func([x, y, ops.batch_matmul(x, y)], name="batched")
 
 
+def conv_transposed(shape: tuple[int, ...], weight: tuple[int, ...], **how: Any) -> PrimFunc:
+    x, w = te.placeholder(shape, name="x"), te.placeholder(weight, name="w")
+    return te.create_prim_func([x, w, ops.conv2d_transpose(x, w, **how)], name="turned")
+
+
 SMALL = {
     "odd": matmul(37, 53, 21),
     "transposed, bias": matmul(40, 36, 24, "ki", "jk", bias=True),
@@ -78,6 +86,7 @@ SMALL = {
     "long": matmul(5, 6, 512),
     "double": matmul(19, 33, 8, dtype="float64"),
     "bytes": matmul(33, 20, 12, dtype="int8"),
+    "halves": matmul(33, 20, 24, dtype="float16"),
     "batched": batched(3, 17, 12, 9),
     "1x1": conv((2, 16, 12, 12), (8, 16, 1, 1)),
     "1x1 of every other": conv((1, 8, 9, 9), (8, 8, 1, 1), stride=2),
@@ -90,6 +99,7 @@ SMALL = {
     "groups": conv((1, 8, 7, 7), (8, 4, 3, 3), groups=2, padding=1),
     "overlapping windows": pool((2, 3, 13, 13), 3, 2, 1),
     "windows side by side": pool((2, 3, 12, 12), 2, 2),
+    "transposed convolution": conv_transposed((1, 8, 5, 5), (8, 4, 3, 3), stride=2, padding=1),
     "few rows": matmul(3, 300, 37),
     "few rows, transposed": matmul(5, 37, 516, b="jk", bias=True),
     "few rows, all transposed": matmul(7, 40, 516, "ki", "jk"),
@@ -125,6 +135,30 @@ def test_any_shape_is_right_without_races(name, cache):
     kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
     np.testing.assert_allclose(kernel(*arrays), reference(func, *arrays)[0], rtol=1e-5)
     assert not kernel.findings.reports
+
+
+@pytest.mark.parametrize("shape", [(33, 20, 24), (3, 20, 264)])
+def test_bfloat16_is_summed_in_float32(shape, cache):
+    m, n, k = shape
+    func = matmul(m, n, k, b="jk", dtype="bfloat16")
+    x, y = given(matmul(m, n, k, b="jk"))
+    bits = [(a.view(np.uint32) >> 16).astype(np.uint16) for a in (x, y)]
+    kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
+    found = (np.asarray(kernel(*bits)).astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_allclose(found, x @ y.T, rtol=2**-8)
+    assert not kernel.findings.reports
+
+
+@pytest.mark.parametrize("name", ["odd", "few rows, transposed", "channels last", "depthwise"])
+def test_the_same_rules_are_for_opencl(name):
+    """Each has a text, and is right where there is a device."""
+    func = SMALL[name]
+    sch, arrays = default_schedule(func, "opencl"), given(func)
+    target = Target("opencl")
+    assert "__kernel" in opencl_text(lower(sch.func, target), target)
+    if why_no_device() is None:
+        found = build(sch, "opencl")(*arrays)
+        np.testing.assert_allclose(found, reference(func, *arrays)[0], rtol=1e-5)
 
 
 def test_symbolic_sizes_are_right(cache):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from autotune.rules.gpu.reuse import is_shared
@@ -22,6 +22,12 @@ OWN = (
     (1, 16), (2, 16),
 )  # fmt: skip
 """Values that a thread has of each side: that of neighbours in the result, and the other one."""
+
+LARGE = 4 * 64 * 64
+"""Results for each multiprocessor from which on threads are to have at least `LEAST_OWN` each:
+there are several tiles of 64 by 64 for all."""
+
+LEAST_OWN = 16
 
 LANES = ((8, 4), (16, 2), (32, 1), (4, 8))
 """Lanes of a warp along both sides."""
@@ -60,6 +66,11 @@ class _Search:
     def extent(self, n: int) -> int:
         known = self.c.axes[n].extent
         return SYMBOLIC_SIZE if known is None else known
+
+    @cached_property
+    def results(self) -> int:
+        """Elements of the result."""
+        return prod(self.extent(n) for n in self.c.spatial)
 
     @cached_property
     def batch(self) -> list[int]:
@@ -144,8 +155,9 @@ class _Search:
         tiles = []
         for n in plan.shared:
             moved = [a for a, step in enumerate(self.c.operands[n].strides) if step != 0]
-            key = (n, rough, *(plan.cuts[a].total if rough else plan.cuts[a] for a in moved))
-            if not rough or key not in self.known:
+            sizes = [plan.cuts[a].total for a in moved] if rough else plan.cuts
+            key = (n, rough, *sizes)
+            if key not in self.known:
                 self.known[key] = library.gpu.StagedTile(self.c, plan, n)
             tiles.append(self.known[key])
         return TileCounts(self.c, plan, self.gpu, tuple(tiles), rough)
@@ -186,7 +198,10 @@ class _Search:
         c, (mine, others) = self.c, self.sides
         terms, steps, ahead = self.depth_axes(8), tuple(c.written), int(bool(self.shared))
         spreads = (False, True) if max(len(mine), len(others)) > 1 and others else (False,)
+        large = others and self.results >= LARGE * self.gpu.multiprocessors
         for own in OWN:
+            if large and prod(own) < LEAST_OWN:
+                continue
             for lanes in LANES:
                 for warps in WARPS:
                     if not others and (lanes[1] * warps[1] * own[1] > 1 and len(mine) < 2):
@@ -241,8 +256,13 @@ class _Search:
         from schedule import library
 
         own = min(own, max(1, ceil(self.extent(n) / (lanes * warps))))
-        wide = 4 if own % 4 == 0 and self._is_aligned(n) else 1
+        wide = 4 if own % 4 == 0 and n in self.aligned else 1
         return library.gpu.Cut(warps, own // wide, lanes, wide)
+
+    @cached_property
+    def aligned(self) -> frozenset[int]:
+        """The axes of the result along which neighbours can be moved at once."""
+        return frozenset(n for n in self.c.spatial if self._is_aligned(n))
 
     def _is_aligned(self, n: int) -> bool:
         """Whether four neighbours along an axis can be moved at once, in the result and in what is

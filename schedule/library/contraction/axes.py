@@ -45,7 +45,7 @@ class Axis:
     digits: tuple[Digit, ...]
     reduce: bool
 
-    @property
+    @cached_property
     def extent(self) -> int | None:
         """The number of values; None where it is symbolic."""
         sizes = [digit.extent for digit in self.digits]

@@ -201,29 +201,33 @@ class StagedTile:
         """Whether neighbours in memory are neighbours in shared memory, and move together."""
         return bool(self.dims) and self.dims[-1] == self.in_memory[-1]
 
-    def _read(self, weights: Sequence[int]) -> list[int]:
+    @cached_property
+    def _lanes(self) -> list[tuple[int, ...]]:
+        """Where along each dimension the lanes of a warp read for the sums."""
         cuts = self.plan.cuts
-        lanes = [range(cut.lanes) for cut in cuts]
-        found = []
-        for place in product(*lanes):
-            at = 0
-            for dim, weight in zip(self.dims, weights):
-                at += weight * sum(
-                    (step or 0) * value * cut.elements
-                    for step, value, cut in zip(dim.steps, place, cuts)
-                )
-            found.append(at)
-        return found[: Gpu.warp]
+        moved = [
+            [(n, step * cuts[n].elements) for n, step in enumerate(dim.steps)
+             if step and cuts[n].lanes > 1]
+            for dim in self.dims
+        ]  # fmt: skip
+        places = islice(product(*(range(cut.lanes) for cut in cuts)), Gpu.warp)
+        return [tuple(sum(place[n] * far for n, far in dim) for dim in moved) for place in places]
+
+    @cached_property
+    def _copies(self) -> list[tuple[int, ...]]:
+        """Where along each dimension, in the order of the operand, the lanes of a warp write."""
+        ranges = [range(dim.extent) for dim in self.in_memory]
+        if self.vector > 1:
+            ranges[-1] = range(0, self.in_memory[-1].extent, self.vector)
+        return list(islice(product(*ranges), Gpu.warp))
+
+    def _read(self, weights: Sequence[int]) -> list[int]:
+        return [sum(w * v for w, v in zip(weights, place)) for place in self._lanes]
 
     def _written(self, weights: Sequence[int]) -> list[int]:
         by = {(dim.source, dim.axis): weight for dim, weight in zip(self.dims, weights)}
-        vector = self.vector
-        ranges = [range(dim.extent) for dim in self.in_memory]
-        if vector > 1:
-            ranges[-1] = range(0, self.in_memory[-1].extent, vector)
         near = [by[dim.source, dim.axis] for dim in self.in_memory]
-        places = islice(product(*ranges), Gpu.warp)
-        return [sum(w * v for w, v in zip(near, place)) for place in places]
+        return [sum(w * v for w, v in zip(near, place)) for place in self._copies]
 
     def _ways(self, places: Sequence[int]) -> int:
         words = {place * self.item // Gpu.bank_bytes for place in places}

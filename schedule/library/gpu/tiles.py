@@ -24,6 +24,7 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.plan import Partial
+from schedule.library.cooperative_fetch import split_for_threads
 from schedule.library.gpu.staged import StagedTile, index_map
 from schedule.library.gpu.steps import (
     all_or_nothing,
@@ -157,15 +158,14 @@ class _Tiles:
         init = sch.decompose_reduction(c.block, step)
         around = sch.get_loops(init)
         nests += [add, dict(zip(add, around[around.index(grid[-1]) + 1 :]))]
+        for copy in held:
+            self.hold(copy, add)
+        nests += [self.fetch(copy, tile, step, add) for copy, tile in zip(copies, tiles)]
+        self.bind_grid(grid)  # from here on each step is asked what threads allow
         for kind in ("warps", "lanes"):
             loops = [nest[kind] for nest in nests if kind in nest]
             if loops:
                 bind_all(sch, loops, kind[:-1])
-        self.bind_grid(grid)
-        for copy in held:
-            self.hold(copy, add)
-        for copy, tile in zip(copies, tiles):
-            self.fetch(copy, tile, step)
         if plan.ahead and sch.state.loop(step).const_extent != 1:
             sch.pipeline(step, [*[0] * len(copies), plan.ahead])
 
@@ -236,10 +236,15 @@ class _Tiles:
         if own:
             sch.vectorize(own[-1])
 
-    def fetch(self, copy: str, tile: StagedTile, step: LoopRef) -> None:
-        self.sch.compute_at(copy, step)
-        in_order_of_reads(self.sch, copy)
-        self.sch.cooperative_fetch(copy, vector=tile.vector)
+    def fetch(self, copy: str, tile: StagedTile, step: LoopRef, threads: Threads) -> Threads:
+        """The loops of a copy that all threads of a block share, in a step."""
+        sch = self.sch
+        sch.compute_at(copy, step)
+        in_order_of_reads(sch, copy)
+        kinds = [kind for kind in ("warps", "lanes") if kind in threads]
+        sizes = [sch.state.loop(threads[kind]).const_extent or 1 for kind in kinds]
+        _, *loops = split_for_threads(sch, copy, sizes, tile.vector)
+        return dict(zip(kinds, loops))
 
     def loops_of(self, stage: str) -> dict[int, LoopRef]:
         """The loop of each axis of the result, of the block that stores it."""
