@@ -66,14 +66,16 @@ def _fetch(
     loops = split_for_threads(sch, block, [size for _, size in axes], vector)
     for loop, (axis, _) in zip(loops[1:], axes):
         sch.bind(loop, axis)
+    if vector > 1:
+        sch.vectorize(loops[-1])
     return loops
 
 
 def split_for_threads(
     sch: Schedule, block: str, threads: Sequence[int], vector: int
 ) -> list[LoopRef]:
-    """The loops of a copy as `cooperative_fetch` makes them, those for threads not bound yet: what
-    runs serially, the axes of threads, and the vector if there is one."""
+    """The loops of a copy as `cooperative_fetch` makes them, before they are bound: what runs
+    serially, the axes of threads, and the vector if there is one."""
     around = sch.get_loops(block)
     own = [loop for loop in around if list(sch.get_child_blocks(loop)) == [block]]
     if not own:
@@ -84,6 +86,4 @@ def split_for_threads(
         own, inner = [*own[:-1], last], [lanes]
     fused = sch.fuse(*own)
     loops = list(sch.split(fused, [None, *threads]))
-    if inner:
-        sch.vectorize(inner[0])
     return [*loops, *inner]

@@ -154,6 +154,16 @@ MOVED = {
     "elementwise, 2^32 elements": program(lambda a: ops.relu(a, name="S"), (1 << 16, 1 << 16)),
     "float16": program(lambda a: ops.relu(a, name="S"), (64, 1000), dtype="float16"),
     "elementwise, odd": program(lambda a: ops.relu(a, name="S"), (7, 13, 501)),
+    "bias": program(lambda a, b: ops.add(a, b, name="S"), (4096, 1024), (1024,)),
+    "bias of channels last": program(
+        lambda a, b: ops.add(a, b, name="S"), (8, 56, 56, 64), (64,)
+    ),
+    "bias of channels first": program(
+        lambda a, b: ops.add(a, b, name="S"), (8, 64, 56, 56), (64, 1, 1)
+    ),
+    "the same matrix in a batch": program(
+        lambda a, b: ops.add(a, b, name="S"), (32, 128, 256), (128, 256)
+    ),
     "reshape": program(lambda a: ops.reshape(a, (300, 128), name="S"), (600, 64)),
     "transpose": program(lambda a: ops.transpose(a, (1, 0), name="S"), (512, 1024)),
     "permutation": program(lambda a: ops.transpose(a, (2, 0, 1), name="S"), (8, 64, 96)),

@@ -132,6 +132,30 @@ def test_softmax(by, shape, golden):
         golden(str(sch.func), f"softmax_{by}")
 
 
+@pytest.mark.parametrize(
+    ("shape", "other"),
+    [((5, 12), (12,)), ((3, 4, 6), (4, 6)), ((7, 5), (5,)), ((2, 3, 8), (1, 8)), ((9, 1, 8), (8,))],
+)
+def test_what_all_rows_read_is_read_once_for_some_rows(shape, other):
+    x, v = te.placeholder(shape, name="x"), te.placeholder(other, name="v")
+    func = te.create_prim_func([x, v, ops.add(x, v, name="S")], name="biased")
+    sch = checked(func, lambda s: gpu.same_rows(s, "S", threads=8, rows=2))
+    assert 'v_local = alloc' in str(sch.func)
+
+
+def test_rows_that_read_nothing_alike_are_refused():
+    """Also what is read once for a row, and reductions; nothing is changed."""
+    x, v = te.placeholder((6, 8), name="x"), te.placeholder((6, 1), name="v")
+    for result in (ops.relu(x, name="S"), ops.add(x, v, name="S")):
+        sch = Schedule(te.create_prim_func([x, v, result], name="rows"))
+        before = sch.func
+        with pytest.raises(ScheduleError, match="reads nothing for all rows alike"):
+            gpu.same_rows(sch, "S")
+        assert sch.func is before
+    with pytest.raises(ScheduleError, match="is a reduction"):
+        gpu.same_rows(Schedule(sums(3, 4)), "S")
+
+
 def test_what_no_box_is_for():
     """A reduction, other sizes than axes, and what is read as it is written; nothing is changed."""
     a = te.placeholder((4, 6), name="A")

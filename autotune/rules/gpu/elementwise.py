@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from autotune.rules.gpu.move import MovePlan
-from autotune.rules.group import Group, instances
+from autotune.rules.group import Group, body_loads, instances, output_store
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError
-from tensorir import Gpu
+from tensorir import Gpu, variables
 
 WARPS = (2, 4, 8, 16)
 ITEMS = (1, 2, 4, 8)
+ROWS = (1, 4, 8, 16, 32)
 
 
 def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
@@ -18,9 +19,13 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     options = {
         "warps": tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block),
         "items": ITEMS,
+        "rows": ROWS,
     }
     large = instances(sch.state.block(group.block)) >= gpu.full
     likely = [{"warps": 8, "items": items} for items in (ITEMS[:3] if large else ITEMS[:1])]
+    if large and _reads_alike(sch, group):
+        likely = [likely[0], *({"warps": 8, "items": 1, "rows": rows} for rows in ROWS[2:4])]
+    likely = [{"rows": 1, **point} for point in likely]
     plan = MovePlan("elementwise", group, gpu, sch.copy(), _elements, options, likely)
     if plan.works:
         return [plan]
@@ -32,13 +37,28 @@ def _nothing(sch: Schedule, group: Group) -> None:
     """Lowering binds what nobody bound."""
 
 
-def _elements(sch: Schedule, group: Group, warps: int, items: int) -> None:
+def _reads_alike(sch: Schedule, group: Group) -> bool:
+    """Whether an elementwise stage reads something that moves with its last variable, and not with
+    its first one."""
+    block = sch.state.block(group.block)
+    store = output_store(block)
+    if block.is_reduction or group.epilogue is not None or store is None or not store.indices:
+        return False
+    used = [frozenset().union(*map(variables, load.indices)) for load in body_loads(block)]
+    first, last = store.indices[0], store.indices[-1]
+    return any(last in each and first not in each for each in used)
+
+
+def _elements(sch: Schedule, group: Group, warps: int, items: int, rows: int) -> None:
     """Padding is computed where it is read, and an epilogue in registers."""
     from schedule import library
 
     threads = warps * Gpu.warp
     for pad in group.padding:
         sch.compute_inline(pad)
+    if rows > 1:
+        library.gpu.same_rows(sch, group.block, threads=threads, rows=rows)
+        return
     if group.epilogue is not None:
         try:
             library.gpu.elementwise(

@@ -6,6 +6,7 @@ from schedule.library.gpu.elementwise import Elementwise, elementwise
 from schedule.library.gpu.long_rows import LongRows, long_rows
 from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.rows import Rows, rows
+from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.staged import StagedTile
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.library.gpu.tiles import make_tiles
@@ -31,6 +32,7 @@ __all__ = [
     "make_tiles",
     "matmul",
     "rows",
+    "same_rows",
     "transpose",
     "whole",
 ]

@@ -244,6 +244,8 @@ class _Tiles:
         kinds = [kind for kind in ("warps", "lanes") if kind in threads]
         sizes = [sch.state.loop(threads[kind]).const_extent or 1 for kind in kinds]
         _, *loops = split_for_threads(sch, copy, sizes, tile.vector)
+        if tile.vector > 1:
+            sch.vectorize(loops[-1])
         return dict(zip(kinds, loops))
 
     def loops_of(self, stage: str) -> dict[int, LoopRef]:
