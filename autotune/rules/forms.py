@@ -13,29 +13,28 @@ SHORT = 64
 
 
 def bring_on_axes(
-    sch: Schedule, groups: Iterable[Group], taken: Callable[[Schedule, Group], bool], anywhere: bool
+    sch: Schedule, groups: Iterable[Group], taken: Callable[[Schedule, Group], bool], rest: bool
 ) -> None:
     """Give elementwise stages a variable for each of their axes, in the order of the memory that
     they write: `out[v] = a[v % 64, v // 64]` is a transpose, and is scheduled as one.
 
-    taken     whether a better rule than the one for the rest takes a group of a schedule
-    anywhere  whether rules take stages that store elsewhere than at their variables. Axes side by
-              side are one then, as they are in memory; else only what no rule has taken before is
-              brought on its axes, where one does then
+    taken  whether a better rule than the one for the rest takes a group of a schedule
+    rest   whether that one takes stages that store elsewhere than at their variables. Else only
+           what another takes then is brought on its axes
     """
     for group in groups:
         trial = sch.copy()
-        if not moved_on_axes(trial, group.block, merged=anywhere):
+        if not moved_on_axes(trial, group.block):
             continue
-        if anywhere and not _has_short_parts(sch, group.block):
+        if rest and not _has_short_parts(sch, group.block):
             moved_on_axes(sch, group.block)
-        elif taken(trial, group) and not taken(sch, group):
-            moved_on_axes(sch, group.block, merged=anywhere)
-        elif anywhere:
+        elif taken(trial, group) and not (rest and taken(sch, group)):
+            moved_on_axes(sch, group.block)
+        elif rest:
             moved_on_axes(sch, group.block, parts=False)
 
 
-def moved_on_axes(sch: Schedule, name: str, merged: bool = True, parts: bool = True) -> bool:
+def moved_on_axes(sch: Schedule, name: str, parts: bool = True) -> bool:
     """Give a stage a variable for each axis, if it is elementwise; tell whether that changes it."""
     from schedule import library
 
@@ -43,7 +42,7 @@ def moved_on_axes(sch: Schedule, name: str, merged: bool = True, parts: bool = T
     if not _is_elementwise(block) or in_scan(sch, block):
         return False
     try:
-        return library.in_axes(sch, name, merged, parts)
+        return library.in_axes(sch, name, parts=parts)
     except ScheduleError:  # its loops are not its own: it stays as it is written
         return False
 

@@ -42,7 +42,7 @@ class Rules:
               asked before any are inlined, and all other rules are for the rest
     copies    from the device, a schedule and two blocks: how often the first one computes elements
               of the second one that is inlined into it
-    anywhere  whether they take stages that store elsewhere than at their variables
+    anywhere  whether `rest` takes stages that store elsewhere than at their variables
     backwards whether plans of later groups are applied first: what copies an operand wants its
               producer as it was written
     general   for searches: from a schedule, some blocks, the device and those of the blocks that

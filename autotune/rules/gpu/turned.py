@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from autotune.rules.gpu.move import Move, MovePlan, Options
-from autotune.rules.group import Group, body_loads, output_store, size
+from autotune.rules.group import Group, size
 from autotune.rules.plan import Plan
 from schedule import Schedule
-from tensorir import Block, Expr, Gpu, Var
+from tensorir import Block, Gpu, Var, accesses
 
 WARPS = (4, 8, 16)
 RUNS = (32, 64)
@@ -48,20 +48,16 @@ def _extents(block: Block) -> dict[Var, int]:
 
 def _turned(block: Block) -> tuple[list[Var], list[Var]] | None:
     """The variables at which a stage stores, and those of a load that has the last one of them
-    elsewhere."""
-    store = output_store(block)
-    stored = _variables(store.indices) if store is not None else []
-    for load in body_loads(block):
-        read = _variables(load.indices)
+    elsewhere; neighbours in memory along the last one of each."""
+    from schedule.library.gpu import in_memory
+
+    found = accesses(block)
+    stored = next((in_memory(a) for a in found if a.is_write), [])
+    for access in found:
+        read = [] if access.is_write else in_memory(access)
         if stored and stored[-1] in read[:-1]:
             return stored, read
     return None
-
-
-def _variables(indices: Sequence[Expr]) -> list[Var]:
-    """The indices, where all of them are variables; else none."""
-    found = [index for index in indices if isinstance(index, Var)]
-    return found if len(found) == len(indices) else []
 
 
 def _has_short(block: Block, gpu: Gpu) -> bool:

@@ -151,12 +151,12 @@ def _digits(node: Block, place: int, found: Sequence[Load | Store]) -> list[_Par
     if extent == 1:
         return []
     cuts = {
-        int(part.b.value)
+        cut
         for load in found
         for index in load.indices
         for part in walk_exprs(index)
         if isinstance(part, BinOp) and part.op in ("//", "%")
-        if part.a is it.var and isinstance(part.b, Const)
+        if (cut := _cut(part, it.var)) is not None
     }
     lowers = [1, *sorted(cuts - {1})]
     exact = all(b % a == 0 for a, b in zip(lowers, lowers[1:]))
@@ -169,6 +169,17 @@ def _digits(node: Block, place: int, found: Sequence[Load | Store]) -> list[_Par
         digit = Digit(place, low, size, top=n == len(lowers) - 1)
         parts.append(_Part(digit, Var(f"{it.var.name}.{n}")))
     return parts
+
+
+def _cut(part: Expr, var: Var) -> int | None:
+    """Where a quotient or a remainder of a variable, or of quotients of it, parts it."""
+    if not isinstance(part, BinOp) or not isinstance(part.b, Const):
+        return None
+    if part.a is var:
+        return int(part.b.value)
+    inner = part.a if isinstance(part.a, BinOp) else None
+    before = _cut(inner, var) if inner is not None and inner.op == "//" else None
+    return None if before is None else before * int(part.b.value)
 
 
 def _value(place: int, parts: Sequence[_Part]) -> Expr:

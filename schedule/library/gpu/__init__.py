@@ -8,6 +8,7 @@ from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.staged import StagedTile
+from schedule.library.gpu.steps import in_memory
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.library.gpu.tiles import make_tiles
 from schedule.library.gpu.transpose import Transpose, transpose
@@ -28,6 +29,7 @@ __all__ = [
     "boxes",
     "columns",
     "elementwise",
+    "in_memory",
     "long_rows",
     "make_tiles",
     "matmul",

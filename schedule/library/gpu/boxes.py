@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedule.analysis.uses import accesses, written
+from schedule.analysis.uses import accesses
 from schedule.errors import require
 from schedule.library.gpu.elementwise import axes_of
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_blocks,
     fuse_for_blocks,
+    in_memory,
     in_order_of_reads,
+    shared_copy,
 )
 from schedule.state import BlockRef, LoopRef
-from tensorir import Buffer, Gpu, IterKind, Var, dtype
+from tensorir import Gpu, IterKind, Var
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -42,7 +44,7 @@ def boxes(
     written in the order of B, so that both are contiguous as far as the box has whole axes. Extents
     need not divide. What is read in the order of B is read where it is needed.
 
-    sizes  of a box along the axes of B
+    sizes  of a box along the axes of B, in the order of memory
     warps  of a block of threads
     pad    words by which neighbours in B are apart in shared memory, modulo the banks; None is what
            puts lanes that read several rows in different ones, 0 leaves boxes as they are read
@@ -56,12 +58,14 @@ def boxes(
         axes = axes_of(sch, block)
         given = f"{len(sizes)} sizes for the {len(axes)} axes of block {block!r}"
         require(len(sizes) == len(axes) and min(sizes) > 0, block, given, "give one for each")
-        turned = turned_reads(sch, block)
+        turned, last = turned_reads(sch, block)
         require(bool(turned), block, f"block {block!r} reads all in the order that it writes")
+        assert last is not None
+        banks = -(-Gpu.banks // min(sizes[-1], Gpu.banks)) if pad is None else pad
         split = [sch.split(axis, [None, size]) for axis, size in zip(axes, sizes)]
         outer, inner = [pair[0] for pair in split], [pair[1] for pair in split]
         sch.reorder(*outer, *inner)
-        copies = [_copy(sch, block, buffer, axis, sizes[-1], pad) for buffer, axis in turned]
+        copies = [shared_copy(sch, block, name, last, banks) for name in turned]
         for copy in copies:
             sch.compute_at(copy, outer[-1])
             in_order_of_reads(sch, copy)
@@ -79,30 +83,11 @@ def boxes(
     raise AssertionError
 
 
-def turned_reads(sch: Schedule, block: str) -> list[tuple[Buffer, int]]:
-    """What a block reads at its own variables in another order than it writes, and which axis of it
-    the last one of the result is."""
-    node = sch.state.block(block)
-    store = next(a for a in accesses(node) if a.is_write)
-    found: dict[Buffer, int] = {}
-    for access in accesses(node):
-        own = [i for i in access.indices if isinstance(i, Var)]
-        if access.is_write or len(own) < len(access.indices) or len(set(own)) < len(own):
-            continue
-        last = store.indices[-1] if store.indices else None
-        if isinstance(last, Var) and last in own[:-1]:
-            found[access.buffer] = own.index(last)
-    return list(found.items())
-
-
-def _copy(
-    sch: Schedule, block: str, buffer: Buffer, axis: int, last: int, pad: int | None
-) -> BlockRef:
-    """A copy in shared memory: neighbours along an axis of it are in banks of their own."""
-    copy = sch.cache_read(block, buffer.name, "shared")
-    (made,) = written(sch.state.block(copy))
-    bank = max(1, Gpu.bank_bytes // dtype.itemsize(made.dtype))
-    offset = -(-Gpu.banks // min(last, Gpu.banks)) if pad is None else pad
-    if offset:
-        sch.storage_align(copy, made.name, axis, Gpu.banks * bank, offset * bank)
-    return copy
+def turned_reads(sch: Schedule, block: str) -> tuple[tuple[str, ...], Var | None]:
+    """The arrays that a block reads in another order of its variables than it writes, and the last
+    one of what it writes."""
+    found = accesses(sch.state.block(block))
+    stored = next(in_memory(a) for a in found if a.is_write)
+    last = stored[-1] if stored else None
+    turned = {a.buffer.name: a for a in found if not a.is_write and last in in_memory(a)[:-1]}
+    return tuple(turned), last

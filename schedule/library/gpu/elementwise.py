@@ -6,9 +6,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedule.analysis.uses import accesses, plain_stores
 from schedule.errors import require
-from schedule.library.gpu.steps import all_or_nothing, bind_blocks, fuse_for_blocks, vector_of
+from schedule.library.contraction.find import flat_index
+from schedule.library.gpu.steps import (
+    all_or_nothing,
+    bind_blocks,
+    fuse_for_blocks,
+    in_memory,
+    vector_of,
+)
 from schedule.state import LoopRef
-from tensorir import Analyzer, Block, Buffer, Expr, Gpu, IterKind, Var, int_value, variables
+from tensorir import (
+    Access,
+    Analyzer,
+    Block,
+    Expr,
+    Gpu,
+    IterKind,
+    Load,
+    Var,
+    const,
+    int_value,
+    slope,
+    substitute,
+    variables,
+)
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -84,16 +105,16 @@ def axes_of(sch: Schedule, block: str) -> list[LoopRef]:
     """The loops over the elements that a block makes, in the order of their axes in memory, with
     those of terms brought inside."""
     node, around = sch.state.block(block), sch.get_loops(block)
-    stores = plain_stores(node)
+    stored = stored_at(node)
     where = f"block {block!r} does not store at its own variables"
-    require(stores is not None, block, where, "leave it as it is: lowering binds what is free")
-    assert stores is not None
+    require(stored is not None, block, where, "leave it as it is: lowering binds what is free")
+    assert stored is not None
     names = {sch.state.loop(loop).var: loop for loop in around}
     own = {it.var: it.binding for it in node.iters if it.kind is IterKind.SPATIAL}
     plain = all(isinstance(b, Var) and b in names or int_value(b) == 0 for b in own.values())
     changed = f"the loops of block {block!r} were changed before"
     require(plain, block, changed, "schedule its elements first")
-    order = [own[i] for i in stores[1] if isinstance(i, Var) and i in own]
+    order = [own[i] for i in stored if i in own]
     axes = [names[b] for b in order if isinstance(b, Var)]
     terms = [loop for loop in around if loop not in axes]
     if len(around) > 1:
@@ -101,35 +122,60 @@ def axes_of(sch: Schedule, block: str) -> list[LoopRef]:
     return axes
 
 
+def stored_at(node: Block) -> list[Var] | None:
+    """The variables at which a block stores, neighbours in memory along the last one; None where it
+    stores in several places, or not at variables."""
+    stores = plain_stores(node)
+    if stores is not None:
+        return [i for i in stores[1] if isinstance(i, Var)]
+    writes = [a for a in accesses(node) if a.is_write]
+    again = any(a.buffer is w.buffer for w in writes for a in accesses(node) if a is not w)
+    return None if again or len(writes) != 1 else in_memory(writes[0]) or None
+
+
 def widest(sch: Schedule, block: str) -> int:
     """Elements side by side along the last axis that one access can move, in all arrays that the
     block touches there."""
     node = sch.state.block(block)
-    stores = plain_stores(node)
-    if stores is None or not stores[1] or any(it.kind is IterKind.REDUCE for it in node.iters):
+    stored = stored_at(node)
+    if not stored or any(it.kind is IterKind.REDUCE for it in node.iters):
         return 1
-    last = stores[1][-1]
-    if not isinstance(last, Var) or not node.iters or _binding(node, last) is None:
+    last = stored[-1]
+    if not node.iters or _binding(node, last) is None:
         return 1
-    found = [_aligned(access.indices, access.buffer, last) for access in accesses(node)]
-    return min(found, default=1)
+    return min((_aligned(access, last) for access in accesses(node)), default=1)
 
 
 def _binding(node: Block, var: Var) -> Expr | None:
     return next((it.binding for it in node.iters if it.var is var), None)
 
 
-def _aligned(indices: tuple[Expr, ...], buffer: Buffer, var: Var) -> int:
+def _aligned(access: Access, var: Var) -> int:
     """Elements of a piece along `var` that lie side by side, at a multiple of their bytes."""
+    indices, buffer = access.indices, access.buffer
     if not any(var in variables(index) for index in indices):
         return Gpu.access_bytes
+    lanes = vector_of(buffer)
     if any(var in variables(index) for index in indices[:-1]):
-        return 1
+        return _aligned_in_memory(access, var)
     offset = Analyzer().simplify(indices[-1] - var)
     start = int_value(offset)
     if start is None:
         return 1
-    lanes = vector_of(buffer)
     while lanes > 1 and start % lanes:
+        lanes //= 2
+    return lanes
+
+
+def _aligned_in_memory(access: Access, var: Var) -> int:
+    """The same of a variable that is in several indices, which go on where the last one ends."""
+    lanes = vector_of(access.buffer)
+    flat = flat_index(Load(access.buffer, access.indices))
+    analyzer = Analyzer({it.var: it.extent for it in access.block.iters})
+    steps = [slope(flat, v, analyzer) for v in variables(flat) if v is not var]
+    start = int_value(analyzer.simplify(substitute(flat, {v: const(0) for v in variables(flat)})))
+    if slope(flat, var, analyzer) != 1 or start is None:
+        return 1
+    while lanes > 1 and any(step is None or step % lanes for step in (*steps, start)):
         lanes //= 2
     return lanes

@@ -6,14 +6,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from schedule.analysis.uses import accesses, plain_stores
+from schedule.analysis.uses import accesses, plain_stores, written
 from schedule.errors import Illegal, ScheduleError, require
-from schedule.library.contraction.places import own_loops
-from tensorir import Buffer, Gpu, IterKind, Var, dtype, int_value, variables
+from schedule.library.contraction.find import flat_index
+from schedule.library.contraction.places import lay_out, own_loops
+from tensorir import (
+    Access,
+    Analyzer,
+    Buffer,
+    Gpu,
+    IterKind,
+    Load,
+    Var,
+    dtype,
+    int_value,
+    slope,
+    variables,
+)
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
-    from schedule.state import LoopRef
+    from schedule.state import BlockRef, LoopRef
 
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 """Axes of blocks; the first one can be the longest."""
@@ -44,10 +57,67 @@ def vector_of(buffer: Buffer) -> int:
     return lanes
 
 
+def in_memory(access: Access) -> list[Var]:
+    """The variables at which a block accesses an array, neighbours in memory along the last one,
+    whatever its indices are; none where the place is no sum of multiples of them."""
+    own = [i for i in access.indices if isinstance(i, Var)]
+    rest = [i for i in access.indices if not isinstance(i, Var)]
+    if len(set(own)) == len(own) and all(int_value(i) is not None for i in rest):
+        return own
+    flat = flat_index(Load(access.buffer, access.indices))
+    analyzer = Analyzer({it.var: it.extent for it in access.block.iters})
+    steps = {var: slope(flat, var, analyzer) for var in variables(flat)}
+    known = {var: step for var, step in steps.items() if step is not None and step > 0}
+    return sorted(known, key=lambda var: -known[var]) if len(known) == len(steps) else []
+
+
+def dimension_of(access: Access, var: Var) -> int:
+    """The last dimension of an array whose index has a variable."""
+    return max(n for n, index in enumerate(access.indices) if var in variables(index))
+
+
+def shared_copy(sch: Schedule, block: str, buffer: str, last: Var, banks: int) -> BlockRef:
+    """A copy in shared memory of what a block reads of an array, neighbours along `last` so many
+    banks apart, or as they come with 0.
+
+    Where it is read at its axes the copy has these, else one for each variable of the block: tiles
+    of these are boxes in it, whatever they are in the array.
+    """
+    reads = _reads(sch, block, buffer)
+    plain = all(isinstance(i, Var) or int_value(i) is not None for a in reads for i in a.indices)
+    copy = sch.cache_read(block, buffer, "shared") if plain else sch.reindex(block, buffer)
+    if not plain:
+        sch.set_scope(copy, 0, "shared")
+        _lay_out_as_read(sch, copy)
+    (made,) = written(sch.state.block(copy))
+    word = max(1, Gpu.bank_bytes // dtype.itemsize(made.dtype))
+    if banks:
+        (axis,) = {dimension_of(a, last) for a in _reads(sch, block, made.name)}
+        sch.storage_align(copy, made.name, axis, Gpu.banks * word, banks * word)
+    return copy
+
+
+def _lay_out_as_read(sch: Schedule, copy: str) -> None:
+    """Give what a copy stores at its variables the order in which it reads them."""
+    read, stored = (
+        next(a for a in accesses(sch.state.block(copy)) if a.is_write is write)
+        for write in (False, True)
+    )
+    order = in_memory(read) or list(stored.indices)
+    dims = [f"d{stored.indices.index(var)}" for var in order]
+    lay_out(sch, copy, f"{', '.join(f'd{n}' for n in range(len(dims)))}: {', '.join(dims)}")
+
+
+def _reads(sch: Schedule, block: str, buffer: str) -> list[Access]:
+    found = accesses(sch.state.block(block))
+    return [a for a in found if not a.is_write and a.buffer.name == buffer]
+
+
 def in_order_of_reads(sch: Schedule, copy: str) -> None:
     """Order the loops of a copy as the axes of what it reads: neighbours are read together."""
     (use,) = [a for a in accesses(sch.state.block(copy)) if not a.is_write]
-    places = [variables(index) for index in use.in_loops()]
+    bound = {it.var: variables(it.binding) for it in use.block.iters}
+    places = [bound[var] for var in in_memory(use)] or [variables(i) for i in use.in_loops()]
     loops = own_loops(sch, copy)
     at = {
         x: next((n for n, v in enumerate(places) if sch.state.loop(x).var in v), -1) for x in loops

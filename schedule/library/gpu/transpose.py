@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedule.analysis.uses import accesses, plain_store, written
+from schedule.analysis.uses import accesses
 from schedule.errors import require
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_blocks,
     fuse_for_blocks,
+    in_memory,
     in_order_of_reads,
+    shared_copy,
 )
 from schedule.state import BlockRef, LoopRef
-from tensorir import Gpu, Var, dtype
+from tensorir import Gpu, Var
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -32,7 +34,7 @@ class Transpose(NamedTuple):
 
 def transpose(sch: Schedule, block: str, *, warps: int = 8, tile: int = Gpu.warp) -> Transpose:
     """Schedule B[.., j, .., i] = f(A[.., i, .., j]) for a GPU, any permutation of any axes in which
-    the last one changes.
+    the last one changes, however their indices are written: axes are those of memory.
 
     A block of threads moves a tile of `tile` x `tile` elements: lanes of a warp read neighbours
     along the last axis of A, and write neighbours along the last axis of B. Rows of the tile in
@@ -51,41 +53,38 @@ def transpose(sch: Schedule, block: str, *, warps: int = 8, tile: int = Gpu.warp
     raise AssertionError
 
 
-def _turned(sch: Schedule, block: str) -> tuple[str, str, dict[str, int]]:
-    """The loops over the last axis of what is read and of what is written, and for each array that
-    is read along the first one which axis the second one is."""
+def _turned(sch: Schedule, block: str) -> tuple[str, str, tuple[str, ...], Var]:
+    """The loops over the last axis of what is read and of what is written, the arrays that are read
+    along the first one, and the variable of the second."""
     node = sch.state.block(block)
-    store = plain_store(node)
     none = f"block {block!r} is no transpose"
-    require(store is not None and node.init is None and bool(store.indices), block, none)
-    assert store is not None
-    last = store.indices[-1]
-    turned = {
-        a.buffer.name: a.indices
-        for a in accesses(node)
-        if not a.is_write and last in a.indices[:-1] and isinstance(a.indices[-1], Var)
-    }
-    rows = {indices[-1] for indices in turned.values()}
+    found = accesses(node)
+    stored = [in_memory(a) for a in found if a.is_write]
+    plain = len(stored) == 1 and bool(stored[0]) and node.init is None
+    require(plain, block, none)
+    last = stored[0][-1]
+    turned = {a: order for a in found if not a.is_write and last in (order := in_memory(a))[:-1]}
+    rows = {order[-1] for order in turned.values()}
     hint = "one other axis is to be the last one of what it reads"
     require(len(rows) == 1, block, none, hint)
     (row,) = rows
     names = {it.var: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
     changed = f"the loops of block {block!r} were changed before"
     require(len(names) == len(node.iters), block, changed, "transpose comes first")
-    assert isinstance(last, Var) and isinstance(row, Var)
-    places = {name: indices.index(last) for name, indices in turned.items()}
-    return names[row], names[last], places
+    return names[row], names[last], tuple({a.buffer.name: a for a in turned}), last
 
 
 class _Transpose(NamedTuple):
     """What is to be scheduled: `row` is the loop over the last axis of what is read, `column` that
-    over the last axis of what is written, `turned` has its axis in each array that is read."""
+    over the last axis of what is written, `last` the variable of it, `turned` are the arrays that
+    are read along the first."""
 
     sch: Schedule
     block: str
     row: str
     column: str
-    turned: dict[str, int]
+    turned: tuple[str, ...]
+    last: Var
     warps: int
     tile: int
 
@@ -97,7 +96,7 @@ class _Transpose(NamedTuple):
         row_part, warp = sch.split(row, [None, self.warps])
         column_part, lane = sch.split(column, [None, Gpu.warp])
         sch.reorder(*others, rows, columns, warp, lane, row_part, column_part)
-        copies = [self._copy(name, axis) for name, axis in self.turned.items()]
+        copies = [shared_copy(sch, block, name, self.last, banks=1) for name in self.turned]
         for copy in copies:
             sch.compute_at(copy, columns)
             in_order_of_reads(sch, copy)
@@ -110,11 +109,3 @@ class _Transpose(NamedTuple):
             part, *_ = sch.cooperative_fetch(copy, {"warp": self.warps, "lane": Gpu.warp})
             sch.unroll(part)
         return Transpose(tuple(copies), loop)
-
-    def _copy(self, name: str, axis: int) -> BlockRef:
-        """A copy in shared memory, each row of a tile one bank further on than the last one."""
-        copy = self.sch.cache_read(self.block, name, "shared")
-        (made,) = written(self.sch.state.block(copy))
-        bank = max(1, Gpu.bank_bytes // dtype.itemsize(made.dtype))
-        self.sch.storage_align(copy, made.name, axis, Gpu.banks * bank, bank)
-        return copy

@@ -1,0 +1,95 @@
+"""Rewritten programs get the plans of the plain ones on GPUs too, and move as much; whatever comes
+of a rewriting computes what the program does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from autotune.gpu.count import works_of
+from autotune.rules import choose
+from backends import ObjectCache, build
+from benchmarks.general.form import numbers
+from benchmarks.general.rewritings import forms_of
+from tensorir import Gpu, PrimFunc, Target, ops, reference, te
+
+TARGET = "cuda-emulator -arch=sm_90a"
+DEVICE = Gpu(Target.parse(TARGET))
+MORE = 1.05
+"""Times the transactions of the plain program that a form may take."""
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
+    return ObjectCache(tmp_path_factory.mktemp("objects"))
+
+
+def program(make, *shapes) -> PrimFunc:
+    inputs = [te.placeholder(shape, name=f"x{n}") for n, shape in enumerate(shapes)]
+    return te.create_prim_func([*inputs, make(*inputs)], name="program")
+
+
+ALL = ("renamed", "split", "fused", "unit")
+PROGRAMS = {
+    "relu": (program(lambda x: ops.relu(x), (512, 1024)), ALL),
+    "transpose": (program(lambda x: ops.transpose(x, (1, 0)), (512, 1024)), ALL),
+    "permutation": (program(lambda x: ops.transpose(x, (2, 0, 1)), (16, 64, 128)), ALL),
+    "row sums": (program(lambda x: ops.sum(x, (1,)), (2048, 1024)), ALL),
+    "column sums": (program(lambda x: ops.sum(x, (0,)), (2048, 1024)), ALL),
+    "product": (program(ops.matmul, (512, 256), (256, 512)), ("split", "fused", "unit")),
+    "convolution": (
+        program(lambda x, w: ops.conv2d(x, w, padding=1), (4, 64, 28, 28), (64, 64, 3, 3)),
+        ("reordered", "unit"),
+    ),
+}
+
+
+def planned(func: PrimFunc) -> tuple[list[str], float]:
+    """The names of the plans of the default schedule, and its transactions."""
+    sketch = choose(func, DEVICE, None, ()).sketch
+    works = works_of(sketch.build(sketch.values()).func, DEVICE)
+    return [plan.name for plan in sketch.plans], sum(work.sectors for work in works)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_forms_have_the_plan_of_the_plain_program(name):
+    func, kinds = PROGRAMS[name]
+    plans, sectors = planned(func)
+    forms = list(forms_of(func, kinds))
+    assert {form.kind for form in forms} >= {"unit"}
+    for form in forms:
+        found, moved = planned(form.func)
+        assert found == plans, form.name
+        assert moved <= MORE * sectors, form.name
+
+
+def stage(shape, made, value) -> PrimFunc:
+    a = te.placeholder(shape, name="a")
+    return te.create_prim_func([a, te.compute(made, lambda *at: value(a, *at), name="out")])
+
+
+TURNED = {
+    "one axis": stage((35, 50), (1750,), lambda a, v: a[v % 35, v // 35]),
+    "units": stage((35, 1, 50), (1, 50, 35, 1), lambda a, w, i, j, u: a[j, w, i]),
+    "two in one": stage((35, 64), (8, 280), lambda a, i, v: a[v % 35, i * 8 + v // 35]),
+    "split": stage((64, 50), (50, 8, 8), lambda a, i, o, j: a[o * 8 + j, i]),
+    "read in parts": stage((7, 9, 50), (50, 63), lambda a, i, j: a[j // 9, j % 9, i]),
+    "rows of any length": stage(
+        (2, 36, 7, 11), (2, 7, 11, 36), lambda a, n, h, w, c: a[n, c, h, w]
+    ),
+    "depth to space": program(lambda x: ops.depth_to_space(x, 2), (2, 8, 9, 10)),
+    "space to depth": program(lambda x: ops.space_to_depth(x, 2), (2, 3, 10, 22)),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_what_is_turned_goes_through_shared_memory_however_it_is_written(name, cache):
+    func = TURNED[name]
+    plans, _ = planned(func)
+    assert set(plans) <= {"turned", "boxes"}
+    given = numbers(func)
+    kernel = build(
+        default_schedule(func, TARGET), f"{TARGET} -check=races,uninitialised", cache=cache
+    )
+    np.testing.assert_array_equal(kernel(*given), reference(func, *given)[0])
