@@ -49,8 +49,9 @@ def _extents(block: Block) -> dict[Var, int]:
 def _turned(block: Block) -> tuple[list[Var], list[Var]] | None:
     """The variables at which a stage stores, and those of a load that has the last one of them
     elsewhere; neighbours in memory along the last one of each."""
-    from schedule.library.gpu import in_memory
+    from schedule import library
 
+    in_memory = library.gpu.in_memory
     found = accesses(block)
     stored = next((in_memory(a) for a in found if a.is_write), [])
     for access in found:

@@ -14,6 +14,7 @@ from tensorir import (
     Access,
     Analyzer,
     Buffer,
+    Expr,
     Gpu,
     IterKind,
     Load,
@@ -103,7 +104,7 @@ def _lay_out_as_read(sch: Schedule, copy: str) -> None:
         next(a for a in accesses(sch.state.block(copy)) if a.is_write is write)
         for write in (False, True)
     )
-    order = in_memory(read) or list(stored.indices)
+    order: Sequence[Expr] = in_memory(read) or stored.indices
     dims = [f"d{stored.indices.index(var)}" for var in order]
     lay_out(sch, copy, f"{', '.join(f'd{n}' for n in range(len(dims)))}: {', '.join(dims)}")
 
