@@ -16,7 +16,9 @@ from autotune.cli.report import conditions_text, shapes, show_workloads
 from autotune.database.database import Database
 from autotune.database.miss import Miss
 from autotune.database.records import Record
+from autotune.machine.machine import this_machine
 from autotune.report import status_text
+from autotune.tuning.expect import expected_by_records
 
 HELP = (
     "look after the tuning database: list, stats, sessions, export, import, merge, prune, delete,"
@@ -128,6 +130,10 @@ def _explain(args: argparse.Namespace) -> int:
             print(f"there is one: {milliseconds(best.median)}, record {best.id}, {best.numerics}")
             return OK
         show_miss(program.miss(db))
+        place = program.workload, str(program.target), this_machine(), program.conditions
+        expectation = expected_by_records(db, *place)
+        if expectation is not None:
+            print(f"\nexpected: {expectation}")
     return NOTHING
 
 

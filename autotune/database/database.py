@@ -303,6 +303,7 @@ class Database:
         *,
         limit: int = 8,
         each: int = 1,
+        shipped: bool = False,
     ) -> list[Near]:
         """Believed records of programs of the same structure, the nearest first.
 
@@ -310,7 +311,8 @@ class Database:
         of other names; what is exactly what is asked for is `best`, and not among them. With
         each come its distance and what differs; its `record` has steps and decisions.
 
-        limit  so many at most, and `each` so many of one program, machine and conditions
+        limit    so many at most, and `each` so many of one program, machine and conditions
+        shipped  those too that ship with the project
         """
         from autotune.database.nearest import nearest  # seldom asked for
 
@@ -320,7 +322,12 @@ class Database:
         instance("workload", asked, Workload, "a Workload or a PrimFunc", DatabaseError)
         instance("machine", machine, Machine, "a Machine", DatabaseError)
         told = _asked(target, conditions)
-        return nearest(self, asked, str(target), machine, told, limit, each)
+        records = self.records(structure=asked.structure, status="ok")
+        if shipped:
+            from autotune.database.shipped import shipped_like
+
+            records += [found.record for found in shipped_like(asked)]
+        return nearest(records, asked, str(target), machine, told, limit, each)
 
     def note(self) -> str:
         """What was set aside by what was read so far, and what to do about it; "" for nothing."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autotune.database.conditions import Conditions
 from autotune.database.kinds import differences, kind_here, kind_of
@@ -18,9 +17,6 @@ from autotune.database.ranking import ranking
 from autotune.database.records import Record, Workload
 from autotune.database.rows import conditions_key
 from autotune.machine.machine import Machine
-
-if TYPE_CHECKING:
-    from autotune.database.database import Database
 
 STEP = 1.0
 """What another compiler, another cache, other constants count as: an extent twice as large."""
@@ -40,7 +36,7 @@ class Near:
 
 
 def nearest(
-    db: Database,
+    records: Iterable[Record],
     workload: Workload,
     target: str,
     machine: Machine,
@@ -48,15 +44,15 @@ def nearest(
     limit: int,
     each: int,
 ) -> list[Near]:
-    """See `Database.nearest`."""
+    """Of these records, which are of one structure; see `Database.nearest`."""
     places: dict[tuple[str, ...], list[Record]] = {}
-    for record in db.records(structure=workload.structure, status="ok"):
+    for record in records:
         if not _is_exact(record, workload, target, machine, conditions):
             where = record.workload.key, record.target, record.machine_key
             places.setdefault((*where, conditions_key(record.conditions)), []).append(record)
     found = []
-    for records in places.values():
-        ranked = list(_distinct(ranking(records)))[:each]
+    for competing in places.values():
+        ranked = list(_distinct(ranking(competing)))[:each]
         near = [_near(record, workload, target, machine, conditions) for record in ranked]
         found += [n for n in near if n is not None]
     found.sort(key=lambda n: n.distance)  # of one place, the best first

@@ -58,6 +58,12 @@ def shipped_of(workload: Workload | str, folder: Path | None = None) -> list[Shi
     return [each for each in found if each.record.workload.key == key]
 
 
+def shipped_like(workload: Workload) -> list[Shipped]:
+    """Those of all programs of the same structure; raises as `all_shipped`."""
+    found = (_read(*place) for place in _lines(None, workload.structure.encode()))
+    return [each for each in found if each.record.workload.structure == workload.structure]
+
+
 def shipped_here(
     workload: Workload | str,
     target: object,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autotune.database.records import Record
+
+if TYPE_CHECKING:
+    from autotune.tuning.expect import Expectation
 
 
 class Progress:
@@ -27,6 +30,9 @@ class Task:
 
     def best(self, seconds: float | None) -> None:
         """The best time known at the start."""
+
+    def expect(self, expectation: Expectation | None) -> None:
+        """What is expected as long as there is no time."""
 
     def advance(self, record: Record) -> None:
         """One more trial."""
@@ -77,6 +83,10 @@ class _RichTask(Task):
     def best(self, seconds: float | None) -> None:
         self._best = seconds
         self._show(0)
+
+    def expect(self, expectation: Expectation | None) -> None:
+        if expectation is not None and self._best is None:
+            self._bars.update(self._identity, best=f"expects {expectation}")
 
     def advance(self, record: Record) -> None:
         if record.status == "ok" and record.median is not None:

@@ -16,6 +16,7 @@ from tensorir import PrimFunc, Target, TensorIRError
 
 if TYPE_CHECKING:
     from autotune.cost_model.ceiling import Ceiling
+    from autotune.tuning.expect import Expectation
 
 SHOWN = 3
 """Reasons of refusals that are written out."""
@@ -34,6 +35,7 @@ class TuneResult:
     statuses  number of trials by how they ended
     refusals  why schedules that this call's search made were refused, and were no trials
     built     schedules that this call's search made, to choose trials from
+    expectation  what this call's search was expected to reach, before it had measured anything
     ceiling   how well visits of the same trials agree, which bounds what a model can predict
     source    where the record is from, if it ships with the project: file, line, processor; its
               time is of that machine, which is one of the kind of this. "" for the database
@@ -52,6 +54,7 @@ class TuneResult:
     refusals: Mapping[str, int] = field(default_factory=dict)
     built: int = 0
     source: str = ""
+    expectation: Expectation | None = None
     ceiling: Ceiling | None = None
 
     @property

@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from autotune.calibration.device import device_for
 from autotune.cost_model import make_cost_model
@@ -39,6 +40,9 @@ from tensorir import (
     split_constants,
 )
 
+if TYPE_CHECKING:
+    from autotune.tuning.expect import Expectation
+
 
 @dataclass
 class Session:
@@ -53,6 +57,7 @@ class Session:
     notice  what the user should know of cost model and shipped records; "" for nothing
     stored  records of trials that the database had when the session was started
     others  share of the processors that other programs had while times were taken
+    expectation  what is expected where nothing was measured yet
     """
 
     func: PrimFunc
@@ -75,6 +80,7 @@ class Session:
     skipped: int = 0
     stored: int = 0
     others: float | None = None
+    expectation: Expectation | None = None
     _open: list[Record] = field(default_factory=list, repr=False)
     _counted: set[str] = field(default_factory=set, repr=False)
     _current: dict[str, bool] = field(default_factory=dict, repr=False)

@@ -202,6 +202,11 @@ def _search(
         )
     with measurer, show.task(session.func.name, session.trials, trials, session.work) as task:
         task.best(None if best is None else best.median)
+        if best is None:
+            from autotune.tuning.expect import expected
+
+            session.expectation = expected(session)
+            task.expect(session.expectation)
         while session.trials < trials:
             batch = next_batch(session, propose)
             if not batch.proposed:
@@ -254,4 +259,5 @@ def _result(session: Session, best: Record, measured: int, seconds: float) -> Tu
         refusals=dict(session.state.refusals),
         built=session.state.builds,
         ceiling=noise_ceiling(records),
+        expectation=session.expectation,
     )
