@@ -134,7 +134,7 @@ def _mod_common(an: Analyzer, x: Linear, c: int) -> Linear | None:
 
 def _mod_nested(an: Analyzer, x: Linear, c: int) -> Linear | None:
     for atom, t in x.terms.items():
-        inner = _by_const(atom, "%")
+        inner = by_const(atom, "%")
         if inner is not None and t * inner[1] % c == 0:
             return remainder(an, x.without(atom).plus(plain_form(inner[0]), t), c)
     return None
@@ -189,7 +189,7 @@ def _steps(x: Linear, c: int) -> Iterator[int]:
     return iter(sorted(seen, reverse=True))
 
 
-def _by_const(atom: Expr, op: str) -> tuple[Expr, int] | None:
+def by_const(atom: Expr, op: str) -> tuple[Expr, int] | None:
     if isinstance(atom, BinOp) and atom.op == op:
         divisor = int_value(atom.b)
         if divisor is not None and divisor > 0:
@@ -202,7 +202,7 @@ def lone(x: Linear, op: str) -> tuple[Expr, int] | None:
     if len(x.terms) != 1:
         return None
     atom, coef = next(iter(x.terms.items()))
-    return _by_const(atom, op) if coef == 1 else None
+    return by_const(atom, op) if coef == 1 else None
 
 
 def _atom(an: Analyzer, op: str, x: Linear, c: Linear) -> Linear:

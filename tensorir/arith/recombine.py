@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorir.arith.bits import operands
-from tensorir.arith.divmod import block_of, lone
+from tensorir.arith.divmod import block_of, by_const, lone
 from tensorir.arith.linear import Linear, of_atom, plain_form, times
 from tensorir.expr import BinOp, Expr, int_value
 
@@ -47,8 +47,9 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
         if atom.op == "%":
             if number is not None and not _may_hold(form, atom, t * number):
                 continue
-            whole = _whole_part(an, atom)
-            if whole.terms and form.is_multiple_part(whole, t):
+            wholes = (w for w in _whole_parts(an, atom) if w.terms)
+            whole = next((w for w in wholes if form.is_multiple_part(w, t)), None)
+            if whole is not None:
                 x = plain_form(atom.a)
                 return _reordered(form, form.without(atom).plus(whole, -t).plus(x, t))
         elif number is not None and t % number == 0:
@@ -62,13 +63,29 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
     return None
 
 
-def _whole_part(an: Analyzer, atom: BinOp) -> Linear:
-    """c * (x // c) for the atom x % c."""
-    key = _whole_part, atom
-    found: Linear | None = an.remembered.get(key)
+def _whole_parts(an: Analyzer, atom: BinOp) -> tuple[Linear, ...]:
+    """c * (x // c) for the atom x % c; where x is y // d + k, also as c * ((y + k*d) // (c*d))."""
+    key = _whole_parts, atom
+    found: tuple[Linear, ...] | None = an.remembered.get(key)
     if found is None:
         x, c = plain_form(atom.a), plain_form(atom.b)
-        found = an.remembered[key] = times(an.divmod("//", x, c), c)
+        found = (times(an.divmod("//", x, c), c),)
+        number = int_value(atom.b) or 0
+        for part, t in x.terms.items() if number > 0 and len(x.terms) > 1 else ():
+            inner = by_const(part, "//") if t == 1 else None
+            if inner is not None:
+                y = _times_but(x, part, *inner)
+                quotient = an.divmod("//", y, Linear({}, number * inner[1]))
+                found = (*found, quotient.scaled(number))
+        an.remembered[key] = found
+    return found
+
+
+def _times_but(x: Linear, part: Expr, a: Expr, d: int) -> Linear:
+    """x * d, with `a` for the part of it that is a // d, and terms in the same order."""
+    found = Linear({}, x.const * d)
+    for atom, t in x.terms.items():
+        found = found.plus(plain_form(a)) if atom is part else found.plus(of_atom(atom), t * d)
     return found
 
 

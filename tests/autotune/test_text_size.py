@@ -7,6 +7,8 @@ import pytest
 from autotune import default_schedule
 from backends import resolve
 from backends.c.emit.codegen import emit
+from benchmarks.general.rewritings import forms_of
+from benchmarks.general.workloads import rows, workload
 from tensorir import lower, ops, te
 
 TARGETS = ["c -march=haswell -threads=2", "c -march=skylake-avx512 -threads=2"]
@@ -70,3 +72,12 @@ def test_few_reads_of_a_wide_row_are_written_out(target):
     X = te.placeholder((1, 2, 32, 512), name="X")
     func = te.create_prim_func([X, ops.resize2d(X, (64, 1024), method="nearest")])
     assert "gather" not in text_of(func, target)
+
+
+@pytest.mark.parametrize("name", ["attention 1x12x384x64", "nine taps 2048"])
+def test_no_form_has_a_long_text(name):
+    """A compiler has to read what the default writes out, of whatever form of a program."""
+    func = next(workload(row).func for row in rows() if row.name == name)
+    forms = {form.name: form.func for form in forms_of(func, ("permuted", "fused"))}
+    sizes = {form: len(text_of(each, TARGETS[1])) for form, each in forms.items()}
+    assert len(sizes) > 1 and max(sizes.values()) < 150_000, sizes

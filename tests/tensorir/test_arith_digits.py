@@ -81,3 +81,31 @@ def test_answers_are_forgotten_where_more_is_known() -> None:
 def test_remainders_and_quotients_of_what_is_read_from_memory_are_joined() -> None:
     found = Load(Buffer("A", (const(4),), "int64"), (const(0),))
     assert Analyzer().simplify(found // 4 * 4 + found % 4) is found
+
+
+TILES = [(48, 7, 8), (24, 5, 4), (12, 3, 3), (60, 7, 6)]
+
+
+@pytest.mark.parametrize(("tile", "wide", "short"), TILES)
+def test_digits_of_a_tile_of_several_axes_are_its_place(tile: int, wide: int, short: int) -> None:
+    """Also where the last digits are those of the tile alone: 48*t + i is 56 * (...) + 8 * ((6*t +
+    i//8) % 7) + i % 8, so that a tile has as many elements as its axes say."""
+    an = Analyzer({N: 9, J: tile})
+    place = N * tile + J
+    rows = (place // (wide * short) * wide + place // short % wide) * short + place % short
+    assert an.simplify(rows) is an.simplify(place)
+    assert an.simplify(rows - place) is const(0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_quotients_and_remainders_are_joined_only_where_they_are_of_one_value(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(100):
+        extents = {F: rng.choice((5, 9)), J: rng.choice((12, 24, 30))}
+        an = Analyzer(extents)
+        d, c = rng.choice((2, 3, 4)), rng.choice((3, 5, 7))
+        steps = rng.choice((1, 3, d * 2, d * c)), rng.choice((1, 2, 3))
+        rest = (F * steps[1] + J // d) % c * rng.choice((1, d))
+        e = (F * steps[0] + J) // (c * d) * rng.choice((c, c * d)) + rest + J % d
+        for f, j in itertools.product(range(extents[F]), range(extents[J])):
+            assert value(an.simplify(e), f, j) == value(e, f, j)
