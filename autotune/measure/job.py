@@ -32,6 +32,7 @@ from autotune.measure.design import Made
 from autotune.measure.guard import GuardedArray
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE
+from autotune.noise.visits import PAUSE, PAUSES
 from backends import OutOfMemory
 from tensorir import TensorIRError, dtype
 
@@ -156,22 +157,31 @@ class Job:
                     calls[index] = self._calls(timer, message["min_ms"])
                 timer(1)  # another kernel had the caches before
             rounds: list[tuple[bool, list[float]]] = []
-            wanted = message["rounds"]
+            wanted, pause = message["rounds"], PAUSE
             while len(rounds) < 2 * wanted and sum(not bad for bad, _ in rounds) < wanted:
-                announce("time")
-                rounds.append(self._round(timers, calls, rng))
+                rounds.append(self._round(timers, calls, rng, announce))
+                if rounds[-1][0] and pause < PAUSES:
+                    time.sleep(pause)
+                    pause *= 2
         best = sorted(rounds, key=lambda made: made[0])[:wanted]
-        times = [list(column) for column in zip(*(made for _, made in best))]
-        return {"status": "ok", "race": times, "calls": calls}
+        return {
+            "status": "ok", "calls": calls, "disturbed": [bad for bad, _ in best],
+            "race": [list(column) for column in zip(*(made for _, made in best))],
+        }  # fmt: skip
 
     def _round(
-        self, timers: Sequence[Callable[[int], float]], calls: Sequence[int], rng: Any
+        self,
+        timers: Sequence[Callable[[int], float]],
+        calls: Sequence[int],
+        rng: Any,
+        announce: Announce,
     ) -> tuple[bool, list[float]]:
         """Whether something disturbed a round of a race, and the seconds per call of each."""
         times = [0.0] * len(timers)
 
         def all_in_turn(_: int) -> float:
             for index in rng.permutation(len(timers)):
+                announce("time")
                 times[index] = timers[index](calls[index]) / calls[index]
             return sum(times)
 
@@ -303,8 +313,14 @@ class Job:
         limit = message["prune_above"]
         if limit is not None:
             enough = message["min_ms"] / 2000 if self._cold is None else 0.0
-            first = first_calls(timer, limit, enough)
-            if min(first) > limit:
+            first: list[float] = []
+
+            def begin(_: int) -> float:
+                first.extend(first_calls(timer, limit, enough))
+                return sum(first)
+
+            disturbed = self._canary.visit(begin, 1).disturbed
+            if min(first) > limit and not disturbed:
                 error = f"slower than {limit:.3g} s"
                 return {
                     "status": "pruned", "times": first, "median": median(first), "error": error,

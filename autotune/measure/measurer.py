@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from autotune.errors import MeasureError
 from autotune.measure.batch import Batch, OnResult
 from autotune.measure.builders import BuilderPool
-from autotune.measure.busy import Neighbours
+from autotune.measure.busy import TOLERABLE, Neighbours
 from autotune.measure.cold import check_cold
 from autotune.measure.design import Design
 from autotune.measure.externs import declarations
@@ -56,6 +56,17 @@ class HasFunc(Protocol):
 
 Program = PrimFunc | HasFunc | Design | str
 """What can be measured: a program, its holder, or its printed text."""
+
+class Rounds(NamedTuple):
+    """What was timed in turns.
+
+    times  seconds per call of each program, one for each round
+    busy   of each round, whether other programs worked meanwhile and disturbed it
+    """
+
+    times: tuple[tuple[float, ...], ...]
+    busy: tuple[bool, ...]
+
 
 class Measurer:
     """Measures schedules of `func`. Use it as a context manager, so that workers end.
@@ -178,8 +189,8 @@ class Measurer:
 
     def race(
         self, programs: Sequence[Program], rounds: int, before: int = 0, min_ms: float | None = None
-    ) -> list[tuple[float, ...]]:
-        """Block times (seconds per call) of programs that were measured "ok" before.
+    ) -> Rounds:
+        """The times of programs that were measured "ok" before, in so many rounds.
 
         All are timed in turn, in a new random order each round, so that drift of the machine hits
         all alike, in blocks of half the duration that the settings give one candidate, unless
@@ -196,7 +207,8 @@ class Measurer:
             "min_ms": settings.min_ms / 2 if min_ms is None else min_ms,
             "seed": [settings.seed, before],
         }
-        with self._undisturbed():
+        others = Neighbours()
+        with self._undisturbed(), others.watching():
             reply = self._start_runner().request(message, self._limits())
         if reply.outcome != "answer" or reply.data["status"] != "ok":
             raise MeasureError(
@@ -204,7 +216,11 @@ class Measurer:
                 f" {reply.phase!r} {reply.data.get('error', reply.error)}"
             )
         self._calls = dict(zip(texts, reply.data["calls"]))
-        return [tuple(times) for times in reply.data["race"]]
+        busy = (others.share() or 0.0) > TOLERABLE
+        return Rounds(
+            tuple(tuple(times) for times in reply.data["race"]),
+            tuple(busy and disturbed for disturbed in reply.data["disturbed"]),
+        )
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:

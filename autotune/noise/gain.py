@@ -47,16 +47,23 @@ class Outcome:
              certainly faster
     gain     how much faster than the default it is
     missed   where the default won: how much faster the best of the others can be at most
+    busy     where there were too few quiet rounds to decide anything: the share of the others
     """
 
     won: bool
     default: bool
     gain: Gain
     missed: float = 0.0
+    busy: float = 0.0
 
     def __str__(self) -> str:
         """What may be said of the winner: never a number that may be luck."""
         level = f"{self.gain.confidence:.0%} confidence"
+        if self.busy:
+            return (
+                f"no verdict: other programs disturbed {self.busy:.0%} of the race's rounds; the "
+                "default is kept until a race on a quieter machine"
+            )
         if not self.default:
             return f"{self.gain} faster than the default ({level})"
         found = "no faster schedule found"
@@ -69,6 +76,7 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         return {
             "won": self.won, "default": self.default, "missed": self.missed,
+            "busy": self.busy,
             "gain": [self.gain.estimate, self.gain.low, self.gain.high],
             "confidence": self.gain.confidence,
         }  # fmt: skip
@@ -79,7 +87,8 @@ class Outcome:
         try:
             estimate, low, high = (float(x) for x in data["gain"])
             gain = Gain(estimate, low, high, float(data["confidence"]))
-            return cls(bool(data["won"]), bool(data["default"]), gain, float(data["missed"]))
+            missed, busy = float(data["missed"]), float(data.get("busy", 0.0))
+            return cls(bool(data["won"]), bool(data["default"]), gain, missed, busy)
         except (KeyError, TypeError, ValueError):
             return None
 

@@ -8,6 +8,8 @@ that the confidence holds for the whole race.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from autotune.noise.gain import Gain, Outcome
@@ -20,12 +22,17 @@ CONFIDENCE = 0.95
 ALIKE = 0.01
 """Differences that are not worth further rounds, as a share."""
 
+LIMIT_S = 20.0
+"""Seconds after which there are no further rounds: slow kernels have less noise."""
+
 
 class Race:
     """The state of a race of `finalists`; the one at `default` wins unless another is faster.
 
     running  positions of those that are still timed; the default one is to the end
     times    seconds, float64 [rounds, finalists]; nan for who was out
+    busy     rounds that other programs disturbed, bool [rounds]: they decide nothing, since a load
+             slows some kernels down more than others
     """
 
     def __init__(self, finalists: int, default: int, confidence: float = CONFIDENCE) -> None:
@@ -33,20 +40,22 @@ class Race:
         self.confidence = confidence
         self.running = list(range(finalists))
         self.times = np.empty((0, finalists))
+        self.busy = np.empty(0, dtype=bool)
         self._over = False
 
     @property
     def wanted(self) -> int:
         """How many rounds to time next; 0 when the race is over."""
-        if self._over:
+        if self._over or np.nansum(self.times) > LIMIT_S:
             return 0
         return next((look - len(self.times) for look in LOOKS if look > len(self.times)), 0)
 
-    def add(self, times: np.ndarray) -> None:
+    def add(self, times: np.ndarray, busy: Sequence[bool] = ()) -> None:
         """The next rounds: float64 [`wanted`, number of those running], in their order."""
         block = np.full((len(times), self.times.shape[1]), np.nan)
         block[:, self.running] = times
         self.times = np.concatenate([self.times, block])
+        self.busy = np.concatenate([self.busy, np.array(busy or [False] * len(times), dtype=bool)])
         self._look()
 
     def outcomes(self) -> list[Outcome]:
@@ -60,9 +69,15 @@ class Race:
                 at == self.default,
                 gain,
                 max(missed, 0.0) if at == winner == self.default else 0.0,
+                float(np.mean(self.busy)) if self.is_undecided else 0.0,
             )
             for at, gain in enumerate(gains)
         ]
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the rounds in which the machine was quiet are too few to tell anything."""
+        return not self._over and int(np.sum(~self.busy)) < min(LOOKS[0], len(self.busy))
 
     def _challengers(self) -> list[int]:
         return [c for c in self.running if c != self.default]
@@ -79,7 +94,8 @@ class Race:
         tests = len(LOOKS) * max(self.times.shape[1] - 1, 1)
         level = 1 - (1 - self.confidence) / tests
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(self.times[:, a]) - np.log(self.times[:, b])
+            quiet = self.times[~self.busy]
+            logs = np.log(quiet[:, a]) - np.log(quiet[:, b])
         return interval(logs, level)
 
     def _look(self) -> None:

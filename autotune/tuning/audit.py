@@ -131,7 +131,7 @@ def _raced(
 ) -> tuple[float, float]:
     """Seconds of the schedule and of the default one, in turns."""
     default = default_schedule(func, record.target, record.workload.constants, DEFAULT_NUMERICS)
-    blocks = measurer.race([schedule, default], ROUNDS * measurer.settings.repeats)
+    blocks = measurer.race([schedule, default], ROUNDS * measurer.settings.repeats).times
     return median(blocks[0]), median(blocks[1])
 
 

@@ -12,6 +12,7 @@ from autotune.calibration.device import device_for
 from autotune.cost_model import make_cost_model
 from autotune.database.conditions import Conditions
 from autotune.database.database import Database
+from autotune.database.ranking import outcome
 from autotune.database.records import Record, Workload
 from autotune.machine.machine import Machine, this_machine
 from autotune.machine.toolchain import toolchain
@@ -111,9 +112,9 @@ class Session:
         return self.stored_best() if self.trials >= trials and self.is_settled() else None
 
     def is_settled(self) -> bool:
-        """Whether the best won a race of today's code, and no trial came after that."""
+        """Whether the best won a race of today's code for certain, and no trial came after that."""
         best = self.stored_best()
-        won = best is not None and best.is_final
+        won = best is not None and best.is_final and not _is_undecided(best)
         return won and self.is_raced() and not self.is_outdated()
 
     def is_outdated(self) -> bool:
@@ -251,6 +252,12 @@ class Session:
             numerics=made.numerics,
             **result.record_fields(),
         )
+
+
+def _is_undecided(record: Record) -> bool:
+    """Whether the race that a record is of came to no verdict, since the machine was busy."""
+    found = outcome(record)
+    return found is not None and found.busy > 0
 
 
 def start_session(

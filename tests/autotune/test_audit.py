@@ -13,6 +13,7 @@ from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.examples import make_example
 from autotune.measure import MeasureResult, MeasureSettings
+from autotune.measure.measurer import Rounds
 from autotune.tuning import audit as module
 from autotune.tuning.audit import CHANGED, FAILED, IMPOSSIBLE, SOUND, audit, withdrawn
 from autotune.tuning.replay import replayed, source_hash
@@ -51,8 +52,8 @@ class FakeMeasurer:
     def measure(self, programs: list[object], **_: object) -> list[MeasureResult]:
         return [self.result for _ in programs]
 
-    def race(self, programs: list[object], rounds: int) -> list[tuple[float, ...]]:
-        return [(2.0, 1.0, 2.0), (3.0, 3.0, 9.0)]
+    def race(self, programs: list[object], rounds: int) -> Rounds:
+        return Rounds(((2.0, 1.0, 2.0), (3.0, 3.0, 9.0)), (False,) * 3)
 
 
 @pytest.fixture

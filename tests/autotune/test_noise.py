@@ -108,6 +108,29 @@ def test_what_is_faster_wins_under_noise():
     assert all(g.low <= t <= g.high for g, t in zip(gains, true))  # all 60, of 95 %
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_load_that_slows_one_kernel_more_than_another_decides_nothing(share):
+    """As one does that takes one of two processors: threads wait for one another there."""
+    rng, race = np.random.default_rng(0), Race(3, 0)
+    while race.wanted:
+        busy = rng.random(race.wanted) < share
+        times = np.array([1e-3, 1.2e-3, 1.3e-3])[race.running] * np.exp(
+            rng.normal(0, 0.01, (len(busy), len(race.running)))
+        )
+        times[busy, 0] *= 3
+        race.add(times, list(busy))
+    assert winner(race) == 0 and race.is_undecided == (share == 1.0)
+    said = str(race.outcomes()[0])
+    assert said.startswith("no verdict" if share == 1.0 else "no faster schedule found (all others")
+
+
+def test_slow_kernels_are_not_raced_for_ever():
+    race = Race(3, 0)
+    while race.wanted:
+        race.add(np.full((race.wanted, 3), 1.0))
+    assert len(race.times) == LOOKS[0]
+
+
 def test_a_race_ends_as_soon_as_it_is_decided():
     clear = raced([1e-3, 0.5e-3, 3e-3, 4e-3], 0)
     assert len(clear.times) <= LOOKS[1] and clear.running == [0, 1]

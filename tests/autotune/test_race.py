@@ -14,6 +14,7 @@ from autotune.database.records import Record, Verdict, Workload
 from autotune.examples import make_example
 from autotune.measure import MeasureResult
 from autotune.measure.busy import Neighbours
+from autotune.measure.measurer import Rounds
 from autotune.noise.gain import Gain, Outcome
 from tests.autotune.made_noise import NoisyMachine
 
@@ -26,6 +27,7 @@ class Noisy:
 
     times: tuple[float, ...] = ()
     seed = 0
+    busy = False
 
     def __init__(self, *args, **options):
         self.neighbours = Neighbours()
@@ -53,7 +55,8 @@ class Noisy:
 
     def race(self, programs, rounds, before):
         true = [self.known[str(program.func)] for program in programs]
-        return [tuple(column) for column in self.machine.rounds(true, rounds).T]
+        times = self.machine.rounds(true, rounds).T
+        return Rounds(tuple(map(tuple, times)), (self.busy,) * rounds)
 
 
 @pytest.fixture
@@ -106,6 +109,21 @@ def test_the_noise_of_a_search_is_told(search):
     assert found.noise.samples == found.model.samples == 8
     assert 0.5 < found.noise.pairwise < 1.0
     assert str(found).startswith("8 trials visited twice: pairs ordered alike ")
+
+
+def test_a_race_on_a_busy_machine_keeps_the_default_and_is_held_again(search, monkeypatch):
+    """A load slows some kernels down more than others, however often they are timed."""
+    times = (1e-3, 1.2e-3, 0.5e-3, 2e-3, 1.1e-3, 1.3e-3, 1.2e-3, 1.1e-3)
+    with Database(":memory:") as db:
+        Noisy.known = {}
+        monkeypatch.setattr(Noisy, "busy", True)
+        first = search(times, 0, db)
+        assert first.outcome.default and first.outcome.busy == 1.0
+        assert "no verdict: other programs disturbed 100% of the race's rounds" in repr(first)
+        monkeypatch.setattr(Noisy, "busy", False)
+        second = search(times, 0, db)
+        assert second.measured == 0 and not second.outcome.default and second.speedup > 1.5
+        assert search(times, 0, db).record == second.record
 
 
 def test_a_later_race_takes_the_place_of_the_one_whose_winner_it_has(search):

@@ -43,7 +43,7 @@ def test_candidates_are_compared_after_one_run():
     with Measurer(func, settings=QUICK) as measurer:
         results = measurer.measure([right, *wrong, right])
         assert [r.status for r in results] == ["ok", *["wrong_result"] * 3, "ok"], results
-        assert len(measurer.race([right, right], rounds=2, min_ms=0.1)) == 2
+        assert len(measurer.race([right, right], rounds=2, min_ms=0.1).times) == 2
 
 
 def test_when_all_fail_the_first_reason_is_told(tmp_path, monkeypatch):

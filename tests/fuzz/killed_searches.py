@@ -21,6 +21,7 @@ from autotune import Database, tune
 from autotune.database.records import Record, Verdict
 from autotune.measure import MeasureResult
 from autotune.measure.busy import Neighbours
+from autotune.measure.measurer import Rounds
 from autotune.search import Evolution, evolutionary
 from autotune.search.strategies import STRATEGIES
 from tensorir import PrimFunc, TensorIRError, te
@@ -164,12 +165,12 @@ class FakeMeasurer:
             self.left -= 1
             on_result(index, result_of(self.case, str(program.func)))
 
-    def race(self, programs: Any, rounds: int, before: int) -> list[tuple[float, ...]]:
+    def race(self, programs: Any, rounds: int, before: int) -> Rounds:
         if self.run.end == "killed in the race":
             if before >= self.left:  # at once, or between two looks
                 raise Killed
         times = [result_of(self.case, str(program.func)).median or 1.0 for program in programs]
-        return [(time,) * rounds for time in times]
+        return Rounds(tuple((time,) * rounds for time in times), (False,) * rounds)
 
 
 def result_of(case: Case, text: str) -> MeasureResult:
