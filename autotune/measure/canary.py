@@ -5,10 +5,13 @@ It tells what the time of a kernel cannot: that the machine, not the candidate, 
 
 from __future__ import annotations
 
+import math
 import resource
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +21,8 @@ REPEATS = 40
 """Passes over 16 KiB: about 40 us, and beyond the first cache stays what a kernel left there."""
 
 REMEMBERED = 64
+
+TASKS = Path("/proc/self/task")
 
 
 class Canary:
@@ -40,16 +45,17 @@ class Canary:
     def visit(self, timer: Callable[[int], float], calls: int) -> Visit:
         """One block of a kernel's timer, with what the system and the canary tell of it."""
         before, start = self.slowness(), self._clock()
-        switches, faults = _usage()
+        begun = _usage()
         seconds = timer(calls) / calls
-        more_switches, more_faults = _usage()
+        switches, faults, waited = (b - a for a, b in zip(begun, _usage()))
         lasted = self._clock() - start
         return Visit(
             seconds,
             lasted=round(lasted, 6),
             canary=round(max(before, self.slowness()), 3),
-            switches=more_switches - switches,
-            faults=more_faults - faults,
+            switches=int(switches),
+            faults=int(faults),
+            waited=round(waited, 6) if waited == waited else None,
         )
 
     def _work(self) -> float:
@@ -59,7 +65,18 @@ class Canary:
         return self._clock() - start
 
 
-def _usage() -> tuple[int, int]:
-    """Involuntary context switches of all threads, and page faults that read a disk, until now."""
+def _usage() -> tuple[float, float, float]:
+    """Until now: involuntary context switches of all threads, page faults that read a disk, and
+    seconds that threads were ready to run and had no processor; nan where that is not known."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_nivcsw, used.ru_majflt
+    return used.ru_nivcsw, used.ru_majflt, _waited()
+
+
+def _waited() -> float:
+    """Linux tells it of each thread, in nanoseconds; one that ends meanwhile is left out."""
+    total, known = 0, False
+    for file in TASKS.glob("*/schedstat"):
+        with suppress(OSError, ValueError, IndexError):
+            total += int(file.read_text().split()[1])
+            known = True
+    return total / 1e9 if known else math.nan

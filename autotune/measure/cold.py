@@ -6,7 +6,6 @@ much else is computed between two calls they do not, and another schedule may be
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +15,6 @@ import numpy as np
 from autotune.errors import MeasureError
 from backends import host_caches, resolve
 from tensorir import Cpu, device_of
-
-CALLS = 5
-"""Calls in a block, at most: evicting takes milliseconds."""
 
 USUAL = {"L2": 2 << 20, "L3": 64 << 20}
 """Bytes, where the system does not tell."""
@@ -74,12 +70,6 @@ def check_cold(target: str) -> None:
             f"cache='cold' empties the caches of processors, and {target!r} has others: measure "
             "with cache='hot'"
         )
-
-
-def cold_calls(seconds: Seconds, min_ms: float) -> int:
-    """How many calls make a block: as many as take `min_ms`, but no more than CALLS."""
-    taken = max(seconds(1), 1e-9)
-    return max(1, min(CALLS, math.ceil(min_ms / 1000 / taken)))
 
 
 def _processors() -> list[int]:

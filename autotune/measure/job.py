@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import math
 import time
 import traceback
 from collections import OrderedDict
@@ -26,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autotune.measure.blocks import calls_per_block, cold_calls, first_calls
 from autotune.measure.canary import Canary
-from autotune.measure.cold import ColdCaches, cold_calls
+from autotune.measure.cold import ColdCaches
 from autotune.measure.design import Made
 from autotune.measure.guard import GuardedArray
 from autotune.measure.reference import Reference
@@ -382,30 +382,6 @@ def load_builder(path: str) -> tuple[Builder, Builder | None, Builder | None]:
     found = importlib.import_module(module)
     others = (getattr(found, f"{name}_{of}", None) for of in ("source", "schedule"))
     return getattr(found, name), *others
-
-
-def calls_per_block(timer: Callable[[int], float], min_ms: float) -> int:
-    """How many calls take `min_ms`; finding out warms up."""
-    wanted, calls = min_ms / 1000, 1
-    taken = timer(1)
-    while taken < 0.9 * wanted:
-        # At most tenfold a step, since the first calls are slow.
-        calls = max(calls + 1, math.ceil(calls * min(10.0, wanted / max(taken, 1e-9))))
-        taken = timer(calls)
-    return calls
-
-
-def first_calls(timer: Callable[[int], float], limit: float, seconds: float) -> list[float]:
-    """Times of single calls: two at least and for `seconds`, or until one is within `limit`.
-
-    The very first calls also wake threads and load caches, which must not condemn a candidate.
-    """
-    times: list[float] = []
-    while len(times) < 2 or sum(times) < seconds:
-        times.append(timer(1))
-        if times[-1] <= limit:
-            break
-    return times
 
 
 def source_hash(kernel: Any) -> str:

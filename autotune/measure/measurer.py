@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from autotune.errors import MeasureError
 from autotune.measure.batch import Batch, OnResult
@@ -28,7 +28,7 @@ from autotune.measure.oracle import make_oracle
 from autotune.measure.process import Reply, WorkerProcess, warn_once
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE, made_for, scored_of
-from autotune.measure.settings import MeasureResult, MeasureSettings
+from autotune.measure.settings import MeasureResult, MeasureSettings, Rounds
 from autotune.noise.visits import Visits
 from autotune.space import Candidate
 from backends import ScratchFolder, default_cache
@@ -56,17 +56,6 @@ class HasFunc(Protocol):
 
 Program = PrimFunc | HasFunc | Design | str
 """What can be measured: a program, its holder, or its printed text."""
-
-class Rounds(NamedTuple):
-    """What was timed in turns.
-
-    times  seconds per call of each program, one for each round
-    busy   of each round, whether other programs worked meanwhile and disturbed it
-    """
-
-    times: tuple[tuple[float, ...], ...]
-    busy: tuple[bool, ...]
-
 
 class Measurer:
     """Measures schedules of `func`. Use it as a context manager, so that workers end.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from autotune.arguments import LARGEST_SEED, integer, number
 from autotune.database.records import Verdict
@@ -122,3 +122,14 @@ class MeasureResult:
         names = ("status", "error", "times", "median", "verdict", "build_seconds", "source_hash")
         visits = tuple(visit.to_json() for visit in self.visits)
         return {**{name: getattr(self, name) for name in names}, "visits": visits}
+
+
+class Rounds(NamedTuple):
+    """What was timed in turns.
+
+    times  seconds per call of each program, one for each round
+    busy   of each round, whether other programs worked meanwhile and disturbed it
+    """
+
+    times: tuple[tuple[float, ...], ...]
+    busy: tuple[bool, ...]

@@ -67,10 +67,11 @@ class Outcome:
         if not self.default:
             return f"{self.gain} faster than the default ({level})"
         found = "no faster schedule found"
+        percent = f"{100 * self.missed:.{1 if self.missed < 0.1 else 0}f} %"
         if self.missed <= 0:
             return f"{found} (all others are slower than the default, {level})"
         return (
-            f"{found} (the default is within {100 * self.missed:.2g} % of the best, {level})"
+            f"{found} (the default is within {percent} of the best, {level})"
         )
 
     def to_json(self) -> dict[str, Any]:

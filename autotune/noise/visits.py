@@ -22,6 +22,9 @@ BEATEN = 3.0
 SLOWED = 1.15
 """How many times its usual time the canary may take before a visit counts as disturbed."""
 
+WAITED = 0.1
+"""Share of a block that threads may wait for a processor: waking up is waiting too."""
+
 SWITCHES_PER_SECOND = 100
 """Involuntary context switches of a quiet machine; one that shares its processors has more."""
 
@@ -41,6 +44,7 @@ class Visit:
     lasted    seconds of the block
     canary    time of a fixed piece of work around it / its usual time
     switches  involuntary context switches of the process; `faults` page faults that read a disk
+    waited    seconds that its threads were ready and had no processor; None where nobody tells
     """
 
     seconds: float
@@ -49,13 +53,17 @@ class Visit:
     canary: float = 1.0
     switches: int = 0
     faults: int = 0
+    waited: float | None = None
 
     @property
     def disturbed(self) -> str:
         """What disturbed it, in words; "" where nothing did."""
         if self.faults:
             return f"{self.faults} page faults"
-        if self.switches > 1 + SWITCHES_PER_SECOND * self.lasted:
+        if self.waited is not None:
+            if self.waited > WAITED * self.lasted:
+                return f"threads waited {self.waited * 1e3:.1f} ms for a processor"
+        elif self.switches > 1 + SWITCHES_PER_SECOND * self.lasted:
             return f"{self.switches} context switches"
         if self.canary > SLOWED:
             return f"the canary took {self.canary:.2f} times as long as usual"

@@ -13,7 +13,7 @@ from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.examples import make_example
 from autotune.measure import MeasureResult, MeasureSettings
-from autotune.measure.measurer import Rounds
+from autotune.measure.settings import Rounds
 from autotune.tuning import audit as module
 from autotune.tuning.audit import CHANGED, FAILED, IMPOSSIBLE, SOUND, audit, withdrawn
 from autotune.tuning.replay import replayed, source_hash

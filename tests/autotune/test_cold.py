@@ -12,7 +12,8 @@ from autotune import Database, MeasureSettings, tune
 from autotune.errors import MeasureError
 from autotune.examples import make_example
 from autotune.measure import Measurer
-from autotune.measure.cold import CALLS, ColdCaches, cold_calls
+from autotune.measure.blocks import CALLS, cold_calls
+from autotune.measure.cold import ColdCaches
 
 FUNC = make_example("matmul", {"m": 16, "n": 16, "k": 16})
 COLD = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1, cache="cold")

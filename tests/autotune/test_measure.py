@@ -29,8 +29,8 @@ from autotune.measure import (
     make_reference,
     memory,
 )
+from autotune.measure.blocks import first_calls
 from autotune.measure.guard import GuardedArray
-from autotune.measure.job import first_calls
 from backends import ScratchFolder
 from tensorir import parse
 

@@ -14,7 +14,7 @@ from autotune.database.records import Record, Verdict, Workload
 from autotune.examples import make_example
 from autotune.measure import MeasureResult
 from autotune.measure.busy import Neighbours
-from autotune.measure.measurer import Rounds
+from autotune.measure.settings import Rounds
 from autotune.noise.gain import Gain, Outcome
 from tests.autotune.made_noise import NoisyMachine
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -125,6 +130,9 @@ def test_what_disturbs():
     assert Visit(1.0, lasted=0.01, switches=2).disturbed == ""
     assert Visit(1.0, lasted=0.01, switches=3).disturbed == "3 context switches"
     assert Visit(1.0, lasted=1.0, switches=100).disturbed == ""
+    assert Visit(1.0, lasted=0.01, switches=9, waited=0.0009).disturbed == ""
+    waited = Visit(1.0, lasted=0.01, waited=0.0011)
+    assert waited.disturbed == "threads waited 1.1 ms for a processor"
     assert Visit(1.0, faults=1).disturbed == "1 page faults"
     assert "1.30 times" in Visit(1.0, canary=1.3).disturbed
     assert Visit.from_json({**Visit(1.0, canary=1.3).to_json(), "later": 1}) == Visit(1, canary=1.3)
@@ -153,3 +161,27 @@ def test_the_canary_notices_a_slower_machine_and_gets_used_to_it():
     for _ in range(64):
         canary.slowness()
     assert canary.slowness() == pytest.approx(1.0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this system does not tell")
+def test_waiting_for_a_processor_is_seen():
+    """Two processes on one processor: each waits for about as long as it works."""
+    spin = "import time; end = time.time() + 20\nwhile time.time() < end: pass"
+    before, here = os.sched_getaffinity(0), min(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {here})
+    other = subprocess.Popen([sys.executable, "-c", spin])
+    try:
+        canary = Canary()
+
+        def seconds(calls):
+            end = time.perf_counter() + 0.1
+            while time.perf_counter() < end:
+                pass
+            return 0.1
+
+        visits = [canary.visit(seconds, 1) for _ in range(5)]
+    finally:
+        other.kill()
+        other.wait()
+        os.sched_setaffinity(0, before)
+    assert sum("waited" in visit.disturbed for visit in visits) >= 3

@@ -21,7 +21,7 @@ from autotune import Database, tune
 from autotune.database.records import Record, Verdict
 from autotune.measure import MeasureResult
 from autotune.measure.busy import Neighbours
-from autotune.measure.measurer import Rounds
+from autotune.measure.settings import Rounds
 from autotune.search import Evolution, evolutionary
 from autotune.search.strategies import STRATEGIES
 from tensorir import PrimFunc, TensorIRError, te
