@@ -15,7 +15,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench bench-general bench-peers bench-scale lint clean compiler cxx python
+.PHONY: help demo test fuzz bench bench-general bench-peers bench-scale bench-tuner lint clean compiler cxx python
 
 help:
 	@echo "make demo    tune a kernel on this machine and compare it with the unscheduled program"
@@ -32,6 +32,7 @@ help:
 	@echo "make bench-general   programs rewritten in other ways, beside the plain ones"
 	@echo "make bench-peers   side by side with other libraries, installed into .venv-peers"
 	@echo "make bench-scale   cost over size, and over the number of threads"
+	@echo "make bench-tuner   search strategies on recorded times; nothing is compiled or timed"
 	@echo "make lint    run ruff and mypy"
 	@echo "make clean   remove the virtual environment and the caches of the tools"
 	@echo "The first call creates $(VENV); choose the interpreter with PYTHON=python3.12."
@@ -59,6 +60,9 @@ bench-peers: $(DEV) | compiler
 
 bench-scale: $(DEV) | compiler
 	@$(BIN)/python benchmarks/scale.py $(ARGS)
+
+bench-tuner: $(DEV)
+	@$(BIN)/python -m benchmarks.tuner $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff check .

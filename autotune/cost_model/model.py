@@ -45,8 +45,12 @@ class CostModel(Protocol):
     def fit(self, features: np.ndarray, seconds: Sequence[float | None]) -> None:
         """Learn from scratch from these trials; None, inf and nan mark failures."""
 
-    def predict(self, features: np.ndarray) -> np.ndarray:
-        """Predicted seconds of each row; lower is better."""
+    def predict(self, features: np.ndarray, learned: float = 1.0) -> np.ndarray:
+        """Predicted seconds of each row; lower is better.
+
+        `learned` is the share of what was learned that counts, 0 to 1: with 0 the order is that of
+        before the first trial.
+        """
 
 
 class ResidualModel:
@@ -104,15 +108,16 @@ class ResidualModel:
         self._regressor = self._make(self.seed)
         self._regressor.fit(rows, residual - self._offset, weights)
 
-    def predict(self, features: np.ndarray) -> np.ndarray:
-        """Predicted seconds of each row, float64."""
+    def predict(self, features: np.ndarray, learned: float = 1.0) -> np.ndarray:
+        """Predicted seconds of each row, float64: the draft's with so much of the correction."""
         rows = np.asarray(features, dtype=np.float32)
         if not len(rows):
             return np.zeros(0)
         rows = np.atleast_2d(rows)
         log_time = np.log(self._draft(rows)) + self._offset
-        if self._regressor is not None:
-            log_time += self._trust * np.asarray(self._regressor.predict(rows), dtype=np.float64)
+        if self._regressor is not None and learned > 0:
+            residual = np.asarray(self._regressor.predict(rows), dtype=np.float64)
+            log_time += learned * self._trust * residual
         return np.exp(log_time)
 
     def save(self, path: str | Path) -> None:
@@ -135,7 +140,7 @@ class RandomModel:
     def fit(self, features: np.ndarray, seconds: Sequence[float | None]) -> None:
         """Learns nothing."""
 
-    def predict(self, features: np.ndarray) -> np.ndarray:
+    def predict(self, features: np.ndarray, learned: float = 1.0) -> np.ndarray:
         """Between 0 and 1 for each row, the same for the same row and seed."""
         rows = np.asarray(features, dtype=np.float32)
         salt = self.seed.to_bytes(8, "little", signed=True)

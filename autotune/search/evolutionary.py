@@ -57,30 +57,36 @@ def propose(
     when nothing is feasible, or when nothing was ever measured and every schedule is refused.
     """
     state.fit(space)
-    pool = _Pool(space, state, settings.builds)
+    pool = Pool(space, state, settings.builds)
     first = not any(seconds is not None for seconds in state.measured.values())
     defaults = [c for c in dict.fromkeys(state.defaults) if not state.spent(c)]
     pool.add(defaults)
     names = state.alive(space)
     share = 0.6 if first else settings.samples
-    randoms = _samples(space, pool, names, int(settings.builds * share), rng)
+    randoms = samples(space, pool, names, int(settings.builds * share), rng)
     if not first:
-        _steps(space, state, pool, int(settings.builds * settings.neighbors), rng)
-    _evolve(space, state, pool, settings, rng)
+        steps(space, state, pool, int(settings.builds * settings.neighbors), rng)
+    evolve(space, state, pool, settings, rng)
     if not pool.scores:
         require_candidates(state)
     chosen = [c for c in defaults if c in pool.scores][:count]
     fresh = [c for c in randoms if c in pool.scores and c not in chosen]
-    explored = rng.sample(fresh, min(_explored(count - len(chosen), settings, rng), len(fresh)))
+    blind = share_of(count - len(chosen), settings.explore, rng)
+    explored = rng.sample(fresh, min(blind, len(fresh)))
     batch = _diverse(pool.ranked(), chosen + explored, count, len(names) > 1)
     return [c for c in batch if c not in explored] + explored
 
 
-class _Pool:
-    """Candidates that were built and are not measured yet, with predicted seconds."""
+class Pool:
+    """Candidates that were built and are not measured yet, with predicted seconds.
 
-    def __init__(self, space: Space, state: SearchState, builds: int) -> None:
-        self._space, self._state = space, state
+    `learned` is the share of what the model learned that counts.
+    """
+
+    def __init__(
+        self, space: Space, state: SearchState, builds: int, learned: float = 1.0
+    ) -> None:
+        self._space, self._state, self._learned = space, state, learned
         # What was built in an earlier call counts too, or else a search that goes on after it
         # was killed, and has forgotten, would propose other candidates.
         self.left = builds
@@ -107,7 +113,7 @@ class _Pool:
                 rows[candidate] = row
                 self._programs.add(self._state.program(candidate))
         if rows:
-            seconds = self._state.model.predict(np.stack(list(rows.values())))
+            seconds = self._state.model.predict(np.stack(list(rows.values())), self._learned)
             self.scores.update(zip(rows, map(float, seconds)))
         return list(rows)
 
@@ -116,8 +122,8 @@ class _Pool:
         return sorted(self.scores, key=lambda c: (self.scores[c], c.key))
 
 
-def _samples(
-    space: Space, pool: _Pool, names: Sequence[str], builds: int, rng: random.Random
+def samples(
+    space: Space, pool: Pool, names: Sequence[str], builds: int, rng: random.Random
 ) -> list[Candidate]:
     """Random candidates, equally many of each sketch; sketches with nothing feasible drop out."""
     failures: list[str] = []
@@ -132,7 +138,7 @@ def _samples(
     return pool.add(drawn)
 
 
-def _steps(space: Space, state: SearchState, pool: _Pool, builds: int, rng: random.Random) -> None:
+def steps(space: Space, state: SearchState, pool: Pool, builds: int, rng: random.Random) -> None:
     """Neighbours of the best trials, the very best first, until `builds` are used."""
     floor = pool.left - builds
     for parent in state.ranked()[:4]:
@@ -141,8 +147,8 @@ def _steps(space: Space, state: SearchState, pool: _Pool, builds: int, rng: rand
         pool.add(near[: max(pool.left - floor, 0)])
 
 
-def _evolve(
-    space: Space, state: SearchState, pool: _Pool, settings: Evolution, rng: random.Random
+def evolve(
+    space: Space, state: SearchState, pool: Pool, settings: Evolution, rng: random.Random
 ) -> None:
     """Vary the best trials and candidates until the builds or generations are used up."""
     for generation in range(settings.generations):
@@ -163,7 +169,7 @@ def _evolve(
         pool.add(children)
 
 
-def _parents(space: Space, state: SearchState, pool: _Pool, count: int) -> list[Candidate]:
+def _parents(space: Space, state: SearchState, pool: Pool, count: int) -> list[Candidate]:
     """The fastest of trials and candidates, by measured and by predicted time."""
     times = dict(pool.scores)
     for candidate, seconds in state.measured.items():
@@ -172,9 +178,9 @@ def _parents(space: Space, state: SearchState, pool: _Pool, count: int) -> list[
     return sorted(times, key=lambda c: (times[c], c.key))[:count]
 
 
-def _explored(count: int, settings: Evolution, rng: random.Random) -> int:
-    """The share of `count` to explore with, rounded at random so that small batches explore too."""
-    exact = max(count, 0) * settings.explore
+def share_of(count: int, share: float, rng: random.Random) -> int:
+    """So much of `count`, rounded at random, so that small batches have some now and then."""
+    exact = max(count, 0) * share
     return int(exact) + (rng.random() < exact - int(exact))
 
 
@@ -190,7 +196,7 @@ def _diverse(
     per_sketch = Counter(c.sketch for c in chosen)
     taken = set(chosen)
     spread: Callable[[Candidate], bool] = lambda c: all(  # noqa: E731
-        _distance(c, other) > 1 for other in chosen
+        distance(c, other) > 1 for other in chosen
     )
     balanced: Callable[[Candidate], bool] = lambda c: per_sketch[c.sketch] < limit  # noqa: E731
     for wishes in ((balanced, spread), (balanced,), ()):
@@ -204,7 +210,7 @@ def _diverse(
     return chosen
 
 
-def _distance(a: Candidate, b: Candidate) -> int:
+def distance(a: Candidate, b: Candidate) -> int:
     """In how many choices two candidates differ; many for different sketches."""
     if a.sketch != b.sketch or len(a.values) != len(b.values):
         return len(a.values) + len(b.values) + 2

@@ -49,6 +49,8 @@ class SearchState:
     refusals  why schedules could not be built, with counts
     builds    schedules built so far
     identify  the program of a built schedule; None takes all for different ones
+    foreseen  seconds of trials that the model predicted before they were measured
+    hints     candidates that are expected to be good, as by what was best for other sizes
     ahead     scores many candidates at once, in other processes; None, or an answer None, leaves
               them to this one
     """
@@ -62,18 +64,29 @@ class SearchState:
     builds: int = 0
     ahead: Ahead | None = None
     identify: Callable[[Any], str] | None = None
+    foreseen: dict[Candidate, float] = field(default_factory=dict)
+    hints: Sequence[Candidate] = ()
     _features: dict[Candidate, np.ndarray | None] = field(default_factory=dict, repr=False)
     _programs: dict[Candidate, str] = field(default_factory=dict, repr=False)
     _tried: set[str] = field(default_factory=set, repr=False)
     _fitted: int = 0
 
-    def add(self, candidate: Candidate, seconds: float | None, program: str = "") -> None:
+    def add(
+        self,
+        candidate: Candidate,
+        seconds: float | None,
+        program: str = "",
+        predicted: float | None = None,
+    ) -> None:
         """Add a trial; None for one that failed. A repeated trial replaces the earlier one.
 
-        Its program, where it is known, is not proposed again, by whatever candidate.
+        program    where it is known, it is not proposed again, by whatever candidate
+        predicted  seconds that the model predicted before it was measured, where it did
         """
         self.measured[candidate] = seconds
         self._tried |= {program, self.program(candidate)} - {""}
+        if predicted is not None:
+            self.foreseen[candidate] = predicted
         self._fitted = 0
 
     def reject(self, candidate: Candidate) -> None:

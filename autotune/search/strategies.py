@@ -10,7 +10,7 @@ from __future__ import annotations
 import random as random_numbers
 from typing import Protocol
 
-from autotune.search import annealing, descent, evolutionary, genetic, grid, random
+from autotune.search import annealing, descent, evolutionary, genetic, grid, policy, random
 from autotune.search.state import SearchState
 from autotune.space import Candidate, Space
 from tensorir import TensorIRError
@@ -25,6 +25,7 @@ class Propose(Protocol):
 
 
 STRATEGIES: dict[str, Propose] = {
+    "policy": policy.propose,
     "evolutionary": evolutionary.propose,
     "random": random.propose,
     "grid": grid.propose,

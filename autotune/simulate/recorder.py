@@ -54,7 +54,7 @@ BUILD_SECONDS = 20.0
 STATED = MeasureSettings(min_ms=2.5, repeats=3, build_jobs=1, prune_factor=1e9)
 """How a visit times a candidate: the median of three blocks."""
 
-ROUGH = MeasureSettings(min_ms=0.5, repeats=3, build_jobs=1, prune_factor=1e9)
+ROUGH = MeasureSettings(min_ms=0.2, repeats=12, build_jobs=1, prune_factor=1e9)
 """How candidates are timed whose neighbours may be wanted, maybe beside other work."""
 
 

@@ -87,7 +87,8 @@ def simulate(
         # In whole, as in `tune`: what is proposed together does not know of one another.
         for candidate in batch:
             time = _seen(seed, recording.entry(candidate))
-            state.add(candidate, time)
+            before = state.predicted(candidate)
+            state.add(candidate, time, predicted=before)
             tried.append(candidate)
             seen.append(time)
     return Simulated(recording, seed, tuple(tried[:trials]), tuple(seen[:trials]), ended)

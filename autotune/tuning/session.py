@@ -180,7 +180,8 @@ class Session:
         candidate = known_candidate(record, self.space, self.state.defaults)
         if candidate is not None:
             timed = record.status in ("ok", "pruned")
-            self.state.add(candidate, record.median if timed else None, record.program)
+            seconds = record.median if timed else None
+            self.state.add(candidate, seconds, record.program, record.predicted)
 
     def note(self, text: str) -> None:
         """Have `told` say this too."""

@@ -243,7 +243,7 @@ def test_errors():
             propose(hopeless, new_state(), 4, random.Random(0))
         with pytest.raises(TensorIRError, match=r"every schedule is refused \(\d+ x split\('i'\)"):
             propose(broken, new_state(), 4, random.Random(0))
-    with pytest.raises(TensorIRError, match="unknown strategy 'tabu'; known are evolutionary"):
+    with pytest.raises(TensorIRError, match="unknown strategy 'tabu'; known are policy, evol"):
         search_named("tabu")
 
 

@@ -37,7 +37,7 @@ def made(count=300, seed=0, visits=3, noise=0.05, failing=0.1):
             entries.append(Recorded(candidate, "refused", "split: too long"))
             continue
         row = np.zeros(len(FEATURES), dtype=np.float32)
-        row[COLUMN["flops"]], row[COLUMN["lanes"]] = 24, 4
+        row[COLUMN["flops"]], row[COLUMN["lanes"]], row[COLUMN["reduce_total"]] = 30, 4, 6
         row[COLUMN["vector_use"]] = -abs(math.log2(values[0]) - 4)
         row[COLUMN["accumulators"]] = math.log2(values[1][0])
         if rng.random() < failing / 2:
@@ -151,7 +151,8 @@ def test_times_are_those_of_one_visit_and_the_winner_is_judged_by_all():
 
 
 def test_nothing_ran():
-    entries = [Recorded(Candidate("s", (n,)), "crash", "dead", np.zeros(2)) for n in range(3)]
+    row = np.zeros(len(FEATURES))
+    entries = [Recorded(Candidate("s", (n,)), "crash", "dead", row) for n in range(3)]
     dead = Recording("dead", {"s": ("a",)}, entries)
     run = simulate(dead, "random", 8)
     assert run.seen == (None, None, None) and run.ended and run.winner() is None

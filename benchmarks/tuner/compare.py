@@ -1,0 +1,95 @@
+"""All strategies on all recordings over many seeds, and the policy without each ingredient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from autotune.search import STRATEGIES, Propose
+from autotune.search.policy import DEFAULT, Policy, propose
+from autotune.simulate import Recording, simulate
+
+MARKS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96, 128, 192, 256)
+"""Numbers of trials after which a search is looked at."""
+
+NEAR = 1.05
+"""Within 5 % of the best known: that is as good as found."""
+
+WITHOUT: Mapping[str, Policy] = {
+    "trust: the model always counts": replace(DEFAULT, model="always"),
+    "the model: the draft alone": replace(DEFAULT, model="never"),
+    "coordinate descent": replace(DEFAULT, descent=0.0),
+    "exploration": replace(DEFAULT, explore=0.0),
+    "diversity": replace(DEFAULT, diverse=False),
+    "the bandit: shares of at most a half": replace(DEFAULT, bandit=False),
+    "learning from failures": replace(DEFAULT, failures=False),
+}
+"""The policy without each ingredient, by what is left out."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One strategy: `regrets` are times of winners over the best known ones, of shape (recordings,
+    seeds, marks)."""
+
+    name: str
+    marks: tuple[int, ...]
+    regrets: np.ndarray
+
+    def mean(self, trials: int) -> float:
+        """The geometric mean of the regrets after so many trials."""
+        return float(np.exp(np.log(self._after(trials)).mean()))
+
+    def found(self, trials: int) -> float:
+        """The share of searches that are within 5 % of the best known after so many trials."""
+        return float((self._after(trials) <= NEAR).mean())
+
+    def against(self, other: Row, trials: int) -> tuple[float, float, float]:
+        """How many times slower than the other's its winners are: the geometric mean, and an
+        interval of 95 % by bootstrap over pairs of searches of one recording and seed."""
+        apart = np.log(self._after(trials)) - np.log(other._after(trials))
+        apart = apart.ravel()
+        picks = np.random.default_rng(0).integers(len(apart), size=(1000, len(apart)))
+        low, high = np.quantile(apart[picks].mean(axis=1), (0.025, 0.975))
+        mean, low, high = np.exp((apart.mean(), low, high))
+        return float(mean), float(low), float(high)
+
+    def _after(self, trials: int) -> np.ndarray:
+        """A search that found nothing that runs counts as ten times slower than the best."""
+        at = self.marks.index(max(m for m in self.marks if m <= trials))
+        return np.minimum(self.regrets[:, :, at], 10.0)
+
+
+def compared(
+    paths: Sequence[Path], trials: int, seeds: int, jobs: int, ablations: bool
+) -> tuple[list[Row], list[Row]]:
+    """A row for each strategy, and one for the policy without each ingredient."""
+    marks = tuple(m for m in MARKS if m <= trials)
+    names = [*STRATEGIES, *(WITHOUT if ablations else ())]
+    tasks = [(name, path, seed) for name in names for path in paths for seed in range(seeds)]
+    one = partial(_regrets, trials=trials, marks=marks)
+    with ProcessPoolExecutor(jobs) as pool:
+        found = np.array(list(pool.map(one, tasks, chunksize=max(seeds // 2, 1))))
+    table = found.reshape(len(names), len(paths), seeds, len(marks))
+    rows = [Row(name, marks, regrets) for name, regrets in zip(names, table)]
+    return rows[: len(STRATEGIES)], rows[len(STRATEGIES) :]
+
+
+def _regrets(task: tuple[str, Path, int], trials: int, marks: Sequence[int]) -> list[float]:
+    name, path, seed = task
+    run = simulate(_read(path), _strategy(name), trials, seed)
+    return [run.regret(mark) for mark in marks]
+
+
+def _strategy(name: str) -> str | Propose:
+    return partial(propose, settings=WITHOUT[name]) if name in WITHOUT else name
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path) -> Recording:
+    return Recording.read(path)

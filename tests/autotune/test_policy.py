@@ -1,0 +1,164 @@
+"""The policy: what each of its ingredients does, on trials that are made up."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from statistics import geometric_mean
+
+import numpy as np
+import pytest
+
+from autotune.choices import Categorical
+from autotune.cost_model import make_cost_model
+from autotune.search import SearchState
+from autotune.search.bandit import Bandit
+from autotune.search.failures import Failures
+from autotune.search.policy import DEFAULT, Batch, Policy, propose
+from autotune.search.trust import trust
+from autotune.simulate import simulate
+from autotune.space import Candidate, Sketch, Space
+from tests.autotune.test_simulate import made
+
+QUICK = replace(DEFAULT, builds=64)
+SIZES = Categorical("i", tuple(range(40))), Categorical("j", tuple(range(6)))
+SPACE = Space([Sketch(name, SIZES, dict) for name in ("one", "other", "third")])
+
+
+class Guess:
+    """A model: the draft says j, what it learned says i (or the opposite of it)."""
+
+    notice = None
+
+    def __init__(self, sign: int = 1) -> None:
+        self.sign = sign
+
+    def fit(self, features, seconds):
+        pass
+
+    def predict(self, features, learned=1.0):
+        i, j = np.asarray(features, dtype=float).T
+        return np.exp(learned * self.sign * i / 10 + (1 - learned) * j)
+
+
+def state_of(model, trials=()):
+    """A state that has tried these, each foreseen by the model."""
+    extract = lambda values: np.array([values["i"], values["j"]], dtype=np.float32)  # noqa: E731
+    state = SearchState(model, extract)
+    for candidate, seconds in trials:
+        state.features(SPACE, candidate)
+        state.add(candidate, seconds, predicted=state.predicted(candidate))
+    return state
+
+
+def trials(count, seconds):
+    rng = random.Random(1)
+    chosen = dict.fromkeys(SPACE.sample(rng, "one") for _ in range(3 * count))
+    return [(c, seconds(*c.values)) for c in list(chosen)[:count]]
+
+
+def test_the_model_counts_as_far_as_it_beat_the_draft_before_measuring():
+    by_i = trials(16, lambda i, j: 1.0 + i)
+    by_j = trials(16, lambda i, j: 1.0 + j)
+    assert trust(SPACE, state_of(Guess(), by_i)).share == 1
+    worse = trust(SPACE, state_of(Guess(-1), by_i))
+    assert worse.share == 0 and worse.model < worse.draft
+    assert trust(SPACE, state_of(Guess(), by_j)).share == 0
+    few = trust(SPACE, state_of(Guess(), by_i[:7]))
+    assert (few.samples, few.share) == (7, 0.5)
+    equal = trust(SPACE, state_of(Guess(), trials(16, lambda i, j: 1.0)))
+    assert equal.share == 0.5  # equal times say nothing of an order
+    text = str(trust(SPACE, state_of(Guess(), by_i)))
+    assert text.startswith("model 1.00, draft ") and text.endswith("the model counts 100%")
+
+
+def test_only_predictions_made_before_measuring_count():
+    state = state_of(Guess())
+    for candidate, seconds in trials(16, lambda i, j: 1.0 + i):
+        state.add(candidate, seconds)
+    assert trust(SPACE, state).samples == 0
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_the_model_is_worth_decides_what_is_proposed(sign):
+    state = state_of(Guess(sign), trials(24, lambda i, j: 1.0 + i))
+    shares = {"trusted": 1.0 if sign == 1 else 0.0, "always": 1.0, "never": 0.0}
+    for model, share in shares.items():
+        settings = Policy(builds=64, model=model, descent=0, explore=0, failures=False)
+        found = propose(SPACE, state, 4, random.Random(0), settings)
+        rows = np.stack([state.features(SPACE, c) for c in found])
+        expected = Guess(sign).predict(rows, share)
+        assert max(expected) < (np.exp(1.5) if share else np.exp(2.5))
+
+
+def test_a_bandit_leaves_slow_sketches_but_tries_each():
+    state = state_of(Guess(), [(Candidate("one", (n, 0)), 1.0) for n in range(9)])
+    state.add(Candidate("other", (0, 0)), 3.0)
+    guessed = {Candidate(name, (9, 9)): 1.5 for name in SPACE.sketches}
+    bandit, taken = Bandit(state, guessed), []
+    for _ in range(12):
+        taken.append(bandit.next(list(SPACE.sketches)))
+        bandit.count(Candidate(taken[-1], ()))
+    assert taken[0] == "third" and set(taken) == {"one", "third"} and taken.count("one") >= 6
+    assert Bandit(state, guessed).next(["other"]) == "other"
+
+
+def test_a_sketch_that_only_failed_is_tried_last():
+    state = state_of(Guess(), [(Candidate("one", (n, 0)), 1.0) for n in range(4)])
+    for n in range(3):
+        state.add(Candidate("other", (n, 0)), None)
+    assert Bandit(state, {}).next(["other", "one"]) == "one"
+
+
+def test_failures_put_back_what_has_their_values():
+    good = [(Candidate("one", (n, n % 5)), 1.0) for n in range(8)]
+    assert Failures(state_of(Guess(), good)).chance(Candidate("one", (0, 5))) == 0
+    bad = [(Candidate("one", (10 + n, 5)), None) for n in range(8)]
+    known = Failures(state_of(Guess(), good + bad))
+    risky, sound = known.chance(Candidate("one", (30, 5))), known.chance(Candidate("one", (30, 0)))
+    assert sound < 0.6 < 0.8 < risky < 1
+    state = state_of(Guess(-1), good + bad)
+    expected = {Candidate("one", (30, j)): 1.0 for j in (0, 5)}
+    batch = Batch(state, expected, 2, DEFAULT)
+    batch.fill()
+    assert [c.values[1] for c in batch.chosen] == [0, 5]
+    assert Batch(state, expected, 2, replace(DEFAULT, failures=False)).scores == expected
+
+
+def test_hints_come_first():
+    state = state_of(Guess())
+    state.hints = [Candidate("other", (33, 3)), Candidate("third", (7, 1))]
+    found = propose(SPACE, state, 4, random.Random(0), QUICK)
+    assert found[:2] == list(state.hints)
+    blind = propose(SPACE, state_of(Guess()), 4, random.Random(0), replace(QUICK, hints=False))
+    assert not set(state.hints) & set(blind)
+
+
+def test_near_twins_are_kept_apart():
+    state = state_of(Guess(), trials(16, lambda i, j: 1.0 + i))
+    settings = replace(QUICK, descent=0, explore=0)
+    found = propose(SPACE, state, 6, random.Random(0), settings)
+    for at, a in enumerate(found):
+        for b in found[:at]:
+            assert a.sketch != b.sketch or sum(x != y for x, y in zip(a.values, b.values)) > 1
+
+
+def test_the_policy_beats_chance_on_what_was_recorded():
+    recordings = [made(count=600, seed=seed, failing=0.2) for seed in range(2)]
+
+    def regret(name):
+        runs = [simulate(r, name, 24, seed) for r in recordings for seed in range(3)]
+        return geometric_mean(run.regret() for run in runs)
+
+    assert regret("policy") - 1 < 0.5 * (regret("random") - 1)
+
+
+def test_the_same_model_for_the_same_trials_after_a_search_was_ended():
+    """What was foreseen is in the records: trust is the same in a search that goes on."""
+    state = state_of(make_cost_model("random"), trials(20, lambda i, j: 1.0 + i))
+    again = state_of(make_cost_model("random"))
+    for candidate, seconds in state.measured.items():
+        again.add(candidate, seconds, predicted=state.foreseen[candidate])
+    assert trust(SPACE, again) == trust(SPACE, state)
+    one, other = (propose(SPACE, s, 8, random.Random(3), QUICK) for s in (state, again))
+    assert one == other
