@@ -215,7 +215,7 @@ class Demo:
         limit = self.seconds * trials / max(self.planned, trials)
         result = tune(
             case.func, self.target, trials, self.seed, self.database,
-            settings=self.settings, time_limit=limit,
+            settings=self.settings, seconds=limit,
         )  # fmt: skip
         self.planned -= trials
         self.seconds -= result.seconds

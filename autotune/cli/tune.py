@@ -33,7 +33,7 @@ EXAMPLES = """\
 examples:
   tensorir tune matmul --shape m=512 n=512 k=512
   tensorir tune kernels.py:attention --shape heads=8 --trials 128
-  tensorir tune softmax --target 'c -threads=1' --time-limit 60
+  tensorir tune softmax --target 'c -threads=1' --seconds 60
   tensorir tune matmul --more 64          continue with 64 further trials
   tensorir tune matmul --constants B      B is known ahead: packing it is not timed
 
@@ -47,8 +47,9 @@ MORE = 32
 def configure(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     parser.add_argument(
-        "--trials", type=positive, default=64, help="trials, stored ones counted (default 64)"
-    )
+        "--trials", type=positive, metavar="N",
+        help="trials, stored ones counted (default 64; no limit with --seconds or --until)",
+    )  # fmt: skip
     parser.add_argument("--more", type=positive, metavar="N", help="N trials more than are stored")
     parser.add_argument("--seed", type=seed, default=0, help="of the search (default 0)")
     add_database(parser)
@@ -57,7 +58,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strategy", choices=tuple(STRATEGIES), default="evolutionary")
     parser.add_argument("--cost-model", choices=KINDS, default="auto")
     parser.add_argument(
-        "--time-limit", type=seconds, metavar="SECONDS", help="begin no trials after that"
+        "--seconds", type=seconds, metavar="S", help="begin no trials after so many"
+    )
+    parser.add_argument(
+        "--until", metavar="WHAT", help="'converged', or a share such as '95%% of roofline'"
     )
     parser.add_argument(
         "--here", action="store_true",
@@ -87,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
                 sizes=program.sizes or None,
                 constants=program.constants,
                 progress=False if args.quiet else None,
-                time_limit=args.time_limit,
+                seconds=args.seconds,
+                until=args.until,
                 costs=args.costs,
                 shipped=not (args.more or args.here),
             )
@@ -138,6 +143,7 @@ def show_result(
             ("found", "" if result.outcome is None else str(result.outcome)),
             ("trials", f"{result.trials}{f' ({statuses})' if statuses else ''}; {made}"),
             ("noise", str(result.ceiling or "")),
+            ("ended", "" if result.from_database else result.ended),
             ("refused", result.refused),
             ("database", args.database),
             ("continue", program.command("tune", "--more", str(MORE), *same)),

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from autotune.search.bandit import Bandit
 from autotune.search.descent import walks
-from autotune.search.evolutionary import DEFAULT as EVOLUTION
-from autotune.search.evolutionary import Pool, distance, evolve, samples, share_of, steps
 from autotune.search.failures import Failures
+from autotune.search.pool import DEFAULT as EVOLUTION
+from autotune.search.pool import Pool, distance, evolve, samples, share_of, steps
 from autotune.search.proposals import require_candidates
 from autotune.search.state import SearchState
 from autotune.search.trust import trust

@@ -7,32 +7,48 @@ same trials and seed give the same proposals in every process, and a search that
 
 from __future__ import annotations
 
-import random as random_numbers
-from typing import Protocol
+import random
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
 
-from autotune.search import annealing, descent, evolutionary, genetic, grid, policy, random
-from autotune.search.state import SearchState
-from autotune.space import Candidate, Space
 from tensorir import TensorIRError
+
+if TYPE_CHECKING:
+    from autotune.search.state import SearchState
+    from autotune.space import Candidate, Space
 
 
 class Propose(Protocol):
     """What a strategy is."""
 
     def __call__(
-        self, space: Space, state: SearchState, count: int, rng: random_numbers.Random, /
+        self, space: Space, state: SearchState, count: int, rng: random.Random, /
     ) -> list[Candidate]: ...
 
 
+@dataclass(frozen=True)
+class BuiltIn:
+    """The `propose` of a file in this folder, which is imported when it is first called."""
+
+    file: str
+
+    def __call__(
+        self, space: Space, state: SearchState, count: int, rng: random.Random, /
+    ) -> list[Candidate]:
+        found: list[Candidate] = import_module(f"autotune.search.{self.file}").propose(
+            space, state, count, rng
+        )
+        return found
+
+
 STRATEGIES: dict[str, Propose] = {
-    "policy": policy.propose,
-    "evolutionary": evolutionary.propose,
-    "random": random.propose,
-    "grid": grid.propose,
-    "genetic": genetic.propose,
-    "annealing": annealing.propose,
-    "descent": descent.propose,
-}
+    name: BuiltIn(name)
+    for name in (
+        "policy", "evolutionary", "random", "grid", "genetic", "annealing", "descent",
+    )
+}  # fmt: skip
+"""Strategies by name; each of these is a file."""
 
 
 def register_strategy(name: str, propose: Propose) -> None:

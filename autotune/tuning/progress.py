@@ -20,8 +20,8 @@ class Progress:
         """Something the user should know now, such as a wait."""
 
     @contextmanager
-    def task(self, name: str, done: int, total: int, work: int | None) -> "Iterator[Task]":
-        """The display of one search, from `done` to `total` trials."""
+    def task(self, name: str, done: int, total: int | None, work: int | None) -> "Iterator[Task]":
+        """The display of one search, from `done` to `total` trials, None for no limit."""
         yield Task()
 
 
@@ -39,6 +39,9 @@ class Task:
 
     def phase(self, text: str) -> None:
         """What happens now."""
+
+    def model(self, text: str) -> None:
+        """What the cost model is worth, as of the batch that begins."""
 
 
 class PlainProgress(Progress):
@@ -60,17 +63,21 @@ class RichProgress(Progress):
         self._console.print(text, highlight=False)
 
     @contextmanager
-    def task(self, name: str, done: int, total: int, work: int | None) -> Iterator[Task]:
+    def task(self, name: str, done: int, total: int | None, work: int | None) -> Iterator[Task]:
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
         columns = (
             TextColumn("{task.description}"), BarColumn(bar_width=24),
-            TextColumn("{task.completed}/{task.total}"), TextColumn("{task.fields[best]}"),
+            TextColumn("{task.completed}/{task.fields[most]}"), TextColumn("{task.fields[best]}"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            TextColumn("{task.fields[model]}", style="dim"),
         )  # fmt: skip
         with Bars(*columns, console=self._console, transient=True) as bars:
-            identity = bars.add_task(f"tuning {name}", total=total, completed=done, best="")
+            identity = bars.add_task(
+                f"tuning {name}", total=total, completed=done,
+                most=total or "...", best="", model="",
+            )  # fmt: skip
             yield _RichTask(bars, identity, work)
 
 
@@ -97,6 +104,9 @@ class _RichTask(Task):
 
     def phase(self, text: str) -> None:
         self._bars.update(self._identity, description=text)
+
+    def model(self, text: str) -> None:
+        self._bars.update(self._identity, model=text)
 
     def _show(self, steps: int) -> None:
         text = "" if self._best is None else f"best {self._best * 1e3:.4g} ms"

@@ -37,6 +37,7 @@ class TuneResult:
     built     schedules that this call's search made, to choose trials from
     expectation  what this call's search was expected to reach, before it had measured anything
     ceiling   how well visits of the same trials agree, which bounds what a model can predict
+    ended     why the search ended, such as "64 trials"; "" for a record that ships
     source    where the record is from, if it ships with the project: file, line, processor; its
               time is of that machine, which is one of the kind of this. "" for the database
     """
@@ -56,6 +57,7 @@ class TuneResult:
     source: str = ""
     expectation: Expectation | None = None
     ceiling: Ceiling | None = None
+    ended: str = ""
 
     @property
     def refused(self) -> str:

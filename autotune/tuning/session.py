@@ -107,9 +107,9 @@ class Session:
         )
         return next((record for record in found if self.is_current(record)), None)
 
-    def answer(self, trials: int) -> Record | None:
-        """The best record, where so many trials count and nothing is left to race."""
-        return self.stored_best() if self.trials >= trials and self.is_settled() else None
+    def answer(self) -> Record | None:
+        """The best record, where nothing is left to race."""
+        return self.stored_best() if self.is_settled() else None
 
     def is_settled(self) -> bool:
         """Whether the best won a race of today's code for certain, and no trial came after that."""

@@ -11,7 +11,6 @@ default schedule (`autotune/tuning/race.py`), which is lost only to one that is 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -28,13 +27,13 @@ from autotune.arguments import (
     check_sizes,
     instance,
     integer,
-    number,
 )
 from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
 from autotune.search import Propose, search_named
 from autotune.tuning.batches import Batch, next_batch
+from autotune.tuning.budget import TRIALS, Budget
 from autotune.tuning.failures import describe_failures
 from autotune.tuning.progress import Progress, Task, make_progress
 from autotune.tuning.result import TuneResult
@@ -49,7 +48,7 @@ DEFAULT_DATABASE = "tuning_logs/tuning.db"
 def tune(
     func: PrimFunc,
     target: str | Target = "c",
-    trials: int = 64,
+    trials: int | None = None,
     seed: int = 0,
     database: str | Path | Database | None = DEFAULT_DATABASE,
     *,
@@ -60,15 +59,17 @@ def tune(
     sizes: Numbers | None = None,
     constants: Collection[str] = (),
     progress: bool | None = None,
-    time_limit: float | None = None,
+    seconds: float | None = None,
+    until: str | None = None,
     costs: Costs | str | None = None,
     shipped: bool = True,
 ) -> TuneResult:
-    """The fastest schedule of `func` found in `trials` trials, from the database where it can be.
+    """The fastest schedule of `func` that is found, from the database where it can be.
 
     target      what to compile for
     trials      distinct programs to have compiled and run, those already in the database counted;
-                if there are that many, nothing is measured
+                if there are that many, nothing is measured. None: 64, or as many as it takes where
+                `seconds` or `until` says when to end
     seed        of the search and of the inputs; equal seeds and equal times give equal searches
     database    path or Database where every trial is stored as soon as it is finished; None keeps
                 them in memory
@@ -83,7 +84,10 @@ def tune(
     constants   names of parameters whose arrays `result.build(constants=...)` will be given, such
                 as weights: what is computed from them alone at the root is checked and not timed
     progress    show it; None shows it on a terminal
-    time_limit  seconds after which no further batch of trials is begun
+    seconds     after which no further batch of trials is begun
+    until       what is enough: "converged", where nothing is expected to be gained any more, or a
+                share of what bounds `func` on this machine, such as "95% of roofline". The search
+                ends at whichever comes first of trials, seconds and this: see `result.ended`
     costs       what steps of the processor are estimated to cost, as for `default_schedule`
     shipped     where the database has no trials, take a record that ships with the project, of
                 this kind of machine and so many trials; `result.source` says where it is from
@@ -92,16 +96,15 @@ def tune(
     no candidate ran correctly. Ctrl-C leaves all finished trials stored.
     """
     check_func(func)
-    trials = integer("trials", trials, 1)
     seed = integer("seed", seed, 0, LARGEST_SEED)
     sizes, constants = check_sizes(func, sizes), check_names(func, constants)
     _check_options(settings=settings, progress=progress, shipped=shipped, cost_model=cost_model)
-    time_limit = math.inf if time_limit is None else number("time_limit", time_limit, 0)
+    budget = Budget.of(trials, seconds, until)
     propose = search_named(strategy)
     with _opened(database) as db:
         given = (func, target, db, seed, numerics, cost_model, settings, sizes, constants, costs)
         start = partial(start_session, *given)
-        return _searched(start, propose, trials, sizes, progress, time_limit, shipped)
+        return _searched(start, propose, budget, sizes, progress, shipped)
 
 
 OPTIONS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -133,18 +136,18 @@ def _opened(database: str | Path | Database | None) -> Iterator[Database]:
 def _searched(
     start: Callable[[], Session],
     propose: Propose,
-    trials: int,
+    budget: Budget,
     sizes: Numbers,
     progress: bool | None,
-    time_limit: float,
     shipped: bool,
 ) -> TuneResult:
     """The result of the search that `start` makes a session for, when it is its turn."""
     session = start()
-    stored = session.answer(trials)
+    ended = budget.reached(session)
+    stored = session.answer() if ended else None
     if stored is not None:
-        return _result(session, stored, measured=0, seconds=0.0)
-    known = shipped_answer(session, trials) if shipped else None
+        return _result(session, stored, measured=0, seconds=0.0, ended=ended)
+    known = shipped_answer(session, budget.trials or TRIALS) if shipped else None
     if known is not None:
         found = _result(session, known.record, measured=0, seconds=0.0)
         return replace(found, trials=known.trials, source=str(known))
@@ -154,13 +157,14 @@ def _searched(
         if len(session.trial_records()) != session.stored:  # another tuner was searching
             session = start()
         begun, before = time.perf_counter(), session.trials
-        if session.answer(trials) is None:
-            _search(session, propose, trials, sizes, show, time_limit)
+        ended = budget.reached(session)
+        if not ended or session.answer() is None:
+            ended = _search(session, propose, budget, sizes, show)
         best = session.stored_best()
         if best is None:
             raise _nothing_ran(session)
         seconds = time.perf_counter() - begun
-        return _result(session, best, session.trials - before, seconds)
+        return _result(session, best, session.trials - before, seconds, ended)
 
 
 def _turn_key(session: Session) -> tuple[str, ...]:
@@ -177,16 +181,17 @@ def _nothing_ran(session: Session) -> TensorIRError:
 def _search(
     session: Session,
     propose: Propose,
-    trials: int,
+    budget: Budget,
     sizes: Numbers,
     show: Progress,
-    time_limit: float,
-) -> None:
-    """Measure until `trials` are stored or nothing new is left, then race the best.
+) -> str:
+    """Measure until the budget is spent or nothing new is left, then race the best; why it ended.
 
-    Where there is a time limit, one batch is measured at least.
+    Where seconds are limited, one batch is measured at least.
     """
-    deadline = time.perf_counter() + time_limit
+    from autotune.search.trust import trust
+
+    deadline = time.perf_counter() + budget.seconds
     measurer = Measurer(
         session.func,
         str(session.target),
@@ -196,24 +201,28 @@ def _search(
         report=show.message,
     )
     best = session.stored_best()
-    if trials - session.trials > 1:  # for one alone the workers would not be started
+    if budget.left(session) > 1:  # for one alone the workers would not be started
         session.state.ahead = lambda some: measurer.features(
             some, session.numerics, session.rules, session.costs
         )
-    with measurer, show.task(session.func.name, session.trials, trials, session.work) as task:
+    shown = session.func.name, session.trials, budget.trials, session.work
+    with measurer, show.task(*shown) as task:
         task.best(None if best is None else best.median)
         if best is None:
             from autotune.tuning.expect import expected
 
             session.expectation = expected(session)
             task.expect(session.expectation)
-        while session.trials < trials:
+        while not (ended := budget.reached(session)):
             batch = next_batch(session, propose)
             if not batch.proposed:
+                ended = "nothing is left to try"
                 break
+            task.model(str(trust(session.space, session.state)))
             if batch.missing:
-                _measure(session, measurer, batch, trials - session.trials, task)
+                _measure(session, measurer, batch, budget.left(session), task)
                 if time.perf_counter() >= deadline:
+                    ended = budget.reached(session) or f"{budget.seconds:g} s"
                     break
         if not session.is_settled():
             from autotune.tuning.race import final_race
@@ -222,11 +231,12 @@ def _search(
             final_race(session, measurer)
     session.state.ahead = None
     session.others = measurer.neighbours.share()
+    return ended
 
 
-def _measure(session: Session, measurer: Measurer, batch: Batch, most: int, task: Task) -> None:
+def _measure(session: Session, measurer: Measurer, batch: Batch, most: float, task: Task) -> None:
     """Measure what is missing of a batch, the first `most`; each trial is stored when finished."""
-    candidates = batch.missing[:most]
+    candidates = [c for at, c in enumerate(batch.missing) if at < most]
     designs = [session.design(candidate) for candidate in candidates]
     predicted = [session.state.predicted(candidate) for candidate in candidates]
 
@@ -241,7 +251,9 @@ def _measure(session: Session, measurer: Measurer, batch: Batch, most: int, task
     measurer.measure(designs, incumbent=session.state.best_seconds(), on_result=store)
 
 
-def _result(session: Session, best: Record, measured: int, seconds: float) -> TuneResult:
+def _result(
+    session: Session, best: Record, measured: int, seconds: float, ended: str = ""
+) -> TuneResult:
     from autotune.tuning.repeats import noise_ceiling
 
     records = session.counted()
@@ -260,4 +272,5 @@ def _result(session: Session, best: Record, measured: int, seconds: float) -> Tu
         built=session.state.builds,
         ceiling=noise_ceiling(records),
         expectation=session.expectation,
+        ended=ended,
     )

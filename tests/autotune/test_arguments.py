@@ -25,7 +25,7 @@ NAN = float("nan")
 WRONG = [
     (
         "trials",
-        [2.5, "8", None, True, 0, -1, NAN, [8]],
+        [2.5, "8", True, 0, -1, NAN, [8]],
         "trials must be (an integer|at least 1), not",
     ),
     ("seed", [1.5, "1", None, -1, 2**40, True], "seed must be (an integer|from 0 to 42.*), not"),
@@ -41,9 +41,14 @@ WRONG = [
     ("database", [5, [], 2.5, b"x.db", "", "a\0b"], "database must be a Database, the path"),
     ("progress", [1, "yes", 0.0], "progress must be True, False or None, not"),
     (
-        "time_limit",
+        "seconds",
         ["60", NAN, [], True, -1, -math.inf],
-        "time_limit must (be a number|not be negat)",
+        "seconds must (be a number|not be negat)",
+    ),
+    (
+        "until",
+        ["", "never", 5, "0% of roofline", "101% of roofline", "95 % of peak", True, []],
+        "until is .*; it is 'converged', or a share such as '95% of roofline'",
     ),
 ]
 
@@ -82,7 +87,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
     func, path = scaled(te.var("n")), tmp_path / "tuning.db"
     result = tune(
         func, trials=np.int64(1), seed=np.uint8(3), sizes={"n": np.int32(16)}, database=path,
-        time_limit=np.float32(60), progress=False,
+        seconds=np.float32(60), progress=False,
         settings=MeasureSettings(repeats=np.int64(2), min_ms=np.float32(0.5), build_jobs=1),
     )  # fmt: skip
     assert result.trials == 1
@@ -115,8 +120,8 @@ def test_settings(name, values):
     "words",
     [
         "tune matmul --trials 2.5", "tune matmul --trials 0", "tune matmul --more -1",
-        "tune matmul --seed -1", "tune matmul --seed 1e3", "tune matmul --time-limit nan",
-        "tune matmul --time-limit -5", "tune matmul --shape m=2.5", "tune matmul --shape m",
+        "tune matmul --seed -1", "tune matmul --seed 1e3", "tune matmul --seconds nan",
+        "tune matmul --seconds -5", "tune matmul --shape m=2.5", "tune matmul --shape m",
         "tune matmul --numerics exact", "tune matmul --strategy luck", "report --limit -3",
         "db prune --keep -1", "db delete --row x", "demo --trials 0", "demo --trials 2.5",
         "demo --time-limit nan", "demo --seed -1",

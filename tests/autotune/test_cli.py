@@ -143,11 +143,11 @@ def test_tune_passes_its_options_on(stored, monkeypatch):
 
     monkeypatch.setattr("autotune.cli.tune.tune", stop)
     words = "--more 5 --seed 3 --numerics bitwise --strategy random --cost-model random"
-    words += " --time-limit 1.5 --target c\\ -threads=1"
+    words += " --seconds 1.5 --until converged --target c\\ -threads=1"
     main(["tune", *MATMUL, "--database", stored, *shlex.split(words)])
     assert seen["trials"] == 5  # what is stored is for another target
     assert (seen["seed"], seen["numerics"], seen["strategy"]) == (3, "bitwise", "random")
-    assert (seen["cost_model"], seen["time_limit"]) == ("random", 1.5)
+    assert (seen["cost_model"], seen["seconds"], seen["until"]) == ("random", 1.5, "converged")
     assert "-threads=1" in seen["target"]
 
 

@@ -42,7 +42,7 @@ class Run:
     after: int = 0
 
     def limits(self) -> dict[str, Any]:
-        return {"time_limit": 0.0} if self.end == "time is up" else {}
+        return {"seconds": 0.0} if self.end == "time is up" else {}
 
 
 class Case:

@@ -1,0 +1,156 @@
+"""What searches with a model choose from: candidates that were built, with predicted seconds.
+
+They are random samples, neighbours of the best trials, and variations of trials and candidates.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.search.state import SearchState
+from autotune.space import Candidate, Infeasible, Space
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """Settings of the search.
+
+    builds       schedules built per call, at most; each takes a few milliseconds
+    generations  rounds of variation per call
+    parents      trials and candidates that are varied
+    samples      share of the builds spent on random samples once there are trials
+    neighbors    share of the builds spent on steps away from the best trials
+    crossover    share of the children that have two parents
+    explore      share of the proposals that are taken from the random samples, unranked
+    """
+
+    builds: int = 128
+    generations: int = 4
+    parents: int = 24
+    samples: float = 0.25
+    neighbors: float = 0.25
+    crossover: float = 0.35
+    explore: float = 0.1
+
+
+DEFAULT = Evolution()
+
+
+class Pool:
+    """Candidates that were built and are not measured yet, with predicted seconds.
+
+    `learned` is the share of what the model learned that counts.
+    """
+
+    def __init__(
+        self, space: Space, state: SearchState, builds: int, learned: float = 1.0
+    ) -> None:
+        self._space, self._state, self._learned = space, state, learned
+        # What was built in an earlier call counts too, or else a search that goes on after it
+        # was killed, and has forgotten, would propose other candidates.
+        self.left = builds
+        self.scores: dict[Candidate, float] = {}
+        self._programs: set[str] = set()
+
+    def add(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Build and score those that are new, while builds are left; returns those added.
+
+        One that makes the program of another has taken a build, and is not added.
+        """
+        rows: dict[Candidate, np.ndarray] = {}
+        candidates = list(candidates)
+        wanted = [c for c in candidates if c not in self.scores and not self._state.spent(c)]
+        self._state.prepare(self._space, wanted[: max(self.left, 0)])
+        for candidate in candidates:
+            if candidate in self.scores or candidate in rows or self._state.spent(candidate):
+                continue
+            if self.left <= 0:
+                break
+            self.left -= 1
+            row = self._state.features(self._space, candidate)
+            if row is not None and self._state.is_new(candidate, self._programs):
+                rows[candidate] = row
+                self._programs.add(self._state.program(candidate))
+        if rows:
+            seconds = self._state.model.predict(np.stack(list(rows.values())), self._learned)
+            self.scores.update(zip(rows, map(float, seconds)))
+        return list(rows)
+
+    def ranked(self) -> list[Candidate]:
+        """Fastest predicted first."""
+        return sorted(self.scores, key=lambda c: (self.scores[c], c.key))
+
+
+def samples(
+    space: Space, pool: Pool, names: Sequence[str], builds: int, rng: random.Random
+) -> list[Candidate]:
+    """Random candidates, equally many of each sketch; sketches with nothing feasible drop out."""
+    failures: list[str] = []
+    drawn: list[Candidate] = []
+    for name in names:
+        try:
+            drawn += [space.sample(rng, name) for _ in range(max(builds // len(names), 1))]
+        except Infeasible as error:
+            failures.append(str(error))
+    if len(failures) == len(names) and not pool.scores:
+        raise Infeasible("\n".join(failures))
+    return pool.add(drawn)
+
+
+def steps(space: Space, state: SearchState, pool: Pool, builds: int, rng: random.Random) -> None:
+    """Neighbours of the best trials, the very best first, until `builds` are used."""
+    floor = pool.left - builds
+    for parent in state.ranked()[:4]:
+        near = space.neighbors(parent)
+        rng.shuffle(near)
+        pool.add(near[: max(pool.left - floor, 0)])
+
+
+def evolve(
+    space: Space, state: SearchState, pool: Pool, settings: Evolution, rng: random.Random
+) -> None:
+    """Vary the best trials and candidates until the builds or generations are used up."""
+    for generation in range(settings.generations):
+        parents = _parents(space, state, pool, settings.parents)
+        quota = pool.left // (settings.generations - generation)
+        if not parents or quota <= 0:
+            return
+        weights = [1 / (rank + 2) for rank in range(len(parents))]
+        children: dict[Candidate, None] = {}
+        for _ in range(4 * quota):
+            if len(children) >= quota:
+                break
+            a, b = rng.choices(parents, weights, k=2)
+            crossed = a != b and rng.random() < settings.crossover
+            child = space.crossover(a, b, rng) if crossed else space.mutate(a, rng)
+            if child not in pool.scores and not state.spent(child):
+                children[child] = None
+        pool.add(children)
+
+
+def _parents(space: Space, state: SearchState, pool: Pool, count: int) -> list[Candidate]:
+    """The fastest of trials and candidates, by measured and by predicted time."""
+    times = dict(pool.scores)
+    for candidate, seconds in state.measured.items():
+        if seconds is not None and candidate.sketch in space.sketches:
+            times[candidate] = seconds
+    return sorted(times, key=lambda c: (times[c], c.key))[:count]
+
+
+def share_of(count: int, share: float, rng: random.Random) -> int:
+    """So much of `count`, rounded at random, so that small batches have some now and then."""
+    exact = max(count, 0) * share
+    return int(exact) + (rng.random() < exact - int(exact))
+
+
+def distance(a: Candidate, b: Candidate) -> int:
+    """In how many choices two candidates differ; many for different sketches."""
+    if a.sketch != b.sketch or len(a.values) != len(b.values):
+        return len(a.values) + len(b.values) + 2
+    # Where there is a single choice, no two candidates could differ in more.
+    near = sum(x != y for x, y in zip(a.values, b.values))
+    return near if len(a.values) > 1 else 2 * near
