@@ -127,11 +127,11 @@ class Recorder:
             for e in self._scored.entries
             if e["row"] is None and (c := Candidate.from_json(e["candidate"])).sketch
         ]
-        for entry in self._built.entries:
-            candidate = Candidate.from_json(entry["candidate"])
+        errors = {Candidate.from_json(e["candidate"]): e["error"] for e in self._built.entries}
+        for candidate, file in self._files.items():
             status, error = ends.get(candidate, ("", ""))
-            if entry["file"] is None:
-                status, error = "build_error", entry["error"]
+            if file is None:
+                status, error = "build_error", errors[candidate]
             visits = tuple(times.get(candidate, ())) if status == "ok" else ()
             if status:
                 found.append(Recorded(candidate, status, error, self._rows[candidate], visits))
@@ -162,7 +162,7 @@ class Recorder:
         rng = random.Random(f"{self.name}:random")
         chosen: dict[Candidate, None] = {}
         for candidate in self.defaults:
-            if self._is_new_program(candidate, chosen):
+            if self._is_new_program(candidate, chosen) and candidate not in self._files:
                 yield candidate
         yield from self._drawn(rng, int(self.count * RANDOM), chosen)
         pool: dict[Candidate, None] = dict(chosen)
@@ -207,6 +207,8 @@ class Recorder:
         }
         left = count
         for parent in sorted(times, key=lambda c: (times[c], c.key)):
+            if not self.space.contains(parent):  # of the rules as they were
+                continue
             near = self.space.neighbors(parent)
             rng.shuffle(near)
             for candidate in near:

@@ -120,8 +120,8 @@ class Recording:
                 )
             if tuple(header["features"]) != FEATURES:
                 raise DatabaseError(
-                    f"{str(path)!r} has features of another version: run the recorder's phases "
-                    "`build` and `export` again, which find them anew for the recorded candidates"
+                    f"{str(path)!r} has features of another version: record it again, or use the "
+                    "version of the project that wrote it"
                 )
             sketches = [(name, tuple(choices)) for name, choices in header["sketches"]]
             return Recording(

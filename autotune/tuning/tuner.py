@@ -190,7 +190,9 @@ def _search(
     Where seconds are limited, one batch is measured at least.
     """
     from autotune.search.trust import trust
+    from autotune.tuning.transfer import hints
 
+    session.state.hints = hints(session)
     deadline = time.perf_counter() + budget.seconds
     measurer = Measurer(
         session.func,

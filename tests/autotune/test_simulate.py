@@ -78,7 +78,7 @@ def test_a_file_says_the_same(tmp_path):
         (b"text", "is not a recording"),
         (gzip.compress(b"{}"), "is not a recording: 'format'"),
         (gzip.compress(b'{"format": 99}'), "of format 99, not 1: record it again"),
-        (gzip.compress(b'{"format": 1, "features": ["a"]}'), "features of another version: run"),
+        (gzip.compress(b'{"format": 1, "features": ["a"]}'), "features of another version: record"),
     ],
 )
 def test_other_files_are_refused(tmp_path, content, message):

@@ -1,0 +1,44 @@
+"""What was best for a program of the same structure, put into the space of another one.
+
+Sketches and choices have the same names there; only extents are others. A value that this space has
+is taken as it is. Of other tiles, the inner factors are kept as far as they fit, for they are what
+registers and caches decide; the outermost one makes up the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autotune.choices import Choice, values_of
+from autotune.space import Candidate, Space
+
+OUTERMOST = 0.1
+"""How much the number of an outermost factor counts: an inner one counts 1."""
+
+
+def adapted(space: Space, candidate: Candidate) -> Candidate | None:
+    """The feasible candidate of `space` that is most like one of another space; None where the
+    sketch is not here, has other choices, or nothing alike is feasible."""
+    sketch = space.sketches.get(candidate.sketch)
+    if sketch is None or len(sketch.choices) != len(candidate.values):
+        return None
+    values = tuple(_like(c, value) for c, value in zip(sketch.choices, candidate.values))
+    return None if sketch.refusal(values) is not None else Candidate(sketch.name, values)
+
+
+def _like(choice: Choice, value: Any) -> Any:
+    """The value itself, or the one whose numbers are nearest, the first of equals."""
+    if choice.contains(value):
+        return value
+    known = values_of(choice)
+    try:
+        wanted = choice.encode(value)
+    except (TypeError, ValueError, IndexError):  # a value of another kind
+        return known[0]
+    return min(known, key=lambda other: _apart(choice.encode(other), wanted))
+
+
+def _apart(numbers: Sequence[float], wanted: Sequence[float]) -> float:
+    weights = [OUTERMOST, *[1.0] * (len(wanted) - 1)]
+    return sum(w * abs(a - b) for w, a, b in zip(weights, numbers, wanted))

@@ -1,0 +1,83 @@
+"""What was best for one size begins the search of another."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from autotune import Database
+from autotune.choices import Categorical, ImperfectTile, PerfectTile
+from autotune.database.records import Verdict
+from autotune.measure import MeasureResult
+from autotune.search.policy import Policy, propose
+from autotune.search.transfer import adapted
+from autotune.space import Candidate, Sketch, Space
+from autotune.tuning.session import start_session
+from autotune.tuning.transfer import hints
+from tensorir import te
+
+
+def space_of(extent, *, options=("a", "b"), feasible=lambda decisions: True):
+    tiles = PerfectTile("i", extent, 3), ImperfectTile("j", extent, 3, (8, 16))
+    return Space([Sketch("s", (*tiles, Categorical("c", options)), dict, feasible)])
+
+
+@pytest.mark.parametrize("extent", [64, 96, 512, 1000, 7, 1])
+def test_inner_factors_are_kept_and_the_outermost_makes_up_the_rest(extent):
+    best = Candidate("s", ((8, 4, 4), (4, 16), "b"))
+    found = adapted(space_of(extent), best)
+    assert found is not None and space_of(extent).contains(found)
+    i, j, c = found.values
+    assert c == "b" and i[0] * i[1] * i[2] == extent
+    if extent % 16 == 0:
+        assert i[1:] == (4, 4)
+    if extent >= 64:
+        assert j[1] == 16 and j[0] in (3, 4)
+
+
+def test_what_this_space_has_is_taken_as_it_is():
+    best = Candidate("s", ((8, 4, 4), (4, 16), "b"))
+    assert adapted(space_of(128), best) == best
+
+
+def test_what_is_not_alike_is_no_hint():
+    best = Candidate("s", ((8, 4, 4), (4, 16), "b"))
+    assert adapted(space_of(64), Candidate("other", best.values)) is None
+    assert adapted(space_of(64), Candidate("s", best.values[:2])) is None
+    assert adapted(space_of(64, feasible=lambda decisions: False), best) is None
+    other = adapted(space_of(64, options=("x", "y")), best)
+    assert other is not None and other.values[2] in ("x", "y")
+    odd = adapted(space_of(64), Candidate("s", ("eight", None, 3)))
+    assert odd is None or space_of(64).contains(odd)
+
+
+def products(n):
+    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis(n, name="k")
+    c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    return te.create_prim_func([a, b, c], name="products")
+
+
+def session_of(n, db):
+    return start_session(products(n), "c", db, 0, "mixed", "random", None, None)
+
+
+def test_records_of_another_size_begin_the_search():
+    with Database(":memory:") as db:
+        small = session_of(64, db)
+        assert hints(small) == []
+        rng = random.Random(3)
+        candidates = [small.space.sample(rng) for _ in range(5)]
+        for at, candidate in enumerate(candidates):
+            seconds = 1e-3 * (at + 1)
+            result = MeasureResult("ok", "", (seconds,), seconds, Verdict(True, 0.0, 1e-5))
+            db.add(small.record(candidate, small.space.build(candidate), result, None))
+        large = session_of(128, db)
+        found = hints(large)
+        assert found[0] == adapted(large.space, candidates[0]) and 1 <= len(found) <= 2
+        large.state.hints = found
+        quick = Policy(builds=16)
+        first = propose(large.space, large.state, 8, random.Random(0), quick)
+        wanted = [c for c in found if large.state.features(large.space, c) is not None]
+        assert wanted and set(wanted) <= set(first)
