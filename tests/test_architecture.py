@@ -138,7 +138,7 @@ class ImportRun:
 
 @pytest.fixture(scope="module")
 def import_run(tmp_path_factory) -> ImportRun:
-    """Python keeps its bytecode, and of five runs the best counts; the times are of one thread,
+    """Python keeps its bytecode, and of three runs the best counts; the times are of one thread,
     because those of NumPy's BLAS wait busily."""
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("bytecode"))}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -150,7 +150,7 @@ def import_run(tmp_path_factory) -> ImportRun:
         return done.stdout.split()
 
     run()
-    timed, counted = [run() for _ in range(5)], run("count")
+    timed, counted = [run() for _ in range(3)], run("count")
     numpy, packages, names = (min(float(r[at]) for r in timed) for at in (0, 1, 4))
     events, modules = ((int(counted[at]), int(counted[at + 3])) for at in (2, 3))
     loaded = frozenset(counted[7:])
