@@ -158,9 +158,9 @@ def test_failures_are_survived(strategy):
     def flaky(candidate):
         return None if len(candidate.key) % 3 == 0 else cost(candidate)
 
-    state = run(search_named(strategy), 0, 40, measure=flaky)
-    assert None in state.measured.values()
-    assert state.best_seconds() < 2e-3
+    found = [run(search_named(strategy), seed, 40, measure=flaky) for seed in range(3)]
+    assert all(None in state.measured.values() for state in found)
+    assert np.median([state.best_seconds() for state in found]) < 2e-3
 
 
 def test_everything_failing_does_not_stop_the_search():
