@@ -79,7 +79,7 @@ RULED = {
     "argmax": (program(lambda x: ops.argmax(x, 1, name="S"), (9, 300)), ["chain"]),
     "running sums": (
         program(lambda x: ops.cumsum(x, 1, name="S"), (4, 9)),
-        ["elementwise", "as_written", "boxes"],
+        ["elementwise", "recurrence", "boxes"],
     ),
 }  # fmt: skip
 
@@ -221,6 +221,54 @@ def test_few_long_rows_have_many_blocks_each(name):
     assert cycles(works, DEVICE) <= 1e3 * micros * card.clock
 
 
+def decay(m: int, n: int, shift: int = 0) -> PrimFunc:
+    """s[t, i] = s[t - 1, i + shift] * s[t - 1, i + shift] + x[t, i], which does not associate."""
+    x, state = te.placeholder((m, n), name="x"), te.state((m, n), name="state")
+    first = te.compute((1, n), lambda _, i: x[0, i], name="first")
+
+    def step(t: Any, i: Any) -> Any:
+        before = state[t - 1, (i + shift) % n] if shift else state[t - 1, i]
+        return before * before * 0.01 + x[t, i]
+
+    last = te.compute((m, n), step, name="step")
+    return te.create_prim_func([x, te.scan(first, last, state, name="s")], name="decay")
+
+
+SCANS = {
+    "columns": program(lambda a: ops.cumsum(a, 0, name="S"), (37, 45)),
+    "rows backwards": program(
+        lambda a: ops.cumsum(a, 1, exclusive=True, reverse=True, name="S"), (5, 19, 3)
+    ),
+    "products of halves": program(lambda a: ops.cumprod(a, 0, name="S"), (5, 40), dtype="float16"),
+    "one row": program(lambda a: ops.cumsum(a, 0, name="S"), (50,)),
+    "one step": program(lambda a: ops.cumsum(a, 0, name="S"), (2, 3)),
+    "symbolic steps": program(lambda a: ops.cumsum(a, 0, name="S"), (n, 3)),
+    "symbolic rows": program(lambda a: ops.cumsum(a, 1, name="S"), (n, 5)),
+    "what does not associate": decay(21, 35),
+}
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_rows_of_scans_are_independent(name, cache):
+    """A thread has a row, and what steps read is fetched for some of them at once."""
+    func = SCANS[name]
+    assert "recurrence" in plans(func)
+    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    assert any("each thread takes a row through all of them" in note for note in sketch.notes())
+    right(func, cache, size=6)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_many_rows_of_a_scan_take_about_as_long_as_memory(axis):
+    """Where time is the last axis rows are apart in memory, and the result is turned in the end."""
+    func = program(lambda a: ops.cumsum(a, axis, name="S"), (4096, 4096))
+    works = works_of(default_schedule(func, EMULATOR).func, DEVICE)
+    card = DEVICE.architecture.card
+    micros = 32e-3 * least(func) / card.bandwidth
+    assert cycles(works, DEVICE) <= (1.6, 3.5)[axis] * 1e3 * micros * card.clock
+
+
 def test_what_no_rule_takes_says_so():
-    sketch = default_sketch(sketches(RULED["running sums"][0], DEVICE, "reassociated"), ())
+    """Rows that read each other's states: nothing but the elements of a step is independent."""
+    sketch = default_sketch(sketches(decay(5, 6, shift=1), DEVICE, "reassociated"), ())
     assert any("what is independent in it is bound when it is lowered" in n for n in sketch.notes())

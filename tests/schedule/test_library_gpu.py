@@ -156,6 +156,32 @@ def test_rows_that_read_nothing_alike_are_refused():
         gpu.same_rows(Schedule(sums(3, 4)), "S")
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((9, 5), 0), ((3, 7, 2), 1), ((6,), 0)])
+def test_each_thread_takes_a_row_through_all_steps(shape, axis):
+    a = te.placeholder(shape, name="A")
+    func = te.create_prim_func([a, ops.cumsum(a, axis, name="S")], name="running")
+    sch = checked(func, lambda s: gpu.recurrence(s, "step", threads=4, ahead=3))
+    assert 'A_local = alloc' in str(sch.func)
+
+
+def test_what_is_no_step_of_a_scan():
+    """Other blocks, and rows that read each other's states; nothing is changed."""
+    a = te.placeholder((6, 4), name="A")
+    running = te.create_prim_func([a, ops.cumsum(a, 0, name="S")], name="running")
+    state = te.state((6, 4), name="state")
+    first = te.compute((1, 4), lambda _, i: a[0, i], name="first")
+    step = te.compute((6, 4), lambda t, i: state[t - 1, 3 - i] + a[t, i], name="step")
+    mixed = te.create_prim_func([a, te.scan(first, step, state, name="s")], name="mixed")
+    for func, block, reason in (
+        (running, "first", "block 'first' is no step of a scan"),
+        (mixed, "step", "may touch elements of 's' that another one writes"),
+    ):
+        sch = Schedule(func)
+        with pytest.raises(ScheduleError, match=reason):
+            gpu.recurrence(sch, block)
+        assert sch.func is func
+
+
 def test_what_no_box_is_for():
     """A reduction, other sizes than axes, and what is read as it is written; nothing is changed."""
     a = te.placeholder((4, 6), name="A")

@@ -5,6 +5,7 @@ from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise
 from schedule.library.gpu.long_rows import LongRows, long_rows
 from schedule.library.gpu.matmul import Matmul, matmul
+from schedule.library.gpu.recurrence import Recurrence, recurrence
 from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.staged import StagedTile
@@ -21,6 +22,7 @@ __all__ = [
     "Cut",
     "LongRows",
     "Matmul",
+    "Recurrence",
     "Rows",
     "StagedTile",
     "TilePlan",
@@ -33,6 +35,7 @@ __all__ = [
     "long_rows",
     "make_tiles",
     "matmul",
+    "recurrence",
     "rows",
     "same_rows",
     "transpose",
