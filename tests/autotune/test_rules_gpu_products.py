@@ -239,6 +239,14 @@ def test_rows_of_any_number_of_vectors_are_fetched_ahead(cache):
     assert not kernel.findings.reports
 
 
+def test_defaults_can_be_launched():
+    """What lowering keeps of windows in shared memory may be more than the estimate says."""
+    gpu = Gpu(DEVICE.target)
+    func = conv((8, 56, 56, 64), (3, 3, 64, 64), padding=1, layout="NHWC")
+    works = works_of(default_schedule(func, gpu.target).func, gpu)
+    assert all(work.at_once(gpu) for work in works)
+
+
 MEMORY = {
     "overlapping windows": pool((32, 64, 112, 112), 3, 2, 1),
     "depthwise": conv((32, 96, 112, 112), (96, 1, 3, 3), padding=1, groups=96),

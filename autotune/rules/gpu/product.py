@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.choices import Categorical, Choice
+from autotune.rules.gpu.move import bound_part
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule, ScheduleError
@@ -92,7 +93,9 @@ class ProductPlan(Plan):
         refused: TensorIRError | None = None
         for counts in self.found[:TRIED]:
             try:
-                self._make(self.base.copy(), counts.plan)
+                made = self.base.copy()
+                self._make(made, counts.plan)
+                self._require_room(made)
             except TensorIRError as error:
                 refused = error
                 why = error.reason if isinstance(error, ScheduleError) else str(error)
@@ -102,6 +105,21 @@ class ProductPlan(Plan):
         if refused is None:
             raise TensorIRError(f"no tile is for block {self.group.block!r}: schedule it by hand")
         raise refused
+
+    def _require_room(self, made: Schedule) -> None:
+        """Refuse what cannot be launched: of windows lowering may have to keep more in shared
+        memory than a tile has, where it cannot tell which elements a step reads."""
+        from autotune.gpu.count import works_of
+        from autotune.rules.gpu.reuse import has_windows
+
+        if not has_windows(self.contraction):
+            return
+        for work in works_of(bound_part(made.func), self.gpu):
+            if not work.at_once(self.gpu):
+                raise TensorIRError(
+                    f"a block of {work.threads} threads would have {work.shared} bytes of shared "
+                    f"memory and {work.registers} registers each, which {self.gpu.target} lacks"
+                )
 
     @property
     def works(self) -> bool:
