@@ -79,12 +79,16 @@ class Recording:
 
     def best_seconds(self) -> float:
         """The least median of a candidate; DatabaseError where none ran."""
-        times = [entry.seconds for entry in self.entries if entry.seconds is not None]
-        if not times:
+        if self._best is None:
             raise DatabaseError(
                 f"recording {self.name!r} has no times: run the recorder's phase `time`"
             )
-        return min(times)
+        return self._best
+
+    @cached_property
+    def _best(self) -> float | None:
+        times = [entry.seconds for entry in self.entries]
+        return min((time for time in times if time is not None), default=None)
 
     def write(self, path: str | Path) -> None:
         """Write the file anew; equal recordings give equal bytes."""

@@ -61,7 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _write(options.json, rows, without, paths)
         draw(rows, options.json.with_suffix(".png"), about)
     if options.write_readme:
-        write_readme(ROOT / "README.md", "tuner", _markdown(HEADER, lines))
+        if not write_readme(ROOT / "README.md", "tuner", _markdown(HEADER, lines)):
+            print("README.md has no marks <!-- tuner --> and <!-- /tuner -->", file=sys.stderr)
+            return 2
         draw(rows, ROOT / "docs" / "images" / "tuner.png", about)
     return 0
 

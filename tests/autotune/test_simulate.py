@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 import random
 
@@ -19,6 +20,7 @@ from autotune.simulate.journal import Journal
 from autotune.simulate.recorder import Recorder
 from autotune.simulate.space import RecordedSpace, row_of
 from autotune.space import Candidate
+from benchmarks.tuner.__main__ import main as benchmark
 from tensorir import TensorIRError, te
 
 
@@ -194,3 +196,19 @@ def test_the_recorder_goes_on_where_it_was(tmp_path):
     assert len(simulate(found, "descent", 8).tried) == 5
     sources = [p.read_bytes() for p in (tmp_path / "sources").iterdir()]
     assert len(set(sources)) == 5
+
+
+def test_the_benchmark_compares_all_strategies(tmp_path, capsys):
+    assert benchmark(["--recorded", str(tmp_path)]) == 2
+    assert "benchmarks.tuner.record makes them" in capsys.readouterr().err
+    made(count=60).write(tmp_path / "made.jsonl.gz")
+    found = tmp_path / "found.json"
+    words = ["--seeds", "2", "--trials", "8", "--jobs", "1", "--no-ablations"]
+    assert benchmark(["--recorded", str(tmp_path), *words, "--json", str(found)]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in STRATEGIES)
+    data = json.loads(found.read_text())
+    assert set(data["strategies"]) == set(STRATEGIES) and data["trials"] == [1, 2, 4, 8]
+    regrets = np.array(list(data["strategies"].values()))
+    assert regrets.shape == (len(STRATEGIES), 1, 2, 4) and (regrets >= 1).all()
+    assert found.with_suffix(".png").stat().st_size > 5000
