@@ -95,4 +95,4 @@ class Outcome:
 
 
 def _factor(log: float) -> float:
-    return math.exp(log) if log < 700 else math.inf
+    return math.inf if log > 700 else math.exp(log)

@@ -22,8 +22,9 @@ BEATEN = 3.0
 SLOWED = 1.15
 """How many times its usual time the canary may take before a visit counts as disturbed."""
 
-WAITED = 0.1
-"""Share of a block that threads may wait for a processor: waking up is waiting too."""
+WAITED, WAKING = 0.1, 1e-4
+"""What threads may wait for a processor: a share of the block, and seconds besides, since waking up
+is waiting too."""
 
 SWITCHES_PER_SECOND = 100
 """Involuntary context switches of a quiet machine; one that shares its processors has more."""
@@ -61,7 +62,7 @@ class Visit:
         if self.faults:
             return f"{self.faults} page faults"
         if self.waited is not None:
-            if self.waited > WAITED * self.lasted:
+            if self.waited > WAITED * self.lasted + WAKING:
                 return f"threads waited {self.waited * 1e3:.1f} ms for a processor"
         elif self.switches > 1 + SWITCHES_PER_SECOND * self.lasted:
             return f"{self.switches} context switches"

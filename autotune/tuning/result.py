@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.database.ranking import outcome
 from autotune.database.records import Record
-from autotune.noise.gain import Outcome
+from autotune.noise.gain import Gain, Outcome
 from autotune.tuning.replay import replayed
 from backends import CompiledKernel, build
 from schedule import Schedule, Trace
@@ -78,14 +78,18 @@ class TuneResult:
 
     @property
     def speedup(self) -> float | None:
-        """The default's time / that of the best schedule, in one race; None without an outcome."""
-        return None if self.outcome is None else 1 + self.outcome.gain.estimate
+        """The default's time / that of the best schedule, in one race; None without a verdict."""
+        return None if self._gain is None else 1 + self._gain.estimate
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """What `speedup` is at least and at most, with the confidence of `outcome.gain`."""
-        gain = None if self.outcome is None else self.outcome.gain
-        return None if gain is None else (1 + gain.low, 1 + gain.high)
+        return None if self._gain is None else (1 + self._gain.low, 1 + self._gain.high)
+
+    @property
+    def _gain(self) -> Gain | None:
+        found = self.outcome
+        return None if found is None or found.busy else found.gain
 
     @property
     def from_database(self) -> bool:

@@ -119,6 +119,7 @@ def test_a_race_on_a_busy_machine_keeps_the_default_and_is_held_again(search, mo
         monkeypatch.setattr(Noisy, "busy", True)
         first = search(times, 0, db)
         assert first.outcome.default and first.outcome.busy == 1.0
+        assert first.speedup is None and first.interval is None
         assert "no verdict: other programs disturbed 100% of the race's rounds" in repr(first)
         monkeypatch.setattr(Noisy, "busy", False)
         second = search(times, 0, db)

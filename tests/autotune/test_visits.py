@@ -131,8 +131,9 @@ def test_what_disturbs():
     assert Visit(1.0, lasted=0.01, switches=3).disturbed == "3 context switches"
     assert Visit(1.0, lasted=1.0, switches=100).disturbed == ""
     assert Visit(1.0, lasted=0.01, switches=9, waited=0.0009).disturbed == ""
-    waited = Visit(1.0, lasted=0.01, waited=0.0011)
-    assert waited.disturbed == "threads waited 1.1 ms for a processor"
+    waited = Visit(1.0, lasted=0.01, waited=0.0012)
+    assert waited.disturbed == "threads waited 1.2 ms for a processor"
+    assert Visit(1.0, lasted=0.0002, waited=0.0001).disturbed == ""
     assert Visit(1.0, faults=1).disturbed == "1 page faults"
     assert "1.30 times" in Visit(1.0, canary=1.3).disturbed
     assert Visit.from_json({**Visit(1.0, canary=1.3).to_json(), "later": 1}) == Visit(1, canary=1.3)
