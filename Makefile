@@ -27,7 +27,9 @@ help:
 	@echo "            TE=1 for requests to te schedules in any order,"
 	@echo "            GPU=1 for schedules for GPUs, interpreted before and after lowering,"
 	@echo "            EMULATED=1 for schedules on the emulator of GPUs, their threads watched (with GPU=1"
-	@echo "            those for GPUs alone)"
+	@echo "            those for GPUs alone),"
+	@echo "            OPERATORS=1 for all operators with all examples by their default schedules for"
+	@echo "            GPUs, on the emulator, their threads watched (ARGS= for some, by name)"
 	@echo "make bench   run the benchmark suite"
 	@echo "make bench-general   programs rewritten in other ways, beside the plain ones"
 	@echo "make bench-peers   side by side with other libraries, installed into .venv-peers"
@@ -44,10 +46,14 @@ test: $(DEV) | compiler cxx
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 fuzz: $(DEV) | compiler
+ifneq ($(OPERATORS),)
+	@$(BIN)/python tests/fuzz/gpu_operators.py $(ARGS)
+else
 	@$(BIN)/python tests/fuzz/$(if $(EMULATED),emulated.py,fuzz.py) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
 	  --seconds $(or $(SECONDS),$(if $(COUNT),0,180)) $(if $(SANITIZE),--sanitize) \
 	  $(if $(NETWORKS),--networks) $(if $(DATABASES),--databases) $(if $(KILLS),--kills) \
 	  $(if $(TE),--te) $(if $(GPU),--gpu) $(ARGS)
+endif
 
 bench: $(DEV) | compiler
 	@$(BIN)/python benchmarks/suite.py $(ARGS)
