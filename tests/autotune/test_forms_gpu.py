@@ -37,6 +37,10 @@ PROGRAMS = {
     "permutation": (program(lambda x: ops.transpose(x, (2, 0, 1)), (16, 64, 128)), ALL),
     "row sums": (program(lambda x: ops.sum(x, (1,)), (2048, 1024)), ALL),
     "column sums": (program(lambda x: ops.sum(x, (0,)), (2048, 1024)), ALL),
+    "softmax": (program(lambda x: ops.softmax(x), (2048, 1024)), ("split", "fused", "unit")),
+    "layer norm": (
+        program(ops.layer_norm, (2048, 1024), (1024,), (1024,)), ("split", "fused", "unit"),
+    ),
     "product": (program(ops.matmul, (512, 256), (256, 512)), ("split", "fused", "unit")),
     "convolution": (
         program(lambda x, w: ops.conv2d(x, w, padding=1), (4, 64, 28, 28), (64, 64, 3, 3)),
@@ -93,3 +97,24 @@ def test_what_is_turned_goes_through_shared_memory_however_it_is_written(name, c
         default_schedule(func, TARGET), f"{TARGET} -check=races,uninitialised", cache=cache
     )
     np.testing.assert_array_equal(kernel(*given), reference(func, *given)[0])
+
+
+CHAINS = {
+    "softmax": program(lambda x: ops.softmax(x), (6, 48)),
+    "layer norm": program(ops.layer_norm, (6, 48), (48,), (48,)),
+}
+ROWS = ("split first", "split last, inputs too", "split reduce", "unit first", "fused output")
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_rows_are_right_however_they_are_written(name, cache):
+    func = CHAINS[name]
+    given, (wanted,) = numbers(func), reference(func, *numbers(func))
+    forms = [f for f in forms_of(func, ("split", "fused", "unit")) if f.name in ROWS]
+    assert len(forms) == len(ROWS)
+    for form in forms:
+        assert planned(form.func)[0] == ["chain"], form.name
+        kernel = build(default_schedule(form.func, TARGET), f"{TARGET} -check=races", cache=cache)
+        inputs = [a.reshape(p.const_shape) for a, p in zip(given, form.func.inputs)]
+        found = kernel(*inputs).reshape(wanted.shape)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, err_msg=form.name)

@@ -12,7 +12,7 @@ from autotune.rules.gpu.reductions import contiguous
 from autotune.rules.group import Group, body_loads, instances
 from autotune.rules.plan import Plan
 from schedule import Schedule
-from tensorir import Gpu, IterKind, variables
+from tensorir import Gpu, IterKind, TensorIRError, variables
 
 WARPS = (1, 2, 4, 8, 16, 32)
 TURNS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
@@ -66,7 +66,41 @@ def _chain(sch: Schedule, last: str, groups: Sequence[Group], gpu: Gpu) -> MoveP
         rows = find_rows(sch, last, members)
     if rows is None:
         return None
-    return _plan(sch, rows, gpu)
+    return _plan_on_axes(sch, rows, gpu) or _plan(sch, rows, gpu)
+
+
+def _plan_on_axes(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
+    """The plan for a chain whose stages are brought on their axes first; None where that changes
+    nothing, or no kernel comes of it."""
+    members, trial = rows.order.members, sch.copy()
+    if not _on_axes(trial, members):
+        return None
+    found = find_rows(trial, rows.order.last, members)
+    plan = None if found is None else _plan(trial, found, gpu, written=sch)
+    if found is None or plan is None or found.order.members != members:
+        return None
+    try:
+        plan.cycles(plan.default())
+    except TensorIRError:
+        return None
+    return plan
+
+
+def _on_axes(sch: Schedule, members: Sequence[str]) -> bool:
+    """Give the stages of a chain one variable for what is one axis in memory, and none for axes of
+    extent 1, as far as their sums stay where they are; tell whether that changes any."""
+    return any([_stage_on_axes(sch, name) for name in members])
+
+
+def _stage_on_axes(sch: Schedule, name: str) -> bool:
+    from schedule import library
+
+    trial = sch.copy()
+    try:
+        changes = library.with_result_on_axes(trial, name)
+    except TensorIRError:  # it has several results, or loops of its own no more
+        return False
+    return changes and library.with_result_on_axes(sch, name)
 
 
 def _sharing(rows: InRows, groups: Sequence[Group]) -> tuple[str, ...] | None:
@@ -120,7 +154,11 @@ def _is_common(rows: InRows, name: str) -> bool:
     return any(used and used <= own for used in found)
 
 
-def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
+def _plan(
+    sch: Schedule, rows: InRows, gpu: Gpu, written: Schedule | None = None
+) -> MovePlan | None:
+    """The plan for a chain; `written` is the program as it was, if its stages are brought on their
+    axes first, as they are in `sch`."""
     order, state = rows.order, rows.sch.state
     sums = [b for b in map(state.block, order.members) if b.is_reduction]
     terms = max(instances(b, IterKind.REDUCE) for b in sums)
@@ -145,6 +183,8 @@ def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
     ) -> None:
         from schedule import library
 
+        if written is not None:
+            _on_axes(sch, order.members)
         put_in_rows(sch, order)
         last = order.members[-1]
         if parts > 1:
@@ -157,7 +197,7 @@ def _plan(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
 
     options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP, "parts": BLOCKS}
     plan = MovePlan(
-        "chain", group, gpu, sch.copy(), in_rows, options,
+        "chain", group, gpu, (written or sch).copy(), in_rows, options,
         likely, "reassociated", order.members, close=CLOSE,
     )  # fmt: skip
     return plan if plan.works else None

@@ -8,7 +8,12 @@ from schedule.library.contraction.move import Move, MovedPlan, left_by, make_mov
 from schedule.library.contraction.moves import adding_up, lanes, panel, parts
 from schedule.library.contraction.nest import make_inner_nest, make_nest
 from schedule.library.contraction.partial import partial_sums, with_partial
-from schedule.library.contraction.plain import in_axes, on_axes, plain_form
+from schedule.library.contraction.plain import (
+    in_axes,
+    on_axes,
+    plain_form,
+    with_result_on_axes,
+)
 from schedule.library.contraction.plan import NestPlan, Pack, Partial
 from schedule.library.contraction.stage import stage_axes
 
@@ -44,4 +49,5 @@ __all__ = [
     "stage_axes",
     "with_panel",
     "with_partial",
+    "with_result_on_axes",
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from schedule.analysis.uses import is_output
 from schedule.library.contraction.axes import Contraction
+from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.places import (
     axis_text,
     digit_text,
@@ -16,7 +18,7 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.stage import stage_axes
-from tensorir import IterKind, Var
+from tensorir import IterKind, TensorIRError, Var
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -77,6 +79,40 @@ def in_axes(sch: Schedule, block: str, merged: bool = True, parts: bool = True) 
     if results:
         _give_variables(sch, block, params, results)
     return bool(results) and results != params
+
+
+def with_result_on_axes(sch: Schedule, block: str) -> bool:
+    """`in_axes` of an elementwise stage, `on_axes` of a sum, whose result gets these axes too where
+    it is none of the program; return whether that changes anything.
+
+    Raises TensorIRError as these do, and for a sum that would have to be copied to its place.
+    """
+    node, steps = sch.state.block(block), len(sch.trace)
+    inner = not is_output(sch.state, store_of(sch, block).buffer)
+    if node.is_reduction:
+        c = find_contraction(sch, block)
+        text = layout(sch, c, [block], c.spatial, None)
+        names, _, dims = text.partition(": ")
+        if names != dims and not inner:
+            raise TensorIRError(f"block {block!r} stores its sums elsewhere than at its axes")
+        _in_order(sch, c, block, [*c.spatial, *c.reduced])
+    else:
+        text = _stage_layout(sch, block) if inner else ""
+        in_axes(sch, block)
+    if inner:
+        lay_out(sch, block, text)
+    return len(sch.trace) > steps
+
+
+def _stage_layout(sch: Schedule, block: str) -> str:
+    """The index map for what an elementwise stage stores at its variables: a dimension an axis."""
+    places = {it.var: n for n, it in enumerate(sch.state.block(block).iters)}
+    indices = store_of(sch, block).indices
+    names = {places[i]: f"d{n}" for n, i in enumerate(indices) if isinstance(i, Var)}
+    axes = stage_axes(sch, block)
+    parts = {d: digit_text(d, names[d.place]) for axis in axes for d in axis.digits}
+    dims = [axis_text(axis, parts) for axis in axes]
+    return f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"
 
 
 def _in_order(sch: Schedule, c: Contraction, stage: str, order: Sequence[int]) -> None:

@@ -13,10 +13,11 @@ from schedule.library.gpu.steps import (
     bind_all,
     bind_blocks,
     fuse_for_blocks,
+    in_memory,
     vector_of,
 )
 from schedule.state import BlockRef, LoopRef
-from tensorir import Architecture, Buffer, Gpu, IterKind, dtype
+from tensorir import Architecture, Buffer, Gpu, IterKind, dtype, int_value
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -194,7 +195,7 @@ class _Rows(NamedTuple):
             node = self.sch.state.block(name)
             own = [it.var for it in node.iters]
             for access in accesses(node):
-                if len(own) == self.outer + self.axes and set(own) == set(access.indices):
+                if len(own) == self.outer + self.axes and set(own) == set(in_memory(access)):
                     found.setdefault(access.buffer, []).append(name)
         return found
 
@@ -202,7 +203,7 @@ class _Rows(NamedTuple):
         """The elements of a row; None where they are not known."""
         sch = self.sch
         full = next(n for n in chain if len(sch.state.block(n).iters) > self.outer)
-        extents = [sch.state.loop(loop).const_extent for loop in sch.get_loops(full)[self.outer :]]
+        extents = [int_value(it.extent) for it in sch.state.block(full).iters[self.outer :]]
         return None if None in extents else prod(n or 0 for n in extents)
 
     def _of_one(self, chain: list[BlockRef]) -> Rows:
@@ -256,9 +257,9 @@ class _Rows(NamedTuple):
         found: dict[Buffer, list[str]] = {}
         for name in chain:
             node = self.sch.state.block(name)
-            own = tuple(it.var for it in node.iters[self.outer :])
+            own = [it.var for it in node.iters[self.outer :]]
             for access in accesses(node):
-                if len(own) == self.axes and access.indices == own:
+                if len(own) == self.axes and in_memory(access) == own:
                     found.setdefault(access.buffer, []).append(name)
         return found
 
