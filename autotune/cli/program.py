@@ -75,7 +75,7 @@ class Program:
 
     def trials(self, db: Database) -> list[Record]:
         """The stored trials of exactly this, without those of final races."""
-        return [record for record in self.records(db) if not record.is_final]
+        return [record for record in self.records(db) if record.is_trial]
 
     def miss(self, db: Database) -> Miss:
         """Why there is no record of exactly this."""

@@ -164,7 +164,7 @@ class Database:
     ) -> int:
         """How many trials were made of exactly this, failed ones included; see `best`."""
         found = self.records(workload, target, machine, conditions=_asked(target, conditions))
-        return sum(not record.is_final for record in found)
+        return sum(record.is_trial for record in found)
 
     def explain_miss(
         self,
@@ -342,7 +342,7 @@ class Database:
 
 
 def _summary(session: str, records: list[Record]) -> SessionSummary:
-    trials = [r for r in records if not r.is_final]
+    trials = [r for r in records if r.is_trial]
     first, last = records[0], records[-1]
     return SessionSummary(
         session, first.time, last.time, len(trials), sum(r.status == "ok" for r in trials),

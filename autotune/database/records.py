@@ -43,9 +43,11 @@ STATUSES = (
     "out_of_memory",
     "wrong_result",
     "pruned",
+    "repeated",
     "error",
 )
-"""How a trial ended. `pruned` was stopped early for being slow; its times are few."""
+"""How a trial ended. `pruned` was stopped early for being slow; its times are few. `repeated` has
+the code of an earlier trial: it was not timed, and is no trial of its own."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,9 @@ class Record:
     settings    how it was measured
     session     identifies one call of `tune`; `seed` its seed
     trial       the number of trials before this one
-    batch       how many trials were known when its candidate was proposed, with others of the same
-                number; None where a search proposed nothing (a race, earlier versions)
+    batch       how many trials and repetitions were known when its candidate was proposed, with
+                others of the same number; None where a search proposed nothing (a race, earlier
+                versions)
     race        what the race at the end of a search found (`autotune.noise.gain.Outcome`); None for
                 trials and in earlier versions
     sketch      name of the sketch; `decisions` the values of its choices
@@ -206,6 +209,16 @@ class Record:
         """Whether the times come from the race at the end of a search, and the trial was stored
         before: such a record is the better evidence, and no trial of its own."""
         return bool(self.settings.get("final"))
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether it counts as a trial: it is of no race, and repeats no other one."""
+        return not self.is_final and self.status != "repeated"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there was code to time, and it was not timed."""
+        return self.status not in ("ok", "pruned", "repeated")
 
     @property
     def identity(self) -> str:

@@ -133,6 +133,7 @@ class Measurer:
         check: bool = True,
         min_ms: float | None = None,
         repeats: int | None = None,
+        known: Collection[str] = (),
         on_result: OnResult | None = None,
     ) -> list[MeasureResult]:
         """The result of each program, in order.
@@ -140,11 +141,13 @@ class Measurer:
         incumbent  best time so far, seconds: far slower candidates are stopped early ("pruned");
                    within the batch, better times take its place
         min_ms     and `repeats` override the settings
+        known      hashes of source texts that are not timed again ("repeated"), nor one of them
+                   twice; empty times all. Only of what is built ahead, it is known before
         on_result  called with (position, result), in order, as soon as each is known: a batch is
                    visited in rounds, so that is mostly at its end
         """
         self._start_runner()
-        built = self._build(programs)
+        built = _once(self._build(programs), known)
         texts = [program_text(program) for program in programs]
         results: list[MeasureResult] = []
         for start in range(0, len(texts), TOGETHER):
@@ -381,6 +384,20 @@ def _no_room(error: OSError) -> MeasureError:
         f"measuring cannot write to {place} ({error.strerror or error}); make room, or name "
         "another one in TMPDIR"
     )
+
+
+Built = tuple[MeasureResult, "str | None"]
+"""What came of building ahead: a result and a source text."""
+
+
+def _once(built: Sequence[Built], known: Collection[str]) -> list[Built]:
+    """The same, without what repeats one of the `known` source texts, if there are any."""
+    seen, found = set(known), list[Built]()
+    for result, source in built:
+        found.append((result.unless_in(seen), source))
+        if known:
+            seen.add(result.source_hash)
+    return found
 
 
 def _tell(on_result: OnResult, start: int, at: int, result: MeasureResult) -> None:

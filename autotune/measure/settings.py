@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any, NamedTuple
@@ -111,6 +111,13 @@ class MeasureResult:
         verdict = Verdict(**data.get("verdict", {}))
         times, visits = tuple(data.get("times", ())), map(Visit.from_json, data.get("visits", ()))
         return cls(**{**known, "verdict": verdict, "times": times, "visits": tuple(visits)})
+
+    def unless_in(self, sources: Collection[str]) -> MeasureResult:
+        """The result; a repetition where its source text is one of these, by their hashes."""
+        if not self.source_hash or self.source_hash not in sources or self.status == "repeated":
+            return self
+        error, code = "its code is that of an earlier trial", self.source_hash
+        return MeasureResult("repeated", error, build_seconds=self.build_seconds, source_hash=code)
 
     def visited(self, visits: Visits, at: int) -> MeasureResult:
         """The result with the times of all visits of the candidate at a place of its batch."""

@@ -93,8 +93,8 @@ class Report:
 
 def summarize(records: Sequence[Record]) -> Report:
     """The report of records of one workload, target, machine and conditions, in stored order."""
-    trials = tuple(r for r in records if not r.is_final)
-    failed = [r for r in trials if r.status not in ("ok", "pruned")]
+    trials = tuple(r for r in records if r.is_trial)
+    failed = [r for r in trials if r.has_failed]
     counts = Counter((r.status, headline(r.error)) for r in failed)
     guessed = [r for r in trials if r.predicted is not None and r.status == "ok"]
     races: dict[str, Record] = {}

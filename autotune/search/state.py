@@ -89,10 +89,11 @@ class SearchState:
             self.foreseen[candidate] = predicted
         self._fitted = 0
 
-    def reject(self, candidate: Candidate) -> None:
-        """Never propose this candidate; it is no trial, and the model does not learn from it."""
+    def reject(self, candidate: Candidate, program: str = "") -> None:
+        """Never propose this candidate or its program; it is no trial, and the model does not learn
+        from it."""
         self.rejected.add(candidate)
-        self._tried |= {self.program(candidate)} - {""}
+        self._tried |= {program, self.program(candidate)} - {""}
 
     def spent(self, candidate: Candidate) -> bool:
         """Whether the candidate itself was measured or rejected."""

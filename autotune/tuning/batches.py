@@ -1,9 +1,9 @@
 """Batches: what is proposed together, and how a batch that was cut off is taken up again.
 
 What is proposed is a function of the seed, of the number of the batch (the trials known when it was
-begun) and of the trials stored before it. Each trial's record has that number. So a search that was
-ended in the middle of a batch, in whatever way, makes the same proposals again from what was known
-at its start, and measures what is missing of them.
+begun, and the candidates that repeated one) and of the trials stored before it. Each trial's record
+has that number. So a search that was ended in the middle of a batch, in whatever way, makes the
+same proposals again from what was known at its start, and measures what is missing of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def next_batch(session: Session, propose: Propose) -> Batch:
     A batch is always proposed as a whole, whatever the number of trials that are wanted, so that
     a search that is extended goes on as if it had never stopped.
     """
-    number, cut_off = session.trials, session.take_open()
+    number, cut_off = session.known, session.take_open()
     if cut_off:
         number = cut_off[0].batch or 0
     rng = random.Random(f"{session.seed}:{number}")

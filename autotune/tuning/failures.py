@@ -16,7 +16,7 @@ def describe_failures(records: Iterable[Record]) -> str:
     counts: Counter[str] = Counter()
     reasons: dict[str, str] = {}
     for record in records:
-        if record.status not in ("ok", "pruned"):
+        if record.has_failed:
             counts[record.status] += 1
             reasons.setdefault(record.status, _reason(record))
     return "; ".join(f"{n} {status} ({reasons[status]})" for status, n in sorted(counts.items()))

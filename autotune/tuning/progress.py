@@ -98,7 +98,7 @@ class _RichTask(Task):
     def advance(self, record: Record) -> None:
         if record.status == "ok" and record.median is not None:
             self._best = min(record.median, self._best or record.median)
-        elif record.status != "pruned":
+        elif record.has_failed:
             self._failed += 1
         self._show(1)
 

@@ -57,6 +57,7 @@ class Session:
     skipped stored trials that are none of this version
     notice  what the user should know of cost model and shipped records; "" for nothing
     stored  records of trials that the database had when the session was started
+    sources hashes of the source texts of trials; none where these do not tell kernels apart
     others  share of the processors that other programs had while times were taken
     expectation  what is expected where nothing was measured yet
     """
@@ -83,8 +84,15 @@ class Session:
     others: float | None = None
     expectation: Expectation | None = None
     _open: list[Record] = field(default_factory=list, repr=False)
+    sources: set[str] = field(default_factory=set, repr=False)
+    _repeated: set[Candidate] = field(default_factory=set, repr=False)
     _counted: set[str] = field(default_factory=set, repr=False)
     _current: dict[str, bool] = field(default_factory=dict, repr=False)
+
+    @property
+    def known(self) -> int:
+        """Trials, and candidates that were found to repeat one when they were built."""
+        return self.trials + len(self._repeated)
 
     def trial_records(self) -> list[Record]:
         """The stored trials, oldest first, without the records of final races."""
@@ -98,7 +106,7 @@ class Session:
         return [r for r in self.trial_records() if self.counts(r)]
 
     def counts(self, record: Record) -> bool:
-        return record.rules == self.rules and self.allows(record)
+        return record.rules == self.rules and self.allows(record) and record.is_trial
 
     def stored_best(self) -> Record | None:
         """The best record that the wanted numerics class allows and whose code is that of today."""
@@ -174,11 +182,17 @@ class Session:
         elif self.counts(record):
             self._counted.add(record.identity)
             self.trials = len(self._counted)
+            if not self.target.on_gpu:  # there, how it is launched is no part of the text
+                self.sources |= {record.source_hash} - {""}
+        elif record.status == "repeated" and record.rules == self.rules:
+            self._repeated.add(candidate)
 
     def learn(self, record: Record) -> None:
         """Take a counted trial into the search state."""
         candidate = known_candidate(record, self.space, self.state.defaults)
-        if candidate is not None:
+        if candidate is not None and record.status == "repeated":
+            self.state.reject(candidate, record.program)
+        elif candidate is not None:
             timed = record.status in ("ok", "pruned")
             seconds = record.median if timed else None
             self.state.add(candidate, seconds, record.program, record.predicted)

@@ -12,7 +12,7 @@ default schedule (`autotune/tuning/race.py`), which is lost only to one that is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -32,6 +32,7 @@ from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
 from autotune.search import Propose, search_named
+from autotune.space import Candidate
 from autotune.tuning.batches import Batch, next_batch
 from autotune.tuning.budget import TRIALS, Budget
 from autotune.tuning.failures import describe_failures
@@ -221,11 +222,14 @@ def _search(
                 ended = "nothing is left to try"
                 break
             task.model(str(trust(session.space, session.state)))
-            if batch.missing:
-                _measure(session, measurer, batch, budget.left(session), task)
-                if time.perf_counter() >= deadline:
-                    ended = budget.reached(session) or f"{budget.seconds:g} s"
-                    break
+            left = list(batch.missing)
+            while left and (most := budget.left(session)) > 0:  # some may repeat what is known
+                count = int(min(most, len(left)))
+                _measure(session, measurer, batch, left[:count], task)
+                left = left[count:]
+            if batch.missing and time.perf_counter() >= deadline:
+                ended = budget.reached(session) or f"{budget.seconds:g} s"
+                break
         if not session.is_settled():
             from autotune.tuning.race import final_race
 
@@ -236,21 +240,29 @@ def _search(
     return ended
 
 
-def _measure(session: Session, measurer: Measurer, batch: Batch, most: float, task: Task) -> None:
-    """Measure what is missing of a batch, the first `most`; each trial is stored when finished."""
-    candidates = [c for at, c in enumerate(batch.missing) if at < most]
+def _measure(
+    session: Session,
+    measurer: Measurer,
+    batch: Batch,
+    candidates: Sequence[Candidate],
+    task: Task,
+) -> None:
+    """Measure some of a batch; each trial is stored when it is finished."""
     designs = [session.design(candidate) for candidate in candidates]
     predicted = [session.state.predicted(candidate) for candidate in candidates]
 
     def store(index: int, result: MeasureResult) -> None:
         record = session.record(
-            candidates[index], designs[index], result, predicted[index], batch=batch.number
-        )
+            candidates[index], designs[index], result.unless_in(session.sources),
+            predicted[index], batch=batch.number,
+        )  # fmt: skip
         session.database.add(record)
         session.remember(record)
-        task.advance(record)
+        if record.is_trial:
+            task.advance(record)
 
-    measurer.measure(designs, incumbent=session.state.best_seconds(), on_result=store)
+    best, known = session.state.best_seconds(), frozenset(session.sources)
+    measurer.measure(designs, incumbent=best, known=known, on_result=store)
 
 
 def _result(

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
+from functools import partial
 
 import pytest
 
-from autotune import Database, MeasureSettings
+from autotune import Database, MeasureSettings, tune
 from autotune.cost_model import make_cost_model
-from autotune.database.records import Record
+from autotune.database.records import Record, Verdict
 from autotune.measure import Measurer, MeasureResult
+from autotune.measure.busy import Neighbours
 from autotune.measure.scoring import scheduled_program, wanted_features
 from autotune.rules import default_candidates
-from autotune.search import STRATEGIES, Evolution, SearchState, search_named
+from autotune.search import STRATEGIES, Evolution, SearchState, evolutionary, search_named
 from autotune.space import Candidate, Space
 from autotune.tuning.race import final_race
 from autotune.tuning.session import Session, start_session
+from backends import source_text
 from schedule import Schedule
 from tensorir import TensorIRError, lower, parse, program_key, structural_hash, te
 from tests.autotune.distinct_spaces import PROGRAMS, TARGET, space_of
@@ -200,3 +204,68 @@ class TestRecords:
             assert scheduled_program(space.build(session.state.defaults[0])) not in [
                 scheduled_program(space.build(candidate)) for candidate in batch
             ]
+
+
+class Pretends:
+    """A measurer that runs nothing: each program takes as long as its source text says."""
+
+    def __init__(self, *args: object, **options: object) -> None:
+        self.neighbours, self.sources = Neighbours(), list[str]()
+
+    def __enter__(self) -> Pretends:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        return
+
+    def features(self, *args: object) -> None:
+        return
+
+    def measure(self, designs, incumbent, known, on_result):
+        for at, design in enumerate(designs):
+            code = hashlib.sha256(source_text(design.func, TARGET).encode()).hexdigest()
+            seconds = 1e-3 + int(code[:4], 16) * 1e-9
+            verdict = Verdict(True, 0.0, 1e-5)
+            found = MeasureResult("ok", "", (seconds,), seconds, verdict, source_hash=code)
+            on_result(at, found)
+
+    def race(self, programs, rounds, before):
+        return [(1e-3,) * rounds for _ in programs]
+
+
+def test_code_that_only_lowering_tells_to_be_the_same_is_one_trial(monkeypatch):
+    """Vectors of 64 and 128 lanes are the same for 58 elements: that is known when it is built."""
+    monkeypatch.setattr("autotune.tuning.tuner.Measurer", Pretends)
+    monkeypatch.setattr("autotune.tuning.session.is_current", lambda *given: True)
+    few = partial(evolutionary.propose, settings=FEW)
+    monkeypatch.setitem(STRATEGIES, "evolutionary", few)
+    with Database(":memory:") as database:
+        result = tune(PROGRAMS["blur"](), trials=40, database=database, progress=False)
+        records = [record for record in database.records() if not record.is_final]
+    codes = [record.source_hash for record in records if record.is_trial]
+    again = [record for record in records if record.status == "repeated"]
+    assert again and all(r.source_hash in codes and r.median is None for r in again)
+    assert len(set(codes)) == len(codes) == result.trials == len(result.history)
+    assert "repeated" not in result.statuses
+    assert len({record.program for record in records}) == len(records)
+
+
+def test_what_is_built_ahead_is_not_timed_again():
+    """Neither what an earlier batch had, nor two of one."""
+    func, space = PROGRAMS["blur"](), space_of("blur")
+    known: dict[str, list[Schedule]] = {}
+    for schedule in walked(space, 60, seed=1):
+        known.setdefault(lowered(schedule), []).append(schedule)
+    twins = next(
+        [first, other]
+        for first, *others in known.values()
+        for other in others
+        if key(first) != key(other)
+    )
+    with Measurer(func, "c", MeasureSettings(min_ms=0.2, repeats=1, build_jobs=2)) as measurer:
+        assert [r.status for r in measurer.measure(twins)] == ["ok", "ok"]
+        again = measurer.measure(twins, known=["another"])
+        assert [r.status for r in again] == ["ok", "repeated"]
+        assert "code is that of an earlier trial" in again[1].error
+        third = measurer.measure(twins, known=[again[0].source_hash])
+        assert [(r.status, r.times) for r in third] == [("repeated", ())] * 2

@@ -158,7 +158,7 @@ class FakeMeasurer:
     def features(self, *args: object) -> None:
         return
 
-    def measure(self, programs: Any, incumbent: float | None, on_result: Any) -> None:
+    def measure(self, programs: Any, incumbent: float | None, known: Any, on_result: Any) -> None:
         for index, program in enumerate(programs):
             if self.run.end == "killed" and self.left == 0:
                 raise Killed
@@ -176,10 +176,12 @@ class FakeMeasurer:
 def result_of(case: Case, text: str) -> MeasureResult:
     digest = blake2b(f"{case.seed}{text}".encode()).digest()
     seconds, chance = (1 + int.from_bytes(digest[:4], "big") / 2**32) * 1e-3, digest[4] / 256
+    code = f"code {digest[5] % 24}"  # some programs are others' once they are lowered
     if chance < case.failing * 0.7:
-        return MeasureResult("crash", "as was to be expected")
+        return MeasureResult("crash", "as was to be expected", source_hash=code)
     status = "pruned" if chance < case.failing or case.failing == 1 else "ok"
-    return MeasureResult(status, "", (seconds,), seconds, Verdict(status == "ok", 0.0, 1e-5))
+    verdict = Verdict(status == "ok", 0.0, 1e-5)
+    return MeasureResult(status, "", (seconds,), seconds, verdict, source_hash=code)
 
 
 def trials(path: Path) -> Found:
