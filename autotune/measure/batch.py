@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,9 @@ from autotune.measure.settings import MeasureResult
 from autotune.noise.visits import Visits
 
 OnResult = Callable[[int, MeasureResult], None]
+
+Built = tuple[MeasureResult, "str | None"]
+"""What came of building ahead: a result and a source text."""
 
 
 class Batch:
@@ -76,3 +79,13 @@ class Batch:
         self._visits.add(at, replace(answer.visits[0], at=after))
         found = replace(answer if new else known, build_seconds=seconds)
         self.results[at] = found.visited(self._visits, at)
+
+
+def once(built: Sequence[Built], known: Collection[str]) -> list[Built]:
+    """The same, without what repeats one of the `known` source texts, if there are any."""
+    seen, found = set(known), list[Built]()
+    for result, source in built:
+        found.append((result.unless_in(seen), source))
+        if known:
+            seen.add(result.source_hash)
+    return found

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from autotune.errors import MeasureError
-from autotune.measure.batch import Batch, OnResult
+from autotune.measure.batch import Batch, Built, OnResult, once
 from autotune.measure.builders import BuilderPool
 from autotune.measure.busy import TOLERABLE, Neighbours
 from autotune.measure.cold import check_cold
@@ -26,6 +26,13 @@ from autotune.measure.lock import Report, machine_lock
 from autotune.measure.memory import build_limit, run_limit
 from autotune.measure.oracle import make_oracle
 from autotune.measure.process import Reply, WorkerProcess, warn_once
+from autotune.measure.programs import (
+    Program,
+    build_request,
+    program_text,
+    rounds_otherwise,
+    text_request,
+)
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE, made_for, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings, Rounds
@@ -46,16 +53,6 @@ TOGETHER = 16
 SOUND = ("ok", "pruned", "build_error")
 """After other outcomes, memory or device of the worker may be spoiled: it is renewed."""
 
-
-class HasFunc(Protocol):
-    """A schedule, or anything else that holds the program to run."""
-
-    @property
-    def func(self) -> PrimFunc: ...
-
-
-Program = PrimFunc | HasFunc | Design | str
-"""What can be measured: a program, its holder, or its printed text."""
 
 class Measurer:
     """Measures schedules of `func`. Use it as a context manager, so that workers end.
@@ -147,7 +144,7 @@ class Measurer:
                    visited in rounds, so that is mostly at its end
         """
         self._start_runner()
-        built = _once(self._build(programs), known)
+        built = once(self._build(programs), known)
         texts = [program_text(program) for program in programs]
         results: list[MeasureResult] = []
         for start in range(0, len(texts), TOGETHER):
@@ -265,7 +262,7 @@ class Measurer:
             )
         return self._builders
 
-    def _build(self, programs: Sequence[Program]) -> list[tuple[MeasureResult, str | None]]:
+    def _build(self, programs: Sequence[Program]) -> list[Built]:
         """Result and source text of building ahead; nothing when the runner is to build itself."""
         jobs = min(self.settings.build_jobs or usable_cores(), len(programs))
         if jobs < 2:
@@ -386,46 +383,8 @@ def _no_room(error: OSError) -> MeasureError:
     )
 
 
-Built = tuple[MeasureResult, "str | None"]
-"""What came of building ahead: a result and a source text."""
-
-
-def _once(built: Sequence[Built], known: Collection[str]) -> list[Built]:
-    """The same, without what repeats one of the `known` source texts, if there are any."""
-    seen, found = set(known), list[Built]()
-    for result, source in built:
-        found.append((result.unless_in(seen), source))
-        if known:
-            seen.add(result.source_hash)
-    return found
-
-
 def _tell(on_result: OnResult, start: int, at: int, result: MeasureResult) -> None:
     on_result(start + at, result)
-
-
-def rounds_otherwise(program: Program) -> bool:
-    """Whether a program may compute the definition by other expressions, or is not known not to."""
-    return getattr(program, "numerics", "algebraic") not in ("bitwise", "reassociated")
-
-
-def build_request(program: Program) -> dict[str, Any]:
-    """The message by which a worker builds a program."""
-    request = program.request if isinstance(program, Design) else None
-    return request or text_request(program)
-
-
-def text_request(program: Program) -> dict[str, Any]:
-    return {"op": "build", "text": program_text(program)}
-
-
-def program_text(program: Program) -> str:
-    """The printed program, from which a worker makes the same program again."""
-    if isinstance(program, str):
-        return program
-    if isinstance(program, Design):
-        return program.text
-    return str(program if isinstance(program, PrimFunc) else program.func)
 
 
 def usable_cores() -> int:
