@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from tensorir import PrimFunc, Var, parse, specialize
 
 if TYPE_CHECKING:
     from schedule import Schedule
+
+Builder = Callable[..., Any]
 
 
 def build(text: str, target: str, constants: Mapping[str, Any] | None = None) -> Any:
@@ -62,3 +65,12 @@ def _sizes(func: PrimFunc, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, i
 @lru_cache(maxsize=4)
 def _parse_once(text: str) -> PrimFunc:
     return parse(text)
+
+
+def load_builder(path: str) -> tuple[Builder, Builder | None, Builder | None]:
+    """The function that `module:function` names, and those for sources and schedules if there
+    are any."""
+    module, _, name = path.partition(":")
+    found = importlib.import_module(module)
+    others = (getattr(found, f"{name}_{of}", None) for of in ("source", "schedule"))
+    return getattr(found, name), *others

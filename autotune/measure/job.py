@@ -12,7 +12,6 @@ kernel is not run; the kernel takes the other arrays.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import time
 import traceback
 from collections import OrderedDict
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autotune.measure.blocks import calls_per_block, cold_calls, first_calls
+from autotune.measure.builder import load_builder
 from autotune.measure.canary import Canary
 from autotune.measure.cold import ColdCaches
 from autotune.measure.design import Made
@@ -188,12 +188,9 @@ class Job:
         return bool(self._canary.visit(all_in_turn, 1).disturbed), times
 
     def _kernel(
-        self,
-        text: str,
-        announce: Announce,
-        source: str | None = None,
+        self, text: str, announce: Announce, source: str | None = None,
         schedule: Schedule | None = None,
-    ) -> tuple[Any, float]:
+    ) -> tuple[Any, float]:  # fmt: skip
         """The kernel of a program and the seconds that its build took."""
         if text in self._kernels:
             self._kernels.move_to_end(text)
@@ -370,18 +367,6 @@ def _memory_failure(error: Exception, **more: Any) -> Failure:
             f"(MeasureSettings(memory_gib=...)): {text}"
         )
     return Failure("out_of_memory", f"out of memory; {text}", **more)
-
-
-Builder = Callable[..., Any]
-
-
-def load_builder(path: str) -> tuple[Builder, Builder | None, Builder | None]:
-    """The function that `module:function` names, and those for sources and schedules if there
-    are any."""
-    module, _, name = path.partition(":")
-    found = importlib.import_module(module)
-    others = (getattr(found, f"{name}_{of}", None) for of in ("source", "schedule"))
-    return getattr(found, name), *others
 
 
 def source_hash(kernel: Any) -> str:

@@ -138,8 +138,8 @@ class Measurer:
         incumbent  best time so far, seconds: far slower candidates are stopped early ("pruned");
                    within the batch, better times take its place
         min_ms     and `repeats` override the settings
-        known      hashes of source texts that are not timed again ("repeated"), nor one of them
-                   twice; empty times all. Only of what is built ahead, it is known before
+        known      hashes of source texts: what is built ahead is timed once of each ("repeated"),
+                   and not of these; none times all
         on_result  called with (position, result), in order, as soon as each is known: a batch is
                    visited in rounds, so that is mostly at its end
         """

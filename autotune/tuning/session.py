@@ -91,7 +91,7 @@ class Session:
 
     @property
     def known(self) -> int:
-        """Trials, and candidates that were found to repeat one when they were built."""
+        """Trials, and candidates that repeat one."""
         return self.trials + len(self._repeated)
 
     def trial_records(self) -> list[Record]:

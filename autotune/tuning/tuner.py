@@ -241,19 +241,15 @@ def _search(
 
 
 def _measure(
-    session: Session,
-    measurer: Measurer,
-    batch: Batch,
-    candidates: Sequence[Candidate],
-    task: Task,
+    session: Session, measurer: Measurer, batch: Batch, some: Sequence[Candidate], task: Task
 ) -> None:
     """Measure some of a batch; each trial is stored when it is finished."""
-    designs = [session.design(candidate) for candidate in candidates]
-    predicted = [session.state.predicted(candidate) for candidate in candidates]
+    designs = [session.design(candidate) for candidate in some]
+    predicted = [session.state.predicted(candidate) for candidate in some]
 
     def store(index: int, result: MeasureResult) -> None:
         record = session.record(
-            candidates[index], designs[index], result.unless_in(session.sources),
+            some[index], designs[index], result.unless_in(session.sources),
             predicted[index], batch=batch.number,
         )  # fmt: skip
         session.database.add(record)
