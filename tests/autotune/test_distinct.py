@@ -240,7 +240,13 @@ def test_code_that_only_lowering_tells_to_be_the_same_is_one_trial(monkeypatch):
     few = partial(evolutionary.propose, settings=FEW)
     monkeypatch.setitem(STRATEGIES, "evolutionary", few)
     with Database(":memory:") as database:
-        result = tune(PROGRAMS["blur"](), trials=40, database=database, progress=False)
+        result = tune(
+            PROGRAMS["blur"](),
+            strategy="evolutionary",
+            trials=40,
+            database=database,
+            progress=False,
+        )
         records = [record for record in database.records() if not record.is_final]
     codes = [record.source_hash for record in records if record.is_trial]
     again = [record for record in records if record.status == "repeated"]
