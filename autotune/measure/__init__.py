@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from tensorir import lazy_names
 
 if TYPE_CHECKING:
+    from autotune.measure.design import HasFunc as HasFunc
+    from autotune.measure.design import Program as Program
     from autotune.measure.lock import machine_lock as machine_lock
     from autotune.measure.measurer import Measurer as Measurer
-    from autotune.measure.programs import HasFunc as HasFunc
-    from autotune.measure.programs import Program as Program
     from autotune.measure.reference import Reference as Reference
     from autotune.measure.reference import draw_inputs as draw_inputs
     from autotune.measure.reference import make_reference as make_reference
@@ -20,7 +20,7 @@ __all__ = lazy_names(
     {
         "autotune.measure.lock": "machine_lock",
         "autotune.measure.measurer": "Measurer",
-        "autotune.measure.programs": "HasFunc Program",
+        "autotune.measure.design": "HasFunc Program",
         "autotune.measure.reference": "Reference draw_inputs make_reference",
         "autotune.measure.settings": "MeasureResult MeasureSettings",
     },

@@ -1,6 +1,6 @@
-"""A candidate as something to measure: its schedule is made by the worker that compiles it.
+"""What can be measured: programs, and candidates, which the worker that compiles them makes.
 
-The worker knows the space of the search, so it makes the schedule from the decisions: this process
+A worker knows the space of the search, so it makes a schedule from the decisions: this process
 does not make it a second time, and the worker parses no text. Where no worker can, as without
 workers that build, it is made here.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from autotune.errors import MeasureError
 from autotune.measure.scoring import scheduled_program
@@ -99,3 +99,38 @@ class Design:
     @property
     def numerics(self) -> str:
         return self.schedule.numerics if self._told is None else self._told.numerics
+
+
+class HasFunc(Protocol):
+    """A schedule, or anything else that holds the program to run."""
+
+    @property
+    def func(self) -> PrimFunc: ...
+
+
+Program = PrimFunc | HasFunc | Design | str
+"""What can be measured: a program, its holder, or its printed text."""
+
+
+def rounds_otherwise(program: Program) -> bool:
+    """Whether a program may compute the definition by other expressions, or is not known not to."""
+    return getattr(program, "numerics", "algebraic") not in ("bitwise", "reassociated")
+
+
+def build_request(program: Program) -> dict[str, Any]:
+    """The message by which a worker builds a program."""
+    request = program.request if isinstance(program, Design) else None
+    return request or text_request(program)
+
+
+def text_request(program: Program) -> dict[str, Any]:
+    return {"op": "build", "text": program_text(program)}
+
+
+def program_text(program: Program) -> str:
+    """The printed program, from which a worker makes the same program again."""
+    if isinstance(program, str):
+        return program
+    if isinstance(program, Design):
+        return program.text
+    return str(program if isinstance(program, PrimFunc) else program.func)

@@ -20,19 +20,19 @@ from autotune.measure.batch import Batch, Built, OnResult, once
 from autotune.measure.builders import BuilderPool
 from autotune.measure.busy import TOLERABLE, Neighbours
 from autotune.measure.cold import check_cold
-from autotune.measure.design import Design
-from autotune.measure.externs import declarations
-from autotune.measure.lock import Report, machine_lock
-from autotune.measure.memory import build_limit, run_limit
-from autotune.measure.oracle import make_oracle
-from autotune.measure.process import Reply, WorkerProcess, warn_once
-from autotune.measure.programs import (
+from autotune.measure.design import (
+    Design,
     Program,
     build_request,
     program_text,
     rounds_otherwise,
     text_request,
 )
+from autotune.measure.externs import declarations
+from autotune.measure.lock import Report, machine_lock
+from autotune.measure.memory import build_limit, run_limit
+from autotune.measure.oracle import make_oracle
+from autotune.measure.process import Reply, WorkerProcess, warn_once
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE, made_for, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings, Rounds

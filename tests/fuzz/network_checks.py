@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from autotune import default_schedule
+from autotune.measure.design import rounds_otherwise
 from autotune.measure.oracle import make_oracle
-from autotune.measure.programs import rounds_otherwise
 from autotune.rules import make_space
 from backends import build, resolve
 from schedule import Schedule
