@@ -14,6 +14,7 @@ from autotune.database.records import Record, Verdict
 from autotune.measure import Measurer, MeasureResult
 from autotune.measure.busy import Neighbours
 from autotune.measure.scoring import scheduled_program, wanted_features
+from autotune.measure.settings import Rounds
 from autotune.rules import default_candidates
 from autotune.search import STRATEGIES, Evolution, SearchState, evolutionary, search_named
 from autotune.space import Candidate, Space
@@ -230,7 +231,7 @@ class Pretends:
             on_result(at, found)
 
     def race(self, programs, rounds, before):
-        return [(1e-3,) * rounds for _ in programs]
+        return Rounds(tuple((1e-3,) * rounds for _ in programs), (False,) * rounds)
 
 
 def test_code_that_only_lowering_tells_to_be_the_same_is_one_trial(monkeypatch):
