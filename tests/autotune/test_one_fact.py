@@ -37,12 +37,14 @@ KNOWN = {
     "autotune/rules/find_chain.py": {"IDLE": SHAPE, "LONG_ROW": SHAPE},
     "autotune/rules/gpu/tile_cycles.py": {
         "LATENCY": TILES, "LAUNCH": TILES, "OVERHEAD": TILES, "WAIT": TILES, "SECTORS": TILES,
-        "MOST_REGISTERS": TILES,
+        "MOST_REGISTERS": TILES, "SHUFFLE": TILES, "MOST_HELD": SHAPE,
     },
     "autotune/rules/gpu/tiles.py": {
-        "OWN": SHAPE, "LANES": SHAPE, "SPLITS": SHAPE,
+        "OWN": SHAPE, "LANES": SHAPE, "SPLITS": SHAPE, "LARGE": SHAPE,
     },
-    "autotune/rules/gpu/chain.py": {"ALIKE": SHAPE},
+    "autotune/rules/gpu/chain.py": {"ALIKE": SHAPE, "BLOCKS": SHAPE, "PIECE": SHAPE},
+    "autotune/rules/gpu/elementwise.py": {"THREADS": SHAPE},
+    "autotune/rules/gpu/thin.py": {"SUMS": SHAPE, "ROWS": SHAPE, "PIECES": SHAPE},
     "autotune/rules/nests/stage.py": {
         "ROWS": SHAPE, "VECTORS": SHAPE, "WHOLE_ROW": SHAPE, "MOST_THREADED": SHAPE,
     },

@@ -46,6 +46,13 @@ def applied(op: Any, *shapes: tuple[int, ...], **attrs: Any) -> PrimFunc:
     return te.create_prim_func([*inputs, op(*inputs, name="out", **attrs)], name="applied")
 
 
+def lying_across() -> PrimFunc:
+    """A stencil whose result is turned."""
+    x = te.placeholder((99, 163), name="x")
+    out = te.compute((161, 97), lambda j, i: x[i, j] + x[i, j + 1] + x[i, j + 2], name="out")
+    return te.create_prim_func([x, out], name="lying_across")
+
+
 PROGRAMS = [
     *(prim_func(row.kind, row.sizes) for row in ROWS),
     applied(ops.sum, (1, 1 << 20), axis=(1,)),
@@ -54,6 +61,7 @@ PROGRAMS = [
     applied(ops.matmul, (6, 1 << 16), (1 << 16, 64)),
     applied(ops.matmul, (64, 1 << 14), (1 << 14, 64)),
     applied(ops.matmul, (2, 4096), (512, 4096), transpose_b=True),
+    lying_across(),
 ]
 
 
