@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autotune import default_schedule
 from autotune.gpu.count import works_of
 from autotune.rules import choose
-from backends import ObjectCache, build
-from benchmarks.general.form import numbers
+from backends import build
+from benchmarks.general.form import Form, numbers
 from benchmarks.general.rewritings import forms_of
+from schedule import Schedule
 from tensorir import Gpu, PrimFunc, Target, ops, reference, te
 
 TARGET = "cuda-emulator -arch=sm_90a"
@@ -20,17 +20,17 @@ MORE = 1.05
 """Times the transactions of the plain program that a form may take."""
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
-    return ObjectCache(tmp_path_factory.mktemp("objects"))
-
-
 def program(make, *shapes) -> PrimFunc:
     inputs = [te.placeholder(shape, name=f"x{n}") for n, shape in enumerate(shapes)]
     return te.create_prim_func([*inputs, make(*inputs)], name="program")
 
 
 ALL = ("renamed", "split", "fused", "unit")
+ALIKE = {
+    "renamed letters", "renamed topi", "renamed of others", "reduce axes reversed",
+    "split first", "split first, inputs too", "split reduce, inputs too", "unit first",
+}  # fmt: skip
+"""Forms that go the way of others of the same program, which are here."""
 PROGRAMS = {
     "relu": (program(lambda x: ops.relu(x), (512, 1024)), ALL),
     "transpose": (program(lambda x: ops.transpose(x, (1, 0)), (512, 1024)), ALL),
@@ -39,9 +39,9 @@ PROGRAMS = {
     "column sums": (program(lambda x: ops.sum(x, (0,)), (2048, 1024)), ALL),
     "softmax": (program(lambda x: ops.softmax(x), (2048, 1024)), ("split", "fused", "unit")),
     "layer norm": (
-        program(ops.layer_norm, (2048, 1024), (1024,), (1024,)), ("split", "fused", "unit"),
+        program(ops.layer_norm, (2048, 1024), (1024,), (1024,)), ("split",),
     ),
-    "product": (program(ops.matmul, (512, 256), (256, 512)), ("split", "fused", "unit")),
+    "product": (program(ops.matmul, (512, 256), (256, 512)), ("split", "fused")),
     "convolution": (
         program(lambda x, w: ops.conv2d(x, w, padding=1), (4, 64, 28, 28), (64, 64, 3, 3)),
         ("reordered", "unit"),
@@ -49,19 +49,28 @@ PROGRAMS = {
 }
 
 
+def scheduled(func: PrimFunc) -> tuple[list[str], Schedule]:
+    """The default schedule, and the names of its plans."""
+    sketch = choose(func, DEVICE, None, ()).sketch
+    return [plan.name for plan in sketch.plans], sketch.build(sketch.values())
+
+
 def planned(func: PrimFunc) -> tuple[list[str], float]:
     """The names of the plans of the default schedule, and its transactions."""
-    sketch = choose(func, DEVICE, None, ()).sketch
-    works = works_of(sketch.build(sketch.values()).func, DEVICE)
-    return [plan.name for plan in sketch.plans], sum(work.sectors for work in works)
+    names, sch = scheduled(func)
+    return names, sum(work.sectors for work in works_of(sch.func, DEVICE))
+
+
+def chosen_forms(func: PrimFunc, kinds: tuple[str, ...]) -> list[Form]:
+    return [form for form in forms_of(func, kinds) if form.name not in ALIKE]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_forms_have_the_plan_of_the_plain_program(name):
     func, kinds = PROGRAMS[name]
     plans, sectors = planned(func)
-    forms = list(forms_of(func, kinds))
-    assert {form.kind for form in forms} >= {"unit"}
+    forms = chosen_forms(func, kinds)
+    assert {form.kind for form in forms} >= set(kinds) - {"fused"}
     for form in forms:
         found, moved = planned(form.func)
         assert found == plans, form.name
@@ -90,12 +99,10 @@ TURNED = {
 @pytest.mark.parametrize("name", TURNED)
 def test_what_is_turned_goes_through_shared_memory_however_it_is_written(name, cache):
     func = TURNED[name]
-    plans, _ = planned(func)
+    plans, sch = scheduled(func)
     assert set(plans) <= {"turned", "boxes"}
     given = numbers(func)
-    kernel = build(
-        default_schedule(func, TARGET), f"{TARGET} -check=races,uninitialised", cache=cache
-    )
+    kernel = build(sch, f"{TARGET} -check=races,uninitialised", cache=cache)
     np.testing.assert_array_equal(kernel(*given), reference(func, *given)[0])
 
 
@@ -103,18 +110,19 @@ CHAINS = {
     "softmax": program(lambda x: ops.softmax(x), (6, 48)),
     "layer norm": program(ops.layer_norm, (6, 48), (48,), (48,)),
 }
-ROWS = ("split first", "split last, inputs too", "split reduce", "unit first", "fused output")
+ROWS = ("split last, inputs too", "split reduce")
 
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_rows_are_right_however_they_are_written(name, cache):
     func = CHAINS[name]
     given, (wanted,) = numbers(func), reference(func, *numbers(func))
-    forms = [f for f in forms_of(func, ("split", "fused", "unit")) if f.name in ROWS]
+    forms = [f for f in forms_of(func, ("split",)) if f.name in ROWS]
     assert len(forms) == len(ROWS)
     for form in forms:
-        assert planned(form.func)[0] == ["chain"], form.name
-        kernel = build(default_schedule(form.func, TARGET), f"{TARGET} -check=races", cache=cache)
+        plans, sch = scheduled(form.func)
+        assert plans == ["chain"], form.name
+        kernel = build(sch, f"{TARGET} -check=races,uninitialised", cache=cache)
         inputs = [a.reshape(p.const_shape) for a, p in zip(given, form.func.inputs)]
         found = kernel(*inputs).reshape(wanted.shape)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, err_msg=form.name)
