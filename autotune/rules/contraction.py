@@ -26,7 +26,7 @@ PARTS = ("tile", "task", "order", "read", "steps", "threads")
 class ContractionPlan(Plan):
     """The nests of one contraction. They are looked for when they are asked for.
 
-    `written` is the contraction as it was written, where it is brought on its axes first.
+    `written` is the plan for it as it was written, where it is brought on its axes first.
     """
 
     name = "contraction"
@@ -40,7 +40,7 @@ class ContractionPlan(Plan):
         c: library.Contraction,
         cpu: Cpu,
         numerics: str = "reassociated",
-        written: library.Contraction | None = None,
+        written: ContractionPlan | None = None,
     ) -> None:
         self.group, self.base, self.contraction, self.cpu = group, base, c, cpu
         self.numerics, self.written = numerics, written
@@ -50,9 +50,9 @@ class ContractionPlan(Plan):
         """With sums in the order of the text, if no other is allowed."""
         if allows(numerics, self.numerics):
             return self
-        return ContractionPlan(
-            self.group, self.base, self.contraction, self.cpu, "bitwise", self.written
-        )
+        plan = self.written or self
+        kept = ContractionPlan(plan.group, plan.base, plan.contraction, plan.cpu, "bitwise")
+        return kept if self.written is None else next(iter(_of_parts(kept)), None)
 
     @property
     def subject(self) -> Any:
@@ -118,8 +118,14 @@ class ContractionPlan(Plan):
         from schedule import library
 
         if self.written is not None:
-            library.on_axes(sch, self.written)
+            self.written.bring_on_axes(sch)
         library.make_nest(sch, self.contraction, nest_of(self.contraction, values))
+
+    def bring_on_axes(self, sch: Schedule) -> str | None:
+        """Bring it on its axes, the terms of its sums too if their order is free."""
+        from schedule import library
+
+        return library.on_axes(sch, self.contraction, terms=self.numerics != "bitwise")
 
 
 def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:
@@ -144,12 +150,11 @@ def _of_parts(plan: ContractionPlan) -> Sequence[ContractionPlan]:
     its axes, whichever takes less time."""
     from schedule import library
 
-    group, base, c, cpu = plan.group, plan.base.copy(), plan.contraction, plan.cpu
-    found = [plan]
+    group, base, found = plan.group, plan.base.copy(), [plan]
     try:
-        last = library.on_axes(base, c) or group.epilogue
+        last = plan.bring_on_axes(base) or group.epilogue
         moved = library.find_contraction(base, group.block, last, group.padding)
-        found.append(ContractionPlan(group, base, moved, cpu, written=c))
+        found.append(ContractionPlan(group, base, moved, plan.cpu, plan.numerics, written=plan))
     except TensorIRError:  # its loops were changed before
         pass
     best = min(found, key=ContractionPlan.estimate)

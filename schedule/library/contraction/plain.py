@@ -24,12 +24,17 @@ if TYPE_CHECKING:
     from schedule.schedule import Schedule
 
 
-def on_axes(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> str | None:
+def on_axes(
+    sch: Schedule, c: Contraction, order: Sequence[int] = (), terms: bool = True
+) -> str | None:
     """Give the block of a contraction, and the user of its sums, one variable for each axis, the
     spatial ones in `order`, or as they are in the contraction.
 
     Where the block does not store at these, and nothing else uses its sums, these get a dimension
     for each axis; the stage that copies them to the result is returned.
+
+    terms  whether the variables of the reduction are its axes too, which adds terms in another
+           order than they are written in. Else these stay as they are
 
     Raises ScheduleError where the loops of these blocks were changed before.
     """
@@ -37,7 +42,7 @@ def on_axes(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> str | N
     text = layout(sch, c, [block], spatial, None)
     if c.last != block:
         _in_order(sch, c, c.last, spatial)
-    _in_order(sch, c, block, [*spatial, *c.reduced])
+    _in_order(sch, c, block, [*spatial, *c.reduced] if terms else spatial)
     names, _, dims = text.partition(": ")
     if c.last == block and names != dims:
         return str(sch.reindex(block, store_of(sch, block).buffer.name))
@@ -116,13 +121,16 @@ def _stage_layout(sch: Schedule, block: str) -> str:
 
 
 def _in_order(sch: Schedule, c: Contraction, stage: str, order: Sequence[int]) -> None:
-    """One variable for each axis, in order."""
+    """One variable for each axis, in order; those of a reduction stay if none of it is there."""
     iters = sch.state.block(stage).iters
     names: dict[Var, str] = {it.var: f"p{n}" for n, it in enumerate(iters)}
     own = {place: names[var] for place, var in followers(sch, c, stage).items() if var in names}
     axes = [c.axes[n] for n in order]
     parts = {d: digit_text(d, own[d.place]) for axis in axes for d in axis.digits}
-    _give_variables(sch, stage, [*names.values()], [axis_text(axis, parts) for axis in axes])
+    made = [axis_text(axis, parts) for axis in axes]
+    if not any(axis.reduce for axis in axes):
+        made += [names[it.var] for it in iters if it.kind is IterKind.REDUCE]
+    _give_variables(sch, stage, [*names.values()], made)
 
 
 def _give_variables(sch: Schedule, stage: str, old: list[str], new: list[str]) -> None:
