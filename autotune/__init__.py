@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from autotune.errors import DatabaseError as DatabaseError
     from autotune.errors import MeasureError as MeasureError
     from autotune.explain import explain as explain
+    from autotune.knobs.space import own_space as own_space
     from autotune.measure import MeasureSettings as MeasureSettings
     from autotune.report import summarize as summarize
     from autotune.report.figures import figures as figures
@@ -25,6 +26,7 @@ __all__ = lazy_names(
         "autotune.default": "default_schedule search_space",
         "autotune.errors": "DatabaseError MeasureError",
         "autotune.explain": "explain",
+        "autotune.knobs.space": "own_space",
         "autotune.measure": "MeasureSettings",
         "autotune.report": "summarize",
         "autotune.report.figures": "figures",

@@ -160,7 +160,7 @@ REQUIRED = ("workload", "target", "machine_key", "status")
 FIELDS: dict[str, Kind] = {
     "id": TEXT, "workload": MAPPING, "target": TEXT, "machine_key": TEXT, "status": TEXT,
     "features": TEXTS, "machine": MAPPING, "toolchain": MAPPING, "settings": MAPPING,
-    "conditions": MAPPING, "race": MAPPING, "rules": TEXT, "session": TEXT,
+    "conditions": MAPPING, "race": MAPPING, "own": MAPPING, "rules": TEXT, "session": TEXT,
     "seed": ("an integer", _is_integer), "trial": COUNT, "batch": COUNT, "sketch": TEXT,
     "trace": ("a list", _list_of(lambda step: True)), "error": TEXT,
     "times": ("a list of numbers", _list_of(_is_number)), "median": NUMBER, "predicted": NUMBER,
@@ -177,6 +177,7 @@ PARTS: dict[str, dict[str, Kind]] = {
         "checked": ("true or false", lambda value: isinstance(value, bool)),
         "max_error": NUMBER, "tolerance": NUMBER,
     },
+    "own": {"function": TEXT, "knobs": TEXTS},
     "conditions": {
         "sizes": ("a mapping of sizes or null", _or_none(_is_sizes)),
         "threads": ("an integer or null", _or_none(_is_integer)),

@@ -117,6 +117,8 @@ class Record:
                 versions)
     race        what the race at the end of a search found (`autotune.noise.gain.Outcome`); None for
                 trials and in earlier versions
+    own         where a function with knobs made the schedule: `function`, its name and the hash of
+                its source, and `knobs`, the names of the decisions; None where rules made it
     sketch      name of the sketch; `decisions` the values of its choices
     trace       the schedule as a list of JSON instructions
     program     what the scheduled program is (tensorir.program_key): trials of one program are one,
@@ -145,6 +147,7 @@ class Record:
     trial: int = 0
     batch: int | None = None
     race: Mapping[str, Any] | None = None
+    own: Mapping[str, Any] | None = None
     sketch: str = ""
     decisions: Any = None
     trace: tuple[Any, ...] = ()
@@ -164,7 +167,7 @@ class Record:
     text: str = field(default="", repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("machine", "toolchain", "settings", "decisions", "race"):
+        for name in ("machine", "toolchain", "settings", "decisions", "race", "own"):
             object.__setattr__(self, name, plain(getattr(self, name)))
         for name in ("trace", "visits"):
             object.__setattr__(self, name, tuple(map(plain, getattr(self, name))))
@@ -195,7 +198,7 @@ class Record:
         del data["id"], data["text"]
         if not self.workload.constants:  # as records were before there were any
             del data["workload"]["constants"]
-        for name in ("batch", "race", "visits", "program"):
+        for name in ("batch", "race", "own", "visits", "program"):
             if data[name] is None or data[name] in ("", ()):
                 del data[name]
         data = {name: plain(value) for name, value in data.items()}
@@ -219,6 +222,11 @@ class Record:
     def has_failed(self) -> bool:
         """Whether there was code to time, and it was not timed."""
         return self.status not in ("ok", "pruned", "repeated")
+
+    @property
+    def function(self) -> str:
+        """The schedule function that made it, with the hash of its source; "" where rules did."""
+        return str(self.own["function"]) if self.own else ""
 
     @property
     def identity(self) -> str:

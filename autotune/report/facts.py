@@ -94,7 +94,7 @@ def decisions(report: Report) -> list[Decision]:
         width = min((len(r.decisions or ()) for r in records), default=0)
         if len(records) < ENOUGH:
             continue
-        known = names.get(sketch, ())
+        known = records[0].own["knobs"] if records[0].own else names.get(sketch, ())
         times = np.log([r.median or math.nan for r in records])
         first = records[int(np.argmin(times))]
         for at in range(width):

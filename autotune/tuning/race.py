@@ -19,7 +19,6 @@ from autotune.noise.finalists import MOST, finalists
 from autotune.noise.gain import Outcome
 from autotune.noise.race import LOOKS, Race
 from autotune.noise.visits import Visit
-from autotune.rules import default_candidate
 from autotune.tuning.replay import candidate_of
 from autotune.tuning.session import Session
 from schedule import Schedule
@@ -69,9 +68,8 @@ def _entered(session: Session, measurer: Measurer) -> list[Finalist]:
     """
     trials = [r for r in session.trial_records() if r.status == "ok" and session.allows(r)]
     latest = {c: r for r in trials if r.times and (c := candidate_of(r)) is not None}
-    default = default_candidate(session.space, session.workload.constants)
     best = session.stored_best()
-    kept = [default, *([] if best is None else [candidate_of(best)])]
+    kept = [session.default, *([] if best is None else [candidate_of(best)])]
     ranked = sorted(latest, key=lambda c: (latest[c].median, c.key))
     most = _most(latest[ranked[0]].median) if ranked else 0
     near = [ranked[at] for at in finalists([_visits(latest[c]) for c in ranked], most)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autotune.calibration.device import device_for
 from autotune.cost_model import make_cost_model
@@ -14,6 +14,7 @@ from autotune.database.conditions import Conditions
 from autotune.database.database import Database
 from autotune.database.ranking import outcome
 from autotune.database.records import Record, Workload
+from autotune.knobs.space import OwnSpace, ScheduleFunction, own_space
 from autotune.machine.machine import Machine, this_machine
 from autotune.machine.toolchain import toolchain
 from autotune.machine.work import flops
@@ -96,10 +97,7 @@ class Session:
 
     def trial_records(self) -> list[Record]:
         """The stored trials, oldest first, without the records of final races."""
-        found = self.database.records(
-            self.workload, self.target, self.machine, conditions=self.conditions
-        )
-        return [r for r in found if not r.is_final]
+        return [r for r in self._records() if not r.is_final]
 
     def counted(self) -> list[Record]:
         """The stored trials of this design space that the wanted numerics class allows."""
@@ -110,10 +108,7 @@ class Session:
 
     def stored_best(self) -> Record | None:
         """The best record that the wanted numerics class allows and whose code is that of today."""
-        found = self.database.ranked(
-            self.workload, self.target, self.machine, self.numerics, self.conditions
-        )
-        return next((record for record in found if self.is_current(record)), None)
+        return next((record for record in self._ranked() if self.is_current(record)), None)
 
     def answer(self) -> Record | None:
         """The best record, where nothing is left to race."""
@@ -127,10 +122,7 @@ class Session:
 
     def is_outdated(self) -> bool:
         """Whether a schedule that won a race makes other code today, and was not raced since."""
-        found = self.database.ranked(
-            self.workload, self.target, self.machine, self.numerics, self.conditions
-        )
-        raced = [record for record in found if record.is_final]
+        raced = [record for record in self._ranked() if record.is_final]
         for record in raced:
             if self.is_current(record):
                 return False
@@ -154,12 +146,34 @@ class Session:
 
     def is_raced(self) -> bool:
         """Whether a race came after the last trial that counts: a run can be killed before it."""
-        found = self.database.records(
-            self.workload, self.target, self.machine, conditions=self.conditions
-        )
+        found = self._records()
         races = [at for at, r in enumerate(found) if r.is_final and self.allows(r)]
         trials = [at for at, r in enumerate(found) if not r.is_final and self.counts(r)]
         return max(races, default=-1) > max(trials, default=-1)
+
+    @property
+    def function(self) -> str:
+        """The schedule function whose space is searched; "" where it is that of the rules."""
+        return self.space.function if isinstance(self.space, OwnSpace) else ""
+
+    @property
+    def default(self) -> Candidate:
+        """The candidate that needs no tuning, which races with the best."""
+        return self.state.defaults[0]
+
+    def _records(self) -> list[Record]:
+        """What is stored of this work, of the rules or of the function that is searched."""
+        found = self.database.records(
+            self.workload, self.target, self.machine, conditions=self.conditions
+        )
+        return [record for record in found if record.function == self.function]
+
+    def _ranked(self) -> Iterator[Record]:
+        """The same, the correct ones that the wanted numerics class allows, best first."""
+        found = self.database.ranked(
+            self.workload, self.target, self.machine, self.numerics, self.conditions
+        )
+        return (record for record in found if record.function == self.function)
 
     def allows(self, record: Record) -> bool:
         """Whether the wanted numerics class allows what a record's schedule does."""
@@ -233,6 +247,11 @@ class Session:
         request = made_for(self.numerics, self.rules, self.costs) if self.state.ahead else None
         return Design(self.space, candidate, program, request)
 
+    def _own(self, candidate: Candidate) -> dict[str, Any] | None:
+        if not self.function:
+            return None
+        return {"function": self.function, "knobs": list(self.space.decisions(candidate))}
+
     def record(
         self,
         candidate: Candidate,
@@ -259,6 +278,7 @@ class Session:
             trial=self.trials,
             batch=batch,
             race=None if race is None else race.to_json(),
+            own=self._own(candidate),
             sketch=candidate.sketch,
             decisions=list(candidate.values),
             trace=made.trace,
@@ -269,10 +289,41 @@ class Session:
         )
 
 
+def make_state(
+    space: Space, target: Target, seed: int, numerics: str, cost_model: str, workload: Workload
+) -> SearchState:
+    """What a search of that space knows before there are trials."""
+    return SearchState(
+        make_cost_model(cost_model, seed),
+        wanted_features(target, workload.constants, numerics),
+        defaults=(
+            space.defaults
+            if isinstance(space, OwnSpace)
+            else default_candidates(space, workload.constants)
+        ),
+        identify=scheduled_program,
+    )
+
+
 def _is_undecided(record: Record) -> bool:
     """Whether the race that a record is of came to no verdict, since the machine was busy."""
     found = outcome(record)
     return found is not None and found.busy > 0
+
+
+def _measured_on(func: PrimFunc, target: str | Target, sizes: Numbers | None) -> Target:
+    """The target as it is here; TensorIRError where trials cannot be measured."""
+    missing = [v.name for v in func.size_vars if v.name not in (sizes or {})]
+    if missing:
+        raise TensorIRError(
+            f"{func.name!r} has the symbolic size {missing[0]!r}: give a number for it in `sizes`"
+        )
+    why = why_not_here(target)
+    if why is not None:
+        raise TensorIRError(
+            f"candidates for {str(target)!r} cannot be measured here: {why}; tune on that machine"
+        )
+    return resolve(target)
 
 
 def start_session(
@@ -286,26 +337,23 @@ def start_session(
     sizes: Numbers | None,
     constants: Collection[str] = (),
     costs: Costs | str | None = None,
+    function: ScheduleFunction | None = None,
 ) -> Session:
-    """A session that knows the trials which the database has of this work."""
+    """A session that knows the trials which the database has of this work.
+
+    function  makes the schedules that are searched; None for those of the rules
+    """
     check_numerics(numerics)
-    missing = [v.name for v in func.size_vars if v.name not in (sizes or {})]
-    if missing:
-        raise TensorIRError(
-            f"{func.name!r} has the symbolic size {missing[0]!r}: give a number for it in `sizes`"
-        )
-    why = why_not_here(target)
-    if why is not None:
-        raise TensorIRError(
-            f"candidates for {str(target)!r} cannot be measured here: {why}; tune on that machine"
-        )
-    resolved = resolve(target)
+    resolved = _measured_on(func, target, sizes)
     device = device_for(resolved, costs)
     facts = this_machine()
     workload = Workload.of(func, constants)
-    space = make_space(func, device, numerics, constants=workload.constants)
-    model = make_cost_model(cost_model, seed)
-    features = wanted_features(resolved, workload.constants, numerics)
+    space = (
+        make_space(func, device, numerics, constants=workload.constants)
+        if function is None
+        else own_space(func, function)
+    )
+    state = make_state(space, resolved, seed, numerics, cost_model, workload)
     settings = settings or MeasureSettings(threads=resolved.threads)
     # A number that is no size decides no loop: it is to a schedule what the data are.
     known = {v.name: int((sizes or {})[v.name]) for v in func.size_vars}
@@ -319,15 +367,14 @@ def start_session(
         numerics=numerics,
         workload=workload,
         machine=facts,
-        state=SearchState(
-            model, features, defaults=default_candidates(space, workload.constants),
-            identify=scheduled_program,
-        ),  # fmt: skip
+        state=state,
         work=flops(split_constants(func, constants).main),
         conditions=Conditions.here(resolved, known, settings.threads, settings.is_cold),
         rules=outline(space, resolved),
-        notice=getattr(model, "notice", None) or "",
+        notice=getattr(state.model, "notice", None) or "",
         costs=device.costs if costs is not None and isinstance(device, Cpu) else None,
     )
+    if isinstance(space, OwnSpace) and space.refusals:
+        session.note(f"left out, since no schedule could be made: {'; '.join(space.refusals)}")
     session.load()
     return session

@@ -30,6 +30,7 @@ from autotune.arguments import (
 )
 from autotune.database.database import Database
 from autotune.database.records import Record
+from autotune.knobs.space import ScheduleFunction
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
 from autotune.search import Propose, search_named
 from autotune.space import Candidate
@@ -64,16 +65,15 @@ def tune(
     until: str | None = None,
     costs: Costs | str | None = None,
     shipped: bool = True,
+    space: ScheduleFunction | None = None,
 ) -> TuneResult:
     """The fastest schedule of `func` that is found, from the database where it can be.
 
     target      what to compile for
-    trials      distinct programs to have compiled and run, those already in the database counted;
-                if there are that many, nothing is measured. None: 64, or as many as it takes where
-                `seconds` or `until` says when to end
+    trials      distinct programs to have compiled and run, stored ones counted: if there are that
+                many, nothing is measured. None: 64, or no limit with `seconds` or `until`
     seed        of the search and of the inputs; equal seeds and equal times give equal searches
-    database    path or Database where every trial is stored as soon as it is finished; None keeps
-                them in memory
+    database    path or Database where each trial is stored when it is finished; None: in memory
     numerics    what schedules may do to floating-point results: "bitwise" keeps the order of sums,
                 "reassociated" does not, "algebraic" also tries other algorithms (Winograd's),
                 "mixed" instructions of less precision; errors are bounded alike for all
@@ -85,27 +85,28 @@ def tune(
     constants   names of parameters whose arrays `result.build(constants=...)` will be given, such
                 as weights: what is computed from them alone at the root is checked and not timed
     progress    show it; None shows it on a terminal
-    seconds     after which no further batch of trials is begun
-    until       what is enough: "converged", where nothing is expected to be gained any more, or a
-                share of what bounds `func` on this machine, such as "95% of roofline". The search
-                ends at whichever comes first of trials, seconds and this: see `result.ended`
+    seconds     after which no further batch is begun
+    until       what is enough: "converged", where no gain is expected any more, or a share of what
+                bounds `func` here, such as "95% of roofline". The search ends at whichever comes
+                first of trials, seconds and this: see `result.ended`
     costs       what steps of the processor are estimated to cost, as for `default_schedule`
     shipped     where the database has no trials, take a record that ships with the project, of
                 this kind of machine and so many trials; `result.source` says where it is from
+    space       a function `schedule(sch, knobs)` whose schedules are searched, and not those of the
+                rules (`autotune.knobs.knobs`); the default has the defaults of all knobs
 
-    Raises TensorIRError for arguments that are not of their kind, before anything is done, and if
-    no candidate ran correctly. Ctrl-C leaves all finished trials stored.
+    Raises TensorIRError for arguments that are not of their kind, and if no candidate ran
+    correctly. Ctrl-C leaves all finished trials stored.
     """
     check_func(func)
     seed = integer("seed", seed, 0, LARGEST_SEED)
     sizes, constants = check_sizes(func, sizes), check_names(func, constants)
     _check_options(settings=settings, progress=progress, shipped=shipped, cost_model=cost_model)
-    budget = Budget.of(trials, seconds, until)
-    propose = search_named(strategy)
+    budget, propose = Budget.of(trials, seconds, until), search_named(strategy)
     with _opened(database) as db:
         given = (func, target, db, seed, numerics, cost_model, settings, sizes, constants, costs)
-        start = partial(start_session, *given)
-        return _searched(start, propose, budget, sizes, progress, shipped)
+        start = partial(start_session, *given, function=space)
+        return _searched(start, propose, budget, sizes, progress, shipped and space is None)
 
 
 OPTIONS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -204,7 +205,8 @@ def _search(
         report=show.message,
     )
     best = session.stored_best()
-    if budget.left(session) > 1:  # for one alone the workers would not be started
+    # For one alone the workers would not be started, and they do not have functions of users.
+    if budget.left(session) > 1 and not session.function:
         session.state.ahead = lambda some: measurer.features(
             some, session.numerics, session.rules, session.costs
         )
