@@ -17,7 +17,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from autotune import tune  # noqa: E402
 from autotune.machine.machine import this_machine  # noqa: E402
 from autotune.measure import machine_lock  # noqa: E402
 from autotune.tuning.tuner import DEFAULT_DATABASE  # noqa: E402
@@ -26,6 +25,7 @@ from benchmarks.case import default_schedule, relative_error  # noqa: E402
 from benchmarks.limits import Limits, measure_limits  # noqa: E402
 from benchmarks.peers.kinds import KINDS, make_inputs, moved_bytes  # noqa: E402
 from benchmarks.peers.programs import prim_func  # noqa: E402
+from benchmarks.searched import searched  # noqa: E402
 from benchmarks.table import plain_table  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "scale.json"
@@ -178,7 +178,7 @@ def _kernel(
     func, target = prim_func(kind, sizes), resolve(f"c -threads={threads}")
     if not options.trials:
         return build(default_schedule(func, target), target)
-    return tune(func, target, options.trials, options.seed, options.database).build()
+    return searched(func, target, options.trials, options.seed, options.database).build()
 
 
 def table(points: Sequence[Point]) -> str:

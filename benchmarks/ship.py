@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune import Database, MeasureSettings, Record, tune
+from autotune import Database, MeasureSettings, Record
 from autotune.database.jsonl import write_records
 from autotune.database.kinds import kind_of
 from autotune.database.shipped import FOLDER, all_shipped
@@ -23,6 +23,7 @@ from benchmarks.operators import make_cases
 from benchmarks.peers.kinds import KINDS
 from benchmarks.peers.programs import prim_func
 from benchmarks.peers.sets import SETS
+from benchmarks.searched import searched
 from demo import digits, photo
 from tensorir import PrimFunc, TensorIRError
 
@@ -103,9 +104,8 @@ def _place(record: Record) -> tuple[object, ...]:
 def _tuned(row: Row, database: Database, options: argparse.Namespace) -> Record:
     start = time.perf_counter()
     settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1) if options.quick else None
-    result = tune(
+    result = searched(
         row.func, "c", options.trials, 0, database, constants=row.constants, settings=settings,
-        shipped=False,
     )  # fmt: skip
     seconds = time.perf_counter() - start
     print(f"{row.name}: {result}, {seconds:.0f} s", flush=True)

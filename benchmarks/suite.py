@@ -16,10 +16,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from operators import make_cases  # noqa: E402
 from results import as_json, as_markdown, environment, show, write  # noqa: E402
 
-from autotune import Database, MeasureSettings, tune  # noqa: E402
+from autotune import Database, MeasureSettings  # noqa: E402
 from autotune.tuning.tuner import DEFAULT_DATABASE  # noqa: E402
 from backends import BuildError, compiler_info  # noqa: E402
 from benchmarks.case import Case, Figures, figures, kernels_of  # noqa: E402
+from benchmarks.searched import searched  # noqa: E402
 from tensorir import TensorIRError  # noqa: E402
 
 FOLDER = Path(__file__).parent
@@ -63,7 +64,7 @@ def _row(case: Case, database: Database, options: argparse.Namespace) -> Figures
     rounds, min_ms = (3, 0.5) if options.quick else (options.rounds, 10.0)
     quickly = MeasureSettings(min_ms=min_ms, repeats=rounds, build_jobs=1)
     settings = quickly if options.quick else None
-    result = tune(case.func, "c", options.trials, options.seed, database, settings=settings)
+    result = searched(case.func, "c", options.trials, options.seed, database, settings=settings)
     source = f"{result.measured} new trials" if result.measured else "from the database"
     kernels = kernels_of(case.func, result.build())
     row = figures(case, kernels, rounds, min_ms)

@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from autotune import Database, MeasureSettings, default_schedule, tune
+from autotune import Database, MeasureSettings, default_schedule
 from autotune.tuning.replay import replayed
 from backends import Comparison, build, compare, host_threads, interleave
+from benchmarks.searched import searched
 from benchmarks.tuner.workloads import WORKLOADS
 from schedule import Schedule
 from tensorir import PrimFunc
@@ -44,10 +45,10 @@ class Run:
     lowest: Schedule
 
 
-def searched(func: PrimFunc, seed: int, trials: int, settings: MeasureSettings | None) -> Run:
+def search_once(func: PrimFunc, seed: int, trials: int, settings: MeasureSettings | None) -> Run:
     """One search in an empty database."""
     with Database(":memory:") as db:
-        result = tune(
+        result = searched(
             func, trials=trials, seed=seed, database=db, settings=settings, progress=False
         )
         tried = [r for r in db.records(status="ok") if not r.is_final]
@@ -84,7 +85,7 @@ def main() -> int:
     with second_load(max(1, host_threads() - 1)):
         runs = []
         for seed in range(args.runs):
-            runs.append(searched(func, seed, args.trials, settings))
+            runs.append(search_once(func, seed, args.trials, settings))
             print(f"{seed:4d}  {runs[-1].said}", flush=True)
     rounds, min_ms = (3, 0.5) if args.quick else (60, 5.0)
     found = judged(func, [s for run in runs for s in (run.winner, run.lowest)], rounds, min_ms)

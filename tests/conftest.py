@@ -16,6 +16,8 @@ for _variable, _value in {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": 
     # Threads without work sleep. They would turn for milliseconds after each call of a kernel or a
     # product of NumPy's, on the processor that another test runs on. Read when NumPy is imported.
     os.environ.setdefault(_variable, _value)
+# Searches of tests, and of the processes that they start, search whatever ships.
+os.environ["TENSORIR_SHIPPED"] = str(Path(__file__).parent / "no records")
 
 from backends import ObjectCache  # noqa: E402
 from tensorir import DEFAULT_ARCH, EXTERNS, ExternFunc, add_extern  # noqa: E402

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -15,8 +16,9 @@ import pytest
 
 from autotune import MeasureSettings
 from backends import why_not_here
+from benchmarks import searched
 from benchmarks.case import relative_error
-from benchmarks.wrong_winners import judged, searched, second_load
+from benchmarks.wrong_winners import judged, search_once, second_load
 from tensorir import reference
 from tensorir.ops.registry import Example, known_operators, prim_func
 
@@ -40,6 +42,25 @@ def run_suite(*options: str) -> "subprocess.CompletedProcess[str]":
         [sys.executable, str(FOLDER / "suite.py"), "--quick", *options],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
+
+
+def test_no_search_is_answered_by_what_ships(monkeypatch):
+    """Benchmarks, and the processes that tests start, time what is searched here and now."""
+    given = []
+    monkeypatch.setattr(searched, "tune", lambda *args, **options: given.append((args, options)))
+    searched.searched("func", "c", trials=3)
+    assert given == [(("func", "c"), {"trials": 3, "shipped": False})]
+    direct = [
+        path.relative_to(FOLDER).as_posix()
+        for path in sorted(FOLDER.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("autotune")
+        and "tune" in [alias.name for alias in node.names]
+        or isinstance(node, ast.Attribute) and node.attr == "tune"
+    ]  # fmt: skip
+    assert direct == ["searched.py"], "call benchmarks.searched"
+    script = "from autotune.database import shipped; print(len(shipped.all_shipped()))"
+    assert subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, text=True) == "0\n"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -149,7 +170,7 @@ def test_winners_beside_a_second_load():
     brief = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
     with second_load(1) as others:
         assert all(other.poll() is None for other in others)
-        run = searched(func, 0, 2, brief)
+        run = search_once(func, 0, 2, brief)
     assert all(other.poll() is not None for other in others)
     assert "the default" in run.said
     found = judged(func, [run.winner, run.lowest], rounds=3, min_ms=0.1)

@@ -6,6 +6,7 @@ looking costs a millisecond however many there are.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,11 @@ from autotune.errors import DatabaseError
 from autotune.machine.machine import Machine
 from tensorir import allows, check_numerics
 
-FOLDER = Path(__file__).resolve().parents[2] / "tuning_logs"
+BESIDE = Path(__file__).resolve().parents[2] / "tuning_logs"
 """Where they are: beside the packages, in a checkout; an installed copy has none."""
+
+FOLDER = Path(os.environ.get("TENSORIR_SHIPPED") or BESIDE)
+"""Where they are looked for: another folder is named in TENSORIR_SHIPPED."""
 
 
 @dataclass(frozen=True)

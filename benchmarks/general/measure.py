@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from autotune import Database, default_schedule, tune
+from autotune import Database, default_schedule
 from autotune.measure import machine_lock
 from autotune.measure.busy import Neighbours
 from backends import Comparison, CompiledKernel, Timing, build, compare, interleave, resolve
 from benchmarks.general.form import Arrays, Form, given, numbers, restored, work
 from benchmarks.general.workloads import Workload
+from benchmarks.searched import searched
 from tensorir import PrimFunc, Target, TensorIRError, dtype
 from tensorir.arrays import decode
 from tensorir.dtype import numpy_dtype
@@ -192,7 +193,7 @@ def _ready(
     if schedule == TUNED:
         sizes = {size.name: _shapes(form, workload.func)[0][0][0] for size in func.size_vars}
         with Database(settings.database) as database:
-            result = tune(
+            result = searched(
                 func, target, settings.trials, settings.seed, database, sizes=sizes,
                 constants=tuple(held), progress=False,
             )  # fmt: skip

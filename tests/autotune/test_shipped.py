@@ -32,7 +32,7 @@ from tensorir import PrimFunc, TensorIRError, parse
 
 SIZES = {"m": 16, "n": 16, "k": 16}
 FUNC = make_example("matmul", SIZES)
-FOLDER = shipped.FOLDER
+FOLDER = shipped.BESIDE
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from autotune import Database, TuneResult, default_schedule, tune
+from autotune import Database, TuneResult, default_schedule
 from backends import CompiledKernel, build, compiler_info, resolve
 from benchmarks.peers.kinds import KINDS
 from benchmarks.peers.programs import prim_func
 from benchmarks.peers.task import Call, Task, attempt
+from benchmarks.searched import searched
 from tensorir import PrimFunc, Target, int_value
 from tensorir.dtype import numpy_dtype
 
@@ -59,7 +60,7 @@ def prepare(task: Task) -> dict[str, Call]:
 def _tuned(task: Task, func: PrimFunc, target: Target) -> TuneResult:
     options: Mapping[str, Any] = task.options
     with Database(options["database"]) as database:
-        return tune(
+        return searched(
             func, target, options["trials"], options["seed"], database,
             constants=task.constants, progress=False,
         )  # fmt: skip
