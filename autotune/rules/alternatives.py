@@ -19,8 +19,13 @@ class Start:
 
 
 def first_start(func: PrimFunc, numerics: str) -> Start:
-    """The program with the algorithms that are better wherever they fit."""
+    """The program with the algorithms that are better wherever they fit.
+
+    It remembers the steps to what is made of it: algorithms are compared before one is chosen, and
+    a space has sketches of all of them.
+    """
     start = Start("", Schedule(func))
+    start.schedule.remember_steps()
     for algorithm in _allowed(numerics):
         if algorithm.preferred:
             start = _everywhere(start, algorithm.name)
@@ -52,23 +57,21 @@ def reductions(sch: Schedule) -> list[str]:
     return [str(name) for name in sch.get_blocks() if sch.state.block(name).is_reduction]
 
 
-def starts(func: PrimFunc, numerics: str, chosen: Start | None = None) -> Iterator[Start]:
+def starts(func: PrimFunc, numerics: str, first: Start, chosen: Start) -> Iterator[Start]:
     """The programs to make sketches of, that which was `chosen` first.
 
-    The one with the algorithms that are better wherever they fit follows, the definition, and then
-    one with each other algorithm that `numerics` allows, in all blocks that it is for.
+    `first`, with the algorithms that are better wherever they fit, follows, the definition, and
+    then one with each other algorithm that `numerics` allows, in all blocks that it is for.
     """
     seen: set[str] = set()
-    for start in _starts(func, numerics, chosen):
+    for start in _starts(func, numerics, first, chosen):
         if start.name not in seen:
             seen.add(start.name)
             yield start
 
 
-def _starts(func: PrimFunc, numerics: str, chosen: Start | None) -> Iterator[Start]:
-    if chosen is not None:
-        yield chosen
-    first = first_start(func, numerics)
+def _starts(func: PrimFunc, numerics: str, first: Start, chosen: Start) -> Iterator[Start]:
+    yield chosen
     yield first
     yield Start("", Schedule(func))
     for algorithm in other_algorithms(numerics):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from autotune.rules.alternatives import (
@@ -29,20 +29,25 @@ class Chosen(NamedTuple):
 
 
 def choose(
-    func: PrimFunc, device: Device, numerics: str | None, constants: Collection[str] = ()
+    func: PrimFunc,
+    device: Device,
+    numerics: str | None,
+    constants: Collection[str] = (),
+    first: Start | None = None,
 ) -> Chosen:
     """The algorithms of the least estimated time, each block's by itself, and their plans.
 
     Those that are better wherever they fit are used in any case. Others are, as far as `numerics`
     allows, where what they change in the program takes surely less time than before; with None no
-    other is. `constants` are the parameters that are known when a kernel is built.
+    other is. `constants` are the parameters that are known when a kernel is built, `first` the
+    `first_start` of the function where the caller has made it.
     """
     allowed = DEFAULT_NUMERICS if numerics is None else numerics
 
     def planned(start: Start) -> Chosen:
         return Chosen(start, default_sketch(sketches_of(start, device, allowed), constants))
 
-    best = planned(first_start(func, allowed))
+    best = planned(first or first_start(func, allowed))
     algorithms = [] if numerics is None else other_algorithms(numerics)
     for block in reductions(best.start.schedule) if algorithms else ():
         made = [with_algorithm(best.start, block, algorithm) for algorithm in algorithms]
@@ -96,8 +101,9 @@ def make_space(
     together in more ways than there are sketches, `seed` decides which of them are looked at.
     Which algorithms the first sketch uses depends on `constants`, known when a kernel is built.
     """
-    start = choose(func, device, numerics, constants).start
-    return Space(list(sketches(func, device, numerics, many=True, seed=seed, chosen=start)))
+    first = first_start(func, numerics)
+    start = choose(func, device, numerics, constants, first).start
+    return Space(list(sketches(func, device, numerics, True, seed, first, start)))
 
 
 def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -> PlannedSketch:
@@ -116,14 +122,19 @@ def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -
 
 def default_candidates(space: Space, constants: Collection[str] = ()) -> list[Candidate]:
     """Of each algorithm the candidate that needs no tuning, the one of default schedules first."""
+    return list(_defaults(space, constants))
+
+
+def _defaults(space: Space, constants: Collection[str]) -> Iterator[Candidate]:
     groups: dict[str, list[PlannedSketch]] = {}
     for sketch in space.sketches.values():
         assert isinstance(sketch, PlannedSketch)
         groups.setdefault(sketch.algorithm, []).append(sketch)
-    defaults = [default_sketch(group, constants) for group in groups.values()]
-    return [Candidate(sketch.name, sketch.default(constants)) for sketch in defaults]
+    for group in groups.values():
+        sketch = default_sketch(group, constants)
+        yield Candidate(sketch.name, sketch.default(constants))
 
 
 def default_candidate(space: Space, constants: Collection[str] = ()) -> Candidate:
     """The candidate that needs no tuning: the default values of the default sketch."""
-    return default_candidates(space, constants)[0]
+    return next(_defaults(space, constants))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from autotune.choices import Choice
-from autotune.rules.alternatives import Start, starts
+from autotune.rules.alternatives import Start, first_start, starts
 from autotune.rules.forms import bring_on_axes
 from autotune.rules.group import (
     Group,
@@ -42,21 +42,31 @@ def sketches(
     numerics: str,
     many: bool = False,
     seed: int = 0,
+    first: Start | None = None,
     chosen: Start | None = None,
 ) -> Iterator[PlannedSketch]:
     """Those of each algorithm, that which was `chosen` first; each is made when it is asked for.
 
-    With `many` they are prepared to build many candidates, which share the steps that begin alike,
-    and there are general ones, and the program as it was written.
+    `first` is the `first_start` that `chosen` was made of. With `many` they are prepared to build
+    many candidates, which share the steps that begin alike, and there are general ones, and the
+    program as it was written.
     """
     rng = random.Random(seed)
-    for start in starts(func, numerics, chosen):
+    first = first or first_start(func, numerics)
+    for start in starts(func, numerics, first, chosen or first):
         if many:
-            start.schedule.remember_steps()
+            start = _apart(start)
         yield from sketches_of(start, device, numerics, many, rng)
     if many:
         written = Schedule(func)
         yield PlannedSketch(UNTOUCHED, (), lambda values: written.copy())
+
+
+def _apart(start: Start) -> Start:
+    """The same program, which remembers steps for itself."""
+    schedule = start.schedule.copy()
+    schedule.remember_steps()
+    return replace(start, schedule=schedule)
 
 
 def sketches_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -34,20 +35,19 @@ def conv(c, o, size, layout="NCHW"):
 
 
 def algorithms(func, numerics="algebraic", constants=("w",), device=CPU):
-    """By block, of the sketch that needs no tuning."""
-    made = choose(func, device, numerics, constants).sketch
-    return made.build(made.values(constants)).func.attrs.get("algorithms", {})
+    """By block, of the program that needs no tuning."""
+    made = choose(func, device, numerics, constants).start.schedule
+    return made.func.attrs.get("algorithms", {})
 
 
-def cycles(func, algorithm="", constants=("w",), device=CPU):
-    """Of the plans of a program of one block."""
-    found = [s for s in sketches(func, device, "mixed") if s.algorithm.startswith(algorithm)]
-    if not algorithm:
-        found = [s for s in found if not s.algorithm]
-    first = default_sketch(found, constants)
-    times = [plan.estimate(constants) for plan in first.plans]
-    assert None not in times
-    return sum(times)
+def cycles(func, constants=("w",)):
+    """Of the plans of a program of one block, by the algorithm."""
+    found = {}
+    for sketch in sketches(func, CPU, "mixed"):
+        found.setdefault(sketch.algorithm.partition("(")[0], []).append(sketch)
+    first = {name: default_sketch(some, constants) for name, some in found.items()}
+    times = {name: [p.estimate(constants) for p in some.plans] for name, some in first.items()}
+    return {name: sum(some) for name, some in times.items() if None not in some}
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def cycles(func, algorithm="", constants=("w",), device=CPU):
 def test_the_algorithm_of_the_least_estimated_time(sizes, layout, wins):
     func = conv(*sizes, layout)
     tiles = [f"winograd_{m}x{n}" for m in (4, 2) for n in (4, 2)]
-    times = {name: cycles(func, name) for name in tiles}
-    best = min(times, key=times.__getitem__)
-    assert (times[best] < cycles(func)) == wins
+    times = cycles(func)
+    best = min(tiles, key=times.__getitem__)
+    assert (times[best] < times[""]) == wins
     assert algorithms(func) == ({"out": best} if wins else {})
 
 
@@ -69,9 +69,8 @@ def test_the_algorithm_of_the_least_estimated_time(sizes, layout, wins):
      ("mixed", True)],
 )  # fmt: skip
 def test_only_where_the_numerics_asked_for_allow_it(numerics, allowed):
-    func = conv(*WINS)
-    assert bool(algorithms(func, numerics)) == allowed
-    made = default_schedule(func, TARGET, ("w",), numerics)
+    made = default_schedule(conv(*WINS), TARGET, ("w",), numerics)
+    assert bool(made.func.attrs.get("algorithms")) == allowed
     assert ("use_algorithm" in str(made.trace.as_python())) == allowed
     assert made.numerics == ("algebraic" if allowed else made.numerics)
     assert made.numerics != "bitwise" if numerics is None else True
@@ -101,13 +100,16 @@ def test_each_block_by_itself():
     assert algorithms(func, constants=names) == {"large": alone}
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """The algorithms of the program that `test_names_decide_nothing` renames."""
+    return list(algorithms(conv(32, 32, 8)).values())
+
+
 @pytest.mark.parametrize("naming", NAMINGS.values(), ids=NAMINGS)
-def test_names_decide_nothing(naming):
-    func = conv(32, 32, 8)
-    other = renamed(func, naming)
-    assert list(algorithms(other, constants=(other.inputs[1].name,)).values()) == list(
-        algorithms(func).values()
-    )
+def test_names_decide_nothing(naming, plain):
+    func = renamed(conv(32, 32, 8), naming)
+    assert list(algorithms(func, constants=(func.inputs[1].name,)).values()) == plain
 
 
 def test_a_plan_that_cannot_tell_its_time_is_not_compared(monkeypatch):
@@ -123,6 +125,22 @@ def test_the_search_begins_with_the_same():
         made = default_schedule(func, TARGET, ("w",), numerics)
         assert str(space.build(first).func) == str(made.func)
         assert (numerics == "algebraic") == first.sketch.startswith("winograd")
+
+
+def test_a_space_uses_an_algorithm_once(monkeypatch):
+    """What is chosen from and what a search looks at are one program."""
+    primitive, used = import_module("schedule.primitives.use_algorithm"), []
+    apply_algorithm = primitive.apply_algorithm
+
+    def counted(func, block, algorithm):
+        made = apply_algorithm(func, block, algorithm)
+        used.append(algorithm.name)
+        return made
+
+    monkeypatch.setattr(primitive, "apply_algorithm", counted)
+    space = make_space(conv(*LOSES), CPU, constants=("w",))
+    assert used and len(used) == len(set(used))
+    assert {name.partition("(")[0] for name in space.sketches if "(" in name} == set(used)
 
 
 def test_a_search_of_one_trial_measures_the_default(tmp_path):
