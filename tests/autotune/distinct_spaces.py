@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from functools import cache
 
-from autotune.rules import make_space
+from autotune.rules import default_candidates, make_space
 from autotune.space import Space
 from backends import resolve
-from tensorir import PrimFunc, device_of, ops, te
+from schedule import Schedule
+from tensorir import (
+    PrimFunc,
+    TensorIRError,
+    device_of,
+    lower,
+    ops,
+    program_key,
+    structural_hash,
+    te,
+)
 
 TARGET = resolve("c")
 
@@ -35,7 +46,7 @@ def banded() -> PrimFunc:
 
 
 def convolution() -> PrimFunc:
-    x, w = te.placeholder((1, 8, 14, 14), name="X"), te.placeholder((16, 8, 3, 3), name="W")
+    x, w = te.placeholder((1, 4, 6, 6), name="X"), te.placeholder((8, 4, 3, 3), name="W")
     return te.create_prim_func([x, w, ops.conv2d(x, w, padding=1)], name="convolution")
 
 
@@ -59,3 +70,25 @@ PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
 @cache
 def space_of(name: str) -> Space:
     return make_space(PROGRAMS[name](), device_of(TARGET))
+
+
+def lowered(schedule: Schedule) -> str:
+    """The lowered program, but for names."""
+    return structural_hash(lower(schedule.func, TARGET))
+
+
+def key(schedule: Schedule) -> str:
+    return program_key(schedule.func)
+
+
+def walked(space: Space, count: int, seed: int) -> Iterator[Schedule]:
+    """Schedules of candidates that differ in one choice or two, where they can be built."""
+    rng = random.Random(seed)
+    at = default_candidates(space)[0]
+    while count:
+        at = space.mutate(at, rng) if rng.random() < 0.8 else space.sample(rng)
+        try:
+            yield space.build(at)
+        except TensorIRError:
+            continue
+        count -= 1

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from autotune.errors import MeasureError
 from autotune.measure import Measurer, MeasureSettings
-from autotune.measure.design import Design, Made
+from autotune.measure.design import Design, Made, build_request
+from autotune.measure.job import Job
+from autotune.measure.measurer import DEFAULT_BUILDER
 from autotune.measure.scoring import made_for, outline
 from autotune.rules import default_candidates, make_space
 from autotune.space import Candidate, Space
+from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, TensorIRError, device_of
-from tests.autotune.distinct_spaces import PROGRAMS, TARGET
+from tests.autotune.distinct_spaces import PROGRAMS, TARGET, key, lowered, space_of, walked
 
-TWO = MeasureSettings(build_jobs=2, min_ms=0.2, repeats=1)
+TWO = MeasureSettings(build_jobs=2, min_ms=0.1, repeats=1, prune_factor=1e9)
 
 
 class Unbuilt(Space):
@@ -43,32 +47,59 @@ def some(space: Space, count: int) -> list[Candidate]:
     return found
 
 
+@pytest.fixture(scope="module")
+def blurs() -> Iterator[Measurer]:
+    """A measurer that several tests share: starting its workers takes longer than they do."""
+    with Measurer(PROGRAMS["blur"](), str(TARGET), TWO) as measurer:
+        yield measurer
+
+
 @pytest.mark.parametrize("constants", [(), ("B",)])
 def test_workers_make_what_is_made_here(constants):
+    """As a worker does it, but in this process."""
     func = PROGRAMS["product"]()
+    shapes = {p.name: tuple(map(int, p.shape)) for p in func.params if p.name in constants}
     space = make_space(func, device_of(TARGET), constants=constants)
-    candidates = some(space, 3)
+    candidates = some(space, 2)
     made = [space.build(candidate) for candidate in candidates]
     there = designs(Unbuilt(list(space.sketches.values())), candidates, outline(space, TARGET))
-    with Measurer(func, str(TARGET), TWO, constants=constants) as measurer:
-        found = measurer.measure(there)
-        expected = measurer.measure([str(schedule.func) for schedule in made])
-    assert [r.status for r in found] == ["ok"] * 3
-    assert [r.source_hash for r in found] == [r.source_hash for r in expected]
+    worker, other = (Job(DEFAULT_BUILDER, str(TARGET), str(func), None, shapes) for _ in "ab")
     for design, schedule in zip(there, made):
+        found = worker.build(build_request(design), lambda phase: None)
+        expected = other.build(build_request(str(schedule.func)), lambda phase: None)
+        assert (found["status"], found["source"]) == ("ok", expected["source"])
+        design.tell(found["made"])
         assert design.text == str(schedule.func)
         assert Made.of(design) == Made.of(schedule) and design.numerics == schedule.numerics
 
 
-def test_what_no_worker_knows_is_made_here():
-    func = PROGRAMS["product"]()
-    space = make_space(func, device_of(TARGET))
+def test_what_no_worker_knows_is_made_here(blurs):
+    space = space_of("blur")
     asked = designs(space, some(space, 2), "another outline")
     alone = [Design(space, design.candidate) for design in asked]
-    with Measurer(func, str(TARGET), TWO) as measurer:
-        assert [r.status for r in measurer.measure(asked)] == ["ok"] * 2
-        assert [r.status for r in measurer.measure(alone)] == ["ok"] * 2
+    assert [r.status for r in blurs.measure(asked)] == ["ok"] * 2
+    assert [r.status for r in blurs.measure(alone)] == ["ok"] * 2
     assert [d.made for d in asked] == [d.made for d in alone]
+
+
+def test_what_is_built_ahead_is_not_timed_again(blurs):
+    """Neither what an earlier batch had, nor two of one."""
+    twins = next(twins_of(walked(space_of("blur"), 60, seed=1)))
+    assert [r.status for r in blurs.measure(twins)] == ["ok", "ok"]
+    again = blurs.measure(twins, known=["another"])
+    assert [r.status for r in again] == ["ok", "repeated"]
+    assert "code is that of an earlier trial" in again[1].error
+    third = blurs.measure(twins, known=[again[0].source_hash])
+    assert [(r.status, r.times) for r in third] == [("repeated", ())] * 2
+
+
+def twins_of(schedules: Iterable[Schedule]) -> Iterator[list[Schedule]]:
+    """Pairs of different programs that lowering makes the same one."""
+    known: dict[str, Schedule] = {}
+    for schedule in schedules:
+        first = known.setdefault(lowered(schedule), schedule)
+        if key(first) != key(schedule):
+            yield [first, schedule]
 
 
 def test_a_worker_that_makes_another_program_is_noticed():
