@@ -246,8 +246,8 @@ def bring_forward(sch: Schedule) -> None:
 
 
 def find_groups(sch: Schedule, kept: Collection[str] = ()) -> list[Group]:
-    """The blocks of a schedule but `kept` ones, in program order; epilogues and padding go with
-    their block."""
+    """The blocks of a schedule but `kept` ones, in program order, each in one group: epilogues and
+    padding go with their block, and what may be either goes with what it reads."""
     taken: set[str] = set(kept)
     groups: list[Group] = []
     for name in sch.get_blocks():
@@ -259,7 +259,10 @@ def find_groups(sch: Schedule, kept: Collection[str] = ()) -> list[Group]:
         padding = tuple(
             p
             for p in sch.get_producers(name)
-            if block.is_reduction and is_padding(sch.state.block(p)) and _feeds_reduction(sch, p)
+            if block.is_reduction
+            and p not in taken
+            and is_padding(sch.state.block(p))
+            and _feeds_reduction(sch, p)
         )
         taken.update(padding, [epilogue] if epilogue else [])
         groups.append(Group(str(name), epilogue, tuple(map(str, padding))))
