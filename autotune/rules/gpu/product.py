@@ -26,7 +26,11 @@ TRIED = 12
 
 
 class ProductPlan(Plan):
-    """The tiles of one contraction. They are looked for when they are asked for."""
+    """The tiles of one contraction. They are looked for when they are asked for.
+
+    `written` is the contraction as it was written, where it is brought on its axes first; `base` is
+    on them then.
+    """
 
     name = "product"
     group: Group
@@ -45,16 +49,19 @@ class ProductPlan(Plan):
         c: library.Contraction,
         gpu: Gpu,
         numerics: str = "reassociated",
+        written: library.Contraction | None = None,
     ) -> None:
         self.group, self.base, self.contraction, self.gpu = group, base, c, gpu
-        self.numerics = numerics
+        self.numerics, self.written = numerics, written
         self._refused: dict[str, str] = {}
 
     def within(self, numerics: str) -> ProductPlan | None:
         """With sums in the order of the text, if no other is allowed."""
         if allows(numerics, self.numerics):
             return self
-        return ProductPlan(self.group, self.base, self.contraction, self.gpu, "bitwise")
+        return ProductPlan(
+            self.group, self.base, self.contraction, self.gpu, "bitwise", self.written
+        )
 
     @cached_property
     def found(self) -> list[TileCounts]:
@@ -135,6 +142,10 @@ class ProductPlan(Plan):
         return next((x.cycles for x in self.found if x.plan == plan), float("inf"))
 
     def apply(self, sch: Schedule, values: Values) -> None:
+        from schedule import library
+
+        if self.written is not None:
+            library.on_axes(sch, self.written)
         self._make(sch, self._plan(values))
 
     def _plan(self, values: Values) -> library.gpu.TilePlan:
@@ -153,7 +164,37 @@ def product_plans(sch: Schedule, group: Group, gpu: Gpu) -> Sequence[Plan]:
     c = contraction_of(sch, group)
     if c is None:
         return []
-    return [ProductPlan(group, sch.copy(), c, gpu)]
+    return [_in_best_form(ProductPlan(group, sch.copy(), c, gpu))]
+
+
+def _in_best_form(written: ProductPlan) -> ProductPlan:
+    """The plan for a contraction as it was written where its best tile is accepted, else the one on
+    its axes if that takes less time: parts of variables are there for tiles to divide."""
+    c = written.contraction
+    whole = all(digit.whole for n in c.spatial for digit in c.axes[n].digits)
+    if whole and all(len(c.axes[n].digits) == 1 for n in c.spatial):
+        return written
+    if whole and written.works and not written.refused:
+        return written
+    moved = _on_axes(written)
+    if moved is None or not moved.works:
+        return written
+    slower = whole and written.works and written.chosen.cycles <= moved.chosen.cycles
+    return written if slower else moved
+
+
+def _on_axes(plan: ProductPlan) -> ProductPlan | None:
+    """The plan for the same contraction with a variable for each of its axes; None where its loops
+    were changed before."""
+    from schedule import library
+
+    group, base, c = plan.group, plan.base.copy(), plan.contraction
+    try:
+        last = library.on_axes(base, c) or group.epilogue
+        moved = library.find_contraction(base, group.block, last, group.padding, windows=False)
+    except TensorIRError:
+        return None
+    return ProductPlan(group, base, moved, plan.gpu, plan.numerics, written=c)
 
 
 def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:

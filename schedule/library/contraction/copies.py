@@ -102,16 +102,35 @@ def digits_read(sch: Schedule, c: Contraction, load: Load) -> dict[Digit, str]:
     found: dict[Digit, str] = {}
     for at, index in enumerate(load.indices):
         plain = analyzer.simplify(substitute(index, units))
-        for digit in (d for axis in c.axes for d in axis.digits):
-            var = iters[digit.place].var
-            if plain is var:
-                found[digit] = digit_text(digit, f"d{at}")
-                continue
-            value = var // digit.lower
-            if plain is analyzer.simplify(value if digit.top else value % (digit.extent or 1)):
-                found[digit] = f"d{at}"
+        for run in _runs(c):
+            if plain in _values_of(run, iters[run[0].place].var, analyzer):
+                low = run[-1].lower
+                parts = (replace(d, lower=d.lower // low, top=d is run[0]) for d in run)
+                found.update((d, digit_text(part, f"d{at}")) for d, part in zip(run, parts))
         found.update(_digits_of_sum(plain, at, c, [it.var for it in iters], analyzer))
     return found
+
+
+def _runs(c: Contraction) -> list[list[Digit]]:
+    """Digits of a variable that follow each other, outermost first, one or several of them."""
+    found: list[list[Digit]] = []
+    digits = sorted((d for axis in c.axes for d in axis.digits), key=lambda d: (d.place, -d.lower))
+    for first, digit in enumerate(digits):
+        mine = [d for d in digits[first:] if d.place == digit.place]
+        found += [mine[: n + 1] for n in range(len(mine))]
+    return found
+
+
+def _values_of(run: Sequence[Digit], var: Var, analyzer: Analyzer) -> set[Expr]:
+    """Neighbouring digits of a variable as one number: as a part of it, or as a sum of them."""
+    low, size = run[-1].lower, None if run[0].top else prod(digit.extent or 1 for digit in run)
+    value = var // low
+    total: Expr = const(0)
+    for digit in run:
+        part = var // digit.lower
+        total = total + (part if digit.top else part % (digit.extent or 1)) * (digit.lower // low)
+    whole = value if size is None else value % size
+    return {analyzer.simplify(whole), analyzer.simplify(total)}
 
 
 def _digits_of_sum(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from schedule.analysis.products import products
@@ -53,7 +53,8 @@ def find_contraction(
 ) -> Contraction:
     """What a block computes; `last` is the stage that uses what it stores, element by element, and
     `padding` are stages that make operands for it alone, by filling up what they copy. Without
-    `windows`, axes of windows stay apart from those beside them in memory.
+    `windows`, axes of windows stay apart from those beside them in memory, and the result may have
+    parts of a variable as its indices where it has all of it side by side.
 
     Raises TensorIRError for a block that is no reduction with one store at its own variables, for
     one without elements, and for a `last` that is no such stage.
@@ -82,6 +83,8 @@ def find_contraction(
     ]
     sums = reader.access(store.buffer, store.indices)
     stored = reader.access(result.buffer, result.indices)
+    if not windows and None in stored.strides:
+        stored = replace(stored, strides=reader.flat(result).strides)
     axes = [Axis((p.digit,), node.iters[p.digit.place].kind is IterKind.REDUCE) for p in parts]
     raw = Contraction(
         block, last or block, tuple(axes), tuple(n for n, a in enumerate(axes) if a.reduce),

@@ -63,8 +63,12 @@ def _read(product: Factors, places: Sequence[int]) -> Factors:
 
 
 def one_is_window(c: Contraction, outer: int, inner: int) -> bool:
-    """Whether one of two axes alone is a window, as taps beside channels last in memory are."""
-    return c.is_window(outer) != c.is_window(inner)
+    """Whether one of two axes alone is a window, as taps beside channels last in memory are. Not so
+    the parts of one index, of which the outer one steps over all taps."""
+    if c.is_window(outer) == c.is_window(inner):
+        return False
+    rows = [row for o in c.operands for row in o.dims if row[inner]]
+    return c.is_window(outer) or not all(row[outer] for row in rows)
 
 
 def _are_one(c: Contraction, outer: int, inner: int, apart: Pair | None) -> bool:
