@@ -120,7 +120,9 @@ class TuneResult:
     @property
     def constants(self) -> tuple[str, ...]:
         """The parameters that were taken to be known when a kernel is built."""
-        return self.record.workload.constants
+        stored = self.record.workload
+        names = dict(zip((name for name, _, _ in stored.shapes), self.func.params))
+        return tuple(names[name].name for name in stored.constants)
 
     def build(self, constants: Mapping[str, Any] | None = None) -> CompiledKernel:
         """Compile the best schedule, or load it from the object cache.

@@ -27,6 +27,7 @@ from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState
 from autotune.space import Candidate, Space
 from autotune.tuning.batches import split_open
+from autotune.tuning.names import as_stored
 from autotune.tuning.replay import is_current, known_candidate, replayed
 from backends import resolve, why_not_here
 from schedule import Schedule
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 class Session:
     """What is fixed during a search, and what has been measured.
 
+    asked   the program that is tuned; `func` is the same, by the names that its stored trials have
+            for it, as are `sizes`
     trials  distinct programs in the database, those of earlier runs included
     state   what the search strategy decides from: all trials but those of a batch that is open
     work    operations of the function; None if a size is symbolic
@@ -63,6 +66,7 @@ class Session:
     expectation  what is expected where nothing was measured yet
     """
 
+    asked: PrimFunc
     func: PrimFunc
     target: Target
     space: Space
@@ -77,6 +81,7 @@ class Session:
     conditions: Conditions
     rules: str
     notice: str
+    sizes: Numbers = field(default_factory=dict)
     costs: Costs | None = None
     name: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     trials: int = 0
@@ -347,6 +352,9 @@ def start_session(
     resolved = _measured_on(func, target, sizes)
     device = device_for(resolved, costs)
     facts = this_machine()
+    asked, sizes = func, sizes or {}
+    if function is None:  # one that a user wrote asks for the names of this program
+        func, sizes, constants = as_stored(database, func, sizes, constants, resolved, facts)
     workload = Workload.of(func, constants)
     space = (
         make_space(func, device, numerics, constants=workload.constants)
@@ -356,8 +364,9 @@ def start_session(
     state = make_state(space, resolved, seed, numerics, cost_model, workload)
     settings = settings or MeasureSettings(threads=resolved.threads)
     # A number that is no size decides no loop: it is to a schedule what the data are.
-    known = {v.name: int((sizes or {})[v.name]) for v in func.size_vars}
+    known = {v.name: int(sizes[v.name]) for v in func.size_vars}
     session = Session(
+        asked=asked,
         func=func,
         target=resolved,
         space=space,
@@ -372,6 +381,7 @@ def start_session(
         conditions=Conditions.here(resolved, known, settings.threads, settings.is_cold),
         rules=outline(space, resolved),
         notice=getattr(state.model, "notice", None) or "",
+        sizes=sizes,
         costs=device.costs if costs is not None and isinstance(device, Cpu) else None,
     )
     if isinstance(space, OwnSpace) and space.refusals:

@@ -106,7 +106,7 @@ def tune(
     with _opened(database) as db:
         given = (func, target, db, seed, numerics, cost_model, settings, sizes, constants, costs)
         start = partial(start_session, *given, function=space)
-        return _searched(start, propose, budget, sizes, progress, shipped and space is None)
+        return _searched(start, propose, budget, progress, shipped and space is None)
 
 
 OPTIONS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -139,7 +139,6 @@ def _searched(
     start: Callable[[], Session],
     propose: Propose,
     budget: Budget,
-    sizes: Numbers,
     progress: bool | None,
     shipped: bool,
 ) -> TuneResult:
@@ -161,7 +160,7 @@ def _searched(
         begun, before = time.perf_counter(), session.trials
         ended = budget.reached(session)
         if not ended or session.answer() is None:
-            ended = _search(session, propose, budget, sizes, show)
+            ended = _search(session, propose, budget, show)
         best = session.stored_best()
         if best is None:
             raise _nothing_ran(session)
@@ -184,7 +183,6 @@ def _search(
     session: Session,
     propose: Propose,
     budget: Budget,
-    sizes: Numbers,
     show: Progress,
 ) -> str:
     """Measure until the budget is spent or nothing new is left, then race the best; why it ended.
@@ -200,7 +198,7 @@ def _search(
         session.func,
         str(session.target),
         session.settings,
-        sizes=sizes,
+        sizes=session.sizes,
         constants=session.workload.constants,
         report=show.message,
     )
@@ -270,7 +268,7 @@ def _result(
 
     records = session.counted()
     return TuneResult(
-        func=session.func,
+        func=session.asked,
         record=best,
         target=session.target,
         trials=session.trials,
