@@ -37,6 +37,9 @@ LOW, HIGH = dt.int_limits(NARROW)
 MOST = 8
 """Conditions on sizes that are asked at a call; of more, 64 bits."""
 
+ASKED = 16
+"""Conditions of which it is asked whether they follow from several others; of more, 64 bits."""
+
 ARITHMETIC = ("+", "-", "*", "//", "%", "min", "max", "^", "&", "|")
 
 
@@ -72,18 +75,35 @@ def _kernels(kernel: Stmt, analyzer: Analyzer) -> Stmt:
     mostly = _Narrow(kernel, analyzer, loops)
     narrow = mostly.stmt(kernel)
     conditions = _strongest(mostly.needed, analyzer)
-    if not conditions or len(conditions) > MOST:
+    if not conditions:
         return always.stmt(kernel)
     return If(all_of(*conditions), narrow, always.stmt(kernel))
 
 
 def _strongest(conditions: Iterable[Expr], analyzer: Analyzer) -> list[Expr]:
-    """The conditions that do not follow from the others."""
-    kept: list[Expr] = []
+    """The conditions that do not follow from the others; none where more than `MOST` are left.
+
+    Two are compared by their difference. Proofs from several take the longer the more is assumed:
+    they are tried for at most `ASKED`.
+    """
+    largest: list[Expr] = []
     for c in sorted(set(conditions), key=lambda c: (-len(repr(c)), repr(c))):
+        if not any(_is_more(other, c, analyzer) for other in largest):
+            largest = [*(other for other in largest if not _is_more(c, other, analyzer)), c]
+    kept: list[Expr] = []
+    for c in largest if len(largest) <= ASKED else ():
         if not analyzer.assuming(all_of(*kept)).prove(c):
             kept.append(c)
+        if len(kept) > MOST:
+            return []
     return kept
+
+
+def _is_more(one: Expr, other: Expr, analyzer: Analyzer) -> bool:
+    """Whether a size that is to fit is at least another one."""
+    ends = [c.a for c in (one, other) if isinstance(c, BinOp) and c.op == "<="]
+    low = analyzer.bounds(ends[0] - ends[1])[0] if len(ends) == 2 else None
+    return low is not None and low >= 0
 
 
 class _Narrow:

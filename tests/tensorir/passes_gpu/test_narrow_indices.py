@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 from gpu_programs import BLOCK, X, check_passes, program, run, tiled_matmul
 
-from tensorir import For, If, Store, Target, lower, stmt_exprs, variables, walk
+from tensorir import (
+    Analyzer,
+    For,
+    If,
+    Store,
+    Target,
+    Var,
+    binary,
+    const,
+    lower,
+    stmt_exprs,
+    variables,
+    walk,
+)
 from tensorir.passes.rewriting import with_body
 
 
@@ -139,3 +152,34 @@ def test_no_size_is_taken_for_one_that_fits(monkeypatch, shape):
     given = np.arange(n * m, dtype="float32").reshape(shape)
     low = check_passes(func, arrays=[given], n=n, m=m)
     assert {s.var.dtype for s in walk(low.body) if isinstance(s, For)} == {"int8", "int64"}
+
+
+SIZES = [Var(name, "int64") for name in "abcdefghijkl"]
+
+
+def left(ends, monkeypatch):
+    """Which of some sizes are asked at a call for whether they fit, and how many analyzers that
+    assume something were made to find out."""
+    module = import_module("tensorir.passes.gpu.narrow_indices")
+    made, assuming = [], Analyzer.assuming
+    monkeypatch.setattr(
+        Analyzer, "assuming", lambda self, *args: made.append(1) or assuming(self, *args)
+    )
+    analyzer = Analyzer({var: const(1 << 40) for var in SIZES})
+    conditions = [binary("<=", end, const(1 << 31)) for end in ends]
+    return module._strongest(conditions, analyzer), len(made)
+
+
+def test_many_conditions_on_sizes_take_few_proofs(monkeypatch):
+    a, b, c, d, *_ = SIZES
+    large = [a * 64 + 64, b * 64 + 64, c * 64 + 64, d * 64 + 64]
+    small = [size * n + n for size in (a, b, c, d) for n in range(1, 24)]
+    found, made = left([*small, *large], monkeypatch)
+    assert {c.a for c in found} == set(large)
+    assert made == len(large)
+
+
+def test_sizes_of_which_none_follows_are_given_up_early(monkeypatch):
+    found, made = left([size * (n + 2) for n, size in enumerate(SIZES)], monkeypatch)
+    assert found == []
+    assert made <= 9
