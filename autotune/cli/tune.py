@@ -18,7 +18,7 @@ from autotune.cli.program import (
     add_program,
     chosen,
 )
-from autotune.cost_model import KINDS
+from autotune.cost_model import known_models
 from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.report import default_time, status_text
@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_numerics(parser)
     add_costs(parser)
     parser.add_argument("--strategy", choices=tuple(STRATEGIES), default="evolutionary")
-    parser.add_argument("--cost-model", choices=KINDS, default="auto")
+    parser.add_argument("--cost-model", choices=known_models(), default="auto")
     parser.add_argument(
         "--seconds", type=seconds, metavar="S", help="begin no trials after so many"
     )

@@ -1,6 +1,12 @@
 """Cost models: which of two schedules is faster, learned from the trials so far."""
 
-from autotune.cost_model.make import KINDS, load_cost_model, make_cost_model
+from autotune.cost_model.make import (
+    KINDS,
+    known_models,
+    load_cost_model,
+    make_cost_model,
+    register_cost_model,
+)
 from autotune.cost_model.model import CostModel, RandomModel, ResidualModel
 from autotune.cost_model.quality import Quality, quality
 from autotune.cost_model.roofline import draft
@@ -12,7 +18,9 @@ __all__ = [
     "RandomModel",
     "ResidualModel",
     "draft",
+    "known_models",
     "load_cost_model",
     "make_cost_model",
     "quality",
+    "register_cost_model",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from autotune.cost_model.check import Make, check_model
 from autotune.cost_model.forest import ForestRegressor
 from autotune.cost_model.model import CostModel, Draft, RandomModel, Regressor, ResidualModel
 from autotune.cost_model.roofline import draft as analytic
@@ -23,18 +24,33 @@ REGRESSORS: dict[str, tuple[str, Callable[[int], Regressor]]] = {
 """Kind of model -> the package it needs, and its regressor. The first importable one is `auto`."""
 
 KINDS = ("auto", *REGRESSORS, "random")
+"""Those that come along."""
+
+MODELS: dict[str, Make] = {}
+"""Those that were registered."""
+
+
+def known_models() -> tuple[str, ...]:
+    """All names that `make_cost_model` takes, those of `register_cost_model` last."""
+    return *KINDS, *MODELS
 
 
 def make_cost_model(kind: str = "auto", seed: int = 0, draft: Draft = analytic) -> CostModel:
-    """A cost model of one of KINDS, not yet fitted.
+    """A cost model by its name, not yet fitted: one of KINDS, or one that was registered.
 
     `auto` takes xgboost, or scikit-learn where that is missing and says so in `notice`. Raises
-    TensorIRError for an unknown kind, and where a kind needs a package that is not installed.
+    TensorIRError for an unknown kind, and where a kind needs a package that is not installed. A
+    registered model has a draft of its own, or none.
     """
     if kind == "random":
         return RandomModel(seed)
+    if kind in MODELS:
+        return MODELS[kind](seed)
     if kind not in KINDS:
-        raise TensorIRError(f"unknown cost model {kind!r}; known are {', '.join(KINDS)}")
+        raise TensorIRError(
+            f"unknown cost model {kind!r}; known are {', '.join(known_models())}; "
+            "register_cost_model adds one"
+        )
     notice = None
     if kind == "auto":
         kind = next((k for k, row in REGRESSORS.items() if find_spec(row[0])), "xgboost")
@@ -47,6 +63,24 @@ def make_cost_model(kind: str = "auto", seed: int = 0, draft: Draft = analytic) 
             f"cost model {kind!r} needs a package that is not installed; pip install {install}"
         )
     return ResidualModel(kind, regressor, seed, draft, notice)
+
+
+def register_cost_model(name: str, make: Make) -> None:
+    """Make a model known to `tune(cost_model=name)`, the command line and simulations.
+
+    make  from a seed, an int, to a new `CostModel`; `autotune.cost_model.ResidualModel` makes one
+          of a regressor. It is tried on made-up trials here
+
+    Raises TensorIRError for a name that is taken or is none, and for what is no model.
+    """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise TensorIRError(f"a cost model's name is an identifier, such as 'ridge', not {name!r}")
+    if name in known_models():
+        raise TensorIRError(f"there is a cost model {name!r} already: choose another name")
+    if not callable(make):
+        raise TensorIRError(f"cost model {name!r} is {make!r}, not a function from a seed to one")
+    check_model(name, make)
+    MODELS[name] = make
 
 
 def load_cost_model(path: str | Path, draft: Draft = analytic) -> CostModel:

@@ -8,7 +8,16 @@ import time
 import numpy as np
 import pytest
 
-from autotune.cost_model import KINDS, draft, load_cost_model, make_cost_model, quality
+from autotune.cost_model import (
+    KINDS,
+    ResidualModel,
+    draft,
+    known_models,
+    load_cost_model,
+    make_cost_model,
+    quality,
+    register_cost_model,
+)
 from autotune.cost_model import make as make_module
 from autotune.cost_model.quality import pairwise_accuracy, spearman, top_score
 from autotune.features.features import FEATURES, extract
@@ -219,3 +228,82 @@ def test_quality_with_ties_and_failures():
     assert pairwise_accuracy(np.array([2.0, 1.0, 3.0]), np.array([1.0, 1.01, 2.0])) == 1
     assert quality(np.array([1.0, 2.0]), np.array([np.nan, 2.0])).samples == 1
     assert top_score(np.array([3.0, 1.0, 2.0]), np.array([1.0, 4.0, 2.0]), 2) == 0.5
+
+
+class Mean:
+    """A model of a user: all take what trials took at the median, so long as nothing is broken."""
+
+    notice = None
+    seen: list[float] = []
+
+    def __init__(self, seed=0):
+        self.middle = 1.0
+
+    def fit(self, features, seconds):
+        good = [s for s in seconds if s is not None and np.isfinite(s)]
+        self.middle = float(np.median(good)) if good else 1.0
+
+    def predict(self, features, learned=1.0):
+        return np.full(len(features), self.middle)
+
+
+class Wide(Mean):
+    def predict(self, features, learned=1.0):
+        return np.full((len(features), 1), self.middle)
+
+
+class Logarithm(Mean):
+    def predict(self, features, learned=1.0):
+        return np.log(super().predict(features) / 2)
+
+
+class Failing(Mean):
+    def fit(self, features, seconds):
+        self.middle = float(np.mean([s for s in seconds]))  # None is a failure
+
+
+class Unseeded(Mean):
+    def predict(self, features, learned=1.0):
+        return np.random.default_rng().uniform(1, 2) * np.ones(len(features))
+
+
+class Remembering(Mean):
+    def fit(self, features, seconds):
+        Remembering.seen.extend(s for s in seconds if s is not None and np.isfinite(s))
+        self.middle = float(np.sum(Remembering.seen) or 1.0)
+
+
+class Ranked(Mean):
+    def predict(self, features, learned=1.0):
+        return np.argsort(np.argsort(np.asarray(features)[:, 0])) + 1.0
+
+
+def test_a_model_of_a_user(monkeypatch):
+    """It is known wherever models have names; what would mislead a search is refused."""
+    monkeypatch.setattr(make_module, "MODELS", {})
+    monkeypatch.setattr(Remembering, "seen", [])
+    register_cost_model("middle", Mean)
+    assert known_models() == (*KINDS, "middle")
+    model = make_cost_model("middle", 3)
+    model.fit(world(3)[0], [1.0, None, 3.0])
+    assert model.predict(world(2)[0]).tolist() == [2.0, 2.0]
+    register_cost_model("trees", lambda seed: ResidualModel("trees", make_module.ForestRegressor))
+    for name, make, message in (
+        ("middle", Mean, "'middle' already: choose another name"),
+        ("auto", Mean, "'auto' already: choose another name"),
+        ("no name", Mean, "an identifier, such as 'ridge', not 'no name'"),
+        ("model", 3, "'model' is 3, not a function from a seed"),
+        ("model", lambda seed: 3, "has no notice and no fit and no predict"),
+        ("model", lambda: Mean(), "failed on made-up trials: TypeError"),
+        ("model", Wide, r"shape \(29, 1\) for 29 rows, before the first fit"),
+        ("model", Logarithm, "not finite or not positive"),
+        ("model", Failing, "failed on made-up trials: TypeError"),
+        ("model", Unseeded, "for a row when others are beside it"),
+        ("model", Ranked, "for a row when others are beside it"),
+        ("model", Remembering, "learn from scratch in every fit"),
+    ):
+        with pytest.raises(TensorIRError, match=message):
+            register_cost_model(name, make)
+    assert known_models() == (*KINDS, "middle", "trees")
+    with pytest.raises(TensorIRError, match="known are auto.*trees; register_cost_model adds one"):
+        make_cost_model("model")
