@@ -49,8 +49,15 @@ def outcome(record: Record) -> Outcome | None:
     return None if record.race is None else Outcome.from_json(record.race)
 
 
+def is_undecided(record: Record) -> bool:
+    """Whether the race that a record is of came to no verdict, since the machine was busy."""
+    found = outcome(record)
+    return found is not None and found.busy > 0
+
+
 def _standing(raced: list[Record]) -> list[Record]:
-    """The winners of those races that no later one has taken the place of."""
+    """The winners of those races that no later one has taken the place of. A race without a verdict
+    takes no other one's place, not even that of an earlier one like it."""
     races: dict[str, list[Record]] = {}
     for record in raced:
         races.setdefault(record.session, []).append(record)
@@ -59,7 +66,8 @@ def _standing(raced: list[Record]) -> list[Record]:
         return [r for found in winners.values() for r in found]
     later: set[str] = set()
     standing: list[Record] = []
-    for name in reversed(races):
+    decided = [name for name, race in races.items() if not any(map(is_undecided, race))]
+    for name in [*reversed(decided), *(name for name in races if name not in decided)]:
         standing += [r for r in winners[name] if canonical(r.trace) not in later]
         later.update(canonical(r.trace) for r in races[name])
     return standing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from autotune.calibration.device import device_for
 from autotune.cost_model import make_cost_model
 from autotune.database.conditions import Conditions
 from autotune.database.database import Database
-from autotune.database.ranking import outcome
+from autotune.database.ranking import is_undecided
 from autotune.database.records import Record, Workload
 from autotune.knobs.space import OwnSpace, ScheduleFunction, own_space
 from autotune.machine.machine import Machine, this_machine
@@ -45,6 +45,9 @@ from tensorir import (
 
 if TYPE_CHECKING:
     from autotune.tuning.expect import Expectation
+
+RACES = 2
+"""Races without a verdict after which the same trials are raced no more."""
 
 
 @dataclass
@@ -120,10 +123,13 @@ class Session:
         return self.stored_best() if self.is_settled() else None
 
     def is_settled(self) -> bool:
-        """Whether the best won a race of today's code for certain, and no trial came after that."""
+        """Whether a race of today's code told the best, and no trial came after that; so many races
+        without a verdict are as good as one, or else a busy machine would race for ever."""
         best = self.stored_best()
-        won = best is not None and best.is_final and not _is_undecided(best)
-        return won and self.is_raced() and not self.is_outdated()
+        if best is None or not best.is_final or self.is_outdated():
+            return False
+        races = self._races()
+        return len(_undecided(races)) >= RACES or not all(map(is_undecided, races))
 
     def is_outdated(self) -> bool:
         """Whether a schedule that won a race makes other code today, and was not raced since."""
@@ -149,12 +155,12 @@ class Session:
         except TensorIRError:
             return None
 
-    def is_raced(self) -> bool:
-        """Whether a race came after the last trial that counts: a run can be killed before it."""
+    def _races(self) -> list[Record]:
+        """The records of races after the last trial that counts: a run can be killed before it."""
         found = self._records()
-        races = [at for at, r in enumerate(found) if r.is_final and self.allows(r)]
         trials = [at for at, r in enumerate(found) if not r.is_final and self.counts(r)]
-        return max(races, default=-1) > max(trials, default=-1)
+        later = found[max(trials, default=-1) + 1 :]
+        return [r for r in later if r.is_final and self.allows(r)]
 
     @property
     def function(self) -> str:
@@ -229,6 +235,7 @@ class Session:
                 f"{trials} of other versions of this project, whose choices this one does not"
                 " have, are skipped"
             )
+        texts.append(_told_of(self._races()))
         return "; ".join(filter(None, texts))
 
     def load(self) -> None:
@@ -310,10 +317,19 @@ def make_state(
     )
 
 
-def _is_undecided(record: Record) -> bool:
-    """Whether the race that a record is of came to no verdict, since the machine was busy."""
-    found = outcome(record)
-    return found is not None and found.busy > 0
+def _undecided(races: Iterable[Record]) -> set[str]:
+    """The sessions of those races that came to no verdict, since the machine was busy."""
+    return {record.session for record in races if is_undecided(record)}
+
+
+def _told_of(races: Sequence[Record]) -> str:
+    """What to say where none of the races came to a verdict, and whether there is another one."""
+    held = len(_undecided(races))
+    if not held or not all(map(is_undecided, races)):
+        return ""
+    more = "with further trials" if held >= RACES else "by the next call"
+    many = "1 race" if held == 1 else f"{held} races"
+    return f"{many} without a verdict, since other programs disturbed them: one more is held {more}"
 
 
 def _measured_on(func: PrimFunc, target: str | Target, sizes: Numbers | None) -> Target:

@@ -127,6 +127,48 @@ def test_a_race_on_a_busy_machine_keeps_the_default_and_is_held_again(search, mo
         assert search(times, 0, db).record == second.record
 
 
+def test_a_machine_that_is_always_busy_does_not_race_for_ever(search, monkeypatch):
+    """Two races without a verdict are enough for the same trials, and the answer stays the same."""
+    times = (1e-3, 1.2e-3, 0.5e-3, 2e-3, 1.1e-3, 1.3e-3, 1.2e-3, 1.1e-3, 1.4e-3)
+    races = []
+
+    def race(self, programs, rounds, before):
+        races.append(before)
+        return Noisy.race(self, programs, rounds, before)
+
+    class Counted(Noisy):
+        busy = True
+
+    Counted.race = race
+    monkeypatch.setattr("autotune.tuning.tuner.Measurer", Counted)
+    with Database(":memory:") as db:
+        Noisy.known = {}
+        found = [search(times, 0, db) for _ in range(4)]
+        assert [before == 0 for before in races].count(True) == 2
+        assert len({result.record.id for result in found}) == 1
+        assert "1 race without a verdict" in found[0].notice
+        assert "one more is held by the next call" in found[0].notice
+        for again in found[1:]:
+            assert again.outcome.default and again.outcome.busy
+            assert "2 races without a verdict" in again.notice
+            assert "one more is held with further trials" in again.notice
+        Counted.busy = False
+        later = search(times, 0, db, trials=9)  # another trial is another race
+        assert not later.outcome.default and "verdict" not in later.notice
+
+
+def test_a_race_without_a_verdict_takes_the_place_of_none(search, monkeypatch):
+    times = (1e-3, 1.2e-3, 0.5e-3, 2e-3, 1.1e-3, 1.3e-3, 1.2e-3, 1.1e-3, 1.4e-3)
+    with Database(":memory:") as db:
+        Noisy.known = {}
+        first = search(times, 0, db)
+        assert not first.outcome.default
+        monkeypatch.setattr(Noisy, "busy", True)
+        second = search(times, 0, db, trials=9)
+        assert second.measured == 1 and second.record == first.record
+        assert "1 race without a verdict" in second.notice
+
+
 def test_a_later_race_takes_the_place_of_the_one_whose_winner_it_has(search):
     """Times of a better day do not count for ever."""
     with Database(":memory:") as db:
