@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autotune.noise.race import LOOKS
 from autotune.noise.spread import centre, error, pooled_spread
 from autotune.noise.visits import Visit, counting
 
@@ -12,6 +13,9 @@ APART = 2.5
 
 MOST = 16
 """More would take longer to race than they are worth: the fastest of them are taken."""
+
+FEWEST, FIRST_LOOK_S = 4, 5.0
+"""Finalists at least; seconds that the rounds before the first look may take with more."""
 
 DRIFT = 0.03
 """What trials of different batches are off together, at least: blocks of one batch do not show
@@ -36,6 +40,12 @@ def finalists(trials: Sequence[Sequence[Visit]], most: int = MOST) -> list[int]:
         if middle - best <= APART * (own**2 + best_error**2) ** 0.5
     ]
     return [at for _, at in sorted(near)[:most]]
+
+
+def most_finalists(seconds: float) -> int:
+    """How many may race where the best takes so many seconds: fewer of slow kernels, so that the
+    rounds before the first look take a few seconds."""
+    return max(FEWEST, min(MOST, int(FIRST_LOOK_S / LOOKS[0] / max(seconds, 1e-9))))
 
 
 def _times(made: Sequence[Visit]) -> list[float]:

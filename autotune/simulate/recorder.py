@@ -11,7 +11,6 @@ Each candidate is another program.
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -28,7 +27,7 @@ from autotune.cost_model import draft
 from autotune.errors import DatabaseError
 from autotune.machine.machine import this_machine
 from autotune.measure import Measurer, MeasureResult, MeasureSettings
-from autotune.measure.scoring import wanted_features
+from autotune.measure.scoring import scheduled_program, wanted_features
 from autotune.rules import default_candidates, make_space
 from autotune.search.state import refusal_of
 from autotune.simulate.journal import Journal
@@ -85,7 +84,10 @@ class Recorder:
         self._rows: dict[Candidate, np.ndarray | None] = {}
         self._programs: dict[str, Candidate] = {}
         for entry in self._scored.entries:
-            self._know(Candidate.from_json(entry["candidate"]), entry["row"], entry["program"])
+            candidate = Candidate.from_json(entry["candidate"])
+            known = entry["row"] is None or "key" in entry
+            program = entry.get("key", "") if known else self._program(candidate)
+            self._know(candidate, entry["row"], program)
         self._files: dict[Candidate, str | None] = {
             Candidate.from_json(e["candidate"]): e["file"] for e in self._built.entries
         }
@@ -234,11 +236,19 @@ class Recorder:
             schedule = self.space.build(candidate)
             row = np.asarray(self._extract(schedule), dtype=np.float32).tolist()
             self._made = candidate, schedule
-            program = hashlib.blake2b(str(schedule.func).encode(), digest_size=16).hexdigest()
+            program = scheduled_program(schedule)
         except TensorIRError as error:
             refusal = refusal_of(error)
-        self._scored.add(candidate=candidate.as_json(), row=row, refusal=refusal, program=program)
+        self._scored.add(candidate=candidate.as_json(), row=row, refusal=refusal, key=program)
         self._know(candidate, row, program)
+
+    def _program(self, candidate: Candidate) -> str:
+        """The program of a candidate that a journal of an earlier version does not tell apart; one
+        of its own, where rules do not make it any more."""
+        try:
+            return scheduled_program(self.space.build(candidate))
+        except TensorIRError:
+            return candidate.key
 
     def _know(self, candidate: Candidate, row: Sequence[float] | None, program: str) -> None:
         self._rows[candidate] = None if row is None else np.asarray(row, dtype=np.float32)

@@ -1,19 +1,24 @@
 """One search on a recording: proposals are those of the strategy, times those that were recorded.
 
 Each trial sees the time of one visit, drawn by the seed: the noise is that of the machine. At the
-end the best by these times race, as they do in `tune`, on the other visits. What counts is the
-median over all visits of the candidate that wins, which no search has seen.
+end all that may be the fastest by these times race with the default as they do in `tune`, in rounds
+that are drawn from the other visits. What counts is the median over all visits of the candidate
+that wins, which no search has seen.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import median
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from autotune.arguments import LARGEST_SEED, integer
 from autotune.cost_model import make_cost_model
+from autotune.noise.finalists import finalists, most_finalists
+from autotune.noise.race import Race
+from autotune.noise.visits import Visit
 from autotune.search import SearchState, search_named
 from autotune.search.strategies import Propose
 from autotune.simulate.recording import Recorded, Recording
@@ -22,9 +27,6 @@ from autotune.space import Candidate
 
 BATCH = 8
 """Candidates per batch, as in `tune`."""
-
-FINALISTS = 4
-"""The best in the race at the end, the default besides."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,32 @@ class Simulated:
     tried: tuple[Candidate, ...]
     seen: tuple[float | None, ...]
     ended: bool
+    _races: dict[tuple[Candidate, ...], Recorded] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def winner(self, trials: int | None = None) -> Recorded | None:
         """Who wins the race after so many trials (after all); None where nothing ran."""
         known = dict(list(zip(self.tried, self.seen))[:trials])
         ranked = sorted((s, c.key, c) for c, s in known.items() if s is not None)
-        racing = [c for _, _, c in ranked[:FINALISTS]]
-        racing += [c for c in self.recording.defaults[:1] if known.get(c) and c not in racing]
-        entries = [self.recording.entry(c) for c in racing]
-        times = [median(_unseen(self.seed, e)) for e in entries]
-        return min(zip(times, range(len(entries)), entries))[2] if entries else None
+        if not ranked:
+            return None
+        near = finalists([[Visit(s)] for s, _, _ in ranked], most_finalists(ranked[0][0]))
+        default = [c for c in self.recording.defaults[:1] if known.get(c)]
+        racing = tuple(dict.fromkeys([*default, *(ranked[at][2] for at in near)]))
+        if racing not in self._races:
+            self._races[racing] = self._raced([self.recording.entry(c) for c in racing])
+        return self._races[racing]
+
+    def _raced(self, entries: Sequence[Recorded]) -> Recorded:
+        """Who wins a race, the first unless another one is certainly faster."""
+        times = [_unseen(self.seed, entry) for entry in entries]
+        rng = random.Random(f"{self.seed}:race")
+        race = Race(len(entries), default=0)
+        while race.wanted:
+            rounds = [[rng.choice(times[at]) for at in race.running] for _ in range(race.wanted)]
+            race.add(np.array(rounds))
+        return next(e for e, found in zip(entries, race.outcomes()) if found.won)
 
     def regret(self, trials: int | None = None) -> float:
         """The winner's time over the best one's of the recording; 1 is perfect, inf is none."""

@@ -15,16 +15,13 @@ import numpy as np
 from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult
 from autotune.measure.scoring import scheduled_program
-from autotune.noise.finalists import MOST, finalists
+from autotune.noise.finalists import finalists, most_finalists
 from autotune.noise.gain import Outcome
-from autotune.noise.race import LOOKS, Race
+from autotune.noise.race import Race
 from autotune.noise.visits import Visit
 from autotune.tuning.replay import candidate_of
 from autotune.tuning.session import Session
 from schedule import Schedule
-
-FEWEST, FIRST_LOOK_S = 4, 5.0
-"""Finalists at least; seconds that the rounds before the first look may take with more."""
 
 Finalist = tuple[Record, Schedule]
 """The latest trial of a candidate, and its schedule."""
@@ -71,18 +68,13 @@ def _entered(session: Session, measurer: Measurer) -> list[Finalist]:
     best = session.stored_best()
     kept = [session.default, *([] if best is None else [candidate_of(best)])]
     ranked = sorted(latest, key=lambda c: (latest[c].median, c.key))
-    most = _most(latest[ranked[0]].median) if ranked else 0
+    most = most_finalists(latest[ranked[0]].median or 0.0) if ranked else 0
     near = [ranked[at] for at in finalists([_visits(latest[c]) for c in ranked], most)]
     entered: dict[str, Finalist] = {}
     for candidate in [*(c for c in kept if c in latest), *near]:
         for record, schedule in _renewed(session, measurer, latest[candidate]):
             entered.setdefault(scheduled_program(schedule), (record, schedule))
     return list(entered.values())
-
-
-def _most(seconds: float | None) -> int:
-    """How many may race: fewer of slow kernels, so that ten rounds take a few seconds."""
-    return max(FEWEST, min(MOST, int(FIRST_LOOK_S / LOOKS[0] / max(seconds or 0.0, 1e-9))))
 
 
 def _visits(record: Record) -> list[Visit]:

@@ -14,6 +14,7 @@ from autotune.cost_model import draft
 from autotune.errors import DatabaseError
 from autotune.features.features import COLUMN, FEATURES
 from autotune.measure import MeasureSettings
+from autotune.noise.race import Race
 from autotune.search import STRATEGIES
 from autotune.simulate import Recorded, Recording, simulate
 from autotune.simulate.journal import Journal
@@ -22,6 +23,7 @@ from autotune.simulate.space import RecordedSpace, row_of
 from autotune.space import Candidate
 from benchmarks.tuner.__main__ import main as benchmark
 from tensorir import TensorIRError, te
+from tests.autotune.distinct_spaces import PROGRAMS, key
 
 
 def made(count=300, seed=0, visits=3, noise=0.05, failing=0.1):
@@ -163,6 +165,45 @@ def test_nothing_ran():
         dead.best_seconds()
 
 
+def tied(seconds: float, others: int = 12) -> Recording:
+    """The default takes 1 ms, the last candidate so many seconds, all others nearly as long as the
+    default."""
+    rng, row = np.random.default_rng(0), np.zeros(len(FEATURES), dtype=np.float32)
+    truth = [1e-3, *(1e-3 * (1 + 1e-3 * rng.random(others))), seconds]
+    noise = np.exp(0.02 * rng.standard_normal((len(truth), 4)))
+    entries = [
+        Recorded(Candidate("s", (n,)), "ok", "", row, tuple(map(float, t * noise[n])))
+        for n, t in enumerate(truth)
+    ]
+    return Recording("tied", {"s": ("a",)}, entries, (entries[0].candidate,))
+
+
+def test_the_winner_is_that_of_the_race_of_searches(monkeypatch):
+    """The default, unless another one is certainly faster; all that may be take part."""
+    fields = []
+
+    def seen(finalists: int, default: int) -> Race:
+        fields.append((finalists, default))
+        return Race(finalists, default)
+
+    monkeypatch.setattr("autotune.simulate.replay.Race", seen)
+    for recording, at in ((tied(1.001e-3), 0), (tied(0.7e-3), 13)):
+        for seed in range(5):
+            run = simulate(recording, "random", 14, seed)
+            winner = run.winner()
+            assert winner.candidate.values == (at,) and run.winner() is winner
+    assert len(fields) == 10 and {default for _, default in fields} == {0}
+    assert {many for many, _ in fields} == {2, 14}  # one that is far ahead races with the default
+
+
+def test_a_recording_has_each_program_once(tmp_path):
+    """Whatever its loops are called, and however many of them have one iteration."""
+    recorder, chosen = Recorder(tmp_path, "blur", PROGRAMS["blur"](), 24), {}
+    assert list(recorder._drawn(random.Random(0), 24, chosen, compile_them=False)) == list(chosen)
+    programs = {key(recorder.space.build(candidate)) for candidate in chosen}
+    assert len(chosen) == len(programs) == 24
+
+
 def test_a_journal_forgets_a_line_that_was_cut_off(tmp_path):
     path = tmp_path / "folder" / "journal.jsonl"
     Journal(path).add(a=1)
@@ -186,7 +227,10 @@ def test_the_recorder_goes_on_where_it_was(tmp_path):
     first = Recorder(tmp_path, "sums", func, 3)
     assert first.build() and first.built == 3
     first.time(0, quick)
+    scored = tmp_path / "scored.jsonl"  # an earlier version told programs apart by their texts
+    scored.write_text(scored.read_text().replace('"key"', '"program"'))
     more = Recorder(tmp_path, "sums", func, 5)
+    assert more._programs == first._programs
     assert more.built == 3 and more.build() and more.built == 5
     for visit in (0, 1):
         more.time(visit, quick)
