@@ -10,7 +10,8 @@ import pytest
 from autotune import default_schedule
 from autotune.rules import choose
 from backends import Comparison, Timing
-from benchmarks.general import rank, report
+from benchmarks import rank
+from benchmarks.general import report
 from benchmarks.general.__main__ import main
 from benchmarks.general.form import Form, expected, given, numbers, restored, work
 from benchmarks.general.measure import Figure, Found
@@ -205,7 +206,7 @@ def test_a_run(tmp_path, capsys):
 
 def test_a_tuned_run(tmp_path):
     file = tmp_path / "out.json"
-    options = ["--dry-run", "--rows", "row sum", "--forms", "symbolic", "--tuned", "1"]
+    options = ["--quick", "--rows", "row sum", "--forms", "symbolic", "--tuned", "1"]
     options += ["--database", str(tmp_path / "t.db"), "--json", str(file)]
     assert main(options) == 0
     (row,) = json.loads(file.read_text())["rows"]
@@ -241,6 +242,7 @@ def test_ranks_are_compared():
     assert ranked([1, 2, 3, 4], [1e-3, 2e-3, 5e-3, 9e-3]).correlation == pytest.approx(1)
     assert ranked([1, 2, 3], [3, 2, 1]).correlation == pytest.approx(-1)
     assert ranked([3, 1, 2], [2, 4, 1]).regret == 4
+    assert ranked([3, 1, 2], [2, 4, 1]).pairs == pytest.approx(1 / 3)
     assert np.isnan(ranked([], []).regret) and np.isnan(ranked([1], [1]).correlation)
     assert {row.name for row in rows()} >= set(rank.TEN)
 
@@ -263,9 +265,18 @@ def test_a_ranking_run(tmp_path, capsys, monkeypatch):
         assert data["estimate"] == name and row["name"] == "matmul 17x23x31"
         assert len(row["plans"]) == len(row["cycles"]) == len(row["seconds"]) > 1
         assert len(row["plans"]) + sum(row["refused"].values()) == 4
+        assert 0 <= row["pairs"] <= 1 and row["wrong"] == []
         assert min(row["cycles"]) > 0 and min(row["seconds"]) > 0 and row["regret"] >= 1
         assert "rank correlation" in capsys.readouterr().out
     assert len(set(seen)) == 4
+
+
+def test_no_time_of_a_wrong_kernel_is_ranked(capsys, monkeypatch):
+    real = rank.reference
+    monkeypatch.setattr(rank, "reference", lambda *given: [a + 1.0 for a in real(*given)])
+    options = ["--quick", "--rows", "matmul 17", "--count", "2", "--threads", "1"]
+    assert rank.main(options) == 1
+    assert "gives other results" in capsys.readouterr().err
 
 
 def test_a_ranking_of_nothing_is_refused(capsys):

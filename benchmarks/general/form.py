@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir import Buffer, PrimFunc, dtype, int_value, reference
+from tensorir import Buffer, PrimFunc, TensorIRError, dtype, int_value, reference
 from tensorir.arrays import decode, encode
 
 Arrays = list["np.ndarray[Any, Any]"]
@@ -43,6 +43,9 @@ class Form:
         """What runs beside the plain program."""
         return tuple(f for f in (self.before, self.after) if f is not None)
 
+
+TOLERANCE = {"float16": 1e-2, "bfloat16": 5e-2}
+"""Of an output of a type, relative to its largest number; of others 1e-4, of integers nothing."""
 
 Rewriting = Callable[[PrimFunc], Iterator[Form]]
 """The forms of one kind; none where the program has nothing to rewrite in that way."""
@@ -104,6 +107,19 @@ def expected(form: Form, plain: PrimFunc, arrays: Sequence[Any]) -> Arrays:
     if form.after is not None:
         (made[0],) = reference(form.after, encode(made[0], plain.outputs[0].dtype))
     return made
+
+
+def require_close(outputs: Sequence[Buffer], found: Arrays, wanted: Arrays) -> None:
+    """Raise TensorIRError where a result is not what is wanted, within the tolerance."""
+    for out, got, want in zip(outputs, found, wanted):
+        allowed = TOLERANCE.get(out.dtype, 1e-4) if dtype.is_float(out.dtype) else 0.0
+        most = float(np.max(np.abs(want), initial=0)) or 1.0
+        off = float(np.max(np.abs(got.astype(np.float64) - want), initial=0)) / most
+        if not off <= allowed:
+            raise TensorIRError(
+                f"the result is off by {off:.2g} of the largest number, and {allowed:.2g} is "
+                "allowed; no time of it is shown"
+            )
 
 
 def work(form: Form, plain: PrimFunc, dense: bool) -> float:

@@ -12,7 +12,7 @@ from autotune import Database, default_schedule
 from autotune.measure import machine_lock
 from autotune.measure.busy import Neighbours
 from backends import Comparison, CompiledKernel, Timing, build, compare, interleave, resolve
-from benchmarks.general.form import Arrays, Form, given, numbers, restored, work
+from benchmarks.general.form import Arrays, Form, given, numbers, require_close, restored, work
 from benchmarks.general.workloads import Workload
 from benchmarks.searched import searched
 from tensorir import PrimFunc, Target, TensorIRError, dtype
@@ -20,8 +20,6 @@ from tensorir.arrays import decode
 from tensorir.dtype import numpy_dtype
 
 DEFAULT, TUNED = "default", "tuned"
-TOLERANCE = {"float16": 1e-2, "bfloat16": 5e-2}
-"""Of an output of a type, relative to its largest number; of others 1e-4, of integers nothing."""
 
 
 @dataclass(frozen=True)
@@ -234,15 +232,7 @@ def _check(
     for out in kernel.outputs:
         out.fill(np.nan if out.dtype.kind == "f" else np.iinfo(out.dtype).max)
     found = restored(form, workload.func, kernel())
-    for out, got, want in zip(form.func.outputs, found, wanted):
-        allowed = TOLERANCE.get(out.dtype, 1e-4) if dtype.is_float(out.dtype) else 0.0
-        most = float(np.max(np.abs(want), initial=0)) or 1.0
-        off = float(np.max(np.abs(got.astype(np.float64) - want), initial=0)) / most
-        if not off <= allowed:
-            raise TensorIRError(
-                f"the result is off by {off:.2g} of the largest number, and {allowed:.2g} is "
-                "allowed; no time of it is shown"
-            )
+    require_close(form.func.outputs, found, wanted)
 
 
 def _expected(

@@ -1,6 +1,8 @@
 """How well an estimate orders the plans of a space: rank correlation with measured times.
 
-python -m benchmarks.general.rank [--rows TEXT] [--count N] [--estimate NAME] [--dry-run] ...
+python -m benchmarks.rank [--rows TEXT] [--count N] [--estimate NAME] [--json FILE] [--quick]
+
+Plans are drawn from each space; kernels are compared with the reference once and timed in turns.
 """
 
 from __future__ import annotations
@@ -10,14 +12,17 @@ import json
 import math
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from autotune.cost_model.quality import spearman
+from autotune.cost_model.quality import Quality, quality
 from autotune.cost_model.roofline import CLOCK, draft
 from autotune.features.features import extractor
 from autotune.machine.machine import this_machine
@@ -28,11 +33,12 @@ from autotune.rules.contraction import ContractionPlan
 from autotune.rules.generate import PlannedSketch
 from autotune.space import Candidate, Infeasible, Space
 from backends import CompiledKernel, build, interleave, resolve
-from benchmarks.general.form import numbers
+from benchmarks.general.form import Arrays, numbers, require_close
 from benchmarks.general.workloads import Workload, rows, workload
 from benchmarks.table import show_table
 from schedule import Schedule
-from tensorir import Target, TensorIRError, device_of
+from tensorir import Buffer, Target, TensorIRError, device_of, reference
+from tensorir.arrays import decode
 
 TEN = (
     "matmul 512", "linear+gelu 128x3072x768", "batch matmul 12x384x384x64", "conv 64->64 3x3 56",
@@ -89,7 +95,7 @@ class Ranked:
     plans      names and values
     cycles     estimated
     seconds    measured
-    refused    why plans that were drawn have no time, by how many
+    refused    why plans that were drawn have no time, by how many; `wrong` gave other results
     """
 
     name: str
@@ -98,13 +104,22 @@ class Ranked:
     seconds: Sequence[float]
     refused: Mapping[str, int]
     others: float | None
+    wrong: Sequence[Any] = ()
+
+    @property
+    def quality(self) -> Quality:
+        """How well the estimates order the times."""
+        return quality(np.asarray(self.cycles), np.asarray(self.seconds))
 
     @property
     def correlation(self) -> float:
         """Of the ranks, -1 to 1; NaN with fewer than two plans, or where all are alike."""
-        if len(self.cycles) < 2:
-            return math.nan
-        return float(spearman(np.asarray(self.cycles), np.asarray(self.seconds)))
+        return self.quality.spearman
+
+    @property
+    def pairs(self) -> float:
+        """The share of pairs that are ordered as they were measured, equal times left out."""
+        return self.quality.pairwise
 
     @property
     def regret(self) -> float:
@@ -116,14 +131,15 @@ class Ranked:
     def cells(self) -> list[str]:
         best = f"{min(self.seconds) * 1e3:.3g}" if self.seconds else ""
         return [self.name, str(len(self.plans)), str(sum(self.refused.values())),
-                f"{self.correlation:.2f}", f"{self.regret:.2f}", best]  # fmt: skip
+                f"{self.correlation:.2f}", f"{self.pairs:.0%}", f"{self.regret:.2f}",
+                best]  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name, "correlation": _known(self.correlation),
-            "regret": _known(self.regret),
+            "pairs": _known(self.pairs), "regret": _known(self.regret),
             "plans": list(self.plans), "cycles": list(self.cycles), "seconds": list(self.seconds),
-            "refused": dict(self.refused), "others": self.others,
+            "refused": dict(self.refused), "others": self.others, "wrong": list(self.wrong),
         }  # fmt: skip
 
 
@@ -151,28 +167,66 @@ def rank(plain: Workload, estimate: Estimate, settings: Settings) -> Ranked:
     names = tuple(plain.func.inputs[n].name for n in plain.constants)
     arrays = dict(zip((b.name for b in plain.func.inputs), numbers(plain.func)))
     held = {name: arrays[name] for name in names}
-    points: list[Point] = []
-    cycles, kernels, refused = [], list[CompiledKernel](), dict[str, int]()
+    points, cycles, refused = list[Point](), list[float](), Counter[str]()
     for candidate in _drawn(space, estimate, settings):
         try:
-            schedule = space.build(candidate)
-            point = Point(space, candidate, schedule, target, names)
-            estimated = estimate(point)
-            kernels.append(build(schedule, target, constants=held))
+            point = Point(space, candidate, space.build(candidate), target, names)
+            cycles.append(estimate(point))
+            points.append(point)
         except TensorIRError as error:
-            why = f"{type(error).__name__}: {str(error).partition(':')[0]}"
-            refused[why] = refused.get(why, 0) + 1
-            continue
-        points.append(point)
-        cycles.append(estimated)
+            refused[_reason(error)] += 1
+    with ThreadPoolExecutor(settings.threads) as pool:  # compilers are processes
+        made = list(pool.map(partial(_built, held=held), points))
+    refused.update(_reason(kernel) for kernel in made if isinstance(kernel, TensorIRError))
     given = [array for name, array in arrays.items() if name not in held]
+    wanted = list(reference(plain.func, *arrays.values()))
+    good: list[tuple[int, CompiledKernel]] = []
+    wrong, outputs = [], ()
+    for n, kernel in enumerate(made):
+        if isinstance(kernel, TensorIRError):
+            continue
+        outputs = outputs or _outputs(kernel, given)
+        if _is_right(kernel, given, outputs, plain.func.outputs, wanted):
+            good.append((n, kernel))
+        else:
+            wrong.append(points[n].candidate.as_json())
     neighbours = Neighbours()
     with machine_lock(), neighbours.watching():
-        outputs = _outputs(kernels, given)
-        subjects = [(kernel, *given, *outputs) for kernel in kernels]
+        subjects = [(kernel, *given, *outputs) for _, kernel in good]
         times = interleave(subjects, settings.rounds, settings.min_ms, settings.seconds)
-    plans = [point.candidate.as_json() for point in points]
-    return Ranked(plain.name, plans, cycles, [t.median for t in times], refused, neighbours.share())
+    plans = [points[n].candidate.as_json() for n, _ in good]
+    measured = [t.median for t in times]
+    known, others = [cycles[n] for n, _ in good], neighbours.share()
+    return Ranked(plain.name, plans, known, measured, refused, others, wrong)
+
+
+def _reason(error: TensorIRError) -> str:
+    return f"{type(error).__name__}: {str(error).partition(':')[0]}"
+
+
+def _built(point: Point, held: Mapping[str, Any]) -> CompiledKernel | TensorIRError:
+    try:
+        return build(point.schedule, point.target, constants=held)
+    except TensorIRError as error:
+        return error
+
+
+def _is_right(
+    kernel: CompiledKernel,
+    given: Sequence[Any],
+    outputs: Sequence[Any],
+    buffers: Sequence[Buffer],
+    wanted: Arrays,
+) -> bool:
+    """Whether a kernel computes what the reference does, into `outputs`."""
+    for out in outputs:
+        out.fill(np.nan if out.dtype.kind == "f" else np.iinfo(out.dtype).max)
+    kernel(*given, *outputs)
+    try:
+        require_close(buffers, [decode(o, b.dtype) for o, b in zip(outputs, buffers)], wanted)
+    except TensorIRError:
+        return False
+    return True
 
 
 def _drawn(space: Space, estimate: Estimate, settings: Settings) -> list[Candidate]:
@@ -194,16 +248,14 @@ def _drawn(space: Space, estimate: Estimate, settings: Settings) -> list[Candida
     return list(found)
 
 
-def _outputs(kernels: Sequence[CompiledKernel], given: Sequence[Any]) -> tuple[Any, ...]:
+def _outputs(kernel: CompiledKernel, given: Sequence[Any]) -> tuple[Any, ...]:
     """The outputs that all kernels write, because no two pieces of memory are equally fast."""
-    if not kernels:
-        return ()
-    made = kernels[0](*given)
+    made = kernel(*given)
     return made if isinstance(made, tuple) else (made,)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run; 0 is success, 2 a wrong request."""
+    """Run; 0 is success, 1 a kernel that computes something else, 2 a wrong request."""
     options = _parser().parse_args(argv)
     every = rows(options.dry_run)
     wanted = options.rows or ([""] if options.dry_run else None)
@@ -223,19 +275,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     for row in chosen:
         found.append(rank(workload(row), ESTIMATES[options.estimate], settings))
         print(f"{row.name}: {found[-1].correlation:.2f}", flush=True)
+        for plan in found[-1].wrong:
+            print(f"{row.name}: the kernel of {plan} gives other results", file=sys.stderr)
     _publish(found, options)
-    return 0
+    return 1 if any(row.wrong for row in found) else 0
 
 
 def _publish(found: Sequence[Ranked], options: argparse.Namespace) -> None:
     print()
-    header = ["operator", "plans", "refused", "rank correlation", "first / best", "best ms"]
+    header = ["operator", "plans", "refused", "rank correlation", "pairs", "first / best",
+              "best ms"]  # fmt: skip
     show_table(header, [row.cells() for row in found])
     known = [row.correlation for row in found if not math.isnan(row.correlation)]
     if known:
         print(f"estimate {options.estimate!r}: rank correlation {min(known):.2f} at least, "
               f"{np.median(known):.2f} in the median; first / best is the time of the plan that it "
-              "puts first over that of the fastest one drawn")  # fmt: skip
+              "puts first over that of the fastest one, pairs those ordered right")  # fmt: skip
     said = disturbance(row.others for row in found)
     if said:
         print(said)
@@ -248,7 +303,7 @@ def _publish(found: Sequence[Ranked], options: argparse.Namespace) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.general.rank", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.rank", description=(__doc__ or "").split("\n")[0]
     )
     add: Any = parser.add_argument
     add("--rows", action="append", metavar="TEXT", help="rows with TEXT in their name")
@@ -257,10 +312,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--threads", type=int, default=this_machine().cores, help="(default: all)")
     add("--rounds", type=int, default=5, help="blocks of each plan (default: 5)")
     add("--min-ms", type=float, default=2.0, help="of a block (default: 2)")
-    add("--seconds", type=float, default=60.0, help="no round of a row begins after (default: 60)")
+    add("--seconds", type=float, default=15.0, help="no round of a row begins after (default: 15)")
     add("--seed", type=int, default=0, help="of the draws (default: 0)")
     add("--json", type=Path, metavar="FILE", help="where to write all plans (default: nowhere)")
-    add("--dry-run", action="store_true", help="tiny sizes: shows that it works")
+    add("--quick", "--dry-run", action="store_true", dest="dry_run", help="tiny sizes: a trial")
     return parser
 
 
