@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from autotune.choices import freeze
 from autotune.database.records import Record
@@ -11,6 +11,9 @@ from autotune.space import Candidate, Space
 from backends import source_text
 from schedule import Schedule, Trace
 from tensorir import PrimFunc, Target, TensorIRError, Var, parse, specialize
+
+Replay = Callable[[Record], "Schedule | None"]
+"""From a record to its schedule; None where this version cannot make it."""
 
 
 def replayed(func: PrimFunc, record: Record) -> Schedule:
@@ -29,17 +32,17 @@ def replayed(func: PrimFunc, record: Record) -> Schedule:
         ) from error
 
 
-def is_current(record: Record, target: Target) -> bool:
+def is_current(record: Record, target: Target, replay: Replay | None = None) -> bool:
     """Whether the steps of `record` still make the code that was timed.
 
     They are applied to the program as it was stored: names, of the function and of buffers, are
-    part of the code and not of the workload.
+    part of the code and not of the workload. `replay` gives the schedule, where that is known.
     """
     if not record.source_hash:
         return False
     try:
-        schedule = replayed(parse(record.workload.text), record)
-        return source_hash(record, schedule, target) == record.source_hash
+        schedule = replay(record) if replay else replayed(parse(record.workload.text), record)
+        return schedule is not None and source_hash(record, schedule, target) == record.source_hash
     except TensorIRError:
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -97,6 +98,7 @@ class Session:
     _repeated: set[Candidate] = field(default_factory=set, repr=False)
     _counted: set[str] = field(default_factory=set, repr=False)
     _current: dict[str, bool] = field(default_factory=dict, repr=False)
+    _made: dict[str, Schedule | None] = field(default_factory=dict, repr=False)
 
     @property
     def known(self) -> int:
@@ -145,15 +147,20 @@ class Session:
     def is_current(self, record: Record) -> bool:
         """Whether the record's schedule can still be made, and makes the code that was timed."""
         if record.id not in self._current:
-            self._current[record.id] = is_current(record, self.target)
+            replay = self.replayed if str(self.func) == record.workload.text else None
+            self._current[record.id] = is_current(record, self.target, replay)
         return self._current[record.id]
 
     def replayed(self, record: Record) -> Schedule | None:
         """The record's schedule; None where this version cannot make it."""
-        try:
-            return replayed(self.func, record)
-        except TensorIRError:
-            return None
+        steps = json.dumps([record.workload.text, record.trace])
+        if steps not in self._made:
+            try:
+                self._made[steps] = replayed(self.func, record)
+            except TensorIRError:
+                self._made[steps] = None
+        made = self._made[steps]
+        return None if made is None else made.copy()
 
     def _races(self) -> list[Record]:
         """The records of races after the last trial that counts: a run can be killed before it."""

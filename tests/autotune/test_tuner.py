@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from autotune import Database, MeasureSettings, tune
 from autotune.database.ranking import outcome
 from autotune.rules import default_candidate
-from autotune.tuning.replay import candidate_of
+from autotune.tuning.replay import candidate_of, replayed
 from autotune.tuning.session import start_session
 from tensorir import TensorIRError, te
 
@@ -105,6 +106,21 @@ def test_equal_times_give_an_equal_search(tuned, tmp_path):
             batch = search_named("evolutionary")(session.space, session.state, 6, rng)
         proposals.append([c.key for c in batch])
     assert proposals[0] == proposals[1] and len(proposals[0]) == 6
+
+
+def test_the_steps_of_a_trial_are_applied_once(monkeypatch):
+    """For the question whether its code is that of today, for the race, and for its winner."""
+    applied = []
+
+    def counted(func, record):
+        applied.append(json.dumps(record.trace))
+        return replayed(func, record)
+
+    for module in ("session", "replay"):
+        monkeypatch.setattr(f"autotune.tuning.{module}.replayed", counted)
+    result = tune(matmul(), trials=3, database=None, settings=FAST, progress=False)
+    assert result.record.is_final
+    assert applied and len(applied) == len(set(applied))
 
 
 def test_bitwise_search_keeps_the_order_of_sums(tmp_path):
