@@ -47,7 +47,7 @@ def imports_at_import_time(tree: ast.Module) -> Iterator[tuple[str, int]]:
         node = pending.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if is_for_types(node):
             continue
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from imports(node)
@@ -69,12 +69,17 @@ def runtime_names(tree: ast.Module) -> dict[str, str]:
     return {}
 
 
+@functools.cache
+def homes_of(path: Path) -> dict[str, str]:
+    """The module of each lazy name of a package."""
+    return {n: m for m, words in runtime_names(tree_of(path)).items() for n in words.split()}
+
+
 def home_of(module: str, name: str | None, files: frozenset[str]) -> str:
     """The module that gives `name` of `module`, which may be a package with lazy names."""
     path = ROOT.joinpath(*module.split("."), "__init__.py")
     if name is not None and path.exists():
-        homes = {n: m for m, words in runtime_names(tree_of(path)).items() for n in words.split()}
-        home = homes.get(name, f"{module}.{name}")
+        home = homes_of(path).get(name, f"{module}.{name}")
         if home != module:
             return home if home in files else module
         return f"{module}.{name}"
@@ -109,7 +114,12 @@ def run_time_imports() -> tuple[set[Edge], set[Edge]]:
 
 
 def is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    return isinstance(node, ast.If) and _name(node.test) == "TYPE_CHECKING"
+
+
+def _name(node: ast.expr) -> str:
+    """Of a variable, or of what follows the last dot; "" for other expressions."""
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 
 def circle(edges: set[Edge]) -> list[str]:

@@ -138,10 +138,12 @@ class ImportRun:
 
 @pytest.fixture(scope="module")
 def import_run(tmp_path_factory) -> ImportRun:
-    """Python keeps its bytecode, and of three runs the best counts; the times are of one thread,
-    because those of NumPy's BLAS wait busily."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("bytecode"))}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    """Python keeps its bytecode, somewhere else where it should not beside the sources, and of
+    three runs the best counts; the times are of one thread, because those of NumPy's BLAS wait
+    busily."""
+    environment = dict(os.environ)
+    if environment.pop("PYTHONDONTWRITEBYTECODE", ""):
+        environment["PYTHONPYCACHEPREFIX"] = str(tmp_path_factory.mktemp("bytecode"))
 
     def run(*words: str) -> list[str]:
         command = [sys.executable, "-c", IMPORTS.format(packages=", ".join(PACKAGES)), *words]

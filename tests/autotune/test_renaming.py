@@ -90,10 +90,11 @@ def test_a_renamed_row_gets_the_same_schedule(number):
 
 @pytest.mark.parametrize("name", ops.OPERATORS)
 def test_every_operator_has_a_default_schedule_whatever_its_names(name):
-    """Of all examples: symbolic sizes, no elements, one, several outputs."""
+    """Of all examples, symbolic sizes, no elements, one, several outputs; names are changed in the
+    first and in every other one with a reduction."""
     for number in range(len(ops.OPERATORS[name].examples)):
         func = ops.prim_func(name, number)
-        if number == 0 or reduces(func):
+        if number == 0 or (number % 2 and reduces(func)):
             schedule = assert_names_are_nothing(func, "letters")
         else:
             schedule = planned(func)[1]

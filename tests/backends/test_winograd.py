@@ -94,10 +94,15 @@ SHAPES = [  # n, c, o, h, w, padding, tile, the plan
 def test_a_scheduled_convolution(shape, cache):
     *sizes, tile, chosen = shape
     func = conv(*sizes)
+    check(func, scheduled(func, f"winograd_{tile}", chosen), ERROR[4], cache)
+
+
+def test_the_steps_replay():
+    *sizes, tile, chosen = SHAPES[0]
+    func = conv(*sizes)
     sch = scheduled(func, f"winograd_{tile}", chosen)
     replayed = Schedule(func).apply(Trace.from_json(sch.trace.dumps()))
     assert str(replayed.func) == str(sch.func)
-    check(func, sch, ERROR[4], cache)
 
 
 def test_narrower_vectors(cache):
@@ -127,10 +132,9 @@ def test_channels_last_and_any_batch(sizes, tile, rows, samples, cache):
     check(func, sch, ERROR[4], cache, (samples,) if samples else (0, 1, 3))
 
 
-@pytest.mark.parametrize("rows", [0, 2])
-def test_a_symbolic_batch_with_channels_first(rows, cache):
+def test_a_symbolic_batch_with_channels_first(cache):
     func = conv(te.var("n"), 20, 17, 5, 9, 1)
-    check(func, scheduled(func, "winograd_4x4", plan(rows=rows)), ERROR[4], cache, (3,))
+    check(func, scheduled(func, "winograd_4x4", plan(rows=2)), ERROR[4], cache, (3,))
 
 
 @pytest.mark.parametrize(
