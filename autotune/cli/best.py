@@ -14,6 +14,7 @@ from autotune.cli.failure import NOTHING, OK
 from autotune.cli.output import count, short_target, show_pairs
 from autotune.cli.program import (
     Program,
+    add_cache,
     add_database,
     add_numerics,
     add_program,
@@ -55,6 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     add_database(parser)
     add_numerics(parser)
+    add_cache(parser)
     parser.add_argument(
         "--show",
         choices=tuple(SHOWN),

@@ -11,7 +11,14 @@ import autotune.cli.audit as audit
 from autotune.cli.failure import NOTHING, OK, Failure, WrongUse
 from autotune.cli.numbers import natural
 from autotune.cli.output import count, milliseconds, show_pairs, show_table
-from autotune.cli.program import add_database, add_program, chosen, existing, open_stored
+from autotune.cli.program import (
+    add_cache,
+    add_database,
+    add_program,
+    chosen,
+    existing,
+    open_stored,
+)
 from autotune.cli.report import conditions_text, shapes, show_workloads
 from autotune.database.database import Database
 from autotune.database.miss import Miss
@@ -120,6 +127,11 @@ def _prune(args: argparse.Namespace) -> int:
         number = db.prune(args.keep)
     print(f"deleted {count(number, 'record')}")
     return OK
+
+
+def _explain_options(parser: argparse.ArgumentParser) -> None:
+    add_program(parser)
+    add_cache(parser)
 
 
 def _explain(args: argparse.Namespace) -> int:
@@ -305,7 +317,7 @@ ACTIONS: dict[str, Action] = {
         audit.configure,
     ),
     "repair": (_repair, "mend damaged rows, or save what a damaged file holds", _repair_options),
-    "explain": (_explain, "why there is no best record for a program", add_program),
+    "explain": (_explain, "why there is no best record for a program", _explain_options),
     "show": (_show, "one record", _show_options),
 }
 """Action -> what runs it, its help text, and its options."""

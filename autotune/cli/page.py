@@ -8,6 +8,7 @@ from autotune.cli.output import short_target
 from autotune.cli.program import Program
 from autotune.cli.script import as_script
 from autotune.cli.tune import signature
+from autotune.database.conditions import WARM
 from autotune.database.records import Record
 from autotune.report import Report
 from autotune.report.hot_loop import hot_loop
@@ -36,7 +37,8 @@ def _winner(report: Report) -> Winner:
     try:
         func, target = parse(record.workload.text), Target.parse(record.target)
         constants = record.workload.constants
-        program = Program(func, record.conditions.sizes or {}, target, (), constants)
+        caches = record.conditions.caches or WARM
+        program = Program(func, record.conditions.sizes or {}, target, (), constants, caches)
         schedule = replayed(func, record)
     except TensorIRError as error:
         return Winner(missing=f"This version cannot make its steps: {error}")

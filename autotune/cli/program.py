@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from autotune.cli.failure import Failure, WrongUse
-from autotune.database.conditions import Conditions
+from autotune.database.conditions import COLD, WARM, Conditions
 from autotune.database.database import Database
 from autotune.database.miss import Miss
 from autotune.database.records import Record, Workload
@@ -48,6 +48,7 @@ class Program:
     func       the unscheduled program; `sizes` the values of its symbolic sizes
     words      the part of a command line that chooses it again
     constants  the parameters that are known when a kernel is built
+    caches     what calls find in the caches when they are timed, "warm" or "cold"
     """
 
     func: PrimFunc
@@ -55,6 +56,7 @@ class Program:
     target: Target
     words: tuple[str, ...]
     constants: tuple[str, ...] = ()
+    caches: str = WARM
 
     @property
     def workload(self) -> Workload:
@@ -62,8 +64,8 @@ class Program:
 
     @property
     def conditions(self) -> Conditions:
-        """Those that a kernel has here and now, with these sizes."""
-        return Conditions.here(self.target, self.sizes)
+        """Those that a kernel has here and now, with these sizes and caches."""
+        return Conditions.here(self.target, self.sizes, cold=self.caches == COLD)
 
     def ranked(self, db: Database, numerics: str) -> Iterator[Record]:
         """The stored records of exactly this on this machine, best first."""
@@ -91,6 +93,7 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", metavar="PROGRAM", help=PROGRAM_HELP)
     parser.add_argument("--function", metavar="NAME", help="the function in FILE.py")
     add_shape(parser)
+    parser.set_defaults(cache=WARM)
     parser.add_argument(
         "--target", default="c", help="what to compile for, such as 'c -threads=1' (default c)"
     )
@@ -112,6 +115,15 @@ def add_database(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database", default=DEFAULT_DATABASE, metavar="FILE",
         help=f"the tuning database (default {DEFAULT_DATABASE})",
+    )  # fmt: skip
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """The option that says which times are meant, of a program's."""
+    parser.add_argument(
+        "--cache", choices=(WARM, COLD), default=WARM,
+        help="times of calls that follow one another, or that find nothing in the caches: two"
+        f" searches with records of their own (default {WARM})",
     )  # fmt: skip
 
 
@@ -166,7 +178,8 @@ def chosen(args: argparse.Namespace) -> Program:
     except TensorIRError as error:
         raise WrongUse(str(error)) from error
     _checked(lambda: check_constants(func, args.constants))
-    return Program(func, rest, resolve(target), _words(args), tuple(args.constants))
+    words, constants = _words(args), tuple(args.constants)
+    return Program(func, rest, resolve(target), words, constants, args.cache)
 
 
 def _words(args: argparse.Namespace) -> tuple[str, ...]:
@@ -179,6 +192,8 @@ def _words(args: argparse.Namespace) -> tuple[str, ...]:
         words += ["--constants", *args.constants]
     if args.target != "c":
         words += [f"--target={args.target}"]
+    if args.cache != WARM:
+        words += ["--cache", args.cache]
     if args.database != DEFAULT_DATABASE:
         words += ["--database", args.database]
     return tuple(words)

@@ -11,6 +11,7 @@ from autotune.cli.numbers import natural
 from autotune.cli.output import count, milliseconds, short_target, show_pairs, show_table
 from autotune.cli.page import write_page
 from autotune.cli.program import add_database, open_stored
+from autotune.database.conditions import COLD
 from autotune.database.records import Record, Workload
 from autotune.report import Report, headline, places, status_text, summarize
 from autotune.report.figures import plot
@@ -111,13 +112,14 @@ def best_time(report: Report) -> float | None:
 
 
 def conditions_text(record: Record) -> str:
-    """Sizes, threads and compiler in a few words."""
+    """Sizes, threads, compiler, and caches that are cold, in a few words."""
     found = record.conditions
     sizes = [f"{name}={size}" for name, size in (found.sizes or {}).items()]
     threads = [] if found.threads is None else [count(found.threads, "thread")]
     words = (found.compiler or "").split()
     compiler = [f"{words[0]} {words[-1]}"] if words else []
-    return ", ".join([*sizes, *threads, *compiler]) or "unknown"
+    caches = [f"{COLD} caches"] if found.caches == COLD else []
+    return ", ".join([*sizes, *threads, *compiler, *caches]) or "unknown"
 
 
 def shapes(workload: Workload) -> str:

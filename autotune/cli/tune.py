@@ -12,6 +12,7 @@ from autotune.cli.numbers import positive, seconds, seed
 from autotune.cli.output import count, milliseconds, show_pairs
 from autotune.cli.program import (
     Program,
+    add_cache,
     add_costs,
     add_database,
     add_numerics,
@@ -19,8 +20,10 @@ from autotune.cli.program import (
     chosen,
 )
 from autotune.cost_model import known_models
+from autotune.database.conditions import WARM
 from autotune.database.database import Database
 from autotune.database.records import Record
+from autotune.measure import MeasureSettings
 from autotune.report import default_time, status_text
 from autotune.search import STRATEGIES
 from autotune.tuning.result import TuneResult
@@ -36,6 +39,7 @@ examples:
   tensorir tune softmax --target 'c -threads=1' --seconds 60
   tensorir tune matmul --more 64          continue with 64 further trials
   tensorir tune matmul --constants B      B is known ahead: packing it is not timed
+  tensorir tune matmul --cache cold       each call finds nothing in the caches
 
 A second run with the same program takes its result from the database and measures nothing.
 Stop it at any time: all finished trials are stored, and the same command continues.
@@ -55,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_database(parser)
     add_numerics(parser)
     add_costs(parser)
+    add_cache(parser)
     parser.add_argument("--strategy", choices=tuple(STRATEGIES), default="evolutionary")
     parser.add_argument("--cost-model", choices=known_models(), default="auto")
     parser.add_argument(
@@ -88,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
                 numerics=args.numerics,
                 strategy=args.strategy,
                 cost_model=args.cost_model,
+                settings=measured(program),
                 sizes=program.sizes or None,
                 constants=program.constants,
                 progress=False if args.quiet else None,
@@ -106,11 +112,18 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
+def measured(program: Program) -> MeasureSettings | None:
+    """How to measure; None for the usual way."""
+    if program.caches == WARM:
+        return None
+    return MeasureSettings(threads=program.target.threads, cache=program.caches)
+
+
 def counted(program: Program, db: Database, args: argparse.Namespace) -> int:
     """The stored trials that count in this search: not those of other rules or numerics."""
     session = start_session(
-        program.func, program.target, db, args.seed, args.numerics, args.cost_model, None,
-        program.sizes, program.constants, args.costs,
+        program.func, program.target, db, args.seed, args.numerics, args.cost_model,
+        measured(program), program.sizes, program.constants, args.costs,
     )  # fmt: skip
     return session.trials
 

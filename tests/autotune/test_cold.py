@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from autotune import Database, MeasureSettings, tune
+from autotune.cli import main
 from autotune.errors import MeasureError
 from autotune.examples import make_example
 from autotune.measure import Measurer
@@ -82,3 +83,29 @@ def test_only_caches_of_processors_can_be_emptied():
         Measurer(FUNC, "cuda -arch=sm_90", COLD)
     with pytest.raises(MeasureError, match="cache must be one of hot, cold, not 'lukewarm'"):
         MeasureSettings(cache="lukewarm")
+
+
+def test_the_commands_know_cold_caches(tmp_path, capsys, monkeypatch):
+    """`tune --cache cold` has records of its own, which `best` and `db explain` ask for alike."""
+    asked = []
+
+    def recorded(*args, settings, **options):
+        asked.append(settings)
+        return tune(*args, settings=HOT if settings is None else COLD, **options)
+
+    monkeypatch.setattr("autotune.cli.tune.tune", recorded)
+    words = ["matmul", "--shape", "m=16", "n=16", "k=16", "--database", str(tmp_path / "db")]
+    cold = [*words, "--cache", "cold"]
+    assert main(["tune", *cold, "--trials", "2", "--quiet"]) == 0
+    assert [settings.cache for settings in asked] == ["cold"]
+    assert "--cache cold --database" in capsys.readouterr().out
+    for command in (["best"], ["db", "explain"]):
+        assert main([*command, *cold]) == 0
+        assert main([*command, *words]) == 1
+    out = capsys.readouterr()
+    assert "caches" in out.out and "cold" in out.out
+    assert main(["tune", *words, "--trials", "2", "--quiet"]) == 0
+    assert "2 measured now" in capsys.readouterr().out and asked[1] is None
+    assert main(["best", *words]) == 0
+    assert main(["report", "matmul", "--database", words[-1]]) == 0
+    assert capsys.readouterr().out.count(", cold caches") == 1
