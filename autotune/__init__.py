@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from autotune.measure import MeasureSettings as MeasureSettings
     from autotune.report import summarize as summarize
     from autotune.report.figures import figures as figures
+    from autotune.tasks.results import TaskResults as TaskResults
+    from autotune.tasks.tune_all import tune_all as tune_all
     from autotune.tuning.result import TuneResult as TuneResult
     from autotune.tuning.tuner import tune as tune
 
@@ -31,6 +33,8 @@ __all__ = lazy_names(
         "autotune.report": "summarize",
         "autotune.report.figures": "figures",
         "autotune.database.records": "Record",
+        "autotune.tasks.results": "TaskResults",
+        "autotune.tasks.tune_all": "tune_all",
         "autotune.tuning.result": "TuneResult",
         "autotune.tuning.tuner": "tune",
     },

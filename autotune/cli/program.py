@@ -182,6 +182,39 @@ def chosen(args: argparse.Namespace) -> Program:
     return Program(func, rest, resolve(target), words, constants, args.cache)
 
 
+def has_several(args: argparse.Namespace) -> bool:
+    """Whether the program is a file of several functions, of which none is chosen."""
+    file = Path(args.program)
+    if args.program in EXAMPLES or args.function or file.suffix != ".py" or not file.is_file():
+        return False
+    return len(_candidates(_loaded(file))) > 1
+
+
+def all_in_file(args: argparse.Namespace) -> dict[str, Program]:
+    """All programs of the file, by name; each takes the sizes and constants that it has.
+
+    Raises WrongUse for a function that gives no program, and for sizes that nobody has.
+    """
+    file, sizes = Path(args.program), dict(args.shape)
+    module = _loaded(file)
+    target = _checked(lambda: resolve(Target.parse(args.target)))
+    found, taken = {}, set[str]()
+    for name in _candidates(module):
+        maker, label = getattr(module, name), f"{file}:{name}"
+        own = sizes_of(maker) if callable(maker) else {}
+        func, _ = _made(maker, label, {k: v for k, v in sizes.items() if k in own}, False)
+        rest = {v.name: sizes[v.name] for v in func.size_vars if v.name in sizes}
+        taken |= {*own, *rest}
+        params = {param.name for param in func.params}
+        constants = tuple(name for name in args.constants if name in params)
+        words = (f"{file}:{name}", *_words(args)[1:])
+        found[name] = Program(func, rest, target, words, constants)
+    unknown = [size for size in sizes if size not in taken]
+    if unknown:
+        raise WrongUse(f"no function of {file} has a size {unknown[0]!r}")
+    return found
+
+
 def _words(args: argparse.Namespace) -> tuple[str, ...]:
     words = [args.program]
     if args.function:

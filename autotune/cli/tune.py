@@ -18,7 +18,9 @@ from autotune.cli.program import (
     add_numerics,
     add_program,
     chosen,
+    has_several,
 )
+from autotune.cli.tune_file import run_file
 from autotune.cost_model import known_models
 from autotune.database.conditions import WARM
 from autotune.database.database import Database
@@ -36,6 +38,7 @@ EXAMPLES = """\
 examples:
   tensorir tune matmul --shape m=512 n=512 k=512
   tensorir tune kernels.py:attention --shape heads=8 --trials 128
+  tensorir tune kernels.py --seconds 300  all functions of a file at once
   tensorir tune softmax --target 'c -threads=1' --seconds 60
   tensorir tune matmul --more 64          continue with 64 further trials
   tensorir tune matmul --constants B      B is known ahead: packing it is not timed
@@ -77,6 +80,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Tune, and print what was found."""
+    if has_several(args):
+        return run_file(args)
     program = chosen(args)
     missing = [v.name for v in program.func.size_vars if v.name not in program.sizes]
     if missing:

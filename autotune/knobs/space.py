@@ -28,6 +28,9 @@ MOST_BRANCHES = 256
 TRIES = 8
 """Runs of a branch with other tiles, where the first ones are refused."""
 
+CHECKS = 2
+"""Runs of a branch with other tiles that have to ask for the same knobs."""
+
 REMEDY = (
     "which knobs are asked for, and with which values, may depend on choices and flags alone: make"
     " what decides a choice, or one tile of several parts"
@@ -159,7 +162,7 @@ class _Explorer:
         return found
 
     def _sound(self, forced: Mapping[str, Any]) -> Run:
-        """A run with these values that is not refused, if there is one, asked twice."""
+        """A run with these values that is not refused, if there is one, compared with others."""
         rng = random.Random(repr(sorted(forced.items())))
         first = run = self._run(forced)
         for _ in range(TRIES):
@@ -168,12 +171,13 @@ class _Explorer:
             run = self._run({**forced, **_others(run, rng)})
         if run.error is not None:
             return first
-        other = self._run({**run.deciding, **_others(run, rng)})
-        if other.error is None and other.knobs.asked != run.knobs.asked:
-            raise TensorIRError(
-                f"{self._name!r} asks for other knobs with {shown(other.knobs.used)} than with"
-                f" {shown(run.knobs.used)}: {REMEDY}"
-            )
+        for tiles in [_others(run, rng) for _ in range(CHECKS)] if _others(run, rng) else ():
+            other = self._run({**run.deciding, **tiles})
+            if other.error is None and other.knobs.asked != run.knobs.asked:
+                raise TensorIRError(
+                    f"{self._name!r} asks for other knobs with {shown(other.knobs.used)} than with"
+                    f" {shown(run.knobs.used)}: {REMEDY}"
+                )
         return run
 
     def _run(self, given: Mapping[str, Any]) -> Run:

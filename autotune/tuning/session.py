@@ -255,6 +255,11 @@ class Session:
         for record in self._open:
             self.count(record)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a batch was cut off, which is the next to be measured."""
+        return bool(self._open)
+
     def take_open(self) -> list[Record]:
         """The counted trials that the state does not know, since their batch was cut off."""
         found, self._open = self._open, []

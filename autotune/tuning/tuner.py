@@ -11,10 +11,10 @@ default schedule (`autotune/tuning/race.py`), which is lost only to one that is 
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import NoneType
@@ -29,20 +29,17 @@ from autotune.arguments import (
     integer,
 )
 from autotune.database.database import Database
-from autotune.database.records import Record
 from autotune.knobs.space import ScheduleFunction
-from autotune.measure import Measurer, MeasureResult, MeasureSettings
+from autotune.measure import MeasureSettings
 from autotune.search import Propose, search_named
-from autotune.space import Candidate
-from autotune.tuning.batches import Batch, next_batch
 from autotune.tuning.budget import TRIALS, Budget
-from autotune.tuning.failures import describe_failures
-from autotune.tuning.progress import Progress, Task, make_progress
+from autotune.tuning.found import nothing_ran, result_of, shipped_result
+from autotune.tuning.progress import Progress, make_progress
 from autotune.tuning.result import TuneResult
+from autotune.tuning.search import Search
 from autotune.tuning.session import Session, start_session
-from autotune.tuning.shipped import shipped_answer
 from autotune.tuning.turns import search_turn
-from tensorir import DEFAULT_NUMERICS, Costs, Numbers, PrimFunc, Target, TensorIRError
+from tensorir import DEFAULT_NUMERICS, Costs, Numbers, PrimFunc, Target
 
 DEFAULT_DATABASE = "tuning_logs/tuning.db"
 
@@ -101,9 +98,9 @@ def tune(
     check_func(func)
     seed = integer("seed", seed, 0, LARGEST_SEED)
     sizes, constants = check_sizes(func, sizes), check_names(func, constants)
-    _check_options(settings=settings, progress=progress, shipped=shipped, cost_model=cost_model)
+    check_options(settings=settings, progress=progress, shipped=shipped, cost_model=cost_model)
     budget, propose = Budget.of(trials, seconds, until), search_named(strategy)
-    with _opened(database) as db:
+    with opened(database) as db:
         given = (func, target, db, seed, numerics, cost_model, settings, sizes, constants, costs)
         start = partial(start_session, *given, function=space)
         return _searched(start, propose, budget, progress, shipped and space is None)
@@ -118,13 +115,14 @@ OPTIONS: dict[str, tuple[tuple[type, ...], str]] = {
 """What options of `tune` may be, and the same in words."""
 
 
-def _check_options(**given: object) -> None:
+def check_options(**given: object) -> None:
+    """Raise TensorIRError for an option that is not of its kind."""
     for name, value in given.items():
         instance(name, value, *OPTIONS[name])
 
 
 @contextmanager
-def _opened(database: str | Path | Database | None) -> Iterator[Database]:
+def opened(database: str | Path | Database | None) -> Iterator[Database]:
     """The database; one that was given as such stays open."""
     if isinstance(database, Database):
         yield database
@@ -147,14 +145,13 @@ def _searched(
     ended = budget.reached(session)
     stored = session.answer() if ended else None
     if stored is not None:
-        return _result(session, stored, measured=0, seconds=0.0, ended=ended)
-    known = shipped_answer(session, budget.trials or TRIALS) if shipped else None
+        return result_of(session, stored, measured=0, seconds=0.0, ended=ended)
+    known = shipped_result(session, budget.trials or TRIALS) if shipped else None
     if known is not None:
-        found = _result(session, known.record, measured=0, seconds=0.0)
-        return replace(found, trials=known.trials, source=str(known))
+        return known
     session.database.require_writable()
     show = make_progress(progress)
-    with search_turn(session.database.path, session.func.name, _turn_key(session), show.message):
+    with search_turn(session.database.path, session.func.name, turn_key(session), show.message):
         if len(session.trial_records()) != session.stored:  # another tuner was searching
             session = start()
         begun, before = time.perf_counter(), session.trials
@@ -163,20 +160,14 @@ def _searched(
             ended = _search(session, propose, budget, show)
         best = session.stored_best()
         if best is None:
-            raise _nothing_ran(session)
+            raise nothing_ran(session)
         seconds = time.perf_counter() - begun
-        return _result(session, best, session.trials - before, seconds, ended)
+        return result_of(session, best, session.trials - before, seconds, ended)
 
 
-def _turn_key(session: Session) -> tuple[str, ...]:
+def turn_key(session: Session) -> tuple[str, ...]:
+    """What only one tuner at a time searches in a database."""
     return session.workload.key, str(session.target), session.machine.key
-
-
-def _nothing_ran(session: Session) -> TensorIRError:
-    reasons = describe_failures(session.counted()) or "; ".join(session.state.refusals)
-    return TensorIRError(
-        f"no candidate of {session.func.name!r} ran correctly in {session.trials} trials: {reasons}"
-    )
 
 
 def _search(
@@ -189,98 +180,18 @@ def _search(
 
     Where seconds are limited, one batch is measured at least.
     """
-    from autotune.search.trust import trust
-    from autotune.tuning.transfer import hints
-
-    session.state.hints = hints(session)
     deadline = time.perf_counter() + budget.seconds
-    measurer = Measurer(
-        session.func,
-        str(session.target),
-        session.settings,
-        sizes=session.sizes,
-        constants=session.workload.constants,
-        report=show.message,
-    )
-    best = session.stored_best()
-    # For one alone the workers would not be started, and they do not have functions of users.
-    if budget.left(session) > 1 and not session.function:
-        session.state.ahead = lambda some: measurer.features(
-            some, session.numerics, session.rules, session.costs
-        )
+    goal = math.inf if budget.trials is None else budget.trials
     shown = session.func.name, session.trials, budget.trials, session.work
-    with measurer, show.task(*shown) as task:
-        task.best(None if best is None else best.median)
-        if best is None:
-            from autotune.tuning.expect import expected
-
-            session.expectation = expected(session)
-            task.expect(session.expectation)
+    with Search(session, propose, show.message) as search, show.task(*shown) as task:
+        search.begin(task, several=budget.left(session) > 1)
         while not (ended := budget.reached(session)):
-            batch = next_batch(session, propose)
+            batch = search.step(task, goal)
             if not batch.proposed:
                 ended = "nothing is left to try"
                 break
-            task.model(str(trust(session.space, session.state)))
-            left = list(batch.missing)
-            while left and (most := budget.left(session)) > 0:  # some may repeat what is known
-                count = int(min(most, len(left)))
-                _measure(session, measurer, batch, left[:count], task)
-                left = left[count:]
             if batch.missing and time.perf_counter() >= deadline:
                 ended = budget.reached(session) or f"{budget.seconds:g} s"
                 break
-        if not session.is_settled():
-            from autotune.tuning.race import final_race
-
-            task.phase("racing the best")
-            final_race(session, measurer)
-    session.state.ahead = None
-    session.others = measurer.neighbours.share()
+        search.finish(task)
     return ended
-
-
-def _measure(
-    session: Session, measurer: Measurer, batch: Batch, some: Sequence[Candidate], task: Task
-) -> None:
-    """Measure some of a batch; each trial is stored when it is finished."""
-    designs = [session.design(candidate) for candidate in some]
-    predicted = [session.state.predicted(candidate) for candidate in some]
-
-    def store(index: int, result: MeasureResult) -> None:
-        record = session.record(
-            some[index], designs[index], result.unless_in(session.sources),
-            predicted[index], batch=batch.number,
-        )  # fmt: skip
-        session.database.add(record)
-        session.remember(record)
-        if record.is_trial:
-            task.advance(record)
-
-    best, known = session.state.best_seconds(), frozenset(session.sources)
-    measurer.measure(designs, incumbent=best, known=known, on_result=store)
-
-
-def _result(
-    session: Session, best: Record, measured: int, seconds: float, ended: str = ""
-) -> TuneResult:
-    from autotune.tuning.repeats import noise_ceiling
-
-    records = session.counted()
-    return TuneResult(
-        func=session.asked,
-        record=best,
-        target=session.target,
-        trials=session.trials,
-        measured=measured,
-        seconds=seconds,
-        history=tuple(r.median if r.status == "ok" else None for r in records),
-        work=session.work,
-        notice=session.told(),
-        statuses=session.statuses(),
-        refusals=dict(session.state.refusals),
-        built=session.state.builds,
-        ceiling=noise_ceiling(records),
-        expectation=session.expectation,
-        ended=ended,
-    )

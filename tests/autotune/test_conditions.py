@@ -224,6 +224,6 @@ def test_explain_shows_what_differs_side_by_side(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     marked = [line.split() for line in lines if line.startswith("!=")]
     assert marked == [["!=", "threads", str(HERE.threads), "77"]]
-    unmarked = [line.split()[0] for line in lines[4:] if not line.startswith("!=")]
+    unmarked = [line.split()[0] for line in lines[4:] if line and not line.startswith("!=")]
     assert {"machine", "target", "sizes", "compiler", "flags"} <= set(unmarked)
     json.dumps(lines)

@@ -216,7 +216,7 @@ class Pretends:
 
 def test_code_that_only_lowering_tells_to_be_the_same_is_one_trial(monkeypatch):
     """Vectors of 64 and 128 lanes are the same for 58 elements: that is known when it is built."""
-    monkeypatch.setattr("autotune.tuning.tuner.Measurer", Pretends)
+    monkeypatch.setattr("autotune.tuning.search.Measurer", Pretends)
     monkeypatch.setattr("autotune.tuning.session.is_current", lambda *given: True)
     with Database(":memory:") as database:
         result = tune(

@@ -60,7 +60,7 @@ class Failing:
 
 
 def test_a_search_without_a_result_says_why(monkeypatch):
-    monkeypatch.setattr("autotune.tuning.tuner.Measurer", Failing)
+    monkeypatch.setattr("autotune.tuning.search.Measurer", Failing)
     with pytest.raises(
         TensorIRError,
         match=r"no candidate of 'matmul' ran correctly in 3 trials: 3 wrong_result \(output 'C'",

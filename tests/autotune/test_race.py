@@ -62,7 +62,7 @@ class Noisy:
 @pytest.fixture
 def search(monkeypatch):
     """search(times, seed, database): what tune finds where trial n takes times[n]."""
-    monkeypatch.setattr("autotune.tuning.tuner.Measurer", Noisy)
+    monkeypatch.setattr("autotune.tuning.search.Measurer", Noisy)
     monkeypatch.setattr("autotune.tuning.session.is_current", lambda *given: True)
 
     def run(times, seed=0, database=None, trials=8):

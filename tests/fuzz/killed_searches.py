@@ -118,7 +118,7 @@ def whole(case: Case) -> tuple[Found, Found]:
 def search(case: Case, path: Path, run: Run) -> None:
     """One call of tune, which may be killed, or find nothing that runs."""
     seed = 1 if run.end == "other seed" else 0
-    with patch("autotune.tuning.tuner.Measurer", partial(FakeMeasurer, case, run)):
+    with patch("autotune.tuning.search.Measurer", partial(FakeMeasurer, case, run)):
         try:
             tune(
                 case.func, "c", run.trials, seed, path, strategy=case.strategy,

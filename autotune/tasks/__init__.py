@@ -1,0 +1,1 @@
+"""Several functions tuned at once."""

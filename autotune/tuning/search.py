@@ -1,0 +1,133 @@
+"""A search in progress: its batches one by one, and the race at its end.
+
+`tune` goes on with one until its budget is spent, `tune_all` with several in turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack
+
+from autotune.measure import Measurer, MeasureResult
+from autotune.measure.lock import Report
+from autotune.measure.reference import Reference
+from autotune.search import Propose
+from autotune.space import Candidate
+from autotune.tuning.batches import Batch, next_batch
+from autotune.tuning.progress import Task
+from autotune.tuning.session import Session
+
+
+class Search:
+    """The search of a session. Use it as a context manager, so that its workers end.
+
+    report  told about waits
+    """
+
+    def __init__(self, session: Session, propose: Propose, report: Report) -> None:
+        self.session = session
+        self._propose, self._report = propose, report
+        self._measurer: Measurer | None = None
+        self._workers = ExitStack()
+        self._reference: Reference | None = None
+
+    def __enter__(self) -> Search:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.session.state.ahead = None
+        self._end()
+
+    def begin(self, task: Task, several: bool, without: Collection[str] = ()) -> None:
+        """Look for what is known of like programs, those with the keys of `without` left out. With
+        `several` trials to come, workers make schedules ahead; for one alone they are not started,
+        and they have no functions of users."""
+        from autotune.tuning.transfer import hints
+
+        session = self.session
+        session.state.hints = hints(session, without)
+        if several and not session.function:
+            session.state.ahead = lambda some: self._running().features(
+                some, session.numerics, session.rules, session.costs
+            )
+        best = session.stored_best()
+        task.best(None if best is None else best.median)
+        if best is None:
+            from autotune.tuning.expect import expected
+
+            session.expectation = expected(session)
+            task.expect(session.expectation)
+
+    def step(self, task: Task, goal: float) -> Batch:
+        """Propose a batch and measure it, or what is missing of one that was cut off, until the
+        session has `goal` trials. Nothing is proposed where nothing is left to try."""
+        from autotune.search.trust import trust
+
+        session = self.session
+        batch = next_batch(session, self._propose)
+        if batch.proposed:
+            task.model(str(trust(session.space, session.state)))
+        left = list(batch.missing)
+        while left and (most := goal - session.trials) > 0:  # some may repeat what is known
+            count = int(min(most, len(left)))
+            self._measure(batch, left[:count], task)
+            left = left[count:]
+        return batch
+
+    def finish(self, task: Task) -> None:
+        """Race the best, unless that is settled."""
+        if not self.session.is_settled():
+            from autotune.tuning.race import final_race
+
+            task.phase("racing the best")
+            final_race(self.session, self._running())
+
+    def rest(self) -> None:
+        """End the workers, of which the next step starts others."""
+        if self._measurer is not None:
+            self._reference = self._measurer.reference  # it is not made again
+        self._end()
+
+    def _end(self) -> None:
+        if self._measurer is not None:
+            share = self._measurer.neighbours.share()
+            if share is not None:
+                self.session.others = max(share, self.session.others or 0.0)
+        self._measurer = None
+        self._workers.close()
+
+    def _running(self) -> Measurer:
+        """The measurer; it is made where there is none."""
+        if self._measurer is None:
+            session = self.session
+            self._measurer = self._workers.enter_context(
+                Measurer(
+                    session.func,
+                    str(session.target),
+                    session.settings,
+                    reference=self._reference,
+                    sizes=session.sizes,
+                    constants=session.workload.constants,
+                    report=self._report,
+                )
+            )
+        return self._measurer
+
+    def _measure(self, batch: Batch, some: Sequence[Candidate], task: Task) -> None:
+        """Measure some of a batch; each trial is stored when it is finished."""
+        session = self.session
+        designs = [session.design(candidate) for candidate in some]
+        predicted = [session.state.predicted(candidate) for candidate in some]
+
+        def store(index: int, result: MeasureResult) -> None:
+            record = session.record(
+                some[index], designs[index], result.unless_in(session.sources),
+                predicted[index], batch=batch.number,
+            )  # fmt: skip
+            session.database.add(record)
+            session.remember(record)
+            if record.is_trial:
+                task.advance(record)
+
+        best, known = session.state.best_seconds(), frozenset(session.sources)
+        self._running().measure(designs, incumbent=best, known=known, on_result=store)
