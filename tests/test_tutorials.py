@@ -38,6 +38,7 @@ SHORTER = {
         "repeats=25, limit_s=2": "repeats=5, limit_s=0.3", "(200, 64": "(20, 64",
         "((2, 2), (4, 2), (2, 4), (4, 4))": "((4, 2), (2, 4))",
     },
+    "09_tune_your_own_schedule": {"trials=16": "trials=3", "== 16": "== 3"},
     "add_a_move": {"trials=6": "trials=2"},
     "add_an_operator": {"trials=8": "trials=3", "(1, 64, 28, 28)": "(1, 16, 14, 14)"},
 }  # fmt: skip
