@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from autotune.calibration.device import device_for
-from autotune.cost_model import make_cost_model
 from autotune.database.conditions import Conditions
 from autotune.database.database import Database
 from autotune.database.ranking import is_undecided
@@ -22,15 +21,15 @@ from autotune.machine.work import flops
 from autotune.measure import MeasureResult, MeasureSettings
 from autotune.measure.busy import disturbance
 from autotune.measure.design import Design, Made
-from autotune.measure.scoring import made_for, outline, scheduled_program, wanted_features
+from autotune.measure.scoring import made_for, outline
 from autotune.noise.gain import Outcome
-from autotune.rules import default_candidates, make_space
+from autotune.rules import make_space
 from autotune.search import SearchState
 from autotune.space import Candidate, Space
 from autotune.tuning.batches import split_open
 from autotune.tuning.names import as_stored
 from autotune.tuning.replay import is_current, known_candidate, replayed
-from backends import resolve, why_not_here
+from autotune.tuning.start import make_state, measured_on
 from schedule import Schedule
 from tensorir import (
     Costs,
@@ -313,22 +312,6 @@ class Session:
         )
 
 
-def make_state(
-    space: Space, target: Target, seed: int, numerics: str, cost_model: str, workload: Workload
-) -> SearchState:
-    """What a search of that space knows before there are trials."""
-    return SearchState(
-        make_cost_model(cost_model, seed),
-        wanted_features(target, workload.constants, numerics),
-        defaults=(
-            space.defaults
-            if isinstance(space, OwnSpace)
-            else default_candidates(space, workload.constants)
-        ),
-        identify=scheduled_program,
-    )
-
-
 def _undecided(races: Iterable[Record]) -> set[str]:
     """The sessions of those races that came to no verdict, since the machine was busy."""
     return {record.session for record in races if is_undecided(record)}
@@ -342,21 +325,6 @@ def _told_of(races: Sequence[Record]) -> str:
     more = "with further trials" if held >= RACES else "by the next call"
     many = "1 race" if held == 1 else f"{held} races"
     return f"{many} without a verdict, since other programs disturbed them: one more is held {more}"
-
-
-def _measured_on(func: PrimFunc, target: str | Target, sizes: Numbers | None) -> Target:
-    """The target as it is here; TensorIRError where trials cannot be measured."""
-    missing = [v.name for v in func.size_vars if v.name not in (sizes or {})]
-    if missing:
-        raise TensorIRError(
-            f"{func.name!r} has the symbolic size {missing[0]!r}: give a number for it in `sizes`"
-        )
-    why = why_not_here(target)
-    if why is not None:
-        raise TensorIRError(
-            f"candidates for {str(target)!r} cannot be measured here: {why}; tune on that machine"
-        )
-    return resolve(target)
 
 
 def start_session(
@@ -377,7 +345,7 @@ def start_session(
     function  makes the schedules that are searched; None for those of the rules
     """
     check_numerics(numerics)
-    resolved = _measured_on(func, target, sizes)
+    resolved = measured_on(func, target, sizes)
     device = device_for(resolved, costs)
     facts = this_machine()
     asked, sizes = func, sizes or {}

@@ -1,0 +1,44 @@
+"""What a session begins with: the target as it is here, and a search that knows no trials."""
+
+from __future__ import annotations
+
+from autotune.cost_model import make_cost_model
+from autotune.database.records import Workload
+from autotune.knobs.space import OwnSpace
+from autotune.measure.scoring import scheduled_program, wanted_features
+from autotune.rules import default_candidates
+from autotune.search import SearchState
+from autotune.space import Space
+from backends import resolve, why_not_here
+from tensorir import Numbers, PrimFunc, Target, TensorIRError
+
+
+def measured_on(func: PrimFunc, target: str | Target, sizes: Numbers | None) -> Target:
+    """The target as it is here; TensorIRError where trials cannot be measured."""
+    missing = [v.name for v in func.size_vars if v.name not in (sizes or {})]
+    if missing:
+        raise TensorIRError(
+            f"{func.name!r} has the symbolic size {missing[0]!r}: give a number for it in `sizes`"
+        )
+    why = why_not_here(target)
+    if why is not None:
+        raise TensorIRError(
+            f"candidates for {str(target)!r} cannot be measured here: {why}; tune on that machine"
+        )
+    return resolve(target)
+
+
+def make_state(
+    space: Space, target: Target, seed: int, numerics: str, cost_model: str, workload: Workload
+) -> SearchState:
+    """What a search of that space knows before there are trials."""
+    return SearchState(
+        make_cost_model(cost_model, seed),
+        wanted_features(target, workload.constants, numerics),
+        defaults=(
+            space.defaults
+            if isinstance(space, OwnSpace)
+            else default_candidates(space, workload.constants)
+        ),
+        identify=scheduled_program,
+    )
