@@ -206,7 +206,7 @@ def test_a_run(tmp_path, capsys):
 
 def test_a_tuned_run(tmp_path):
     file = tmp_path / "out.json"
-    options = ["--quick", "--rows", "row sum", "--forms", "symbolic", "--tuned", "1"]
+    options = ["--dry-run", "--rows", "row sum", "--forms", "symbolic", "--tuned", "1"]
     options += ["--database", str(tmp_path / "t.db"), "--json", str(file)]
     assert main(options) == 0
     (row,) = json.loads(file.read_text())["rows"]

@@ -10,9 +10,11 @@ import ast
 import functools
 import hashlib
 import inspect
+import linecache
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -92,6 +94,9 @@ def _names(code: CodeType) -> set[str]:
 
 def _source(function: FunctionType) -> str:
     """Its text without comments, or its code where there is no text."""
+    path = function.__code__.co_filename
+    if path not in linecache.cache and not Path(path).is_file():
+        return _code(function.__code__)  # inspect would take another file of the module's name
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):  # typed at a prompt, or a part of an expression

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import random
+import sys
 import textwrap
 
 import numpy as np
@@ -203,6 +205,15 @@ def test_helpers_globals_and_code_count_and_comments_do_not(tmp_path):
     assert first != identity("e", text.replace("helper(WIDTH)", "helper(WIDTH) + 0"))
     one, other = (loaded(text.replace("n + 1", f"n + {n}")) for n in (1, 2))
     assert identity_of(one) != identity_of(other)  # without a file, by the code
+
+
+def test_a_file_of_the_same_module_name_is_not_the_text(tmp_path, monkeypatch):
+    (tmp_path / "made.py").write_text("def f(sch, knobs):\n    return 0\n" * 9)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "made", raising=False)
+    importlib.import_module("made")
+    one, other = (loaded(f"def f(sch, knobs):\n    return {n}") for n in (1, 2))
+    assert identity_of(one) != identity_of(other)
 
 
 @pytest.mark.parametrize(

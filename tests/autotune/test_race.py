@@ -140,7 +140,7 @@ def test_a_machine_that_is_always_busy_does_not_race_for_ever(search, monkeypatc
         busy = True
 
     Counted.race = race
-    monkeypatch.setattr("autotune.tuning.tuner.Measurer", Counted)
+    monkeypatch.setattr("autotune.tuning.search.Measurer", Counted)
     with Database(":memory:") as db:
         Noisy.known = {}
         found = [search(times, 0, db) for _ in range(4)]

@@ -49,7 +49,7 @@ class ProductPlan(Plan):
         c: library.Contraction,
         gpu: Gpu,
         numerics: str = "reassociated",
-        written: library.Contraction | None = None,
+        written: ProductPlan | None = None,
     ) -> None:
         self.group, self.base, self.contraction, self.gpu = group, base, c, gpu
         self.numerics, self.written = numerics, written
@@ -59,8 +59,9 @@ class ProductPlan(Plan):
         """With sums in the order of the text, if no other is allowed."""
         if allows(numerics, self.numerics):
             return self
-        return ProductPlan(
-            self.group, self.base, self.contraction, self.gpu, "bitwise", self.written
+        plan = self.written or self
+        return _in_best_form(
+            ProductPlan(plan.group, plan.base, plan.contraction, plan.gpu, "bitwise")
         )
 
     @cached_property
@@ -142,11 +143,15 @@ class ProductPlan(Plan):
         return next((x.cycles for x in self.found if x.plan == plan), float("inf"))
 
     def apply(self, sch: Schedule, values: Values) -> None:
+        if self.written is not None:
+            self.written.bring_on_axes(sch)
+        self._make(sch, self._plan(values))
+
+    def bring_on_axes(self, sch: Schedule) -> str | None:
+        """Bring it on its axes, the terms of its sums too if their order is free."""
         from schedule import library
 
-        if self.written is not None:
-            library.on_axes(sch, self.written)
-        self._make(sch, self._plan(values))
+        return library.on_axes(sch, self.contraction, terms=self.numerics != "bitwise")
 
     def _plan(self, values: Values) -> library.gpu.TilePlan:
         from schedule import library
@@ -188,13 +193,13 @@ def _on_axes(plan: ProductPlan) -> ProductPlan | None:
     were changed before."""
     from schedule import library
 
-    group, base, c = plan.group, plan.base.copy(), plan.contraction
+    group, base = plan.group, plan.base.copy()
     try:
-        last = library.on_axes(base, c) or group.epilogue
+        last = plan.bring_on_axes(base) or group.epilogue
         moved = library.find_contraction(base, group.block, last, group.padding, windows=False)
     except TensorIRError:
         return None
-    return ProductPlan(group, base, moved, plan.gpu, plan.numerics, written=c)
+    return ProductPlan(group, base, moved, plan.gpu, plan.numerics, written=plan)
 
 
 def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
