@@ -116,13 +116,15 @@ FILES = {
     ),
 }  # fmt: skip
 """Rows of README's table, each with a file. The others have tests of their own, with programs that
-they take: test_algorithms.py, test_extern_calls.py, test_tensorize.py."""
+they take: test_algorithms.py, test_extern_calls.py, test_tensorize.py, test_cost_model.py,
+test_strategies.py."""
 
 LINES = {
     "an operator": "operator", "a rule": "register_rule", "a move": "register_move",
     "a primitive": "method",
     "an algorithm": "register_algorithm", "an extern function": "register_extern",
     "an instruction": "register_intrinsic", "a device": "ARCHITECTURES",
+    "a cost model": "register_cost_model", "a search strategy": "register_strategy",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The policy: what `tune` does when it is not told otherwise.
+"""The policy: all that is known to help a search, put together (`tune(strategy="policy")`).
 
 The first batch is the defaults, what was best for other sizes, and the best of many samples by the
 draft. Later ones come from variations of the best trials, ranked by draft and model (as far as the
