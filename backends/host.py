@@ -25,9 +25,14 @@ def host_processor() -> Processor:
 
 
 def host_threads() -> int:
-    """Logical processors that this process may use."""
+    """How many logical processors this process may use."""
+    return len(host_processors())
+
+
+def host_processors() -> list[int]:
+    """The numbers of the logical processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    return sorted(affinity(0)) if affinity else list(range(os.cpu_count() or 1))
 
 
 @cache

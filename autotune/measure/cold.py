@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from autotune.errors import MeasureError
-from backends import host_caches, resolve
+from backends import host_caches, host_processors, resolve
 from tensorir import Cpu, device_of
 
 USUAL = {"L2": 2 << 20, "L3": 64 << 20}
@@ -32,7 +32,7 @@ class ColdCaches:
 
     def __init__(self, caches: Mapping[str, int] | None = None) -> None:
         known = {**USUAL, **(host_caches() if caches is None else caches)}
-        self._processors = _processors()
+        self._processors = host_processors()
         share = known["L3"] // len(self._processors)
         size = 2 * (known["L2"] + share)
         self._buffers = [np.ones(size // 8) for _ in self._processors]
@@ -70,9 +70,3 @@ def check_cold(target: str) -> None:
             f"cache='cold' empties the caches of processors, and {target!r} has others: measure "
             "with cache='hot'"
         )
-
-
-def _processors() -> list[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))

@@ -6,7 +6,6 @@ the status of its result, and the next one is measured in a worker that is known
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -38,7 +37,7 @@ from autotune.measure.scoring import OTHER_SPACE, made_for, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings, Rounds
 from autotune.noise.visits import Visits
 from autotune.space import Candidate
-from backends import ScratchFolder, default_cache
+from backends import ScratchFolder, default_cache, host_threads
 from tensorir import Costs, Numbers, PrimFunc
 
 if TYPE_CHECKING:
@@ -230,7 +229,7 @@ class Measurer:
         None where they are not found here: on one processor, where workers know another space
         (see `scoring`), or where one of them failed.
         """
-        if (self.settings.build_jobs or usable_cores()) < 2:
+        if (self.settings.build_jobs or host_threads()) < 2:
             return None
         pool = self._start_builders()
         size = max(1, -(-len(candidates) // (2 * pool.jobs)))
@@ -251,7 +250,7 @@ class Measurer:
 
     def _start_builders(self) -> BuilderPool:
         if self._builders is None:
-            jobs = self.settings.build_jobs or usable_cores()
+            jobs = self.settings.build_jobs or host_threads()
             memory = build_limit(self.settings.memory_gib, jobs)
             self._builders = BuilderPool(
                 jobs,
@@ -264,7 +263,7 @@ class Measurer:
 
     def _build(self, programs: Sequence[Program]) -> list[Built]:
         """Result and source text of building ahead; nothing when the runner is to build itself."""
-        jobs = min(self.settings.build_jobs or usable_cores(), len(programs))
+        jobs = min(self.settings.build_jobs or host_threads(), len(programs))
         if jobs < 2:
             return [(MeasureResult("ok"), None)] * len(programs)
         pool = self._start_builders()
@@ -385,9 +384,3 @@ def _no_room(error: OSError) -> MeasureError:
 
 def _tell(on_result: OnResult, start: int, at: int, result: MeasureResult) -> None:
     on_result(start + at, result)
-
-
-def usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -86,12 +86,11 @@ def counting(made: Sequence[Visit]) -> list[Visit]:
 class Visits:
     """Who of a batch is visited next, by what the visits so far have shown.
 
-    pause   seconds to wait before the next round: while all are disturbed, it is better made later
-
     count      candidates
     rounds     visits of each, at most, disturbed ones apart
     incumbent  seconds of the best of earlier batches; None where there is none
     limit_s    seconds of visits after which a candidate gets no further one
+    pause      seconds to wait before the next round, which while all are disturbed is better later
     """
 
     def __init__(

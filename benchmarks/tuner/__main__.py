@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from autotune.measure.measurer import usable_cores
+from backends import host_threads
 from benchmarks.table import show_table, write_readme
 from benchmarks.tuner.compare import Row, compared
 from benchmarks.tuner.plot import draw
@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=20, help="searches of each (20)")
     parser.add_argument("--trials", type=int, default=64, help="of each search (64)")
     parser.add_argument("--only", action="append", metavar="NAME", help="these recordings alone")
-    parser.add_argument("--jobs", type=int, default=usable_cores(), help="processes")
+    parser.add_argument("--jobs", type=int, default=host_threads(), help="processes")
     parser.add_argument("--no-ablations", action="store_true", help="the strategies alone")
     parser.add_argument("--recorded", type=Path, default=RECORDED, help=f"({RECORDED})")
     parser.add_argument("--json", type=Path, default=WORK / "searches.json", help="and a plot")

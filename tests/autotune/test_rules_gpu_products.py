@@ -161,19 +161,10 @@ def test_the_same_rules_are_for_opencl(name):
         np.testing.assert_allclose(found, reference(func, *arrays)[0], rtol=1e-5)
 
 
-def test_symbolic_sizes_are_right(cache):
-    n = te.var("n")
-    func = matmul(n, 12, 9)
-    x, y = np.ones((7, 9), "float32"), np.ones((9, 12), "float32")
-    kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
-    np.testing.assert_allclose(kernel(x, y), x @ y)
-    assert not kernel.findings.reports
-
-
-def test_symbolic_rows_of_few_columns_are_right(cache):
-    n = te.var("n")
-    func = matmul(n, 3, 516)
-    x, y = np.ones((19, 516), "float32"), np.ones((516, 3), "float32")
+@pytest.mark.parametrize(("rows", "columns", "terms"), [(7, 12, 9), (19, 3, 516)])
+def test_symbolic_sizes_are_right(cache, rows, columns, terms):
+    func = matmul(te.var("n"), columns, terms)
+    x, y = np.ones((rows, terms), "float32"), np.ones((terms, columns), "float32")
     kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
     np.testing.assert_allclose(kernel(x, y), x @ y)
     assert not kernel.findings.reports
