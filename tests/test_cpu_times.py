@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,8 @@ def test_each_folder_of_tests_has_its_share(counter):
 def test_the_time_of_a_test_and_its_processes_counts(counter, request):
     run = counter.pytest_runtest_protocol(request.node)
     next(run)
-    end = time.process_time() + 0.05
-    while time.process_time() < end:
+    end = sum(os.times()[:2]) + 0.05
+    while sum(os.times()[:2]) < end:  # which counts in hundredths of a second
         pass
     with pytest.raises(StopIteration):
         run.send(None)
