@@ -35,6 +35,10 @@ REUSED = 0.25
 """The share of loads that is left of those of elements that neighbours use too: they stay in
 registers."""
 
+ROWS_EACH = 32
+"""Rows for each thread from which on threads share rows, and not pieces of them: what a row has in
+common is computed once, and conditions on its places become borders of loops."""
+
 
 def one_thread(blocks: Iterable[Block], cpu: Cpu) -> float:
     """Cycles of one thread for some blocks, one after the other."""

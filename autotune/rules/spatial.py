@@ -9,17 +9,13 @@ from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.effort import one_thread
+from autotune.rules.effort import ROWS_EACH, one_thread
 from autotune.rules.group import Group, bent, body_loads, lane_of, output_store, size
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
 from autotune.rules.plan import Plan, Values
 from autotune.rules.stores import stores_choice, stream_by_default
 from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import Block, Cpu, IterKind, Var, int_value
-
-ROWS_EACH = 32
-"""Rows for each thread from which on threads share rows, and not pieces of them: what a row has in
-common is computed once, and conditions on its places become borders of loops."""
 
 MOST_WRITTEN = 1024
 """Iterations of a last axis that is written out where it is read at quotients and the like."""

@@ -7,13 +7,14 @@ while they are in the cache, and so are the entries of the page tables.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, body_loads, output_store, stride_in
+from autotune.rules.effort import ROWS_EACH, one_thread
+from autotune.rules.group import Group, body_loads, output_store, size, stride_in
 from autotune.rules.nest import loops_by_variable
 from autotune.rules.plan import Plan, Values, at_most
 from autotune.rules.stores import stores_choice, stream_by_default
@@ -71,7 +72,16 @@ class TransposedPlan(Plan):
         if values.get(self.key("stores")) == "stream":
             sch.stream(block)
         if values[self.key("threads")] == "parallel":
-            sch.parallel(sch.fuse(*others, band, column_tile))
+            rows = [*others, band]
+            sch.parallel(sch.fuse(*rows, *([] if self._are_rows(sch, rows) else [column_tile])))
+
+    def _are_rows(self, sch: Schedule, loops: Sequence[LoopRef]) -> bool:
+        """Whether threads share rows of tiles, and not tiles: these are no squares, too short for
+        what it takes to find each, and there are many rows."""
+        block = sch.state.block(self.group.block)
+        short = next(size(it.extent) for it in block.iters if it.var.name == self.read)
+        rows = prod(size(sch.state.loop(loop).extent) for loop in loops)
+        return short < self.cpu.lanes() and rows >= ROWS_EACH * self.cpu.threads
 
 
 def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPlan]:

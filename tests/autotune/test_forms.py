@@ -8,7 +8,7 @@ import pytest
 from autotune import default_schedule
 from autotune.rules import choose
 from backends import build, source_text
-from tensorir import Target, device_of, reference, te
+from tensorir import ForKind, Target, device_of, reference, te
 
 TARGET = Target(vector_bits=256, threads=2)
 
@@ -34,6 +34,32 @@ LARGE = {
     "one axis": stage((3000, 2000), (6000000,), lambda a, v: a[v % 3000, v // 3000]),
 }
 """Results that are written past the caches."""
+
+SHORT = {
+    "space to depth": stage(
+        (3, 256, 256),
+        (12, 128, 128),
+        lambda a, c, h, w: a[c % 3, h * 2 + c // 3 // 2, w * 2 + c // 3 % 2],
+    ),
+    "pairs": stage((96, 512, 2), (96, 2, 512), lambda a, n, i, j: a[n, j, i]),
+    "colours": stage((80, 700, 3), (240, 700), lambda a, v, j: a[v // 3, j, v % 3]),
+}
+"""Many rows, turned from an axis that is shorter than a vector."""
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_threads_share_rows_of_tiles_that_are_no_squares(name):
+    """What it takes to find a tile is much where that has few elements."""
+    func = SHORT[name]
+    sch = default_schedule(func, TARGET)
+    names = [str(ref) for ref in sch.get_loops("out")]
+    shared = [loop for name in names if (loop := sch.state.loop(name)).kind is ForKind.PARALLEL]
+    assert len(shared) == 1
+    tasks, (made,) = shared[0].const_extent, func.outputs
+    assert np.prod(made.const_shape) // tasks >= device_of(TARGET).lanes() ** 2
+    a = np.random.default_rng(0).random(func.inputs[0].const_shape, np.float32)
+    np.testing.assert_array_equal(build(sch)(a), reference(func, a)[0])
+
 
 STRAIGHT = {
     "repeated": stage((40, 30), (40, 60), lambda a, i, j: a[i, j // 2]),

@@ -33,7 +33,7 @@ SHAPE = "a shape that is tried, or a limit of the text that compilers get: no fa
 KNOWN = {
     "autotune/rules/chain.py": {"SQUARES": SHAPE},
     "autotune/rules/chain_rows.py": {"MORE": SHAPE},
-    "autotune/rules/effort.py": {"REUSED": MODEL},
+    "autotune/rules/effort.py": {"REUSED": MODEL, "ROWS_EACH": SHAPE},
     "autotune/rules/find_chain.py": {"IDLE": SHAPE, "LONG_ROW": SHAPE},
     "autotune/rules/gpu/tile_cycles.py": {
         "LATENCY": TILES, "LAUNCH": TILES, "OVERHEAD": TILES, "WAIT": TILES, "SECTORS": TILES,
@@ -49,7 +49,6 @@ KNOWN = {
         "ROWS": SHAPE, "VECTORS": SHAPE, "WHOLE_ROW": SHAPE, "MOST_THREADED": SHAPE,
     },
     "autotune/rules/short_rows.py": {"LONGER": SHAPE},
-    "autotune/rules/spatial.py": {"ROWS_EACH": SHAPE},
     "autotune/rules/stores.py": {"STREAM_FROM": "an output from which on it is a choice"},
     "autotune/rules/stencil.py": {
         "ROWS": SHAPE, "GAIN": SHAPE, "UNALIGNED": MODEL, "RUN": MODEL, "TASKS": SHAPE,
