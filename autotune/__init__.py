@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from autotune.measure import MeasureSettings as MeasureSettings
     from autotune.report import summarize as summarize
     from autotune.report.figures import figures as figures
+    from autotune.tasks.family import tune_family as tune_family
+    from autotune.tasks.family_result import FamilyResult as FamilyResult
     from autotune.tasks.results import TaskResults as TaskResults
     from autotune.tasks.tune_all import tune_all as tune_all
     from autotune.tuning.result import TuneResult as TuneResult
@@ -33,6 +35,8 @@ __all__ = lazy_names(
         "autotune.report": "summarize",
         "autotune.report.figures": "figures",
         "autotune.database.records": "Record",
+        "autotune.tasks.family": "tune_family",
+        "autotune.tasks.family_result": "FamilyResult",
         "autotune.tasks.results": "TaskResults",
         "autotune.tasks.tune_all": "tune_all",
         "autotune.tuning.result": "TuneResult",

@@ -7,6 +7,7 @@ from tensorir import lazy_names
 if TYPE_CHECKING:
     from backends.build import BACKENDS as BACKENDS
     from backends.build import build as build
+    from backends.build import build_cases as build_cases
     from backends.build import build_source as build_source
     from backends.build import compiler_info as compiler_info
     from backends.build import have_compiler as have_compiler
@@ -46,8 +47,8 @@ __all__ = lazy_names(
     __name__,
     {
         "backends.build": (
-            "BACKENDS build build_source compiler_info have_compiler resolve source_text"
-            " why_not_here"
+            "BACKENDS build build_cases build_source compiler_info have_compiler resolve"
+            " source_text why_not_here"
         ),
         "backends.cache": "ObjectCache default_cache object_key",
         "backends.commands": "describe_status",

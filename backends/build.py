@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +14,18 @@ from backends.call.constants import Binding, Constants, given_constants
 from backends.call.signature import Signature
 from backends.errors import BuildError
 from backends.kernel import CompiledKernel
-from tensorir import Block, PrimFunc, Target, TensorIRError, check_ranges, lower, prove, walk
+from tensorir import (
+    Block,
+    Expr,
+    PrimFunc,
+    Target,
+    TensorIRError,
+    check_ranges,
+    dtype,
+    lower,
+    prove,
+    walk,
+)
 
 BACKENDS = {
     "c": "backends.c.backend:CBackend",
@@ -49,11 +60,7 @@ def build(
     is independent (tensorir.prove), and TensorIRError where `program` is none or a constant does
     not fit.
     """
-    func = _func_of(program)
-    if func is program:
-        prove(func)
-    else:  # the Schedule has proved the program that it began with, and each step after it
-        check_ranges(func, everywhere=True)
+    func = _proved(program)
     if name is not None:
         func = dataclasses.replace(func, name=name)
     backend, resolved = _resolve(target)
@@ -70,6 +77,59 @@ def build(
     _check_externs(func.name, resolved, ir, binding.prepare)
     signature = Signature.of(main, ir.size_vars)
     return _load(func, ir, source, resolved, cache, timeout, signature, binding)
+
+
+def build_cases(
+    program: Any,
+    cases: Sequence[tuple[Expr, Any]],
+    target: Target | str = "c",
+    *,
+    cache: ObjectCache | None = None,
+    timeout: float = 120.0,
+) -> CompiledKernel:
+    """One kernel of several schedules of a program: a call runs the first whose condition on the
+    symbolic sizes holds, and `program` itself where none does.
+
+        build_cases(default, [((8 <= n) & (n <= 64), small), (n <= 4096, large)])
+
+    The choice is a few comparisons in the compiled text, so a call costs what it does without. Only
+    for processors: what GPUs run is launched kernel by kernel.
+
+    Raises what `build` does, and TensorIRError for programs that take other arguments, or
+    conditions on what is no size of them.
+    """
+    backend, resolved = _resolve(target)
+    emit_cases = getattr(backend, "emit_cases", None)
+    if emit_cases is None:
+        raise BuildError(
+            f"kernels that choose by their sizes are made for processors, not for "
+            f"{resolved.kind!r}: build one for each size"
+        )
+    func = _proved(program)
+    ir = lower(func, resolved)
+    lowered = []
+    for condition, other in cases:
+        case = lower(_proved(other), resolved)
+        if (case.params, case.free_vars) != (ir.params, ir.free_vars):
+            raise TensorIRError(
+                f"{case.name!r} takes other arguments than {ir.name!r}: cases are schedules of one "
+                "program"
+            )
+        _check_condition(condition, ir)
+        lowered.append((condition, case))
+    return _load(func, ir, emit_cases(ir, lowered, resolved), resolved, cache, timeout)
+
+
+def _check_condition(condition: Expr, ir: PrimFunc) -> None:
+    if not isinstance(condition, Expr) or not dtype.is_bool(condition.dtype):
+        raise TensorIRError(f"the condition {condition!r} is none: write one such as n <= 64")
+    others = condition.variables - set(ir.size_vars)
+    if others:
+        names = ", ".join(v.name for v in ir.size_vars) or "none"
+        raise TensorIRError(
+            f"the condition {condition!r} is on {min(v.name for v in others)!r}, which is no size "
+            f"of {ir.name!r}; sizes are {names}"
+        )
 
 
 def source_text(
@@ -184,6 +244,16 @@ def have_compiler(target: Target | str = "c") -> bool:
     except BuildError:
         return False
     return True
+
+
+def _proved(program: Any) -> PrimFunc:
+    """The program of what is to be built; VerifyError where it is not proved to be sound."""
+    func = _func_of(program)
+    if func is program:
+        prove(func)
+    else:  # the Schedule has proved the program that it began with, and each step after it
+        check_ranges(func, everywhere=True)
+    return func
 
 
 def _resolve(target: Target | str) -> tuple[Backend, Target]:

@@ -229,6 +229,12 @@ class Record:
         return str(self.own["function"]) if self.own else ""
 
     @property
+    def code(self) -> str:
+        """Equal for records of what was compiled from one text; of one program where that is not
+        known. Of symbolic sizes one text is for all."""
+        return self.source_hash or self.program
+
+    @property
     def identity(self) -> str:
         """Equal for trials that count as one: of one program, or else of one source text; of the
         same decisions where neither is known."""

@@ -89,11 +89,11 @@ def tune_all(
     check_options(settings=settings, progress=progress, shipped=shipped, cost_model=cost_model)
     limit = math.inf if seconds is None else number("seconds", seconds, 0)
     most = _most(trials, len(named), seconds)
-    calls = _each("weights", weights, named, 1.0)
+    calls = for_each("weights", weights, named, 1.0)
     shares = {n: number(f"weights[{n!r}]", w, 0, above=True) for n, w in calls.items()}
-    given, known = _each("sizes", sizes, named, None), _each("constants", constants, named, ())
-    given = {name: check_sizes(func, given[name]) for name, func in named.items()}
-    known = {name: check_names(func, known[name]) for name, func in named.items()}
+    sized, made = for_each("sizes", sizes, named, None), for_each("constants", constants, named, ())
+    given = {name: check_sizes(func, sized[name]) for name, func in named.items()}
+    known = {name: check_names(func, made[name]) for name, func in named.items()}
     propose = search_named(strategy)
     with opened(database) as db:
         starts = {
@@ -184,7 +184,7 @@ def _named(funcs: Any) -> dict[str, PrimFunc]:
     return found
 
 
-def _each(what: str, given: Any, names: Collection[str], otherwise: Any) -> dict[str, Any]:
+def for_each(what: str, given: Any, names: Collection[str], otherwise: Any) -> dict[str, Any]:
     """A value for each function; TensorIRError for names and numbers of them that are others."""
     if given is None:
         given = {}

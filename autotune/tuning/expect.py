@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from autotune.database.nearest import Near
 from autotune.database.records import Workload
 from autotune.errors import DatabaseError
 from autotune.machine.work import flops
-from tensorir import PrimFunc, TensorIRError, parse, specialize
+from tensorir import Numbers, PrimFunc, TensorIRError, parse, specialize
 
 if TYPE_CHECKING:
     from autotune.database.conditions import Conditions
@@ -62,14 +61,14 @@ def expected_by_records(
         return None
     (near,) = found
     record = near.record
-    here = _work(parse(workload.text), conditions.sizes)
-    there = _work(parse(record.workload.text), record.conditions.sizes)
+    here = work_of(parse(workload.text), conditions.sizes)
+    there = work_of(parse(record.workload.text), record.conditions.sizes)
     if not record.median or not here or not there:
         return None
     return Expectation(record.median * here / there, _told(near))
 
 
-def _work(func: PrimFunc, sizes: Mapping[str, int] | None) -> int:
+def work_of(func: PrimFunc, sizes: Numbers | None) -> int:
     """Operations of a program of these sizes, or bytes of its arguments; 0 where unknown."""
     try:
         fixed = specialize(func, dict(sizes or {}))

@@ -8,6 +8,7 @@ search that was killed in its race begins that again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
@@ -27,9 +28,12 @@ Finalist = tuple[Record, Schedule]
 """The latest trial of a candidate, and its schedule."""
 
 
-def final_race(session: Session, measurer: Measurer) -> None:
-    """Race the best candidates, and store what was found; nothing where nothing ran."""
-    entered = _entered(session, measurer)
+def final_race(session: Session, measurer: Measurer, codes: Sequence[str] = ()) -> None:
+    """Race the best candidates, and store what was found; nothing where nothing ran.
+
+    codes  those of records whose schedules take part too, as far as they were tried
+    """
+    entered = _entered(session, measurer, codes)
     if not entered:
         return
     race = Race(len(entered), default=0)
@@ -58,7 +62,7 @@ def _record(
     return session.record(candidate, schedule, result, trial.predicted, race=outcome)
 
 
-def _entered(session: Session, measurer: Measurer) -> list[Finalist]:
+def _entered(session: Session, measurer: Measurer, codes: Sequence[str]) -> list[Finalist]:
     """Who takes part, each program once: the default first, or else what is the best so far.
 
     The winner of an earlier race takes part too, so that a later one is never the worse for it.
@@ -70,8 +74,9 @@ def _entered(session: Session, measurer: Measurer) -> list[Finalist]:
     ranked = sorted(latest, key=lambda c: (latest[c].median, c.key))
     most = most_finalists(latest[ranked[0]].median or 0.0) if ranked else 0
     near = [ranked[at] for at in finalists([_visits(latest[c]) for c in ranked], most)]
+    asked = [candidate for candidate, r in latest.items() if r.code in codes]
     entered: dict[str, Finalist] = {}
-    for candidate in [*(c for c in kept if c in latest), *near]:
+    for candidate in [*(c for c in kept if c in latest), *asked, *near]:
         for record, schedule in _renewed(session, measurer, latest[candidate]):
             entered.setdefault(scheduled_program(schedule), (record, schedule))
     return list(entered.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
+from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult
 from autotune.measure.lock import Report
 from autotune.measure.reference import Reference
@@ -15,6 +16,7 @@ from autotune.search import Propose
 from autotune.space import Candidate
 from autotune.tuning.batches import Batch, next_batch
 from autotune.tuning.progress import Task
+from autotune.tuning.replay import candidate_of
 from autotune.tuning.session import Session
 
 
@@ -70,7 +72,7 @@ class Search:
         left = list(batch.missing)
         while left and (most := goal - session.trials) > 0:  # some may repeat what is known
             count = int(min(most, len(left)))
-            self._measure(batch, left[:count], task)
+            self._measure(left[:count], batch.number, task)
             left = left[count:]
         return batch
 
@@ -81,6 +83,17 @@ class Search:
 
             task.phase("racing the best")
             final_race(self.session, self._running())
+
+    def compare(self, records: Sequence[Record], task: Task) -> None:
+        """Race schedules of `records`, which may be of other sizes, with the best of this session;
+        those of which there is no trial here are tried before, and their trials are stored."""
+        from autotune.tuning.race import final_race
+
+        tried = {record.code for record in self.session.trial_records() if record.is_trial}
+        found = {r.code: candidate_of(r) for r in records if r.code not in tried}
+        self._measure([c for c in found.values() if c is not None], None, task)
+        task.phase("racing the best")
+        final_race(self.session, self._running(), [record.code for record in records])
 
     def rest(self) -> None:
         """End the workers, of which the next step starts others."""
@@ -113,8 +126,8 @@ class Search:
             )
         return self._measurer
 
-    def _measure(self, batch: Batch, some: Sequence[Candidate], task: Task) -> None:
-        """Measure some of a batch; each trial is stored when it is finished."""
+    def _measure(self, some: Sequence[Candidate], batch: int | None, task: Task) -> None:
+        """Measure some candidates of a batch; each trial is stored when it is finished."""
         session = self.session
         designs = [session.design(candidate) for candidate in some]
         predicted = [session.state.predicted(candidate) for candidate in some]
@@ -122,7 +135,7 @@ class Search:
         def store(index: int, result: MeasureResult) -> None:
             record = session.record(
                 some[index], designs[index], result.unless_in(session.sources),
-                predicted[index], batch=batch.number,
+                predicted[index], batch=batch,
             )  # fmt: skip
             session.database.add(record)
             session.remember(record)

@@ -161,6 +161,11 @@ class Session:
         made = self._made[steps]
         return None if made is None else made.copy()
 
+    def last_race(self) -> list[Record]:
+        """The records of the latest race after the last trial that counts; none without one."""
+        races = self._races()
+        return [record for record in races if record.session == races[-1].session]
+
     def _races(self) -> list[Record]:
         """The records of races after the last trial that counts: a run can be killed before it."""
         found = self._records()

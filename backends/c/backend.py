@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from backends.base import Executable
 from backends.c import compiler as cc
 from backends.c.binding import RUNTIME_SOURCE, CExecutable, Runtime
 from backends.c.cross import compiler_for
-from backends.c.emit.codegen import c_name, emit
+from backends.c.emit.codegen import c_name, emit, emit_cases
 from backends.c.emit.export import packed_entry, write_header
 from backends.c.foreign import foreign_executable, why_not_here
 from backends.c.objects import Background, ObjectMaker
@@ -21,7 +22,7 @@ from backends.call.signature import Signature
 from backends.errors import BuildError
 from backends.host import host_processor
 from backends.kernel import CompiledKernel, host_kernel
-from tensorir import PrimFunc, Processor, Target
+from tensorir import Expr, PrimFunc, Processor, Target
 
 FEATURE_MACROS = (
     "__SSE4_2__ __AVX__ __AVX2__ __FMA__ __F16C__ __AVX512F__ __AVX512BW__ __AVX512DQ__ "
@@ -87,6 +88,12 @@ class CBackend:
 
     def emit(self, ir: PrimFunc, target: Target, prepare: PrimFunc | None = None) -> str:
         return emit(ir, target, prepare)
+
+    def emit_cases(
+        self, ir: PrimFunc, cases: Sequence[tuple[Expr, PrimFunc]], target: Target
+    ) -> str:
+        """The source text of a program that gives way to others; see `backends.build_cases`."""
+        return emit_cases(ir, cases, target)
 
     def compile(
         self,

@@ -10,6 +10,7 @@ arithmetic are int64: on 64-bit machines it costs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -25,6 +26,7 @@ from tensorir import (
     TENSORIZE,
     Alloc,
     Buffer,
+    Expr,
     Extern,
     ExternFunc,
     For,
@@ -33,6 +35,7 @@ from tensorir import (
     PrimFunc,
     Target,
     TensorIntrin,
+    Var,
 )
 from tensorir import dtype as dt
 
@@ -75,6 +78,18 @@ def emit(func: PrimFunc, target: Target, *before: PrimFunc | None) -> str:
     return CEmitter(func, target).text(*emitters)
 
 
+def emit_cases(func: PrimFunc, cases: Sequence[tuple[Expr, PrimFunc]], target: Target) -> str:
+    """The same for a program that gives way to others with its arguments: where a condition on its
+    sizes holds, the first that does, the other program runs."""
+    main = CEmitter(func, target)
+    others = []
+    for condition, other in cases:
+        name = main.names.fresh(f"{main.name}_case")
+        others.append(CEmitter(replace(other, name=name), target))
+        main.cases.append((condition, name))
+    return main.text(*others)
+
+
 def c_name(func: PrimFunc) -> str:
     """The name of the kernel's function in the C text."""
     return symbol(func.name)
@@ -103,6 +118,7 @@ class CEmitter(ParallelEmitter):
         self.trial: TensorIntrin | None = None  # one that is being checked
         self.externs: Known = {}
         self.extern_trial: ExternFunc | None = None  # one that is being checked
+        self.cases: list[tuple[Expr, str]] = []
         for buffer in func.params:
             self.names.of(buffer)
 
@@ -125,6 +141,10 @@ class CEmitter(ParallelEmitter):
     def kernel(self) -> str:
         """The function itself, without what it needs around it."""
         self.type_name(dt.INDEX)
+        arguments: list[Buffer | Var] = [*self.func.params, *self.func.free_vars]
+        given = ", ".join([self.names.of(each) for each in arguments])
+        for condition, other in self.cases:
+            self.line(f"if ({self.expr(condition)}) return {other}({given});")
         self.root(self.func.body)
         self.stream_fence(self.func.body)
         return "\n".join([f"{self.signature()} {{", *self.lines, f"{self.indent}return 0;", "}"])
