@@ -26,9 +26,8 @@ GOLDEN = Path(__file__).parent / "golden"
 
 FEW_BUILDS = """\
 from functools import partial
-from autotune.measure import MeasureSettings
+from autotune.measure import MeasureSettings, lock, measurer
 from autotune.search import STRATEGIES, Evolution, evolutionary
-from autotune.measure import measurer
 from autotune.tuning import session
 measurer.TOLERABLE = float("inf")
 STRATEGIES["evolutionary"] = partial(evolutionary.propose, settings=Evolution(builds=16))
@@ -152,15 +151,25 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
     return ObjectCache(folder / "objects")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def lock_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tests of one worker take turns at timing: no test looks at times that others
+    spoil, and all would wait for the other worker, and for whoever else tunes on this machine."""
+    from autotune.measure import lock
+
+    lock.SHARED_FOLDER = tmp_path_factory.mktemp("lock")
+    return lock.SHARED_FOLDER
+
+
 @pytest.fixture
-def few_builds_code() -> str:
+def few_builds_code(lock_folder: Path) -> str:
     """Python that has `tune` build sixteen schedules for each batch of trials, in place of 128,
     and measure briefly where it is not told how. Races decide whatever else the machine does: tests
-    run beside one another.
+    run beside one another, and those of one worker take turns among themselves alone.
 
     For what happens to proposals; which are made is tested on `evolutionary.propose` itself.
     """
-    return FEW_BUILDS
+    return FEW_BUILDS + f"lock.SHARED_FOLDER = lock.Path({str(lock_folder)!r})\n"
 
 
 @pytest.fixture

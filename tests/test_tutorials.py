@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
+if find_spec("nbclient") is None:  # which takes long to import
+    pytest.skip("nbclient is not installed", allow_module_level=True)
 
 from tutorials.run import METADATA, clean, execute, notebooks, stderr_of  # noqa: E402
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from autotune.cost_model.ceiling import ceiling
 from autotune.noise.finalists import MOST, finalists
@@ -22,6 +21,8 @@ from tests.autotune.made_noise import NoisyMachine
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_the_interval_is_that_of_wilcoxons_test(count, confidence):
     """What is just inside of it is not rejected, and what is just outside is."""
+    from scipy import stats  # which takes a second to import
+
     data = np.random.default_rng(count).normal(0.3, 1, count)
     found = interval(data, confidence)
     possible = 2 * 0.5**count <= 1 - confidence

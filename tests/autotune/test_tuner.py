@@ -63,9 +63,9 @@ def test_more_trials_continue(tuned, tmp_path):
         target.add_many(source.records())
     more = tune(matmul(), trials=14, database=copy, settings=FAST, progress=False)
     assert (more.trials, more.measured) == (14, 4)
-    with Database(copy) as db:
-        trials = [r for r in db.records() if not r.is_final]
-    assert len({tuple(map(str, r.decisions)) for r in trials}) == 14
+    with Database(copy) as db:  # with those whose code is that of an earlier one
+        tried = [str(r.decisions) for r in db.records() if not r.is_final]
+    assert len(tried) == len(set(tried)) >= 14
 
 
 def test_a_run_killed_before_its_race_races(tuned, tmp_path):

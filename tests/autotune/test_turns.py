@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -26,7 +25,16 @@ TUNER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from test_turns import FAST, scaled
-from autotune import tune
+from autotune import Database, tune
+
+def add_and_wait(self, record, add=Database.add):
+    add(self, record)
+    print("stored", flush=True)
+    Database.add = add
+    sys.stdin.read()
+
+if sys.argv[5:]:
+    Database.add = add_and_wait
 result = tune(scaled(), trials=int(sys.argv[3]), seed=int(sys.argv[4]), database=sys.argv[2],
               strategy="random", cost_model="random", settings=FAST)
 print(result.trials, result.measured, result.record.id)
@@ -39,46 +47,37 @@ def scaled():
     return te.create_prim_func([a, b], name="scaled")
 
 
-def tuner(path: Path, trials: int, seed: int = 0) -> subprocess.Popen[str]:
-    words = [str(Path(__file__).parent), str(path), str(trials), str(seed)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+def tuner(path: Path, trials: int, seed: int, *waits: str) -> subprocess.Popen[str]:
+    """It waits with its first trial stored, between two uses of the database, until nothing more
+    is written to it: where it is told so."""
+    words = [str(Path(__file__).parent), str(path), str(trials), str(seed), *waits]
+    env, pipe = {**os.environ, "PYTHONPATH": str(ROOT)}, subprocess.PIPE
     return subprocess.Popen(
         [sys.executable, "-c", TUNER, *words],
-        env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True,
     )  # fmt: skip
 
 
 def stored(path: Path) -> list[str]:
     """The candidates tried, in order."""
-    if not path.exists():
-        return []
     with Database(path) as db:
         return [f"{r.sketch} {r.decisions}" for r in db.records() if not r.is_final]
 
 
-def wait_for_trials(path: Path, count: int) -> None:
-    end = time.monotonic() + 60
-    while len(stored(path)) < count and time.monotonic() < end:
-        time.sleep(0.02)
-    assert len(stored(path)) >= count
-
-
-def waiting(path: Path, first: subprocess.Popen[str], trials: int, seed: int):
-    """A second tuner, which waits for the first one; that is stopped meanwhile."""
-    wait_for_trials(path, 1)
-    first.send_signal(signal.SIGSTOP)
-    second = tuner(path, trials, seed)
+def two_tuners(path: Path, trials: int, more: int, seed: int):
+    """One that has stored its first trial, and one that waits for it."""
+    first = tuner(path, trials, 0, "waits")
+    assert first.stdout.readline() == "stored\n"
+    second = tuner(path, more, seed)
     line = second.stderr.readline()
     assert f"another tuner (process {first.pid}) is searching for 'scaled' in this" in line
     assert "waiting for it, then using its trials" in line
-    return second
+    return first, second
 
 
 def test_two_tuners_with_different_seeds_share_the_work(tmp_path):
     path = tmp_path / "tuning.db"
-    first = tuner(path, 3, seed=0)
-    second = waiting(path, first, 5, seed=1)
-    first.send_signal(signal.SIGCONT)
+    first, second = two_tuners(path, 3, 5, seed=1)
     (out, err), (out2, err2) = first.communicate(timeout=120), second.communicate(timeout=120)
     assert (first.returncode, second.returncode) == (0, 0), err + err2
     assert out.split()[:2] == ["3", "3"] and out2.split()[:2] == ["5", "2"]
@@ -89,13 +88,12 @@ def test_two_tuners_with_different_seeds_share_the_work(tmp_path):
 
 def test_a_killed_tuner_hands_over_and_nothing_is_tried_again(tmp_path):
     path = tmp_path / "tuning.db"
-    first = tuner(path, 5)
-    second = waiting(path, first, 5, 0)
-    first.send_signal(signal.SIGKILL)
+    first, second = two_tuners(path, 5, 5, seed=0)
+    first.kill()
     first.communicate()
     out, err = second.communicate(timeout=120)
     assert second.returncode == 0, err
-    assert out.split()[0] == "5" and int(out.split()[1]) < 5
+    assert out.split()[:2] == ["5", "4"]
     whole = tmp_path / "whole.db"
     tune(
         scaled(), trials=5, database=whole, strategy="random", cost_model="random", settings=FAST,

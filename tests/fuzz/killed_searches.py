@@ -22,7 +22,7 @@ from autotune.database.records import Record, Verdict
 from autotune.measure import MeasureResult
 from autotune.measure.busy import Neighbours
 from autotune.measure.settings import Rounds
-from autotune.search import Evolution, evolutionary
+from autotune.search import Evolution, Policy, evolutionary, policy
 from autotune.search.strategies import STRATEGIES
 from tensorir import PrimFunc, TensorIRError, te
 
@@ -133,12 +133,15 @@ def search(case: Case, path: Path, run: Run) -> None:
 @contextmanager
 def machinery(case: Case) -> Any:
     """Small batches of few builds."""
-    few = partial(evolutionary.propose, settings=Evolution(builds=12))
+    few = {
+        "evolutionary": partial(evolutionary.propose, settings=Evolution(builds=12)),
+        "policy": partial(policy.propose, settings=Policy(builds=12)),
+    }
     with ExitStack() as stack:
         stack.enter_context(patch("autotune.tuning.batches.BATCH", case.batch))
         # What runs nothing has no code that could be another one today.
         stack.enter_context(patch("autotune.tuning.session.is_current", lambda *given: True))
-        stack.enter_context(patch.dict(STRATEGIES, evolutionary=few))
+        stack.enter_context(patch.dict(STRATEGIES, few))
         yield
 
 
