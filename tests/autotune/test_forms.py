@@ -8,6 +8,8 @@ import pytest
 from autotune import default_schedule
 from autotune.rules import choose
 from backends import build, source_text
+from benchmarks.general.form import given, numbers, require_close, restored
+from benchmarks.general.rewritings import forms_of
 from tensorir import ForKind, Target, device_of, reference, te
 
 TARGET = Target(vector_bits=256, threads=2)
@@ -169,3 +171,44 @@ def test_large_ones_are_streamed(name):
     sketch = choose(LARGE[name], device_of(TARGET), None, ()).sketch
     trace = sketch.build(sketch.values()).trace
     assert "stream" in [step.name for step in trace.instructions]
+
+
+def product_of(shapes, made, terms, value):
+    arrays = [te.placeholder(shape, name=f"x{n}") for n, shape in enumerate(shapes)]
+    axes = [te.reduce_axis((0, size), name=f"k{n}") for n, size in enumerate(terms)]
+    out = te.compute(made, lambda *at: te.sum(value(*arrays, *at, *axes), axis=axes), name="out")
+    return te.create_prim_func([*arrays, out])
+
+
+PRODUCTS = {
+    "of rows": product_of(
+        [(96, 72), (128, 72)], (96, 128), [72], lambda a, b, i, j, k: a[i, k] * b[j, k]
+    ),
+    "bilinear": product_of(
+        [(32, 48), (32, 48), (32, 48, 48)], (32, 32), [48, 48],
+        lambda a, b, w, i, j, k, m: a[i, k] * w[j, k, m] * b[i, m],
+    ),
+}  # fmt: skip
+"""Products of which an operand is turned ahead."""
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_no_form_of_a_product_takes_longer_by_the_estimate(name):
+    """Axes that are two in the text, or in what is read, are turned ahead as one."""
+
+    def chosen(func):
+        sketch = choose(func, device_of(TARGET), None, ()).sketch
+        return sketch, sum(plan.estimate() for plan in sketch.plans)
+
+    plain, packed = PRODUCTS[name], set()
+    _, least = chosen(plain)
+    arrays = numbers(plain)
+    for form in forms_of(plain, ["split", "fused", "unit", "reordered"]):
+        sketch, cycles = chosen(form.func)
+        assert cycles <= 1.05 * least, form.name
+        steps = [step.name for step in sketch.build(sketch.values()).trace.instructions]
+        packed |= {form.name} if "cache_read" in steps else set()
+        if form.name in ("split last, inputs too", "split first, inputs too"):
+            found = build(sketch.build(sketch.values()))(*given(form, plain, arrays))
+            require_close(plain.outputs, restored(form, plain, [found]), reference(plain, *arrays))
+    assert {"split last", "split last, inputs too"} <= packed

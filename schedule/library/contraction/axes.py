@@ -172,13 +172,15 @@ class Contraction:
 
     def can_pack(self, operand: int, axis: int) -> bool:
         """Whether `pack` takes an operand in panels of an axis: read at one place, where one index
-        is the axis, alone or beside axes that go on where it ends."""
+        is the axis, alone or beside axes that go on where it ends, or several are its digits."""
         o, extent = self.operands[operand], self.axes[axis].extent or FAR
         alone = sum(other.buffer == o.buffer for other in self.operands) == 1
         if o.pad is not None or None in o.strides or not alone:
             return False
         mine = [row for row in o.dims if row[axis] != 0]
-        if len(mine) != 1 or mine[0][axis] != 1:
+        if len(mine) > 1:
+            return not any(step for row in mine for n, step in enumerate(row) if n != axis)
+        if not mine or mine[0][axis] != 1:
             return False
         return all(not s or n == axis or s % extent == 0 for n, s in enumerate(mine[0]))
 

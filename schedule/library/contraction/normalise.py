@@ -89,15 +89,14 @@ def _are_one(c: Contraction, outer: int, inner: int, apart: Pair | None) -> bool
 def _merge(c: Contraction, outer: int, inner: int) -> Contraction:
     """One axis in place of the inner one of two; the outer one goes."""
     joined = Axis(c.axes[outer].digits + c.axes[inner].digits, c.axes[inner].reduce)
+    extent = c.axes[inner].extent
     axes = [joined if n == inner else axis for n, axis in enumerate(c.axes)]
-    order = [n for n in range(len(axes)) if n != outer]
+    places = range(len(axes))
+    order = [n for n in places if n != outer]
 
     def shift(access: A) -> A:
         dims = tuple(
-            tuple(
-                (None if row[outer] != 0 else row[n]) if n == inner else row[n]
-                for n in range(len(axes))
-            )
+            tuple(_as_one(row[outer], row[n], extent) if n == inner else row[n] for n in places)
             for row in access.dims
         )
         return replace(access, dims=dims)
@@ -107,6 +106,14 @@ def _merge(c: Contraction, outer: int, inner: int) -> Contraction:
         result=shift(c.result),
     )  # fmt: skip
     return _ordered(c, order)
+
+
+def _as_one(far: int | None, near: int | None, extent: int | None) -> int | None:
+    """How far two axes move an index as one: by steps of one size, where that of the outer one is
+    all steps of the inner one, or only one of them does."""
+    if far == 0:
+        return near
+    return near if None not in (far, near, extent) and far == (near or 0) * (extent or 0) else None
 
 
 def _ordered(c: Contraction, order: Sequence[int]) -> Contraction:
