@@ -34,7 +34,8 @@ help:
 	@echo "make bench-general   programs rewritten in other ways, beside the plain ones"
 	@echo "make bench-peers   side by side with other libraries, installed into .venv-peers"
 	@echo "make bench-scale   cost over size, and over the number of threads"
-	@echo "make bench-tuner   search strategies on recorded times; nothing is compiled or timed"
+	@echo "make bench-tuner   searches on recorded times: strategies, transfer, kill -9; ARGS=--live adds"
+	@echo "            what compiles and times: seconds by phase, a second load, memory"
 	@echo "make lint    run ruff and mypy"
 	@echo "make clean   remove the virtual environment and the caches of the tools"
 	@echo "The first call creates $(VENV); choose the interpreter with PYTHON=python3.12."
@@ -75,7 +76,7 @@ lint: $(DEV)
 	@$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers .venv-tvm build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 compiler:

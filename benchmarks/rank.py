@@ -3,6 +3,8 @@
 python -m benchmarks.rank [--rows TEXT] [--count N] [--estimate NAME] [--json FILE] [--quick]
 
 Plans are drawn from each space; kernels are compared with the reference once and timed in turns.
+Ten rows of 60 plans take less than six minutes on two processors; 200 plans halve the error of a
+correlation, 0.13 at 60, and take fifteen.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import math
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -273,8 +276,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     found: list[Ranked] = []
     for row in chosen:
+        begun = time.perf_counter()
         found.append(rank(workload(row), ESTIMATES[options.estimate], settings))
-        print(f"{row.name}: {found[-1].correlation:.2f}", flush=True)
+        taken = time.perf_counter() - begun
+        print(f"{row.name}: Spearman {found[-1].correlation:.2f} ({taken:.0f} s)", flush=True)
         for plan in found[-1].wrong:
             print(f"{row.name}: the kernel of {plan} gives other results", file=sys.stderr)
     _publish(found, options)
@@ -283,7 +288,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _publish(found: Sequence[Ranked], options: argparse.Namespace) -> None:
     print()
-    header = ["operator", "plans", "refused", "rank correlation", "pairs", "first / best",
+    header = ["operator", "plans", "refused", "Spearman", "pairs", "first / best",
               "best ms"]  # fmt: skip
     show_table(header, [row.cells() for row in found])
     known = [row.correlation for row in found if not math.isnan(row.correlation)]
@@ -307,12 +312,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add: Any = parser.add_argument
     add("--rows", action="append", metavar="TEXT", help="rows with TEXT in their name")
-    add("--count", type=int, default=200, metavar="N", help="plans of each row (default: 200)")
+    add("--count", type=int, default=60, metavar="N", help="plans of each row (default: 60)")
     add("--estimate", default="draft", help=f"of {', '.join(ESTIMATES)} (default: draft)")
     add("--threads", type=int, default=this_machine().cores, help="(default: all)")
     add("--rounds", type=int, default=5, help="blocks of each plan (default: 5)")
     add("--min-ms", type=float, default=2.0, help="of a block (default: 2)")
-    add("--seconds", type=float, default=15.0, help="no round of a row begins after (default: 15)")
+    add("--seconds", type=float, default=8.0, help="no round of a row begins after (default: 8)")
     add("--seed", type=int, default=0, help="of the draws (default: 0)")
     add("--json", type=Path, metavar="FILE", help="where to write all plans (default: nowhere)")
     add("--quick", "--dry-run", action="store_true", dest="dry_run", help="tiny sizes: a trial")

@@ -15,11 +15,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from autotune import Database, MeasureSettings, default_schedule
 from autotune.tuning.replay import replayed
 from backends import Comparison, build, compare, host_threads, interleave
 from benchmarks.searched import searched
+from benchmarks.tuner.section import Section, chosen, parser_of, positive, publish
 from benchmarks.tuner.workloads import WORKLOADS
 from schedule import Schedule
 from tensorir import PrimFunc
@@ -78,35 +80,40 @@ def judged(
     return {text: compare(default, other) for text, other in zip(programs, others)}
 
 
-def main() -> int:
-    args = arguments()
-    func = WORKLOADS[args.only]()
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; 0 is success, 1 where a winner is slower than the default for certain."""
+    args = arguments(argv)
+    name = chosen(list(WORKLOADS), args.only or ["matmul"])[0]
+    func, count = WORKLOADS[name](), 2 if args.quick else args.runs
     settings = MeasureSettings(min_ms=1.0, repeats=2, build_jobs=1) if args.quick else None
+    trials = min(args.trials, 4) if args.quick else args.trials
     with second_load(max(1, host_threads() - 1)):
         runs = []
-        for seed in range(args.runs):
-            runs.append(search_once(func, seed, args.trials, settings))
+        for seed in range(count):
+            runs.append(search_once(func, seed, trials, settings))
             print(f"{seed:4d}  {runs[-1].said}", flush=True)
     rounds, min_ms = (3, 0.5) if args.quick else (60, 5.0)
     found = judged(func, [s for run in runs for s in (run.winner, run.lowest)], rounds, min_ms)
-    lost = 0
-    print(f"\n{args.only}, {args.runs} runs of {args.trials} trials beside a second load")
-    for name in ("winner", "lowest"):
-        ratios = [found[str(getattr(run, name).func)] for run in runs]
+    data: dict[str, Any] = {"workload": name, "trials": trials}
+    lines, lost = [], 0
+    for chooser, field in (("the search", "winner"), ("lowest time of a trial", "lowest")):
+        ratios = [found[str(getattr(run, field).func)] for run in runs]
         slower = sum(ratio.high < 1 for ratio in ratios)
+        data[field] = [[ratio.ratio, ratio.low, ratio.high] for ratio in ratios]
         middle = sorted(ratio.ratio for ratio in ratios)[len(ratios) // 2]
-        print(f"{name}: slower than the default in {slower} of {args.runs}, median {middle:.3f} x")
-        lost = slower if name == "winner" else lost
-    return 0 if lost == 0 or args.quick else 1
+        lines.append((chooser, f"{slower} of {count}", f"{middle:.3f}"))
+        lost = slower if field == "winner" else lost
+    failed = [f"{lost} winners are slower than the default"] if lost and not args.quick else []
+    title = f"beside a second load: {name}, {count} searches of {trials} trials"
+    header = ("winner by", "slower than the default for certain", "default / winner, median")
+    section = Section("tuner-load", "load.json", title, header, lines, data, failed=failed)
+    return publish(section, args)
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=50)
-    parser.add_argument("--trials", type=int, default=24)
-    parser.add_argument("--only", choices=tuple(WORKLOADS), default="matmul")
-    parser.add_argument("--quick", action="store_true", help="shows that it works, nothing else")
-    return parser.parse_args()
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = parser_of("benchmarks.wrong_winners", __doc__, seeds=1, trials=24)
+    parser.add_argument("--runs", type=positive, default=50, help="searches (50)")
+    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

@@ -215,7 +215,7 @@ class Demo:
         limit = self.seconds * trials / max(self.planned, trials)
         result = tune(
             case.func, self.target, trials, self.seed, self.database,
-            settings=self.settings, seconds=limit,
+            settings=self.settings, seconds=limit, shipped=False,
         )  # fmt: skip
         self.planned -= trials
         self.seconds -= result.seconds
@@ -223,8 +223,6 @@ class Demo:
         if result.notice and result.notice not in self.notices:
             self.notices.add(result.notice)
             print(f"  note: {result.notice}")
-        if result.source:
-            print(f"    the schedule ships with the project, in {result.source}")
         if result.measured:
             print(f"    best {result.best_seconds * 1e3:.3g} ms, found in {result.seconds:.0f} s")
         if result.trials < trials:

@@ -267,7 +267,7 @@ def test_a_ranking_run(tmp_path, capsys, monkeypatch):
         assert len(row["plans"]) + sum(row["refused"].values()) == 4
         assert 0 <= row["pairs"] <= 1 and row["wrong"] == []
         assert min(row["cycles"]) > 0 and min(row["seconds"]) > 0 and row["regret"] >= 1
-        assert "rank correlation" in capsys.readouterr().out
+        assert "Spearman" in capsys.readouterr().out
     assert len(set(seen)) == 4
 
 

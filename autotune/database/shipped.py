@@ -37,8 +37,7 @@ class Shipped:
     @property
     def trials(self) -> int:
         """How many trials the search was allowed of which this is the winner, or else made."""
-        wanted = self.record.settings.get("wanted")
-        return max(self.record.trial, wanted if isinstance(wanted, int) else 0)
+        return trials_of(self.record)
 
     @property
     def place(self) -> str:
@@ -48,6 +47,13 @@ class Shipped:
     def __str__(self) -> str:
         cpu = self.record.machine.get("cpu") or self.record.machine_key
         return f"{self.place}: found on {cpu} in {self.record.trial} trials"
+
+
+def trials_of(record: Record) -> int:
+    """How many trials a record that ships answers for: those that its search made, or was allowed
+    where it ended before them because nothing was left, or nothing was expected to be gained."""
+    wanted = record.settings.get("wanted")
+    return max(record.trial, wanted if isinstance(wanted, int) else 0)
 
 
 def all_shipped(folder: Path | None = None) -> list[Shipped]:

@@ -45,6 +45,11 @@ class Places:
         """At most `count` others, nearest first."""
         return self._take(self._order(values)[0][:count])
 
+    def closest(self, values: Values) -> Values:
+        """The nearest one to values of the choices' own, which need not be together anywhere."""
+        codes = np.array([known[v] for known, v in zip(self._codes, values, strict=True)])
+        return self.known[np.lexsort(self._apart(codes))[0]]
+
     def within_one(self, values: Values) -> int:
         """How many others differ in one choice alone."""
         return int(np.count_nonzero(self._order(values)[1] <= 1))
@@ -62,14 +67,18 @@ class Places:
         """The places of all others, nearest first, and in how many choices each differs."""
         at = self._at[values]
         if at not in self._orders:
-            differ = np.count_nonzero(self._table != self._table[at], axis=1)
-            apart = np.zeros(len(self.known))
-            for grid, column in zip(self._grids, self._table.T):
-                apart += np.abs(grid[column] - grid[column[at]]).sum(axis=1)
+            apart, differ = self._apart(self._table[at])
             order = np.lexsort((apart, differ))
             order = order[order != at]
             self._orders[at] = order, differ[order]
         return self._orders[at]
+
+    def _apart(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How far all are from these codes in size, and in how many choices."""
+        apart = np.zeros(len(self.known))
+        for grid, column, code in zip(self._grids, self._table.T, codes):
+            apart += np.abs(grid[column] - grid[code]).sum(axis=1)
+        return apart, np.count_nonzero(self._table != codes, axis=1)
 
     @cached_property
     def _table(self) -> np.ndarray:

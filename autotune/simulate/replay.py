@@ -84,10 +84,12 @@ def simulate(
     trials: int = 64,
     seed: int = 0,
     cost_model: str = "auto",
+    hints: Sequence[Candidate] = (),
 ) -> Simulated:
     """Search a recording: a function of its arguments, in a fraction of a second.
 
     strategy  the name of one, or a function as `register_strategy` takes
+    hints     recorded candidates that are expected to be good: see `RecordedSpace.like`
 
     Raises TensorIRError where arguments are not of their kind, or nothing is feasible.
     """
@@ -95,7 +97,7 @@ def simulate(
     propose = search_named(strategy) if isinstance(strategy, str) else strategy
     space = RecordedSpace(recording)
     model = make_cost_model(cost_model, seed)
-    state = SearchState(model, row_of, defaults=recording.defaults)
+    state = SearchState(model, row_of, defaults=recording.defaults, hints=hints)
     tried: list[Candidate] = []
     seen: list[float | None] = []
     ended = False

@@ -49,7 +49,10 @@ PEERS: Mapping[str, Peer] = {
     ),
     "tvm": Peer(
         "tvm_forms",
-        ("apache-tvm", "apache-tvm-ffi==0.1.14.post0", "xgboost-cpu", "psutil", "cloudpickle"),
+        (
+            "apache-tvm==0.27.*", "apache-tvm-ffi==0.1.14.post0", "xgboost-cpu", "psutil",
+            "cloudpickle",
+        ),
         {"TVM_NUM_THREADS": "{threads}", **OPENMP}, optional=True,
     ),
 }  # fmt: skip

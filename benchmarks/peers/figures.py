@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from backends import Comparison, Timing, compare
@@ -25,6 +25,7 @@ class Figures:
     dtype    of the arithmetic
     limits   what the machine can do
     others   share of the processors that other programs used, None where unknown
+    seconds  by library, of making all its forms ready: tuning, compiling
     """
 
     row: Row
@@ -36,6 +37,7 @@ class Figures:
     dtype: str
     limits: Limits
     others: float | None
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def limit(self) -> tuple[float, str] | None:
@@ -95,6 +97,7 @@ class Figures:
             "gain": None if gain is None else [gain.ratio, gain.low, gain.high],
             "missing": dict(self.missing),
             "others": self.others,
+            "seconds": dict(self.seconds),
         }
 
     def _timing_json(self, subject: Subject) -> dict[str, Any]:

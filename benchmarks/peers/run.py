@@ -91,9 +91,10 @@ def run_row(row: Row, everyone: Field, settings: Settings, limits: Limits) -> Fi
         del inputs, expected
         missing = dict(everyone.missing)
         errors: dict[str, float] = {}
+        seconds: dict[str, float] = {}
         subjects: dict[str, list[Subject]] = {}
         for name, process in everyone.processes.items():
-            subjects[name] = _prepared(name, process, request, errors, missing)
+            subjects[name] = _prepared(name, process, request, errors, missing, seconds)
         subjects = {name: found for name, found in subjects.items() if found}
     with machine_lock():
         neighbours = Neighbours()
@@ -101,7 +102,8 @@ def run_row(row: Row, everyone: Field, settings: Settings, limits: Limits) -> Fi
             times, gone = in_turns(subjects, everyone.processes, settings.rounds, settings.pause_s)
     _release(everyone)
     reasons, others = {**missing, **gone}, neighbours.share()
-    return Figures(row, times, errors, reasons, flops, moved, kind.dtype, limits, others)
+    given = row, times, errors, reasons, flops, moved, kind.dtype, limits, others
+    return Figures(*given, seconds=seconds)
 
 
 def _prepared(
@@ -110,8 +112,9 @@ def _prepared(
     request: Mapping[str, Any],
     errors: dict[str, float],
     missing: dict[str, str],
+    seconds: dict[str, float],
 ) -> list[Subject]:
-    """The forms of one library that work; notes errors and what is missing."""
+    """The forms of one library that work; notes errors, what is missing, and what it took."""
     slow = PEERS[name].optional or request["options"].get("trials")
     timeout = TUNE_S if slow else PREPARE_S
     try:
@@ -123,6 +126,7 @@ def _prepared(
         missing[name] = reason
         return []
     missing.update({f"{name} {form}": why for form, why in answer["failed"].items()})
+    seconds[name] = answer["prepare_seconds"]
     errors.update({f"{name} {form}": error for form, error in answer["errors"].items()})
     return [Subject(name, f, calls, seconds) for f, (calls, seconds) in answer["calls"].items()]
 

@@ -1,98 +1,58 @@
-"""How good searches are: all strategies on recorded times, and the policy without each ingredient.
+"""What is known of the tuner, section by section; each is a command of its own too.
 
-    python -m benchmarks.tuner [--seeds N] [--trials N] [--only NAME ...] [--write-readme]
+    python -m benchmarks.tuner [--section NAME ...] [--live] [--seeds N] [--write-readme] [--quick]
 
-Nothing is compiled and nothing is timed: `python -m benchmarks.tuner.record` makes the recordings.
+searches     all strategies on recorded times, and the policy without each ingredient
+transfer     trials that the records of another size save, on recorded times
+kills        searches that are ended by kill -9 at random moments, on recorded times
+seconds      what 64 and 256 trials take, and where the seconds go
+load         whether a second load on the machine loses the default to a slower schedule
+memory       of a process over a thousand builds
+metaschedule beside the tuner of TVM: kernels and seconds; it takes long, and is run by name alone
+
+The first three run if nothing is asked for, with --live the next three, which want a quiet machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from importlib import import_module
 
-from backends import host_threads
-from benchmarks.table import show_table, write_readme
-from benchmarks.tuner.compare import Row, compared
-from benchmarks.tuner.plot import draw
-from benchmarks.tuner.record import RECORDED, WORK
+from benchmarks.tuner.section import positive
 
-ROOT = Path(__file__).resolve().parents[2]
-EARLY = 24
-HEADER = ("strategy", "mean, 24", "mean", "found, 24", "found")
+SIMULATED = {
+    "searches": "benchmarks.tuner.searches",
+    "transfer": "benchmarks.tuner.transfer",
+    "kills": "benchmarks.tuner.kills",
+}
+LIVE = {
+    "seconds": "benchmarks.tuner.seconds",
+    "load": "benchmarks.wrong_winners",
+    "memory": "benchmarks.tuner.memory",
+}
+SECTIONS = {**SIMULATED, **LIVE, "metaschedule": "benchmarks.tuner.metaschedule"}
+"""Sections by name; each is a module with `main(words)`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run; 0 is success, 2 a wrong request."""
+    """Run; 0 is success, 1 where something does not hold, 2 a wrong request."""
     options = _parser().parse_args(argv)
-    paths = [
-        path
-        for path in sorted(options.recorded.glob("*.jsonl.gz"))
-        if not options.only or path.name.removesuffix(".jsonl.gz") in options.only
-    ]
-    if not paths:
-        print(
-            f"no recording in {options.recorded}: python -m benchmarks.tuner.record makes them",
-            file=sys.stderr,
-        )
-        return 2
-    begun = time.perf_counter()
-    rows, without = compared(
-        paths, options.trials, options.seeds, options.jobs, not options.no_ablations
-    )
-    seconds = time.perf_counter() - begun
-    rows.sort(key=lambda row: row.mean(options.trials))
-    searches = (len(rows) + len(without)) * len(paths) * options.seeds
-    about = f"{len(paths)} recordings, {options.seeds} seeds, {options.trials} trials"
-    print(f"{about}: {searches} searches in {seconds:.0f} s")
-    lines = [_cells(row, options.trials) for row in rows]
-    show_table(HEADER, lines, "time of the winner / best known; share within 5 % of it")
-    policy = next(row for row in rows if row.name == "policy")
-    ablations = [_ablation(row, policy, options.trials) for row in without]
-    if ablations:
-        show_table(
-            ("policy without", f"slower, {EARLY}", "slower"), ablations,
-            "winners' times / those of the policy, 95 % intervals",
-        )  # fmt: skip
-    if options.json:
-        _write(options.json, rows, without, paths)
-        draw(rows, options.json.with_suffix(".png"), about)
-    if options.write_readme:
-        if not write_readme(ROOT / "README.md", "tuner", _markdown(HEADER, lines)):
-            print("README.md has no marks <!-- tuner --> and <!-- /tuner -->", file=sys.stderr)
-            return 2
-        draw(rows, ROOT / "docs" / "images" / "tuner.png", about)
-    return 0
+    names = options.section or list({**SIMULATED, **LIVE} if options.live else SIMULATED)
+    words = [] if options.seeds is None else ["--seeds", str(options.seeds)]
+    words += [f"--{name}" for name in ("quick", "write-readme") if _asked(options, name)]
+    worst, begun = 0, time.perf_counter()
+    for name in names:
+        print(f"\n## {name}", flush=True)
+        worst = max(worst, import_module(SECTIONS[name]).main(words))
+    print(f"\n{len(names)} sections in {time.perf_counter() - begun:.0f} s")
+    return worst
 
 
-def _cells(row: Row, trials: int) -> tuple[str, ...]:
-    early = min(EARLY, trials)
-    means = [f"{row.mean(n):.3f}" for n in (early, trials)]
-    return row.name, *means, *[f"{row.found(n):.0%}" for n in (early, trials)]
-
-
-def _ablation(row: Row, policy: Row, trials: int) -> tuple[str, ...]:
-    found = [row.against(policy, n) for n in (min(EARLY, trials), trials)]
-    return row.name, *[f"{m:.3f} [{low:.3f}, {high:.3f}]" for m, low, high in found]
-
-
-def _markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = [header, ["---", *["---:"] * (len(header) - 1)], *lines]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
-
-
-def _write(path: Path, rows: Sequence[Row], without: Sequence[Row], paths: Sequence[Path]) -> None:
-    def table(found: Sequence[Row]) -> dict[str, object]:
-        return {row.name: row.regrets.round(4).tolist() for row in found}
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    names = [p.name.removesuffix(".jsonl.gz") for p in paths]
-    found = {"strategies": table(rows), "without": table(without)}
-    data = {"recordings": names, "trials": rows[0].marks, **found}
-    path.write_text(json.dumps(data) + "\n", encoding="utf-8")
+def _asked(options: argparse.Namespace, name: str) -> bool:
+    return bool(getattr(options, name.replace("-", "_")))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,14 +61,13 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seeds", type=int, default=20, help="searches of each (20)")
-    parser.add_argument("--trials", type=int, default=64, help="of each search (64)")
-    parser.add_argument("--only", action="append", metavar="NAME", help="these recordings alone")
-    parser.add_argument("--jobs", type=int, default=host_threads(), help="processes")
-    parser.add_argument("--no-ablations", action="store_true", help="the strategies alone")
-    parser.add_argument("--recorded", type=Path, default=RECORDED, help=f"({RECORDED})")
-    parser.add_argument("--json", type=Path, default=WORK / "searches.json", help="and a plot")
-    parser.add_argument("--write-readme", action="store_true", help="renew table and plot there")
+    parser.add_argument(
+        "--section", action="append", choices=tuple(SECTIONS), help="this one; may be repeated"
+    )
+    parser.add_argument("--live", action="store_true", help="those too that compile and time")
+    parser.add_argument("--seeds", type=positive, help="searches of each (as each section says)")
+    parser.add_argument("--quick", action="store_true", help="shows that it works, nothing else")
+    parser.add_argument("--write-readme", action="store_true", help="renew the tables there")
     return parser
 
 

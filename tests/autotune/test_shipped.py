@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +18,7 @@ from autotune.database.database import Database
 from autotune.database.jsonl import write_records
 from autotune.database.kinds import compiler_release, differences, kind_of
 from autotune.database.records import Record, Workload
-from autotune.database.shipped import Shipped, all_shipped, shipped_here, shipped_of
+from autotune.database.shipped import Shipped, all_shipped, shipped_here, shipped_of, trials_of
 from autotune.errors import DatabaseError
 from autotune.examples import make_example
 from autotune.machine.machine import this_machine
@@ -243,6 +244,23 @@ def test_the_benchmark_ships_what_it_tuned(ship, won, monkeypatch, capsys, tmp_p
     assert benchmarks.ship.main(words) == 1
     assert "one, bad: nothing ran" in capsys.readouterr().err
     assert [each.place for each in all_shipped()] == ["tuning_logs/one.jsonl, line 1"]
+
+
+@pytest.mark.parametrize(("ended", "answers"), [("7.5 s", 30), ("converged: no gain", 96)])
+def test_a_search_that_was_cut_off_answers_for_its_own_trials(won, monkeypatch, ended, answers):
+    """One that ended because nothing is to be gained answers for as many as were allowed."""
+    given = []
+
+    def searched(*args: object, **options: object) -> SimpleNamespace:
+        given.append(options["seconds"])
+        return SimpleNamespace(record=won.with_(trial=30), trials=30, ended=ended)
+
+    monkeypatch.setattr(benchmarks.ship, "searched", searched)
+    options = SimpleNamespace(quick=False, trials=96)
+    clock = benchmarks.ship.Clock(1000, 10)
+    found = [benchmarks.ship._tuned(Row("a", FUNC), None, options, clock) for _ in range(2)]
+    assert [trials_of(record) for record in found] == [answers] * 2
+    assert given[0] <= 300 and given[1] <= 1000 / 3, "thrice a row's share of what is left"
 
 
 def fault(each: Shipped) -> str:

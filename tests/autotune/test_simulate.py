@@ -21,7 +21,7 @@ from autotune.simulate.journal import Journal
 from autotune.simulate.recorder import Recorder
 from autotune.simulate.space import RecordedSpace, row_of
 from autotune.space import Candidate
-from benchmarks.tuner.__main__ import main as benchmark
+from benchmarks.tuner.searches import main as benchmark
 from tensorir import TensorIRError, te
 from tests.autotune.distinct_spaces import PROGRAMS, key
 
@@ -108,6 +108,23 @@ def test_the_space_answers_with_what_was_recorded_alone():
     assert {Candidate(n, s.at(p)) for n, s in space.sketches.items() for p in places} == known
     with pytest.raises(TensorIRError, match="has no candidate"):
         MADE.entry(Candidate("tiled", (5, (1, 1), "near")))
+
+
+def test_what_is_most_like_a_candidate_of_another_size():
+    """The recorded one that differs in the fewest choices from the values here that are nearest."""
+    known = [(1, 8, "a"), (2, 8, "a"), (64, 8, "a"), (2, 9, "b")]
+    entries = [Recorded(Candidate("s", values), "ok", "", None, (1.0,)) for values in known]
+    space = RecordedSpace(Recording("few", {"s": ("i", "j", "k")}, entries))
+    for wanted, found in (((2, 9, "b"), 3), ((64, 9, "b"), 3), ((1, 8, "z"), 0), ((2, 8, "b"), 1)):
+        assert space.like(Candidate("s", wanted)) == Candidate("s", known[found])
+    assert space.like(Candidate("t", known[0])) is None
+    assert space.like(Candidate("s", known[0][:2])) is None
+
+
+def test_hints_are_among_the_first_that_are_tried():
+    best = min((e for e in MADE.entries if e.seconds), key=lambda e: e.seconds).candidate
+    assert best in simulate(MADE, "policy", 8, hints=(best,)).tried
+    assert best not in simulate(MADE, "policy", 8).tried
 
 
 def test_near_is_one_choice_first_and_then_a_small_step():

@@ -12,6 +12,7 @@ from tvm import te, topi
 from tvm.s_tir import meta_schedule
 
 from benchmarks.peers.kinds import EPSILON, channels_last
+from benchmarks.peers.libraries.invented_tvm import expression
 from benchmarks.peers.task import Call, Task, Unsupported, choose
 
 TRIALS = 64
@@ -38,7 +39,7 @@ def as_array(result: Any) -> np.ndarray:
 def prepare(task: Task) -> dict[str, Call]:
     """Tune and compile; weights are arguments."""
     func: Any = choose(PROGRAMS, task)
-    trials = task.options.get("trials") or TRIALS
+    trials = task.options.get("their_trials") or task.options.get("trials") or TRIALS
     target = tvm.target.Target({"kind": "llvm", "mcpu": _processor(), "num-cores": task.threads})
     with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
         database = meta_schedule.tune_tir(
@@ -154,4 +155,5 @@ PROGRAMS = {
     "elementwise": _program(_elementwise),
     "transpose": _program(lambda task, x: topi.transpose(x[0])),
     "attention": _program(_attention),
+    "invented": _program(expression),
 }

@@ -1,0 +1,132 @@
+"""The report of the tuner: its sections are there, and say what their figures say."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections import Counter
+from dataclasses import replace
+from importlib import import_module
+
+import pytest
+
+from benchmarks.table import write_readme
+from benchmarks.tuner import dealt, kills, memory, metaschedule, seconds, transfer
+from benchmarks.tuner.__main__ import LIVE, SECTIONS, SIMULATED
+from benchmarks.tuner.__main__ import main as report
+from benchmarks.tuner.section import Section, publish
+from benchmarks.tuner.workloads import NEIGHBOURS, WORKLOADS
+from tests.autotune.test_simulate import MADE
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_every_section_is_a_command(name, capsys):
+    module = import_module(SECTIONS[name])
+    with pytest.raises(SystemExit) as ended:
+        module.main(["--help"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0 and all(f"--{o}" in said for o in ("quick", "write-readme"))
+
+
+def test_the_simulated_ones_run_where_nothing_is_asked_for(monkeypatch, capsys):
+    run = []
+    for name, module in SECTIONS.items():
+        said = lambda words, name=name: run.append((name, words)) or 0  # noqa: E731
+        monkeypatch.setattr(f"{module}.main", said)
+    assert report([]) == report(["--live", "--seeds", "3", "--write-readme"]) == 0
+    words = ["--seeds", "3", "--write-readme"]
+    assert run == [(n, []) for n in SIMULATED] + [(n, words) for n in (*SIMULATED, *LIVE)]
+
+
+def test_a_section_is_written_where_it_belongs(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("benchmarks.tuner.section.ROOT", tmp_path)
+    given = "mark", "f.json", "all", ("a", "b"), [("x", "1")], {"k": 2}
+    section = Section(*given, notes=("So.",), failed=("No",))
+    readme = tmp_path / "README.md"
+    readme.write_text("before <!-- mark -->\nold<!-- /mark --> after\n")
+    options = Namespace(json=tmp_path / "to" / "f.json", quick=False, write_readme=True)
+    assert publish(section, options) == 1
+    assert capsys.readouterr().err == "No\n"
+    assert json.loads(options.json.read_text()) == {"k": 2}
+    table = "| a | b |\n| --- | ---: |\n| x | 1 |\n\nSo.\n"
+    assert readme.read_text() == f"before <!-- mark -->\n{table}<!-- /mark --> after\n"
+    assert write_readme(readme, "mark", table) and readme.read_text().count("| x |") == 1
+    readme.write_text("none")
+    assert publish(replace(section, failed=()), options) == 2
+
+
+def test_the_phases_of_a_search_are_watched_and_left_alone():
+    spent: Counter[str] = Counter()
+    before = import_module("autotune.tuning.search").next_batch
+    with seconds.watching(spent):
+        with pytest.raises(AttributeError):
+            import_module("autotune.tuning.search").next_batch(None, None)
+        with pytest.raises(AttributeError):
+            import_module("autotune.measure.measurer").Measurer._build(None, ())
+    assert set(spent) == {"proposing", "building"} and set(spent) <= set(seconds.PHASES)
+    assert import_module("autotune.tuning.search").next_batch is before
+    run = {"wall": 4.0, "search": 3.0, "phases": {"building": 1.0, "race": 1.0}, "repeated": 0}
+    cells = seconds._cells(seconds.TASKS[0], [run])
+    assert cells[1:] == ("4.0", "12", "25%", "0%", "25%", "0%", "25%", "25%", "0")
+
+
+def test_hints_of_a_neighbour_save_trials(tmp_path, capsys):
+    assert transfer.main(["--recorded", str(tmp_path), "--jobs", "1"]) == 2
+    assert "--record" in capsys.readouterr().err
+    made = replace(MADE, name="mlp")
+    made.write(tmp_path / "mlp.jsonl.gz")
+    best = min((e for e in made.entries if e.seconds), key=lambda e: e.seconds).candidate
+    stored = {"workloads": {"mlp": {"sizes": NEIGHBOURS["mlp"], "best": [best.as_json()]}}}
+    (tmp_path / transfer.FILE).write_text(json.dumps(stored))
+    words = ["--recorded", str(tmp_path), "--jobs", "1", "--seeds", "1", "--trials", "16"]
+    found = tmp_path / "found.json"
+    assert transfer.main([*words, "--json", str(found)]) == 0
+    data = json.loads(found.read_text())
+    assert data["saved"][1] > 0 and "of the trials" in capsys.readouterr().out
+    with_records = data["without"]["mlp"]["with records"]
+    assert max(with_records) <= 8, "in the first batch"
+
+
+def test_a_neighbour_is_another_size_of_the_same_program():
+    for name, sizes in NEIGHBOURS.items():
+        near, func = WORKLOADS[name](**sizes), WORKLOADS[name]()
+        assert [p.name for p in near.params] == [p.name for p in func.params]
+        assert [p.shape for p in near.params] != [p.shape for p in func.params]
+
+
+def test_a_search_on_dealt_times_gives_its_answer_again(tmp_path, monkeypatch):
+    """However it was ended; a search whose answer is another one is a failure of the section."""
+    monkeypatch.setattr(dealt, "BUILDS", 8)
+    monkeypatch.setattr(dealt, "PAUSE_S", 0.0)
+    path = tmp_path / "mlp.jsonl.gz"
+    replace(MADE, name="mlp").write(path)
+    whole = dealt.search(path, tmp_path / "whole.db", 4, 0)
+    dealt.search(path, tmp_path / "cut.db", 2, 0)
+    assert dealt.search(path, tmp_path / "cut.db", 4, 0) == whole
+    assert len(whole["tried"]) >= 4 and whole["answer"][2] > 0
+    task = kills.Task(path, 4)
+    good, bad = kills.Killed(0.5, 2, False, True), kills.Killed(0.9, 4, True, False)
+    assert not kills._section(task, [good], 0, 1.0).failed
+    section = kills._section(task, [good, bad], 0, 1.0)
+    assert section.lines[-1] == ("all", "2", "1") and section.failed
+
+
+def test_rows_beside_tvm_are_taken_up_again(tmp_path):
+    options = Namespace(trials=64, theirs=None, threads=2)
+    times = {"default": [[2.0] * 5, 1], "tuned": [[1.0] * 5, 1], "tvm": [[3.0] * 5, 1]}
+    took = {"tensorir": 10.0, "tvm": 50.0}
+    row = {"name": "a", "times": times, "seconds": took, "missing": {}, "others": None}
+    half = {**row, "name": "b", "times": {"tuned": times["tuned"]}, "missing": {"tvm": "crashed"}}
+    path = tmp_path / "found.json"
+    path.write_text(json.dumps(metaschedule._data({"a": row, "b": half}, options)))
+    assert list(metaschedule._stored(path, options)) == ["a"]
+    assert not metaschedule._stored(path, Namespace(trials=16, theirs=None, threads=2))
+    section = metaschedule._section([row, half], options)
+    assert section.lines[0][4] == "3.00 [3.00, 3.00]" and section.failed == ["b: tvm: crashed"]
+    assert "over ours): 3.00, in 0.20 of its seconds" in section.notes[0]
+    assert len(metaschedule.ROWS) == 12 and len({r.name for r in metaschedule.ROWS}) == 12
+
+
+def test_memory_is_looked_at_after_every_build():
+    pages = memory.resident("kernels", 2)
+    assert len(pages) == 2 and all(kib > 1024 for kib in pages)
