@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from autotune.gpu.lanes import Values, values_of
-from autotune.gpu.work import Work
+from autotune.gpu.work import Room, Work
 from autotune.rules.group import size
 from tensorir import (
     Alloc,
@@ -40,6 +40,7 @@ from tensorir import (
     Store,
     Sync,
     Var,
+    child_stmts,
     children,
     dtype,
     int_value,
@@ -69,6 +70,13 @@ def works_of(func: PrimFunc, gpu: Gpu) -> list[Work]:
     if any(isinstance(stmt, Block) for stmt in walk(func.body)):
         func = lower(func, gpu.target)
     return [work_of(kernel, gpu) for kernel in kernels_of(func)]
+
+
+def rooms_of(func: PrimFunc, gpu: Gpu) -> list[Room]:
+    """What each kernel of a scheduled program needs to be launched. Lowering goes as far as where
+    shared memory lies: waits and arithmetic change nothing of it."""
+    lowered = lower(func, gpu.target, until="merge_shared")
+    return [_Kernel(kernel, gpu).room for kernel in kernels_of(lowered)]
 
 
 def work_of(kernel: For, gpu: Gpu) -> Work:
@@ -120,18 +128,20 @@ class _Kernel:
         inner = sorted((a.thread or "", a.var, size(a.extent)) for a in self.axes if a not in grid)
         self.inner = [(var, extent) for _, var, extent in inner]
         self.threads = prod(extent for _, extent in self.inner)
+        held = _held(self.body) // 4
+        self.room = Room(self.threads, min(255, BASE_REGISTERS + held), self.shared)
         self.counts: dict[str, float] = defaultdict(float)
         self.moved: dict[Buffer, float] = defaultdict(float)
         self.seen: dict[tuple[For, ...], _Warps] = {}
         self.read = set[Load]()
 
     def work(self) -> Work:
-        self.walk(self.body, (), 0)
+        self.walk(self.body, ())
         held = {b: prod(map(size, b.shape)) * dtype.itemsize(b.dtype) for b in self.moved}
         return Work(
             blocks=prod(extent for _, extent in self.grid),
             threads=self.threads,
-            registers=min(255, BASE_REGISTERS + int(self.counts.pop("held", 0)) // 4),
+            registers=self.room.registers,
             shared=self.shared,
             bytes=sum(min(held[b], moved) for b, moved in self.moved.items()),
             rounds=self.rounds(self.body),
@@ -139,26 +149,23 @@ class _Kernel:
             **self.counts,
         )
 
-    def walk(self, stmt: Stmt, path: Path, held: int) -> None:
-        """Count what a statement does; `held` bytes of registers are in use around it."""
-        self.counts["held"] = max(self.counts["held"], held)
+    def walk(self, stmt: Stmt, path: Path) -> None:
+        """Count what a statement does."""
         if isinstance(stmt, Alloc):
-            buffer = stmt.buffer
-            local = prod(map(size, buffer.shape)) * max(4, dtype.itemsize(buffer.dtype))
-            self.walk(stmt.body, path, held + local * (buffer.scope == "local"))
+            self.walk(stmt.body, path)
         elif isinstance(stmt, For):
-            self.walk(stmt.body, (*path, stmt), held)
+            self.walk(stmt.body, (*path, stmt))
         elif isinstance(stmt, Let):
             self.expression(stmt.value, path)
-            self.walk(stmt.body, (*path, stmt), held)
+            self.walk(stmt.body, (*path, stmt))
         elif isinstance(stmt, If):
             self.expression(stmt.cond, path)
-            self.walk(stmt.then, (*path, stmt.cond), held)
+            self.walk(stmt.then, (*path, stmt.cond))
             if stmt.orelse is not None:
-                self.walk(stmt.orelse, (*path, Not(stmt.cond)), held)
+                self.walk(stmt.orelse, (*path, Not(stmt.cond)))
         elif isinstance(stmt, Seq):
             for part in stmt.stmts:
-                self.walk(part, path, held)
+                self.walk(part, path)
         elif isinstance(stmt, Store):
             self.read.clear()
             self.expression(stmt.value, path)
@@ -286,6 +293,15 @@ class _Kernel:
             return self.rounds(stmt.body)
         read = (n for e in stmt_exprs(stmt) for n in loads(e))
         return float(any(n.buffer.scope == "global" for n in read))
+
+
+def _held(stmt: Stmt) -> int:
+    """Bytes of registers that are in use at once."""
+    below = max(map(_held, child_stmts(stmt)), default=0)
+    if not isinstance(stmt, Alloc) or stmt.buffer.scope != "local":
+        return below
+    kind = stmt.buffer.dtype
+    return below + prod(map(size, stmt.buffer.shape)) * max(4, dtype.itemsize(kind))
 
 
 def _sizes(stmt: Stmt, known: Mapping[Var, Values]) -> set[Var]:

@@ -9,11 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tensorir import ARCHITECTURES, DEFAULT_ARCH, WARP, Architecture, Gpu
 
 BESIDE = 0.01
 """The share that shows of what does not bind."""
+
+
+class Room(NamedTuple):
+    """What a kernel needs to be launched: threads of a block, registers of 32 bits of a thread,
+    about, and bytes of shared memory of a block."""
+
+    threads: int
+    registers: int
+    shared: int
+
+    def at_once(self, gpu: Gpu) -> int:
+        """Blocks that a multiprocessor runs at once; 0 where not even one can be launched."""
+        return architecture_of(gpu).blocks_at_once(*self)
 
 
 @dataclass(frozen=True)
@@ -58,7 +72,7 @@ class Work:
 
     def at_once(self, gpu: Gpu) -> int:
         """Blocks that a multiprocessor runs at once; 0 where not even one can be launched."""
-        return architecture_of(gpu).blocks_at_once(self.threads, self.registers, self.shared)
+        return Room(self.threads, self.registers, self.shared).at_once(gpu)
 
     def occupancy(self, gpu: Gpu) -> float:
         """The share of the warps that a multiprocessor can run, 0 to 1."""

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.rules.group import join_epilogue
 from schedule import Schedule, ScheduleError
 from tensorir import Algorithm, PrimFunc, allows, known_algorithms
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Start:
-    """A program to begin with, and the algorithms that compute some of its blocks; "" for none."""
+    """A program to begin with, and the algorithms that compute some of its blocks; "" for none.
+
+    Its schedule remembers the steps that are made of it, and it remembers the starts with one
+    algorithm more: what compares algorithms and the space of all of them try the same.
+    """
 
     name: str
     schedule: Schedule
+    _with: dict[tuple[str, str], Start | None] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.schedule.remember_steps()
 
 
 def first_start(func: PrimFunc, numerics: str) -> Start:
-    """The program with the algorithms that are better wherever they fit.
-
-    It remembers the steps to what is made of it: algorithms are compared before one is chosen, and
-    a space has sketches of all of them.
-    """
+    """The program with the algorithms that are better wherever they fit."""
     start = Start("", Schedule(func))
-    start.schedule.remember_steps()
     for algorithm in _allowed(numerics):
         if algorithm.preferred:
             start = _everywhere(start, algorithm.name)
@@ -42,6 +45,13 @@ def with_algorithm(start: Start, block: str, algorithm: str) -> Start | None:
 
     What follows such a block elementwise becomes part of its last stage.
     """
+    key = block, algorithm
+    if key not in start._with:
+        start._with[key] = _using(start, block, algorithm)
+    return start._with[key]
+
+
+def _using(start: Start, block: str, algorithm: str) -> Start | None:
     sch = start.schedule.copy()
     try:
         last = sch.use_algorithm(block, algorithm)

@@ -54,19 +54,10 @@ def sketches(
     rng = random.Random(seed)
     first = first or first_start(func, numerics)
     for start in starts(func, numerics, first, chosen or first):
-        if many:
-            start = _apart(start)
         yield from sketches_of(start, device, numerics, many, rng)
     if many:
         written = Schedule(func)
         yield PlannedSketch(UNTOUCHED, (), lambda values: written.copy())
-
-
-def _apart(start: Start) -> Start:
-    """The same program, which remembers steps for itself."""
-    schedule = start.schedule.copy()
-    schedule.remember_steps()
-    return replace(start, schedule=schedule)
 
 
 def sketches_of(
@@ -100,7 +91,6 @@ def _sketches(
     if it is the one that was `written`, and no other algorithm for it."""
     rules = rules_for(device)
     base = start.copy()
-    base.remember_steps()  # rules try what they propose
     own = _within([p for rule in rules.stages for p in rule(base, device)], numerics)
     kept = [name for plan in own for name in plan.stages]
     inline_stages(base, kept, partial(rules.copies, device) if rules.copies else None)

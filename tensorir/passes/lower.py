@@ -24,14 +24,20 @@ def passes(target: Target) -> list[tuple[str, Pass]]:
 
 
 def lower(
-    func: PrimFunc, target: Target, dump: Callable[[str, PrimFunc], object] | None = None
+    func: PrimFunc,
+    target: Target,
+    dump: Callable[[str, PrimFunc], object] | None = None,
+    until: str | None = None,
 ) -> PrimFunc:
     """`func` as For, Seq, Store, Let, If and Alloc over one-dimensional buffers, for `target`.
 
-    `dump(name, func)` is called with the result of every pass.
+    `dump(name, func)` is called with the result of every pass. With `until` the pass of that name
+    is the last one: not all that is asked of a program waits for the rest.
     """
     for name, run in passes(target):
         func = run(func)
         if dump is not None:
             dump(name, func)
+        if name == until:
+            break
     return func

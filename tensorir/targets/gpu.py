@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from tensorir import dtype
@@ -31,7 +32,7 @@ class Gpu:
 
     target: Target
 
-    @property
+    @cached_property
     def architecture(self) -> Architecture | None:
         """Limits and rates of a CUDA device; None for others."""
         return None if self.target.kind == "opencl" else self.target.architecture
@@ -51,7 +52,7 @@ class Gpu:
         """Elements of the widest of some types that one access moves."""
         return max(1, self.access_bytes // max(map(dtype.itemsize, kinds)))
 
-    @property
+    @cached_property
     def multiprocessors(self) -> int:
         """Of the typical card of the architecture; 1 where nothing is known."""
         known = self.architecture
@@ -64,19 +65,19 @@ class Gpu:
         known = self.architecture
         return 1 if known is None else known.card.sms * known.warps * self.warp
 
-    @property
+    @cached_property
     def threads_per_block(self) -> int:
         """Threads of a block, at most."""
         known = self.architecture
         return 256 if known is None else known.threads_per_block
 
-    @property
+    @cached_property
     def registers_per_thread(self) -> int:
         """Registers of 32 bits that a thread can have at most."""
         known = self.architecture
         return 64 if known is None else known.registers_per_thread
 
-    @property
+    @cached_property
     def shared_bytes(self) -> int:
         """Shared memory that a block has without asking for more."""
         known = self.architecture

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.gpu.count import works_of
+from autotune.gpu import count
+from autotune.gpu.count import rooms_of, works_of
 from autotune.gpu.work import cycles
-from autotune.rules.defaults import default_sketch
+from autotune.rules.defaults import default_sketch, make_space
 from autotune.rules.generate import sketches
-from autotune.rules.gpu.product import ProductPlan
+from autotune.rules.gpu import tiles
+from autotune.rules.gpu.product import ProductPlan, contraction_of
 from autotune.rules.gpu.tile_cycles import TileCounts
+from autotune.rules.gpu.tiles import tile_plans
+from autotune.rules.group import find_groups
 from backends import build
 from backends.opencl.device import why_no_device
 from backends.opencl.text import opencl_text
@@ -36,6 +40,7 @@ from tensorir import (
 
 CHECKED = "cuda-emulator -arch=sm_90a -check=alignment,bounds,counts,divergence,races"
 DEVICE: Device = device_of(Target.parse("cuda -arch=sm_90a"))
+X = te.placeholder((2, 3, 16, 32), name="X")
 
 
 def matmul(
@@ -236,6 +241,44 @@ def test_defaults_can_be_launched():
     func = conv((8, 56, 56, 64), (3, 3, 64, 64), padding=1, layout="NHWC")
     works = works_of(default_schedule(func, gpu.target).func, gpu)
     assert all(work.at_once(gpu) for work in works)
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_what_a_launch_needs_is_known_before_all_is_lowered(ahead):
+    """Of windows, whose tiles lowering may keep more of, and of pipelines, which hold several."""
+    gpu = Gpu(DEVICE.target)
+    sch = Schedule(conv((1, 9, 9, 8), (3, 3, 8, 16), padding=1, layout="NHWC"))
+    c = contraction_of(sch, find_groups(sch)[0])
+    plans = [counts.plan for counts in tile_plans(c, gpu) if counts.plan.ahead == ahead]
+    library.gpu.make_tiles(sch, c, plans[0])
+    works = works_of(sch.func, gpu)
+    assert rooms_of(sch.func, gpu) == [(w.threads, w.registers, w.shared) for w in works]
+    assert max(w.shared for w in works) > 0
+
+
+@pytest.mark.parametrize("func", [
+    conv((1, 9, 9, 8), (3, 3, 8, 16), padding=1, layout="NHWC"),
+    te.create_prim_func([X, ops.transpose(X, (0, 2, 3, 1))]),
+], ids=["conv", "channels last"])  # fmt: skip
+def test_a_space_estimates_no_kernel_twice(func, monkeypatch):
+    """What its default is chosen from, and what it holds."""
+    lowered, tiled = [], []
+    run = tiles._Search.run
+    tiles.tile_plans.cache_clear()
+
+    def counted(search):
+        tiled.append(search.c)
+        return run(search)
+
+    def noted(func, target, **how):
+        lowered.append((str(func), *how.values()))
+        return lower(func, target, **how)
+
+    monkeypatch.setattr(tiles._Search, "run", counted)
+    monkeypatch.setattr(count, "lower", noted)
+    make_space(func, DEVICE, "reassociated")
+    assert lowered and len(lowered) == len(set(lowered))
+    assert len(tiled) == len(set(tiled))
 
 
 MEMORY = {

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule, ScheduleError
 from tensorir import For, ForKind, Gpu, PrimFunc, Seq, Stmt, seq, walk
+
+if TYPE_CHECKING:
+    from autotune.gpu.work import Room, Work
 
 Move = Callable[..., object]
 """Schedules a group: takes the schedule, the group and a value for each of its options."""
@@ -99,13 +102,33 @@ class MovePlan(Plan):
         return self._time(sch)
 
     def _time(self, sch: Schedule) -> float:
-        from autotune.gpu.count import works_of
         from autotune.gpu.work import cycles
 
-        return cycles(works_of(bound_part(sch.func), self.gpu), self.gpu)
+        return cycles(bound_works(sch.func, self.gpu), self.gpu)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         self.move(sch, self.group, **{name: values[self.key(name)] for name in self.options})
+
+
+WORKS = 256
+"""Programs of which the work is kept."""
+
+
+@lru_cache(maxsize=WORKS)
+def bound_works(func: PrimFunc, gpu: Gpu) -> Sequence[Work]:
+    """The work of the kernels of `bound_part`. Remembered: a space asks again for what its default
+    was chosen from, and such steps are remembered too, so that the programs are the same ones."""
+    from autotune.gpu.count import works_of
+
+    return works_of(bound_part(func), gpu)
+
+
+@lru_cache(maxsize=WORKS)
+def bound_rooms(func: PrimFunc, gpu: Gpu) -> Sequence[Room]:
+    """What these kernels need to be launched, remembered too."""
+    from autotune.gpu.count import rooms_of
+
+    return rooms_of(bound_part(func), gpu)
 
 
 def bound_part(func: PrimFunc) -> PrimFunc:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.gpu.move import bound_part
+from autotune.rules.gpu.move import bound_rooms
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule, ScheduleError
@@ -65,7 +65,7 @@ class ProductPlan(Plan):
         )
 
     @cached_property
-    def found(self) -> list[TileCounts]:
+    def found(self) -> Sequence[TileCounts]:
         """All that are considered, best estimate first."""
         from autotune.rules.gpu.tiles import tile_plans
 
@@ -117,16 +117,15 @@ class ProductPlan(Plan):
     def _require_room(self, made: Schedule) -> None:
         """Refuse what cannot be launched: of windows lowering may have to keep more in shared
         memory than a tile has, where it cannot tell which elements a step reads."""
-        from autotune.gpu.count import works_of
         from autotune.rules.gpu.reuse import has_windows
 
         if not has_windows(self.contraction):
             return
-        for work in works_of(bound_part(made.func), self.gpu):
-            if not work.at_once(self.gpu):
+        for room in bound_rooms(made.func, self.gpu):
+            if not room.at_once(self.gpu):
                 raise TensorIRError(
-                    f"a block of {work.threads} threads would have {work.shared} bytes of shared "
-                    f"memory and {work.registers} registers each, which {self.gpu.target} lacks"
+                    f"a block of {room.threads} threads would have {room.shared} bytes of shared "
+                    f"memory and {room.registers} registers each, which {self.gpu.target} lacks"
                 )
 
     @property

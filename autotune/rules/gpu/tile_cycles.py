@@ -74,49 +74,51 @@ class TileCounts:
     def blocks(self) -> int:
         """Blocks of threads."""
         cuts = self.plan.cuts
-        return prod(ceil(self.extent(n) / cuts[n].total) for n in self.c.spatial) * self.plan.split
+        parts = [ceil(self.extent(n) / cuts[n].total) for n in self.c.spatial]
+        return prod(parts) * self.plan.split
 
     @cached_property
     def warps(self) -> int:
         """Warps of a block."""
-        return prod(cut.warps for cut in self.plan.cuts)
+        return prod([cut.warps for cut in self.plan.cuts])
 
     @cached_property
     def steps(self) -> int:
         """Steps of the sum, in each block."""
-        count = prod(ceil(self.extent(n) / self.plan.cuts[n].total) for n in self.c.reduced)
+        cuts = self.plan.cuts
+        count = prod([ceil(self.extent(n) / cuts[n].total) for n in self.c.reduced])
         return ceil(count / self.plan.split)
 
     @cached_property
     def own(self) -> int:
         """Sums of a thread."""
-        return prod(self.plan.cuts[n].own for n in self.c.spatial)
+        cuts = self.plan.cuts
+        return prod([cuts[n].own for n in self.c.spatial])
 
     @cached_property
     def terms(self) -> int:
         """Terms that a thread adds to each of its sums in a step."""
-        return prod(self.plan.cuts[n].own for n in self.c.reduced)
+        cuts = self.plan.cuts
+        return prod([cuts[n].own for n in self.c.reduced])
 
     @cached_property
     def registers(self) -> int:
         """Registers of 32 bits of a thread: its sums, what it multiplies, addresses."""
         words = max(1, dtype.itemsize(self.c.sums.dtype) // 4)
-        read = sum(
-            prod(self.plan.cuts[n].own for n in self.c.spatial if o.strides[n] != 0)
-            for o in self.c.operands
-        )
+        cuts, last = self.plan.cuts, self.c.spatial[-1]  # which come before those of the sum
+        read = sum([prod([cuts[n].own for n in axes if n <= last]) for axes in self.c.moving])
         return words * (self.own + max(min(read, self.own + 8), self.held)) + OVERHEAD
 
     @cached_property
     def held(self) -> int:
         """Elements that a thread reads where they are in a step, and keeps for all of it."""
-        every = range(len(self.plan.cuts))
-        found = (
-            prod(self.plan.cuts[n].own for n in every if o.strides[n] != 0)
-            for k, o in enumerate(self.c.operands)
-            if k not in self.plan.shared
-        )
-        return sum(count for count in found if count <= MOST_HELD)
+        cuts, shared = self.plan.cuts, self.plan.shared
+        found = [
+            prod([cuts[n].own for n in axes])
+            for k, axes in enumerate(self.c.moving)
+            if k not in shared
+        ]
+        return sum([count for count in found if count <= MOST_HELD])
 
     @cached_property
     def added(self) -> float:
@@ -132,7 +134,7 @@ class TileCounts:
     @cached_property
     def shared(self) -> int:
         """Bytes of shared memory of a block."""
-        held = (t.elements * t.item if self.rough else t.bytes for t in self.tiles)
+        held = [t.elements * t.item if self.rough else t.bytes for t in self.tiles]
         return sum(held) * (self.plan.ahead + 1)
 
     @cached_property
@@ -153,10 +155,9 @@ class TileCounts:
     @cached_property
     def loaded(self) -> float:
         """Sectors that a block loads in a step."""
-        staged = sum(tile.sectors for tile in self.tiles)
-        return staged + sum(
-            self._direct(n) for n in range(len(self.c.operands)) if n not in self.plan.shared
-        )
+        staged = sum([tile.sectors for tile in self.tiles])
+        every = range(len(self.c.operands))
+        return staged + sum([self._direct(n) for n in every if n not in self.plan.shared])
 
     def _direct(self, operand: int) -> float:
         """Sectors of what threads read where it is: for each read of a warp, those of its lanes."""
@@ -169,7 +170,7 @@ class TileCounts:
             if cut.lanes > 1 and stride != 0:
                 step = size * cut.elements * abs(stride or Gpu.sector_bytes)
                 sectors *= max(1.0, cut.lanes * min(step, Gpu.sector_bytes) / Gpu.sector_bytes)
-        reads = prod(cut.own for n, cut in enumerate(cuts) if o.strides[n] != 0)
+        reads = prod([cuts[n].own for n in self.c.moving[operand]])
         return sectors * max(1, reads // wide) * self.warps
 
     @cached_property
@@ -177,7 +178,7 @@ class TileCounts:
         """Sectors that a block stores."""
         near, c = self.c.spatial[-1], self.c
         cut, size = self.plan.cuts[near], dtype.itemsize(c.result.dtype)
-        values = prod(self.plan.cuts[n].total for n in c.spatial)
+        values = prod([self.plan.cuts[n].total for n in c.spatial])
         if c.result.strides[near] != 1:
             return float(values)
         run = cut.lanes * cut.elements * size
@@ -210,11 +211,10 @@ class TileCounts:
         adds = self.warps * self.own * self.terms * max(1, self.c.operations)
         asked = copied = again = 0.0
         for tile in self.tiles:
-            o = self.c.operands[tile.operand]
-            moved = [n for n in range(len(cuts)) if o.strides[n] != 0]
-            reads = float(self.warps * prod(cuts[n].own for n in moved))
+            moved = self.c.moving[tile.operand]
+            reads = float(self.warps * prod([cuts[n].own for n in moved]))
             read, written = (1, 1) if self.rough else tile.ways(*tile.pitch)
-            reads /= max(cuts[n].elements for n in moved) if self.rough else tile.wide
+            reads /= max([cuts[n].elements for n in moved]) if self.rough else tile.wide
             asked += reads * read
             again += reads * (read - 1)
             fetched = tile.elements / Gpu.warp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, lru_cache, partial
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -48,12 +48,16 @@ SPLITS = (2, 4, 8, 16, 32, 64, 128)
 """Parts of a sum that get blocks of threads of their own."""
 
 
-def tile_plans(c: library.Contraction, gpu: Gpu, bitwise: bool = False) -> list[TileCounts]:
-    """Plans with what they take, best first; none where no operand is used again.
+@lru_cache(maxsize=64)
+def tile_plans(
+    c: library.Contraction, gpu: Gpu, bitwise: bool = False
+) -> tuple[TileCounts, ...]:
+    """Plans with what they take, best first; none where no operand is used again. Remembered: a
+    space asks again for what its default was chosen from.
 
     bitwise  sums are to be in the order of the definition
     """
-    return _Search(c, gpu, bitwise).run()
+    return tuple(_Search(c, gpu, bitwise).run())
 
 
 @dataclass
@@ -85,8 +89,7 @@ class _Search:
         """Axes that have tiles, innermost first: those that move the same operands as that of
         neighbours in the result, and the others. What moves all of several operands is a batch."""
         c = self.c
-        moved = {n: frozenset(k for k, o in enumerate(c.operands) if o.strides[n] != 0)
-                 for n in c.spatial}  # fmt: skip
+        moved = {n: [n in axes for axes in c.moving] for n in c.spatial}
         near = c.spatial[-1]
         free = [n for n in reversed(c.spatial) if n not in self.batch or n == near]
         mine = [n for n in free if moved[n] == moved[near]]
@@ -154,20 +157,24 @@ class _Search:
 
         tiles = []
         for n in plan.shared:
-            moved = [a for a, step in enumerate(self.c.operands[n].strides) if step != 0]
-            sizes = [plan.cuts[a].total for a in moved] if rough else plan.cuts
+            sizes = [plan.cuts[a].total for a in self.c.moving[n]] if rough else plan.cuts
             key = (n, rough, *sizes)
             if key not in self.known:
                 self.known[key] = library.gpu.StagedTile(self.c, plan, n)
             tiles.append(self.known[key])
         return TileCounts(self.c, plan, self.gpu, tuple(tiles), rough)
 
+    @cached_property
+    def windows(self) -> list[int]:
+        """The axes of windows that are summed over."""
+        return [n for n in self.c.reduced if self.c.is_window(n)]
+
     def depth_axes(self, depth: int) -> dict[int, library.gpu.Cut]:
         """The cuts of the axes that are summed over."""
         from schedule import library
 
         c = self.c
-        windows = [n for n in c.reduced if c.is_window(n)]
+        windows = self.windows
         cuts: dict[int, library.gpu.Cut] = {}
         room = WINDOW
         deep = [n for n in c.reduced if n not in windows]
@@ -196,6 +203,7 @@ class _Search:
         from schedule import library
 
         c, (mine, others) = self.c, self.sides
+        side = cache(partial(self.side, mine)), cache(partial(self.side, others))
         terms, steps, ahead = self.depth_axes(8), tuple(c.written), int(bool(self.shared))
         spreads = (False, True) if max(len(mine), len(others)) > 1 and others else (False,)
         large = others and self.results >= LARGE * self.gpu.multiprocessors
@@ -209,8 +217,8 @@ class _Search:
                     for spread in spreads:
                         cuts: dict[int, library.gpu.Cut] = dict(terms)
                         if others:
-                            cuts |= self.side(mine, own[0], lanes[0], warps[0], spread)
-                            cuts |= self.side(others, own[1], lanes[1], warps[1], spread)
+                            for n, cut in enumerate(side):
+                                cuts |= cut(own[n], lanes[n], warps[n], spread)
                         else:
                             cuts |= self.pair(mine, own, lanes, warps)
                         every = tuple(cuts.get(n, library.gpu.Cut()) for n in range(len(c.axes)))

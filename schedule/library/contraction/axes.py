@@ -140,6 +140,11 @@ class Contraction:
         """Positions of the axes that are summed over."""
         return tuple(n for n, axis in enumerate(self.axes) if axis.reduce)
 
+    @cached_property
+    def moving(self) -> tuple[tuple[int, ...], ...]:
+        """The axes along which each operand has other elements."""
+        return tuple(tuple(n for n, s in enumerate(o.strides) if s != 0) for o in self.operands)
+
     def is_window(self, axis: int, operand: int | None = None) -> bool:
         """Whether values of the axis and of one of the other kind read the same elements, of one
         operand or of any."""

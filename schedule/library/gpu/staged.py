@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
 from math import gcd, prod
+from operator import mul
 
 from schedule.library.contraction.axes import Contraction, Digit
 from schedule.library.gpu.tile_plan import TilePlan
@@ -144,7 +145,7 @@ class StagedTile:
         where there is none."""
         return len(self.dims) - 2 if len(self.dims) > 1 else None
 
-    @property
+    @cached_property
     def item(self) -> int:
         return dtype.itemsize(self.c.operands[self.operand].dtype)
 
@@ -196,7 +197,7 @@ class StagedTile:
         parts = [written[n : n + at_once] for n in range(0, len(written), at_once)]
         return self._ways(self._read(weights)), max(map(self._ways, parts), default=1)
 
-    @property
+    @cached_property
     def straight(self) -> bool:
         """Whether neighbours in memory are neighbours in shared memory, and move together."""
         return bool(self.dims) and self.dims[-1] == self.in_memory[-1]
@@ -222,12 +223,12 @@ class StagedTile:
         return list(islice(product(*ranges), Gpu.warp))
 
     def _read(self, weights: Sequence[int]) -> list[int]:
-        return [sum(w * v for w, v in zip(weights, place)) for place in self._lanes]
+        return [sum(map(mul, weights, place)) for place in self._lanes]
 
     def _written(self, weights: Sequence[int]) -> list[int]:
         by = {(dim.source, dim.axis): weight for dim, weight in zip(self.dims, weights)}
         near = [by[dim.source, dim.axis] for dim in self.in_memory]
-        return [sum(w * v for w, v in zip(near, place)) for place in self._copies]
+        return [sum(map(mul, near, place)) for place in self._copies]
 
     def _ways(self, places: Sequence[int]) -> int:
         words = {place * self.item // Gpu.bank_bytes for place in places}
@@ -262,7 +263,7 @@ class StagedTile:
         """The axes that move the operand, with their strides."""
         return [(n, s) for n, s in enumerate(self.c.operands[self.operand].strides) if s]
 
-    @property
+    @cached_property
     def wide(self) -> int:
         """Elements that a thread reads at once for the sums, its neighbours lying side by side."""
         if not self.dims:
@@ -271,12 +272,12 @@ class StagedTile:
         near = [cut.elements for n, cut in enumerate(self.plan.cuts) if last.steps[n] == 1]
         return max((n for n in near if self.pitch[1] % n == 0), default=1)
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Of the tile."""
         return prod(dim.extent for dim in self.dims)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Of shared memory, padding of its pitch included."""
         factor, offset = self.pitch

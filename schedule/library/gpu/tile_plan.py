@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 
@@ -19,12 +20,12 @@ class Cut:
     lanes: int = 1
     elements: int = 1
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Values that a block of threads has at once."""
         return self.warps * self.parts * self.lanes * self.elements
 
-    @property
+    @cached_property
     def own(self) -> int:
         """Values that a thread has."""
         return self.parts * self.elements

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Select, Var, all_of, conjuncts
@@ -28,7 +29,7 @@ class Access:
     is_write: bool
     guards: frozenset[Expr] = frozenset()
 
-    @property
+    @cached_property
     def known(self) -> Expr:
         """What certainly holds where the access is made, as far as no memory is read for it."""
         return all_of(*[c for c in self.conditions | self.guards if not c.has_loads])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -40,30 +40,41 @@ class Instances:
     as_written: bool
 
 
+Around = tuple[tuple[Stmt, ...], frozenset[Var]]
+"""What the instances that come before a read depend on: the statements around it and the write, and
+which of the write's variables the read has too."""
+
+
+def around(write: Access, read: Access, depth: int) -> Around:
+    """What `instances_before` asks of `read`, at position `depth` of its path."""
+    taken = running(write, depth).keys() & read.inner().keys()
+    return read.path[depth : common_length([write.path, read.path])], frozenset(taken)
+
+
 def instances_before(
-    write: Access, read: Access, depth: int, first: bool, analyzer: Analyzer
+    write: Access, where: Around, depth: int, first: bool, analyzer: Analyzer
 ) -> Iterator[Instances]:
-    """The instances of `write` that run before `read`, in one iteration of the loops outside of
+    """The instances of `write` that run before a read, in one iteration of the loops outside of
     position `depth`: those of the same iteration of the loops around both, if the write stands
     `first` there, and those of that and earlier ones.
     """
-    around = read.path[depth : common_length([write.path, read.path])]
+    above, taken = where
     together = filled_together(write)
-    shared = [s for s in around if isinstance(s, For) and s.var not in together]
+    shared = [s for s in above if isinstance(s, For) and s.var not in together]
     if first:
-        yield from _instances(write, read, depth, shared, (), analyzer)
+        yield from _instances(write, taken, depth, shared, (), analyzer)
     in_turn = [s for s in shared if s.kind not in AT_ONCE]
     if not in_turn:
         return
     at_once = [s for s in shared if s.kind in AT_ONCE]
     end = _number(in_turn) + 1 if first else _number(in_turn)
-    yield from _instances(write, read, depth, at_once, (_number(in_turn), end), analyzer)
+    yield from _instances(write, taken, depth, at_once, (_number(in_turn), end), analyzer)
     # All that is in an earlier iteration has run, and iterations in it that run at once as well.
     start = shared.index(in_turn[0])
     outer = list(takewhile(lambda s: s.kind not in AT_ONCE, shared[start:]))
     if start + len(outer) < len(shared):
         order = (_number(outer), _number(outer))
-        yield from _instances(write, read, depth, shared[:start], order, analyzer)
+        yield from _instances(write, taken, depth, shared[:start], order, analyzer)
 
 
 def _number(loops: Sequence[For]) -> Expr:
@@ -76,7 +87,7 @@ def _number(loops: Sequence[For]) -> Expr:
 
 def _instances(
     write: Access,
-    read: Access,
+    taken: Collection[Var],
     depth: int,
     same: Sequence[For],
     order: tuple[Expr, Expr] | tuple[()],
@@ -85,7 +96,6 @@ def _instances(
     """Those of the same iteration of some loops, and of a number of iterations below a limit."""
     kept = {s.var for s in same}
     loops = {s.var for s in write.loops()}
-    taken = read.inner().keys()
     renamed: dict[Var, Expr] = {}
     free: dict[Var, Expr] = {}
     ends: list[tuple[Var, Expr]] = []

@@ -24,7 +24,9 @@ from tensorir.buffer import Buffer
 from tensorir.expr import TRUE, Expr, Var, all_of, binary, const, int_value
 from tensorir.passes.facts.accesses import Access, changes
 from tensorir.passes.facts.instances import (
+    Around,
     Instances,
+    around,
     bounds_an_index,
     common_length,
     instances_before,
@@ -53,8 +55,10 @@ class Finds:
         self.analyzer = analyzer
         self.trusting = trusting
         self.sole = sum([use.is_write for use in uses]) == 1
-        self.boxes: dict[tuple[int, int], tuple[Box, Analyzer] | None] = {}
+        self.earlier: dict[tuple[int, int, bool, Around], list[Instances]] = {}
+        self.boxes: dict[object, tuple[Box, Analyzer] | None] = {}
         self.reached: dict[tuple[int, int], Box | None] = {}
+        self.places: dict[object, Analyzer] = {}
 
     def self_contained(self, depth: int) -> bool:
         """Whether all that is read at position `depth` of the paths is written there before."""
@@ -69,7 +73,7 @@ class Finds:
         for n, write in enumerate(self.uses):
             if not write.is_write or changes(write.indices, write.path[depth - 1]):
                 continue
-            for found in instances_before(write, read, depth, n < place, self.analyzer):
+            for found in self._before(n, place, depth):
                 same = matched(found, read)
                 if same is not None and self._runs(found, [same], read, depth, n < place):
                     return True
@@ -84,24 +88,35 @@ class Finds:
                         return True
         return False
 
+    def _before(self, write: int, read: int, depth: int) -> list[Instances]:
+        """The instances of `uses[write]` that come before `uses[read]`: the same for all reads at
+        one place, so that these share what is concluded of them."""
+        where = around(self.uses[write], self.uses[read], depth)
+        key = write, depth, write < read, where
+        if key not in self.earlier:
+            made = instances_before(self.uses[write], where, depth, write < read, self.analyzer)
+            self.earlier[key] = list(made)
+        return self.earlier[key]
+
     def _box(self, found: Instances, depth: int) -> tuple[Box, Analyzer] | None:
         """The box that instances store if none is left out, with what was taken as known for it:
         where conditions are, parts of an index may be digits only as far as these hold. None if
         they have gaps."""
-        key = id(found.write), depth
-        if found.as_written and key in self.boxes:
+        key = (id(found.write), depth) if found.as_written else id(found)
+        if key in self.boxes:
             return self.boxes[key]
         box, known = None, found.analyzer
-        if not is_dense(found.indices, found.free, known):
+        dense = is_dense(found.indices, found.free, known)
+        if not dense:
             known = known.assuming(on_these_alone(found.conditions, found.free))
-        if is_dense(found.indices, found.free, known):
+            dense = is_dense(found.indices, found.free, known)
+        if dense:
             box = _relaxed(found.indices, found.free, known)
             if box is not None and not self.sole:  # as it has to be told which boxes adjoin
                 sizes = zip(box, found.write.buffer.shape)
                 box = tuple([_clipped(part, size, known) for part, size in sizes])
         stored = None if box is None else (box, known)
-        if found.as_written:
-            self.boxes[key] = stored
+        self.boxes[key] = stored
         return stored
 
     def _within(self, read: Access, box: Box, depth: int) -> bool:
@@ -112,7 +127,7 @@ class Finds:
         part = self.reached[key]
         if part is not None and all([covers(a, b, self.analyzer) for a, b in zip(box, part)]):
             return True
-        known = _where_read(read, self.analyzer)
+        known = self._where_read(read, self.analyzer)
         ends = [(a.low, index, a.low + a.extent) for a, index in zip(box, read.indices)]
         inside = [all_of(binary("<=", a, e), binary("<", e, b)) for a, e, b in ends]
         return all([known.prove(e) for e in inside])
@@ -139,7 +154,8 @@ class Finds:
         if within.prove(all_of(*left)):
             return True
         said, loop = read.conditions | read.guards, read.path[depth - 1]
-        known = _where_read(read, found.analyzer).assuming(_in_buffer(read.indices, read.buffer))
+        known = self._where_read(read, found.analyzer)
+        known = known.assuming(_in_buffer(read.indices, read.buffer))
         for values in solutions:
             conditions = [of_instance(c, values, found.analyzer) for c in left]
             if any([changes([c], loop) for c in conditions]):
@@ -148,6 +164,18 @@ class Finds:
                 return True
         trusted = self.trusting and self.sole
         return trusted and self._written_here(found.write, read, depth, first)
+
+    def _where_read(self, read: Access, analyzer: Analyzer) -> Analyzer:
+        """What is known where the read is: the loops around have an iteration. `analyzer` is the
+        program's, or that of instances that are kept."""
+        varying = {v: e for v, e in read.inner().items() if int_value(e) is None}
+        key = id(analyzer), tuple(varying.items()), read.known
+        if key not in self.places:
+            known = analyzer.copy() if varying else analyzer
+            for var, extent in varying.items():
+                known.bind(var, extent)
+            self.places[key] = known if read.known is TRUE else known.assuming(read.known)
+        return self.places[key]
 
     def _written_here(self, write: Access, read: Access, depth: int, first: bool) -> bool:
         """Whether an element that the only write stores in any iteration of the loops outside is
@@ -189,17 +217,6 @@ def _clipped(part: Interval, size: Expr, analyzer: Analyzer) -> Interval:
     if analyzer.prove(binary("<=", size, high)):
         high = size
     return Interval(low, analyzer.simplify(high - low))
-
-
-def _where_read(read: Access, analyzer: Analyzer) -> Analyzer:
-    """What is known where the read is: the loops around have an iteration."""
-    known = analyzer
-    varying = {v: e for v, e in read.inner().items() if int_value(e) is None}
-    if varying:
-        known = known.copy()
-        for var, extent in varying.items():
-            known.bind(var, extent)
-    return known if read.known is TRUE else known.assuming(read.known)
 
 
 def _in_buffer(indices: Sequence[Expr], buffer: Buffer) -> Expr:
