@@ -13,6 +13,7 @@ from tensorir import (
     Block,
     Buffer,
     Call,
+    Cast,
     Const,
     Expr,
     Extern,
@@ -109,11 +110,11 @@ def elements(block: Block) -> int:
 
 
 def is_padding(block: Block) -> bool:
-    """Whether a block copies one buffer with a fill value around it."""
+    """Whether a block copies one buffer, converted maybe, with a fill value around it."""
     store = output_store(block)
     if store is None or block.is_reduction or not isinstance(store.value, Select):
         return False
-    sides = (store.value.a, store.value.b)
+    sides = [s.a if isinstance(s, Cast) else s for s in (store.value.a, store.value.b)]
     return any(isinstance(s, Load) for s in sides) and len(list(loads(store.value))) == 1
 
 
