@@ -104,7 +104,7 @@ def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     refusal = None
     if after is not state:
         after = without_lost(state, after)
-        refusal = thread_conflict(after) or extern_conflict(after) or init_conflict(after)
+        refusal = thread_conflict(after) or extern_conflict(after) or init_conflict(state, after)
         refusal = refusal or sharing_conflict(state, after) or unprovable(state, after)
     if refusal is not None:
         raise refusal

@@ -124,6 +124,13 @@ class State:
         assert isinstance(node, Block)
         return node
 
+    def changed_since(self, before: "State") -> list[Block]:
+        """The blocks of the nests at the root that are not those of `before`, in program order."""
+        root = before.func.body
+        kept = set(root.stmts if isinstance(root, Seq) else (root,))
+        paths = [path for path in self._blocks.values() if kept.isdisjoint(path[:2])]
+        return [path[-1] for path in paths]  # type: ignore[misc]
+
     def block_path(self, name: str) -> tuple[Stmt, ...]:
         self.block(name)
         return self._blocks[name]

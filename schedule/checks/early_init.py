@@ -9,10 +9,11 @@ from tensorir import Block, For, Stmt, late_input, reduction_problem
 COMPUTE_OUTSIDE = "compute it outside of the loops of the reduction"
 
 
-def init_conflict(state: State) -> Illegal | None:
-    """Why the init of some reduction would not start it once; None if each does."""
+def init_conflict(before: State, state: State) -> Illegal | None:
+    """Why the init of some reduction would not start it once; None if each does. Those in nests
+    that are as they were `before` do."""
     sizes = state.func.size_ranges
-    for block in state.blocks():
+    for block in state.changed_since(before):
         if block.init is None:
             continue
         loops: list[For] = []

@@ -48,16 +48,15 @@ def unprovable(before: State, after: State) -> Illegal | None:
 def _hard_binding(before: State, after: State) -> bool:
     """Whether a new binding reads memory, or needs its predicate and has too many values to try
     them all."""
-    old = {before.block(name) for name in before.block_names()}
-    for name in after.block_names():
-        block = after.block(name)
+    old = set(before.blocks())
+    for block in after.changed_since(before):
         if block in old:
             continue
         if any([it.binding.has_loads for it in block.iters]):
             return True
         if isinstance(block.predicate, Const):
             continue
-        extents = {loop.var: loop.extent for loop in after.loops_around(name)}
+        extents = {loop.var: loop.extent for loop in after.loops_around(block.name)}
         conditions = conjuncts(block.predicate)
         for it in block.iters:
             if isinstance(it.binding, (Const, Var)):

@@ -8,12 +8,16 @@ the loop beside itself: then all threads share one memory, and must touch elemen
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from schedule.analysis.dependence import private
 from schedule.analysis.uses import accesses, blocks_below, written
 from schedule.errors import Illegal
 from schedule.state import State, extents, loops_below
 from tensorir import Buffer, For, ForKind, conflict
+
+STATES = 16
+"""States of which the answer is kept: what one step leaves is what the next one begins with."""
 
 
 def sharing_conflict(before: State, after: State) -> Illegal | None:
@@ -41,8 +45,13 @@ def sharing_conflict(before: State, after: State) -> Illegal | None:
     return None
 
 
-def _shared(state: State) -> Iterator[tuple[For, Buffer]]:
+@lru_cache(maxsize=STATES)
+def _shared(state: State) -> tuple[tuple[For, Buffer], ...]:
     """The parallel loops, each with the intermediates that are written in it and used elsewhere."""
+    return tuple(_found(state))
+
+
+def _found(state: State) -> Iterator[tuple[For, Buffer]]:
     for loop in state.loops():
         if loop.kind is not ForKind.PARALLEL:
             continue

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from schedule.analysis.uses import plain_store
+from collections.abc import Callable
+
+from schedule.analysis.uses import plain_store, readers, writers
 from schedule.errors import require
 from schedule.rewrite.index_map import Layout
 from schedule.state import State, fresh, own_names
@@ -37,6 +39,8 @@ from tensorir import (
     walk,
 )
 
+Visit = Callable[[Stmt, Analyzer, Analyzer], Stmt]
+
 SPECIAL = ("inf", "-inf", "nan")
 
 
@@ -65,18 +69,33 @@ def _hint(value: object) -> str | None:
 def relaid(state: State, body: Stmt, old: Buffer, new: Buffer, layout: Layout) -> Stmt:
     """`body` with the elements of `old` in their places in `new`."""
     analyzer, scope = state.analyzer, state.names_in_scope()
-    return _Relayout(old, new, layout, scope).visit(body, analyzer(), analyzer())
+    users = {*writers(state, old), *readers(state, old)}
+    around = {stmt for name in users for stmt in state.block_path(name)}
+    return _Relayout(old, new, layout, scope, around).visit(body, analyzer(), analyzer())
 
 
 class _Relayout:
-    def __init__(self, old: Buffer, new: Buffer, layout: Layout, scope: set[str]) -> None:
+    """The rewrite. `around` are the blocks that use the buffer, and what they stand in: all else
+    stays as it is."""
+
+    def __init__(
+        self, old: Buffer, new: Buffer, layout: Layout, scope: set[str], around: set[Stmt]
+    ) -> None:
         self.old, self.new, self.layout, self.scope = old, new, layout, scope
+        self.around = around
         self.axes: tuple[Var, ...] = ()
         self.place: tuple[Expr, ...] = ()
         """Where the block at hand stores, in its new variables `axes`, to the old buffer."""
 
     def visit(self, stmt: Stmt, loops: Analyzer, own: Analyzer) -> Stmt:
         """`loops` knows the loops around `stmt`, `own` the variables of the blocks around it."""
+        return self.moved(stmt, loops, own, self.visit) if stmt in self.around else stmt
+
+    def below(self, stmt: Stmt, loops: Analyzer, own: Analyzer) -> Stmt:
+        """What a block that uses the buffer has inside."""
+        return self.moved(stmt, loops, own, self.below)
+
+    def moved(self, stmt: Stmt, loops: Analyzer, own: Analyzer, visit: Visit) -> Stmt:
         if isinstance(stmt, Block):
             return self.block(stmt, loops, own)
         if isinstance(stmt, Store):
@@ -85,7 +104,7 @@ class _Relayout:
             loops, own = loops.copy(), own.copy()
             loops.bind(stmt.var, stmt.extent)
             own.bind(stmt.var, stmt.extent)
-        moved = map_children(stmt, lambda child: self.visit(child, loops, own))
+        moved = map_children(stmt, lambda child: visit(child, loops, own))
         if isinstance(moved, If):
             cond = self.expr(moved.cond, own)
             return moved if cond is moved.cond else replace(moved, cond=cond)
@@ -106,7 +125,7 @@ class _Relayout:
         for it in node.iters:
             inner.bind(it.var, it.extent)
             below.bind(it.var, it.extent)
-        result = map_children(node, lambda child: self.visit(child, below, inner))
+        result = map_children(node, lambda child: self.below(child, below, inner))
         self.axes = ()
         assert isinstance(result, Block)
         return result

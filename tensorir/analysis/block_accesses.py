@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Var, all_of
 from tensorir.parts import touched
-from tensorir.stmt import Block, For, IterKind, Stmt, Store, replace
+from tensorir.stmt import Block, For, IterKind, Seq, Stmt, Store, replace
 from tensorir.visit import child_stmts, loads, map_iter, stmt_exprs, substitute, variables, walk
 
 
@@ -66,6 +66,8 @@ def blocks_below(stmt: Stmt) -> tuple[Block, ...]:
 @lru_cache(maxsize=512)
 def innermost(stmt: Stmt) -> tuple[tuple[Block, tuple[For, ...]], ...]:
     """`blocks_below`, and the loops in `stmt` around each."""
+    if isinstance(stmt, Seq):  # most nests stay as they are from step to step
+        return tuple([each for part in stmt.stmts for each in innermost(part)])
     found: list[tuple[Block, tuple[For, ...]]] = []
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(stmt, ())]
     while stack:

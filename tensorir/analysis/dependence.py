@@ -28,6 +28,9 @@ from tensorir.expr import BinOp, Const, Expr, Var, const, int_value
 from tensorir.stmt import Block, For, Stmt
 from tensorir.visit import child_stmts, substitute, variables
 
+PROGRAMS = 16
+"""Programs of which the users of each buffer are kept."""
+
 
 def conflict(
     found: list[Access], node: For, inner: Mapping[Var, Expr], analyzer: Analyzer
@@ -100,12 +103,21 @@ def belongs_to(buffer: Buffer, below: Iterable[Block], every: Iterable[Block]) -
 
     Its memory then belongs to one iteration of the loop above those blocks.
     """
-    below = list(below)
-    if any([carries(block, buffer) for block in below]):
-        return False  # what one iteration makes is there for a later one
+    users = _users(tuple(every)).get(buffer, ())
     own = {(block.name, block.body) for block in below}
-    users = [block for block in every if buffer in read(block) or buffer in written(block)]
-    return all([(block.name, block.body) in own for block in users])
+    if not all([(block.name, block.body) in own for block in users]):
+        return False
+    return not any([carries(block, buffer) for block in users])  # else a later one needs it
+
+
+@lru_cache(maxsize=PROGRAMS)
+def _users(every: tuple[Block, ...]) -> Mapping[Buffer, list[Block]]:
+    """The blocks that use each buffer: of one program it is asked of many."""
+    found: dict[Buffer, list[Block]] = {}
+    for block in every:
+        for buffer in {*read(block), *written(block)}:
+            found.setdefault(buffer, []).append(block)
+    return found
 
 
 def piped(loops: Iterable[For], buffer: Buffer) -> bool:

@@ -83,6 +83,31 @@ def test_the_product_for_gpus():
     assert calls(lambda: source_text(func, "cuda")) < 220_000
 
 
+def turn_beside(count):
+    """The calls of a new layout in a program of `count` more intermediates, with parallel loops."""
+    pairs = [(f"T{n}", f"C{n}") for n in range(count + 2)]
+    outputs = ", ".join(f"{c}: f32[16, 24]" for _, c in pairs)
+    nests = [(t, "A") for t, _ in pairs] + [(c, t) for t, c in pairs]
+    text = f"@prim_func\ndef f(A: f32[16, 24], {outputs}):\n"
+    text += "".join(f"    {t} = alloc(f32[16, 24])\n" for t, _ in pairs)
+    for to, source in nests:
+        text += f"""
+    for i, j in grid(16, 24):
+        with block("{to}"):
+            vi = spatial(16, i)
+            vj = spatial(24, j)
+            {to}[vi, vj] = {source}[vi, vj] + 1.0
+"""
+    sch = Schedule(parse(text))
+    sch.parallel(sch.get_loops("C1")[0])
+    return calls(lambda: sch.transform_layout("T0", "T0", "i, j: j, i"))
+
+
+def test_nests_that_a_step_leaves_alone_cost_it_little():
+    """Two more nests: the names of their loops and blocks, and the look that nothing changed."""
+    assert turn_beside(22) - turn_beside(2) < 20 * 900
+
+
 BLOCKS = """
 @prim_func
 def f(A: f32[4096]{params}):
