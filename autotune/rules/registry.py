@@ -14,6 +14,7 @@ from autotune.rules.gpu.elementwise import elementwise_plans
 from autotune.rules.gpu.product import product_plans
 from autotune.rules.gpu.reductions import reduction_plans
 from autotune.rules.gpu.turned import turned_plans
+from autotune.rules.gpu.windows import windows_plans
 from autotune.rules.moved import moved_plans
 from autotune.rules.plan import Plan
 from autotune.rules.scan import scan_plans
@@ -88,7 +89,7 @@ RULES: dict[str, Rules] = {
     ),
     "gpu": Rules(
         chains=[gpu_chain_plans],
-        groups=[product_plans, reduction_plans, turned_plans],
+        groups=[windows_plans, product_plans, reduction_plans, turned_plans],
         rest=elementwise_plans,
         backwards=True,
     ),

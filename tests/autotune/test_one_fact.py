@@ -56,6 +56,8 @@ KNOWN = {
     "autotune/rules/tensorized.py": {"NARROWER": SHAPE, "MANY_PANELS": SHAPE},
     "autotune/rules/window.py": {"TASKS": SHAPE},
     "schedule/library/contraction/partial.py": {"FEW": SHAPE},
+    "autotune/rules/gpu/windows.py": {"ROOM": SHAPE, "LEAST": SHAPE, "MOST_TERMS": SHAPE},
+    "schedule/library/gpu/windows.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
     "schedule/library/gpu/tiles.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
     "schedule/library/gpu/rows.py": {"REGISTERS": SHAPE},
     "schedule/library/tensorized_matmul.py": {"STRIP_BYTES": RECIPE, "BLOCK_BYTES": RECIPE},

@@ -136,7 +136,8 @@ def given(func: PrimFunc) -> list[np.ndarray]:
 @pytest.mark.parametrize("name", SMALL)
 def test_any_shape_is_right_without_races(name, cache):
     func, arrays = SMALL[name], given(SMALL[name])
-    assert plan_of(func)
+    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    assert {plan.name for plan in sketch.plans} & {"product", "windows"}
     kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
     np.testing.assert_allclose(kernel(*arrays), reference(func, *arrays)[0], rtol=1e-5)
     assert not kernel.findings.reports
@@ -279,18 +280,6 @@ def test_a_space_estimates_no_kernel_twice(func, monkeypatch):
     make_space(func, DEVICE, "reassociated")
     assert lowered and len(lowered) == len(set(lowered))
     assert len(tiled) == len(set(tiled))
-
-
-MEMORY = {
-    "overlapping windows": pool((32, 64, 112, 112), 3, 2, 1),
-    "depthwise": conv((32, 96, 112, 112), (96, 1, 3, 3), padding=1, groups=96),
-}
-
-
-@pytest.mark.parametrize("name", MEMORY)
-def test_what_memory_binds_reads_it_about_once(name):
-    counts = plan_of(MEMORY[name])
-    assert 32 * counts.transactions <= 1.15 * counts.least
 
 
 @pytest.mark.parametrize("b", ["kj", "jk"])

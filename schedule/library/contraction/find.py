@@ -16,7 +16,12 @@ from schedule.library.contraction.axes import (
     Operand,
     flat_strides,
 )
-from schedule.library.contraction.normalise import merged_axes, one_is_window, sorted_axes
+from schedule.library.contraction.normalise import (
+    merged_axes,
+    move_two_indices,
+    one_is_window,
+    sorted_axes,
+)
 from schedule.library.contraction.places import loads_of, store_of
 from tensorir import (
     Analyzer,
@@ -50,11 +55,13 @@ def find_contraction(
     last: str | None = None,
     padding: Collection[str] = (),
     windows: bool = True,
+    merged: bool = True,
 ) -> Contraction:
     """What a block computes; `last` is the stage that uses what it stores, element by element, and
     `padding` are stages that make operands for it alone, by filling up what they copy. Without
     `windows`, axes of windows stay apart from those beside them in memory, and the result may have
-    parts of a variable as its indices where it has all of it side by side.
+    parts of a variable as its indices where it has all of it side by side. Without `merged`, axes
+    that move different indices of an operand stay apart, though they may lie side by side.
 
     Raises TensorIRError for a block that is no reduction with one store at its own variables, for
     one without elements, and for a `last` that is no such stage.
@@ -92,7 +99,8 @@ def find_contraction(
         tuple(tuple(reader.steps(number)) for number in numbers_of(store.value)),
         products=tuple(_products(store, found)),
     )  # fmt: skip
-    return sorted_axes(merged_axes(raw, None if windows else one_is_window))
+    apart = (None if windows else one_is_window) if merged else move_two_indices
+    return sorted_axes(merged_axes(raw, apart))
 
 
 def find_again(sch: Schedule, c: Contraction) -> Contraction:

@@ -71,6 +71,11 @@ def one_is_window(c: Contraction, outer: int, inner: int) -> bool:
     return c.is_window(outer) or not all(row[outer] for row in rows)
 
 
+def move_two_indices(c: Contraction, outer: int, inner: int) -> bool:
+    """Whether two axes are no parts of one index: an operand has one that a single one moves."""
+    return any((row[outer] == 0) != (row[inner] == 0) for o in c.operands for row in o.dims)
+
+
 def _are_one(c: Contraction, outer: int, inner: int, apart: Pair | None) -> bool:
     a, b = c.axes[outer], c.axes[inner]
     extent = b.extent

@@ -14,6 +14,7 @@ from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.library.gpu.tiles import make_tiles
 from schedule.library.gpu.transpose import Transpose, transpose
 from schedule.library.gpu.whole import Whole, whole
+from schedule.library.gpu.windows import Windows, shared_reads, windows
 
 __all__ = [
     "Boxes",
@@ -28,6 +29,7 @@ __all__ = [
     "TilePlan",
     "Transpose",
     "Whole",
+    "Windows",
     "boxes",
     "columns",
     "elementwise",
@@ -38,6 +40,8 @@ __all__ = [
     "recurrence",
     "rows",
     "same_rows",
+    "shared_reads",
     "transpose",
     "whole",
+    "windows",
 ]

@@ -1,0 +1,257 @@
+"""Stages and sums whose elements read what their neighbours read: boxes with their surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil, prod
+
+from autotune.rules.gpu.move import MovePlan
+from autotune.rules.group import Group, instances, size
+from autotune.rules.plan import Plan
+from schedule import Schedule
+from tensorir import (
+    Analyzer,
+    Block,
+    Expr,
+    Gpu,
+    IterKind,
+    TensorIRError,
+    Var,
+    accesses,
+    const,
+    dtype,
+    int_value,
+    slope,
+    substitute,
+    variables,
+)
+
+ROOM = ((512, 72 << 10), (256, 24 << 10))
+"""Threads of a block, and the bytes of shared memory that their box may take: so many blocks fit
+that half of the warps there can be run at once."""
+
+MOST_TERMS = 128
+"""Terms of a sum up to which memory decides, and not what threads keep of it in registers."""
+
+CLOSE = 1.05
+"""Times the least estimated time that the larger box may take, which moves less."""
+
+SAVED = 0.75
+"""Share of the elements that single results read which a box may read at most."""
+
+LEAST = 4
+"""Elements of a thread, where memory gains nothing by more."""
+
+Tile = tuple[tuple[int, ...], tuple[int, ...]]
+"""Threads along each axis of the result, and the elements of each of them."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """An axis of the result: how far neighbours are apart along an array that is read, and how many
+    elements more a single result reads there."""
+
+    extent: int
+    step: int
+    reach: int
+
+    def read(self, count: int) -> int:
+        """Elements that so many neighbours read."""
+        return self.step * (count - 1) + 1 + self.reach if self.step else 1
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What reads its surroundings: the axes of the result, in the order of memory, by the array
+    that a result reads in most places, `near` that along which it lies in memory; bytes of an
+    element, how many such places there are, and arrays that are read so. `reduces` if the places
+    are terms of a sum."""
+
+    sides: tuple[Side, ...]
+    near: int
+    item: int
+    places: int
+    arrays: int
+    reduces: bool
+
+    def elements(self, box: Sequence[int]) -> int:
+        """Of the array, that a box of the result reads."""
+        return prod(side.read(count) for side, count in zip(self.sides, box))
+
+    def held(self, box: Sequence[int]) -> int:
+        """Bytes of shared memory for the arrays that are read so, whose rows begin in one bank."""
+        row = self.sides[self.near].read(box[self.near])
+        pitch = row if row < Gpu.banks else ceil(row / Gpu.banks) * Gpu.banks
+        return self.elements(box) // row * pitch * self.item * self.arrays
+
+    def over(self, box: Sequence[int]) -> float:
+        """Times the elements that a box has to itself that it reads; a row begins and ends within
+        a sector of memory."""
+        near, sector = self.sides[self.near], Gpu.sector_bytes // self.item
+        row = near.read(box[self.near])
+        whole = box[self.near] == near.extent and not near.reach
+        begun = row if whole else ceil(row / sector) * sector + (sector - 1) * (near.reach > 0)
+        own = prod(count * max(1, side.step) for side, count in zip(self.sides, box))
+        return self.elements(box) / row * begun / own
+
+    def cost(self, box: Sequence[int]) -> float:
+        """The same, with what it stores, as bytes of an element of the result."""
+        sector, run = Gpu.sector_bytes // self.item, box[-1]
+        stored = 1.0 if run == self.sides[-1].extent else ceil(run / sector) * sector / run
+        return self.over(box) * prod(max(1, side.step) for side in self.sides) + stored
+
+    def pays(self, tile: Tile) -> bool:
+        """Whether a box reads much less than its results do one by one; sums always have terms
+        beside each other that lanes read together in this way."""
+        box = [threads * own for threads, own in zip(*tile)]
+        apart = self.places / prod(side.step for side in self.sides)
+        return self.reduces or self.over(box) <= SAVED * apart
+
+
+def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
+    """The plan for what reads windows of arrays that move with all axes of the result: stencils,
+    pooling, depthwise convolutions. Products, which use elements for other results too, have
+    tiles."""
+    block = sch.state.block(group.block)
+    if instances(block, IterKind.REDUCE) > MOST_TERMS:
+        return []
+    units = any(int_value(it.extent) == 1 for it in block.iters) and block.is_reduction
+    for move in (_on_axes,) if units or group.epilogue else (_as_written, _on_axes):
+        base = sch.copy()
+        try:
+            move(base, group)
+        except TensorIRError:  # its loops were changed before, or it stores several values
+            continue
+        around = surroundings(base.state.block(group.block))
+        if around is None:
+            continue
+        rooms = [(t, min(room, gpu.shared_most // 2)) for t, room in ROOM]
+        tiles = tuple(dict.fromkeys(tile_of(around, *room) for room in rooms))
+        if not around.pays(tiles[0]):
+            return []
+        plan = MovePlan(
+            "windows", group, gpu, sch.copy(), partial(_windows, move), {"tile": tiles},
+            [{"tile": tile} for tile in tiles], close=CLOSE,
+        )  # fmt: skip
+        if plan.works:
+            return [plan]
+    return []
+
+
+def surroundings(block: Block) -> Surroundings | None:
+    """How a block reads its surroundings; None where it does not, or as no array with windows moves
+    along all axes of the result."""
+    from schedule import library
+
+    found = accesses(block)
+    stored = [library.gpu.in_memory(a) for a in found if a.is_write]
+    spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
+    if not stored or set(stored[0]) != set(spatial) or any(o != stored[0] for o in stored):
+        return None
+    order, terms = stored[0], instances(block, IterKind.REDUCE)
+    read = list[Surroundings]()
+    for name in library.gpu.shared_reads(block):
+        mine = [a for a in found if a.buffer.name == name]
+        places = {a.indices: None for a in mine}
+        sides, near = _sides(block, order, list(places))
+        if near is None:
+            return None
+        if all(side.step for side in sides) and any(side.reach for side in sides):
+            item = dtype.itemsize(mine[0].buffer.dtype)
+            many = len(places) * terms
+            read.append(Surroundings(sides, near, item, many, 1, block.is_reduction))
+    best = max(read, key=lambda each: each.places, default=None)
+    if best is None or not all(side.extent for side in best.sides):
+        return None
+    return replace(best, arrays=len(read))
+
+
+def _sides(
+    block: Block, order: Sequence[Var], places: Sequence[tuple[Expr, ...]]
+) -> tuple[tuple[Side, ...], int | None]:
+    """The axes as an array sees them, and that along which it lies in memory; None where one moves
+    several indices, or not by steps, or several of them an index with a window."""
+    extents = {it.var: it.extent for it in block.iters}
+    steps, reach = dict.fromkeys(order, 0), dict.fromkeys(order, 0)
+    analyzer, near = Analyzer(extents), len(order) - 1
+    still: Mapping[Var, Expr] = {var: const(0) for var in order}
+    for along in zip(*places):
+        moved = [var for var in order if any(var in variables(index) for index in along)]
+        if not moved:
+            continue
+        slopes = [{slope(index, var, analyzer) for index in along} for var in moved]
+        ends = [analyzer.bounds(analyzer.simplify(substitute(i, still))) for i in along]
+        lows, highs = ([end for end in side if end is not None] for side in zip(*ends))
+        if any(len(found) > 1 or None in found for found in slopes):
+            return (), None
+        if len(lows) + len(highs) < 2 * len(along) or any(steps[var] for var in moved):
+            return (), None
+        far = max(highs) - min(lows)
+        if len(moved) > 1 and far:
+            return (), None
+        for var, found in zip(moved, slopes):  # several are parts of one index
+            steps[var] = abs(found.pop() or 0) if len(moved) == 1 else 1
+            reach[var], near = far, order.index(var)
+    return tuple(Side(size(extents[var]), steps[var], reach[var]) for var in order), near
+
+
+def tile_of(around: Surroundings, threads: int, room: int) -> Tile:
+    """The box that reads least beside what is its own, of those that there is room for, and how
+    threads share it."""
+    sides = around.sides
+    box = [1] * len(sides)
+    for n in {around.near, len(sides) - 1}:
+        box[n] = min(Gpu.sector_bytes // around.item, sides[n].extent)
+    while True:
+        least, best = around.cost(box), None
+        for n in reversed(range(len(sides))):
+            larger = [*box[:n], _larger(box[n], sides[n].extent), *box[n + 1 :]]
+            if larger == box or around.held(larger) > room:
+                continue
+            cost = around.cost(larger)
+            if cost < 0.999 * least or (best is None and prod(box) < LEAST * threads):
+                least, best = min(cost, least), larger
+        if best is None:
+            return _shared_out(box, threads)
+        box = best
+
+
+def _larger(count: int, extent: int) -> int:
+    """About twice as many, so that all boxes are alike."""
+    return ceil(extent / ceil(extent / min(2 * count, extent)))
+
+
+def _shared_out(box: Sequence[int], threads: int) -> Tile:
+    """The threads along each axis, a power of two of them, and what each has."""
+    sides, left = list[int](), threads
+    for count in reversed(box):
+        side = min(left, 1 << (count - 1).bit_length())
+        sides.insert(0, side)
+        left //= side
+    sides[-1] *= max(1, Gpu.warp // prod(sides))
+    return tuple(sides), tuple(ceil(count / side) for count, side in zip(box, sides))
+
+
+def _as_written(sch: Schedule, group: Group) -> str | None:
+    """The stage that stores what sums are made into, if there is one."""
+    return group.epilogue
+
+
+def _on_axes(sch: Schedule, group: Group) -> str | None:
+    """The same after the sums got a variable for each index of what they read."""
+    from schedule import library
+
+    c = library.find_contraction(
+        sch, group.block, group.epilogue, group.padding, windows=False, merged=False
+    )
+    return library.on_axes(sch, c, terms=False) or group.epilogue
+
+
+def _windows(move: Callable[[Schedule, Group], str | None], sch: Schedule, group: Group,
+             tile: Tile) -> None:  # fmt: skip
+    from schedule import library
+
+    last = move(sch, group)
+    library.gpu.windows(sch, group.block, *tile, epilogue=last, padding=group.padding)

@@ -1,0 +1,253 @@
+"""windows: what reads its surroundings, fetched to shared memory once with what lies around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedule.analysis.uses import accesses, written
+from schedule.errors import require
+from schedule.library.contraction.places import own_loops
+from schedule.library.cooperative_fetch import split_for_threads
+from schedule.library.gpu.elementwise import axes_of
+from schedule.library.gpu.steps import (
+    all_or_nothing,
+    bind_all,
+    bind_blocks,
+    fuse_for_blocks,
+    in_memory,
+    in_order_of_reads,
+)
+from schedule.state import BlockRef, LoopRef
+from tensorir import Analyzer, Block, Buffer, Expr, Gpu, IterKind, slope, variables
+
+if TYPE_CHECKING:
+    from schedule.schedule import Schedule
+
+MOST_HELD = 64
+"""Elements of an array that a thread keeps in registers, at most."""
+
+WRITTEN_OUT = 64
+"""Terms of a thread that are written out, at most."""
+
+
+class Windows(NamedTuple):
+    """The parts of the schedule, for steps that follow.
+
+    copies  the blocks that copy to shared memory
+    loop    the loop over boxes, bound to blocks of threads
+    """
+
+    copies: tuple[BlockRef, ...]
+    loop: LoopRef
+
+
+def windows(
+    sch: Schedule,
+    block: str,
+    threads: Sequence[int],
+    own: Sequence[int],
+    *,
+    epilogue: str | None = None,
+    padding: Sequence[str] = (),
+) -> Windows:
+    """Schedule B[i, j] = f(A[i, j], A[i, j + 1], A[i + 1, j], ...) for a GPU: stencils, pooling,
+    depthwise convolutions, each element with all of its terms.
+
+    A block of threads computes a box of the result. What the box reads of an array that its
+    elements share is copied to shared memory once, padding computed on the way; lanes that are some
+    elements apart in a row find them side by side there. Extents need not divide. Sums keep the
+    order of the text.
+
+    threads   side by side along each axis of the result, in the order of memory, 32 or a multiple
+              in all
+    own       elements of each thread along each axis: neighbours, but along the last one
+    epilogue  an elementwise block that alone reads what a reduction makes, computed with it
+    padding   blocks that pad what `block` reads, for it alone
+
+    Raises ScheduleError where the block stores elsewhere than at its own variables, its loops were
+    changed before, or no array is read in several places.
+    """
+    with all_or_nothing(sch, f"gpu.windows({str(block)!r})"):
+        return _Windows(sch, block, threads, own).schedule(epilogue, padding)
+    raise AssertionError
+
+
+class _Windows(NamedTuple):
+    sch: Schedule
+    block: str
+    threads: Sequence[int]
+    own: Sequence[int]
+
+    def schedule(self, epilogue: str | None, padding: Sequence[str]) -> Windows:
+        sch, block = self.sch, self.block
+        names = shared_reads(sch.state.block(block))
+        require(bool(names), block, f"block {block!r} reads no array in several places")
+        reduces = any(it.kind is IterKind.REDUCE for it in sch.state.block(block).iters)
+        copies = [self.staged(name) for name in names]
+        for pad in padding:
+            sch.compute_inline(pad)
+        last = epilogue or (str(sch.cache_write(block, 0, "local")) if reduces else block)
+        if last != block:
+            sch.set_scope(block, 0, "local")
+        grid, threads, own = self.cut(last)
+        if last != block:
+            self.sum_up((own or threads)[-1])
+        for copy in copies:
+            sch.compute_at(copy, grid[-1])
+        for copy in copies:
+            self.hold(copy, threads[-1], own)
+        for loop in own:
+            sch.unroll(loop)
+        thread = sch.fuse(*threads) if len(threads) > 1 else threads[0]
+        shared = [self.fetch(copy) for copy in copies]
+        loop = bind_blocks(sch, fuse_for_blocks(sch, grid))
+        bind_all(sch, [thread, *shared], "threadIdx.x")
+        return Windows(tuple(copies), loop)
+
+    @property
+    def threads_at_once(self) -> int:
+        """Those of a block."""
+        return prod(self.threads)
+
+    def staged(self, name: str) -> BlockRef:
+        """A copy in shared memory of what the block reads of an array, neighbours side by side that
+        neighbours in the result read: of what these skip each part is a row. Rows begin where lanes
+        that copy or read several meet in no bank."""
+        sch, block = self.sch, self.block
+        copy = sch.cache_read(block, name, "shared")
+        (made,) = written(sch.state.block(copy))
+        dims = [f"d{n}" for n in range(made.ndim)]
+        at, step = self.near(made)
+        last = dims.pop(at)
+        parts = [last] if step == 1 else [f"{last} % {step}", f"{last} // {step}"]
+        if at < made.ndim - 1 or step > 1:
+            names = ", ".join(f"d{n}" for n in range(made.ndim))
+            index_map = f"{names}: {', '.join([*dims, *parts])}"
+            sch.transform_layout(copy, made.name, index_map, None if step == 1 else 0)
+        if at < made.ndim - 1:
+            sch.storage_align(copy, made.name, made.ndim - 2, 2, 1)
+        elif step > 1:
+            sch.storage_align(copy, made.name, made.ndim - 1, Gpu.banks, -(-Gpu.banks // step))
+        return copy
+
+    def near(self, made: Buffer) -> tuple[int, int]:
+        """The dimension of an array that neighbours in the result read along, and how far apart;
+        the last one if they read one element."""
+        node = self.sch.state.block(self.block)
+        near = next(in_memory(a) for a in accesses(node) if a.is_write)[-1]
+        analyzer = Analyzer({it.var: it.extent for it in node.iters})
+        for access in accesses(node):
+            for at, index in enumerate(access.indices if access.buffer is made else ()):
+                if near in variables(index):
+                    return at, abs(slope(index, near, analyzer) or 1)
+        return made.ndim - 1, 1
+
+    def cut(self, last: str) -> tuple[list[LoopRef], list[LoopRef], list[LoopRef]]:
+        """The loops over boxes, over threads and over the elements of a thread."""
+        sch = self.sch
+        axes = axes_of(sch, last)
+        sizes = (*self.threads, *self.own)
+        given = f"{sizes} are no threads and elements of {len(axes)} axes of block {self.block!r}"
+        fits = len(self.threads) == len(self.own) == len(axes) and min(sizes) > 0
+        require(fits, self.block, given, "give both for each")
+        found: dict[str, list[LoopRef]] = {"grid": [], "threads": [], "own": []}
+        for n, axis in enumerate(axes):
+            inner = {"threads": self.threads[n], "own": self.own[n]}
+            kinds = [kind for kind in (inner if n < len(axes) - 1 else reversed(inner))
+                     if inner[kind] > 1]  # fmt: skip
+            parts = sch.split(axis, [None, *(inner[kind] for kind in kinds)]) if kinds else (axis,)
+            for kind, loop in zip(("grid", *kinds), parts):
+                found[kind].append(loop)
+        grid, threads, own = found.values()
+        require(bool(threads), self.block, "a block of one thread is none", "give more threads")
+        sch.reorder(*grid, *threads, *own)
+        return grid, threads, own
+
+    def sum_up(self, where: LoopRef) -> None:
+        """Compute the terms of an element in a register, written out if they are few."""
+        sch = self.sch
+        sch.compute_at(self.block, where)
+        count = 1
+        for loop in reversed(own_loops(sch, self.block)):
+            count *= sch.state.loop(loop).const_extent or WRITTEN_OUT + 1
+            if count > WRITTEN_OUT:
+                break
+            sch.unroll(loop)
+
+    def hold(self, copy: str, thread: LoopRef, own: Sequence[LoopRef]) -> None:
+        """Keep what a thread reads of a copy several times in registers, if it is little."""
+        sch, start = self.sch, len(self.sch.trace)
+        (made,) = written(sch.state.block(copy))
+        near = str(sch.cache_read(self.block, made.name, "local"))
+        sch.compute_at(near, thread)
+        loops = own_loops(sch, near)
+        used = self.length([*own, *own_loops(sch, self.block)])
+        if self.length(loops) > min(MOST_HELD, used - 1):
+            sch.undo(len(sch.trace) - start)
+            return
+        for loop in loops:
+            sch.unroll(loop)
+
+    def fetch(self, copy: str) -> LoopRef:
+        """The loop over threads of a copy: warps take rows, or what fills a warp of several, so
+        that no two of them meet in the banks; else threads take elements as they come."""
+        sch, warps = self.sch, self.threads_at_once // Gpu.warp
+        in_order_of_reads(sch, copy)
+        rows = own_loops(sch, copy)
+        side = max(1, Gpu.warp // self.length(rows[-1:]))
+        whole = side == 1 or self.length(rows[-1:]) * side == Gpu.warp
+        if not whole or self.length(rows[: -min(side, 2)]) < warps or len(rows) <= min(side, 2):
+            part, thread = split_for_threads(sch, copy, [self.threads_at_once], 1)
+            sch.unroll(part)
+            return thread
+        (made,) = written(sch.state.block(copy))
+        if side == 1 and made.name not in sch.func.attrs.get("align", {}):
+            sch.storage_align(copy, made.name, -2, Gpu.banks, self.threads[-1] % Gpu.banks)
+        lanes = [rows.pop()] if side > 1 else []
+        part, lane = sch.split(rows.pop(), [None, side if lanes else Gpu.warp])
+        serial, shared = list[LoopRef](), list[LoopRef]()
+        for loop, count in zip(rows[-2:], self.of_rows(rows[-2:], warps)):
+            turn, warp = sch.split(loop, [None, count])
+            serial.append(turn)
+            shared.append(warp)
+        serial = [*rows[:-2], *serial, part]
+        sch.reorder(*serial, *shared, lane, *lanes)
+        for loop in serial:
+            sch.unroll(loop)
+        return sch.fuse(*shared, lane, *lanes)
+
+    def of_rows(self, rows: Sequence[LoopRef], warps: int) -> list[int]:
+        """How many warps share each of one or two loops, so that few are idle."""
+        if len(rows) == 1:
+            return [warps]
+        outer, inner = (self.length([loop]) for loop in rows)
+        sides = [n for n in range(1, warps + 1) if warps % n == 0]
+
+        def steps(n: int) -> int:
+            return -(-inner // n) * -(-outer // (warps // n))
+
+        best = min(sides, key=steps)
+        return [warps // best, best]
+
+    def length(self, loops: Sequence[LoopRef]) -> int:
+        """The iterations of some loops; of symbolic ones many."""
+        known = [self.sch.state.loop(loop).const_extent for loop in loops]
+        return prod(1 << 20 if extent is None else extent for extent in known)
+
+
+def shared_reads(node: Block) -> list[str]:
+    """The arrays of which elements of a block's result may read the same elements: those that it
+    reads in several places, and all that a reduction reads."""
+    places: dict[Buffer, set[tuple[Expr, ...]]] = {}
+    own = set(written(node))
+    for access in accesses(node):
+        if access.buffer not in own:
+            places.setdefault(access.buffer, set()).add(access.indices)
+    reduces = any(it.kind is IterKind.REDUCE for it in node.iters)
+    return [
+        buffer.name
+        for buffer, found in places.items()
+        if buffer.ndim and (reduces or len(found) > 1)
+    ]

@@ -1,0 +1,158 @@
+"""Stencils, pooling and depthwise convolutions on GPUs: what they move, and that they are right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from autotune.gpu.count import works_of
+from autotune.rules import choose
+from autotune.rules.gpu.windows import surroundings
+from autotune.rules.group import find_groups
+from backends import build
+from schedule import Schedule, ScheduleError
+from schedule.library import gpu
+from tensorir import Gpu, PrimFunc, Target, Var, ops, reference, te
+from tensorir.dtype import itemsize
+
+EMULATOR = "cuda-emulator -arch=sm_90a"
+DEVICE = Gpu(Target.parse(EMULATOR))
+
+
+def program(make, *shapes, dtype="float32") -> PrimFunc:
+    inputs = [te.placeholder(shape, dtype, name=f"x{n}") for n, shape in enumerate(shapes)]
+    return te.create_prim_func([*inputs, make(*inputs)], name="program")
+
+
+def plans(func: PrimFunc) -> list[str]:
+    return [plan.name for plan in choose(func, DEVICE, None, ()).sketch.plans]
+
+
+def cross(x):
+    """The sum of the neighbours along each axis."""
+    inner = [extent - 2 for extent in x.shape]
+
+    def element(*at):
+        return sum(
+            x[tuple(i + (2 * side if n == axis else 1) for n, i in enumerate(at))]
+            for axis in range(len(at))
+            for side in (0, 1)
+        )
+
+    return te.compute(tuple(inner), element, name="out")
+
+
+def mixed(x, y):
+    """Neighbours of one array, along the rows of another that is turned."""
+    m, n = x.shape[0], x.shape[1] - 2
+    return te.compute(
+        (m, n), lambda i, j: x[i, j] * y[j, i] + x[i, j + 2] + y[j + 1, i], name="out"
+    )
+
+
+def turned_pool(x):
+    """Maxima whose channels are last."""
+    r, s = te.reduce_axis(3, name="r"), te.reduce_axis(3, name="s")
+    n, c, h, w = x.shape
+    return te.compute(
+        (n, (h - 1) // 2, (w - 1) // 2, c),
+        lambda b, i, j, k: te.max(x[b, k, 2 * i + r, 2 * j + s], axis=[r, s]), name="out",
+    )  # fmt: skip
+
+
+def depthwise(layout):
+    return lambda x, w: ops.depthwise_conv2d(x, w, padding=1, layout=layout)
+
+
+WIDE = {
+    "stencil": program(cross, (8194, 8194)),
+    "stencil in three dimensions": program(cross, (258, 258, 258)),
+    "pooling, padded": program(lambda x: ops.max_pool2d(x, 3, 2, 1), (32, 64, 112, 112)),
+    "pooling, turned": program(turned_pool, (32, 64, 113, 113)),
+    "depthwise": program(depthwise("NCHW"), (32, 128, 56, 56), (128, 1, 3, 3)),
+    "depthwise, channels last": program(depthwise("NHWC"), (32, 56, 56, 128), (3, 3, 1, 128)),
+}
+MOVED = {"stencil": 1.2, "stencil in three dimensions": 1.5, "pooling, turned": 1.3,
+         "pooling, padded": 1.2}  # fmt: skip
+"""Times the arguments that they move, at most: rows that begin within a sector cost more; 1.15 of
+the others."""
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_windows_are_read_once_without_conflicts(name):
+    func = WIDE[name]
+    (work,) = works_of(default_schedule(func, EMULATOR).func, DEVICE)
+    least = sum(prod(p.const_shape) * itemsize(p.dtype) for p in func.params) / Gpu.sector_bytes
+    assert work.sectors <= MOVED.get(name, 1.15) * least
+    assert work.wavefronts <= (1.6 if "turned" in name else 1.01) * work.free
+    assert replace(work, registers=32).occupancy(DEVICE) >= 0.5
+
+
+N = Var("n")
+SMALL = {
+    "stencil, primes": program(cross, (37, 71)),
+    "stencil of any length": program(cross, (N, 41)),
+    "two arrays": program(mixed, (13, 70), (69, 13)),
+    "pooling, turned": program(turned_pool, (1, 5, 9, 77)),
+    "depthwise, channels last": program(
+        lambda x, w: ops.depthwise_conv2d(x, w, stride=2, padding=1, layout="NHWC"),
+        (1, 9, 7, 34), (3, 3, 1, 34), dtype="float64",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_any_windows_are_right_without_races(name, cache):
+    func = SMALL[name]
+    assert plans(func) == ["windows"]
+    rng = np.random.default_rng(0)
+    shapes = [[23 if isinstance(d, Var) else d.value for d in p.shape] for p in func.inputs]
+    given = [rng.integers(-4, 5, shape).astype(p.dtype) for p, shape in zip(func.inputs, shapes)]
+    kernel = build(
+        default_schedule(func, EMULATOR), f"{EMULATOR} -check=races,uninitialised", cache=cache
+    )
+    np.testing.assert_allclose(kernel(*given), reference(func, *given)[0], 1e-5, 1e-5)
+
+
+OTHERS = {
+    "nothing around": program(lambda x: ops.relu(x), (64, 64)),
+    "too far": program(
+        lambda x: te.compute((4096,), lambda i: x[i] + x[i + 4096], name="out"), (8192,)
+    ),
+    "another order": program(
+        lambda x: te.compute((64,), lambda i: x[i] + x[63 - i], name="out"), (64,)
+    ),
+    "for all channels": program(lambda x, w: ops.conv2d(x, w), (1, 8, 9, 9), (8, 8, 3, 3)),
+    "nothing": program(cross, (2, 9)),
+    "one result": program(cross, (3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_windows_are_not_for(name):
+    assert "windows" not in plans(OTHERS[name])
+
+
+def test_surroundings_are_told_along_each_axis():
+    sch = Schedule(program(lambda x: ops.max_pool2d(x, 3, 2), (4, 8, 33, 35)))
+    (group,) = find_groups(sch)
+    found = surroundings(sch.state.block(group.block))
+    told = [(side.extent, side.step, side.reach) for side in found.sides]
+    assert told == [(4, 1, 0), (8, 1, 0), (16, 2, 2), (17, 2, 2)]
+    assert (found.near, found.places, found.elements((1, 1, 2, 3))) == (3, 9, 5 * 7)
+
+
+@pytest.mark.parametrize(
+    ("threads", "own", "reason"),
+    [((2, 16), (1,), "give both for each"), ((1, 1), (2, 2), "a block of one thread")],
+)
+def test_boxes_that_are_none(threads, own, reason):
+    sch = Schedule(program(cross, (9, 9)))
+    before = str(sch.func)
+    with pytest.raises(ScheduleError, match=reason):
+        gpu.windows(sch, "out", threads, own)
+    assert str(sch.func) == before
