@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from autotune.explain import explain as explain
     from autotune.knobs.space import own_space as own_space
     from autotune.measure import MeasureSettings as MeasureSettings
+    from autotune.measure.places.clusters import DaskRunner as DaskRunner
+    from autotune.measure.places.clusters import dask_builder as dask_builder
+    from autotune.measure.places.runner import Runner as Runner
     from autotune.report import summarize as summarize
     from autotune.report.figures import figures as figures
     from autotune.tasks.family import tune_family as tune_family
@@ -32,6 +35,8 @@ __all__ = lazy_names(
         "autotune.explain": "explain",
         "autotune.knobs.space": "own_space",
         "autotune.measure": "MeasureSettings",
+        "autotune.measure.places.clusters": "DaskRunner dask_builder",
+        "autotune.measure.places.runner": "Runner",
         "autotune.report": "summarize",
         "autotune.report.figures": "figures",
         "autotune.database.records": "Record",

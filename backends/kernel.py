@@ -89,6 +89,11 @@ class CompiledKernel:
         return self._asm
 
     @property
+    def object_key(self) -> str:
+        """The name by which the cache of objects has what was compiled; "" where it has nothing."""
+        return str(getattr(self._compiled, "key", ""))
+
+    @property
     def resources(self) -> Mapping[str, Any] | None:
         """What each kernel of a GPU takes, by its name in `source`; None for processors."""
         return self._compiled.resources

@@ -102,7 +102,7 @@ class Job:
         source = getattr(kernel, "source", None) if self._build_source else None
         return {
             "status": "ok", "build_seconds": seconds, "source_hash": source_hash(kernel),
-            "source": source,
+            "source": source, "object": getattr(kernel, "object_key", ""),
         }  # fmt: skip
 
     def measure(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:

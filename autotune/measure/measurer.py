@@ -7,9 +7,8 @@ the status of its result, and the next one is measured in a worker that is known
 from __future__ import annotations
 
 import random
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,13 +30,16 @@ from autotune.measure.externs import declarations
 from autotune.measure.lock import Report, machine_lock
 from autotune.measure.memory import build_limit, run_limit
 from autotune.measure.oracle import make_oracle
-from autotune.measure.process import Reply, WorkerProcess, warn_once
+from autotune.measure.places.executors import ExecutorBuilders
+from autotune.measure.places.folder import no_room, working_folder
+from autotune.measure.places.runner import HERE, LocalRunner, Slot, Workers
+from autotune.measure.process import Reply
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE, made_for, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings, Rounds
 from autotune.noise.visits import Visits
 from autotune.space import Candidate
-from backends import ScratchFolder, default_cache, host_threads
+from backends import default_cache, host_threads
 from tensorir import Costs, Numbers, PrimFunc
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class Measurer:
     constants  parameters that kernels are built with; their preparation is checked, not timed
     builder    "module:function" that turns (text, target) into a kernel, see `measure.job`
     report     told about waits
+    workers    who builds ahead, and on which device candidates run
 
     `neighbours` tells how busy others were while times were taken.
 
@@ -81,6 +84,7 @@ class Measurer:
         builder: str = DEFAULT_BUILDER,
         report: Report | None = None,
         lock: Path | None = None,
+        workers: Workers = HERE,
     ) -> None:
         self.func = func
         self.target = str(target)
@@ -93,12 +97,13 @@ class Measurer:
         self._report = report
         self._lock = lock
         self.neighbours = Neighbours()
-        self._folder = _folder()
+        self._folder = working_folder()
         self._reference = reference
         self._calls: dict[str, int] = {}
         self._batches = self._candidates = 0
-        self._runner: WorkerProcess | None = None
-        self._builders: BuilderPool | None = None
+        self._executor, self._device = workers.builder, workers.runner or LocalRunner(lock)
+        self._runner: Slot | None = None
+        self._builders: BuilderPool | ExecutorBuilders | None = None
 
     def __enter__(self) -> Measurer:
         return self
@@ -196,7 +201,7 @@ class Measurer:
             "seed": [settings.seed, before],
         }
         others = Neighbours()
-        with self._undisturbed(), others.watching():
+        with self._undisturbed(others):
             reply = self._start_runner().request(message, self._limits())
         if reply.outcome != "answer" or reply.data["status"] != "ok":
             raise MeasureError(
@@ -210,11 +215,9 @@ class Measurer:
             tuple(busy and disturbed for disturbed in reply.data["disturbed"]),
         )
 
-    @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
+    def _undisturbed(self, *others: Neighbours) -> AbstractContextManager[object]:
         """Where times are taken: no other tuner works, and who else does is noted."""
-        with machine_lock(report=self._report, path=self._lock), self.neighbours.watching():
-            yield
+        return self._device.alone(self._report, self.neighbours, *others)
 
     def features(
         self,
@@ -229,7 +232,7 @@ class Measurer:
         None where they are not found here: on one processor, where workers know another space
         (see `scoring`), or where one of them failed.
         """
-        if (self.settings.build_jobs or host_threads()) < 2:
+        if self._jobs < 2 and self._executor is None:
             return None
         pool = self._start_builders()
         size = max(1, -(-len(candidates) // (2 * pool.jobs)))
@@ -242,32 +245,46 @@ class Measurer:
             }
             for part in parts
         ]
-        with machine_lock(shared=True, report=self._report, path=self._lock):
+        with self._building():
             replies = pool.request(messages)
         if any(r.outcome != "answer" or r.data["status"] != "ok" for r in replies):
             return None
         return [scored for reply in replies for scored in scored_of(reply.data["rows"])]
 
-    def _start_builders(self) -> BuilderPool:
+    @property
+    def _jobs(self) -> int:
+        return self.settings.build_jobs or host_threads()
+
+    def _building(self) -> AbstractContextManager[object]:
+        """Where candidates are built: nobody times on this machine. An executor's workers see to
+        that where they are."""
+        if self._executor is not None:
+            return nullcontext()
+        return machine_lock(shared=True, report=self._report, path=self._lock)
+
+    def _start_builders(self) -> BuilderPool | ExecutorBuilders:
         if self._builders is None:
-            jobs = self.settings.build_jobs or host_threads()
-            memory = build_limit(self.settings.memory_gib, jobs)
-            self._builders = BuilderPool(
-                jobs,
+            memory = build_limit(self.settings.memory_gib, self._jobs)
+            given = (
+                self._jobs,
                 self._start_message(None, memory),
                 {**self._places(), "OMP_NUM_THREADS": "1"},
                 self._limits(),
                 self.settings.restart_every,
             )
+            self._builders = (
+                BuilderPool(*given)
+                if self._executor is None
+                else ExecutorBuilders(self._executor, *given, self._report)
+            )
         return self._builders
 
     def _build(self, programs: Sequence[Program]) -> list[Built]:
         """Result and source text of building ahead; nothing when the runner is to build itself."""
-        jobs = min(self.settings.build_jobs or host_threads(), len(programs))
-        if jobs < 2:
+        if self._executor is None and min(self._jobs, len(programs)) < 2:
             return [(MeasureResult("ok"), None)] * len(programs)
         pool = self._start_builders()
-        with machine_lock(shared=True, report=self._report, path=self._lock):
+        with self._building():
             replies = pool.request([build_request(program) for program in programs])
             strange = [at for at, r in enumerate(replies) if r.data.get("status") == OTHER_SPACE]
             texts = [text_request(programs[at]) for at in strange]
@@ -349,37 +366,20 @@ class Measurer:
             env["OMP_NUM_THREADS"] = str(self.settings.threads)
         return env
 
-    def _start_runner(self) -> WorkerProcess:
+    def _start_runner(self) -> Slot:
         if self._runner is None:
+            self._device.check()
             path = self._folder.path / "reference.npz"
             if not path.parent.exists():
                 raise MeasureError("the measurer is closed: make a new one")
             try:
                 self.reference.save(path)
             except OSError as error:
-                raise _no_room(error) from error
+                raise no_room(error) from error
             memory = run_limit(self.settings.memory_gib, self.reference)
             message = self._start_message(path, memory)
-            self._runner = WorkerProcess(message, self._env(), warn_once)
+            self._runner = self._device.slot(message, self._env())
         return self._runner
-
-
-def _folder() -> ScratchFolder:
-    try:
-        return ScratchFolder()
-    except OSError as error:
-        raise _no_room(error) from error
-
-
-def _no_room(error: OSError) -> MeasureError:
-    try:
-        place = f"the temporary folder {tempfile.gettempdir()}"
-    except OSError:
-        place = "any temporary folder"
-    return MeasureError(
-        f"measuring cannot write to {place} ({error.strerror or error}); make room, or name "
-        "another one in TMPDIR"
-    )
 
 
 def _tell(on_result: OnResult, start: int, at: int, result: MeasureResult) -> None:

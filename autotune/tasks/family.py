@@ -27,11 +27,12 @@ from autotune.tasks.regions import regions
 from autotune.tasks.sharing import served, shared
 from autotune.tasks.tune_all import Each, for_each, tune_all
 from autotune.tuning.expect import work_of
+from autotune.tuning.options import check_options, opened
 from autotune.tuning.progress import Progress, make_progress
 from autotune.tuning.replay import candidate_of
 from autotune.tuning.search import Search
 from autotune.tuning.session import Session, start_session
-from autotune.tuning.tuner import DEFAULT_DATABASE, check_options, opened, turn_key
+from autotune.tuning.tuner import DEFAULT_DATABASE, turn_key
 from autotune.tuning.turns import search_turn
 from tensorir import DEFAULT_NUMERICS, Costs, Number, Numbers, PrimFunc, Target, TensorIRError
 

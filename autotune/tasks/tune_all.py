@@ -30,11 +30,12 @@ from autotune.tasks.results import TaskResults
 from autotune.tasks.turns import Turns
 from autotune.tuning.budget import TRIALS
 from autotune.tuning.found import shipped_result
+from autotune.tuning.options import check_options, opened
 from autotune.tuning.progress import Progress, make_progress
 from autotune.tuning.result import TuneResult
 from autotune.tuning.search import Search
 from autotune.tuning.session import Session, start_session
-from autotune.tuning.tuner import DEFAULT_DATABASE, check_options, opened, turn_key
+from autotune.tuning.tuner import DEFAULT_DATABASE, turn_key
 from autotune.tuning.turns import search_turn
 from tensorir import DEFAULT_NUMERICS, Costs, Numbers, PrimFunc, Target, TensorIRError
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult
 from autotune.measure.lock import Report
+from autotune.measure.places.runner import HERE, Workers
 from autotune.measure.reference import Reference
 from autotune.search import Propose
 from autotune.space import Candidate
@@ -23,12 +24,16 @@ from autotune.tuning.session import Session
 class Search:
     """The search of a session. Use it as a context manager, so that its workers end.
 
-    report  told about waits
+    report   told about waits
+    workers  who builds candidates, and where they run
     """
 
-    def __init__(self, session: Session, propose: Propose, report: Report) -> None:
+    def __init__(
+        self, session: Session, propose: Propose, report: Report, workers: Workers = HERE
+    ) -> None:
         self.session = session
         self._propose, self._report = propose, report
+        self._builds_and_runs = workers
         self._measurer: Measurer | None = None
         self._workers = ExitStack()
         self._reference: Reference | None = None
@@ -122,6 +127,7 @@ class Search:
                     sizes=session.sizes,
                     constants=session.workload.constants,
                     report=self._report,
+                    workers=self._builds_and_runs,
                 )
             )
         return self._measurer

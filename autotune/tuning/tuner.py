@@ -13,27 +13,26 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from types import NoneType
 
 from autotune.arguments import (
     LARGEST_SEED,
     check_func,
     check_names,
-    check_path,
     check_sizes,
-    instance,
     integer,
 )
 from autotune.database.database import Database
 from autotune.knobs.space import ScheduleFunction
 from autotune.measure import MeasureSettings
+from autotune.measure.places.runner import Runner, Workers
 from autotune.search import Propose, search_named
 from autotune.tuning.budget import TRIALS, Budget
 from autotune.tuning.found import nothing_ran, result_of, shipped_result
+from autotune.tuning.options import check_options, opened
 from autotune.tuning.progress import Progress, make_progress
 from autotune.tuning.result import TuneResult
 from autotune.tuning.search import Search
@@ -63,10 +62,11 @@ def tune(
     costs: Costs | str | None = None,
     shipped: bool = True,
     space: ScheduleFunction | None = None,
+    builder: Executor | None = None,
+    runner: Runner | None = None,
 ) -> TuneResult:
-    """The fastest schedule of `func` that is found, from the database where it can be.
+    """The fastest schedule of `func` for `target` that is found, from the database where it can be.
 
-    target      what to compile for
     trials      distinct programs to have compiled and run, stored ones counted: if there are that
                 many, nothing is measured. None: 64, or no limit with `seconds` or `until`
     seed        of the search and of the inputs; equal seeds and equal times give equal searches
@@ -74,63 +74,35 @@ def tune(
     numerics    what schedules may do to floating-point results: "bitwise" keeps the order of sums,
                 "reassociated" does not, "algebraic" also tries other algorithms (Winograd's),
                 "mixed" instructions of less precision; errors are bounded alike for all
-    strategy    the name of one of `autotune.search.STRATEGIES`; cost_model "auto", "xgboost",
-                "sklearn" or "random"
-    settings    how to measure
+    strategy    one of `autotune.search.STRATEGIES`; cost_model "auto" or one of `known_models()`
+    settings    how to measure; `progress` shows it, None on a terminal
     sizes       values of symbolic sizes, and of numbers among the arguments, to measure with;
                 numbers that are no sizes are drawn as inputs are where they are not given
     constants   names of parameters whose arrays `result.build(constants=...)` will be given, such
-                as weights: what is computed from them alone at the root is checked and not timed
-    progress    show it; None shows it on a terminal
+                as weights: what is made of them alone at the root is checked and not timed
     seconds     after which no further batch is begun
-    until       what is enough: "converged", where no gain is expected any more, or a share of what
-                bounds `func` here, such as "95% of roofline". The search ends at whichever comes
-                first of trials, seconds and this: see `result.ended`
+    until       what is enough: "converged", or a share of what bounds `func` here, such as "95% of
+                roofline". `result.ended` says what came first of trials, seconds and this
     costs       what steps of the processor are estimated to cost, as for `default_schedule`
-    shipped     where the database has no trials, take a record that ships with the project, of
-                this kind of machine and so many trials; `result.source` says where it is from
-    space       a function `schedule(sch, knobs)` whose schedules are searched, and not those of the
-                rules (`autotune.knobs.knobs`); the default has the defaults of all knobs
+    shipped     where the database has no trials, take a record of this kind of machine and so many
+                trials that ships with the project; `result.source` says where it is from
+    space       a function `schedule(sch, knobs)` whose schedules are searched, not those of rules
+                (`autotune.knobs.knobs`); the default has the defaults of all knobs
+    builder     a `concurrent.futures.Executor` that compiles; `runner` the device where candidates
+                run (`autotune.measure.places.runner`); None: processes of this machine
 
     Raises TensorIRError for arguments that are not of their kind, and if no candidate ran
     correctly. Ctrl-C leaves all finished trials stored.
     """
     check_func(func)
-    seed = integer("seed", seed, 0, LARGEST_SEED)
-    sizes, constants = check_sizes(func, sizes), check_names(func, constants)
+    seed, sizes = integer("seed", seed, 0, LARGEST_SEED), check_sizes(func, sizes)
+    constants, workers = check_names(func, constants), Workers(builder, runner)
     check_options(settings=settings, progress=progress, shipped=shipped, cost_model=cost_model)
     budget, propose = Budget.of(trials, seconds, until), search_named(strategy)
     with opened(database) as db:
         given = (func, target, db, seed, numerics, cost_model, settings, sizes, constants, costs)
-        start = partial(start_session, *given, function=space)
-        return _searched(start, propose, budget, progress, shipped and space is None)
-
-
-OPTIONS: dict[str, tuple[tuple[type, ...], str]] = {
-    "settings": ((MeasureSettings, NoneType), "MeasureSettings(...) or None"),
-    "progress": ((bool, NoneType), "True, False or None"),
-    "shipped": ((bool,), "True or False"),
-    "cost_model": ((str,), "the name of one"),
-}
-"""What options of `tune` may be, and the same in words."""
-
-
-def check_options(**given: object) -> None:
-    """Raise TensorIRError for an option that is not of its kind."""
-    for name, value in given.items():
-        instance(name, value, *OPTIONS[name])
-
-
-@contextmanager
-def opened(database: str | Path | Database | None) -> Iterator[Database]:
-    """The database; one that was given as such stays open."""
-    if isinstance(database, Database):
-        yield database
-        return
-    if database is not None:
-        check_path("database", database, "a Database, the path of one, or None")
-    with Database(":memory:" if database is None else database) as opened:
-        yield opened
+        start = partial(start_session, *given, space)
+        return _searched(start, propose, budget, progress, shipped and space is None, workers)
 
 
 def _searched(
@@ -139,6 +111,7 @@ def _searched(
     budget: Budget,
     progress: bool | None,
     shipped: bool,
+    workers: Workers,
 ) -> TuneResult:
     """The result of the search that `start` makes a session for, when it is its turn."""
     session = start()
@@ -157,7 +130,7 @@ def _searched(
         begun, before = time.perf_counter(), session.trials
         ended = budget.reached(session)
         if not ended or session.answer() is None:
-            ended = _search(session, propose, budget, show)
+            ended = _search(session, propose, budget, show, workers)
         best = session.stored_best()
         if best is None:
             raise nothing_ran(session)
@@ -175,6 +148,7 @@ def _search(
     propose: Propose,
     budget: Budget,
     show: Progress,
+    workers: Workers,
 ) -> str:
     """Measure until the budget is spent or nothing new is left, then race the best; why it ended.
 
@@ -183,7 +157,7 @@ def _search(
     deadline = time.perf_counter() + budget.seconds
     goal = math.inf if budget.trials is None else budget.trials
     shown = session.func.name, session.trials, budget.trials, session.work
-    with Search(session, propose, show.message) as search, show.task(*shown) as task:
+    with Search(session, propose, show.message, workers) as search, show.task(*shown) as task:
         search.begin(task, several=budget.left(session) > 1)
         while not (ended := budget.reached(session)):
             batch = search.step(task, goal)

@@ -1,0 +1,1 @@
+"""Where candidates are built and run: processes here, executors, devices of clusters."""
