@@ -81,9 +81,15 @@ def rebuild(e: Expr, parts: tuple[Expr, ...]) -> Expr:
     return e.rebuild(parts) if make is None else make(e, parts)  # type: ignore[attr-defined]
 
 
-def walk_exprs(e: Expr) -> Iterator[Expr]:
-    """`e` and all its subexpressions, each once, parents before children."""
-    seen = {e}
+def walk_exprs(e: Expr, seen: set[Expr] | None = None) -> Iterator[Expr]:
+    """`e` and all its subexpressions, each once, parents before children.
+
+    Those in `seen` are left out, and what is found is added: expressions of a program share parts.
+    """
+    seen = set() if seen is None else seen
+    if e in seen:
+        return
+    seen.add(e)
     stack = [e]
     while stack:
         node = stack.pop()

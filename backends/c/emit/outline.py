@@ -25,10 +25,11 @@ def free_names(s: Stmt) -> tuple[list[Buffer], list[Var], set[Buffer]]:
     variables: dict[Var, None] = {}
     written: set[Buffer] = set()
     inside: set[Buffer | Var] = set()
+    seen: set[Expr] = set()
     for stmt in walk(s):
         _note_statement(stmt, buffers, written, inside)
         for e in (*stmt_exprs(stmt), *_sizes(stmt)):
-            for node in walk_exprs(e):
+            for node in walk_exprs(e, seen):
                 if isinstance(node, Load):
                     buffers[node.buffer] = None
                 elif isinstance(node, Var):

@@ -21,7 +21,6 @@ from tensorir import (
     For,
     ForKind,
     If,
-    Load,
     Seq,
     Stmt,
     Var,
@@ -29,7 +28,6 @@ from tensorir import (
     replace,
     variables,
     walk,
-    walk_exprs,
 )
 
 OnStack = Callable[[Buffer], bool]
@@ -82,7 +80,7 @@ def _allocated(s: Stmt) -> list[Buffer]:
 
 def is_uniform(e: Expr) -> bool:
     """Whether all threads find the same value: memory may have changed in between."""
-    return not any(isinstance(node, Load) for node in walk_exprs(e))
+    return not e.has_loads
 
 
 def _rounds(s: Stmt) -> int:

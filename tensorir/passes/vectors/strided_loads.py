@@ -47,8 +47,9 @@ def strided_loads(func: PrimFunc) -> PrimFunc:
     outside of what was; consecutive stores that want both halves share the two vectors. Requires
     that vectorize and unroll ran.
     """
-    roots = [e for stmt in walk(func.body) for e in stmt_exprs(stmt)]
-    if not any(isinstance(e, Load) and _strided(e) for r in roots for e in walk_exprs(r)):
+    roots = [e for stmt in walk(func.body) for e in stmt_exprs(stmt) if e.has_loads]
+    seen = set[Expr]()
+    if not any(isinstance(e, Load) and _strided(e) for r in roots for e in walk_exprs(r, seen)):
         return func
     return with_body(func, _visit(func.body))
 
