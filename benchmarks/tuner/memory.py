@@ -2,8 +2,9 @@
 
     python -m benchmarks.tuner.memory [--builds N] [--write-readme]
 
-Each kernel is another program, is called once and dropped. What is resident after a fifth of them
-and at the end is compared: what a process keeps of everything would grow all the time.
+Each kernel is another program, is called once and dropped. What is resident after half of them and
+at the end is compared: memories of what was computed are full by then, and what a process keeps of
+everything would go on growing.
 """
 
 from __future__ import annotations
@@ -75,13 +76,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = {kind: in_process(kind, count) for kind in KINDS}
     lines, failed = [], []
     for kind, pages in found.items():
-        early = count // 5
-        each = (pages[-1] - pages[early]) / (count - early)
-        mib = [f"{pages[at] / 1024:.0f} MiB" for at in (0, early, -1)]
+        half = count // 2
+        each = (pages[-1] - pages[half]) / (count - half)
+        mib = [f"{pages[at] / 1024:.0f} MiB" for at in (0, half, -1)]
         lines.append((kind, str(count), *mib, f"{each:.1f} KiB"))
         if each > MOST_KIB and not options.quick:
             failed.append(f"each of {count} {kind} leaves {each:.0f} KiB, {MOST_KIB} are allowed")
-    header = ("of", "builds", "after one", "after a fifth", "at the end", "growth of each since")
+    header = ("of", "builds", "after one", "after half", "at the end", "growth of each since")
     title = "memory of a process over its builds, resident"
     return publish(
         Section("tuner-memory", "memory.json", title, header, lines, found, failed=failed), options
