@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -40,7 +41,7 @@ class CpuTimes:
     beside what it may be. Nothing fails by it: machines differ."""
 
     MOST = {
-        ".": 90, "autotune": 200, "backends": 160, "fuzz": 55, "schedule": 85, "tensorir": 60,
+        ".": 80, "autotune": 250, "backends": 135, "fuzz": 55, "schedule": 75, "tensorir": 60,
     }  # fmt: skip
     """Seconds, with the processes that are started: less than six minutes on two processors of
     2022, with compilers, an empty cache, and what collecting the tests takes."""
@@ -94,9 +95,41 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(CpuTimes(), "cpu-times")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def takes_samples(config: pytest.Config) -> bool:
+    """Whether this is a run of all tests, in which some run for a share of their cases: who names
+    files or tests gets all of theirs, and `--all-cases` gives all of all."""
+    if hasattr(config, "workerinput"):
+        return bool(config.workerinput["takes_samples"])
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return whole and not config.getoption("--all-cases")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Workers of pytest-xdist are given names of folders, whoever gave them."""
+    node.workerinput["takes_samples"] = takes_samples(node.config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The slow ones come first: at the end one worker would have nothing to do beside them."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    if takes_samples(config):
+        left_out = [item for item in items if not in_sample(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if in_sample(item)]
+
+
+def in_sample(item: pytest.Item) -> bool:
+    """Whether a run of all tests has this case: one in n of those marked `sampled(n)`, by their
+    names, so that it is the same ones each time, of all values of each parameter."""
+    mark = item.get_closest_marker("sampled")
+    return mark is None or crc32(item.name.encode()) % mark.args[0] == 0
+
+
+@pytest.fixture(scope="session")
+def samples(request: pytest.FixtureRequest) -> bool:
+    """Whether what tests do of many things they may do for some."""
+    return takes_samples(request.config)
 
 
 def pytest_collection_finish() -> None:
@@ -109,6 +142,9 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+    parser.addoption(
+        "--all-cases", action="store_true", help="run all cases of tests marked `sampled` too"
+    )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

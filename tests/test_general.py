@@ -69,6 +69,7 @@ def test_forms_mean_what_the_plain_program_means(row):
 STRUCTURAL = ("reordered", "split", "fused", "unit", "scaled", "embedded", "symbolic")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", range(len(DIFFERENT)), ids=lambda n: DIFFERENT[n].name)
 def test_forms_have_default_schedules(number):
     """A quarter of the rewritings of each program; the benchmark schedules all of all."""

@@ -76,15 +76,15 @@ def some_of(space: Space, count: int, seed: int) -> list[Schedule]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("seed", range(0, 36, 12))
+@pytest.mark.parametrize("seed", range(36))
 def test_all_schedules_say_that_they_are(seed, target):
-    for n in range(seed, seed + 12):
-        func = drawn(n)
-        assert default_schedule(func, target, numerics="bitwise").numerics == "bitwise", str(func)
-        if target == CPU:
-            space = search_space(func, target, numerics="bitwise")
-            assert {s.numerics for s in some_of(space, 2, n)} == {"bitwise"}, str(func)
+    func = drawn(seed)
+    assert default_schedule(func, target, numerics="bitwise").numerics == "bitwise", str(func)
+    if target == CPU:
+        space = search_space(func, target, numerics="bitwise")
+        assert {s.numerics for s in some_of(space, 2, seed)} == {"bitwise"}, str(func)
 
 
 @pytest.mark.parametrize("seed", (0, 2, 4))

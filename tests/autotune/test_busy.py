@@ -48,17 +48,18 @@ def test_neighbours_are_those_who_work_while_this_process_does_not(tmp_path):
 def test_the_work_of_children_is_our_own(depth):
     """While they live, and once they have ended; theirs too."""
     program = SPIN.format(0.4)
+    if depth:
+        program += "\nimport sys; sys.stdin.read()"
     for _ in range(depth - 1):
         program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {program!r}])"
     own = [Neighbours()._read()[2]]
     if depth:
-        child = subprocess.Popen([sys.executable, "-c", program])
-        while child.poll() is None and len(own) < 2:
+        child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+        end = time.monotonic() + 60
+        while (seen := Neighbours()._read()[2]) <= own[0] + 0.2 and time.monotonic() < end:
             time.sleep(0.02)
-            if Neighbours()._read()[2] > own[0] + 0.2:
-                own.append(Neighbours()._read()[2])
-        assert len(own) == 2, "the work of a living child was not seen"
-        child.wait()
+        assert seen > own[0] + 0.2, "the work of a living child was not seen"
+        child.communicate()
     else:
         exec(program, {})
     assert Neighbours()._read()[2] - own[0] >= 0.35

@@ -152,10 +152,10 @@ def test_fitting_is_fast(kind):
     rows = np.random.default_rng(0).random((200, len(FEATURES)), dtype=np.float32)
     model = make_cost_model(kind, draft=lambda r: np.ones(len(r)))
     model.fit(rows, [1.0] * 200)
-    start = time.perf_counter()
+    start = time.process_time()  # whatever else the machine does
     model.fit(rows, list(1 + rows[:, 0]))
     model.predict(rows)
-    assert time.perf_counter() - start < 2, "the target is 0.3 s; the rest is slack"
+    assert time.process_time() - start < 2, "the target is 0.3 s; the rest is slack"
 
 
 def test_a_random_model_is_a_function_of_the_row():

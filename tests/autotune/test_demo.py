@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -92,9 +93,17 @@ def test_a_picture_that_cannot_be_written(tmp_path, name):
         photo.save(floats(1, 4, 4, 6), tmp_path / name)
 
 
-def test_side_by_side_takes_slow_calls_less_often():
+def test_side_by_side_takes_slow_calls_less_often(monkeypatch):
+    """By a clock that nothing but the calls moves."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    clock = SimpleNamespace(perf_counter=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr("benchmarks.timing.time", clock)
     found = side_by_side(
-        {"slow": lambda: time.sleep(0.11), "fast": lambda: time.sleep(1e-3)},
+        {"slow": lambda: sleep(0.11), "fast": lambda: sleep(1e-3)},
         rounds=6, min_ms=2, pause_s=0,
     )  # fmt: skip
     assert len(found["slow"].times) == 2 and found["slow"].calls == 1

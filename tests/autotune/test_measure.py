@@ -400,20 +400,26 @@ def test_the_lock_excludes_and_reports(tmp_path, monkeypatch):
     monkeypatch.setattr("autotune.measure.lock.REPORT_SECONDS", 0.1)
     path = tmp_path / "lock"
     code = (
-        "import sys, time, pathlib\nfrom autotune.measure import machine_lock\n"
+        "import sys, pathlib\nfrom autotune.measure import machine_lock\n"
         "with machine_lock(path=pathlib.Path(sys.argv[1])):\n"
-        "    print('held', flush=True); time.sleep(0.6)"
+        "    print('held', flush=True); sys.stdin.read()"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     other = subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env=env
-    )
-    other.stdout.readline()
+        [sys.executable, "-c", code, str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
+    )  # fmt: skip
+    assert other.stdout.readline() == b"held\n"
     messages = []
-    with machine_lock(report=messages.append, path=path) as waited:
-        assert waited > 0.3
+
+    def report(text):
+        messages.append(text)
+        other.stdin.close()
+
+    with machine_lock(report=report, path=path) as waited:
+        assert waited > 0.1
     assert len(messages) == 1 and "waiting for another tuner" in messages[0]
-    other.communicate()
+    other.wait()
 
 
 def test_shared_holders_do_not_exclude_each_other(tmp_path):

@@ -160,6 +160,7 @@ def test_orders_of_terms_say_what_they_do(numerics):
 AXES = ((5, "k"), (7, "q"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs_keep_their_meaning(seed):
     """Random programs under random general nests, interpreted, and some of them compiled."""

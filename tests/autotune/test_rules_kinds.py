@@ -75,7 +75,7 @@ def plans_of(rule: Any, func: PrimFunc, device: Device) -> Iterator[tuple[Schedu
             yield from ((base.copy(), plan) for plan in rule(base, group, device))
 
 
-def untrue(rule: Any, device: Device = CPU, limit: int = 6) -> tuple[int, list[str]]:
+def untrue(rule: Any, device: Device = CPU, limit: int = 3) -> tuple[int, list[str]]:
     """How many plans a rule made, and which of them have schedules of another class than they say,
     also after they were kept to the order of sums."""
     wrong, count = [], 0

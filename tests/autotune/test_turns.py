@@ -120,13 +120,17 @@ def test_what_the_first_found_is_enough_for_the_second(tmp_path):
 
 def test_one_at_a_time_and_only_for_the_same(tmp_path):
     path, told, order = tmp_path / "tuning.db", [], []
-    begun = threading.Event()
+    begun, waited_for = threading.Event(), threading.Event()
 
     def other():
         with search_turn(path, "f", ("f",), lambda text: None):
             begun.set()
-            time.sleep(0.3)
+            waited_for.wait(60)
             order.append("other")
+
+    def report(text):
+        told.append(text)
+        waited_for.set()
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -134,7 +138,7 @@ def test_one_at_a_time_and_only_for_the_same(tmp_path):
     with search_turn(path, "g", ("g",), told.append):
         order.append("different")
     (tmp_path / "link.db").symlink_to(path)
-    with search_turn(tmp_path / "link.db", "f", ("f",), told.append):
+    with search_turn(tmp_path / "link.db", "f", ("f",), report):
         order.append("same")
     thread.join()
     assert order == ["different", "other", "same"] and len(told) == 1

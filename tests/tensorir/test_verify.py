@@ -342,9 +342,9 @@ def test_it_is_fast():
 
 
 def _seconds(func: PrimFunc) -> float:
-    start = time.perf_counter()
+    start = time.thread_time()  # whatever else the machine does
     verify(func)
-    return time.perf_counter() - start
+    return time.thread_time() - start
 
 
 def test_a_block_that_was_proved_is_proved_again_in_other_surroundings():

@@ -69,6 +69,7 @@ def inlined(dtype: str, width: int, stride: int) -> PrimFunc:
     return te.create_prim_func([x, out], name="windows")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "int16", "float64"])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("width", [1, 5, 32, 57])
@@ -105,6 +106,7 @@ def test_padding_may_be_any_constant(none, cache) -> None:
     assert found.tobytes() == want.tobytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("width", [1, 7, 14, 16, 17, 40])

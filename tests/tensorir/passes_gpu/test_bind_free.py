@@ -31,6 +31,7 @@ def run_alike(func, *arrays, **sizes):
     return bound
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "number"), CASES, ids=lambda v: str(v))
 def test_operators_mean_the_same(name, number):
     func = ops.prim_func(name, number)
