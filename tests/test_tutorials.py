@@ -56,6 +56,7 @@ SHORTER = {
         '"grouped", "mlp")': '"grouped")',
     },
     "add_a_move": {"trials=6": "trials=2"},
+    "add_a_sketch_rule": {"trials=6": "trials=2"},
     "add_an_operator": {"trials=8": "trials=3", "(1, 64, 28, 28)": "(1, 16, 14, 14)"},
 }  # fmt: skip
 """Trials, rounds of timing, sizes and limits of times that a test can do without, by the text of

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from autotune.cli.failure import Failure, WrongUse
 from autotune.database.conditions import COLD, WARM, Conditions
@@ -21,6 +21,7 @@ from autotune.database.database import Database
 from autotune.database.miss import Miss
 from autotune.database.records import Record, Workload
 from autotune.examples import EXAMPLES, make_example, sizes_of
+from autotune.knobs.space import ScheduleFunction
 from autotune.machine.machine import this_machine
 from autotune.tuning.tuner import DEFAULT_DATABASE
 from backends import resolve
@@ -180,6 +181,21 @@ def chosen(args: argparse.Namespace) -> Program:
     _checked(lambda: check_constants(func, args.constants))
     words, constants = _words(args), tuple(args.constants)
     return Program(func, rest, resolve(target), words, constants, args.cache)
+
+
+def schedule_function(args: argparse.Namespace) -> ScheduleFunction | None:
+    """The function `schedule(sch, knobs)` that --knobs names, in the file of the program or in
+    another one; None where the option is not given. Raises WrongUse where there is none."""
+    if args.knobs is None:
+        return None
+    file, _, name = args.knobs.rpartition(":")
+    path = Path(file or args.program.partition(":")[0])
+    if path.suffix != ".py" or not path.is_file():
+        raise WrongUse(f"--knobs {args.knobs}: there is no file {path}; give FILE.py:NAME")
+    found = getattr(_loaded(path), name, None)
+    if not callable(found):
+        raise WrongUse(f"--knobs {args.knobs}: {path} has no function {name!r}")
+    return cast(ScheduleFunction, found)
 
 
 def has_several(args: argparse.Namespace) -> bool:

@@ -19,12 +19,14 @@ from autotune.cli.program import (
     add_program,
     chosen,
     has_several,
+    schedule_function,
 )
 from autotune.cli.tune_file import run_file
 from autotune.cost_model import known_models
 from autotune.database.conditions import WARM
 from autotune.database.database import Database
 from autotune.database.records import Record
+from autotune.knobs.space import ScheduleFunction
 from autotune.measure import MeasureSettings
 from autotune.report import default_time, status_text
 from autotune.search import STRATEGIES
@@ -42,6 +44,7 @@ examples:
   tensorir tune softmax --target 'c -threads=1' --seconds 60
   tensorir tune matmul --more 64          continue with 64 further trials
   tensorir tune matmul --constants B      B is known ahead: packing it is not timed
+  tensorir tune kernels.py:attention --knobs tiled  schedules of a function of your own
   tensorir tune matmul --cache cold       each call finds nothing in the caches
 
 A second run with the same program takes its result from the database and measures nothing.
@@ -72,6 +75,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--until", metavar="WHAT", help="'converged', or a share such as '95%% of roofline'"
     )
     parser.add_argument(
+        "--knobs", metavar="FUNCTION",
+        help="search the schedules of a function `FUNCTION(sch, knobs)`, in the program's file or,"
+        " as FILE.py:FUNCTION, in another one, in place of those of the rules",
+    )  # fmt: skip
+    parser.add_argument(
         "--here", action="store_true",
         help="search on this machine even where a record ships with the project",
     )  # fmt: skip
@@ -82,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     """Tune, and print what was found."""
     if has_several(args):
         return run_file(args)
-    program = chosen(args)
+    program, space = chosen(args), schedule_function(args)
     missing = [v.name for v in program.func.size_vars if v.name not in program.sizes]
     if missing:
         example = " ".join(f"{name}=128" for name in missing)
@@ -92,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
             result = tune(
                 program.func,
                 program.target,
-                counted(program, db, args) + args.more if args.more else args.trials,
+                counted(program, db, args, space) + args.more if args.more else args.trials,
                 args.seed,
                 db,
                 numerics=args.numerics,
@@ -106,6 +114,7 @@ def run(args: argparse.Namespace) -> int:
                 until=args.until,
                 costs=args.costs,
                 shipped=not (args.more or args.here),
+                space=space,
             )
         except KeyboardInterrupt:
             finished = count(len(program.trials(db)), "finished trial")
@@ -124,11 +133,13 @@ def measured(program: Program) -> MeasureSettings | None:
     return MeasureSettings(threads=program.target.threads, cache=program.caches)
 
 
-def counted(program: Program, db: Database, args: argparse.Namespace) -> int:
+def counted(
+    program: Program, db: Database, args: argparse.Namespace, space: ScheduleFunction | None
+) -> int:
     """The stored trials that count in this search: not those of other rules or numerics."""
     session = start_session(
         program.func, program.target, db, args.seed, args.numerics, args.cost_model,
-        measured(program), program.sizes, program.constants, args.costs,
+        measured(program), program.sizes, program.constants, args.costs, space,
     )  # fmt: skip
     return session.trials
 
@@ -151,7 +162,8 @@ def show_result(
         made += f", {stored} found stored" if stored else ""
     statuses = status_text(result.statuses)
     options = ["--numerics", args.numerics] if args.numerics != DEFAULT_NUMERICS else []
-    same = [*options, *(["--costs", args.costs] if args.costs else [])]
+    given = {"--costs": args.costs, "--knobs": args.knobs}
+    same = [*options, *(word for pair in given.items() if pair[1] for word in pair)]
     show_pairs(
         [
             ("program", signature(program)),

@@ -11,7 +11,7 @@ from autotune.cli.program import all_in_file
 from autotune.database.database import Database
 from autotune.tasks.tune_all import tune_all
 
-ALONE = {"more": "--more", "until": "--until"}
+ALONE = {"more": "--more", "until": "--until", "knobs": "--knobs"}
 """Options for one function only."""
 
 

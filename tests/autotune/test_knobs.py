@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from autotune import Database, MeasureSettings, Record, default_schedule, own_space, tune
+from autotune.cli.entry import main
 from autotune.knobs.identity import identity_of
 from tensorir import TensorIRError, te
 
@@ -276,3 +277,35 @@ def test_tiles_that_are_refused_are_refusals_with_their_values():
     with pytest.raises(TensorIRError, match=r"failed with j=\(1, 24\)") as caught:
         space.build(Candidate(name, ((1, 24),)))
     assert "j=" not in caught.value.headline
+
+
+FILE = """
+from tensorir import te
+
+def double():
+    a = te.placeholder((64,), name="A")
+    return [a, te.compute((64,), lambda i: a[i] * 2.0, name="B")]
+
+def tiled(sch, knobs):
+    sch.split(sch.get_loops("B")[0], [None, knobs.factor("i", 64)])
+"""
+
+
+def test_the_command_line_takes_a_schedule_function(tmp_path, capsys, few_builds):
+    file, path = tmp_path / "kernels.py", tmp_path / "t.db"
+    file.write_text(FILE)
+    words = ["tune", f"{file}:double", "--database", str(path), "--quiet"]
+    assert main([*words, "--knobs", "tiled", "--trials", "1"]) == 0
+    assert "--more 32 --knobs tiled" in capsys.readouterr().out
+    with Database(path) as db:
+        assert {record.function.partition(":")[0] for record in db.records()} != {""}
+    assert main([*words, "--knobs", f"{file}:tiled", "--trials", "1"]) == 0
+    assert "none measured now" in capsys.readouterr().out
+    for knobs, message in (
+        ("other", "has no function 'other'"),
+        (f"{tmp_path}/no.py:tiled", "there is no file"),
+    ):
+        assert main([*words, "--knobs", knobs]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["tune", str(file), "--knobs", "tiled"]) == 2
+    assert "--knobs is for one function: name it" in capsys.readouterr().err
