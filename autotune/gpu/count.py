@@ -249,10 +249,9 @@ class _Kernel:
         """All warps at all steps of some loops, or as many as are looked at."""
         count = -(-self.threads // self.gpu.warp)
         outer = [*self.grid, (None, count), *((loop.var, size(loop.extent)) for loop in loops)]
+        blocks = prod(extent for _, extent in self.grid)
         total = prod(extent for _, extent in outer)
-        chosen = np.arange(total, dtype=np.int64)[:, None] if total <= SAMPLES else (
-            np.random.default_rng(0).integers(0, total, SAMPLES, dtype=np.int64)[:, None]
-        )  # fmt: skip
+        chosen = _drawn(blocks, [extent for _, extent in outer[len(self.grid) :]])[:, None]
         known: dict[Var, Values] = {}
         rest, warp = chosen, chosen
         for var, extent in reversed(outer):
@@ -302,6 +301,28 @@ def _held(stmt: Stmt) -> int:
         return below
     kind = stmt.buffer.dtype
     return below + prod(map(size, stmt.buffer.shape)) * max(4, dtype.itemsize(kind))
+
+
+def _drawn(blocks: int, inside: Sequence[int]) -> Values:
+    """Numbers of warps at steps of loops, which have such extents inside of a block: all of them,
+    or some, among which all those inside of a block are alike often, or where they are many the
+    values of each extent (McKay, Beckman and Conover, Technometrics 1979)."""
+    own = prod(inside)
+    if blocks * own <= SAMPLES:
+        return np.arange(blocks * own, dtype=np.int64)
+    rng = np.random.default_rng(0)
+    count = SAMPLES // own * own or SAMPLES
+
+    def spread(most: int) -> Values:
+        values = (np.arange(count) + rng.random(count)) * (most / count)
+        return rng.permutation(values.astype(np.int64))
+
+    place = spread(blocks)
+    if own <= SAMPLES:
+        return place * own + np.arange(count) % own
+    for extent in inside:
+        place = place * extent + spread(extent)
+    return place
 
 
 def _sizes(stmt: Stmt, known: Mapping[Var, Values]) -> set[Var]:

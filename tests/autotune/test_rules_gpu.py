@@ -185,6 +185,7 @@ MOVED = {
     "layer norm, many short rows": norm(ops.layer_norm, 1 << 16, 256, 2),
     "layer norm, 8192 columns": norm(ops.layer_norm, 1 << 14, 1 << 13, 2),
     "rms norm, 1000 columns": norm(ops.rms_norm, 9973, 1000, 1),
+    "rms norm, 5120 columns": norm(ops.rms_norm, 1 << 14, 5120, 1),
     "log-softmax": program(lambda a: ops.log_softmax(a, name="S"), (512, 2048)),
     "logsumexp": program(lambda a: ops.logsumexp(a, (1,), name="S"), (512, 2048)),
 }
