@@ -14,7 +14,7 @@ from tensorir import TensorIRError, te
 from tests.fuzz.killed_searches import FakeMeasurer, Killed, Run, products, row_sums, twice
 
 FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
-GIVEN = {"settings": FAST, "progress": False, "shipped": False}
+GIVEN = {"settings": FAST, "progress": False, "shipped": False, "cost_model": "random"}
 
 
 def spent(*best, seconds=1.0):
@@ -167,7 +167,7 @@ def test_a_function_of_which_nothing_runs_does_not_stop_the_others(monkeypatch, 
     assert sum(r.trials for r in results.values()) >= 40 - HOPELESS - 8
     monkeypatch.setattr("autotune.tuning.search.Measurer", partial(Fake, Run(0), "twice"))
     with pytest.raises(TensorIRError, match="nothing ran: twice: no candidate"):
-        tune_all([twice()], trials=3, database=None, cost_model="random", **GIVEN)
+        tune_all([twice()], trials=3, database=None, **GIVEN)
 
 
 FILE = """
