@@ -9,6 +9,11 @@ CALLS = 5
 """Calls in a block, at most: evicting takes milliseconds."""
 
 
+HOPELESS, LONG = 3.0, 0.05
+"""A first call condemns where it takes so many times the limit, and so many seconds: waking threads
+and loading caches takes far less."""
+
+
 def calls_per_block(timer: Callable[[int], float], min_ms: float) -> int:
     """How many calls take `min_ms`; finding out warms up."""
     wanted, calls = min_ms / 1000, 1
@@ -31,6 +36,11 @@ def first_calls(timer: Callable[[int], float], limit: float, seconds: float) -> 
         if times[-1] <= limit:
             break
     return times
+
+
+def is_hopeless(first: float, limit: float) -> bool:
+    """Whether a very first call of so many seconds shows that a kernel takes more than `limit`."""
+    return first > max(HOPELESS * limit, LONG)
 
 
 def cold_calls(timer: Callable[[int], float], min_ms: float) -> int:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autotune.measure.blocks import calls_per_block, cold_calls, first_calls
+from autotune.measure.blocks import calls_per_block, cold_calls, first_calls, is_hopeless
 from autotune.measure.builder import load_builder
 from autotune.measure.canary import Canary
 from autotune.measure.cold import ColdCaches
@@ -32,9 +32,9 @@ from autotune.measure.design import Made
 from autotune.measure.guard import GuardedArray
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE
-from autotune.noise.visits import PAUSE, PAUSES
+from autotune.noise.visits import PAUSE, PAUSES, Visit
 from backends import OutOfMemory
-from tensorir import TensorIRError, dtype
+from tensorir import Target, TensorIRError, dtype
 
 if TYPE_CHECKING:
     from autotune.measure.scoring import Scoring
@@ -109,13 +109,13 @@ class Job:
         """Check one candidate and visit it for the first time."""
         kernel, seconds = self._kernel(message["text"], announce, message["source"])
         answer = {"build_seconds": seconds, "source_hash": source_hash(kernel)}
-        start = time.perf_counter()
+        start, first = time.perf_counter(), None
         with self._running(answer):
             if message["check"]:
                 announce("check")
-                answer["verdict"] = self._check(kernel, message.get("loose", True))
+                answer["verdict"], first = self._check(kernel, message.get("loose", True))
             announce("time")
-            answer.update(self._time(kernel, message))
+            answer.update(self._time(kernel, message, first))
         return {**answer, "run_seconds": time.perf_counter() - start}
 
     def visit(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
@@ -239,14 +239,21 @@ class Job:
             text = "".join(traceback.format_exception(error))[-ERROR_CHARS:]
             raise Failure("error", text, **answer) from error
 
-    def _check(self, kernel: Any, loose: bool) -> dict[str, Any]:
-        """Run once on poisoned outputs and compare everything; raises Failure."""
+    def _check(self, kernel: Any, loose: bool) -> tuple[dict[str, Any], Visit]:
+        """Run once on poisoned outputs and compare everything; raises Failure. The verdict, and how
+        long that call took."""
         reference, arrays = self._data(), self._guarded()
         for name, guarded in zip(reference.names, arrays, strict=True):
             if name in reference.expected and name not in reference.inputs:
                 guarded.poison()
         self._renew()
-        kernel(*self._values(), **reference.numbers)
+
+        def called(_: int) -> float:
+            begun = time.perf_counter()
+            kernel(*self._values(), **reference.numbers)
+            return time.perf_counter() - begun
+
+        first = self._canary.visit(called, 1)
         self._check_guards()
         largest, allowed = 0.0, 0.0
         for name, guarded in zip(reference.names, arrays, strict=True):
@@ -265,7 +272,7 @@ class Job:
                 )
             if error >= largest:
                 largest, allowed = error, tolerance
-        return {"checked": True, "max_error": largest, "tolerance": allowed}
+        return {"checked": True, "max_error": largest, "tolerance": allowed}, first
 
     def _renew(self) -> None:
         """Give in-out arrays the values again that they have before a call.
@@ -304,10 +311,15 @@ class Job:
             if damage is not None:
                 raise Failure("wrong_result", f"the kernel wrote {damage} of {name!r}")
 
-    def _time(self, kernel: Any, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Time a block, unless the first calls show that the candidate is out of the race."""
+    def _time(
+        self, kernel: Any, message: Mapping[str, Any], checked: Visit | None = None
+    ) -> dict[str, Any]:
+        """Time a block, unless the first calls show that the candidate is out of the race, or even
+        the one by which it was `checked`."""
         timer = self._timer(kernel)
         limit = message["prune_above"]
+        if checked is not None and limit is not None and self._is_hopeless(checked, limit):
+            return _pruned([checked.seconds], limit)
         if limit is not None:
             enough = message["min_ms"] / 2000 if self._cold is None else 0.0
             first: list[float] = []
@@ -318,14 +330,16 @@ class Job:
 
             disturbed = self._canary.visit(begin, 1).disturbed
             if min(first) > limit and not disturbed:
-                error = f"slower than {limit:.3g} s"
-                return {
-                    "status": "pruned", "times": first, "median": median(first), "error": error,
-                }  # fmt: skip
+                return _pruned(first, limit)
         calls = self._calls(timer, message["min_ms"])
         visit = self._canary.visit(timer, calls)
         self._check_guards()
         return {"status": "ok", "calls": calls, "visits": [visit.to_json()]}
+
+    def _is_hopeless(self, checked: Visit, limit: float) -> bool:
+        """Whether one call says enough; on a GPU it also copies its arrays."""
+        on_gpu = Target.parse(self.target).on_gpu
+        return not on_gpu and not checked.disturbed and is_hopeless(checked.seconds, limit)
 
     @cached_property
     def _canary(self) -> Canary:
@@ -353,6 +367,13 @@ class Job:
         """The arrays of a call."""
         pairs = zip(self._data().names, self._guarded(), strict=True)
         return [guarded.array for name, guarded in pairs if name not in self._constants]
+
+
+def _pruned(times: Sequence[float], limit: float) -> dict[str, Any]:
+    return {
+        "status": "pruned", "times": list(times), "median": median(times),
+        "error": f"slower than {limit:.3g} s",
+    }  # fmt: skip
 
 
 def _memory_failure(error: Exception, **more: Any) -> Failure:

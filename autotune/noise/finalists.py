@@ -14,7 +14,7 @@ APART = 2.5
 MOST = 16
 """More would take longer to race than they are worth: the fastest of them are taken."""
 
-FEWEST, FIRST_LOOK_S = 4, 5.0
+FEWEST, FIRST_LOOK_S = 4, 1.0
 """Finalists at least; seconds that the rounds before the first look may take with more."""
 
 DRIFT = 0.03
@@ -44,7 +44,7 @@ def finalists(trials: Sequence[Sequence[Visit]], most: int = MOST) -> list[int]:
 
 def most_finalists(seconds: float) -> int:
     """How many may race where the best takes so many seconds: fewer of slow kernels, so that the
-    rounds before the first look take a few seconds."""
+    rounds before the first look take a second."""
     return max(FEWEST, min(MOST, int(FIRST_LOOK_S / LOOKS[0] / max(seconds, 1e-9))))
 
 

@@ -52,7 +52,7 @@ def propose(
     if not pool.scores:
         require_candidates(state)
     chosen = [c for c in defaults if c in pool.scores][:count]
-    fresh = [c for c in randoms if c in pool.scores and c not in chosen]
+    fresh = [c for c in pool.likely(randoms) if c not in chosen]
     blind = share_of(count - len(chosen), settings.explore, rng)
     explored = rng.sample(fresh, min(blind, len(fresh)))
     batch = _diverse(pool.ranked(), chosen + explored, count, len(names) > 1)

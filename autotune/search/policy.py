@@ -83,7 +83,8 @@ def propose(
     batch = Batch(state, pool.scores, count, settings)
     batch.take([c for c in named if c in pool.scores], count)
     free = batch.left
-    batch.take(rng.sample(drawn, len(drawn)), share_of(free, settings.explore, rng))
+    likely = pool.likely(drawn)
+    batch.take(rng.sample(likely, len(likely)), share_of(free, settings.explore, rng))
     around = walks(space, state) if settings.descent and not first else []
     near = [c for found in around for c in _ordered(found, batch.scores)]
     batch.take(near, share_of(free, settings.descent, rng))

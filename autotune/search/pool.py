@@ -39,6 +39,10 @@ class Evolution:
 
 DEFAULT = Evolution()
 
+UNLIKELY = 10.0
+"""What is expected to take so many times the best is not tried for exploration's sake: models err,
+but hardly by so much, and such trials take as long as many others."""
+
 
 class Pool:
     """Candidates that were built and are not measured yet, with predicted seconds.
@@ -79,6 +83,12 @@ class Pool:
             seconds = self._state.model.predict(np.stack(list(rows.values())), self._learned)
             self.scores.update(zip(rows, map(float, seconds)))
         return list(rows)
+
+    def likely(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Those in the pool that may be good; all in it where none is expected to be."""
+        found = [c for c in candidates if c in self.scores]
+        best = self._state.best_seconds() or min(self.scores.values(), default=0.0)
+        return [c for c in found if self.scores[c] <= UNLIKELY * best] or found
 
     def ranked(self) -> list[Candidate]:
         """Fastest predicted first."""

@@ -144,6 +144,7 @@ class Search:
                 predicted[index], batch=batch,
             )  # fmt: skip
             session.database.add(record)
+            session.vouch(record)
             session.remember(record)
             if record.is_trial:
                 task.advance(record)

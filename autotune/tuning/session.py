@@ -150,6 +150,10 @@ class Session:
             self._current[record.id] = is_current(record, self.target, replay)
         return self._current[record.id]
 
+    def vouch(self, record: Record) -> None:
+        """The record's code is that of today: it was made by this very search."""
+        self._current[record.id] = True
+
     def replayed(self, record: Record) -> Schedule | None:
         """The record's schedule; None where this version cannot make it."""
         steps = json.dumps([record.workload.text, record.trace])

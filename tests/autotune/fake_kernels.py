@@ -82,6 +82,13 @@ def _ok(a, out):
     np.add(a, 1, out=out)
 
 
+def _slow(a, out):
+    end = time.perf_counter() + 0.06
+    while time.perf_counter() < end:
+        pass
+    np.add(a, 1, out=out)
+
+
 def _segfault(a, out):
     ctypes.memset(8, 0, 1)
 

@@ -42,18 +42,31 @@ def job(monkeypatch):
     return make
 
 
-def first_visit(job: Job) -> dict:
+def first_visit(job: Job, text: str = "ok 4", limit: float = 1.0) -> dict:
     message = {
-        "text": "ok 4", "source": None, "check": True, "min_ms": 0.0, "prune_above": 1.0,
+        "text": text, "source": None, "check": True, "min_ms": 0.0, "prune_above": limit,
     }  # fmt: skip
     return job.measure(message, lambda phase: None)
 
 
 def test_disturbed_first_calls_condemn_nobody(job):
-    assert first_visit(job(0))["status"] == "pruned"
-    later = first_visit(job(1))
+    """The first canary is that of the call which is checked."""
+    slow = first_visit(job(0))
+    assert slow["status"] == "pruned" and slow["median"] == 4.0 and len(slow["times"]) == 2
+    assert first_visit(job(0), limit=5.0)["status"] == "ok"
+    later = first_visit(job(2))
     assert later["status"] == "ok" and not Visit.from_json(later["visits"][0]).disturbed
-    assert Visit.from_json(first_visit(job(2))["visits"][0]).disturbed
+    assert Visit.from_json(first_visit(job(3))["visits"][0]).disturbed
+
+
+def test_a_call_that_takes_far_too_long_is_the_last(job):
+    """The fake's calls last 60 ms, while its timer says that they take one: who was checked in too
+    long a call is not timed at all, unless something disturbed it or the limit is near."""
+    hopeless = first_visit(job(0), "slow", limit=0.01)
+    assert hopeless["status"] == "pruned" and hopeless["verdict"]["checked"]
+    assert len(hopeless["times"]) == 1 and hopeless["times"][0] >= 0.06
+    assert first_visit(job(1), "slow", limit=0.01)["status"] == "ok"
+    assert first_visit(job(0), "slow", limit=10.0)["status"] == "ok"
 
 
 @pytest.mark.parametrize(("sick", "told"), [(0, 0), (3, 0), (8, 4), (99, 4)])

@@ -147,6 +147,17 @@ def test_who_is_out_is_not_timed_and_the_default_always_is():
     assert all(np.isnan(race.times[-1, at]) == (at not in race.running) for at in range(3))
 
 
+def test_who_is_not_among_the_better_half_is_set_aside_and_told_of():
+    """Sixteen that nobody can tell apart take little more than half of what all would in all
+    rounds, and the default is within what those set aside may have been."""
+    race = raced([1e-3] * 16, 0, drift=0.01, load=0.0)
+    assert winner(race) == 0 and len(race.times) >= LOOKS[1]
+    assert np.isfinite(race.times).sum() < 0.6 * LOOKS[-1] * 16
+    gains = [outcome.gain for outcome in race.outcomes()]
+    assert all(gain.high < math.inf for gain in gains)
+    assert race.outcomes()[0].missed == max(gain.high for gain in gains[1:]) > 0
+
+
 def test_what_is_said_of_an_outcome():
     certain = Gain(0.12, 0.09, 0.15, 0.95)
     assert str(certain) == "12 % [9, 15]" and certain.is_certain

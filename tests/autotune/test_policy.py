@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 from statistics import geometric_mean
 
 import numpy as np
@@ -11,10 +12,11 @@ import pytest
 
 from autotune.choices import Categorical
 from autotune.cost_model import make_cost_model
-from autotune.search import SearchState
+from autotune.search import Evolution, SearchState, evolutionary
 from autotune.search.bandit import Bandit
 from autotune.search.failures import Failures
 from autotune.search.policy import DEFAULT, Batch, Policy, propose
+from autotune.search.pool import UNLIKELY
 from autotune.search.trust import trust
 from autotune.simulate import simulate
 from autotune.space import Candidate, Sketch, Space
@@ -89,6 +91,22 @@ def test_what_the_model_is_worth_decides_what_is_proposed(sign):
         rows = np.stack([state.features(SPACE, c) for c in found])
         expected = Guess(sign).predict(rows, share)
         assert max(expected) < (np.exp(1.5) if share else np.exp(2.5))
+
+
+@pytest.mark.parametrize(
+    "explore",
+    [
+        partial(propose, settings=Policy(builds=64, model="always", explore=1, descent=0)),
+        partial(evolutionary.propose, settings=Evolution(builds=64, explore=1.0)),
+    ],
+    ids=["policy", "evolutionary"],
+)
+def test_nothing_is_explored_that_is_expected_to_take_ten_times_the_best(explore):
+    state = state_of(Guess(), trials(24, lambda i, j: 1.0 + i))
+    found = explore(SPACE, state, 8, random.Random(0))
+    expected = [state.predicted(c) for c in found]
+    assert len(found) == 8 and max(expected) <= UNLIKELY * state.best_seconds()
+    assert np.median(expected) > 2 * min(map(state.predicted, state.measured))  # drawn blindly
 
 
 def test_a_bandit_leaves_slow_sketches_but_tries_each():

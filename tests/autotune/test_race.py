@@ -103,6 +103,18 @@ def test_what_is_faster_is_said_with_its_interval(search):
     assert f"{result.outcome.gain} faster than the default (95% confidence)" in repr(result)
 
 
+def test_what_this_search_has_made_is_not_lowered_again_to_race(search, monkeypatch):
+    looked = []
+
+    def is_current(record, *given):
+        looked.append(record.is_final)
+        return True
+
+    monkeypatch.setattr("autotune.tuning.session.is_current", is_current)
+    search((1e-3, 1.2e-3, 0.8e-3, 2e-3, 1.1e-3, 1.3e-3, 1.2e-3, 1.1e-3))
+    assert False not in looked
+
+
 def test_the_noise_of_a_search_is_told(search):
     times = (1e-3, 1.2e-3, 0.8e-3, 2e-3, 1.1e-3, 1.3e-3, 1.2e-3, 1.1e-3)
     found = search(times).ceiling
