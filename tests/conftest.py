@@ -28,10 +28,11 @@ GOLDEN = Path(__file__).parent / "golden"
 FEW_BUILDS = """\
 from functools import partial
 from autotune.measure import MeasureSettings, lock, measurer
-from autotune.search import STRATEGIES, Evolution, evolutionary
+from autotune.search import STRATEGIES, Evolution, Policy, evolutionary, policy
 from autotune.tuning import session
 measurer.TOLERABLE = float("inf")
 STRATEGIES["evolutionary"] = partial(evolutionary.propose, settings=Evolution(builds=16))
+STRATEGIES["policy"] = partial(policy.propose, settings=Policy(builds=16))
 session.MeasureSettings = partial(MeasureSettings, min_ms=0.5, repeats=2, build_jobs=1)
 """
 
@@ -203,7 +204,7 @@ def few_builds_code(lock_folder: Path) -> str:
     and measure briefly where it is not told how. Races decide whatever else the machine does: tests
     run beside one another, and those of one worker take turns among themselves alone.
 
-    For what happens to proposals; which are made is tested on `evolutionary.propose` itself.
+    For what happens to proposals; which are made is tested on the strategies themselves.
     """
     return FEW_BUILDS + f"lock.SHARED_FOLDER = lock.Path({str(lock_folder)!r})\n"
 
@@ -216,7 +217,8 @@ def few_builds(monkeypatch: pytest.MonkeyPatch, few_builds_code: str) -> None:
     from autotune.tuning import session
 
     monkeypatch.setattr(measurer, "TOLERABLE", measurer.TOLERABLE)
-    monkeypatch.setitem(STRATEGIES, "evolutionary", STRATEGIES["evolutionary"])
+    for name in ("evolutionary", "policy"):
+        monkeypatch.setitem(STRATEGIES, name, STRATEGIES[name])
     monkeypatch.setattr(session, "MeasureSettings", session.MeasureSettings)
     exec(few_builds_code, {})
 

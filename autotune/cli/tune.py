@@ -29,7 +29,7 @@ from autotune.database.records import Record
 from autotune.knobs.space import ScheduleFunction
 from autotune.measure import MeasureSettings
 from autotune.report import default_time, status_text
-from autotune.search import STRATEGIES
+from autotune.search import DEFAULT_STRATEGY, STRATEGIES
 from autotune.tuning.result import TuneResult
 from autotune.tuning.session import start_session
 from autotune.tuning.tuner import tune
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_numerics(parser)
     add_costs(parser)
     add_cache(parser)
-    parser.add_argument("--strategy", choices=tuple(STRATEGIES), default="evolutionary")
+    parser.add_argument("--strategy", choices=tuple(STRATEGIES), default=DEFAULT_STRATEGY)
     parser.add_argument("--cost-model", choices=known_models(), default="auto")
     parser.add_argument(
         "--seconds", type=seconds, metavar="S", help="begin no trials after so many"

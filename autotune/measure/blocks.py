@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
 
 CALLS = 5
 """Calls in a block, at most: evicting takes milliseconds."""
@@ -41,6 +43,14 @@ def first_calls(timer: Callable[[int], float], limit: float, seconds: float) -> 
 def is_hopeless(first: float, limit: float) -> bool:
     """Whether a very first call of so many seconds shows that a kernel takes more than `limit`."""
     return first > max(HOPELESS * limit, LONG)
+
+
+def pruned(times: Sequence[float], limit: float) -> dict[str, Any]:
+    """Of one whose calls took so long, where `limit` is the most that is looked at."""
+    return {
+        "status": "pruned", "times": list(times), "median": median(times),
+        "error": f"slower than {limit:.3g} s",
+    }  # fmt: skip
 
 
 def cold_calls(timer: Callable[[int], float], min_ms: float) -> int:

@@ -19,17 +19,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autotune.measure.blocks import calls_per_block, cold_calls, first_calls, is_hopeless
+from autotune.measure.blocks import calls_per_block, cold_calls, first_calls, is_hopeless, pruned
 from autotune.measure.builder import load_builder
 from autotune.measure.canary import Canary
 from autotune.measure.cold import ColdCaches
 from autotune.measure.design import Made
 from autotune.measure.guard import GuardedArray
+from autotune.measure.memory import text_of
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE
 from autotune.noise.visits import PAUSE, PAUSES, Visit
@@ -200,7 +200,7 @@ class Job:
         try:
             kernel = self._make(text, source, schedule)
         except (MemoryError, OutOfMemory) as error:
-            raise _memory_failure(error) from error
+            raise Failure("out_of_memory", text_of(error)) from error
         except TensorIRError as error:
             raise Failure("build_error", str(error)) from error
         self._kernels[text] = kernel, time.perf_counter() - start
@@ -234,7 +234,7 @@ class Job:
             failure.answer = {**answer, **failure.answer}
             raise
         except (MemoryError, OutOfMemory) as error:
-            raise _memory_failure(error, **answer) from error
+            raise Failure("out_of_memory", text_of(error), **answer) from error
         except Exception as error:
             text = "".join(traceback.format_exception(error))[-ERROR_CHARS:]
             raise Failure("error", text, **answer) from error
@@ -319,7 +319,7 @@ class Job:
         timer = self._timer(kernel)
         limit = message["prune_above"]
         if checked is not None and limit is not None and self._is_hopeless(checked, limit):
-            return _pruned([checked.seconds], limit)
+            return pruned([checked.seconds], limit)
         if limit is not None:
             enough = message["min_ms"] / 2000 if self._cold is None else 0.0
             first: list[float] = []
@@ -330,7 +330,7 @@ class Job:
 
             disturbed = self._canary.visit(begin, 1).disturbed
             if min(first) > limit and not disturbed:
-                return _pruned(first, limit)
+                return pruned(first, limit)
         calls = self._calls(timer, message["min_ms"])
         visit = self._canary.visit(timer, calls)
         self._check_guards()
@@ -367,27 +367,6 @@ class Job:
         """The arrays of a call."""
         pairs = zip(self._data().names, self._guarded(), strict=True)
         return [guarded.array for name, guarded in pairs if name not in self._constants]
-
-
-def _pruned(times: Sequence[float], limit: float) -> dict[str, Any]:
-    return {
-        "status": "pruned", "times": list(times), "median": median(times),
-        "error": f"slower than {limit:.3g} s",
-    }  # fmt: skip
-
-
-def _memory_failure(error: Exception, **more: Any) -> Failure:
-    """The failure of a candidate that did not get the memory that it asked for."""
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    text = str(error) or "a kernel or compiler asked for too much"
-    if limit != resource.RLIM_INFINITY:
-        text = (
-            f"a process of a candidate may have {limit / 2**30:.3g} GiB "
-            f"(MeasureSettings(memory_gib=...)): {text}"
-        )
-    return Failure("out_of_memory", f"out of memory; {text}", **more)
 
 
 def source_hash(kernel: Any) -> str:

@@ -59,3 +59,17 @@ def machine_memory() -> int | None:
         if text.isdecimal():
             found.append(int(text))
     return min(found, default=None)
+
+
+def text_of(error: Exception) -> str:
+    """What to say of a candidate that did not get the memory that it asked for."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    text = str(error) or "a kernel or compiler asked for too much"
+    if limit != resource.RLIM_INFINITY:
+        text = (
+            f"a process of a candidate may have {limit / 2**30:.3g} GiB "
+            f"(MeasureSettings(memory_gib=...)): {text}"
+        )
+    return f"out of memory; {text}"

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from autotune.search.pool import Evolution as Evolution
     from autotune.search.proposals import Proposals as Proposals
     from autotune.search.state import SearchState as SearchState
+    from autotune.search.strategies import DEFAULT_STRATEGY as DEFAULT_STRATEGY
     from autotune.search.strategies import STRATEGIES as STRATEGIES
     from autotune.search.strategies import Propose as Propose
     from autotune.search.strategies import register_strategy as register_strategy
@@ -21,6 +22,8 @@ __all__ = lazy_names(
         "autotune.search.pool": "Evolution",
         "autotune.search.proposals": "Proposals",
         "autotune.search.state": "SearchState",
-        "autotune.search.strategies": "STRATEGIES Propose register_strategy search_named",
+        "autotune.search.strategies": (
+            "DEFAULT_STRATEGY STRATEGIES Propose register_strategy search_named"
+        ),
     },
 )

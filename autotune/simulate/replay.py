@@ -19,7 +19,7 @@ from autotune.cost_model import make_cost_model
 from autotune.noise.finalists import finalists, most_finalists
 from autotune.noise.race import Race
 from autotune.noise.visits import Visit
-from autotune.search import SearchState, search_named
+from autotune.search import DEFAULT_STRATEGY, SearchState, search_named
 from autotune.search.strategies import Propose
 from autotune.simulate.recording import Recorded, Recording
 from autotune.simulate.space import RecordedSpace, row_of
@@ -80,7 +80,7 @@ class Simulated:
 
 def simulate(
     recording: Recording,
-    strategy: str | Propose = "evolutionary",
+    strategy: str | Propose = DEFAULT_STRATEGY,
     trials: int = 64,
     seed: int = 0,
     cost_model: str = "auto",

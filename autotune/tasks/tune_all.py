@@ -25,7 +25,7 @@ from autotune.arguments import (
 )
 from autotune.database.database import Database
 from autotune.measure import MeasureSettings
-from autotune.search import Propose, search_named
+from autotune.search import DEFAULT_STRATEGY, Propose, search_named
 from autotune.tasks.results import TaskResults
 from autotune.tasks.turns import Turns
 from autotune.tuning.budget import TRIALS
@@ -57,7 +57,7 @@ def tune_all(
     sizes: Each[Numbers] = None,
     constants: Each[Collection[str]] = None,
     numerics: str = DEFAULT_NUMERICS,
-    strategy: str = "evolutionary",
+    strategy: str = DEFAULT_STRATEGY,
     cost_model: str = "auto",
     settings: MeasureSettings | None = None,
     progress: bool | None = None,

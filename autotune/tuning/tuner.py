@@ -29,7 +29,7 @@ from autotune.database.database import Database
 from autotune.knobs.space import ScheduleFunction
 from autotune.measure import MeasureSettings
 from autotune.measure.places.runner import Runner, Workers
-from autotune.search import Propose, search_named
+from autotune.search import DEFAULT_STRATEGY, Propose, search_named
 from autotune.tuning.budget import TRIALS, Budget
 from autotune.tuning.found import nothing_ran, result_of, shipped_result
 from autotune.tuning.options import check_options, opened
@@ -51,7 +51,7 @@ def tune(
     database: str | Path | Database | None = DEFAULT_DATABASE,
     *,
     numerics: str = DEFAULT_NUMERICS,
-    strategy: str = "evolutionary",
+    strategy: str = DEFAULT_STRATEGY,
     cost_model: str = "auto",
     settings: MeasureSettings | None = None,
     sizes: Numbers | None = None,

@@ -25,7 +25,6 @@ WITHOUT: Mapping[str, Policy] = {
     "the model: the draft alone": replace(DEFAULT, model="never"),
     "coordinate descent": replace(DEFAULT, descent=0.0),
     "exploration": replace(DEFAULT, explore=0.0),
-    "diversity": replace(DEFAULT, diverse=False),
     "the bandit: shares of at most a half": replace(DEFAULT, bandit=False),
     "learning from failures": replace(DEFAULT, failures=False),
 }

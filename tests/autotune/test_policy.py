@@ -14,8 +14,9 @@ from autotune.choices import Categorical
 from autotune.cost_model import make_cost_model
 from autotune.search import Evolution, SearchState, evolutionary
 from autotune.search.bandit import Bandit
+from autotune.search.batch import Batch
 from autotune.search.failures import Failures
-from autotune.search.policy import DEFAULT, Batch, Policy, propose
+from autotune.search.policy import DEFAULT, Policy, propose
 from autotune.search.pool import UNLIKELY
 from autotune.search.trust import trust
 from autotune.simulate import simulate
@@ -137,10 +138,10 @@ def test_failures_put_back_what_has_their_values():
     assert sound < 0.6 < 0.8 < risky < 1
     state = state_of(Guess(-1), good + bad)
     expected = {Candidate("one", (30, j)): 1.0 for j in (0, 5)}
-    batch = Batch(state, expected, 2, DEFAULT)
+    batch = Batch(state, expected, 2, bandit=True, failures=True)
     batch.fill()
     assert [c.values[1] for c in batch.chosen] == [0, 5]
-    assert Batch(state, expected, 2, replace(DEFAULT, failures=False)).scores == expected
+    assert Batch(state, expected, 2, bandit=True, failures=False).scores == expected
 
 
 def test_hints_come_first():
@@ -150,15 +151,6 @@ def test_hints_come_first():
     assert found[:2] == list(state.hints)
     blind = propose(SPACE, state_of(Guess()), 4, random.Random(0), replace(QUICK, hints=False))
     assert not set(state.hints) & set(blind)
-
-
-def test_near_twins_are_kept_apart():
-    state = state_of(Guess(), trials(16, lambda i, j: 1.0 + i))
-    settings = replace(QUICK, descent=0, explore=0)
-    found = propose(SPACE, state, 6, random.Random(0), settings)
-    for at, a in enumerate(found):
-        for b in found[:at]:
-            assert a.sketch != b.sketch or sum(x != y for x, y in zip(a.values, b.values)) > 1
 
 
 def test_the_policy_beats_chance_on_what_was_recorded():
