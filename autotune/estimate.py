@@ -415,13 +415,22 @@ class _Alike:
             return 0.0
         return self.cpu.costs.stall * float(np.prod(self.of.spatial)) / count / self.rows()
 
-    def writing(self) -> float:
+    def writing(self) -> Column | float:
         """Results that are turned on the way out, or sums that are added up."""
         if self.added:
             return self.adding()
         if self.c.result.strides[self.plan.lane] == 1:
             return 0.0
-        return self.cpu.costs.transpose * float(np.prod(self.of.spatial)) / self.plan.lanes
+        turned = self.cpu.costs.transpose * float(np.prod(self.of.spatial)) / self.plan.lanes
+        return turned + self.kept()
+
+    def kept(self) -> Column:
+        """Panels of what a task makes that leave a cache before they are turned, and come back."""
+        item, lane = self.of.result.item, self.plan.lane
+        panel = np.prod(self.task, axis=1) / self.task[:, lane] * self.tile[:, lane] * item
+        lines = 2 * float(np.prod(self.of.spatial)) * item / LINE
+        costs = [np.where(panel > room, cost, 0.0) for room, cost in self.cpu.caches]
+        return lines * np.sum(costs, axis=0)
 
     # copies
 

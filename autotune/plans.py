@@ -254,7 +254,10 @@ class _Search:
         orders = {plan.order, (*(n for n in plan.order if n != plan.lane), plan.lane)}
         known = [c.axes[n].extent is not None for n in c.spatial]
         alone = [n in self.batch and plan.tile[n] == 1 for n in c.spatial]
-        base = [plan.tile[n] if alone[n] or not known[n] else self.whole[n] for n in c.spatial]
+        base = [
+            self.grain(plan, n) if alone[n] else self.whole[n] if known[n] else plan.tile[n]
+            for n in c.spatial
+        ]
         already = prod(-(-e // t) for e, t in zip(self.whole, base))
         sizes: dict[int, list[int]] = {}
         for n in c.spatial:

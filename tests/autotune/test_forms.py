@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
+from autotune.plans import plans
 from autotune.rules import choose
 from backends import build, source_text
 from benchmarks.general.form import given, numbers, require_close, restored
 from benchmarks.general.rewritings import forms_of
+from schedule import Schedule, library
 from tensorir import ForKind, Target, const, device_of, reference, te
 
 TARGET = Target(vector_bits=256, threads=2)
@@ -244,3 +246,32 @@ def test_padding_that_converts_goes_with_what_reads_it(kind, wide, target):
         arrays = numbers(func)
         found = build(sketch.build(sketch.values()))(*arrays)
         require_close(func.outputs, [found], reference(func, *arrays))
+
+
+BATCHES = {
+    "depthwise": product_of(
+        [(96, 58, 58), (96, 3, 3)], (56, 56, 96), [3, 3],
+        lambda x, w, i, j, c, r, s: x[c, i + r, j + s] * w[c, r, s],
+    ),
+    "matrices": product_of(
+        [(12, 384, 64), (12, 64, 384)], (384, 384, 12), [64],
+        lambda a, b, i, j, n, k: a[n, i, k] * b[n, k, j],
+    ),
+}  # fmt: skip
+"""Products whose batch comes last in the result."""
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_tasks_make_whole_lines_of_results_that_lie_across(name):
+    """Else single elements of a line are stored; what is to be turned stays in a cache."""
+    cpu, sch = device_of(TARGET), Schedule(BATCHES[name])
+    c = library.find_contraction(sch, "out")
+    found = plans(c, cpu)
+    across = [plan for _, plan in found if c.result.strides[plan.lane] != 1]
+    assert across
+    (last,) = [n for n in c.spatial if c.result.strides[n] == 1]
+    assert all(plan.task[last] >= min(plan.lanes, c.axes[last].extent) for plan in across)
+    best = found[0][1]
+    task = [min(size, c.axes[n].extent) for n, size in zip(c.spatial, best.task)]
+    panel = np.prod(task) // task[best.lane] * best.tile[best.lane] * 4
+    assert panel <= cpu.caches[1][0]
