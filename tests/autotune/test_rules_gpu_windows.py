@@ -11,7 +11,8 @@ import pytest
 from autotune import default_schedule
 from autotune.gpu.count import works_of
 from autotune.rules import choose
-from autotune.rules.gpu.windows import surroundings
+from autotune.rules.gpu.move import bound_rooms
+from autotune.rules.gpu.windows import ROOM, surroundings
 from autotune.rules.group import find_groups
 from backends import build
 from schedule import Schedule, ScheduleError
@@ -156,3 +157,17 @@ def test_boxes_that_are_none(threads, own, reason):
     with pytest.raises(ScheduleError, match=reason):
         gpu.windows(sch, "out", threads, own)
     assert str(sch.func) == before
+
+
+def test_boxes_hold_what_they_were_taken_to_and_else_are_refused():
+    func = program(lambda x: ops.avg_pool3d(x, 2), (Var("n"), 2, 7, 6, 5))
+    (plan,) = choose(func, DEVICE, None, ()).sketch.plans
+    sch = Schedule(func)
+    plan.apply(sch, plan.default())
+    (room,) = bound_rooms(sch.func, DEVICE)
+    assert room.shared <= ROOM[0][1]
+    large = {plan.key("tile"): ((64, 2, 4, 1, 1), (8, 1, 1, 4, 2))}
+    sch = Schedule(func)
+    with pytest.raises(ScheduleError, match="512 threads would have .* bytes of shared memory"):
+        plan.apply(sch, large)
+    assert not len(sch.trace)

@@ -228,6 +228,29 @@ def test_same_search_in_every_process():
     assert done.stdout.strip() == str(here) and "tiled" in done.stdout
 
 
+PLANS = """
+from autotune.rules import choose
+from tensorir import Gpu, Target, te
+
+x = te.placeholder((64, 58, 58), name="x")
+columns = te.compute((64, 3, 3, 56, 56), lambda c, r, s, i, j: x[c, i + r, j + s], name="columns")
+func = te.create_prim_func([x, columns], name="columns")
+device = Gpu(Target.parse("cuda -arch=sm_90a"))
+for plan in choose(func, device, None).sketch.plans:
+    print(plan.name, plan.default(), plan.choices)
+"""
+
+
+def test_gpu_plans_are_the_same_in_every_process():
+    """Of two axes side by side in what is read, each is as near to the next element."""
+    found = set()
+    for seed in "12":
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])}
+        command = [sys.executable, "-c", PLANS]
+        found.add(subprocess.run(command, env=env, capture_output=True, check=True).stdout)
+    assert len(found) == 1 and b"columns" in found.pop()
+
+
 def test_errors():
     def never(values):
         raise Infeasible("no registers left")

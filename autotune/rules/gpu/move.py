@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -89,7 +90,7 @@ class MovePlan(Plan):
     def _made(self, point: Mapping[str, Any]) -> Schedule | None:
         sch = self.base.copy()
         try:
-            self.move(sch, self.group, **point)
+            self._make(sch, point)
         except ScheduleError as error:
             object.__setattr__(self, "_refusal", error)
             return None
@@ -107,7 +108,15 @@ class MovePlan(Plan):
         return cycles(bound_works(sch.func, self.gpu), self.gpu)
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        self.move(sch, self.group, **{name: values[self.key(name)] for name in self.options})
+        point = {name: values[self.key(name)] for name in self.options}
+        if values == self._first:  # which was found to have room
+            self.move(sch, self.group, **point)
+        else:
+            self._make(sch, point)
+
+    def _make(self, sch: Schedule, point: Mapping[str, Any]) -> None:
+        with launchable(sch, f"{self.name}({self.group.block!r})", self.group.block, self.gpu):
+            self.move(sch, self.group, **point)
 
 
 WORKS = 256
@@ -129,6 +138,24 @@ def bound_rooms(func: PrimFunc, gpu: Gpu) -> Sequence[Room]:
     from autotune.gpu.count import rooms_of
 
     return rooms_of(bound_part(func), gpu)
+
+
+@contextmanager
+def launchable(sch: Schedule, call: str, block: str, gpu: Gpu) -> Iterator[None]:
+    """Undo all steps, and raise ScheduleError, where the kernels of `bound_part` that they make
+    cannot be launched. Moves know what they ask for; lowering may have to keep more in shared
+    memory, where it cannot tell which elements a step reads, or rows begin in other banks."""
+    start = len(sch.trace)
+    yield
+    shares = any(buffer.scope == "shared" for buffer in sch.func.buffers)
+    for room in bound_rooms(sch.func, gpu) if shares else ():
+        if not room.at_once(gpu):
+            reason = (
+                f"a block of {room.threads} threads would have {room.shared} bytes of shared "
+                f"memory and {room.registers} registers each, which {gpu.target} lacks"
+            )
+            sch.undo(len(sch.trace) - start)
+            raise ScheduleError(call, block, reason, "take a smaller tile", sch.state, sch.trace)
 
 
 def bound_part(func: PrimFunc) -> PrimFunc:

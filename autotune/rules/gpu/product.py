@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.choices import Categorical, Choice
-from autotune.rules.gpu.move import bound_rooms
+from autotune.rules.gpu.move import launchable
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
 from schedule import Schedule, ScheduleError
@@ -103,7 +104,6 @@ class ProductPlan(Plan):
             try:
                 made = self.base.copy()
                 self._make(made, counts.plan)
-                self._require_room(made)
             except TensorIRError as error:
                 refused = error
                 why = error.reason if isinstance(error, ScheduleError) else str(error)
@@ -113,20 +113,6 @@ class ProductPlan(Plan):
         if refused is None:
             raise TensorIRError(f"no tile is for block {self.group.block!r}: schedule it by hand")
         raise refused
-
-    def _require_room(self, made: Schedule) -> None:
-        """Refuse what cannot be launched: of windows lowering may have to keep more in shared
-        memory than a tile has, where it cannot tell which elements a step reads."""
-        from autotune.rules.gpu.reuse import has_windows
-
-        if not has_windows(self.contraction):
-            return
-        for room in bound_rooms(made.func, self.gpu):
-            if not room.at_once(self.gpu):
-                raise TensorIRError(
-                    f"a block of {room.threads} threads would have {room.shared} bytes of shared "
-                    f"memory and {room.registers} registers each, which {self.gpu.target} lacks"
-                )
 
     @property
     def works(self) -> bool:
@@ -158,9 +144,13 @@ class ProductPlan(Plan):
         return library.gpu.TilePlan.of(values[f"{self.group.block}.tile"])
 
     def _make(self, sch: Schedule, plan: library.gpu.TilePlan) -> None:
+        from autotune.rules.gpu.reuse import has_windows
         from schedule import library
 
-        library.gpu.make_tiles(sch, self.contraction, plan)
+        call, block = f"product({self.group.block!r})", self.group.block
+        windows = has_windows(self.contraction)  # of all else the plan knows what is kept
+        with launchable(sch, call, block, self.gpu) if windows else nullcontext():
+            library.gpu.make_tiles(sch, self.contraction, plan)
 
 
 def product_plans(sch: Schedule, group: Group, gpu: Gpu) -> Sequence[Plan]:

@@ -81,10 +81,19 @@ class Surroundings:
         return prod(side.read(count) for side, count in zip(self.sides, box))
 
     def held(self, box: Sequence[int]) -> int:
-        """Bytes of shared memory for the arrays that are read so, whose rows begin in one bank."""
-        row = self.sides[self.near].read(box[self.near])
-        pitch = row if row < Gpu.banks else ceil(row / Gpu.banks) * Gpu.banks
-        return self.elements(box) // row * pitch * self.item * self.arrays
+        """Bytes of shared memory for the arrays that are read so, as `library.gpu.windows` lays
+        them out: rows of what the last axis reads, one for each part that its neighbours skip,
+        which begin where lanes meet in no bank."""
+        side, banks = self.sides[-1], Gpu.banks
+        read, parts = side.read(box[-1]), max(1, side.step)
+        row = ceil(read / parts)
+        if self.near < len(self.sides) - 1:
+            row |= 1
+        elif parts > 1:
+            row = max(0, ceil((row - banks // parts) / banks)) * banks + ceil(banks / parts)
+        elif row >= banks:
+            row = ceil(row / banks) * banks
+        return self.elements(box) // read * parts * row * self.item * self.arrays
 
     def over(self, box: Sequence[int]) -> float:
         """Times the elements that a box has to itself that it reads; a row begins and ends within

@@ -67,7 +67,9 @@ def in_memory(access: Access) -> list[Var]:
         return own
     flat = flat_index(Load(access.buffer, access.indices))
     analyzer = Analyzer({it.var: it.extent for it in access.block.iters})
-    steps = {var: slope(flat, var, analyzer) for var in variables(flat)}
+    used, names = variables(flat), [it.var for it in access.block.iters]
+    order = [v for v in names if v in used] + sorted(used - set(names), key=lambda v: v.name)
+    steps = {var: slope(flat, var, analyzer) for var in order}
     known = {var: step for var, step in steps.items() if step is not None and step > 0}
     return sorted(known, key=lambda var: -known[var]) if len(known) == len(steps) else []
 
