@@ -21,7 +21,7 @@ from autotune.database.database import Database
 from autotune.database.ranking import outcome
 from autotune.database.records import Record
 from autotune.measure import MeasureSettings
-from autotune.search import Propose, search_named
+from autotune.search import DEFAULT_STRATEGY, Propose, search_named
 from autotune.tasks.family_result import FamilyResult, Member, named
 from autotune.tasks.regions import regions
 from autotune.tasks.sharing import served, shared
@@ -52,7 +52,7 @@ def tune_family(
     weights: Each[float] = None,
     kernels: int = KERNELS,
     numerics: str = DEFAULT_NUMERICS,
-    strategy: str = "evolutionary",
+    strategy: str = DEFAULT_STRATEGY,
     cost_model: str = "auto",
     settings: MeasureSettings | None = None,
     progress: bool | None = None,

@@ -14,7 +14,7 @@ from autotune import tune_family
 from autotune.database.records import Verdict
 from autotune.measure import MeasureResult
 from autotune.measure.settings import Rounds
-from autotune.search import Evolution, evolutionary
+from autotune.search import DEFAULT_STRATEGY, policy
 from autotune.search.strategies import STRATEGIES
 from autotune.tasks.regions import regions
 from autotune.tasks.sharing import served, shared
@@ -23,7 +23,7 @@ from tests.fuzz.killed_searches import FakeMeasurer, Killed, Run
 
 GIVEN = {"cost_model": "random", "progress": False}
 SIZES, TRIALS = [4, 30, 1000], 9
-FEW = partial(evolutionary.propose, settings=Evolution(builds=12))
+FEW = partial(policy.propose, settings=policy.Policy(builds=12))
 
 
 def total(times, columns):
@@ -121,7 +121,7 @@ def tuned(tmp_path_factory):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("autotune.tuning.session.is_current", lambda *given: True)
             patch.setattr("autotune.tuning.search.Measurer", partial(BySize, ran))
-            patch.setitem(STRATEGIES, "evolutionary", FEW)
+            patch.setitem(STRATEGIES, DEFAULT_STRATEGY, FEW)
             return tune_family(row_sums(), {"n": SIZES}, **options), ran.trials
 
     return run
