@@ -28,15 +28,16 @@ def side_by_side(
     subjects: Mapping[str, Callable[[], object]],
     rounds: int = 20,
     min_ms: float = 10.0,
-    pause_s: float = PAUSE_S,
+    pause_s: float | None = None,
     last: Collection[str] = (),
 ) -> dict[str, Timing]:
     """Time functions without arguments in turns, in blocks of at least `min_ms` each.
 
     Every round has another order, with the subjects in `last` at its end and a pause before and
     after each of those. Calls that take longer than SLOW_S are timed in fewer blocks, which are
-    spread over the whole run.
+    spread over the whole run. Pauses take PAUSE_S if nothing is said.
     """
+    pause_s = PAUSE_S if pause_s is None else pause_s
     calls = {name: _calls(subject, min_ms / 1e3) for name, subject in subjects.items()}
     slow = {name for name, (_, seconds) in calls.items() if seconds > SLOW_S}
     times: dict[str, list[float]] = {name: [] for name in subjects}
