@@ -76,18 +76,18 @@ def test_a_file_says_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, message",
+    "pack, content, message",
     [
-        (b"", "is not a recording"),
-        (b"text", "is not a recording"),
-        (gzip.compress(b"{}"), "is not a recording: 'format'"),
-        (gzip.compress(b'{"format": 99}'), "of format 99, not 1: record it again"),
-        (gzip.compress(b'{"format": 1, "features": ["a"]}'), "features of another version: record"),
+        (bytes, b"", "is not a recording"),
+        (bytes, b"text", "is not a recording"),
+        (gzip.compress, b"{}", "is not a recording: 'format'"),
+        (gzip.compress, b'{"format": 99}', "of format 99, not 1: record it again"),
+        (gzip.compress, b'{"format": 1, "features": ["a"]}', "features of another version"),
     ],
 )
-def test_other_files_are_refused(tmp_path, content, message):
+def test_other_files_are_refused(tmp_path, pack, content, message):
     path = tmp_path / "other.gz"
-    path.write_bytes(content)
+    path.write_bytes(pack(content))
     with pytest.raises(DatabaseError, match=message):
         Recording.read(path)
     with pytest.raises(DatabaseError, match="is not a recording"):
