@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotune import Database, MeasureSettings, default_schedule
+from autotune.cli.numbers import positive
 from autotune.tuning.replay import replayed
 from backends import Comparison, build, compare, host_threads, interleave
 from benchmarks.searched import searched
-from benchmarks.tuner.section import Section, chosen, parser_of, positive, publish
+from benchmarks.tuner.section import Section, chosen, parser_of, publish
 from benchmarks.tuner.workloads import WORKLOADS
 from schedule import Schedule
 from tensorir import PrimFunc

@@ -22,9 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
+from autotune.cli.numbers import positive
 from autotune.rules import make_space
 from backends import ObjectCache, build, resolve
-from benchmarks.tuner.section import ROOT, Section, parser_of, positive, publish
+from benchmarks.tuner.section import ROOT, Section, parser_of, publish
 from benchmarks.tuner.workloads import WORKLOADS
 from tensorir import TensorIRError, device_of, te
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autotune.cli.numbers import positive
 from benchmarks.table import show_table, write_readme
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,14 +83,6 @@ def parser_of(
     add("--json", type=Path, metavar="FILE", help="(below benchmarks/results/tuner)")
     add("--write-readme", action="store_true", help="renew the table there")
     return parser
-
-
-def positive(text: str) -> int:
-    """An argument that is at least 1."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
-    return number
 
 
 def chosen(known: Sequence[str], only: Sequence[str] | None) -> list[str]:

@@ -130,3 +130,40 @@ def test_it_is_silent_where_all_is_well(place):
         warnings.simplefilter("error")
         with machine_lock(), machine_lock(path=place.with_name("another")):
             pass
+
+
+def test_without_a_folder_for_the_lock_there_is_none(tmp_path):
+    with machine_lock(path=tmp_path / "no" / "lock") as waited:
+        assert waited == 0.0
+
+
+def test_the_lock_excludes_and_reports(tmp_path, monkeypatch):
+    monkeypatch.setattr("autotune.measure.lock.REPORT_SECONDS", 0.1)
+    path = tmp_path / "lock"
+    code = (
+        "import sys, pathlib\nfrom autotune.measure import machine_lock\n"
+        "with machine_lock(path=pathlib.Path(sys.argv[1])):\n"
+        "    print('held', flush=True); sys.stdin.read()"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
+    )  # fmt: skip
+    assert other.stdout.readline() == b"held\n"
+    messages = []
+
+    def report(text):
+        messages.append(text)
+        other.stdin.close()
+
+    with machine_lock(report=report, path=path) as waited:
+        assert waited > 0.1
+    assert len(messages) == 1 and "waiting for another tuner" in messages[0]
+    other.wait()
+
+
+def test_shared_holders_do_not_exclude_each_other(tmp_path):
+    with machine_lock(shared=True, path=tmp_path / "l"):
+        with machine_lock(shared=True, path=tmp_path / "l") as waited:
+            assert waited < 0.5
