@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from tensorir.expr import FALSE as FALSE
     from tensorir.expr import TRUE as TRUE
     from tensorir.expr import BinOp as BinOp
-    from tensorir.expr import Broadcast as Broadcast
     from tensorir.expr import Call as Call
     from tensorir.expr import Cast as Cast
     from tensorir.expr import Const as Const
@@ -67,9 +66,7 @@ if TYPE_CHECKING:
     from tensorir.expr import ExprLike as ExprLike
     from tensorir.expr import Load as Load
     from tensorir.expr import Not as Not
-    from tensorir.expr import Ramp as Ramp
     from tensorir.expr import Select as Select
-    from tensorir.expr import Shuffle as Shuffle
     from tensorir.expr import Var as Var
     from tensorir.expr import all_of as all_of
     from tensorir.expr import any_of as any_of
@@ -200,6 +197,9 @@ if TYPE_CHECKING:
     from tensorir.trials.extern import register_extern_checked as register_extern_checked
     from tensorir.trials.intrin import check_intrin as check_intrin
     from tensorir.trials.intrin import register_checked as register_checked
+    from tensorir.vector_expr import Broadcast as Broadcast
+    from tensorir.vector_expr import Ramp as Ramp
+    from tensorir.vector_expr import Shuffle as Shuffle
     from tensorir.verifier.inout import fills as fills
     from tensorir.verifier.inout import with_declared as with_declared
     from tensorir.verifier.program import verify as verify
@@ -255,9 +255,8 @@ __all__ = lazy_names(
         "tensorir.targets.gpu": "Gpu",
         "tensorir.errors": "ParseError TensorIRError VerifyError",
         "tensorir.expr": (
-            "FALSE TRUE BinOp Broadcast Call Cast Const Expr ExprLike Load Not Ramp Select "
-            "Shuffle Var all_of any_of binary cast conjuncts const convert int_value maximum "
-            "minimum select"
+            "FALSE TRUE BinOp Call Cast Const Expr ExprLike Load Not Select Var all_of any_of "
+            "binary cast conjuncts const convert int_value maximum minimum select"
         ),
         "tensorir.externs.extern": "ExternFunc add_extern find_extern",
         "tensorir.trials.extern": "ExternRunner check_extern register_extern_checked",
@@ -313,6 +312,7 @@ __all__ = lazy_names(
             "AXES BLOCK_AXES ONE_THREAD REAL_AXES THREAD_AXES VIRTUAL_AXES WARP WARP_AXES"
         ),
         "tensorir.verifier.thread_loops": "thread_fault",
+        "tensorir.vector_expr": "Broadcast Ramp Shuffle",
         "tensorir.visit": (
             "blocks child_stmts children loads map_children map_exprs map_iter "
             "replace_buffers stmt_exprs substitute substitute_stmt transform variables walk "

@@ -8,9 +8,9 @@
           | Select(cond, a, b)             only the chosen side is evaluated
           | Load(buffer, indices)
           | Call(name, args, dtype)        a math function of tensorir.numbers.intrin
-          | Ramp(base, stride, lanes)      a vector of integers; only in lowered programs
-          | Broadcast(a, lanes)            a vector of equal values; only in lowered programs
-          | Shuffle(a, b, indices)         lanes of two vectors; only in lowered programs
+          | Ramp(base, stride, lanes)      a vector of integers (`vector_expr.py`)
+          | Broadcast(a, lanes)            a vector of equal values
+          | Shuffle(a, b, indices)         lanes of two vectors
           | Reduce(reducer, args, axes, cond, index)   only at the top of a te.compute
           | Rounded(dtype, a)              only while a te.compute is being written
 
@@ -270,49 +270,6 @@ class Call(Compound):
     def __new__(cls, name: str, args: tuple[Expr, ...], dtype: str) -> "Call":
         values = (name, args, dtype)
         return intern(cls, (cls, *values), dtype, values, args)  # type: ignore[no-any-return]
-
-
-class Ramp(Compound):
-    """The integer vector base, base + stride, ..., base + (lanes - 1) * stride."""
-
-    __slots__ = ("base", "lanes", "stride")
-    fields = ("base", "stride", "lanes")
-    base: Expr
-    stride: Expr
-    lanes: int
-
-    def __new__(cls, base: Expr, stride: Expr, lanes: int) -> "Ramp":
-        dtype = dt.with_lanes(base.dtype, lanes)
-        values = (base, stride, lanes)
-        return intern(cls, (cls, *values), dtype, values, (base, stride))  # type: ignore[no-any-return]
-
-
-class Broadcast(Compound):
-    """A vector of `lanes` copies of a scalar."""
-
-    __slots__ = ("a", "lanes")
-    fields = ("a", "lanes")
-    a: Expr
-    lanes: int
-
-    def __new__(cls, a: Expr, lanes: int) -> "Broadcast":
-        dtype = dt.with_lanes(a.dtype, lanes)
-        return intern(cls, (cls, a, lanes), dtype, (a, lanes), (a,))  # type: ignore[no-any-return]
-
-
-class Shuffle(Compound):
-    """The vector whose lane n is number `indices[n]` of the lanes of `a`, then those of `b`."""
-
-    __slots__ = ("a", "b", "indices")
-    fields = ("a", "b", "indices")
-    a: Expr
-    b: Expr
-    indices: tuple[int, ...]
-
-    def __new__(cls, a: Expr, b: Expr, indices: tuple[int, ...]) -> "Shuffle":
-        dtype = dt.with_lanes(a.dtype, len(indices))
-        key = (cls, a, b, indices)
-        return intern(cls, key, dtype, (a, b, indices), (a, b))  # type: ignore[no-any-return]
 
 
 class Rounded(Compound):

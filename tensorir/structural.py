@@ -16,7 +16,7 @@ from typing import Any
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Broadcast, Call, Cast, Const, Expr, Load, Ramp, Shuffle, Var
+from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Var
 from tensorir.externs.built_in import extern_digest
 from tensorir.func import PrimFunc
 from tensorir.scalars import Scalar
@@ -35,6 +35,7 @@ from tensorir.stmt import (
     Store,
     Sync,
 )
+from tensorir.vector_expr import Broadcast, Ramp, Shuffle
 from tensorir.visit import children, walk_exprs
 
 

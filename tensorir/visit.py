@@ -9,16 +9,13 @@ from typing import Any
 from tensorir.buffer import Buffer
 from tensorir.expr import (
     BinOp,
-    Broadcast,
     Call,
     Cast,
     Const,
     Expr,
     Load,
     Not,
-    Ramp,
     Select,
-    Shuffle,
     Var,
     binary,
     cast,
@@ -41,6 +38,7 @@ from tensorir.stmt import (
     Store,
     replace,
 )
+from tensorir.vector_expr import Broadcast, Ramp, Shuffle
 
 ExprFn = Callable[[Expr], Expr]
 

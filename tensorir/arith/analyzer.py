@@ -31,18 +31,17 @@ from tensorir.arith.simplify import linear_form, simplified
 from tensorir.expr import (
     TRUE,
     BinOp,
-    Broadcast,
     Const,
     Expr,
     ExprLike,
     Load,
-    Ramp,
     Var,
     all_of,
     conjuncts,
     convert,
     int_value,
 )
+from tensorir.vector_expr import Broadcast, Ramp
 from tensorir.visit import walk_exprs
 
 _NESTING = 5

@@ -22,7 +22,8 @@ from tensorir.arith.choices import is_looked_at, sides
 from tensorir.arith.facts import keeps_value
 from tensorir.arith.interval import UNBOUNDED, Range
 from tensorir.arith.linear import Linear, factors, plain_form, product, times, without_factors
-from tensorir.expr import BinOp, Broadcast, Cast, Const, Expr, Ramp, Select, Var
+from tensorir.expr import BinOp, Cast, Const, Expr, Select, Var
+from tensorir.vector_expr import Broadcast, Ramp
 
 if TYPE_CHECKING:
     from tensorir.arith.analyzer import Analyzer

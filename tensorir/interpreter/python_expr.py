@@ -8,22 +8,10 @@ import keyword
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
-from tensorir.expr import (
-    BinOp,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Not,
-    Ramp,
-    Select,
-    Shuffle,
-    Var,
-)
+from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Not, Select, Var
 from tensorir.names import Names
 from tensorir.numbers.intrin import REINTERPRET
+from tensorir.vector_expr import Broadcast, Ramp, Shuffle
 
 ROUNDED = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 """The runtime function that rounds a float to a type; float64 needs none."""

@@ -10,21 +10,9 @@ from typing import Any, NoReturn
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import ParseError
-from tensorir.expr import (
-    BinOp,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Not,
-    Ramp,
-    Select,
-    Shuffle,
-    Var,
-)
+from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Not, Select, Var
 from tensorir.text.printer_expr import call_dtype
+from tensorir.vector_expr import Broadcast, Ramp, Shuffle
 
 Env = Mapping[str, "Var | Buffer"]
 

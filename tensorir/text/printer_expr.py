@@ -13,22 +13,10 @@ import numpy as np
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.expr import (
-    BinOp,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Not,
-    Ramp,
-    Select,
-    Shuffle,
-    Var,
-)
+from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Not, Select, Var
 from tensorir.numbers.intrin import MATH
 from tensorir.scalars import Scalar
+from tensorir.vector_expr import Broadcast, Ramp, Shuffle
 
 PRECEDENCE = {
     "or": 1,

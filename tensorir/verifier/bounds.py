@@ -5,7 +5,8 @@ from __future__ import annotations
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer, holds_everywhere
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Expr, Ramp, all_of, const, int_value
+from tensorir.expr import BinOp, Expr, all_of, const, int_value
+from tensorir.vector_expr import Ramp
 
 ZERO = const(0)
 Bounds = tuple["int | None", "int | None"]

@@ -9,25 +9,12 @@ from typing import Any
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError, VerifyError
-from tensorir.expr import (
-    BinOp,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Not,
-    Ramp,
-    Select,
-    Shuffle,
-    Var,
-    int_value,
-)
+from tensorir.expr import BinOp, Call, Cast, Const, Expr, Load, Not, Select, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.numbers.intrin import MATH, REINTERPRET
 from tensorir.numbers.operators import check_operator
 from tensorir.stmt import Block, Exchange, For, ForKind, If, Let, Prefetch, Stmt, Store
+from tensorir.vector_expr import Broadcast, Ramp, Shuffle
 from tensorir.visit import child_stmts, stmt_exprs, walk, walk_exprs
 
 BODIES = 1024

@@ -11,20 +11,7 @@ from tensorir import te
 from tensorir.arrays import decode, encode
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError, VerifyError
-from tensorir.expr import (
-    BinOp,
-    Broadcast,
-    Cast,
-    Const,
-    Load,
-    Ramp,
-    Select,
-    Var,
-    cast,
-    const,
-    convert,
-    select,
-)
+from tensorir.expr import BinOp, Cast, Const, Load, Select, Var, cast, const, convert, select
 from tensorir.func import PrimFunc
 from tensorir.interpreter.interpret import interpret, interpret_source
 from tensorir.stmt import (
@@ -40,6 +27,7 @@ from tensorir.stmt import (
     Store,
     seq,
 )
+from tensorir.vector_expr import Broadcast, Ramp
 
 i, j, k = Var("i"), Var("j"), Var("k")
 A = Buffer("A", (8,), "float32")

@@ -12,19 +12,7 @@ from hypothesis import strategies as st
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import ParseError
-from tensorir.expr import (
-    BINARY_OPS,
-    BinOp,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Load,
-    Not,
-    Ramp,
-    Select,
-    Var,
-)
+from tensorir.expr import BINARY_OPS, BinOp, Call, Cast, Const, Load, Not, Select, Var
 from tensorir.func import PrimFunc
 from tensorir.numbers.intrin import MATH
 from tensorir.stmt import (
@@ -43,6 +31,7 @@ from tensorir.stmt import (
 from tensorir.structural import structural_equal
 from tensorir.text.parser import parse, parse_expr
 from tensorir.text.printer import format_expr, format_func
+from tensorir.vector_expr import Broadcast, Ramp
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "printer"
 

@@ -5,22 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tensorir.buffer import Buffer
-from tensorir.expr import (
-    BinOp,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Load,
-    Not,
-    Ramp,
-    Select,
-    Var,
-    const,
-)
+from tensorir.expr import BinOp, Call, Cast, Const, Load, Not, Select, Var, const
 from tensorir.func import PrimFunc
 from tensorir.stmt import Alloc, Block, For, ForKind, If, IterKind, IterVar, Let, Store, seq
 from tensorir.text.printer import format_expr, format_func, format_stmt
+from tensorir.vector_expr import Broadcast, Ramp
 
 i, j, n = Var("i"), Var("j"), Var("n")
 x = Var("x", "float32")

@@ -8,7 +8,7 @@ import pytest
 
 from tensorir.buffer import Buffer
 from tensorir.errors import VerifyError
-from tensorir.expr import TRUE, BinOp, Expr, Ramp, Var, const
+from tensorir.expr import TRUE, BinOp, Expr, Var, const
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import (
@@ -25,6 +25,7 @@ from tensorir.stmt import (
     seq,
 )
 from tensorir.text.parser import parse
+from tensorir.vector_expr import Ramp
 from tensorir.verifier.program import verify
 from tensorir.verifier.types import check_types
 from tensorir.visit import walk

@@ -10,12 +10,10 @@ from tensorir.arith.regions.region import relax
 from tensorir.expr import (
     COMPARISONS,
     BinOp,
-    Broadcast,
     Cast,
     Const,
     Expr,
     Load,
-    Ramp,
     Select,
     Var,
     all_of,
@@ -30,6 +28,7 @@ from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import is_kernel
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Exchange, Extern, For, If, Let, Stmt, Store, replace
+from tensorir.vector_expr import Broadcast, Ramp
 from tensorir.visit import map_children, map_own_exprs, rebuild, variables, walk
 
 NARROW = "int32"

@@ -21,10 +21,11 @@ from tensorir.arith.exhaustive import values_at
 from tensorir.arith.linear import to_expr
 from tensorir.arith.regions.iter_map import determines_all
 from tensorir.buffer import Buffer
-from tensorir.expr import BinOp, Broadcast, Const, Expr, Ramp, Var, const, int_value
+from tensorir.expr import BinOp, Const, Expr, Var, const, int_value
 from tensorir.passes.gpu.axes import THREAD_AXES, WARP
 from tensorir.passes.gpu.merge_shared import offsets_of
 from tensorir.stmt import For
+from tensorir.vector_expr import Broadcast, Ramp
 from tensorir.visit import substitute, transform, variables, walk_exprs
 
 POINTS = 1 << 16

@@ -9,13 +9,14 @@ from __future__ import annotations
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Expr, Ramp, Select, Var, all_of, conjuncts, int_value
+from tensorir.expr import Const, Expr, Select, Var, all_of, conjuncts, int_value
 from tensorir.func import PrimFunc
 from tensorir.parts import touched
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.passes.vectors.widen import Lanes, NotVectorizable
 from tensorir.stmt import Alloc, Extern, For, ForKind, If, Let, Seq, Stmt, Store, replace, seq
+from tensorir.vector_expr import Ramp
 from tensorir.visit import (
     loads,
     map_children,

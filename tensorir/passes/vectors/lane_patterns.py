@@ -9,23 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tensorir import dtype as dt
-from tensorir.expr import (
-    BinOp,
-    Broadcast,
-    Const,
-    Expr,
-    Load,
-    Ramp,
-    Select,
-    Shuffle,
-    binary,
-    int_value,
-)
+from tensorir.expr import BinOp, Const, Expr, Load, Select, binary, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import with_body
 from tensorir.passes.vectors.masked_tails import REGISTERS, lanes_between
 from tensorir.passes.vectors.strided_loads import LEAST
 from tensorir.stmt import If, Stmt
+from tensorir.vector_expr import Broadcast, Ramp, Shuffle
 from tensorir.visit import map_children, map_own_exprs, transform
 
 MOST_VECTORS = 4

@@ -14,21 +14,10 @@ from collections.abc import Collection, Mapping, Sequence
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import (
-    BinOp,
-    Broadcast,
-    Const,
-    Expr,
-    ExprLike,
-    Load,
-    Ramp,
-    Select,
-    Shuffle,
-    convert,
-    int_value,
-)
+from tensorir.expr import BinOp, Const, Expr, ExprLike, Load, Select, convert, int_value
 from tensorir.stmt import For, If, Let, Seq, Stmt, Store
 from tensorir.targets.target import Target
+from tensorir.vector_expr import Broadcast, Ramp, Shuffle
 from tensorir.visit import loads, stmt_exprs, walk, walk_exprs
 
 NEEDED: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...] = (

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
-from tensorir.expr import BinOp, Const, Expr, Load, Ramp, Select, Shuffle, int_value
+from tensorir.expr import BinOp, Const, Expr, Load, Select, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import with_body
 from tensorir.passes.vectors.masked_tails import lanes_between
 from tensorir.stmt import Seq, Stmt, Store, seq
+from tensorir.vector_expr import Ramp, Shuffle
 from tensorir.visit import (
     children,
     map_children,

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from tensorir import dtype as dt
 from tensorir.arith.slope import slope
 from tensorir.buffer import Buffer
-from tensorir.expr import Cast, Const, Expr, Load, Ramp, Select, Shuffle
+from tensorir.expr import Cast, Const, Expr, Load, Select
 from tensorir.func import PrimFunc
 from tensorir.names import Names
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import replace_exprs, with_body
 from tensorir.passes.vectors.transpose_network import Row, network
 from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, replace, seq
+from tensorir.vector_expr import Ramp, Shuffle
 from tensorir.visit import children, loads, map_children, variables, walk
 
 LEAST = 4

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
-from tensorir.expr import Const, Expr, Load, Ramp, int_value
+from tensorir.expr import Const, Expr, Load, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Alloc, Extern, Stmt, Store
+from tensorir.vector_expr import Ramp
 from tensorir.visit import loads, map_children, map_loads, map_own_exprs, stmt_exprs, walk
 
 LARGEST = 16384

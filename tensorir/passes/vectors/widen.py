@@ -13,14 +13,12 @@ from tensorir.arith import Analyzer
 from tensorir.expr import (
     TRUE,
     BinOp,
-    Broadcast,
     Call,
     Cast,
     Const,
     Expr,
     Load,
     Not,
-    Ramp,
     Select,
     Var,
     all_of,
@@ -36,6 +34,7 @@ from tensorir.expr import (
 from tensorir.passes.facts.inequality import solve
 from tensorir.passes.vectors.masked_tails import REGISTERS
 from tensorir.passes.vectors.strided_loads import LEAST, some_lanes
+from tensorir.vector_expr import Broadcast, Ramp
 from tensorir.visit import children, rebuild, transform, variables
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")

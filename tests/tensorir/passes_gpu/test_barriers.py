@@ -9,10 +9,11 @@ from gpu_programs import BLOCK, X, Y, check_passes, program, run, tiled_matmul
 from tensorir import For, Seq, Sync, Target, VerifyError, lower, map_children, parse, seq, walk
 from tensorir.arith import Analyzer
 from tensorir.arith.linear import to_expr
-from tensorir.expr import Broadcast, Ramp, Var, binary, const
+from tensorir.expr import Var, binary, const
 from tensorir.passes.gpu.barriers import barriers
 from tensorir.passes.gpu.touches import _period
 from tensorir.passes.rewriting import with_body
+from tensorir.vector_expr import Broadcast, Ramp
 
 
 def syncs(func):
