@@ -10,18 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.device import Cpu
 from autotune.streams import LINE, PAGE, Column, Stream
+from schedule import library
 from tensorir import copies_of_body, dtype, masked_bits
-
-if TYPE_CHECKING:
-    from schedule import library
-
 
 SYMBOLIC = 256
 """The extent assumed for a symbolic axis."""
@@ -234,8 +230,6 @@ class _Alike:
     def operations(self, sizes: Column, sums: Column, near: npt.NDArray[np.bool_]) -> Column:
         """Instructions for a term of each sum of a tile. What a part of a product gives is computed
         once for all rows that it stands still along, and for all lanes."""
-        from schedule import library
-
         total: Column = self.of.work * sums
         for operands in library.shared_parts(self.c, self.plan.apart):
             moves = [any(self.streams[o].moves(n) for o in operands) for n in self.c.spatial]

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 from autotune.device import Cpu
+from schedule import library
 from tensorir import dtype
-
-if TYPE_CHECKING:
-    from schedule import library
 
 VECTORS = 4
 """Vectors of one row whose sums are in registers for a few terms."""
@@ -34,8 +31,6 @@ def kept_nests(
     """Nests that read the largest operand in its order; none if its elements are used for more
     results than a tile has, for contractions with symbolic sizes, and where `constants` hold it,
     which are packed in the order in which they are read."""
-    from schedule import library
-
     whole = all(digit.whole for axis in c.axes for digit in axis.digits)
     if not c.operands or not c.reduced or not whole or any(not a.extent for a in c.axes):
         return

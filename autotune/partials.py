@@ -6,15 +6,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations, product
 from math import gcd, prod
-from typing import TYPE_CHECKING
 
 from autotune.device import Cpu
 from autotune.estimate import SYMBOLIC, Estimate
 from autotune.plans import has_plans, plans
+from schedule import library
 from tensorir import dtype
-
-if TYPE_CHECKING:
-    from schedule import library
 
 WIDTHS = (1, 2, 4)
 """Vectors of lanes that are added up in the end."""
@@ -55,8 +52,6 @@ def partial_plans(
     c: library.Contraction, cpu: Cpu, constants: Collection[str] = ()
 ) -> list[Timed]:
     """Estimates in cycles and plans, best first; none for contractions that none here is for."""
-    from schedule import library
-
     if not c.reduced:  # sums of one term
         return []
     found = list(_lanes(c, cpu))
@@ -84,8 +79,6 @@ def _in_parts(
     c: library.Contraction, part: library.Partial, left: Iterable[Timed], cpu: Cpu
 ) -> Iterator[Timed]:
     """Estimates and plans of parts, from those of what they leave."""
-    from schedule import library
-
     rest = _adding(c, part, cpu)
     for cycles, plan in left:
         move = (library.parts, (part.axis, part.count, part.step, plan.nest.lanes))
@@ -114,8 +107,6 @@ def lane_axis(c: library.Contraction, cpu: Cpu) -> int | None:
 
 def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
     """Plans with lanes along the terms of the sums, with their estimates."""
-    from schedule import library
-
     axis, lanes = lane_axis(c, cpu), lanes_of(c, cpu)
     if axis is None or _is_dear(c, cpu):
         return
@@ -159,8 +150,6 @@ def _is_dear(c: library.Contraction, cpu: Cpu) -> bool:
 
 def _nests(c: library.Contraction, cpu: Cpu, lanes: int) -> Iterator[library.NestPlan]:
     """Nests of a contraction whose last spatial axis are lanes that are added up."""
-    from schedule import library
-
     *rows, lane = c.spatial
     extents = Estimate(c, cpu).extents
     symbolic = any(axis.extent is None for axis in c.axes)
@@ -181,8 +170,6 @@ def _grouped(
     c: library.Contraction, nests: Iterable[library.NestPlan]
 ) -> list[library.NestPlan]:
     """The nests with the factors of products in each of their groupings."""
-    from schedule import library
-
     ways = library.groupings(c)
     return [replace(nest, apart=apart) for nest in nests for apart in ways]
 
@@ -237,8 +224,6 @@ def _ahead(c: library.Contraction, cpu: Cpu, tile: dict[int, int]) -> tuple[tupl
 
 def _parts(c: library.Contraction, cpu: Cpu) -> Iterator[library.Partial]:
     """Cuts of the longest sum: for threads that would rest, and to keep what a part reads near."""
-    from schedule import library
-
     extents = Estimate(c, cpu).extents
     known = [n for n in c.reduced if c.axes[n].extent is not None]
     if not known or any(o.pad for o in c.operands) or any(map(c.is_window, c.reduced)):
@@ -259,8 +244,6 @@ def _columns(
 ) -> Iterator[tuple[library.Partial, library.Contraction]]:
     """Parts of sums whose terms lie across the lanes, for operands of which one is read once: each
     thread then reads whole rows of it, in their order."""
-    from schedule import library
-
     if cpu.threads < 2 or any(o.pad for o in c.operands) or any(map(c.is_window, c.reduced)):
         return
     along = [n for n in c.spatial if c.result.strides[n] == c.sums.strides[n] == 1]
@@ -279,8 +262,6 @@ def _columns(
 
 def _kept(c: library.Contraction, cpu: Cpu) -> Iterator[library.NestPlan]:
     """Nests that go over the sums of a task again and again, which fill half of the first cache."""
-    from schedule import library
-
     lanes = lanes_of(c, cpu)
     (lane,) = (n for n in c.spatial if c.result.strides[n] == 1)
     width = VECTORS * lanes

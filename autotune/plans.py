@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations, product
 from math import lcm, prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +14,8 @@ from autotune.device import Cpu
 from autotune.estimate import Estimate
 from autotune.kept import kept_nests
 from autotune.streams import Column
+from schedule import library
 from tensorir import Processor
-
-if TYPE_CHECKING:
-    from schedule import library
-
 
 WIDEST = 4
 """Most vectors in a row of a register tile of several rows."""
@@ -120,8 +116,6 @@ def _leaders(tasks: Sequence[tuple[float, library.NestPlan]]) -> list[library.Ne
 
 class _Search:
     def __init__(self, c: library.Contraction, cpu: Cpu, estimate: Estimate, bitwise: bool) -> None:
-        from schedule import library
-
         self.c, self.cpu, self.estimate, self.bitwise = c, cpu, estimate, bitwise
         self.extents = estimate.extents
         self.whole = tuple(self.extents[n] for n in c.spatial)
@@ -139,8 +133,6 @@ class _Search:
 
     def tiles(self) -> Iterator[library.NestPlan]:
         """Register tiles, in one task."""
-        from schedule import library
-
         c = self.c
         for lane in c.spatial:
             lanes = self.cpu.lanes(c.sums.dtype)
@@ -223,8 +215,6 @@ class _Search:
 
     def packs(self, lane: int, tile: Sequence[int]) -> tuple[library.Pack, ...] | None:
         """The operands that have to be packed for these lanes; None if one cannot be."""
-        from schedule import library
-
         found = []
         for n, operand in enumerate(self.c.operands):
             step = operand.strides[lane]
@@ -306,8 +296,6 @@ class _Search:
 
     def details(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
         """Other ways to read the operands, and other orders of the sums."""
-        from schedule import library
-
         c = self.c
         for n, operand in enumerate(c.operands):
             if any(pack.operand == n for pack in plan.packs):

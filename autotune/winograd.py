@@ -10,16 +10,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from autotune.estimate import CROWDED, FILL, IN_ORDER, Estimate
 from autotune.streams import LINE
+from schedule import library
 from tensorir import Cpu, Processor, dtype
-
-if TYPE_CHECKING:
-    from schedule import library
 
 SAMPLES = 8
 """What a symbolic batch is taken for."""
@@ -94,8 +91,6 @@ class _Search:
 
     def tiles(self, panel: int, rows: int, shares: int) -> list[tuple[float, library.WinogradPlan]]:
         """Plans that differ in the height of the register tile only."""
-        from schedule import library
-
         found = self.found
         across = prod(found.tiles[1:])
         count = (rows or self.samples * found.tiles[0]) * across
@@ -139,8 +134,6 @@ class _Search:
 
     def product(self, panel: int, count: int, filters: int) -> library.Contraction:
         """The products of one task: of `count` tiles for so many filters."""
-        from schedule import library
-
         found, lanes = self.found, self.lanes
         blocks = max(1, ceil(filters / panel))
         inner = min(lanes, found.terms)
@@ -156,8 +149,6 @@ class _Search:
         return library.Contraction("", "", axes, STEPS, operands, sums, sums, operations=1)
 
     def access(self, name: str, dims: tuple[int, ...], sizes: list[int]) -> library.Access:
-        from schedule import library
-
         shape = tuple(sizes[n] for n in dims)
         rows = tuple(tuple(int(n == dim) for n in range(len(sizes))) for dim in dims)
         strides = [0] * len(sizes)
@@ -166,8 +157,6 @@ class _Search:
         return library.Access(name, self.found.dtype, shape, rows, tuple(strides))
 
     def nest(self, c: library.Contraction, panel: int, height: int) -> library.NestPlan:
-        from schedule import library
-
         whole = tuple(c.axes[n].extent or 1 for n in c.spatial)
         tile = (1, 1, height, min(panel, whole[3]))
         return library.NestPlan(3, self.lanes, tile, whole, STEPS, c.spatial, threads=False)

@@ -117,7 +117,7 @@ class Schedule:
         self, block: str, threads: Mapping[str, int] | int | None = None, vector: int = 1
     ) -> list[LoopRef]:
         """Let all threads of a block copy a tile together, some elements in a row each; see
-        schedule.library.cooperative_fetch."""
+        schedule.library.gpu.cooperative_fetch."""
         from schedule.library import cooperative_fetch
 
         return cooperative_fetch(self, block, threads, vector)

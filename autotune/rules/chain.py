@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.chain_nest import SIDE_BY_SIDE, ChainNest
@@ -26,11 +26,8 @@ from autotune.rules.group import Group, size
 from autotune.rules.plan import Plan, Values, at_most, works_out
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.transposed import transposed_plans
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import Block, Cpu, IterKind
-
-if TYPE_CHECKING:
-    from schedule import library
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 """Rows of a register tile, where a chain has products."""
@@ -187,15 +184,11 @@ def spatial_sizes(block: Block) -> list[int]:
 
 
 def _contraction(sch: Schedule, product: str) -> library.Contraction:
-    from schedule import library
-
     return library.find_contraction(sch, product)
 
 
 def _tile(c: library.Contraction, chain: Chain, rows: int, columns: int) -> library.NestPlan:
     """A register tile of a product of a chain: of its last loop of rows, and of its columns."""
-    from schedule import library
-
     lane = c.spatial[-1]
     row = next((n for n in reversed(c.spatial) if n != lane and c.result.strides[n]), lane)
     tile = tuple({row: rows, lane: columns}.get(n, 1) for n in c.spatial)

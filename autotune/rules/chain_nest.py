@@ -20,7 +20,7 @@ from autotune.rules.group import output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest, own_loops, task_loops
 from autotune.rules.runs import contiguous_run, fuse_run
-from schedule import LoopRef, Schedule, ScheduleError
+from schedule import LoopRef, Schedule, ScheduleError, library
 from tensorir import Cpu, int_value
 
 SIDE_BY_SIDE = 8
@@ -65,8 +65,6 @@ class ChainNest:
 
     def pack(self, product: str, operand: str) -> None:
         """Read an operand in panels of as many columns as a register tile has."""
-        from schedule import library
-
         c = library.find_contraction(self.sch, product)
         at = [o.buffer for o in c.operands].index(operand)
         panels = library.Pack(at, c.spatial[-1], self.vector)

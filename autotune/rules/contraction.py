@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values, first_accepted
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import Cpu, TensorIRError, allows
-
-if TYPE_CHECKING:
-    from schedule import library
 
 MOST_OPTIONS = 64
 """Values of a choice: the first ones by the estimate."""
@@ -99,7 +96,6 @@ class ContractionPlan(Plan):
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """The plan of the least estimated time that the primitives accept."""
-        from schedule import library
 
         def make(sch: Schedule, plan: library.NestPlan) -> None:
             library.make_nest(sch, self.contraction, plan)
@@ -115,16 +111,12 @@ class ContractionPlan(Plan):
         return float(Estimate(self.contraction, self.cpu, constants).cycles([plan])[0])
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        from schedule import library
-
         if self.written is not None:
             self.written.bring_on_axes(sch)
         library.make_nest(sch, self.contraction, nest_of(self.contraction, values))
 
     def bring_on_axes(self, sch: Schedule) -> str | None:
         """Bring it on its axes, the terms of its sums too if their order is free."""
-        from schedule import library
-
         return library.on_axes(sch, self.contraction, terms=self.numerics != "bitwise")
 
 
@@ -133,7 +125,6 @@ def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[Contrac
     if not sch.state.block(group.block).is_reduction:
         return []
     from autotune.plans import has_plans
-    from schedule import library
 
     try:
         c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
@@ -148,8 +139,6 @@ def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[Contrac
 def _of_parts(plan: ContractionPlan) -> Sequence[ContractionPlan]:
     """The plan where axes are parts of variables, which tiles have to divide then: as it is, or on
     its axes, whichever takes less time."""
-    from schedule import library
-
     group, base, found = plan.group, plan.base.copy(), [plan]
     try:
         last = plan.bring_on_axes(base) or group.epilogue
@@ -181,8 +170,6 @@ def nest_values(c: library.Contraction, plan: library.NestPlan) -> dict[str, Any
 
 def nest_of(c: library.Contraction, values: Values) -> library.NestPlan:
     """The plan of such values, whatever they were drawn with."""
-    from schedule import library
-
     tile_, task, order, read, steps, threads = (values[f"{c.block}.{part}"] for part in PARTS)
     lane, lanes, tile, flat = tile_
     packs, pad = read

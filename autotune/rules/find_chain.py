@@ -10,7 +10,7 @@ from autotune.rules.chain_rows import InRows, RowOrder, Stage, find_rows
 from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.runs import contiguous_run, run_length
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import Block, Cpu, IterKind, TensorIRError, Var, dtype, variables
 
 IDLE = 1.25
@@ -193,8 +193,6 @@ def _gathered(sch: Schedule, stage: Stage, cpu: Cpu) -> list[str] | None:
     part of an operand that all rows share does not fit the second-level cache, or too few rows
     share one that would have to be packed.
     """
-    from schedule import library
-
     block = sch.state.block(stage.block)
     store = output_store(block)
     spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]

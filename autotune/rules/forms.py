@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from autotune.rules.group import Group, in_scan, output_store
-from schedule import Schedule, ScheduleError
+from schedule import Schedule, ScheduleError, library
 from tensorir import Block, IterKind
 
 SHORT = 64
@@ -36,8 +36,6 @@ def bring_on_axes(
 
 def moved_on_axes(sch: Schedule, name: str, parts: bool = True) -> bool:
     """Give a stage a variable for each axis, if it is elementwise; tell whether that changes it."""
-    from schedule import library
-
     block = sch.state.block(name)
     if not _is_elementwise(block) or in_scan(sch, block):
         return False
@@ -49,8 +47,6 @@ def moved_on_axes(sch: Schedule, name: str, parts: bool = True) -> bool:
 
 def _has_short_parts(sch: Schedule, name: str) -> bool:
     """Whether the last axis of a stage is a short part of a variable."""
-    from schedule import library
-
     *_, last = library.stage_axes(sch, name)
     return not last.digits[-1].top and (last.extent or 0) < SHORT
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.contraction import (
@@ -28,11 +28,8 @@ from autotune.rules.group import Group
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.moves import MOVES, find_move
 from autotune.rules.plan import Plan, Values, first_accepted
-from schedule import Schedule, ScheduleError
+from schedule import Schedule, ScheduleError, library
 from tensorir import Cpu, TensorIRError, allows, weakest
-
-if TYPE_CHECKING:
-    from schedule import library
 
 SURELY, ABOUT = 1.35, 0.95
 """How much better an estimate has to be than that of another kind of nest."""
@@ -82,7 +79,6 @@ class _Base:
     ) -> Ranked:
         """Plans that begin with one of some moves, each of which is made once at most."""
         from autotune.plans import plans
-        from schedule import library
 
         found: Ranked = []
         for move in moves:
@@ -177,7 +173,6 @@ class MovedNest(Plan):
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """The plan of the least estimated time that the primitives accept."""
-        from schedule import library
 
         def make(sch: Schedule, plan: library.MovedPlan) -> None:
             library.make_moved_nest(sch, self.base.c, plan)
@@ -192,8 +187,6 @@ class MovedNest(Plan):
         return -(-prod(nest.tile) // nest.lanes) <= self.base.cpu.registers
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        from schedule import library
-
         library.make_moved_nest(sch, self.base.c, self._plan(values))
 
     def _values(self, plan: library.MovedPlan) -> dict[str, Any]:
@@ -214,16 +207,12 @@ class MovedNest(Plan):
 
     def _after(self, moves: Moves) -> library.Contraction:
         """What moves leave, but for names and places; its choices are those of the group."""
-        from schedule import library
-
         if moves not in self._left:
             left = library.left_by(moves, self.base.sch, self.base.c)
             self._left[moves] = replace(left, block=self.group.block)
         return self._left[moves]
 
     def _plan(self, values: Values) -> library.MovedPlan:
-        from schedule import library
-
         block, moves = self.group.block, self._moves(values)
         after = self._after(moves)
         ahead = values[f"{block}.ahead"]
@@ -251,8 +240,6 @@ def moved_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:
     node = sch.state.block(group.block)
     if not reduces_by_one(node) and not (MOVES and node.is_reduction):
         return []
-    from schedule import library
-
     try:
         c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
     except TensorIRError:  # it stores elsewhere than at its own variables

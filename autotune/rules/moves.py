@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from schedule import library
 from tensorir import TensorIRError
-
-if TYPE_CHECKING:
-    from schedule import library
 
 MOVES: dict[str, library.Move] = {}
 """By their names. Those that come along are not here: `autotune/partials.py` knows which of their
@@ -25,8 +21,6 @@ def register_move(move: library.Move) -> library.Move:
 
     Raises TensorIRError for what is no move, and for a name that is taken.
     """
-    from schedule import library
-
     if not isinstance(move, library.Move):
         raise TensorIRError(f"{move!r} is no move: give a schedule.library.Move")
     if move.name in MOVES or hasattr(library, move.name):
@@ -44,8 +38,6 @@ def forget_move(move: library.Move) -> None:
 
 def find_move(name: str) -> library.Move:
     """The move of that name: a registered one, or one that comes along."""
-    from schedule import library
-
     found = MOVES[name] if name in MOVES else getattr(library, name)
     assert isinstance(found, library.Move)
     return found

@@ -27,7 +27,7 @@ from autotune.rules.lanes import is_reduce_loop
 from autotune.rules.nest import loop_of, own_loop_names
 from autotune.rules.plan import Plan, Values, works_out
 from autotune.rules.runs import contiguous_run, run_length
-from schedule import LoopRef, Schedule, ScheduleError
+from schedule import LoopRef, Schedule, ScheduleError, library
 from tensorir import Block, Cpu, IterKind, IterVar, Load, Store, int_value
 
 LONGER = 2
@@ -145,8 +145,6 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
 
 def on_rows(sch: Schedule, block: str) -> None:
     """Rows that are side by side in memory as one axis, if the loops of a block are its own."""
-    from schedule import library
-
     with suppress(ScheduleError):
         library.in_axes(sch, block, parts=False)
 

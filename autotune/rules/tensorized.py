@@ -16,12 +16,10 @@ from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, body_loads, output_store
 from autotune.rules.nest import finish_nest, own_loop_names
 from autotune.rules.plan import Plan, Values
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import Cpu, TensorIRError, dtype, find_intrin
 
 if TYPE_CHECKING:
-    from schedule import library
-
     _Form = tuple[library.Contraction, tuple[int, ...]]
 
 STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
@@ -131,8 +129,6 @@ class TensorizedPlan(Plan):
         return bool(rows * columns // self.roles.lanes <= self.cpu.registers - 2)
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        from schedule import library
-
         parallel = values[self.key("threads")] == "parallel"
         rows, columns = values[self.key("tile")]
         epilogue, copies = self.group.epilogue, list(self.group.padding)
@@ -157,8 +153,6 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
     of its axes that does."""
     if not _widens(sch, group.block):
         return []
-    from schedule import library
-
     for form in _forms(sch, group):
         trial = sch.copy()
         if form is not None:
@@ -181,8 +175,6 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
 def _forms(sch: Schedule, group: Group) -> Iterator[_Form | None]:
     """As it was written (None), and with each of its spatial axes as the last one: where a factor
     is read at several variables, or they are not in the order of the result."""
-    from schedule import library
-
     yield None
     try:
         c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
@@ -226,8 +218,6 @@ def _widens(sch: Schedule, block: str) -> bool:
 
 
 def _choices(group: Group, roles: library.Roles) -> tuple[Choice, ...]:
-    from schedule import library
-
     block, follows = group.block, group.epilogue is not None
     tiles = [roles.tile(epilogue=follows)]
     for strips in STRIPS:

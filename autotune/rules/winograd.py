@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, join_epilogue
 from autotune.rules.plan import Plan, Values, first_accepted
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import Cpu, IterKind, TensorIRError
-
-if TYPE_CHECKING:
-    from schedule import library
 
 
 class WinogradStages(Plan):
@@ -64,7 +61,6 @@ class WinogradStages(Plan):
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """The plan of the least estimated time that the primitives accept."""
-        from schedule import library
 
         def make(sch: Schedule, plan: library.WinogradPlan) -> None:
             library.make_winograd(sch, self.found, plan)
@@ -73,8 +69,6 @@ class WinogradStages(Plan):
         return self.values(first_accepted(self.base, plans, make))
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        from schedule import library
-
         (rows, shares), (tiles, panel) = (
             values[f"{self.group.block}.{part}"] for part in ("task", "tile")
         )
@@ -92,8 +86,6 @@ def winograd_stages(sch: Schedule, cpu: Cpu) -> Sequence[WinogradStages]:
     for name in sch.get_blocks():
         if not _may_be_products(sch, str(name)):
             continue
-        from schedule import library
-
         try:
             found.append(library.find_winograd(sch, str(name)))
         except TensorIRError:  # a sum of another kind

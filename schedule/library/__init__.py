@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from schedule.library.contraction import with_panel as with_panel
     from schedule.library.contraction import with_partial as with_partial
     from schedule.library.contraction import with_result_on_axes as with_result_on_axes
-    from schedule.library.cooperative_fetch import cooperative_fetch as cooperative_fetch
+    from schedule.library.gpu.cooperative_fetch import cooperative_fetch as cooperative_fetch
     from schedule.library.tensorized_matmul import TensorizedMatmul as TensorizedMatmul
     from schedule.library.tensorized_matmul import tensorized_matmul as tensorized_matmul
     from schedule.library.tensorized_roles import Roles as Roles
@@ -58,7 +58,7 @@ __all__ = lazy_names(
             "make_nest on_axes pack panel partial_sums parts plain_form "
             "shared_parts stage_axes with_panel with_partial with_result_on_axes"
         ),
-        "schedule.library.cooperative_fetch": "cooperative_fetch",
+        "schedule.library.gpu.cooperative_fetch": "cooperative_fetch",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
         "schedule.library.tensorized_roles": "Roles find_dot_product",
         "schedule.library.tensorized_tile": "STRIP",

@@ -24,7 +24,7 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.plan import Partial
-from schedule.library.cooperative_fetch import split_for_threads
+from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.staged import StagedTile, index_map
 from schedule.library.gpu.steps import (
     all_or_nothing,

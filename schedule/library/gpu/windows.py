@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
 from schedule.library.contraction.places import own_loops
-from schedule.library.cooperative_fetch import split_for_threads
+from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.elementwise import axes_of
 from schedule.library.gpu.steps import (
     all_or_nothing,
