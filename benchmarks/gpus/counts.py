@@ -120,13 +120,13 @@ def default(func: PrimFunc) -> tuple[Schedule, list[str], TileCounts | None]:
 def implied(tiles: TileCounts) -> float:
     """Transactions that the tiles of a product have to make: what each block reads, with no byte
     beside it, and the results, those of parts of sums twice more."""
-    c, cuts = tiles.c, tiles.plan.cuts
+    c, cuts, extent = tiles.of.c, tiles.plan.cuts, tiles.of.extent
     staged = {tile.operand: float(tile.elements) for tile in tiles.tiles}
     read = 0.0
     for n, operand in enumerate(c.operands):
         box = prod(cut.total for cut, step in zip(cuts, operand.strides) if step != 0)
         read += staged.get(n, box) * dtype.itemsize(operand.dtype)
-    results = prod(tiles.extent(n) for n in c.spatial) * dtype.itemsize(c.result.dtype)
+    results = prod(map(extent, c.spatial)) * dtype.itemsize(c.result.dtype)
     parts = tiles.plan.split
     stored = results * (1 if parts == 1 else 2 * parts + 1)
     return (tiles.blocks * tiles.steps * read + stored) / Gpu.sector_bytes
@@ -171,9 +171,9 @@ def _misses(
     if occupancy < family.occupancy:
         yield f"occupancy {occupancy:.0%} < {family.occupancy:.1%}"
     if tiles is not None and row.family is PRODUCT:
-        result = prod(tiles.extent(n) for n in tiles.c.spatial)
-        each = prod(tiles.plan.cuts[n].total for n in tiles.c.spatial)
-        if each < TILE <= result / (2 * tiles.gpu.multiprocessors):
+        result = prod(map(tiles.of.extent, tiles.of.c.spatial))
+        each = prod(tiles.plan.cuts[n].total for n in tiles.of.c.spatial)
+        if each < TILE <= result / (2 * tiles.of.gpu.multiprocessors):
             yield f"a tile of {each} results"
     if family is not FREE and abs(small.moved - estimated.moved) > AGREE * small.moved:
         yield f"estimated {estimated.moved:.2f}, counted {small.moved:.2f} on the emulator"

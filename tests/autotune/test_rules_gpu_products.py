@@ -197,7 +197,7 @@ LARGE = {
 def test_large_tiles_where_there_are_two_waves_of_them(name):
     """At least 64 x 64; windows, whose pixels are used for all taps, have more of these."""
     counts = plan_of(LARGE[name])
-    c, cuts = counts.c, counts.plan.cuts
+    c, cuts = counts.of.c, counts.plan.cuts
     a, b = (o.strides for o in c.operands)
     sides = [
         prod(cuts[n].total for n in c.spatial if one[n] and not other[n])
@@ -213,7 +213,7 @@ def test_taps_beside_channels_are_fetched_once_without_conflicts(stride):
     """Taps and channels that are neighbours in memory are no single axis: a step has all taps."""
     x, w = (8, 56, 56, 64), (3, 3, 64, 64)
     counts = plan_of(conv(x, w, padding=1, layout="NHWC", stride=stride))
-    c, cuts = counts.c, counts.plan.cuts
+    c, cuts = counts.of.c, counts.plan.cuts
     taps = [n for n in c.reduced if c.is_window(n)]
     assert [cuts[n].total for n in taps] == [c.axes[n].extent for n in taps] == [3, 3]
     assert counts.plan.ahead
@@ -227,7 +227,7 @@ def test_rows_of_any_number_of_vectors_are_fetched_ahead(cache):
         (Cut(1, 4, 4, 1), Cut(3, 1, 8, 2), Cut(parts=8)), (0, 1), (2,), ahead=1
     )
     counts, sch = plan_of(func), Schedule(func)
-    c = counts.c
+    c = counts.of.c
     assert [library.gpu.StagedTile(c, plan, n).vector for n in plan.shared] == [4, 4]
     library.gpu.make_tiles(sch, c, plan)
     kernel = build(sch, CHECKED, cache=cache)
@@ -242,6 +242,19 @@ def test_defaults_can_be_launched():
     func = conv((8, 56, 56, 64), (3, 3, 64, 64), padding=1, layout="NHWC")
     works = works_of(default_schedule(func, gpu.target).func, gpu)
     assert all(work.at_once(gpu) for work in works)
+
+
+@pytest.mark.parametrize("func", [matmul(2, 300, 512), conv((1, 8, 9, 9), (16, 8, 3, 3))])
+def test_a_plan_takes_the_same_beside_any_others(func):
+    """Whatever of theirs goes through shared memory, and however many they are."""
+    gpu, sch = Gpu(DEVICE.target), Schedule(func)
+    c = contraction_of(sch, find_groups(sch)[0])
+    found = tile_plans(c, gpu)
+    search = tiles._Search(c, gpu, bitwise=False)
+    assert len(found) > 8
+    for counts in found[::8]:
+        (alone,) = search.counts([counts.plan])
+        assert (alone.cycles, alone.transactions) == (counts.cycles, counts.transactions)
 
 
 @pytest.mark.parametrize("ahead", [0, 1])

@@ -1,17 +1,23 @@
 """What a contraction in tiles takes of a GPU, counted: transactions, banks, operations, occupancy.
 
-Rates are those of the table of architectures; how latencies are hidden follows Volkov, "Better
-Performance at Lower Occupancy" (GTC 2010).
+Plans are counted as columns of numbers, a row for each, since hundreds are looked at. Rates are
+those of the table of architectures; how latencies are hidden follows Volkov, "Better Performance at
+Lower Occupancy" (GTC 2010).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from autotune.rules.group import SYMBOLIC_SIZE
+from autotune.streams import Column
 from tensorir import Gpu, dtype
 
 if TYPE_CHECKING:
@@ -47,149 +53,226 @@ MOST_REGISTERS = 168
 
 @dataclass(frozen=True)
 class TileCounts:
-    """What one plan takes. `cycles` is the estimate, infinite for what cannot be launched."""
+    """What one plan takes: a row of columns. `cycles` is the estimate, infinite for what cannot be
+    launched."""
 
-    c: library.Contraction
-    plan: library.gpu.TilePlan
-    gpu: Gpu
-    tiles: tuple[library.gpu.StagedTile, ...]
-    rough: bool = False
-    """Whether banks are not looked at."""
+    of: TileColumns
+    row: int
+
+    @property
+    def plan(self) -> library.gpu.TilePlan:
+        return self.of.plans[self.row]
+
+    @property
+    def tiles(self) -> list[library.gpu.StagedTile]:
+        """What is fetched to shared memory."""
+        return [self.of.tiles[n][self.row] for n in self.plan.shared]
+
+    @property
+    def text(self) -> str:
+        """The tile in words: what a block of threads has of each axis, and terms of a step."""
+        cuts, c = self.plan.cuts, self.of.c
+        tile, step = (
+            " x ".join(str(cuts[n].total) for n in axes) for axes in (c.spatial, c.reduced)
+        )
+        how = f", {self.plan.split} parts" * (self.plan.split > 1)
+        return f"tile {tile}, steps of {step}{', copied ahead' * bool(self.plan.ahead)}{how}"
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of threads."""
+        return int(self.of.blocks[self.row])
+
+    @property
+    def steps(self) -> int:
+        """Steps of the sum, in each block."""
+        return int(self.of.steps[self.row])
+
+    @property
+    def at_once(self) -> int:
+        """Blocks that a multiprocessor runs at once."""
+        return int(self.of.at_once[self.row])
+
+    @property
+    def occupancy(self) -> float:
+        """The share of the warps that a multiprocessor can run, 0 to 1."""
+        known = self.of.gpu.architecture
+        warps = self.at_once * int(self.of.warps[self.row])
+        return 1.0 if known is None else warps / known.warps
+
+    @property
+    def transactions(self) -> float:
+        """Sectors of global memory, of all blocks."""
+        return float(self.of.transactions[self.row])
+
+    @property
+    def cycles(self) -> float:
+        """Estimated cycles of one call."""
+        return float(self.of.cycles[self.row])
+
+
+class TileColumns:
+    """What several plans for one contraction take; `rough` before banks are looked at.
+
+    tiles  for each operand that one of them fetches to shared memory its tile in each plan
+    """
+
+    def __init__(
+        self,
+        c: library.Contraction,
+        gpu: Gpu,
+        plans: Sequence[library.gpu.TilePlan],
+        tiles: Mapping[int, Sequence[library.gpu.StagedTile]],
+        rough: bool = False,
+    ) -> None:
+        self.c, self.gpu, self.plans, self.tiles, self.rough = c, gpu, plans, tiles, rough
+        cuts = np.array([plan.cuts for plan in plans], np.int64)
+        cuts = cuts.reshape(len(plans), len(c.axes), 4)
+        self.warps_of, _, self.lanes, self.near = np.moveaxis(cuts, 2, 0)
+        self.total, self.own_of = cuts.prod(2), cuts[:, :, 1] * self.near
+        self.split = np.array([plan.split for plan in plans], np.int64)
+        self.ahead = np.array([plan.ahead for plan in plans], np.int64)
+        self.staged = [
+            np.array([n in plan.shared for plan in plans], bool) for n in range(len(c.operands))
+        ]
+
+    def rows(self) -> list[TileCounts]:
+        """All that can be launched, one by one."""
+        return [TileCounts(self, int(n)) for n in np.flatnonzero(self.at_once)]
 
     def extent(self, n: int) -> int:
         """The extent of an axis; symbolic ones count as usual sizes."""
         known = self.c.axes[n].extent
         return SYMBOLIC_SIZE if known is None else known
 
-    @property
-    def text(self) -> str:
-        """The tile in words: what a block of threads has of each axis, and terms of a step."""
-        cuts = self.plan.cuts
-        sides = (self.c.spatial, self.c.reduced)
-        tile, step = (" x ".join(str(cuts[n].total) for n in axes) for axes in sides)
-        how = f", {self.plan.split} parts" * (self.plan.split > 1)
-        return f"tile {tile}, steps of {step}{', copied ahead' * bool(self.plan.ahead)}{how}"
+    def _parts(self, axes: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Boxes of some axes."""
+        extents = np.array([self.extent(n) for n in axes], np.int64)
+        return (-(-extents // self.total[:, list(axes)])).prod(1)
+
+    def _own(self, axes: Iterable[int]) -> npt.NDArray[np.int64]:
+        """What a thread has of some axes."""
+        return self.own_of[:, list(axes)].prod(1)
+
+    def _tile(self, n: int, of: Callable[[library.gpu.StagedTile], float]) -> Column:
+        """A number of the tile of an operand in each plan; 0 where it has none."""
+        every = [of(tile) if held else 0 for tile, held in zip(self.tiles[n], self.staged[n])]
+        return np.array(every, np.float64)
 
     @cached_property
-    def blocks(self) -> int:
+    def blocks(self) -> npt.NDArray[np.int64]:
         """Blocks of threads."""
-        cuts = self.plan.cuts
-        parts = [ceil(self.extent(n) / cuts[n].total) for n in self.c.spatial]
-        return prod(parts) * self.plan.split
+        return self._parts(self.c.spatial) * self.split
 
     @cached_property
-    def warps(self) -> int:
+    def warps(self) -> npt.NDArray[np.int64]:
         """Warps of a block."""
-        return prod([cut.warps for cut in self.plan.cuts])
+        return self.warps_of.prod(1)
 
     @cached_property
-    def steps(self) -> int:
+    def steps(self) -> npt.NDArray[np.int64]:
         """Steps of the sum, in each block."""
-        cuts = self.plan.cuts
-        count = prod([ceil(self.extent(n) / cuts[n].total) for n in self.c.reduced])
-        return ceil(count / self.plan.split)
+        return -(-self._parts(self.c.reduced) // self.split)
 
     @cached_property
-    def own(self) -> int:
+    def own(self) -> npt.NDArray[np.int64]:
         """Sums of a thread."""
-        cuts = self.plan.cuts
-        return prod([cuts[n].own for n in self.c.spatial])
+        return self._own(self.c.spatial)
 
     @cached_property
-    def terms(self) -> int:
-        """Terms that a thread adds to each of its sums in a step."""
-        cuts = self.plan.cuts
-        return prod([cuts[n].own for n in self.c.reduced])
-
-    @cached_property
-    def registers(self) -> int:
+    def registers(self) -> npt.NDArray[np.int64]:
         """Registers of 32 bits of a thread: its sums, what it multiplies, addresses."""
         words = max(1, dtype.itemsize(self.c.sums.dtype) // 4)
-        cuts, last = self.plan.cuts, self.c.spatial[-1]  # which come before those of the sum
-        read = sum([prod([cuts[n].own for n in axes if n <= last]) for axes in self.c.moving])
-        return words * (self.own + max(min(read, self.own + 8), self.held)) + OVERHEAD
+        last = self.c.spatial[-1]  # which come before those of the sum
+        read = sum(self._own(n for n in axes if n <= last) for axes in self.c.moving)
+        used = self.own + np.maximum(np.minimum(read, self.own + 8), self.held)
+        return words * used + OVERHEAD
 
     @cached_property
-    def held(self) -> int:
+    def held(self) -> npt.NDArray[np.int64]:
         """Elements that a thread reads where they are in a step, and keeps for all of it."""
-        cuts, shared = self.plan.cuts, self.plan.shared
-        found = [
-            prod([cuts[n].own for n in axes])
-            for k, axes in enumerate(self.c.moving)
-            if k not in shared
-        ]
-        return sum([count for count in found if count <= MOST_HELD])
+        held = np.zeros(len(self.plans), np.int64)
+        for axes, staged in zip(self.c.moving, self.staged):
+            count = self._own(axes)
+            held += np.where(staged | (count > MOST_HELD), 0, count)
+        return held
 
     @cached_property
-    def added(self) -> float:
+    def added(self) -> Column:
         """Cycles in which threads that share terms add up what they have, at the end of a block:
         lanes exchange it in five steps, warps by way of shared memory, for each sum."""
-        lanes, warps = (
-            prod(getattr(self.plan.cuts[n], kind) for n in self.c.reduced)
-            for kind in ("lanes", "warps")
-        )
-        exchanged = 10 * self.own * self.warps / 4 + SHUFFLE * 5 if lanes > 1 else 0.0
+        terms = list(self.c.reduced)
+        lanes, warps = self.lanes[:, terms].prod(1), self.warps_of[:, terms].prod(1)
+        exchanged = np.where(lanes > 1, 10 * self.own * self.warps / 4 + SHUFFLE * 5, 0.0)
         return exchanged + self.own * (2 * WAIT + (warps + 1) * self.warps) * (warps > 1)
 
     @cached_property
-    def shared(self) -> int:
+    def shared(self) -> Column:
         """Bytes of shared memory of a block."""
-        held = [t.elements * t.item if self.rough else t.bytes for t in self.tiles]
-        return sum(held) * (self.plan.ahead + 1)
+        every = [
+            self._tile(n, lambda tile: tile.elements * tile.item if self.rough else tile.bytes)
+            for n in self.tiles
+        ]
+        return np.asarray(sum(every, np.zeros(len(self.plans))) * (self.ahead + 1))
 
     @cached_property
-    def at_once(self) -> int:
+    def at_once(self) -> npt.NDArray[np.int64]:
         """Blocks that a multiprocessor runs at once."""
-        if self.registers > min(MOST_REGISTERS, self.gpu.registers_per_thread):
-            return 0
-        if self.shared > self.gpu.shared_bytes or 32 * self.warps > self.gpu.threads_per_block:
-            return 0
-        return self.gpu.blocks_at_once(32 * self.warps, self.registers, self.shared)
+        gpu, registers, threads = self.gpu, self.registers, 32 * self.warps
+        fits = (registers <= min(MOST_REGISTERS, gpu.registers_per_thread)) & (
+            (self.shared <= gpu.shared_bytes) & (threads <= gpu.threads_per_block)
+        )
+        known = zip(fits.tolist(), threads.tolist(), registers.tolist(), self.shared.tolist())
+        return np.array([fit and gpu.blocks_at_once(t, r, int(s)) for fit, t, r, s in known], int)
 
     @cached_property
-    def occupancy(self) -> float:
-        """The share of the warps that a multiprocessor can run, 0 to 1."""
-        known = self.gpu.architecture
-        return 1.0 if known is None else self.at_once * self.warps / known.warps
-
-    @cached_property
-    def loaded(self) -> float:
+    def loaded(self) -> Column:
         """Sectors that a block loads in a step."""
-        staged = sum([tile.sectors for tile in self.tiles])
-        every = range(len(self.c.operands))
-        return staged + sum([self._direct(n) for n in every if n not in self.plan.shared])
+        loaded = np.zeros(len(self.plans))
+        for n in self.tiles:
+            loaded += self._tile(n, lambda tile: tile.sectors)
+        direct = [
+            np.where(staged, 0.0, 0.0 if staged.all() else self._direct(n))
+            for n, staged in enumerate(self.staged)
+        ]
+        return np.asarray(loaded + sum(direct))
 
-    def _direct(self, operand: int) -> float:
+    def _direct(self, operand: int) -> Column:
         """Sectors of what threads read where it is: for each read of a warp, those of its lanes."""
-        o, cuts = self.c.operands[operand], self.plan.cuts
+        o = self.c.operands[operand]
         size = dtype.itemsize(o.dtype)
-        near = max((cut.own for cut, s in zip(cuts, o.strides) if s == 1), default=1)
-        wide = next(n for n in (4, 2, 1) if near % n == 0 and n * size <= Gpu.access_bytes)
-        sectors = 1.0
-        for stride, cut in zip(o.strides, cuts):
-            if cut.lanes > 1 and stride != 0:
-                step = size * cut.elements * abs(stride or Gpu.sector_bytes)
-                sectors *= max(1.0, cut.lanes * min(step, Gpu.sector_bytes) / Gpu.sector_bytes)
-        reads = prod([cuts[n].own for n in self.c.moving[operand]])
-        return sectors * max(1, reads // wide) * self.warps
+        near = self.own_of[:, [n for n, s in enumerate(o.strides) if s == 1]].max(1, initial=1)
+        wide = np.ones(len(self.plans), np.int64)
+        for count in (2, 4):
+            if count * size <= Gpu.access_bytes:
+                wide[near % count == 0] = count
+        sectors = np.ones(len(self.plans))
+        for n, stride in enumerate(o.strides):
+            if stride != 0:
+                step = size * self.near[:, n] * abs(stride or Gpu.sector_bytes)
+                lanes = self.lanes[:, n]
+                every = lanes * np.minimum(step, Gpu.sector_bytes) / Gpu.sector_bytes
+                sectors *= np.where(lanes > 1, np.maximum(1.0, every), 1.0)
+        reads = self._own(self.c.moving[operand])
+        return np.asarray(sectors * np.maximum(1, reads // wide) * self.warps)
 
     @cached_property
-    def stored(self) -> float:
+    def stored(self) -> Column:
         """Sectors that a block stores."""
-        near, c = self.c.spatial[-1], self.c
-        cut, size = self.plan.cuts[near], dtype.itemsize(c.result.dtype)
-        values = prod([self.plan.cuts[n].total for n in c.spatial])
+        c = self.c
+        near, size = c.spatial[-1], dtype.itemsize(c.result.dtype)
+        values = self.total[:, list(c.spatial)].prod(1)
         if c.result.strides[near] != 1:
-            return float(values)
-        run = cut.lanes * cut.elements * size
+            return values.astype(float)
+        run = self.lanes[:, near] * self.near[:, near] * size
         pitch = min((s or 1 for n in c.spatial if (s := c.result.strides[n]) != 1), default=8)
         apart = 0.0 if pitch * size % Gpu.sector_bytes == 0 else 0.5
-        return values * size / run * (ceil(run / Gpu.sector_bytes) + apart)
+        return np.asarray(values * size / run * (-(-run // Gpu.sector_bytes) + apart))
 
-    @property
-    def transactions(self) -> float:
+    @cached_property
+    def transactions(self) -> Column:
         """Sectors of global memory, of all blocks."""
-        return self.blocks * (self.steps * self.loaded + self.stored)
+        return np.asarray(self.blocks * (self.steps * self.loaded + self.stored))
 
     @cached_property
     def least(self) -> float:
@@ -203,49 +286,52 @@ class TileCounts:
         return 4.0 * (operands + prod(self.extent(n) for n in self.c.spatial))
 
     @cached_property
-    def step(self) -> float:
+    def step(self) -> Column:
         """Cycles of a multiprocessor for a step of one block, with nothing to wait for."""
-        cuts, known = self.plan.cuts, self.gpu.architecture
-        double = dtype.itemsize(self.c.sums.dtype) > 4 and dtype.is_float(self.c.sums.dtype)
+        known, sums = self.gpu.architecture, self.c.sums.dtype
+        double = dtype.itemsize(sums) > 4 and dtype.is_float(sums)
         lanes = 64 if known is None else known.fp64_lanes if double else known.fp32_lanes
-        adds = self.warps * self.own * self.terms * max(1, self.c.operations)
-        asked = copied = again = 0.0
-        for tile in self.tiles:
-            moved = self.c.moving[tile.operand]
-            reads = float(self.warps * prod([cuts[n].own for n in moved]))
-            read, written = (1, 1) if self.rough else tile.ways(*tile.pitch)
-            reads /= max([cuts[n].elements for n in moved]) if self.rough else tile.wide
+        adds = self.warps * self.own * self._own(self.c.reduced) * max(1, self.c.operations)
+        asked, copied, again = np.zeros((3, len(self.plans)))
+        for n in self.tiles:
+            moved = self.c.moving[n]
+            reads = self.warps * self._own(moved) * self.staged[n].astype(float)
+            read = written = np.ones(len(self.plans))
+            if self.rough:
+                reads /= self.near[:, list(moved)].max(1)
+            else:
+                read = self._tile(n, lambda tile: tile.met[0])
+                written = self._tile(n, lambda tile: tile.met[1])
+                reads /= np.maximum(1, self._tile(n, lambda tile: tile.wide))
             asked += reads * read
             again += reads * (read - 1)
-            fetched = tile.elements / Gpu.warp
-            copied += fetched / tile.vector + fetched * written / (
-                tile.vector if tile.straight else 1
-            )
+            fetched = self._tile(n, lambda tile: tile.elements) / Gpu.warp
+            vector = np.maximum(1, self._tile(n, lambda tile: tile.vector))
+            straight = self._tile(n, lambda tile: tile.vector if tile.straight else 1)
+            copied += fetched / vector + fetched * written / np.maximum(1, straight)
         issued = adds + asked + 6 * copied
-        waits = WAIT * (2 - self.plan.ahead)
-        return max(adds * Gpu.warp / lanes, asked + copied, issued / 4) + again / 4 + waits
+        waits = WAIT * (2 - self.ahead)
+        busy = np.maximum(np.maximum(adds * Gpu.warp / lanes, asked + copied), issued / 4)
+        return np.asarray(busy + again / 4 + waits)
 
     @cached_property
-    def cycles(self) -> float:
+    def cycles(self) -> Column:
         """Estimated cycles of one call."""
-        if self.at_once == 0:
-            return float("inf")
-        sms = self.gpu.multiprocessors
-        full, rest = divmod(self.blocks, sms * self.at_once)
-        time = full * self._wave(self.at_once)
-        if rest:
-            time += self._wave(ceil(rest / sms))
-        if self.plan.split > 1:
-            time += LAUNCH + 2 * self.stored * self.blocks / sms
+        sms, at_once = self.gpu.multiprocessors, np.maximum(1, self.at_once)
+        full, rest = np.divmod(self.blocks, sms * at_once)
+        time = full * self._wave(at_once)
+        time += np.where(rest > 0, self._wave(-(-rest // sms)), 0.0)
+        time += np.where(self.split > 1, LAUNCH + 2 * self.stored * self.blocks / sms, 0.0)
         known = self.gpu.architecture
-        if known is None:
-            return time
-        return max(time, self.least * known.card.clock / known.card.bandwidth)
+        if known is not None:
+            time = np.maximum(time, self.least * known.card.clock / known.card.bandwidth)
+        return np.where(self.at_once > 0, time, np.inf)
 
-    def _wave(self, together: int) -> float:
+    def _wave(self, together: npt.NDArray[np.int64]) -> Column:
         """Cycles of so many blocks on one multiprocessor."""
         asked = self.loaded / SECTORS
-        busy = together * (max(self.step, asked) + NEVER_HIDDEN * min(self.step, asked))
-        alone = self.step + LATENCY if not self.plan.ahead else max(self.step, LATENCY)
+        longer, shorter = np.maximum(self.step, asked), np.minimum(self.step, asked)
+        busy = together * (longer + NEVER_HIDDEN * shorter)
+        alone = np.where(self.ahead > 0, np.maximum(self.step, LATENCY), self.step + LATENCY)
         ends = together * self.stored / SECTORS + together * self.added
-        return LATENCY + self.steps * max(busy, alone) + ends
+        return np.asarray(LATENCY + self.steps * np.maximum(busy, alone) + ends)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
 from math import ceil, prod
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.thin import thin_plans
-from autotune.rules.gpu.tile_cycles import TileCounts
+from autotune.rules.gpu.tile_cycles import TileColumns, TileCounts
 from autotune.rules.group import SYMBOLIC_SIZE
 from tensorir import Gpu, dtype
 
@@ -125,44 +125,51 @@ class _Search:
             return self.ranked(thin)
         if not is_shared(self.c):
             return []
-        rough = [self.counts(plan, rough=True) for plan in dict.fromkeys(self.tiles())]
-        rough = [counts for counts in rough if counts.at_once]
+        rough = self.counts(dict.fromkeys(self.tiles()), rough=True)
         rough.sort(key=lambda counts: counts.cycles)
         first = [counts.plan for counts in rough[:KEPT]]
         if not self.bitwise:
             large = sorted(rough, key=lambda counts: counts.transactions)[: KEPT // 2]
             first += [plan for counts in (*rough[:KEPT], *large) for plan in self.split(counts)]
         more = [self.with_depth(plan, depth) for plan in first for depth in DEPTHS]
-        plans = dict.fromkeys([*first, *more])
-        ranked = sorted(
-            (x for plan in plans if (x := self.counts(plan, rough=True)).at_once),
-            key=lambda counts: counts.cycles,
-        )
-        exact = [
-            self.counts(replace(x.plan, ahead=ahead))
+        ranked = self.counts(dict.fromkeys([*first, *more]), rough=True)
+        ranked.sort(key=lambda counts: counts.cycles)
+        exact = self.counts(
+            replace(x.plan, ahead=ahead)
             for x in ranked[: 2 * KEPT]
             for ahead in ((1, 0) if self.shared else (0,))
-        ]
-        return sorted((x for x in exact if x.at_once), key=lambda counts: counts.cycles)
+        )
+        return sorted(exact, key=lambda counts: counts.cycles)
 
     def ranked(self, plans: Sequence[library.gpu.TilePlan]) -> list[TileCounts]:
         """Plans, and the same with sums in parts, best first."""
-        found = [counts for plan in plans if (counts := self.counts(plan)).at_once]
-        parts = (self.counts(plan) for counts in found for plan in self.split(counts))
-        return sorted([*found, *parts], key=lambda counts: counts.cycles)
+        found = self.counts(plans)
+        found += self.counts(plan for counts in found for plan in self.split(counts))
+        return sorted(found, key=lambda counts: counts.cycles)
 
-    def counts(self, plan: library.gpu.TilePlan, rough: bool = False) -> TileCounts:
-        """What a plan takes; `rough` before banks are looked at."""
+    def counts(
+        self, plans: Iterable[library.gpu.TilePlan], rough: bool = False
+    ) -> list[TileCounts]:
+        """What plans take, of those that can be launched; `rough` before banks are looked at."""
+        every = list(plans)
+        used = {n for plan in every for n in plan.shared}
+        tiles = {
+            n: [self.tile(n, plan, axes, rough) for plan in every]
+            for n, axes in enumerate(self.c.moving)
+            if n in used
+        }
+        return TileColumns(self.c, self.gpu, every, tiles, rough).rows()
+
+    def tile(
+        self, n: int, plan: library.gpu.TilePlan, axes: Sequence[int], rough: bool
+    ) -> library.gpu.StagedTile:
+        """What a plan fetches of an operand that some axes move; if `rough` by sizes alone."""
         from schedule import library
 
-        tiles = []
-        for n in plan.shared:
-            sizes = [plan.cuts[a].total for a in self.c.moving[n]] if rough else plan.cuts
-            key = (n, rough, *sizes)
-            if key not in self.known:
-                self.known[key] = library.gpu.StagedTile(self.c, plan, n)
-            tiles.append(self.known[key])
-        return TileCounts(self.c, plan, self.gpu, tuple(tiles), rough)
+        key = (n, *[plan.cuts[a].total for a in axes]) if rough else (n, plan.cuts)
+        if key not in self.known:
+            self.known[key] = library.gpu.StagedTile(self.c, plan, n)
+        return self.known[key]
 
     @cached_property
     def windows(self) -> list[int]:
@@ -205,6 +212,7 @@ class _Search:
         c, (mine, others) = self.c, self.sides
         side = cache(partial(self.side, mine)), cache(partial(self.side, others))
         terms, steps, ahead = self.depth_axes(8), tuple(c.written), int(bool(self.shared))
+        none = library.gpu.Cut()
         spreads = (False, True) if max(len(mine), len(others)) > 1 and others else (False,)
         large = others and self.results >= LARGE * self.gpu.multiprocessors
         for own in OWN:
@@ -221,7 +229,7 @@ class _Search:
                                 cuts |= cut(own[n], lanes[n], warps[n], spread)
                         else:
                             cuts |= self.pair(mine, own, lanes, warps)
-                        every = tuple(cuts.get(n, library.gpu.Cut()) for n in range(len(c.axes)))
+                        every = tuple([cuts.get(n, none) for n in range(len(c.axes))])
                         yield library.gpu.TilePlan(every, self.shared, steps, ahead, self.gathered)
 
     def side(

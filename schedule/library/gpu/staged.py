@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
 from math import gcd, prod
-from operator import mul
+
+import numpy as np
+import numpy.typing as npt
 
 from schedule.library.contraction.axes import Contraction, Digit
 from schedule.library.gpu.tile_plan import TilePlan
@@ -164,19 +166,14 @@ class StagedTile:
     def pitch(self) -> tuple[int, int]:
         """Factor and offset for storage_align, in elements, with the fewest conflicts of banks."""
         unit = max(1, Gpu.bank_bytes // self.item)
-        factor = (
-            Gpu.banks * unit
-            if self.item <= Gpu.bank_bytes
-            else (Gpu.banks * Gpu.bank_bytes // self.item)
-        )
+        factor = Gpu.banks * Gpu.bank_bytes // self.item
         every = range(0, factor, max(unit, self.vector if self.straight else 1))
-        best = (1 << 30, 0)
-        for offset in sorted(every, key=lambda n: n % (4 * unit) != 0):
-            ways = sum(self.ways(factor, offset))
-            if ways == 2:
-                return factor, offset
-            best = min(best, (ways, offset))
-        return factor, best[1]
+        offsets = sorted(every, key=lambda n: n % (4 * unit) != 0)
+        ways = self._ways(factor, offsets).sum(1)
+        free = np.flatnonzero(ways == 2)
+        if len(free):
+            return factor, offsets[free[0]]
+        return factor, min(zip(ways.tolist(), offsets))[1]
 
     def weights(self, factor: int = 1, offset: int = 0) -> list[int]:
         """Elements between neighbours of each dimension in shared memory."""
@@ -191,11 +188,13 @@ class StagedTile:
     def ways(self, factor: int, offset: int) -> tuple[int, int]:
         """How many times a warp has to ask, for one read of the sums and for one write of the
         copy: 1 without conflicts."""
-        weights = self.weights(factor, offset)
-        written = self._written(weights)
-        at_once = Gpu.warp // self.vector if self.straight else Gpu.warp
-        parts = [written[n : n + at_once] for n in range(0, len(written), at_once)]
-        return self._ways(self._read(weights)), max(map(self._ways, parts), default=1)
+        read, written = self._ways(factor, [offset])[0].tolist()
+        return read, written
+
+    @cached_property
+    def met(self) -> tuple[int, int]:
+        """The same for the pitch that it has."""
+        return self.ways(*self.pitch)
 
     @cached_property
     def straight(self) -> bool:
@@ -222,24 +221,30 @@ class StagedTile:
             ranges[-1] = range(0, self.in_memory[-1].extent, self.vector)
         return list(islice(product(*ranges), Gpu.warp))
 
-    def _read(self, weights: Sequence[int]) -> list[int]:
-        return [sum(map(mul, weights, place)) for place in self._lanes]
+    def _ways(self, factor: int, offsets: Sequence[int]) -> npt.NDArray[np.int64]:
+        """The same for several offsets, two columns."""
+        weights = np.array([self.weights(factor, offset) for offset in offsets], np.int64)
+        places = [(dim.source, dim.axis) for dim in self.dims]
+        near = weights[:, [places.index((dim.source, dim.axis)) for dim in self.in_memory]]
+        at_once = Gpu.warp // self.vector if self.straight else Gpu.warp
+        read = self._asked(weights @ np.array(self._lanes, np.int64).T, Gpu.warp)
+        written = self._asked(near @ np.array(self._copies, np.int64).T, at_once)
+        return np.stack([read, written], 1)
 
-    def _written(self, weights: Sequence[int]) -> list[int]:
-        by = {(dim.source, dim.axis): weight for dim, weight in zip(self.dims, weights)}
-        near = [by[dim.source, dim.axis] for dim in self.in_memory]
-        return [sum(map(mul, near, place)) for place in self._copies]
-
-    def _ways(self, places: Sequence[int]) -> int:
-        words = {place * self.item // Gpu.bank_bytes for place in places}
-        held: dict[int, int] = {}
-        for word in words:
-            held[word % Gpu.banks] = held.get(word % Gpu.banks, 0) + 1
-        if self.item > Gpu.bank_bytes:  # half a warp at a time
-            half = Gpu.warp * Gpu.bank_bytes // self.item
-            parts = [places[n : n + half] for n in range(0, len(places), half)]
-            return max(_most(part, Gpu.banks * Gpu.bank_bytes // self.item) for part in parts)
-        return max(held.values(), default=1)
+    def _asked(self, places: npt.NDArray[np.int64], at_once: int) -> npt.NDArray[np.int64]:
+        """Words of one bank that so many lanes want at once, at the most, for rows of places."""
+        wide = max(self.item, Gpu.bank_bytes)
+        banks = Gpu.banks * Gpu.bank_bytes // wide
+        at_once = min(at_once, banks)
+        words = places * self.item // wide
+        if missing := -words.shape[1] % at_once:
+            words = np.pad(words, ((0, 0), (0, missing)), mode="edge")
+        words = np.sort(words.reshape(-1, at_once))
+        other = np.ones(words.shape, np.int64)
+        other[:, 1:] = words[:, 1:] != words[:, :-1]
+        held = np.zeros((len(words), banks), np.int64)
+        np.add.at(held, (np.arange(len(words))[:, None], words % banks), other)
+        return np.asarray(held.max(1).reshape(len(places), -1).max(1))
 
     @cached_property
     def vector(self) -> int:
@@ -312,13 +317,6 @@ class StagedTile:
 
 def _moved_by(row: Sequence[int | None]) -> list[int]:
     return [n for n, step in enumerate(row) if step != 0]
-
-
-def _most(places: Sequence[int], banks: int) -> int:
-    held: dict[int, set[int]] = {}
-    for place in places:
-        held.setdefault(place % banks, set()).add(place)
-    return max(map(len, held.values()), default=1)
 
 
 def _joined(tile: StagedTile, dim: TileDim) -> str:

@@ -108,7 +108,7 @@ def _in_pieces(c: Contraction, plan: TilePlan, axis: int) -> tuple[Contraction, 
         numbers=tuple(map(steps, c.numbers)),
     )  # fmt: skip
     cut = plan.cuts[axis]
-    cuts = (replace(cut, elements=1), Cut(elements=size))
+    cuts = (cut._replace(elements=1), Cut(elements=size))
     return made, replace(
         plan, cuts=(*plan.cuts[:axis], *cuts, *plan.cuts[axis + 1 :]), steps=twice(plan.steps),
         along=place(plan.along),

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """How values of an axis are shared, outermost first: among warps of a block of threads, in
     parts that a thread takes in turn, among lanes of a warp, and as neighbours of one thread.
 
@@ -20,12 +18,12 @@ class Cut:
     lanes: int = 1
     elements: int = 1
 
-    @cached_property
+    @property
     def total(self) -> int:
         """Values that a block of threads has at once."""
         return self.warps * self.parts * self.lanes * self.elements
 
-    @cached_property
+    @property
     def own(self) -> int:
         """Values that a thread has."""
         return self.parts * self.elements
@@ -56,7 +54,7 @@ class TilePlan:
     @property
     def values(self) -> tuple[object, ...]:
         """The same in plain tuples, as records keep it; `of` reads it."""
-        cuts = tuple((cut.warps, cut.parts, cut.lanes, cut.elements) for cut in self.cuts)
+        cuts = tuple(map(tuple, self.cuts))
         return (cuts, self.shared, self.steps, self.ahead, self.gathered, self.split, self.along)
 
     @classmethod

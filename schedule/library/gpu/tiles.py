@@ -161,11 +161,12 @@ class _Tiles:
         for copy in held:
             self.hold(copy, add)
         nests += [self.fetch(copy, tile, step, add) for copy, tile in zip(copies, tiles)]
-        self.bind_grid(grid)  # from here on each step is asked what threads allow
-        for kind in ("warps", "lanes"):
+        grid = self.as_axes(grid)
+        for kind in ("warps", "lanes"):  # from here on each step is asked what threads allow
             loops = [nest[kind] for nest in nests if kind in nest]
             if loops:
                 bind_all(sch, loops, kind[:-1])
+        bind_blocks(sch, grid)  # at last, since who owns shared memory is asked from then on
         if plan.ahead and sch.state.loop(step).const_extent != 1:
             sch.pipeline(step, [*[0] * len(copies), plan.ahead])
 
@@ -315,14 +316,14 @@ class _Tiles:
         self.plain = sum(grid.values())
         return ordered, inside
 
-    def bind_grid(self, grid: list[LoopRef]) -> None:
-        """Tiles to blocks of threads. Loops over axes that are several variables stay alone, so
-        that what they index can be told from quotients of one loop."""
+    def as_axes(self, grid: list[LoopRef]) -> list[LoopRef]:
+        """The loops over tiles as those over blocks of threads. Loops over axes that are several
+        variables stay alone, so that what they index can be told from quotients of one loop."""
         sch, plain, rest = self.sch, grid[: self.plain], grid[self.plain :]
         first = fuse_for_blocks(sch, plain) if plain else []
         if len(first) + len(rest) > 3:
-            first, rest = fuse_for_blocks(sch, [*first, *rest]), []
-        bind_blocks(sch, [*first, *rest])
+            return fuse_for_blocks(sch, [*first, *rest])
+        return [*first, *rest]
 
     def cut_result(self, stage: str, inside: Mapping[int, LoopRef | None]) -> Threads:
         """The loops over threads of the stage that stores, or that adds up what threads have."""
