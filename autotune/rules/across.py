@@ -7,16 +7,14 @@ registers. Strips of tiles go along what is read, so that only their ends are sm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, body_loads, lane_of, output_store, stride_in
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
-from autotune.rules.plan import Plan, Values, works_out
-from autotune.rules.stores import stores_choice, stream_by_default
+from autotune.rules.plan import OpenPlan, Values, threads, works_out
+from autotune.rules.stores import stores
 from schedule import LoopRef, Schedule
 from tensorir import Block, Cpu, IterKind, Load, Var, dtype
 
@@ -27,37 +25,22 @@ MOST_WRITTEN = 256
 """Loads in all rows of a tile that is written out."""
 
 
-@dataclass(frozen=True)
-class AcrossPlan(Plan):
+@dataclass(frozen=True, eq=False)
+class AcrossPlan(OpenPlan):
     """Tiles of `read`, the axis along which it reads, and of `written`, that of the results."""
 
-    group: Group
-    cpu: Cpu
     read: str
     written: str
     beside: int
     """Squares of a tile: as many as fill a line of the results."""
     rows: int
     """Rows of a tile that are written out."""
-    choices: tuple[Choice, ...]
-    large: bool
-    streamed: bool
     name: str = "across"
     numerics: str = "bitwise"
 
-    def key(self, what: str) -> str:
-        return f"{self.group.block}.{what}"
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        wanted = {
-            self.key("tile"): self.cpu.lanes(),
-            self.key("threads"): "parallel" if self.large else "serial",
-            self.key("stores"): "stream" if self.streamed else "plain",
-        }
-        return {c.name: wanted[c.name] for c in self.choices}
-
     def apply(self, sch: Schedule, values: Values) -> None:
-        writer, side = self._writer(sch), values[self.key("tile")]
+        writer, own = self._writer(sch), self.chosen(values)
+        side = own["tile"]
         names = loops_by_variable(sch, writer)
         spatial = [LoopRef(names[it.var.name]) for it in sch.state.block(writer).iters]
         read, written = LoopRef(names[self.read]), LoopRef(names[self.written])
@@ -69,9 +52,9 @@ class AcrossPlan(Plan):
         finish_nest(sch, self.group.block, self.cpu, unroll_rows=self.rows)
         sch.unroll(row)
         sch.vectorize(column)
-        if values.get(self.key("stores")) == "stream":
+        if own.get("stores") == "stream":
             sch.stream(writer)
-        if values[self.key("threads")] == "parallel":
+        if own["threads"] == "parallel":
             sch.parallel(fuse_outer(sch, [*others, strip]))
 
     def _writer(self, sch: Schedule) -> str:
@@ -104,18 +87,15 @@ def across_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[AcrossPlan]:
     if read is None or len(turned) <= 1 + steps.count(1):
         return []
     lanes = cpu.lanes()
-    choices: list[Choice] = [
-        Categorical(f"{group.block}.tile", (lanes // 2, lanes) if lanes > 4 else (lanes,)),
-        Categorical(f"{group.block}.threads", ("parallel", "serial")),
-        *stores_choice(sch, group.block),
-    ]
+    options = {
+        "tile": ((lanes // 2, lanes) if lanes > 4 else (lanes,), lanes),
+        "threads": threads(cpu.worth_threads(one_thread([block], cpu))),
+        **stores(sch, group.block, cpu),
+    }
     plan = AcrossPlan(
-        group, cpu, read.name, written.name,
+        group, cpu, options, read.name, written.name,
         beside=max(1, Cpu.line_bytes // dtype.itemsize(store.buffer.dtype) // lanes),
         rows=MOST_WRITTEN // len(steps),
-        choices=tuple(choices),
-        large=cpu.worth_threads(one_thread([block], cpu)),
-        streamed=stream_by_default(sch, group.block, cpu),
     )  # fmt: skip
     return [plan] if works_out(sch, plan) else []
 

@@ -70,9 +70,6 @@ class ChainPlan(Plan):
     def stages(self) -> tuple[str, ...]:
         return self.chain.stages
 
-    def key(self, what: str) -> str:
-        return f"{self.chain.last}.{what}"
-
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         beside = self.together * (self.rows if self.rows <= SIDE_BY_SIDE else SIDE_BY_SIDE // 2)
         sums = max(1, min(4, 3 * self.cpu.registers // (4 * beside)))
@@ -87,7 +84,8 @@ class ChainPlan(Plan):
             wanted[self.key("rows")], wanted[self.key("vector")] = self.shared_tile()
         if self.after is not None:
             wanted.update(self.after.default(constants))
-        return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
+        options = {c.name: c.options for c in self.choices if isinstance(c, Categorical)}
+        return {name: at_most(found, wanted[name]) for name, found in options.items()}
 
     def shared_tile(self) -> tuple[int, int]:
         """The rows and columns of the register tile of all products that take the least time."""

@@ -6,6 +6,8 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from math import prod
 from types import MappingProxyType
@@ -15,7 +17,7 @@ from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.space import DRAWS, Infeasible
 from schedule import Schedule, ScheduleError
-from tensorir import NUMERICS, TensorIRError, allows
+from tensorir import NUMERICS, Cpu, TensorIRError, allows
 
 Values = Mapping[str, Any]
 
@@ -69,6 +71,10 @@ class Plan(ABC):
         """What it schedules: plans of two programs with equal ones take the same time."""
         return (self.name, self.group, *self.stages)
 
+    def key(self, what: str) -> str:
+        """The name of one of its choices."""
+        return f"{self.group.block}.{what}"
+
     @abstractmethod
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """Values that are good without tuning."""
@@ -109,12 +115,42 @@ class Plan(ABC):
         return self if allows(numerics, self.numerics) else None
 
 
-def at_most(choice: Choice, wanted: Any) -> Any:
+Options = Mapping[str, tuple[tuple[Any, ...], Any]]
+"""What is open, by what it decides: its values, and the one that needs no tuning."""
+
+
+def threads(large: bool) -> tuple[tuple[Any, ...], Any]:
+    """The option whether threads share the work, which they should where it is large."""
+    return ("parallel", "serial"), "parallel" if large else "serial"
+
+
+@dataclass(frozen=True, eq=False)
+class OpenPlan(Plan):
+    """A plan of which each choice has a value that is known to be good."""
+
+    group: Group
+    cpu: Cpu
+    options: Options
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        return tuple(Categorical(self.key(name), o) for name, (o, _) in self.options.items())
+
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        """The values that need no tuning, or the largest ones below them."""
+        found = self.options.items()
+        return {self.key(name): at_most(options, wanted) for name, (options, wanted) in found}
+
+    def chosen(self, values: Values) -> dict[str, Any]:
+        """Values of the choices, by what they decide."""
+        return {name: values[self.key(name)] for name in self.options}
+
+
+def at_most(options: Sequence[Any], wanted: Any) -> Any:
     """The wanted option, else the largest below it, else the first."""
-    assert isinstance(choice, Categorical)
-    if wanted in choice.options:
+    if wanted in options:
         return wanted
-    return max((o for o in choice.options if o < wanted), default=choice.options[0])
+    return max((o for o in options if o < wanted), default=options[0])
 
 
 TRIED = 16

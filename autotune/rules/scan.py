@@ -8,15 +8,13 @@ axis.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, body_loads, instances, output_store
 from autotune.rules.nest import finish_nest, loops_by_variable
-from autotune.rules.plan import Plan, Values, at_most, works_out
+from autotune.rules.plan import OpenPlan, Values, threads, works_out
 from schedule import LoopRef, Schedule
 from tensorir import Block, Cpu, IterKind, Store, Var, int_value
 
@@ -38,35 +36,20 @@ class Scan:
         return self.stages[1]
 
 
-@dataclass(frozen=True)
-class ScanPlan(Plan):
+@dataclass(frozen=True, eq=False)
+class ScanPlan(OpenPlan):
     """`size` rows side by side, or elements of a row in vectors, through all of the time."""
 
-    group: Group
-    cpu: Cpu
-    chain: Scan
-    choices: tuple[Choice, ...]
-    large: bool
-    wanted: int
+    scan: Scan
     name: str = "scan"
     numerics: str = "bitwise"
 
     @property
     def stages(self) -> tuple[str, ...]:
-        return tuple(self.chain.stages)
-
-    def key(self, what: str) -> str:
-        return f"{self.chain.step}.{what}"
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        values = {
-            self.key("size"): self.wanted,
-            self.key("threads"): "parallel" if self.large else "serial",
-        }
-        return {c.name: at_most(c, values[c.name]) for c in self.choices}
+        return self.scan.stages
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        scan, factor = self.chain, values[self.key("size")]
+        scan, own = self.scan, self.chosen(values)
         step = sch.state.block(scan.step)
         rank = len(step.iters)
         if len(scan.stages) == 3 and scan.at:
@@ -76,17 +59,17 @@ class ScanPlan(Plan):
             assert store is not None
             index_map = f"{', '.join(names)}: {', '.join(moved)}"
             sch.transform_layout(scan.step, store.buffer.name, index_map)
-        tasks = [self._nest(sch, stage, factor, rank) for stage in scan.stages]
+        tasks = [self._nest(sch, stage, own["size"]) for stage in scan.stages]
         if len(tasks) == 3:
             tasks = [sch.merge(*tasks)]
         if len(scan.stages) == 3 and scan.at == rank - 1:
             finish_nest(sch, scan.stages[2], self.cpu, unroll_rows=0)
-        if values[self.key("threads")] == "parallel":
+        if own["threads"] == "parallel":
             sch.parallel(tasks[-1])
 
-    def _nest(self, sch: Schedule, stage: str, factor: int, rank: int) -> LoopRef:
+    def _nest(self, sch: Schedule, stage: str, factor: int) -> LoopRef:
         """Bring the loops of a stage in order; returns the loop over independent pieces."""
-        scan = self.chain
+        scan = self.scan
         names = loops_by_variable(sch, stage)
         loops = [LoopRef(names[it.var.name]) for it in sch.state.block(stage).iters]
         reads = len(scan.stages) == 3 and stage == scan.stages[2]
@@ -116,14 +99,10 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPla
             continue
         rows = scan.at == len(block.iters) - 1
         sizes = ROWS if rows else tuple(n * cpu.lanes() for n in (1, 2, 4, 8, 16))
-        choices: tuple[Choice, ...] = (
-            Categorical(f"{scan.step}.size", sizes),
-            Categorical(f"{scan.step}.threads", ("parallel", "serial")),
-        )
         wanted = 4 if rows else 4 * cpu.lanes()
         waiting = instances(block) * cpu.costs.latency / wanted  # each step for the one before it
         large = cpu.worth_threads(waiting if rows else one_thread([block], cpu))
-        plan = ScanPlan(group, cpu, scan, choices, large, wanted)
+        plan = ScanPlan(group, cpu, {"size": (sizes, wanted), "threads": threads(large)}, scan)
         if works_out(sch, plan):  # not for dependences of its own
             plans.append(plan)
     return plans

@@ -6,13 +6,11 @@ and every term of theirs is one operation. The order within a row stays: results
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
 from autotune.rules.group import (
     Group,
@@ -25,7 +23,7 @@ from autotune.rules.group import (
 )
 from autotune.rules.lanes import is_reduce_loop
 from autotune.rules.nest import loop_of, own_loop_names
-from autotune.rules.plan import Plan, Values, works_out
+from autotune.rules.plan import OpenPlan, Values, threads, works_out
 from autotune.rules.runs import contiguous_run, run_length
 from schedule import LoopRef, Schedule, ScheduleError, library
 from tensorir import Block, Cpu, IterKind, IterVar, Load, Store, int_value
@@ -34,24 +32,14 @@ LONGER = 2
 """Terms of a row for each lane, from which on partial sums in lanes take less time."""
 
 
-@dataclass(frozen=True)
-class ShortRowsPlan(Plan):
+@dataclass(frozen=True, eq=False)
+class ShortRowsPlan(OpenPlan):
     """Tasks of as many rows as there are lanes; `turned` are read through transposed squares."""
 
-    group: Group
-    cpu: Cpu
     turned: tuple[str, ...]
     lanes: int
-    choices: tuple[Choice, ...]
-    large: bool
     name: str = "short_rows"
     numerics: str = "bitwise"
-
-    def key(self, what: str) -> str:
-        return f"{self.group.block}.{what}"
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        return {self.key("threads"): "parallel" if self.large else "serial"}
 
     def apply(self, sch: Schedule, values: Values) -> None:
         block = self.group.block
@@ -135,11 +123,10 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     once = all(prod(map(size, r.buffer.shape)) == instances(block) for r in turned)
     if not turned or not whole or not once:
         return []
-    choices = (Categorical(f"{group.block}.threads", ("parallel", "serial")),)
     squares = len(turned) * instances(block) / lanes * cpu.costs.transpose
     large = cpu.worth_threads(one_thread([block], cpu) + squares)
     names = tuple(dict.fromkeys(r.buffer.name for r in turned))
-    plan = ShortRowsPlan(group, cpu, names, lanes, choices, large)
+    plan = ShortRowsPlan(group, cpu, {"threads": threads(large)}, names, lanes)
     return [plan] if works_out(sch, plan) else []
 
 

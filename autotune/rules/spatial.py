@@ -6,14 +6,12 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.effort import ROWS_EACH, one_thread
 from autotune.rules.group import Group, bent, body_loads, lane_of, output_store, size
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
-from autotune.rules.plan import Plan, Values
-from autotune.rules.stores import stores_choice, stream_by_default
+from autotune.rules.plan import OpenPlan, Values, threads
+from autotune.rules.stores import stores
 from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import Block, Cpu, IterKind, Var, int_value
 
@@ -24,42 +22,22 @@ MOST_READ = 4096
 """Elements read in all of them together; the text grows with these."""
 
 
-@dataclass(frozen=True)
-class SpatialPlan(Plan):
+@dataclass(frozen=True, eq=False)
+class SpatialPlan(OpenPlan):
     """Spread the outer axes over threads and vectorize the last one."""
 
-    group: Group
-    cpu: Cpu
-    choices: tuple[Choice, ...]
     cycles: float
     """Of one thread."""
     reads: frozenset[str]
-    streamed: bool
-    lanes: int
     name: str = "spatial"
     numerics: str = "bitwise"
-
-    def key(self, what: str) -> str:
-        return f"{self.group.block}.{what}"
-
-    @property
-    def large(self) -> bool:
-        return self.cpu.worth_threads(self.cycles)
 
     def estimate(self, constants: Collection[str] = ()) -> float:
         """What is made of constants alone is made ahead of all calls."""
         if self.reads and self.reads <= set(constants):
             return 0.0
         shared = self.cpu.costs.start + self.cycles / self.cpu.threads
-        return min(self.cycles, shared) if self.large else self.cycles
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        values = {
-            self.key("vector"): 4 * self.lanes,
-            self.key("threads"): "parallel" if self.large else "serial",
-            self.key("stores"): "stream" if self.streamed else "plain",
-        }
-        return {choice.name: values[choice.name] for choice in self.choices}
+        return min(self.cycles, shared) if self.cpu.worth_threads(self.cycles) else self.cycles
 
     def apply(self, sch: Schedule, values: Values) -> None:
         """Schedule the block, padding ahead of it, and its epilogue in the same loop."""
@@ -135,21 +113,13 @@ def _lane(block: Block) -> Var | None:
 def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
     """The plan that fits every block."""
     block = sch.state.block(group.block)
-    lanes = max(cpu.lanes(), cpu.elements(*_types(block)))
-    choices: list[Choice] = [
-        Categorical(f"{group.block}.vector", (lanes, 2 * lanes, 4 * lanes, 8 * lanes)),
-        Categorical(f"{group.block}.threads", ("parallel", "serial")),
-    ]
-    if _lane(block) is not None:
-        choices.extend(stores_choice(sch, group.block))
-    cycles = one_thread([block], cpu)
-    reads = frozenset(load.buffer.name for load in body_loads(block))
-    streamed = stream_by_default(sch, group.block, cpu)
-    return [SpatialPlan(group, cpu, tuple(choices), cycles, reads, streamed, lanes)]
-
-
-def _types(block: Block) -> list[str]:
-    """The types that a block reads and writes."""
-    store = output_store(block)
-    found = [load.buffer.dtype for load in body_loads(block)]
-    return [*found, "float32" if store is None else store.buffer.dtype]
+    store, cycles = output_store(block), one_thread([block], cpu)
+    read = [load.buffer for load in body_loads(block)]
+    written = "float32" if store is None else store.buffer.dtype
+    lanes = max(cpu.lanes(), cpu.elements(written, *(buffer.dtype for buffer in read)))
+    options = {
+        "vector": ((lanes, 2 * lanes, 4 * lanes, 8 * lanes), 4 * lanes),
+        "threads": threads(cpu.worth_threads(cycles)),
+        **(stores(sch, group.block, cpu) if _lane(block) is not None else {}),
+    }
+    return [SpatialPlan(group, cpu, options, cycles, frozenset(buffer.name for buffer in read))]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from autotune.choices import Categorical
 from autotune.rules.group import body_loads, instances, output_store, size
+from autotune.rules.plan import Options
 from schedule import Schedule
 from tensorir import Buffer, Cpu, dtype
 
@@ -13,11 +13,18 @@ STREAM_FROM = 1 << 20
 """Bytes of an output from which on it may be written past the caches."""
 
 
-def stores_choice(sch: Schedule, block: str) -> tuple[Categorical, ...]:
-    """The choice `<block>.stores` of a stage that writes a large output; else none."""
-    if _output_bytes(sch, block) < STREAM_FROM:
-        return ()
-    return (Categorical(f"{block}.stores", ("plain", "stream")),)
+STORES = ("plain", "stream")
+
+
+def may_stream(sch: Schedule, block: str) -> bool:
+    """Whether a stage writes an output so large."""
+    return _output_bytes(sch, block) >= STREAM_FROM
+
+
+def stores(sch: Schedule, block: str, cpu: Cpu) -> Options:
+    """The option `stores` of a stage that writes a large output; else none."""
+    wanted = "stream" if stream_by_default(sch, block, cpu) else "plain"
+    return {"stores": (STORES, wanted)} if may_stream(sch, block) else {}
 
 
 def stream_by_default(sch: Schedule, block: str, cpu: Cpu) -> bool:

@@ -67,9 +67,6 @@ class TensorizedPlan(Plan):
     name: str = "tensorized"
     always = False
 
-    def key(self, what: str) -> str:
-        return f"{self.group.block}.{what}"
-
     @property
     def pack(self) -> str:
         return self.key(f"pack_{self.roles.weight.buffer.name}")

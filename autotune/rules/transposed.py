@@ -7,17 +7,15 @@ while they are in the cache, and so are the entries of the page tables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.effort import ROWS_EACH, one_thread
 from autotune.rules.group import Group, body_loads, output_store, size, stride_in
 from autotune.rules.nest import loops_by_variable
-from autotune.rules.plan import Plan, Values, at_most
-from autotune.rules.stores import stores_choice, stream_by_default
+from autotune.rules.plan import OpenPlan, Values, threads
+from autotune.rules.stores import stores
 from schedule import LoopRef, Schedule
 from tensorir import Cpu, IterKind, Load, Var, dtype
 
@@ -25,41 +23,24 @@ BANDS = (1, 4, 16, 64)
 """Tiles that follow each other along what is read."""
 
 
-@dataclass(frozen=True)
-class TransposedPlan(Plan):
+@dataclass(frozen=True, eq=False)
+class TransposedPlan(OpenPlan):
     """Square tiles of `read`, the axis along which it reads, and the last axis, which it writes."""
 
-    group: Group
-    cpu: Cpu
     read: str
-    choices: tuple[Choice, ...]
-    large: bool
-    streamed: bool
-    item_bytes: int = 4
+    item_bytes: int
     name: str = "transposed"
     numerics: str = "bitwise"
 
-    def key(self, what: str) -> str:
-        return f"{self.group.block}.{what}"
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        wanted = {
-            self.key("tile"): _side(self.cpu, self.item_bytes),
-            self.key("band"): 64 if self.item_bytes > 1 else 16,
-            self.key("threads"): "parallel" if self.large else "serial",
-            self.key("stores"): "stream" if self.streamed else "plain",
-        }
-        return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
-
     def apply(self, sch: Schedule, values: Values) -> None:
-        block = self.group.block
+        block, own = self.group.block, self.chosen(values)
         names = loops_by_variable(sch, block)
         node = sch.state.block(block)
         spatial = [LoopRef(names[it.var.name]) for it in node.iters if it.kind is IterKind.SPATIAL]
         read, written = LoopRef(names[self.read]), spatial[-1]
         others = [loop for loop in spatial[:-1] if loop != read]
-        side = values[self.key("tile")]
-        band, tile, row = sch.split(read, [None, values[self.key("band")], side])
+        side = own["tile"]
+        band, tile, row = sch.split(read, [None, own["band"], side])
         beside = max(1, Cpu.line_bytes // self.item_bytes // side)
         if beside > 1:
             column_tile, next_tile, column = sch.split(written, [None, beside, side])
@@ -69,9 +50,9 @@ class TransposedPlan(Plan):
             sch.reorder(*others, band, column_tile, tile, row, column)
         sch.unroll(row)
         sch.vectorize(column)
-        if values.get(self.key("stores")) == "stream":
+        if own.get("stores") == "stream":
             sch.stream(block)
-        if values[self.key("threads")] == "parallel":
+        if own["threads"] == "parallel":
             rows = [*others, band]
             sch.parallel(sch.fuse(*rows, *([] if self._are_rows(sch, rows) else [column_tile])))
 
@@ -106,19 +87,11 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
     if len(set(read)) != 1 or len(set(loops_by_variable(sch, group.block))) < len(spatial):
         return []
     bytes_each, lanes = dtype.itemsize(store.buffer.dtype), cpu.lanes()
-    sides = {lanes, max(4, lanes // 2), _side(cpu, bytes_each)}
-    choices: list[Choice] = [
-        Categorical(f"{group.block}.tile", tuple(sorted(sides))),
-        Categorical(f"{group.block}.band", BANDS),
-        Categorical(f"{group.block}.threads", ("parallel", "serial")),
-        *stores_choice(sch, group.block),
-    ]
-    large = cpu.worth_threads(one_thread([block], cpu))
-    streamed = stream_by_default(sch, group.block, cpu)
-    return [TransposedPlan(group, cpu, read[0].name, tuple(choices), large, streamed, bytes_each)]
-
-
-def _side(cpu: Cpu, item_bytes: int) -> int:
-    """The rows and columns of a square: a whole vector of elements of two bytes and more; of single
-    bytes a quarter, since the registers hold no more rows."""
-    return cpu.lanes() * (2 if item_bytes == 2 else 1)
+    side = lanes * (2 if bytes_each == 2 else 1)  # of single bytes registers hold no more rows
+    options = {
+        "tile": (tuple(sorted({lanes, max(4, lanes // 2), side})), side),
+        "band": (BANDS, 64 if bytes_each > 1 else 16),
+        "threads": threads(cpu.worth_threads(one_thread([block], cpu))),
+        **stores(sch, group.block, cpu),
+    }
+    return [TransposedPlan(group, cpu, options, read[0].name, bytes_each)]

@@ -7,21 +7,19 @@ merged as the reduction itself merges them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, body_loads, result_stores, size, stride_in
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
-from autotune.rules.plan import Plan, Values, at_most, works_out
+from autotune.rules.plan import OpenPlan, Options, Values, threads, works_out
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from autotune.rules.window import MOST_STRIDE
 from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind
+from tensorir import Block, Cpu, IterKind, IterVar
 
 MOST_TAPS = 16
 """Terms of a result that are written out."""
@@ -29,34 +27,20 @@ MOST_TAPS = 16
 ROWS = (1, 2, 4)
 VECTORS = (1, 2, 4)
 
+WANTED = 2
+"""Vectors: one waits for the comparisons of its terms while the other goes on."""
 
-@dataclass(frozen=True)
-class TuplesPlan(Plan):
+
+@dataclass(frozen=True, eq=False)
+class TuplesPlan(OpenPlan):
     """What plans for reductions of several values share."""
 
-    group: Group
-    cpu: Cpu
-    choices: tuple[Choice, ...]
     lanes: int
     values: int
-    large: bool
-
-    def key(self, what: str) -> str:
-        return f"{self.group.block}.{what}"
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        """Two vectors of results: one waits for the comparisons of its terms while the other
-        goes on."""
-        wanted = {
-            self.key("rows"): 1,
-            self.key("vectors"): 2,
-            self.key("threads"): "parallel" if self.large else "serial",
-        }
-        return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
 
     def feasible(self, values: Values) -> bool:
-        sums = values.get(self.key("rows"), 1) * values.get(self.key("vectors"), 1) * self.values
-        return bool(2 * sums <= self.cpu.registers)
+        own = self.chosen(values)
+        return bool(2 * own.get("rows", 1) * own["vectors"] * self.values <= self.cpu.registers)
 
     def share(self, sch: Schedule, values: Values, task: LoopRef | None) -> None:
         if values[self.key("threads")] == "parallel" and task is not None:
@@ -136,42 +120,40 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TuplesPlan]:
         return []
     kinds = [store.buffer.dtype for store in stores]
     lanes = cpu.elements(*kinds, *(load.buffer.dtype for load in body_loads(block)))
-    large = cpu.worth_threads(one_thread([block], cpu))
+    shared = threads(cpu.worth_threads(one_thread([block], cpu)))
     made: list[TuplesPlan] = []
-    ways: list[tuple[type[TuplesPlan], dict[str, tuple[Any, ...]]]] = [
+    ways: list[tuple[type[TuplesPlan], Options]] = [
         (AlongResults, _results(block, lanes)),
         (AlongTerms, _terms(block, lanes)),
     ]
     for kind, options in ways:
-        if "vectors" not in options:
-            continue
-        options["threads"] = ("parallel", "serial")
-        choices = [Categorical(f"{group.block}.{what}", found) for what, found in options.items()]
-        plan = kind(group, cpu, tuple(choices), lanes, len(stores), large)
-        made += [plan] if works_out(sch, plan) else []
+        if options:
+            plan = kind(group, cpu, {**options, "threads": shared}, lanes, len(stores))
+            made += [plan] if works_out(sch, plan) else []
     last = [it for it in block.iters if it.kind is IterKind.SPATIAL][-1:]
     filled = bool(last) and size(last[0].extent) >= lanes
     return made if filled else made[::-1]
 
 
-def _results(block: Block, lanes: int) -> dict[str, tuple[Any, ...]]:
+def _results(block: Block, lanes: int) -> Options:
     """What may be chosen for lanes along results, neighbours of which read what is near."""
     spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
     steps = [stride_in(load, spatial[-1].var, block) for load in body_loads(block) if spatial]
     if not any(steps) or any(step is None or not 0 <= step <= MOST_STRIDE for step in steps):
         return {}
-    found: dict[str, tuple[Any, ...]] = {}
-    if len(spatial) > 1:
-        found["rows"] = tuple(r for r in ROWS if r <= size(spatial[-2].extent))
-    last = size(spatial[-1].extent)
-    found["vectors"] = tuple(v for v in VECTORS if v == 1 or (v - 1) * lanes < last)
-    return found
+    vectors = tuple(v for v in VECTORS if v == 1 or (v - 1) * lanes < size(spatial[-1].extent))
+    return {**_rows(spatial[:-1]), "vectors": (vectors, WANTED)}
 
 
-def _terms(block: Block, lanes: int) -> dict[str, tuple[Any, ...]]:
+def _terms(block: Block, lanes: int) -> Options:
     """What may be chosen for lanes along terms that follow each other in memory."""
     spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
     length = run_length(contiguous_run(block)) or 0
     vectors = tuple(v for v in VECTORS if 2 * v * lanes <= length)
-    rows = tuple(r for r in ROWS if spatial and r <= size(spatial[-1].extent))
-    return {"vectors": vectors, **({"rows": rows} if rows else {})} if vectors else {}
+    return {"vectors": (vectors, WANTED), **_rows(spatial)} if vectors else {}
+
+
+def _rows(axes: Sequence[IterVar]) -> Options:
+    """Results along the last of some axes, if there is one."""
+    rows = tuple(r for r in ROWS if r <= size(axes[-1].extent)) if axes else ()
+    return {"rows": (rows, 1)} if axes else {}

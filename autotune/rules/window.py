@@ -7,24 +7,15 @@ target has masks; elsewhere a task pads its own rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
-from autotune.rules.group import (
-    Group,
-    bent,
-    body_loads,
-    output_store,
-    size,
-    stride_in,
-)
+from autotune.rules.group import Group, bent, body_loads, output_store, size, stride_in
 from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
-from autotune.rules.plan import Plan, Values, at_most, works_out
+from autotune.rules.plan import OpenPlan, Values, threads, works_out
 from schedule import LoopRef, Schedule
 from tensorir import Block, Cpu, IterKind, int_value, masked_bits
 
@@ -41,39 +32,21 @@ TASKS = 4
 """Tasks for each thread, where the outer axes have so many."""
 
 
-@dataclass(frozen=True)
-class WindowPlan(Plan):
+@dataclass(frozen=True, eq=False)
+class WindowPlan(OpenPlan):
     """`rows` results along the axis before the last, and `vectors` along the last, at a time."""
 
-    group: Group
-    cpu: Cpu
-    choices: tuple[Choice, ...]
-    large: bool
-    taps: int
-    inline: bool
     lanes: int
     name: str = "window"
     numerics: str = "bitwise"
 
-    def key(self, what: str) -> str:
-        return f"{self.group.block}.{what}"
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        wanted = {
-            self.key("rows"): 4 if self.taps <= 16 else 2,
-            self.key("vectors"): 2,
-            self.key("pad"): "inline" if self.inline else "task",
-            self.key("threads"): "parallel" if self.large else "serial",
-        }
-        return {c.name: at_most(c, wanted[c.name]) for c in self.choices}
-
     def feasible(self, values: Values) -> bool:
-        rows, vectors = values.get(self.key("rows"), 1), values[self.key("vectors")]
-        return bool(rows * vectors <= self.cpu.registers // 2)
+        own = self.chosen(values)
+        return bool(own["rows"] * own["vectors"] <= self.cpu.registers // 2)
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        block = self.group.block
-        inline = values.get(self.key("pad")) == "inline"
+        block, own = self.group.block, self.chosen(values)
+        inline = own.get("pad") == "inline"
         for pad in self.group.padding if inline else ():
             sch.compute_inline(pad)
         writer = self.group.epilogue or str(sch.cache_write(block, 0, "local"))
@@ -88,8 +61,8 @@ class WindowPlan(Plan):
         }  # fmt: skip
         *outer, row, last = loops[IterKind.SPATIAL]
         taps = loops[IterKind.REDUCE]
-        row_tile, row = sch.split(row, [None, values.get(self.key("rows"), 1)])
-        panel, vector = sch.split(last, [None, values[self.key("vectors")] * self.lanes])
+        row_tile, row = sch.split(row, [None, own["rows"]])
+        panel, vector = sch.split(last, [None, own["vectors"] * self.lanes])
         count = prod(size(sch.state.loop(loop).extent) for loop in outer)
         if count < TASKS * self.cpu.threads:
             outer, inner = [*outer, row_tile], [panel]
@@ -106,7 +79,7 @@ class WindowPlan(Plan):
             sch.unroll(loop)
         sch.vectorize(vector)
         finish_nest(sch, writer, self.cpu, unroll_rows=16)
-        if values[self.key("threads")] == "parallel" and task is not None:
+        if own["threads"] == "parallel" and task is not None:
             sch.parallel(task)
 
 
@@ -132,17 +105,15 @@ def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[WindowPlan]:
         return []
     lanes = cpu.elements(store.buffer.dtype)
     rows = (1,) if whole else tuple(r for r in (1, 2, 4, 8) if r <= size(spatial[-2].extent))
-    vectors = (-(-width // lanes),) if whole else (1, 2, 4)
-    choices: list[Choice] = [
-        Categorical(f"{group.block}.rows", rows),
-        Categorical(f"{group.block}.vectors", vectors),
-        Categorical(f"{group.block}.threads", ("parallel", "serial")),
-    ]
-    masked = 32 in masked_bits(cpu.target)
+    options: dict[str, Any] = {
+        "rows": (rows, 4 if taps <= 16 else 2),
+        "vectors": ((-(-width // lanes),) if whole else (1, 2, 4), 2),
+        "threads": threads(cpu.worth_threads(one_thread([block], cpu))),
+    }
     if group.padding:
-        choices.append(Categorical(f"{group.block}.pad", ("inline", "task")))
-    large = cpu.worth_threads(one_thread([block], cpu))
-    plan = WindowPlan(group, cpu, tuple(choices), large, taps, masked, lanes)
+        masked = 32 in masked_bits(cpu.target)
+        options["pad"] = ("inline", "task"), "inline" if masked else "task"
+    plan = WindowPlan(group, cpu, options, lanes)
     return [plan] if works_out(sch, plan) else []
 
 

@@ -11,7 +11,7 @@ from autotune.rules.effort import one_thread
 from autotune.rules.group import body_loads, in_scan, lane_of, operations, output_store, size
 from autotune.rules.nest import loops_by_variable, own_loop_names
 from autotune.rules.nests.places import AT, SLIDE
-from autotune.rules.stores import stores_choice
+from autotune.rules.stores import STORES, may_stream
 from schedule import Schedule, ScheduleError
 from tensorir import Block, Cpu, IterKind, IterVar, Store, int_value, walk
 
@@ -185,7 +185,9 @@ def _choices(
         found.append(Categorical(key("unroll"), unrolled))
     if stage.threads:
         found.append(Categorical(key("threads"), tuple(range(stage.threads + 1))))
-    return [*found, *(stores_choice(sch, stage.block) if stage.lane else ())]
+    if stage.lane and may_stream(sch, stage.block):
+        found.append(Categorical(key("stores"), STORES))
+    return found
 
 
 def orders(axes: Sequence[Axis]) -> tuple[tuple[int, ...], ...]:
