@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from autotune.machine.machine import this_machine  # noqa: E402
 from autotune.measure import machine_lock  # noqa: E402
-from autotune.tuning.tuner import DEFAULT_DATABASE  # noqa: E402
+from autotune.tuning.options import DEFAULT_DATABASE  # noqa: E402
 from backends import BuildError, CompiledKernel, Timing, build, interleave, resolve  # noqa: E402
 from benchmarks.case import default_schedule, relative_error  # noqa: E402
 from benchmarks.limits import Limits, measure_limits  # noqa: E402

@@ -17,7 +17,7 @@ from operators import make_cases  # noqa: E402
 from results import as_json, as_markdown, environment, show, write  # noqa: E402
 
 from autotune import Database, MeasureSettings  # noqa: E402
-from autotune.tuning.tuner import DEFAULT_DATABASE  # noqa: E402
+from autotune.tuning.options import DEFAULT_DATABASE  # noqa: E402
 from backends import BuildError, compiler_info  # noqa: E402
 from benchmarks.case import Case, Figures, figures, kernels_of  # noqa: E402
 from benchmarks.searched import searched  # noqa: E402

@@ -23,7 +23,8 @@ from autotune.machine.machine import this_machine
 from autotune.machine.work import flops
 from autotune.measure import MeasureSettings
 from autotune.measure.busy import disturbance
-from autotune.tuning.tuner import DEFAULT_DATABASE, tune
+from autotune.tuning.options import DEFAULT_DATABASE
+from autotune.tuning.tuner import tune
 from backends import BuildError, CompiledKernel, Timing, compiler_info, resolve
 from benchmarks.case import NUMPY, OURS, TUNED, Case, Figures, figures, kernels_of, timed
 from benchmarks.table import ms, share, show_table, times

@@ -23,7 +23,7 @@ from autotune.database.records import Record, Workload
 from autotune.examples import EXAMPLES, make_example, sizes_of
 from autotune.knobs.space import ScheduleFunction
 from autotune.machine.machine import this_machine
-from autotune.tuning.tuner import DEFAULT_DATABASE
+from autotune.tuning.options import DEFAULT_DATABASE
 from backends import resolve
 from schedule import Schedule
 from tensorir import (
@@ -224,7 +224,7 @@ def all_in_file(args: argparse.Namespace) -> dict[str, Program]:
         params = {param.name for param in func.params}
         constants = tuple(name for name in args.constants if name in params)
         words = (f"{file}:{name}", *_words(args)[1:])
-        found[name] = Program(func, rest, target, words, constants)
+        found[name] = Program(func, rest, target, words, constants, args.cache)
     unknown = [size for size in sizes if size not in taken]
     if unknown:
         raise WrongUse(f"no function of {file} has a size {unknown[0]!r}")

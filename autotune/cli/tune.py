@@ -12,24 +12,19 @@ from autotune.cli.numbers import positive, seconds, seed
 from autotune.cli.output import count, milliseconds, show_pairs
 from autotune.cli.program import (
     Program,
-    add_cache,
-    add_costs,
     add_database,
-    add_numerics,
     add_program,
     chosen,
     has_several,
     schedule_function,
 )
+from autotune.cli.searching import add_searching, searching
 from autotune.cli.tune_file import run_file
-from autotune.cost_model import known_models
-from autotune.database.conditions import WARM
 from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.knobs.space import ScheduleFunction
-from autotune.measure import MeasureSettings
 from autotune.report import default_time, status_text
-from autotune.search import DEFAULT_STRATEGY, STRATEGIES
+from autotune.tuning.options import Options, OptionsGiven
 from autotune.tuning.result import TuneResult
 from autotune.tuning.session import start_session
 from autotune.tuning.tuner import tune
@@ -46,6 +41,7 @@ examples:
   tensorir tune matmul --constants B      B is known ahead: packing it is not timed
   tensorir tune kernels.py:attention --knobs tiled  schedules of a function of your own
   tensorir tune matmul --cache cold       each call finds nothing in the caches
+  tensorir tune kernels.py --dask tcp://here:8786  on the workers of a Dask cluster
 
 A second run with the same program takes its result from the database and measures nothing.
 Stop it at any time: all finished trials are stored, and the same command continues.
@@ -63,11 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--more", type=positive, metavar="N", help="N trials more than are stored")
     parser.add_argument("--seed", type=seed, default=0, help="of the search (default 0)")
     add_database(parser)
-    add_numerics(parser)
-    add_costs(parser)
-    add_cache(parser)
-    parser.add_argument("--strategy", choices=tuple(STRATEGIES), default=DEFAULT_STRATEGY)
-    parser.add_argument("--cost-model", choices=known_models(), default="auto")
+    add_searching(parser)
     parser.add_argument(
         "--seconds", type=seconds, metavar="S", help="begin no trials after so many"
     )
@@ -83,7 +75,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--here", action="store_true",
         help="search on this machine even where a record ships with the project",
     )  # fmt: skip
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,26 +86,21 @@ def run(args: argparse.Namespace) -> int:
     if missing:
         example = " ".join(f"{name}=128" for name in missing)
         raise WrongUse(f"give the symbolic sizes that trials are timed with: --shape {example}")
-    with Database(args.database) as db:
+    with searching(args, program.target) as how, Database(args.database) as db:
         try:
             result = tune(
                 program.func,
                 program.target,
-                counted(program, db, args, space) + args.more if args.more else args.trials,
+                counted(program, db, args, how, space) + args.more if args.more else args.trials,
                 args.seed,
                 db,
-                numerics=args.numerics,
-                strategy=args.strategy,
-                cost_model=args.cost_model,
-                settings=measured(program),
                 sizes=program.sizes or None,
                 constants=program.constants,
-                progress=False if args.quiet else None,
                 seconds=args.seconds,
                 until=args.until,
-                costs=args.costs,
                 shipped=not (args.more or args.here),
                 space=space,
+                **how,
             )
         except KeyboardInterrupt:
             finished = count(len(program.trials(db)), "finished trial")
@@ -126,20 +112,17 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def measured(program: Program) -> MeasureSettings | None:
-    """How to measure; None for the usual way."""
-    if program.caches == WARM:
-        return None
-    return MeasureSettings(threads=program.target.threads, cache=program.caches)
-
-
 def counted(
-    program: Program, db: Database, args: argparse.Namespace, space: ScheduleFunction | None
+    program: Program,
+    db: Database,
+    args: argparse.Namespace,
+    how: OptionsGiven,
+    space: ScheduleFunction | None,
 ) -> int:
     """The stored trials that count in this search: not those of other rules or numerics."""
     session = start_session(
-        program.func, program.target, db, args.seed, args.numerics, args.cost_model,
-        measured(program), program.sizes, program.constants, args.costs, space,
+        program.func, program.target, db, args.seed, Options.of(how), program.sizes,
+        program.constants, space,
     )  # fmt: skip
     return session.trials
 

@@ -8,6 +8,7 @@ import sys
 from autotune.cli.failure import OK, STOPPED, WrongUse
 from autotune.cli.output import count
 from autotune.cli.program import all_in_file
+from autotune.cli.searching import searching
 from autotune.database.database import Database
 from autotune.tasks.tune_all import tune_all
 
@@ -30,24 +31,21 @@ def run_file(args: argparse.Namespace) -> int:
         if unknown:
             example = " ".join(f"{size}=128" for size in unknown)
             raise WrongUse(f"give the sizes that {name!r} is timed with: --shape {example}")
-    with Database(args.database) as db:
+    target = next(iter(programs.values())).target
+    with searching(args, target) as how, Database(args.database) as db:
         before = len(db.records())
         try:
             results = tune_all(
                 {name: program.func for name, program in programs.items()},
-                args.target,
+                target,
                 args.trials,
                 args.seed,
                 db,
                 seconds=args.seconds,
                 sizes={name: program.sizes for name, program in programs.items()},
                 constants=known,
-                numerics=args.numerics,
-                strategy=args.strategy,
-                cost_model=args.cost_model,
-                progress=False if args.quiet else None,
-                costs=args.costs,
                 shipped=not args.here,
+                **how,
             )
         except KeyboardInterrupt:
             new = count(len(db.records()) - before, "new record")

@@ -12,34 +12,43 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autotune.arguments import check_func, check_sizes, instance, integer, number
+from autotune.arguments import (
+    LARGEST_SEED,
+    check_func,
+    check_sizes,
+    instance,
+    integer,
+    number,
+)
 from autotune.database.database import Database
 from autotune.database.ranking import outcome
 from autotune.database.records import Record
-from autotune.measure import MeasureSettings
-from autotune.search import DEFAULT_STRATEGY, Propose, search_named
 from autotune.tasks.family_result import FamilyResult, Member, named
 from autotune.tasks.regions import regions
 from autotune.tasks.sharing import served, shared
 from autotune.tasks.tune_all import Each, for_each, tune_all
 from autotune.tuning.expect import work_of
-from autotune.tuning.options import check_options, opened
-from autotune.tuning.progress import Progress, make_progress
+from autotune.tuning.options import DEFAULT_DATABASE, Options, OptionsGiven, opened, with_options
+from autotune.tuning.progress import make_progress
 from autotune.tuning.replay import candidate_of
 from autotune.tuning.search import Search
 from autotune.tuning.session import Session, start_session
-from autotune.tuning.tuner import DEFAULT_DATABASE, turn_key
+from autotune.tuning.tuner import turn_key
 from autotune.tuning.turns import search_turn
-from tensorir import DEFAULT_NUMERICS, Costs, Number, Numbers, PrimFunc, Target, TensorIRError
+from tensorir import Number, Numbers, PrimFunc, Target, TensorIRError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 KERNELS = 3
 """Schedules beside the default where nothing else is said."""
 
 
+@with_options
 def tune_family(
     func: PrimFunc,
     sizes: Mapping[str, int | Sequence[int]],
@@ -51,12 +60,7 @@ def tune_family(
     seconds: float | None = None,
     weights: Each[float] = None,
     kernels: int = KERNELS,
-    numerics: str = DEFAULT_NUMERICS,
-    strategy: str = DEFAULT_STRATEGY,
-    cost_model: str = "auto",
-    settings: MeasureSettings | None = None,
-    progress: bool | None = None,
-    costs: Costs | str | None = None,
+    **options: Unpack[OptionsGiven],
 ) -> FamilyResult:
     """One kernel for many sizes, of few schedules, each for the sizes that it is best for.
 
@@ -73,6 +77,7 @@ def tune_family(
                weighted sum of the times. None: each counts the same, whatever its time
     kernels    schedules beside the default, at most; one more is taken where it makes the whole at
                least 1 % faster
+    options    how to search: the fields of `autotune.tuning.options.Options`
 
     Other arguments are those of `tune`. The kernel takes every size. One that was not measured has
     the schedule of its region, which borders between the measured ones make, at their geometric
@@ -85,15 +90,14 @@ def tune_family(
     stored.
     """
     check_func(func)
+    seed = integer("seed", seed, 0, LARGEST_SEED)
     members = {named(each): each for each in _members(func, sizes)}
     most, shares = integer("kernels", kernels, 1), _weights(func, members, weights)
-    check_options(settings=settings, progress=progress, cost_model=cost_model)
     _check_target(target)
-    given = {"numerics": numerics, "cost_model": cost_model, "settings": settings, "costs": costs}
-    budget = {"trials": trials, "seconds": seconds, "weights": shares, "strategy": strategy}
+    budget = {"trials": trials, "seconds": seconds, "weights": shares}
     with opened(database) as db:
         begun, before = time.perf_counter(), sum(record.is_trial for record in db.records())
-        sessions = _searched(func, members, target, seed, db, given, budget, progress)
+        sessions = _searched(func, members, target, seed, db, options, budget)
         found = _Found(sessions, None if weights is None else list(shares.values()))
         measured = sum(record.is_trial for record in db.records()) - before
         return found.result(func, most, measured, time.perf_counter() - begun)
@@ -105,23 +109,19 @@ def _searched(
     target: str | Target,
     seed: int,
     db: Database,
-    given: Mapping[str, Any],
+    options: OptionsGiven,
     budget: Mapping[str, Any],
-    progress: bool | None,
 ) -> list[Session]:
     """The sessions of all sizes after their searches and the comparison of what these found."""
+    how = Options.of(options)
     funcs = dict.fromkeys(members, func)
     results = tune_all(
-        funcs, target, seed=seed, database=db, sizes=members, progress=progress, shipped=False,
-        **given, **budget,
-    )  # fmt: skip
+        funcs, target, seed=seed, database=db, sizes=members, shipped=False, **options, **budget
+    )
     for name, why in results.failed.items():
         raise TensorIRError(f"there is no schedule for {name}: {why}")
-    starts = [
-        partial(start_session, func, target, db, seed, sizes=each, **given)
-        for each in members.values()
-    ]
-    return _raced(starts, search_named(budget["strategy"]), make_progress(progress))
+    starts = [partial(start_session, func, target, db, seed, how, n) for n in members.values()]
+    return _raced(starts, how)
 
 
 def _check_target(target: str | Target) -> None:
@@ -165,10 +165,9 @@ def _weights(func: PrimFunc, members: Mapping[str, Numbers], calls: Any) -> dict
     return {n: number(f"weights[{n!r}]", w, 0, above=True) for n, w in given.items()}
 
 
-def _raced(
-    starts: Sequence[Callable[[], Session]], propose: Propose, show: Progress
-) -> list[Session]:
+def _raced(starts: Sequence[Callable[[], Session]], how: Options) -> list[Session]:
     """The sessions of all sizes after the best schedules of each were raced at the others."""
+    show = make_progress(how.progress)
     sessions = [start() for start in starts]
     first = sessions[0]
     with search_turn(first.database.path, first.func.name, turn_key(first), show.message):
@@ -179,7 +178,7 @@ def _raced(
             if all(_is_known(session, record.code) for record in best):
                 continue
             shown = f"{named(session.conditions.sizes or {})} (schedules of other sizes)"
-            with Search(session, propose, show.message) as search:
+            with Search(session, how, show.message) as search:
                 with show.task(shown, session.trials, None, session.work) as task:
                     search.compare(best, task)
     return sessions

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from autotune.arguments import (
     LARGEST_SEED,
@@ -24,20 +24,21 @@ from autotune.arguments import (
     number,
 )
 from autotune.database.database import Database
-from autotune.measure import MeasureSettings
-from autotune.search import DEFAULT_STRATEGY, Propose, search_named
 from autotune.tasks.results import TaskResults
 from autotune.tasks.turns import Turns
 from autotune.tuning.budget import TRIALS
 from autotune.tuning.found import shipped_result
-from autotune.tuning.options import check_options, opened
+from autotune.tuning.options import DEFAULT_DATABASE, Options, OptionsGiven, opened, with_options
 from autotune.tuning.progress import Progress, make_progress
 from autotune.tuning.result import TuneResult
 from autotune.tuning.search import Search
 from autotune.tuning.session import Session, start_session
-from autotune.tuning.tuner import DEFAULT_DATABASE, turn_key
+from autotune.tuning.tuner import turn_key
 from autotune.tuning.turns import search_turn
-from tensorir import DEFAULT_NUMERICS, Costs, Numbers, PrimFunc, Target, TensorIRError
+from tensorir import Numbers, PrimFunc, Target, TensorIRError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
@@ -45,6 +46,7 @@ Each = Mapping[str, T] | Sequence[T] | None
 """One value for each function: by its name, or in the order of a list of functions."""
 
 
+@with_options
 def tune_all(
     funcs: Sequence[PrimFunc] | Mapping[str, PrimFunc],
     target: str | Target = "c",
@@ -56,13 +58,8 @@ def tune_all(
     weights: Each[float] = None,
     sizes: Each[Numbers] = None,
     constants: Each[Collection[str]] = None,
-    numerics: str = DEFAULT_NUMERICS,
-    strategy: str = DEFAULT_STRATEGY,
-    cost_model: str = "auto",
-    settings: MeasureSettings | None = None,
-    progress: bool | None = None,
-    costs: Costs | str | None = None,
     shipped: bool = True,
+    **options: Unpack[OptionsGiven],
 ) -> TaskResults:
     """The fastest schedules that are found for several functions, by name.
 
@@ -78,6 +75,7 @@ def tune_all(
                weighted sum of the times
     sizes      values of symbolic sizes of each function, and `constants` names of its parameters,
                as for `tune`; so are all other arguments, which are those of all functions
+    options    how to search: the fields of `autotune.tuning.options.Options`
 
     Weights, sizes and constants are mappings by the name of the function, or lists like `funcs`.
 
@@ -87,7 +85,8 @@ def tune_all(
     """
     named = _named(funcs)
     seed = integer("seed", seed, 0, LARGEST_SEED)
-    check_options(settings=settings, progress=progress, shipped=shipped, cost_model=cost_model)
+    how = Options.of(options)
+    instance("shipped", shipped, bool, "True or False")
     limit = math.inf if seconds is None else number("seconds", seconds, 0)
     most = _most(trials, len(named), seconds)
     calls = for_each("weights", weights, named, 1.0)
@@ -95,16 +94,14 @@ def tune_all(
     sized, made = for_each("sizes", sizes, named, None), for_each("constants", constants, named, ())
     given = {name: check_sizes(func, sized[name]) for name, func in named.items()}
     known = {name: check_names(func, made[name]) for name, func in named.items()}
-    propose = search_named(strategy)
     with opened(database) as db:
         starts = {
             name: partial(
-                start_session, func, target, db, seed, numerics, cost_model, settings,
-                given[name], known[name], costs,
+                start_session, func, target, db, seed, how, given[name], known[name]
             )
             for name, func in named.items()
-        }  # fmt: skip
-        return _Job(starts, shares, propose, most, limit).results(progress, shipped)
+        }
+        return _Job(starts, shares, how, most, limit).results(shipped)
 
 
 class _Job:
@@ -114,16 +111,16 @@ class _Job:
         self,
         starts: Mapping[str, Callable[[], Session]],
         weights: Mapping[str, float],
-        propose: Propose,
+        how: Options,
         trials: float,
         seconds: float,
     ) -> None:
         self._starts, self._weights = starts, weights
-        self._propose, self._trials, self._seconds = propose, trials, seconds
+        self._how, self._trials, self._seconds = how, trials, seconds
 
-    def results(self, progress: bool | None, shipped: bool) -> TaskResults:
+    def results(self, shipped: bool) -> TaskResults:
         """Search, and say what was found. What ships takes no part in it."""
-        show = make_progress(progress)
+        show = make_progress(self._how.progress)
         sessions = {name: start() for name, start in self._starts.items()}
         _check_different(sessions)
         found: dict[str, TuneResult] = {}
@@ -157,7 +154,7 @@ class _Job:
                 if len(session.trial_records()) != session.stored:  # another tuner was searching
                     sessions[name] = self._starts[name]()
             searches = {
-                name: stack.enter_context(Search(session, self._propose, show.message))
+                name: stack.enter_context(Search(session, self._how, show.message))
                 for name, session in sessions.items()
             }
             turns = Turns(searches, self._weights, show)

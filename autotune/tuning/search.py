@@ -11,11 +11,10 @@ from contextlib import ExitStack
 from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult
 from autotune.measure.lock import Report
-from autotune.measure.places.runner import HERE, Workers
 from autotune.measure.reference import Reference
-from autotune.search import Propose
 from autotune.space import Candidate
 from autotune.tuning.batches import Batch, next_batch
+from autotune.tuning.options import Options
 from autotune.tuning.progress import Task
 from autotune.tuning.replay import candidate_of
 from autotune.tuning.session import Session
@@ -24,16 +23,13 @@ from autotune.tuning.session import Session
 class Search:
     """The search of a session. Use it as a context manager, so that its workers end.
 
-    report   told about waits
-    workers  who builds candidates, and where they run
+    how     what proposes candidates, who builds them and where they run
+    report  told about waits
     """
 
-    def __init__(
-        self, session: Session, propose: Propose, report: Report, workers: Workers = HERE
-    ) -> None:
+    def __init__(self, session: Session, how: Options, report: Report) -> None:
         self.session = session
-        self._propose, self._report = propose, report
-        self._builds_and_runs = workers
+        self._how, self._report = how, report
         self._measurer: Measurer | None = None
         self._workers = ExitStack()
         self._reference: Reference | None = None
@@ -71,7 +67,7 @@ class Search:
         from autotune.search.trust import trust
 
         session = self.session
-        batch = next_batch(session, self._propose)
+        batch = next_batch(session, self._how.propose)
         if batch.proposed:
             task.model(str(trust(session.space, session.state)))
         left = list(batch.missing)
@@ -127,7 +123,7 @@ class Search:
                     sizes=session.sizes,
                     constants=session.workload.constants,
                     report=self._report,
-                    workers=self._builds_and_runs,
+                    workers=self._how.workers,
                 )
             )
         return self._measurer

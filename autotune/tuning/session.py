@@ -28,6 +28,7 @@ from autotune.search import SearchState
 from autotune.space import Candidate, Space
 from autotune.tuning.batches import split_open
 from autotune.tuning.names import as_stored
+from autotune.tuning.options import USUAL, Options
 from autotune.tuning.replay import is_current, known_candidate, replayed
 from autotune.tuning.start import make_state, measured_on
 from schedule import Schedule
@@ -39,7 +40,6 @@ from tensorir import (
     Target,
     TensorIRError,
     allows,
-    check_numerics,
     split_constants,
 )
 
@@ -341,33 +341,29 @@ def start_session(
     target: str | Target,
     database: Database,
     seed: int,
-    numerics: str,
-    cost_model: str,
-    settings: MeasureSettings | None,
-    sizes: Numbers | None,
+    how: Options = USUAL,
+    sizes: Numbers | None = None,
     constants: Collection[str] = (),
-    costs: Costs | str | None = None,
     function: ScheduleFunction | None = None,
 ) -> Session:
     """A session that knows the trials which the database has of this work.
 
     function  makes the schedules that are searched; None for those of the rules
     """
-    check_numerics(numerics)
     resolved = measured_on(func, target, sizes)
-    device = device_for(resolved, costs)
+    device = device_for(resolved, how.costs)
     facts = this_machine()
     asked, sizes = func, sizes or {}
     if function is None:  # one that a user wrote asks for the names of this program
         func, sizes, constants = as_stored(database, func, sizes, constants, resolved, facts)
     workload = Workload.of(func, constants)
     space = (
-        make_space(func, device, numerics, constants=workload.constants)
+        make_space(func, device, how.numerics, constants=workload.constants)
         if function is None
         else own_space(func, function)
     )
-    state = make_state(space, resolved, seed, numerics, cost_model, workload)
-    settings = settings or MeasureSettings(threads=resolved.threads)
+    state = make_state(space, resolved, seed, how.numerics, how.cost_model, workload)
+    settings = how.settings or MeasureSettings(threads=resolved.threads)
     # A number that is no size decides no loop: it is to a schedule what the data are.
     known = {v.name: int(sizes[v.name]) for v in func.size_vars}
     session = Session(
@@ -378,7 +374,7 @@ def start_session(
         database=database,
         seed=seed,
         settings=settings,
-        numerics=numerics,
+        numerics=how.numerics,
         workload=workload,
         machine=facts,
         state=state,
@@ -387,7 +383,7 @@ def start_session(
         rules=outline(space, resolved),
         notice=getattr(state.model, "notice", None) or "",
         sizes=sizes,
-        costs=device.costs if costs is not None and isinstance(device, Cpu) else None,
+        costs=device.costs if how.costs is not None and isinstance(device, Cpu) else None,
     )
     if isinstance(space, OwnSpace) and space.refusals:
         session.note(f"left out, since no schedule could be made: {'; '.join(space.refusals)}")

@@ -14,35 +14,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection
-from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autotune.arguments import (
-    LARGEST_SEED,
-    check_func,
-    check_names,
-    check_sizes,
-    integer,
-)
+from autotune.arguments import LARGEST_SEED, check_func, check_names, check_sizes, instance, integer
 from autotune.database.database import Database
 from autotune.knobs.space import ScheduleFunction
-from autotune.measure import MeasureSettings
-from autotune.measure.places.runner import Runner, Workers
-from autotune.search import DEFAULT_STRATEGY, Propose, search_named
 from autotune.tuning.budget import TRIALS, Budget
 from autotune.tuning.found import nothing_ran, result_of, shipped_result
-from autotune.tuning.options import check_options, opened
+from autotune.tuning.options import DEFAULT_DATABASE, Options, OptionsGiven, opened, with_options
 from autotune.tuning.progress import Progress, make_progress
 from autotune.tuning.result import TuneResult
 from autotune.tuning.search import Search
 from autotune.tuning.session import Session, start_session
 from autotune.tuning.turns import search_turn
-from tensorir import DEFAULT_NUMERICS, Costs, Numbers, PrimFunc, Target
+from tensorir import Numbers, PrimFunc, Target
 
-DEFAULT_DATABASE = "tuning_logs/tuning.db"
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
+@with_options
 def tune(
     func: PrimFunc,
     target: str | Target = "c",
@@ -50,20 +43,13 @@ def tune(
     seed: int = 0,
     database: str | Path | Database | None = DEFAULT_DATABASE,
     *,
-    numerics: str = DEFAULT_NUMERICS,
-    strategy: str = DEFAULT_STRATEGY,
-    cost_model: str = "auto",
-    settings: MeasureSettings | None = None,
     sizes: Numbers | None = None,
     constants: Collection[str] = (),
-    progress: bool | None = None,
     seconds: float | None = None,
     until: str | None = None,
-    costs: Costs | str | None = None,
     shipped: bool = True,
     space: ScheduleFunction | None = None,
-    builder: Executor | None = None,
-    runner: Runner | None = None,
+    **options: Unpack[OptionsGiven],
 ) -> TuneResult:
     """The fastest schedule of `func` for `target` that is found, from the database where it can be.
 
@@ -71,11 +57,6 @@ def tune(
                 many, nothing is measured. None: 64, or no limit with `seconds` or `until`
     seed        of the search and of the inputs; equal seeds and equal times give equal searches
     database    path or Database where each trial is stored when it is finished; None: in memory
-    numerics    what schedules may do to floating-point results: "bitwise" keeps the order of sums,
-                "reassociated" does not, "algebraic" also tries other algorithms (Winograd's),
-                "mixed" instructions of less precision; errors are bounded alike for all
-    strategy    one of `autotune.search.STRATEGIES`; cost_model "auto" or one of `known_models()`
-    settings    how to measure; `progress` shows it, None on a terminal
     sizes       values of symbolic sizes, and of numbers among the arguments, to measure with;
                 numbers that are no sizes are drawn as inputs are where they are not given
     constants   names of parameters whose arrays `result.build(constants=...)` will be given, such
@@ -83,35 +64,27 @@ def tune(
     seconds     after which no further batch is begun
     until       what is enough: "converged", or a share of what bounds `func` here, such as "95% of
                 roofline". `result.ended` says what came first of trials, seconds and this
-    costs       what steps of the processor are estimated to cost, as for `default_schedule`
     shipped     where the database has no trials, take a record of this kind of machine and so many
                 trials that ships with the project; `result.source` says where it is from
     space       a function `schedule(sch, knobs)` whose schedules are searched, not those of rules
                 (`autotune.knobs.knobs`); the default has the defaults of all knobs
-    builder     a `concurrent.futures.Executor` that compiles; `runner` the device where candidates
-                run (`autotune.measure.places.runner`); None: processes of this machine
+    options     how to search: the fields of `autotune.tuning.options.Options`
 
     Raises TensorIRError for arguments that are not of their kind, and if no candidate ran
     correctly. Ctrl-C leaves all finished trials stored.
     """
     check_func(func)
     seed, sizes = integer("seed", seed, 0, LARGEST_SEED), check_sizes(func, sizes)
-    constants, workers = check_names(func, constants), Workers(builder, runner)
-    check_options(settings=settings, progress=progress, shipped=shipped, cost_model=cost_model)
-    budget, propose = Budget.of(trials, seconds, until), search_named(strategy)
+    constants, how = check_names(func, constants), Options.of(options)
+    instance("shipped", shipped, bool, "True or False")
+    budget = Budget.of(trials, seconds, until)
     with opened(database) as db:
-        given = (func, target, db, seed, numerics, cost_model, settings, sizes, constants, costs)
-        start = partial(start_session, *given, space)
-        return _searched(start, propose, budget, progress, shipped and space is None, workers)
+        start = partial(start_session, func, target, db, seed, how, sizes, constants, space)
+        return _searched(start, how, budget, shipped and space is None)
 
 
 def _searched(
-    start: Callable[[], Session],
-    propose: Propose,
-    budget: Budget,
-    progress: bool | None,
-    shipped: bool,
-    workers: Workers,
+    start: Callable[[], Session], how: Options, budget: Budget, shipped: bool
 ) -> TuneResult:
     """The result of the search that `start` makes a session for, when it is its turn."""
     session = start()
@@ -123,14 +96,14 @@ def _searched(
     if known is not None:
         return known
     session.database.require_writable()
-    show = make_progress(progress)
+    show = make_progress(how.progress)
     with search_turn(session.database.path, session.func.name, turn_key(session), show.message):
         if len(session.trial_records()) != session.stored:  # another tuner was searching
             session = start()
         begun, before = time.perf_counter(), session.trials
         ended = budget.reached(session)
         if not ended or session.answer() is None:
-            ended = _search(session, propose, budget, show, workers)
+            ended = _search(session, how, budget, show)
         best = session.stored_best()
         if best is None:
             raise nothing_ran(session)
@@ -143,13 +116,7 @@ def turn_key(session: Session) -> tuple[str, ...]:
     return session.workload.key, str(session.target), session.machine.key
 
 
-def _search(
-    session: Session,
-    propose: Propose,
-    budget: Budget,
-    show: Progress,
-    workers: Workers,
-) -> str:
+def _search(session: Session, how: Options, budget: Budget, show: Progress) -> str:
     """Measure until the budget is spent or nothing new is left, then race the best; why it ended.
 
     Where seconds are limited, one batch is measured at least.
@@ -157,7 +124,7 @@ def _search(
     deadline = time.perf_counter() + budget.seconds
     goal = math.inf if budget.trials is None else budget.trials
     shown = session.func.name, session.trials, budget.trials, session.work
-    with Search(session, propose, show.message, workers) as search, show.task(*shown) as task:
+    with Search(session, how, show.message) as search, show.task(*shown) as task:
         search.begin(task, several=budget.left(session) > 1)
         while not (ended := budget.reached(session)):
             batch = search.step(task, goal)

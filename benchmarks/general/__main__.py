@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.machine.machine import this_machine
-from autotune.tuning.tuner import DEFAULT_DATABASE
+from autotune.tuning.options import DEFAULT_DATABASE
 from backends import BuildError, compiler_info
 from benchmarks.general import report
 from benchmarks.general.measure import Found, Settings, measure

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.machine.machine import this_machine
-from autotune.tuning.tuner import DEFAULT_DATABASE
+from autotune.tuning.options import DEFAULT_DATABASE
 from backends import BuildError, compiler_info
 from benchmarks.limits import Limits, measure_limits
 from benchmarks.peers import report

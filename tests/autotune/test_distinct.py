@@ -18,6 +18,7 @@ from autotune.measure.settings import Rounds
 from autotune.rules import default_candidates
 from autotune.search import STRATEGIES, Evolution, SearchState, evolutionary, search_named
 from autotune.space import Candidate, Space
+from autotune.tuning.options import Options
 from autotune.tuning.race import final_race
 from autotune.tuning.session import Session, start_session
 from backends import source_text
@@ -134,7 +135,8 @@ class TestRecords:
 
     def session(self, database: Database) -> Session:
         func = PROGRAMS["product"]()
-        return start_session(func, "c", database, 0, "reassociated", "auto", self.settings, None)
+        how = Options(numerics="reassociated", settings=self.settings)
+        return start_session(func, "c", database, 0, how)
 
     def stored(self, database: Database, **changes: object) -> tuple[Session, list[Record]]:
         """A database with the default and another way to it, and what `changes` say of both."""

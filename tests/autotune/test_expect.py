@@ -80,7 +80,7 @@ def test_what_ships_counts_and_damage_of_it_does_no_harm(nothing_ships):
 
 
 def test_the_estimate_where_there_is_no_record():
-    session = start_session(matmul(64), "c", Database(":memory:"), 0, "mixed", "auto", None, None)
+    session = start_session(matmul(64), "c", Database(":memory:"), 0)
     found = expected(session)
     assert found.seconds > 0 and found.source == "the estimate for the default schedule"
 

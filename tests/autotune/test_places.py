@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import signal
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from dataclasses import fields
 from functools import partial
+from inspect import get_annotations
 
 import pytest
 
-from autotune import Database, MeasureError, MeasureSettings, tune
+from autotune import Database, MeasureError, MeasureSettings, tune, tune_all, tune_family
 from autotune.measure.places.executors import ExecutorBuilders
 from autotune.measure.places.remote import Answer, made_with
 from autotune.measure.places.runner import LocalRunner, Runner
 from autotune.measure.process import Reply
+from autotune.tuning.options import Options, OptionsGiven
 from backends import default_cache
-from tensorir import TensorIRError
+from tensorir import TensorIRError, te
 from tests.fuzz.killed_searches import twice
 
 FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=2)
-GIVEN = {
-    "database": None, "settings": FAST, "progress": False, "shipped": False,
+ALIKE = {
+    "database": None, "settings": FAST, "progress": False,
     "strategy": "random", "cost_model": "random",
 }  # fmt: skip
+GIVEN = {**ALIKE, "shipped": False}
+
+
+def scaled():
+    a = te.placeholder((te.var("n"),), name="A")
+    return te.create_prim_func([a, te.compute(a.shape, lambda i: a[i] * 2.0, name="B")])
+
+
+WAYS = [(tune, (twice(),)), (tune_all, ([twice()],)), (tune_family, (scaled(), {"n": [4, 8]}))]
+"""Each function that searches, with what it cannot do without."""
 
 
 class Watched(LocalRunner):
@@ -104,6 +119,29 @@ def test_an_executor_that_fails_is_said(error):
 
     with pytest.raises(MeasureError, match=f"{type(error).__name__}.*finished trials are stored"):
         builders(answer).request([{"op": "build", "text": "a"}])
+
+
+@pytest.mark.parametrize(("call", "given"), WAYS)
+def test_each_way_to_tune_hands_on_builder_and_runner(call, given, monkeypatch):
+    runner = LocalRunner()
+
+    def asked(*args, workers, **options):
+        raise MeasureError(f"asked {workers.builder is executor and workers.runner is runner}")
+
+    monkeypatch.setattr("autotune.tuning.search.Measurer", asked)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(MeasureError, match="asked True"):
+        call(*given, builder=executor, runner=runner, **ALIKE)
+
+
+@pytest.mark.parametrize(("call", "given"), WAYS)
+def test_each_way_to_tune_takes_the_same_options(call, given):
+    taken = inspect.signature(call).parameters
+    for field in fields(Options):
+        assert taken[field.name].default == field.default
+        assert re.search(rf"\b{field.name}\b", call.__doc__.partition("How to search")[2])
+    assert {field.name for field in fields(Options)} == set(get_annotations(OptionsGiven))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'strateg'; options are num"):
+        call(*given, strateg="random")
 
 
 def test_what_is_no_executor_and_no_runner():

@@ -23,6 +23,7 @@ from autotune.errors import DatabaseError
 from autotune.examples import make_example
 from autotune.machine.machine import this_machine
 from autotune.tuning import tuner
+from autotune.tuning.options import Options
 from autotune.tuning.replay import replayed, source_hash
 from autotune.tuning.session import Session, start_session
 from autotune.tuning.shipped import shipped_answer
@@ -67,7 +68,8 @@ def nothing_is_measured(monkeypatch) -> None:
 
 def session(func: PrimFunc = FUNC, numerics: str = "mixed", **options: object) -> Session:
     database = Database(":memory:")
-    return start_session(func, "c", database, 0, numerics, "random", None, None, **options)
+    how = Options(numerics=numerics, cost_model="random")
+    return start_session(func, "c", database, 0, how, **options)
 
 
 def elsewhere(record: Record, **facts: object) -> Record:

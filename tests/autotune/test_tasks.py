@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -200,3 +202,26 @@ def test_all_functions_of_a_file(tmp_path, capsys, few_builds):
         import re
 
         assert re.search(message, capsys.readouterr().err)
+
+
+def test_options_of_the_command_line_reach_the_search_of_a_file(tmp_path, capsys, monkeypatch):
+    def asked(*args, settings, runner=None, **options):
+        raise TensorIRError(f"asked for {settings.cache} by {type(runner).__name__}")
+
+    def client(address, timeout):
+        if address != "there":
+            raise OSError("refused")
+        return MagicMock()
+
+    monkeypatch.setattr("autotune.cli.tune_file.tune_all", asked)
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=client))
+    file = tmp_path / "kernels.py"
+    file.write_text(FILE)
+    words = ["tune", str(file), "--database", str(tmp_path / "t.db"), "--cache", "cold"]
+    for more, message in (
+        ([], "asked for cold by NoneType"),
+        (["--dask", "there"], "asked for cold by DaskRunner"),
+        (["--dask", "elsewhere"], "--dask elsewhere: no scheduler answers there: refused"),
+    ):
+        assert main([*words, *more]) == 1
+        assert message in capsys.readouterr().err

@@ -13,6 +13,7 @@ from autotune.measure import MeasureResult
 from autotune.search.policy import Policy, propose
 from autotune.search.transfer import adapted
 from autotune.space import Candidate, Sketch, Space
+from autotune.tuning.options import Options
 from autotune.tuning.session import start_session
 from autotune.tuning.transfer import hints
 from tensorir import te
@@ -60,7 +61,7 @@ def products(n):
 
 
 def session_of(n, db):
-    return start_session(products(n), "c", db, 0, "mixed", "random", None, None)
+    return start_session(products(n), "c", db, 0, Options(numerics="mixed", cost_model="random"))
 
 
 def test_records_of_another_size_begin_the_search():

@@ -11,6 +11,7 @@ import pytest
 from autotune import Database, MeasureSettings, tune
 from autotune.database.ranking import outcome
 from autotune.rules import default_candidate
+from autotune.tuning.options import Options
 from autotune.tuning.replay import candidate_of, replayed
 from autotune.tuning.session import start_session
 from tensorir import TensorIRError, te
@@ -80,7 +81,7 @@ def test_a_run_killed_before_its_race_races(tuned, tmp_path):
 def test_the_default_schedule_is_the_first_trial_and_in_the_race(tuned):
     path, _ = tuned
     with Database(path) as db:
-        session = start_session(matmul(), "c", db, 0, "reassociated", "auto", FAST, None)
+        session = start_session(matmul(), "c", db, 0, Options("reassociated", settings=FAST))
         records, stored = db.records(), session.stored_best()
     default = default_candidate(session.space)
     assert candidate_of(next(r for r in records if r.trial == 0)) == default
@@ -101,7 +102,7 @@ def test_equal_times_give_an_equal_search(tuned, tmp_path):
     proposals = []
     for _ in range(2):
         with Database(path) as db:
-            session = start_session(matmul(), "c", db, 0, "reassociated", "auto", FAST, None)
+            session = start_session(matmul(), "c", db, 0, Options("reassociated", settings=FAST))
             rng = random.Random(f"0:{session.trials}")
             batch = search_named("evolutionary")(session.space, session.state, 6, rng)
         proposals.append([c.key for c in batch])

@@ -7,6 +7,7 @@ import pytest
 from autotune import Database, MeasureSettings, tune
 from autotune.cli import main
 from autotune.examples import make_example
+from autotune.tuning.options import Options
 from autotune.tuning.session import start_session
 
 FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
@@ -38,7 +39,7 @@ def test_they_are_skipped(trials, kind, tmp_path, capsys):
     path = str(tmp_path / "tuning.db")
     with Database(path) as db:
         db.add_many([trials[0].with_(median=1e-9, session="other", **OTHERS[kind]), *trials])
-        session = start_session(FUNC, "c", db, 0, "mixed", "auto", FAST, None)
+        session = start_session(FUNC, "c", db, 0, Options(numerics="mixed", settings=FAST))
         assert session.skipped == 1 and session.trials == 2
     for words in (["report", "matmul"], ["db", "list"], ["best", *MATMUL]):
         assert main([*words, "--database", path]) == 0
