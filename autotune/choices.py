@@ -16,6 +16,8 @@ from functools import lru_cache
 from math import ceil, comb, log2, prod
 from typing import Any, Protocol
 
+import numpy as np
+
 from tensorir import TensorIRError
 
 TILE_STEPS = tuple(
@@ -56,8 +58,11 @@ class Choice(Protocol):
 
 
 def freeze(value: Any) -> Any:
-    """`value` with lists turned into tuples: what JSON makes of a value, made hashable again."""
-    return tuple(freeze(v) for v in value) if isinstance(value, (list, tuple)) else value
+    """`value` as plain data that can be hashed: lists, which JSON makes of tuples, are tuples
+    again, and scalars of NumPy, which JSON does not know, are those of Python."""
+    if isinstance(value, (list, tuple)):
+        return tuple([freeze(v) for v in value])
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @lru_cache(maxsize=256)
@@ -119,6 +124,7 @@ class PerfectTile:
     max_inner: int | None = None
 
     def __post_init__(self) -> None:
+        _frozen(self, "extent", "parts", "max_inner")
         _check_tile(self.name, self.extent, self.parts)
         if self.max_inner is not None and self.max_inner < 1:
             raise TensorIRError(f"choice {self.name!r}: max_inner is {self.max_inner}, not >= 1")
@@ -180,6 +186,7 @@ class ImperfectTile:
     max_waste: float = MAX_WASTE
 
     def __post_init__(self) -> None:
+        _frozen(self, "extent", "parts", "inner", "steps", "max_waste")
         _check_tile(self.name, self.extent, self.parts)
         if self.parts < 2:
             raise TensorIRError(
@@ -283,7 +290,7 @@ class Categorical:
     weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", freeze(self.options))
+        _frozen(self, "options", "weights")
         if not self.options or len(set(self.options)) < len(self.options):
             raise TensorIRError(
                 f"choice {self.name!r}: options {self.options!r} are none or not distinct"
@@ -313,6 +320,12 @@ class Categorical:
 
     def size(self) -> int:
         return len(self.options)
+
+
+def _frozen(choice: Choice, *fields: str) -> None:
+    """Have plain data in these fields, whatever they were given."""
+    for field in fields:
+        object.__setattr__(choice, field, freeze(getattr(choice, field)))
 
 
 def _check_tile(name: str, extent: int, parts: int) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tensorir import Expr, PrimFunc, TensorIRError, all_of, te
@@ -96,6 +99,29 @@ def sizes_of(maker: Callable[..., object]) -> dict[str, int | None]:
     """The sizes that `maker` takes, with their defaults; None for one that has to be given."""
     found = inspect.signature(maker).parameters.values()
     return {p.name: None if p.default is p.empty else p.default for p in found}
+
+
+def no_size(maker: Callable[..., object]) -> str:
+    """Why `maker` is no maker of programs, whose parameters are sizes: "" if they may all be.
+
+    A parameter is none where something is asked of it that integers do not have, such as
+    `sch.split` in a function of a schedule.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(maker)))))
+    except (OSError, TypeError, SyntaxError):  # without a source, or a lambda inside of a line
+        return ""
+    bound = Counter(node.arg for node in nodes if isinstance(node, ast.arg))
+    bound += Counter(
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
+    names = [name for name in sizes_of(maker) if bound[name] == 1]  # the parameter itself
+    for node in nodes:
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+            continue
+        if node.value.id in names and not hasattr(0, node.attr):
+            return f"its parameter {node.value.id!r} is no size: it is asked for {node.attr!r}"
+    return ""
 
 
 def make_example(name: str, sizes: Mapping[str, int] | None = None) -> PrimFunc:

@@ -20,7 +20,7 @@ from autotune.database.conditions import COLD, WARM, Conditions
 from autotune.database.database import Database
 from autotune.database.miss import Miss
 from autotune.database.records import Record, Workload
-from autotune.examples import EXAMPLES, make_example, sizes_of
+from autotune.examples import EXAMPLES, make_example, no_size, sizes_of
 from autotune.knobs.space import ScheduleFunction
 from autotune.machine.machine import this_machine
 from autotune.tuning.options import DEFAULT_DATABASE
@@ -309,14 +309,19 @@ def _where(error: Exception, file: Path) -> str:
 
 
 def _candidates(module: ModuleType) -> list[str]:
-    """Names of the programs in a module, and of the public functions that it defines."""
+    """Names of the programs in a module, and of the public functions that it defines and that can
+    make some: their parameters are sizes."""
     return [
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
         and (
             isinstance(value, PrimFunc)
-            or (inspect.isfunction(value) and value.__module__ == module.__name__)
+            or (
+                inspect.isfunction(value)
+                and value.__module__ == module.__name__
+                and not no_size(value)
+            )
         )
     ]
 
@@ -338,6 +343,12 @@ def _made(
     taken: dict[str, int] = {}
     made = maker
     if callable(maker):
+        why = no_size(maker)
+        if why:
+            raise WrongUse(
+                f"{label} makes no program: {why}; a function of a schedule and knobs goes with one"
+                f" by --knobs {label}"
+            )
         known = sizes_of(maker)
         missing = [name for name, default in known.items() if default is None and name not in sizes]
         if missing:

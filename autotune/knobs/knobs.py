@@ -45,13 +45,14 @@ class Knobs:
         equal ones, and for what cannot be stored.
         """
         instance(f"options of knob {name!r}", options, (list, tuple), "a list")
-        for option in options:
-            _check_plain(name, option)
-        known = Categorical(_checked_name(name), tuple(options))
-        return self._ask(known, known.options[0] if default is None else freeze(default))
+        plain = freeze(options)
+        _check_plain(name, plain)
+        known = Categorical(_checked_name(name), plain)
+        return self._ask(known, plain[0] if default is None else default)
 
     def flag(self, name: str, default: bool = False) -> bool:
         """False or True."""
+        default = freeze(default)
         instance(f"default of knob {name!r}", default, bool, "True or False")
         found: bool = self._ask(Categorical(_checked_name(name), (False, True)), default)
         return found
@@ -96,7 +97,7 @@ class Knobs:
         return (tile.outermost(value), *value)
 
     def _ask(self, choice: Choice, default: Any) -> Any:
-        name = choice.name
+        name, default = choice.name, freeze(default)
         if not choice.contains(default):
             raise TensorIRError(f"default of knob {name!r} is {default!r}, none of its values")
         if name in self.asked:
@@ -148,7 +149,7 @@ def _checked_name(name: Any) -> str:
 
 
 def _check_plain(name: str, value: Any) -> None:
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, tuple):
         for each in value:
             _check_plain(name, each)
     elif not (value is None or isinstance(value, (bool, int, float, str))) or (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.noise.race import LOOKS
+from autotune.noise.race import LIMIT_S, LOOKS
 from autotune.noise.spread import centre, error, pooled_spread
 from autotune.noise.visits import Visit, counting
 
@@ -15,7 +15,8 @@ MOST = 16
 """More would take longer to race than they are worth: the fastest of them are taken."""
 
 FEWEST, FIRST_LOOK_S = 4, 1.0
-"""Finalists at least; seconds that the rounds before the first look may take with more."""
+"""Finalists, unless they are very slow; seconds that the rounds before the first look may take
+with more."""
 
 DRIFT = 0.03
 """What trials of different batches are off together, at least: blocks of one batch do not show
@@ -43,9 +44,11 @@ def finalists(trials: Sequence[Sequence[Visit]], most: int = MOST) -> list[int]:
 
 
 def most_finalists(seconds: float) -> int:
-    """How many may race where the best takes so many seconds: fewer of slow kernels, so that the
-    rounds before the first look take a second."""
-    return max(FEWEST, min(MOST, int(FIRST_LOOK_S / LOOKS[0] / max(seconds, 1e-9))))
+    """How many may race with the default where the best takes so many seconds: fewer of slow
+    kernels, so that the rounds before the first look take a second; one alone where even few would
+    take longer than a race may."""
+    fitting = [int(limit / LOOKS[0] / max(seconds, 1e-9)) for limit in (FIRST_LOOK_S, LIMIT_S)]
+    return max(1, min(MOST, max(FEWEST, fitting[0]), fitting[1] - 1))
 
 
 def _times(made: Sequence[Visit]) -> list[float]:

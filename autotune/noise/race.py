@@ -26,19 +26,23 @@ ALIKE = 0.01
 """Differences that are not worth further rounds, as a share."""
 
 LIMIT_S = 20.0
-"""Seconds after which there are no further rounds: slow kernels have less noise."""
+"""Seconds after which there are no further rounds: slow kernels have less noise. Where the rounds
+before the first look would take longer, there is one look, after as few as can decide anything."""
 
 
 class Race:
     """The state of a race of `finalists`; the one at `default` wins unless another is faster.
 
+    confidence  of the verdict; `round_s` the seconds that a round is expected to take
     running  positions of those that are still timed; the default one is to the end
     times    seconds, float64 [rounds, finalists]; nan for who was out
     busy     rounds that other programs disturbed, bool [rounds]: they decide nothing, since a load
              slows some kernels down more than others
     """
 
-    def __init__(self, finalists: int, default: int, confidence: float = CONFIDENCE) -> None:
+    def __init__(
+        self, finalists: int, default: int, confidence: float = CONFIDENCE, round_s: float = 0.0
+    ) -> None:
         self.default = default
         self.confidence = confidence
         self.running = list(range(finalists))
@@ -46,13 +50,17 @@ class Race:
         self.busy = np.empty(0, dtype=bool)
         self._over = False
         self._aside: list[int] = []
+        self._pairs = max(finalists - 1, 1)
+        fewest = math.ceil(math.log2(2 * self._pairs / (1 - confidence)))
+        self._looks = LOOKS if LOOKS[0] * round_s <= LIMIT_S else (fewest,)
 
     @property
     def wanted(self) -> int:
         """How many rounds to time next; 0 when the race is over."""
         if self._over or np.nansum(self.times) > LIMIT_S:
             return 0
-        return next((look - len(self.times) for look in LOOKS if look > len(self.times)), 0)
+        done = len(self.times)
+        return next((look - done for look in self._looks if look > done), 0)
 
     def add(self, times: np.ndarray, busy: Sequence[bool] = ()) -> None:
         """The next rounds: float64 [`wanted`, number of those running], in their order."""
@@ -82,7 +90,7 @@ class Race:
     @property
     def is_undecided(self) -> bool:
         """Whether the rounds in which the machine was quiet are too few to tell anything."""
-        return not self._over and int(np.sum(~self.busy)) < min(LOOKS[0], len(self.busy))
+        return not self._over and int(np.sum(~self.busy)) < min(self._looks[0], len(self.busy))
 
     def _challengers(self) -> list[int]:
         return [c for c in self.running if c != self.default]
@@ -96,8 +104,7 @@ class Race:
         return self._difference(self.default, one)
 
     def _difference(self, a: int, b: int) -> Interval:
-        tests = len(LOOKS) * max(self.times.shape[1] - 1, 1)
-        level = 1 - (1 - self.confidence) / tests
+        level = 1 - (1 - self.confidence) / (len(self._looks) * self._pairs)
         with np.errstate(divide="ignore", invalid="ignore"):
             quiet = self.times[~self.busy]
             logs = np.log(quiet[:, a]) - np.log(quiet[:, b])

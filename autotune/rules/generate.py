@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from autotune.choices import Choice
+from autotune.choices import Choice, freeze
 from autotune.rules.alternatives import Start, first_start, starts
 from autotune.rules.forms import bring_on_axes
 from autotune.rules.group import (
@@ -225,7 +225,7 @@ class PlannedSketch(Sketch):
         """
         values: dict[str, Any] = {}
         for plan in self.plans:
-            own = plan.default(constants)
+            own = {name: freeze(value) for name, value in plan.default(constants).items()}
             ahead = [name for name in own if name.partition(".pack_")[2] in constants]
             options = {choice.name: choice for choice in plan.choices} if ahead else {}
             for name in ahead:
@@ -242,7 +242,7 @@ class PlannedSketch(Sketch):
 
     def draw(self, rng: random.Random) -> tuple[object, ...]:
         """Random values, feasible for each plan: of many plans hardly any are so all at once."""
-        return tuple(value for plan in self.plans for value in plan.draw(rng))
+        return tuple(freeze(value) for plan in self.plans for value in plan.draw(rng))
 
     def notes(self) -> tuple[str, ...]:
         found = [f"one of {self.ways:,} ways to combine plans"] * (self.ways > 1)

@@ -64,7 +64,7 @@ class Simulated:
         """Who wins a race, the first unless another one is certainly faster."""
         times = [_unseen(self.seed, entry) for entry in entries]
         rng = random.Random(f"{self.seed}:race")
-        race = Race(len(entries), default=0)
+        race = Race(len(entries), default=0, round_s=sum(e.seconds or 0.0 for e in entries))
         while race.wanted:
             rounds = [[rng.choice(times[at]) for at in race.running] for _ in range(race.wanted)]
             race.add(np.array(rounds))

@@ -36,7 +36,7 @@ def final_race(session: Session, measurer: Measurer, codes: Sequence[str] = ()) 
     entered = _entered(session, measurer, codes)
     if not entered:
         return
-    race = Race(len(entered), default=0)
+    race = Race(len(entered), default=0, round_s=sum(r.median or 0.0 for r, _ in entered))
     schedules = [schedule for _, schedule in entered]
     while race.wanted:
         running = [schedules[at] for at in race.running]

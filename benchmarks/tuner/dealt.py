@@ -12,8 +12,10 @@ import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,8 +27,7 @@ from autotune.measure import MeasureResult
 from autotune.measure.busy import Neighbours
 from autotune.measure.settings import Rounds
 from autotune.noise.visits import Visit
-from autotune.search import Evolution, evolutionary
-from autotune.search.strategies import STRATEGIES
+from autotune.search.strategies import DEFAULT_STRATEGY, STRATEGIES
 from autotune.simulate import Recorded, Recording
 from benchmarks.searched import searched
 from benchmarks.tuner.workloads import WORKLOADS
@@ -91,20 +92,20 @@ def _result(entry: Recorded) -> MeasureResult:
 def search(recording: Path, database: Path, trials: int, seed: int) -> dict[str, Any]:
     """Search the workload of a recording; all that was tried, in order, and the answer."""
     read = Recording.read(recording)
-    few = partial(evolutionary.propose, settings=Evolution(builds=BUILDS))
+    usual = import_module(f"autotune.search.{DEFAULT_STRATEGY}")
+    few = partial(usual.propose, settings=replace(usual.DEFAULT, builds=BUILDS))
     with ExitStack() as stack:
         stack.enter_context(
             patch("autotune.tuning.search.Measurer", partial(DealtMeasurer, read))
         )
         # What runs nowhere has no code that could be another one today.
         stack.enter_context(patch("autotune.tuning.session.is_current", lambda *given: True))
-        stack.enter_context(patch.dict(STRATEGIES, evolutionary=few))
+        stack.enter_context(patch.dict(STRATEGIES, {DEFAULT_STRATEGY: few}))
         with Database(database) as db:
             func = WORKLOADS[read.name]()
             result = searched(
-                func, "c", trials, seed, db, strategy="evolutionary", cost_model="sklearn",
-                progress=False,
-            )  # fmt: skip
+                func, "c", trials, seed, db, cost_model="sklearn", progress=False
+            )
             tried = [
                 [r.sketch, r.decisions, r.trial, r.batch, r.status, r.median, r.predicted]
                 for r in db.records()

@@ -8,6 +8,7 @@ from collections import Counter
 from itertools import product
 from math import ceil, prod
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from autotune.choices import (
     divisors,
     freeze,
     prime_factors,
+    values_of,
 )
 from tensorir import TensorIRError
 
@@ -131,6 +133,20 @@ def test_levels_of_an_imperfect_tile_are_sampled_evenly():
     counts = Counter(choice.sample(rng)[0] for _ in range(3000))
     small = sum(n for size, n in counts.items() if size <= 16)
     assert 0.3 < small / 3000 < 0.7
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        PerfectTile("t", np.int64(12), np.int32(2), np.uint8(4)),
+        ImperfectTile("t", np.int16(30), np.int64(3), (np.int64(4), 8), (1, np.int32(2))),
+        Categorical("c", (np.bool_(False), np.int8(3), [np.float64(0.5), (np.str_("a"),)])),
+    ],
+    ids=lambda choice: type(choice).__name__,
+)  # fmt: skip
+def test_scalars_of_numpy_are_those_of_python(choice):
+    for value in values_of(choice):
+        assert choice.contains(value) and freeze(json.loads(json.dumps(value))) == value
 
 
 def test_categorical_weights_bias_samples():

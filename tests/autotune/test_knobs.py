@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import random
 import sys
 import textwrap
@@ -12,7 +13,9 @@ import pytest
 
 from autotune import Database, MeasureSettings, Record, default_schedule, own_space, tune
 from autotune.cli.entry import main
+from autotune.examples import EXAMPLES, no_size
 from autotune.knobs.identity import identity_of
+from autotune.knobs.knobs import Knobs
 from tensorir import TensorIRError, te
 
 FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
@@ -95,6 +98,18 @@ def test_tiles_of_any_extent(extent):
     for seed in range(10):
         space.build(space.sample(random.Random(seed)))
     assert space.defaults and space.contains(space.defaults[0])
+
+
+def test_scalars_of_numpy_are_those_of_python():
+    knobs = Knobs({})
+    knobs.choice("a", [np.int64(4), np.bool_(True), [np.float64(0.5)]], np.bool_(True))
+    knobs.flag("b", np.bool_(True))
+    knobs.factor("c", np.int64(64), np.int32(4))
+    knobs.tile("d", np.int32(64), default=[np.int64(8), np.int64(8)])
+    knobs.tile("e", np.int32(60), divide=False, default=np.array([4, 16]))
+    assert json.loads(json.dumps(knobs.used)) == {
+        "a": True, "b": True, "c": [16, 4], "d": [8, 8], "e": [16],
+    }  # fmt: skip
 
 
 def test_numbers_that_are_given_are_the_defaults():
@@ -307,5 +322,21 @@ def test_the_command_line_takes_a_schedule_function(tmp_path, capsys, few_builds
     ):
         assert main([*words, "--knobs", knobs]) == 2
         assert message in capsys.readouterr().err
-    assert main(["tune", str(file), "--knobs", "tiled"]) == 2
-    assert "--knobs is for one function: name it" in capsys.readouterr().err
+    assert main(["tune", str(file), *words[2:], "--knobs", "tiled", "--trials", "1"]) == 0
+    assert "none measured now" in capsys.readouterr().out  # what schedules is no program
+    assert main(["tune", f"{file}:tiled", *words[2:]]) == 2
+    said = capsys.readouterr().err
+    assert "tiled makes no program: its parameter 'sch' is no size: it is asked for 'split'" in said
+    assert "--knobs" in said
+
+
+def test_functions_whose_parameters_are_sizes():
+    assert not any(map(no_size, EXAMPLES.values()))
+    assert no_size(lambda x: x.shape) == "its parameter 'x' is no size: it is asked for 'shape'"
+    n = te.var("n")
+
+    def sums(rows=4, size=n.name):
+        size = te.var("n") if size else rows.bit_length()
+        return (lambda rows: rows.shape)(size.dtype)
+
+    assert not no_size(sums)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from autotune.cost_model.ceiling import ceiling
-from autotune.noise.finalists import MOST, finalists
+from autotune.noise.finalists import MOST, finalists, most_finalists
 from autotune.noise.gain import Gain, Outcome
-from autotune.noise.race import LOOKS, Race
+from autotune.noise.race import LIMIT_S, LOOKS, Race
 from autotune.noise.signed_rank import interval
 from autotune.noise.spread import LEAST, USUAL, pooled_spread
 from autotune.noise.visits import Visit
@@ -130,6 +130,16 @@ def test_slow_kernels_are_not_raced_for_ever():
     while race.wanted:
         race.add(np.full((race.wanted, 3), 1.0))
     assert len(race.times) == LOOKS[0]
+    for seconds in (1e-6, 1e-3, 0.02, 0.1, 0.4, 0.6, 1.0, 2.0, 9.0):
+        many = most_finalists(seconds) + 1
+        round_s = many * seconds
+        race = Race(many, 0, round_s=round_s)
+        assert race.wanted * round_s <= max(LIMIT_S, 12 * seconds) + 1e-9
+        assert (race.wanted == LOOKS[0]) == (seconds <= 1.0)
+        rows = np.full((race.wanted, many), seconds)
+        rows[:, 1] *= 0.9
+        race.add(rows * np.exp(np.random.default_rng(0).normal(0, 1e-3, rows.shape)))
+        assert winner(race) == 1 or not race.is_undecided and race.wanted
 
 
 def test_a_race_ends_as_soon_as_it_is_decided():

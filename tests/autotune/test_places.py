@@ -10,6 +10,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 from dataclasses import fields
 from functools import partial
 from inspect import get_annotations
+from unittest.mock import patch
 
 import pytest
 
@@ -166,10 +167,12 @@ def test_a_worker_of_a_cluster_dies_in_mid_tuning(tmp_path, monkeypatch):
     from autotune.measure.places.clusters import DaskRunner, dask_builder
 
     monkeypatch.setattr("autotune.tuning.batches.BATCH", 2)
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path)
-    )
-    with cluster, distributed.Client(cluster) as client:
+    start = partial(
+        distributed.LocalCluster, n_workers=2, threads_per_worker=1, dashboard_address=None,
+        local_directory=str(tmp_path),
+    )  # fmt: skip
+    # Dask limits the threads of this process too, and of the tests that follow
+    with patch.dict(os.environ), start() as cluster, distributed.Client(cluster) as client:
         runner, killed = DaskRunner(client), []
         add = Database.add
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.choices import Choice
-from autotune.rules import RULES, Plan, forget_rule, make_space, register_rule, rules_for
+from autotune.choices import Categorical, Choice
+from autotune.rules import (
+    RULES,
+    Plan,
+    default_candidates,
+    forget_rule,
+    make_space,
+    register_rule,
+    rules_for,
+)
 from autotune.rules.group import Group, find_groups, inline_stages
+from autotune.space import Candidate
 from benchmarks.peers.programs import prim_func
 from benchmarks.peers.sets import SETS
 from schedule import Schedule
@@ -189,6 +201,28 @@ def test_a_rule_of_a_user_is_the_default_and_searched(registered):
     registered(rule, first=False)
     assert default_schedule(total(), target).trace == before
     assert any("halves" in name for name in make_space(total(), CPU).sketches)
+
+
+@dataclass(frozen=True)
+class Numpy(Honest):
+    """Its values are scalars of NumPy, whatever it is asked for."""
+
+    choices: tuple[Choice, ...] = (Categorical("parts", (np.int64(2), np.int64(4))),)
+
+    def default(self, constants=()):
+        return {"parts": np.int64(4)}
+
+    def draw(self, rng):
+        return [np.int64(2)]
+
+
+def test_values_of_a_plan_may_be_scalars_of_numpy(registered):
+    registered(rule_of(Numpy))
+    space = make_space(total(), CPU)
+    name = next(name for name in space.sketches if "halves" in name)
+    for candidate in (*default_candidates(space), space.sample(random.Random(0), name)):
+        assert Candidate.from_json(json.loads(candidate.key)) == candidate
+        assert space.contains(candidate)
 
 
 def test_what_cannot_be_registered_says_why(registered):

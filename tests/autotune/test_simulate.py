@@ -199,9 +199,9 @@ def test_the_winner_is_that_of_the_race_of_searches(monkeypatch):
     """The default, unless another one is certainly faster; all that may be take part."""
     fields = []
 
-    def seen(finalists: int, default: int) -> Race:
+    def seen(finalists: int, default: int, round_s: float) -> Race:
         fields.append((finalists, default))
-        return Race(finalists, default)
+        return Race(finalists, default, round_s=round_s)
 
     monkeypatch.setattr("autotune.simulate.replay.Race", seen)
     for recording, at in ((tied(1.001e-3), 0), (tied(0.7e-3), 13)):

@@ -196,6 +196,7 @@ def test_all_functions_of_a_file(tmp_path, capsys, few_builds):
     for more, message in (
         (["--shape", "q=3"], "no function of .*kernels.py has a size 'q'"),
         (["--constants", "C"], "no function of .* has 'C'"),
+        (["--knobs", "x"], "--knobs is for one function: name it, as .*kernels.py:NAME"),
         (["--until", "converged"], "--until is for one function: name it, as .*kernels.py:NAME"),
     ):
         assert main([*words, *more]) == 2
