@@ -339,21 +339,24 @@ class _Alike:
                     fresh[n, depth] = np.maximum(new, 1 / times)
         near = np.zeros((depths, count))  # lines, if boxes below so many loops stay in a cache
         far = np.zeros((depths, count))  # and of caches that are further away
+        back = np.zeros((depths, count))  # and of the last: what was written leaves as room is made
         for n, stream in enumerate(streams):
             moved = np.array([axis < 0 or stream.moves(axis) for axis in axes])
             come = lines[:, n] * before / np.where(moved[:, None], 1.0, counts) * fresh[n]
             come = come * self.gapless(stream, loops)
             near += come
-            far += come * self.beside(stream)
+            beside = come * self.beside(stream)
+            far += beside
+            back += come if stream is of.result else beside
         found, used = [], lines.sum(axis=1) * LINE
-        first = self.cpu.caches[0][0]
+        first, last = self.cpu.caches[0][0], self.cpu.caches[-1][0]
         for size, _ in self.cpu.caches:
-            stays = np.clip((CROWDED - used / size) / (CROWDED - FILL), 0.0, 1.0)
-            stays[-1] = 1.0
-            missed = np.cumprod(np.vstack([np.ones(count), 1 - stays[:-1]]), axis=0)
-            come = near if size == first else far
+            kept = stays(used, size)
+            kept[-1] = 1.0
+            missed = np.cumprod(np.vstack([np.ones(count), 1 - kept[:-1]]), axis=0)
+            come = near if size == first else back if size == last else far
             come = np.where(np.arange(depths)[:, None] > 0, come, 0.0)  # else all of it is there
-            found.append((missed * stays * come).sum(axis=0))
+            found.append((missed * kept * come).sum(axis=0))
         return found
 
     def gapless(self, stream: Stream, loops: Sequence[tuple[int, Column]]) -> Column:
@@ -423,7 +426,7 @@ class _Alike:
         item, lane = self.of.result.item, self.plan.lane
         panel = np.prod(self.task, axis=1) / self.task[:, lane] * self.tile[:, lane] * item
         lines = 2 * float(np.prod(self.of.spatial)) * item / LINE
-        costs = [np.where(panel > room, cost, 0.0) for room, cost in self.cpu.caches]
+        costs = [cost * (1 - stays(panel, room)) for room, cost in self.cpu.caches[1:]]
         return lines * np.sum(costs, axis=0)
 
     # copies
@@ -465,3 +468,8 @@ class _Alike:
             part *= np.minimum(size or SYMBOLIC, reach)
         tasks = np.prod(np.ceil(self.of.spatial / self.task), axis=1)
         return np.maximum(1.0, part * tasks / prod(size or SYMBOLIC for size in o.shape))
+
+
+def stays(used: Column, room: int) -> Column:
+    """The share of so many bytes that stays in a cache."""
+    return np.clip((CROWDED - used / room) / (CROWDED - FILL), 0.0, 1.0)

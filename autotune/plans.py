@@ -194,8 +194,7 @@ class _Search:
         """Vectors and rows of register tiles; rows of one axis, or of two where one is short."""
         most = -(-self.extents[lane] // lanes)
         registers = self.cpu.registers
-        others = [n for n in self.c.spatial if n != lane and self.c.axes[n].extent is not None]
-        others = others or [n for n in self.c.spatial if n != lane]
+        others = self.rows(lane)
         for vectors in range(1, min(WIDEST, most) + 1):
             tall = max(1, (registers - 1 - vectors) // vectors)
             if self.estimate.terms <= MOST_TERMS:
@@ -212,6 +211,15 @@ class _Search:
         for vectors in dict.fromkeys([*range(1, WIDEST + 1), 6, 8, 12, LONGEST_ROW]):
             if vectors <= most:
                 yield vectors, []
+
+    def rows(self, lane: int) -> list[int]:
+        """Axes for the rows of a tile: of known extent, unless only rows along a symbolic one read
+        the same lanes of an operand. These are guarded one by one at its end."""
+        others = [n for n in self.c.spatial if n != lane]
+        known = [n for n in others if self.c.axes[n].extent is not None]
+        lanes = [o.strides for o in self.c.operands if o.strides[lane] != 0]
+        shared = {n for n in others if any(strides[n] == 0 for strides in lanes)}
+        return others if not known or shared and shared.isdisjoint(known) else known
 
     def packs(self, lane: int, tile: Sequence[int]) -> tuple[library.Pack, ...] | None:
         """The operands that have to be packed for these lanes; None if one cannot be."""

@@ -17,13 +17,16 @@ from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, works_out
 from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind, int_value, masked_bits
+from tensorir import Block, Cpu, IterKind, Load, int_value, masked_bits
 
 MOST_TAPS = 64
 """Elements of a window that are written out."""
 
 MOST_STRIDE = 4
 """Windows that begin further apart share nothing, and are not read in vectors."""
+
+SHARED = 5 / 8
+"""The share of the elements of windows from which on it pays to read those of some rows once."""
 
 MOST_VECTORS = 16
 """Vectors of a row that is written out, where it is read at quotients of the last axis."""
@@ -105,9 +108,10 @@ def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[WindowPlan]:
         return []
     lanes = cpu.elements(store.buffer.dtype)
     rows = (1,) if whole else tuple(r for r in (1, 2, 4, 8) if r <= size(spatial[-2].extent))
+    row, most = _shared_rows(block, read[0], rows), -(-width // lanes)
     options: dict[str, Any] = {
-        "rows": (rows, 4 if taps <= 16 else 2),
-        "vectors": ((-(-width // lanes),) if whole else (1, 2, 4), 2),
+        "rows": (rows, row),
+        "vectors": ((most,) if whole else (1, 2, 4), min(most, 2 if row > 1 else 4)),
         "threads": threads(cpu.worth_threads(one_thread([block], cpu))),
     }
     if group.padding:
@@ -123,3 +127,20 @@ def _taps(block: Block) -> int:
     known = [n for n in sizes if n is not None]
     count = prod(known) if len(known) == len(sizes) else 0
     return count if count <= MOST_TAPS else 0
+
+
+def _shared_rows(block: Block, load: Load, options: tuple[int, ...]) -> int:
+    """The fewest rows whose windows have together at most SHARED of the elements that they have one
+    by one; 1 where windows share too little, so that longer rows are worth more."""
+    *_, row, _ = (it.var for it in block.iters if it.kind is IterKind.SPATIAL)
+    step, places = stride_in(load, row, block), {0}
+    for it in (it for it in block.iters if it.kind is IterKind.REDUCE):
+        apart = stride_in(load, it.var, block)
+        if step is None or apart is None:
+            return 1
+        places = {p + n * apart for p in places for n in range(size(it.extent))}
+    for rows in options:
+        together = {p + n * (step or 0) for p in places for n in range(rows)}
+        if len(together) <= SHARED * rows * len(places):
+            return rows
+    return 1

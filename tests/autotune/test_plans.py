@@ -140,3 +140,32 @@ def test_operands_that_later_rows_read_again_take_registers():
     vectors = found[0].tile[lane] // 16
     held = found[0].tile[outer] * found[0].tile[inner] + found[0].tile[inner] + 1 / vectors
     assert held * vectors <= cpu.registers
+
+
+def test_results_of_few_terms_are_written_where_they_belong():
+    """Of large images with few channels: panels that are turned leave the caches on their way."""
+    image, filters = te.placeholder((1, 427, 640, 3)), te.placeholder((3, 3, 3, 32))
+    out = ops.conv2d(image, filters, padding=1, layout="NHWC")
+    _, (c,) = prepared(te.create_prim_func([image, filters, out], name="conv"))
+    _, plan = plans(c, CPU)[0]
+    assert c.result.strides[plan.lane] == 1
+
+
+def test_rows_share_what_lanes_read_though_their_number_is_a_symbol(cache):
+    """Batch last: only filters have the same lanes of the image, whose number is not known."""
+    n, lanes = te.var("n"), 16
+    image, filters = te.placeholder((3, 6, 6, lanes)), te.placeholder((n, 3, 3, 3))
+    c, r, s = (te.reduce_axis((0, 3)) for _ in range(3))
+    out = te.compute((n, 4, 4, lanes), lambda k, y, x, b: te.sum(
+        image[c, y + r, x + s, b] * filters[k, c, r, s], axis=[c, r, s]))  # fmt: skip
+    func = te.create_prim_func([image, filters, out], name="last")
+    base, (found,) = prepared(func)
+    (symbol,) = (axis for axis in found.spatial if found.axes[axis].extent is None)
+    _, plan = plans(found, CPU)[0]
+    assert plan.tile[symbol] > 1
+    make_nest(base, found, plan)
+    kernel, rng = build(base, CPU.target, cache=cache), np.random.default_rng(0)
+    for size in (0, 1, plan.tile[symbol], 13):
+        args = [rng.integers(-8, 8, each).astype("float32") for each in
+                ((3, 6, 6, lanes), (size, 3, 3, 3))]  # fmt: skip
+        np.testing.assert_array_equal(kernel(*args), reference(func, *args)[0])

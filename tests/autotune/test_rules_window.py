@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.rules import make_space
+from autotune.rules import choose, make_space
 from backends import build, resolve
 from tensorir import device_of, ops
 from tensorir.ops import Example
@@ -75,6 +75,24 @@ def test_the_rules_are_taken():
     scan = ops.prim_func("cumsum", Example([(8, 32)]))
     space = make_space(scan, machine, "bitwise")
     assert "step:scan" in next(iter(space.sketches))
+
+
+@pytest.mark.parametrize(
+    "shape, attrs, tile",
+    [
+        ((1, 8, 35, 35), {"kernel": 3, "stride": 1, "padding": 1}, (4, 2)),
+        ((1, 8, 20, 20), {"kernel": 5, "stride": 1, "padding": 2}, (2, 2)),
+        ((1, 8, 112, 112), {"kernel": 3, "stride": 2, "padding": 1}, (1, 4)),
+        ((1, 56, 56, 128), {"kernel": 2, "stride": 2, "layout": "NHWC"}, (1, 4)),
+        ((1, 8, 14, 14), {"kernel": 2, "stride": 2}, (1, 1)),
+    ],
+)
+def test_rows_go_together_where_windows_share_what_they_read(shape, attrs, tile):
+    """Else longer rows are worth more, as far as there are results to fill them."""
+    machine = device_of(resolve("c -vector_bits=512 -threads=2 -features=avx512f,avx512vl,fma"))
+    pool = ops.prim_func("max_pool2d", Example([shape], attrs))
+    values = choose(pool, machine, None).sketch.values()
+    assert (values["max_pool2d.rows"], values["max_pool2d.vectors"]) == tile
 
 
 def test_sums_of_a_scan_are_the_same_in_any_schedule():
