@@ -116,6 +116,17 @@ def int_limits(dtype: str) -> tuple[int, int]:
     return -(1 << (width - 1)), (1 << (width - 1)) - 1
 
 
+def holds(wide: str, narrow: str) -> bool:
+    """Whether all values of a type are values of another one of its kind, floats or integers: what
+    is converted there comes back as it was."""
+    if lanes(wide) != lanes(narrow) or is_float(wide) != is_float(narrow):
+        return False
+    if is_float(wide):
+        return bits(wide) > bits(narrow)
+    (low, high), (least, most) = int_limits(wide), int_limits(narrow)
+    return low <= least and most <= high
+
+
 def lowest(dtype: str) -> int | float:
     """The identity of max: -inf for floats, the smallest value for integers."""
     return float("-inf") if is_float(dtype) else int_limits(dtype)[0]

@@ -413,6 +413,8 @@ def cast(dtype: str, value: ExprLike) -> Expr:
         return Cast(dtype, a.a) if dtype == a.dtype else cast(dtype, a.a)
     if a.dtype == dtype:
         return a
+    if isinstance(a, Cast) and a.a.dtype == dtype and dt.holds(a.dtype, dtype):
+        return a.a
     if isinstance(a, Const):
         folded = fold_cast(a.value, a.dtype, dtype)
         if folded is not None:

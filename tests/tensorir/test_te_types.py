@@ -12,7 +12,17 @@ import pytest
 
 from backends import build
 from schedule import Schedule
-from tensorir import TensorIRError, interpret, ops, parse, reference_with_tolerance, te, verify
+from tensorir import (
+    Cast,
+    TensorIRError,
+    cast,
+    interpret,
+    ops,
+    parse,
+    reference_with_tolerance,
+    te,
+    verify,
+)
 from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
 from tensorir.te.promotion import promote
@@ -347,3 +357,20 @@ def test_operators_of_two_types_are_still_refused():
     x, y = te.placeholder((3,), name="x"), te.placeholder((3,), "int32", name="y")
     with pytest.raises(TensorIRError, match="convert one with ops.cast"):
         ops.add(x, y)
+
+
+@pytest.mark.parametrize("narrow", [d for d in dt.SCALARS if dt.bits(d) <= 16])
+def test_what_a_wider_type_holds_comes_back(narrow):
+    """All values of a type through each other one; what is only carried is not converted."""
+    patterns = np.arange(2 if narrow == "bool" else 1 << dt.bits(narrow), dtype="uint32")
+    stored = patterns.astype(f"uint{dt.bits(narrow)}").view(dt.numpy_dtype(narrow))
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        values, x = decode(stored, narrow), element(narrow)[0]
+    for wide in (d for d in dt.SCALARS if d != narrow):
+        if dt.is_float(wide) == dt.is_float(narrow) and "bfloat16" not in (wide, narrow):
+            assert dt.holds(wide, narrow) == np.can_cast(narrow, wide)
+        assert (cast(narrow, Cast(wide, x)) is x) == dt.holds(wide, narrow)
+        if dt.holds(wide, narrow):
+            with np.errstate(invalid="ignore"):  # signalling NaN
+                back = decode(encode(decode(encode(values, wide), wide), narrow), narrow)
+            np.testing.assert_array_equal(back, values)
