@@ -23,6 +23,7 @@ from autotune.cli.tune_file import run_file
 from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.knobs.space import ScheduleFunction
+from autotune.phases import in_words
 from autotune.report import default_time, status_text
 from autotune.tuning.options import Options, OptionsGiven
 from autotune.tuning.result import TuneResult
@@ -156,6 +157,7 @@ def show_result(
             ("found", "" if result.outcome is None else str(result.outcome)),
             ("trials", f"{result.trials}{f' ({statuses})' if statuses else ''}; {made}"),
             ("noise", str(result.ceiling or "")),
+            ("spent in", in_words(result.phases, result.seconds)),
             ("ended", "" if result.from_database else result.ended),
             ("refused", result.refused),
             ("database", args.database),

@@ -9,6 +9,7 @@ from typing import Any
 
 from autotune.measure.settings import MeasureResult
 from autotune.noise.visits import Visits
+from autotune.phases import Phases
 
 OnResult = Callable[[int, MeasureResult], None]
 
@@ -41,11 +42,12 @@ class Batch:
             if not result.ok:
                 visits.leave(at)
 
-    def begin_round(self) -> bool:
+    def begin_round(self, phases: Phases) -> bool:
         """Whether there is another round, after a pause if need be; `order` has who is visited."""
         self.order = self._visits.next()
         if self.order:
-            time.sleep(self._visits.pause)
+            with phases("waiting"):
+                time.sleep(self._visits.pause)
         while self._told < len(self.results) and not self._visits.is_open(self._told):
             if self._on_result is not None:
                 self._on_result(self._told, self.results[self._told])

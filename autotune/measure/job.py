@@ -33,6 +33,7 @@ from autotune.measure.memory import text_of
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE
 from autotune.noise.visits import PAUSE, PAUSES, Visit
+from autotune.phases import Work
 from backends import OutOfMemory
 from tensorir import Target, TensorIRError, dtype
 
@@ -82,6 +83,10 @@ class Job:
 
         The message has the text of a program, or a candidate of the space of a search.
         """
+        work = Work()
+        return {**self._prepared(message, announce), "spent": work.spent()}
+
+    def _prepared(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
         if "candidate" not in message:
             return self._built(message["text"], announce)
         announce("build")

@@ -38,6 +38,7 @@ from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE, made_for, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings, Rounds
 from autotune.noise.visits import Visits
+from autotune.phases import Phases
 from autotune.space import Candidate
 from backends import default_cache, host_threads
 from tensorir import Costs, Numbers, PrimFunc
@@ -66,6 +67,7 @@ class Measurer:
     builder    "module:function" that turns (text, target) into a kernel, see `measure.job`
     report     told about waits
     workers    who builds ahead, and on which device candidates run
+    phases     where seconds are counted; what the worker that times builds itself is timing there
 
     `neighbours` tells how busy others were while times were taken.
 
@@ -85,6 +87,7 @@ class Measurer:
         report: Report | None = None,
         lock: Path | None = None,
         workers: Workers = HERE,
+        phases: Phases | None = None,
     ) -> None:
         self.func = func
         self.target = str(target)
@@ -96,7 +99,7 @@ class Measurer:
         self._builder = builder
         self._report = report
         self._lock = lock
-        self.neighbours = Neighbours()
+        self.neighbours, self._phases = Neighbours(), phases or Phases()
         self._folder = working_folder()
         self._reference = reference
         self._calls: dict[str, int] = {}
@@ -166,8 +169,8 @@ class Measurer:
 
     def _visit(self, batch: Batch) -> None:
         """Visit the candidates of a batch until all is known."""
-        while batch.begin_round():
-            with self._undisturbed():
+        while batch.begin_round(self._phases):
+            with self._phases.holding(self._undisturbed(), "timing"):
                 for at in batch.order:
                     request = batch.request(at, self.settings.prune_factor)
                     batch.take(at, self._run(request, fresh=batch.is_new(at)))
@@ -201,7 +204,7 @@ class Measurer:
             "seed": [settings.seed, before],
         }
         others = Neighbours()
-        with self._undisturbed(others):
+        with self._phases.holding(self._undisturbed(others), "race"):
             reply = self._start_runner().request(message, self._limits())
         if reply.outcome != "answer" or reply.data["status"] != "ok":
             raise MeasureError(
@@ -245,7 +248,7 @@ class Measurer:
             }
             for part in parts
         ]
-        with self._building():
+        with self._phases.holding(self._building(), "proposing"):
             replies = pool.request(messages)
         if any(r.outcome != "answer" or r.data["status"] != "ok" for r in replies):
             return None
@@ -284,12 +287,13 @@ class Measurer:
         if self._executor is None and min(self._jobs, len(programs)) < 2:
             return [(MeasureResult("ok"), None)] * len(programs)
         pool = self._start_builders()
-        with self._building():
+        with self._phases.holding(self._building(), "building"):
             replies = pool.request([build_request(program) for program in programs])
             strange = [at for at, r in enumerate(replies) if r.data.get("status") == OTHER_SPACE]
             texts = [text_request(programs[at]) for at in strange]
             for at, reply in zip(strange, pool.request(texts) if texts else ()):
                 replies[at] = reply
+        self._phases.divide("building", [reply.data.get("spent", {}) for reply in replies])
         for program, reply in zip(programs, replies):
             if isinstance(program, Design) and "made" in reply.data:
                 program.tell(reply.data["made"])

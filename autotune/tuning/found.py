@@ -44,6 +44,7 @@ def result_of(
         ceiling=noise_ceiling(records),
         expectation=session.expectation,
         ended=ended,
+        phases=dict(session.phases.seconds),
     )
 
 

@@ -28,7 +28,8 @@ class TuneResult:
 
     record    the stored trial: its times, verdict, trace and decisions
     trials    distinct programs in the database; `measured` of them in this call
-    seconds   wall time of this call's search
+    seconds   wall time of this call's search; `phases` has those of each of
+              `autotune.phases.PHASES`, as far as they are known
     history   seconds of each trial in order, None for one that failed
     work      operations of the function, for GFLOP/s; None if a size is symbolic
     notice    what the user should know, such as a missing package; "" for nothing
@@ -58,6 +59,7 @@ class TuneResult:
     expectation: Expectation | None = None
     ceiling: Ceiling | None = None
     ended: str = ""
+    phases: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def refused(self) -> str:

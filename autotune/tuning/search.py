@@ -67,7 +67,8 @@ class Search:
         from autotune.search.trust import trust
 
         session = self.session
-        batch = next_batch(session, self._how.propose)
+        with session.phases("proposing"):
+            batch = next_batch(session, self._how.propose)
         if batch.proposed:
             task.model(str(trust(session.space, session.state)))
         left = list(batch.missing)
@@ -80,21 +81,22 @@ class Search:
     def finish(self, task: Task) -> None:
         """Race the best, unless that is settled."""
         if not self.session.is_settled():
-            from autotune.tuning.race import final_race
-
-            task.phase("racing the best")
-            final_race(self.session, self._running())
+            self._race(task)
 
     def compare(self, records: Sequence[Record], task: Task) -> None:
         """Race schedules of `records`, which may be of other sizes, with the best of this session;
         those of which there is no trial here are tried before, and their trials are stored."""
-        from autotune.tuning.race import final_race
-
         tried = {record.code for record in self.session.trial_records() if record.is_trial}
         found = {r.code: candidate_of(r) for r in records if r.code not in tried}
         self._measure([c for c in found.values() if c is not None], None, task)
+        self._race(task, [record.code for record in records])
+
+    def _race(self, task: Task, codes: Sequence[str] = ()) -> None:
+        from autotune.tuning.race import final_race
+
         task.phase("racing the best")
-        final_race(self.session, self._running(), [record.code for record in records])
+        with self.session.phases("race"):
+            final_race(self.session, self._running(), codes)
 
     def rest(self) -> None:
         """End the workers, of which the next step starts others."""
@@ -124,6 +126,7 @@ class Search:
                     constants=session.workload.constants,
                     report=self._report,
                     workers=self._how.workers,
+                    phases=session.phases,
                 )
             )
         return self._measurer

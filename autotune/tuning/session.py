@@ -23,6 +23,7 @@ from autotune.measure.busy import disturbance
 from autotune.measure.design import Design, Made
 from autotune.measure.scoring import made_for, outline
 from autotune.noise.gain import Outcome
+from autotune.phases import Phases
 from autotune.rules import make_space
 from autotune.search import SearchState
 from autotune.space import Candidate, Space
@@ -67,6 +68,7 @@ class Session:
     sources hashes of the source texts of trials; none where these do not tell kernels apart
     others  share of the processors that other programs had while times were taken
     expectation  what is expected where nothing was measured yet
+    phases  what the seconds of the search are spent in
     """
 
     asked: PrimFunc
@@ -92,6 +94,7 @@ class Session:
     stored: int = 0
     others: float | None = None
     expectation: Expectation | None = None
+    phases: Phases = field(default_factory=Phases, repr=False)
     _open: list[Record] = field(default_factory=list, repr=False)
     sources: set[str] = field(default_factory=set, repr=False)
     _repeated: set[Candidate] = field(default_factory=set, repr=False)

@@ -14,28 +14,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from statistics import median
 from typing import Any
-from unittest.mock import patch
 
 from autotune import Database
+from autotune.phases import PHASES
 from benchmarks.peers.programs import prim_func
 from benchmarks.peers.rows import MAIN, QUICK
 from benchmarks.searched import searched
 from benchmarks.tuner.section import ROOT, Section, chosen, parser_of, publish
-
-PHASES: Mapping[str, tuple[str, str]] = {
-    "proposing": ("autotune.tuning.search", "next_batch"),
-    "building": ("autotune.measure.measurer", "Measurer._build"),
-    "timing": ("autotune.measure.measurer", "Measurer._visit"),
-    "race": ("autotune.tuning.race", "final_race"),
-}
-"""What the seconds of a search are spent in: module and function. None calls another one."""
 
 START, REST = "starting", "else"
 
@@ -104,42 +93,16 @@ def in_process(task: Task, seed: int) -> dict[str, Any]:
 def search(row: str, trials: int, seed: int) -> dict[str, Any]:
     """One search here: its seconds, by phase too, and how often a program was measured again."""
     func = next(prim_func(r.kind, r.sizes) for r in (*MAIN, *QUICK) if r.name == row)
-    spent: Counter[str] = Counter()
-    with Database(":memory:") as db, watching(spent):
+    with Database(":memory:") as db:
         begun = time.perf_counter()
         result = searched(func, "c", trials, seed, db, progress=False)
         seconds = time.perf_counter() - begun
         tried = [r.identity for r in db.records() if not r.is_final and r.is_trial]
     return {
-        "search": seconds, "phases": dict(spent), "trials": len(tried),
+        "search": seconds, "phases": dict(result.phases), "trials": len(tried),
         "repeated": len(tried) - len(set(tried)), "best": result.best_seconds,
         "others": result.notice,
     }  # fmt: skip
-
-
-@contextmanager
-def watching(spent: Counter[str]) -> Iterator[None]:
-    """The seconds of each phase are added to `spent`, while inside."""
-    with ExitStack() as stack:
-        for phase, (module, name) in PHASES.items():
-            holder: Any = import_module(module)
-            *path, last = name.split(".")
-            for part in path:
-                holder = getattr(holder, part)
-            watched = _watched(getattr(holder, last), phase, spent)
-            stack.enter_context(patch.object(holder, last, watched))
-        yield
-
-
-def _watched(function: Callable[..., Any], phase: str, spent: Counter[str]) -> Callable[..., Any]:
-    def call(*args: Any, **options: Any) -> Any:
-        begun = time.perf_counter()
-        try:
-            return function(*args, **options)
-        finally:
-            spent[phase] += time.perf_counter() - begun  # type: ignore[assignment]
-
-    return call
 
 
 def _cells(task: Task, runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from autotune.measure.batch import Batch
 from autotune.measure.blocks import first_calls
 from autotune.measure.guard import GuardedArray
 from autotune.noise.visits import Visit, Visits
+from autotune.phases import Phases
 from backends import ScratchFolder
 from tensorir import parse
 
@@ -161,7 +162,7 @@ def test_far_slower_than_the_incumbent_is_pruned():
     requests = [{"op": "measure", "text": text} for text in ("ok 0.5", "ok 2")]
     visits = Visits(2, 5, random.Random(0), incumbent=1.0)
     batch = Batch([MeasureResult("ok")] * 2, requests, visits, None)
-    assert batch.begin_round() and batch.order == [0, 1]
+    assert batch.begin_round(Phases()) and batch.order == [0, 1]
     assert batch.request(0, 3.0)["prune_above"] == 3.0
     batch.take(0, MeasureResult("ok", visits=(Visit(0.5),), calls=1))
     assert batch.request(1, 3.0)["prune_above"] == 1.5  # the best of a batch is the incumbent

@@ -10,6 +10,7 @@ import pytest
 
 from autotune import Database, MeasureSettings, tune
 from autotune.database.ranking import outcome
+from autotune.phases import PHASES
 from autotune.rules import default_candidate
 from autotune.tuning.options import Options
 from autotune.tuning.replay import candidate_of, replayed
@@ -41,6 +42,8 @@ def test_the_result_computes_the_function(tuned):
     b = rng.integers(-4, 5, (8, 24)).astype("float32")
     np.testing.assert_array_equal(result.build()(a, b), a @ b)
     assert result.measured == result.trials == 10 and not result.from_database
+    assert {"proposing", "timing", "race"} <= set(result.phases) <= set(PHASES)
+    assert 0 < sum(result.phases.values()) <= result.seconds
     assert result.record.verdict.checked and result.record.is_final
     assert result.work == 2 * 16 * 24 * 8
     assert str(result.schedule.func) == str(result.build().func)
