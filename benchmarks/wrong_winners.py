@@ -2,24 +2,33 @@
 
     python -m benchmarks.wrong_winners [--runs 50] [--trials 24] [--only banded]
 
-While searches run, another program works in bursts on every processor but one. Afterwards, on the
-quiet machine, a long race says how fast each winner is; beside it, the schedule that the lowest
-time of a trial would have been. A winner is lost where it is slower than the default for certain.
+One search finds programs, two and a half times as many as trials are wanted. Each run is `tune` on
+a part of these, drawn at random and with the default, so that it times and races, which is what
+another load disturbs, and hardly proposes or compiles: half a second a trial. While they run,
+another program works in bursts on every processor but one. Afterwards, on the quiet machine, a long
+race says how fast each winner is; beside it, the schedule that the lowest time of a trial would
+have been. A winner is lost where it is slower than the default for certain.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import random
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from autotune import Database, MeasureSettings, default_schedule
 from autotune.cli.numbers import positive
-from autotune.tuning.replay import replayed
+from autotune.search import DEFAULT_STRATEGY, STRATEGIES, Proposals, SearchState
+from autotune.space import Candidate, Space
+from autotune.tuning.replay import candidate_of, replayed
 from backends import Comparison, build, compare, host_threads, interleave
 from benchmarks.searched import searched
 from benchmarks.tuner.section import Section, chosen, parser_of, publish
@@ -39,6 +48,10 @@ while os.getppid() == parent:
 """The second load: it works half of the time, and ends when its parent is gone."""
 
 
+POOL = 2.5
+"""Programs that are found before, for each trial of a run."""
+
+
 @dataclass
 class Run:
     """What one search said, and what the schedules are that it could have taken."""
@@ -48,15 +61,30 @@ class Run:
     lowest: Schedule
 
 
-def search_once(func: PrimFunc, seed: int, trials: int, settings: MeasureSettings | None) -> Run:
-    """One search in an empty database."""
-    with Database(":memory:") as db:
+def search_once(
+    func: PrimFunc, seed: int, trials: int, settings: MeasureSettings | None,
+    among: Sequence[Candidate] | None = None,
+) -> tuple[Run, list[Candidate]]:  # fmt: skip
+    """One search in an empty database, and what it tried; `among` are proposed, none else, if
+    there are any."""
+    some = {} if among is None else {DEFAULT_STRATEGY: partial(drawn, among)}
+    with Database(":memory:") as db, patch.dict(STRATEGIES, some):
         result = searched(
             func, trials=trials, seed=seed, database=db, settings=settings, progress=False
         )
         tried = [r for r in db.records(status="ok") if not r.is_final]
         lowest = min(tried, key=lambda r: r.median or 0.0)
-        return Run(str(result.outcome), result.schedule, replayed(func, lowest))
+        run = Run(str(result.outcome), result.schedule, replayed(func, lowest))
+        return run, [c for record in tried if (c := candidate_of(record)) is not None]
+
+
+def drawn(
+    among: Sequence[Candidate], space: Space, state: SearchState, count: int, rng: random.Random
+) -> list[Candidate]:
+    """A strategy: some of these at random, after the default."""
+    made = Proposals(space, state, count)
+    made.offer_all(rng.sample(among, len(among)))
+    return made.chosen
 
 
 @contextmanager
@@ -88,10 +116,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     func, count = WORKLOADS[name](), 2 if args.quick else args.runs
     settings = MeasureSettings(min_ms=1.0, repeats=2, build_jobs=1) if args.quick else None
     trials = min(args.trials, 4) if args.quick else args.trials
+    _, among = search_once(func, 0, math.ceil(POOL * trials), settings)
     with second_load(max(1, host_threads() - 1)):
         runs = []
         for seed in range(count):
-            runs.append(search_once(func, seed, trials, settings))
+            runs.append(search_once(func, seed, trials, settings, among)[0])
             print(f"{seed:4d}  {runs[-1].said}", flush=True)
     rounds, min_ms = (3, 0.5) if args.quick else (60, 5.0)
     found = judged(func, [s for run in runs for s in (run.winner, run.lowest)], rounds, min_ms)

@@ -73,10 +73,15 @@ def test_hints_of_a_neighbour_save_trials(tmp_path, capsys):
     words = ["--recorded", str(tmp_path), "--jobs", "1", "--seeds", "1", "--trials", "16"]
     found = tmp_path / "found.json"
     assert transfer.main([*words, "--json", str(found)]) == 0
-    data = json.loads(found.read_text())
-    assert data["saved"][1] > 0 and "of the trials" in capsys.readouterr().out
-    with_records = data["without"]["mlp"]["with records"]
-    assert max(with_records) <= 8, "in the first batch"
+    (told,) = json.loads(found.read_text())["workloads"]
+    assert told["hints"] == [1, 1] and max(told["hinted"]) <= 8, "in the first batch"
+    assert "% of the trials" in capsys.readouterr().out
+    for plain, hints, kind in (
+        ([1, 1], (2, 2), transfer.NOTHING),
+        ([9, 7], (2, 0), transfer.UNKNOWN),
+        ([9, 7], (0, 0), "0%"),
+    ):
+        assert transfer.Spent("mlp", hints, plain, plain).kind == kind
 
 
 def test_a_neighbour_is_another_size_of_the_same_program():

@@ -170,8 +170,9 @@ def test_winners_beside_a_second_load():
     brief = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
     with second_load(1) as others:
         assert all(other.poll() is None for other in others)
-        run = search_once(func, 0, 2, brief)
+        run, tried = search_once(func, 0, 2, brief)
     assert all(other.poll() is not None for other in others)
+    assert search_once(func, 1, 2, brief, tried[:1])[1] == tried[:1]  # none but these
     assert "the default" in run.said
     found = judged(func, [run.winner, run.lowest], rounds=3, min_ms=0.1)
     assert set(found) == {str(run.winner.func), str(run.lowest.func)}

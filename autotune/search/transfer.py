@@ -20,19 +20,11 @@ OUTERMOST = 0.1
 def adapted(space: Space, candidate: Candidate) -> Candidate | None:
     """The feasible candidate of `space` that is most like one of another space; None where the
     sketch is not here, has other choices, or nothing alike is feasible."""
-    values = values_like(space, candidate)
-    if values is None or space.sketches[candidate.sketch].refusal(values) is not None:
-        return None
-    return Candidate(candidate.sketch, values)
-
-
-def values_like(space: Space, candidate: Candidate) -> tuple[Any, ...] | None:
-    """The values here that are most like those of a candidate of another space, each by itself;
-    None where its sketch is not here, or has other choices."""
     sketch = space.sketches.get(candidate.sketch)
     if sketch is None or len(sketch.choices) != len(candidate.values):
         return None
-    return tuple(_like(c, value) for c, value in zip(sketch.choices, candidate.values))
+    values = tuple(_like(c, value) for c, value in zip(sketch.choices, candidate.values))
+    return None if sketch.refusal(values) is not None else Candidate(sketch.name, values)
 
 
 def _like(choice: Choice, value: Any) -> Any:

@@ -45,11 +45,6 @@ class Places:
         """At most `count` others, nearest first."""
         return self._take(self._order(values)[0][:count])
 
-    def closest(self, values: Values) -> Values:
-        """The nearest one to values of the choices' own, which need not be together anywhere."""
-        codes = np.array([known[v] for known, v in zip(self._codes, values, strict=True)])
-        return self.known[np.lexsort(self._apart(codes))[0]]
-
     def within_one(self, values: Values) -> int:
         """How many others differ in one choice alone."""
         return int(np.count_nonzero(self._order(values)[1] <= 1))

@@ -62,11 +62,13 @@ class Recorder:
 
     folder  where everything is kept: objects, sources, journals
     count   candidates that are compiled, at most
+    also    those that are, whatever else is: what searches of other sizes would try first
     """
 
     def __init__(
-        self, folder: Path, name: str, func: PrimFunc, count: int = 1000, target: str = "c"
-    ) -> None:
+        self, folder: Path, name: str, func: PrimFunc, count: int = 1000, target: str = "c",
+        also: Sequence[Candidate] = (),
+    ) -> None:  # fmt: skip
         self.folder, self.name, self.func, self.count = folder.resolve(), name, func, count
         self.target = resolve(target)
         self.space = make_space(func, device_for(self.target, None), DEFAULT_NUMERICS)
@@ -75,6 +77,9 @@ class Recorder:
             self._described.add(**self._description())
         described = self._described.entries[0]
         self.defaults = [Candidate.from_json(c) for c in described["defaults"]]
+        now = self._description()["choices"]
+        kept = {name for name, names in described["choices"].items() if now.get(name) == names}
+        self.also = [c for c in also if c.sketch in kept and self.space.contains(c)]
         self._extract = wanted_features(self.target, (), DEFAULT_NUMERICS)
         self._scored = Journal(self.folder / "scored.jsonl")
         self._built = Journal(self.folder / "built.jsonl")
@@ -163,7 +168,7 @@ class Recorder:
         """The candidates to compile that are not compiled yet."""
         rng = random.Random(f"{self.name}:random")
         chosen: dict[Candidate, None] = {}
-        for candidate in self.defaults:
+        for candidate in (*self.defaults, *self.also):
             if self._is_new_program(candidate, chosen) and candidate not in self._files:
                 yield candidate
         yield from self._drawn(rng, int(self.count * RANDOM), chosen)

@@ -9,7 +9,7 @@ that wins, which no search has seen.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,7 +35,7 @@ class Simulated:
 
     tried  the candidates in order
     seen   seconds that the search was told, None for a failure
-    ended  whether the strategy had nothing more to propose
+    ended  whether the strategy had nothing more to propose, or enough was found
     """
 
     recording: Recording
@@ -85,11 +85,13 @@ def simulate(
     seed: int = 0,
     cost_model: str = "auto",
     hints: Sequence[Candidate] = (),
+    enough: Callable[[Candidate], bool] = lambda candidate: False,
 ) -> Simulated:
     """Search a recording: a function of its arguments, in a fraction of a second.
 
     strategy  the name of one, or a function as `register_strategy` takes
-    hints     recorded candidates that are expected to be good: see `RecordedSpace.like`
+    hints     recorded candidates that are expected to be good
+    enough    whether a search may end after the batch in which a candidate was tried
 
     Raises TensorIRError where arguments are not of their kind, or nothing is feasible.
     """
@@ -103,7 +105,7 @@ def simulate(
     ended = False
     while len(tried) < trials and not ended:
         batch = propose(space, state, BATCH, random.Random(f"{seed}:{len(tried)}"))
-        ended = not batch
+        ended = not batch or any(map(enough, batch))
         # In whole, as in `tune`: what is proposed together does not know of one another.
         for candidate in batch:
             time = _seen(seed, recording.entry(candidate))

@@ -16,7 +16,6 @@ from typing import Any, cast
 import numpy as np
 
 from autotune.choices import Categorical
-from autotune.search.transfer import values_like
 from autotune.simulate.places import Places
 from autotune.simulate.recording import Recording
 from autotune.space import Candidate, Decisions, Sketch, Space
@@ -66,14 +65,6 @@ class RecordedSpace(Space):
         """All that differ in one choice, and the nearest others where these are few."""
         near = self._places[candidate.sketch].within_one(candidate.values)
         return self._near(candidate, max(near, FEW))
-
-    def like(self, candidate: Candidate) -> Candidate | None:
-        """The recorded candidate that is most like one of another space, such as another size's;
-        None where its sketch was not recorded, or has other choices."""
-        values = values_like(self, candidate)
-        if values is None:
-            return None
-        return Candidate(candidate.sketch, self._places[candidate.sketch].closest(values))
 
     def _near(self, candidate: Candidate, count: int) -> list[Candidate]:
         self._sketch(candidate)

@@ -13,17 +13,20 @@ where it was ended.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from autotune.simulate.recorder import Recorder
+from autotune.space import Candidate
 from benchmarks.tuner.workloads import WORKLOADS
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded"
 WORK = HERE.parent / "results" / "tuner"
+FILE = "neighbours.json"
 UNFINISHED = 3
 
 
@@ -66,7 +69,16 @@ def _build(names: Sequence[str], options: argparse.Namespace) -> int:
 
 
 def _recorder(options: argparse.Namespace, name: str) -> Recorder:
-    return Recorder(options.work / name, name, WORKLOADS[name](), options.count)
+    also = neighbours(options.out / FILE).get(name, ())
+    return Recorder(options.work / name, name, WORKLOADS[name](), options.count, also=also)
+
+
+def neighbours(path: Path) -> dict[str, list[Candidate]]:
+    """What is best for another size of each workload, best first; none without the file."""
+    if not path.exists():
+        return {}
+    stored = json.loads(path.read_text(encoding="utf-8"))["workloads"]
+    return {name: [Candidate.from_json(c) for c in each["best"]] for name, each in stored.items()}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,20 +3,21 @@
     python -m benchmarks.tuner.transfer [--seeds N] [--only NAME ...] [--write-readme]
     python -m benchmarks.tuner.transfer --record [--trials N] [--only NAME ...]
 
-Searches run on recorded times. What they are given are the two best candidates of a search of
-another size of the same workload, each as the recorded candidate that is most like it. `--record`
-makes that search, on a machine that is left alone: half a minute for each workload.
+Searches run on recorded times. What they are given is what was better than the default in a search
+of another size of the same workload, two candidates at most, put into the space of this size as
+`tune` does it. Where the recording has none of them nothing can be told: `record build` compiles
+them. `--record` makes the searches of the other sizes, on a machine that is left alone: half a
+minute for each workload.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from statistics import mean
@@ -25,31 +26,38 @@ from typing import Any
 from autotune import Database
 from autotune.machine.machine import this_machine
 from autotune.simulate import Recording, simulate
-from autotune.simulate.space import RecordedSpace
 from autotune.space import Candidate
-from autotune.tuning.replay import candidate_of
-from autotune.tuning.transfer import EACH
+from autotune.tuning.session import start_session
+from autotune.tuning.transfer import hints
 from backends import host_threads
 from benchmarks.searched import searched
 from benchmarks.tuner.compare import NEAR
-from benchmarks.tuner.record import RECORDED
+from benchmarks.tuner.record import FILE, RECORDED, neighbours
 from benchmarks.tuner.section import Section, chosen, parser_of, publish
 from benchmarks.tuner.workloads import NEIGHBOURS, WORKLOADS
 
-FILE = "neighbours.json"
-STRATEGY = "policy"
-SHORT = 16
-"""Trials after which most searches are there."""
+NOTHING, UNKNOWN = "nothing to save", "not recorded"
 
 
 @dataclass(frozen=True)
 class Spent:
     """Trials of one workload until a search has tried something within 5 % of the best, for each
-    seed; all trials where it has not."""
+    seed; all trials where it has not.
+
+    hints  how many candidates of the other size there are, and how many of them are recorded
+    """
 
     name: str
+    hints: tuple[int, int]
     plain: Sequence[int]
     hinted: Sequence[int]
+
+    @property
+    def kind(self) -> str:
+        """What there is to save: "nothing" where the default is as good, or the share."""
+        if max(self.plain) == 1:
+            return NOTHING
+        return f"{_share([self]):.0%}" if self.hints[1] or not self.hints[0] else UNKNOWN
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,34 +72,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"nothing of neighbours in {options.recorded / FILE}: --record", file=sys.stderr)
         return 2
     seeds = 1 if options.quick else options.seeds
-    names = names[:1] if options.quick else names
-    without, anew = (_spent(names, paths, known, seeds, options, kept) for kept in (True, False))
+    found = _spent(names[:1] if options.quick else names, paths, known, seeds, options)
     lines = [
-        (s.name, *[f"{mean(n):.1f}" for n in (s.plain, s.hinted, t.plain, t.hinted)])
-        for s, t in zip(without, anew)
+        (s.name, "{1} of {0}".format(*s.hints), f"{mean(s.plain):.1f}", f"{mean(s.hinted):.1f}",
+         s.kind)
+        for s in found
+    ]  # fmt: skip
+    header = ("workload", "recorded", "alone", "with records", "saved")
+    least = sum(s.kind == NOTHING for s in found)
+    told = [s for s in found if s.kind not in (NOTHING, UNKNOWN)]
+    notes = [
+        f"Means over {seeds} seeds. {least} of {len(found)} searches begin within 5 % of the best,"
+        " with the default: there is nothing to save."
     ]
-    header = ("workload", "alone", "with records", "no default, alone", "with records")
-    shares = [_share(found) for found in (without, anew)]
-    notes = (
-        f"Means over {seeds} seeds. Records of another size save {shares[0]:.0%} of the trials, and"
-        f" {shares[1]:.0%} where the search has no default schedules to begin with.",
-    )
+    if told:
+        notes.append(
+            f"Of the others, {len(told)} have what was best for another size in the recording: it"
+            f" saves {_share(told):.0%} of the trials."
+        )
     title = f"transfer: trials to within 5 % of the best known, means over {seeds} seeds"
-    data = {"saved": shares, "with defaults": _json(without), "without": _json(anew)}
+    data = {"saved": _share(told) if told else None, "workloads": [vars(s) for s in found]}
     given = "tuner-transfer", "transfer.json", title, header, lines, data, notes
     return publish(Section(*given), options)
 
 
-def neighbours(path: Path) -> dict[str, list[Candidate]]:
-    """The best candidates of another size of each workload, best first; none without the file."""
-    if not path.exists():
-        return {}
-    stored = json.loads(path.read_text(encoding="utf-8"))["workloads"]
-    return {name: [Candidate.from_json(c) for c in each["best"]] for name, each in stored.items()}
-
-
 def record(path: Path, names: Sequence[str], options: argparse.Namespace) -> int:
-    """Search the neighbours and store their best candidates; what the file has of others stays."""
+    """Search the neighbours and store what is best there, as candidates of the workloads' own
+    sizes; what the file has of others stays."""
     stored: dict[str, Any] = {"workloads": {}}
     if path.exists():
         stored = json.loads(path.read_text(encoding="utf-8"))
@@ -99,9 +106,8 @@ def record(path: Path, names: Sequence[str], options: argparse.Namespace) -> int
         func = WORKLOADS[name](**NEIGHBOURS[name])
         with Database(":memory:") as db:
             result = searched(func, "c", options.trials, 0, db, progress=False)
-            ranked = [r for r in db.records(status="ok") if r.is_trial]
-            ranked.sort(key=lambda r: (r.trace != result.record.trace, r.median or math.inf))
-        best = [c.as_json() for r in ranked[:EACH] if (c := candidate_of(r)) is not None]
+            session = start_session(WORKLOADS[name](), "c", db, 0)
+            best = [candidate.as_json() for candidate in hints(session)]
         stored["workloads"][name] = {"sizes": NEIGHBOURS[name], "trials": result.trials,
                                      "best": best}  # fmt: skip
         stored["machine"] = this_machine().to_json()
@@ -116,54 +122,44 @@ def _spent(
     known: Mapping[str, list[Candidate]],
     seeds: int,
     options: argparse.Namespace,
-    defaults: bool,
 ) -> list[Spent]:
-    """The trials of all searches of these workloads, with the default schedules or without."""
-    tasks = [
-        (paths[name], hints, seed)
-        for name in names
-        for hints in ([], known[name])
-        for seed in range(seeds)
-    ]
-    one: Callable[[Any], int] = partial(_trials, most=options.trials, defaults=defaults)
+    """The trials of all searches of these workloads."""
+    recorded = {n: {e.candidate for e in _read(paths[n]).entries} for n in names}
+    like = {n: tuple(c for c in known[n] if c in recorded[n]) for n in names}
+    tasks = [(paths[n], c, seed) for n in names for c in ((), like[n]) for seed in range(seeds)]
+    one: Callable[[Any], int] = partial(_trials, most=options.trials)
     if options.jobs == 1:
         found = list(map(one, tasks))
     else:
         with ProcessPoolExecutor(options.jobs) as pool:
-            found = list(pool.map(one, tasks, chunksize=seeds))
+            found = list(pool.map(one, tasks))
     parts = [found[at : at + seeds] for at in range(0, len(found), seeds)]
-    return [Spent(n, *parts[2 * at : 2 * at + 2]) for at, n in enumerate(names)]
+    counts = [(len(known[name]), len(like[name])) for name in names]
+    return [Spent(n, counts[at], *parts[2 * at : 2 * at + 2]) for at, n in enumerate(names)]
 
 
-def _trials(task: tuple[Path, list[Candidate], int], most: int, defaults: bool) -> int:
+def _trials(task: tuple[Path, tuple[Candidate, ...], int], most: int) -> int:
     """Trials of one search until something within 5 % of the best was tried."""
-    path, hints, seed = task
-    recording = _read(path, defaults)
-    space = RecordedSpace(recording)
-    like = dict.fromkeys(c for hint in hints if (c := space.like(hint)) is not None)
+    path, like, seed = task
+    recording = _read(path)
     limit = NEAR * recording.best_seconds()
-    for trials in (min(SHORT, most), most):  # a longer search begins as a shorter one
-        run = simulate(recording, STRATEGY, trials, seed, hints=tuple(like))
-        for count, candidate in enumerate(run.tried, 1):
-            seconds = recording.entry(candidate).seconds
-            if seconds is not None and seconds <= limit:
-                return count
-    return most
+
+    def near(candidate: Candidate) -> bool:
+        seconds = recording.entry(candidate).seconds
+        return seconds is not None and seconds <= limit
+
+    run = simulate(recording, trials=most, seed=seed, hints=like, enough=near)
+    return next((count for count, c in enumerate(run.tried, 1) if near(c)), most)
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path, defaults: bool) -> Recording:
-    recording = Recording.read(path)
-    return recording if defaults else replace(recording, defaults=())
+def _read(path: Path) -> Recording:
+    return Recording.read(path)
 
 
 def _share(found: Sequence[Spent]) -> float:
     """The share of all trials that were saved."""
     return 1 - sum(sum(s.hinted) for s in found) / sum(sum(s.plain) for s in found)
-
-
-def _json(found: Sequence[Spent]) -> dict[str, Any]:
-    return {s.name: {"alone": list(s.plain), "with records": list(s.hinted)} for s in found}
 
 
 def _parser() -> argparse.ArgumentParser:

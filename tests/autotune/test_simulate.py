@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import random
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -110,15 +111,10 @@ def test_the_space_answers_with_what_was_recorded_alone():
         MADE.entry(Candidate("tiled", (5, (1, 1), "near")))
 
 
-def test_what_is_most_like_a_candidate_of_another_size():
-    """The recorded one that differs in the fewest choices from the values here that are nearest."""
-    known = [(1, 8, "a"), (2, 8, "a"), (64, 8, "a"), (2, 9, "b")]
-    entries = [Recorded(Candidate("s", values), "ok", "", None, (1.0,)) for values in known]
-    space = RecordedSpace(Recording("few", {"s": ("i", "j", "k")}, entries))
-    for wanted, found in (((2, 9, "b"), 3), ((64, 9, "b"), 3), ((1, 8, "z"), 0), ((2, 8, "b"), 1)):
-        assert space.like(Candidate("s", wanted)) == Candidate("s", known[found])
-    assert space.like(Candidate("t", known[0])) is None
-    assert space.like(Candidate("s", known[0][:2])) is None
+def test_a_simulation_ends_with_the_batch_that_has_enough():
+    whole = simulate(MADE, "random", 40)
+    run = simulate(MADE, "random", 40, enough=lambda c: c == whole.tried[10])
+    assert run.ended and run.tried == whole.tried[:16]
 
 
 def test_hints_are_among_the_first_that_are_tried():
@@ -219,6 +215,11 @@ def test_a_recording_has_each_program_once(tmp_path):
     assert list(recorder._drawn(random.Random(0), 24, chosen, compile_them=False)) == list(chosen)
     programs = {key(recorder.space.build(candidate)) for candidate in chosen}
     assert len(chosen) == len(programs) == 24
+    other = Candidate("of other rules", ())
+    first = [other, *list(chosen)[-2:]]
+    again = Recorder(tmp_path, "blur", PROGRAMS["blur"](), 24, also=first)
+    wanted = list(islice(again._wanted(), len(again.defaults) + 2))
+    assert wanted[-2:] == again.also == first[1:]
 
 
 def test_a_journal_forgets_a_line_that_was_cut_off(tmp_path):

@@ -10,6 +10,7 @@ from autotune import Database
 from autotune.choices import Categorical, ImperfectTile, PerfectTile
 from autotune.database.records import Verdict
 from autotune.measure import MeasureResult
+from autotune.noise.gain import Gain, Outcome
 from autotune.search.policy import Policy, propose
 from autotune.search.transfer import adapted
 from autotune.space import Candidate, Sketch, Space
@@ -82,3 +83,22 @@ def test_records_of_another_size_begin_the_search():
         first = propose(large.space, large.state, 8, random.Random(0), quick)
         wanted = [c for c in found if large.state.features(large.space, c) is not None]
         assert wanted and set(wanted) <= set(first)
+
+
+def test_what_was_no_better_than_the_default_is_no_hint():
+    """Records of a race between the default and two others, of which the first may be faster."""
+
+    def found(*gains):
+        with Database(":memory:") as db:
+            small = session_of(64, db)
+            rng = random.Random(3)
+            for at, gain in enumerate((0.0, *gains)):
+                candidate = small.default if at == 0 else small.space.sample(rng)
+                seconds = 1e-3 / (1 + gain)
+                result = MeasureResult("ok", "", (seconds,), seconds, Verdict(True, 0.0, 1e-5))
+                race = Outcome(gain == max(0.0, *gains), at == 0, Gain(gain, gain, gain, 0.95))
+                made = small.space.build(candidate)
+                db.add(small.record(candidate, made, result, None, race=race))
+            return len(hints(session_of(128, db)))
+
+    assert [found(0.5, 0.2), found(0.5, -0.2), found(-0.1, -0.2)] == [2, 1, 0]
