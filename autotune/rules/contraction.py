@@ -7,147 +7,78 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
-from autotune.rules.plan import Plan, Values, first_accepted
+from autotune.rules.plan import Values
+from autotune.rules.ranked import MOST_OPTIONS, FormedPlan, RankedPlan, group_contraction
 from schedule import Schedule, library
-from tensorir import Cpu, TensorIRError, allows
-
-MOST_OPTIONS = 64
-"""Values of a choice: the first ones by the estimate."""
+from tensorir import Cpu
 
 PARTS = ("tile", "task", "order", "read", "steps", "threads")
 """The parts of a plan that are choices."""
 
 
-class ContractionPlan(Plan):
-    """The nests of one contraction. They are looked for when they are asked for.
-
-    `written` is the plan for it as it was written, where it is brought on its axes first.
-    """
+class ContractionPlan(FormedPlan, RankedPlan[library.NestPlan]):
+    """The nests of one contraction."""
 
     name = "contraction"
-    group: Group
-    numerics: str
+    device: Cpu
 
-    def __init__(
-        self,
-        group: Group,
-        base: Schedule,
-        c: library.Contraction,
-        cpu: Cpu,
-        numerics: str = "reassociated",
-        written: ContractionPlan | None = None,
-    ) -> None:
-        self.group, self.base, self.contraction, self.cpu = group, base, c, cpu
-        self.numerics, self.written = numerics, written
-        self._found: dict[frozenset[str], list[tuple[float, library.NestPlan]]] = {}
-
-    def within(self, numerics: str) -> ContractionPlan | None:
-        """With sums in the order of the text, if no other is allowed."""
-        if allows(numerics, self.numerics):
-            return self
-        plan = self.written or self
-        kept = ContractionPlan(plan.group, plan.base, plan.contraction, plan.cpu, "bitwise")
-        return kept if self.written is None else next(iter(_of_parts(kept)), None)
+    @property
+    def operands(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset(o.buffer for o in self.contraction.operands)
 
     @property
     def subject(self) -> Any:
         return (self.name, self.contraction, self.numerics)
 
-    def ranked(self, constants: Collection[str] = ()) -> list[tuple[float, library.NestPlan]]:
-        """Estimates and all plans that are considered, best first."""
-        key = frozenset(constants) & {o.buffer for o in self.contraction.operands}
-        if key not in self._found:
-            from autotune.plans import plans
+    def look_for(self, constants: frozenset[str]) -> list[tuple[float, library.NestPlan]]:
+        from autotune.plans import plans
 
-            self._found[key] = plans(self.contraction, self.cpu, key, self.numerics)
-        return self._found[key]
+        return plans(self.contraction, self.device, constants, self.numerics)
 
-    def found(self, constants: Collection[str] = ()) -> list[library.NestPlan]:
-        """The plans, best estimate first."""
-        return [plan for _, plan in self.ranked(constants)]
-
-    def estimate(self, constants: Collection[str] = ()) -> float:
-        """Infinite where there is no plan."""
-        return min((cycles for cycles, _ in self.ranked(constants)), default=inf)
+    def offered(self) -> Sequence[library.NestPlan]:
+        """The best ones, whatever operands are constants."""
+        constant = self.ranked([o.buffer for o in self.contraction.operands if o.param])
+        return [*super().offered(), *(nest for _, nest in constant[:MOST_OPTIONS])]
 
     @cached_property
-    def choices(self) -> tuple[Choice, ...]:
-        """One for each part of a plan, with the values that the best plans have, whatever operands
-        are constants."""
-        params = [o.buffer for o in self.contraction.operands if o.param]
-        found = [*self.found()[:MOST_OPTIONS], *self.found(params)]
-        rows = [nest_values(self.contraction, plan) for plan in found]
-        return tuple(
-            Categorical(name, tuple(dict.fromkeys(row[name] for row in rows))[:MOST_OPTIONS])
-            for name in self._open(rows[0])
-        )
+    def _has_depth(self) -> bool:
+        """Whether some nest does not keep its sums in registers."""
+        return any(plan.depth for _, plan in self.ranked())
 
-    def _open(self, values: Values) -> Values:
-        """Without the depth, where all nests keep their sums in registers."""
-        if any(plan.depth for plan in self.found()):
-            return values
-        return {name: value for name, value in values.items() if name != self._depth}
-
-    @property
-    def _depth(self) -> str:
-        return f"{self.group.block}.depth"
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        """The plan of the least estimated time that the primitives accept."""
-
-        def make(sch: Schedule, plan: library.NestPlan) -> None:
-            library.make_nest(sch, self.contraction, plan)
-
-        first = first_accepted(self.base, self.found(constants), make)
-        return dict(self._open(nest_values(self.contraction, first)))
+    def values(self, nest: library.NestPlan) -> dict[str, Any]:
+        values = nest_values(self.contraction, nest)
+        return {k: v for k, v in values.items() if self._has_depth or k != self.key("depth")}
 
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of one call with such values."""
         from autotune.estimate import Estimate
 
         plan = nest_of(self.contraction, values)
-        return float(Estimate(self.contraction, self.cpu, constants).cycles([plan])[0])
+        return float(Estimate(self.contraction, self.device, constants).cycles([plan])[0])
+
+    def make(self, sch: Schedule, nest: library.NestPlan) -> None:
+        library.make_nest(sch, self.contraction, nest)
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        if self.written is not None:
-            self.written.bring_on_axes(sch)
-        library.make_nest(sch, self.contraction, nest_of(self.contraction, values))
+        self.bring_in_form(sch)
+        self.make(sch, nest_of(self.contraction, values))
 
-    def bring_on_axes(self, sch: Schedule) -> str | None:
-        """Bring it on its axes, the terms of its sums too if their order is free."""
-        return library.on_axes(sch, self.contraction, terms=self.numerics != "bitwise")
+    def in_best_form(self) -> ContractionPlan | None:
+        """Where axes are parts of variables as it is, or on its axes, whichever takes less time."""
+        from autotune.plans import has_plans
+
+        if self.is_whole:
+            return self if has_plans(self.contraction, self.device) else None
+        best = min((plan for plan in (self, self.on_axes()) if plan), key=RankedPlan.estimate)
+        return best if best.estimate() < inf else None
 
 
 def contraction_plans(sch: Schedule, group: Group, cpu: Cpu) -> Sequence[ContractionPlan]:
     """The plan for a reduction for which there is a nest."""
-    if not sch.state.block(group.block).is_reduction:
-        return []
-    from autotune.plans import has_plans
-
-    try:
-        c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
-    except TensorIRError:  # it stores several values, or elsewhere than at its own variables
-        return []
-    plan = ContractionPlan(group, sch.copy(), c, cpu)
-    if not all(digit.whole for n in c.spatial for digit in c.axes[n].digits):
-        return _of_parts(plan)
-    return [plan] if has_plans(c, cpu) else []
-
-
-def _of_parts(plan: ContractionPlan) -> Sequence[ContractionPlan]:
-    """The plan where axes are parts of variables, which tiles have to divide then: as it is, or on
-    its axes, whichever takes less time."""
-    group, base, found = plan.group, plan.base.copy(), [plan]
-    try:
-        last = plan.bring_on_axes(base) or group.epilogue
-        moved = library.find_contraction(base, group.block, last, group.padding)
-        found.append(ContractionPlan(group, base, moved, plan.cpu, plan.numerics, written=plan))
-    except TensorIRError:  # its loops were changed before
-        pass
-    best = min(found, key=ContractionPlan.estimate)
-    return [best] if best.estimate() < inf else []
+    c = group_contraction(sch, group) if sch.state.block(group.block).is_reduction else None
+    plan = c and ContractionPlan(group, sch.copy(), c, cpu).in_best_form()
+    return [plan] if plan else []
 
 
 def nest_values(c: library.Contraction, plan: library.NestPlan) -> dict[str, Any]:

@@ -16,20 +16,14 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from autotune.choices import Categorical, Choice
-from autotune.rules.contraction import (
-    MOST_OPTIONS,
-    ContractionPlan,
-    fits,
-    nest_of,
-    nest_values,
-)
+from autotune.rules.contraction import ContractionPlan, fits, nest_of, nest_values
 from autotune.rules.group import Group
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.moves import MOVES, find_move
-from autotune.rules.plan import Plan, Values, first_accepted
+from autotune.rules.plan import Plan, Values
+from autotune.rules.ranked import RankedPlan, group_contraction
 from schedule import Schedule, ScheduleError, library
-from tensorir import Cpu, TensorIRError, allows, weakest
+from tensorir import Cpu, allows, weakest
 
 SURELY, ABOUT = 1.35, 0.95
 """How much better an estimate has to be than that of another kind of nest."""
@@ -101,7 +95,7 @@ class _Base:
         return found
 
 
-class MovedNest(Plan):
+class MovedNest(RankedPlan[library.MovedPlan]):
     """One contraction after moves of the same names, one after the other: these are its `name`.
     They are looked for again where operands are constants."""
 
@@ -110,13 +104,14 @@ class MovedNest(Plan):
     numerics: str
 
     def __init__(self, group: Group, base: _Base, found: Ranked) -> None:
-        self.group, self.base = group, base
+        self.group, self.of, self.base = group, base, base.sch
+        self.operands = frozenset(o.buffer for o in base.c.operands)
         moves = found[0][1].moves
         self.kinds = _names(found[0][1])
         self.name = "_".join(self.kinds)
         self.moved = weakest(move.numerics for move, _ in moves)
         self.numerics = weakest([self.moved, base.numerics])
-        self._found: dict[frozenset[str], Ranked] = {frozenset(): found}
+        self._found[frozenset()] = found
         self._left: dict[object, library.Contraction] = {}
 
     def within(self, numerics: str) -> MovedNest | None:
@@ -125,34 +120,27 @@ class MovedNest(Plan):
             return self
         if not allows(numerics, self.moved):
             return None
-        base = replace(self.base, numerics="bitwise")
+        base = replace(self.of, numerics="bitwise")
         found = base.ranked(()).get(self.kinds)
         return MovedNest(self.group, base, found) if found else None
 
     @property
     def refused(self) -> dict[str, str]:
-        return self.base.refused
+        return self.of.refused
 
-    def found(self, constants: Collection[str] = ()) -> Ranked:
-        """Estimates and plans, best first."""
-        key = frozenset(constants) & {o.buffer for o in self.base.c.operands}
-        if key not in self._found:
-            self._found[key] = self.base.ranked(key).get(self.kinds) or self.found()
-        return self._found[key]
+    def look_for(self, constants: frozenset[str]) -> Ranked:
+        return self.of.ranked(constants).get(self.kinds) or self.ranked()
 
     @property
     def subject(self) -> Any:
-        return (self.name, self.base.c, self.numerics)
-
-    def estimate(self, constants: Collection[str] = ()) -> float:
-        return self.found(constants)[0][0]
+        return (self.name, self.of.c, self.numerics)
 
     @cached_property
     def always(self) -> bool:  # type: ignore[override]
         """Whether there is no nest without moves."""
         from autotune.plans import has_plans
 
-        return not has_plans(self.base.c, self.base.cpu)
+        return not has_plans(self.of.c, self.of.cpu)
 
     def suits(self, constants: Collection[str]) -> bool:
         """Whether it takes less time than the best nest without moves: surely so where that has
@@ -161,44 +149,32 @@ class MovedNest(Plan):
             return True
         from autotune.plans import plans
 
-        c = self.base.c
+        c = self.of.c
         reuse = all(c.is_used_again(n) for n in range(len(c.operands)))
-        whole = plans(c, self.base.cpu, constants, self.base.numerics)
-        return self.found(constants)[0][0] * (SURELY if reuse else ABOUT) < whole[0][0]
+        whole = plans(c, self.of.cpu, constants, self.of.numerics)
+        return self.estimate(constants) * (SURELY if reuse else ABOUT) < whole[0][0]
 
-    @cached_property
-    def choices(self) -> tuple[Choice, ...]:
-        rows = [self._values(plan) for _, plan in self.found()[:MOST_OPTIONS]]
-        return tuple(Categorical(k, tuple(dict.fromkeys(row[k] for row in rows))) for k in rows[0])
-
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        """The plan of the least estimated time that the primitives accept."""
-
-        def make(sch: Schedule, plan: library.MovedPlan) -> None:
-            library.make_moved_nest(sch, self.base.c, plan)
-
-        found = (plan for _, plan in self.found(constants))
-        return self._values(first_accepted(self.base.sch, found, make))
+    def make(self, sch: Schedule, nest: library.MovedPlan) -> None:
+        library.make_moved_nest(sch, self.of.c, nest)
 
     def feasible(self, values: Values) -> bool:
         if not fits(self._after(self._moves(values)), values):  # drawn for another option
             return False
         nest = self._plan(values).nest
-        return -(-prod(nest.tile) // nest.lanes) <= self.base.cpu.registers
+        return -(-prod(nest.tile) // nest.lanes) <= self.of.cpu.registers
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        library.make_moved_nest(sch, self.base.c, self._plan(values))
+        self.make(sch, self._plan(values))
 
-    def _values(self, plan: library.MovedPlan) -> dict[str, Any]:
-        """A plan as values of choices; the moves alone say how many lanes there are, and so how
-        their terms are written."""
+    def values(self, plan: library.MovedPlan) -> dict[str, Any]:
+        """The moves alone say how many lanes there are, and so how their terms are written."""
         nest, block = plan.nest, self.group.block
         if self.kinds[-1] == "lanes":
             nest = _with_lanes(nest, 1, "")
         return {
             f"{block}.moves": tuple((move.name, option) for move, option in plan.moves),
             f"{block}.ahead": nest.ahead,
-            **nest_values(self.base.c, nest),
+            **nest_values(self.of.c, nest),
         }
 
     def _moves(self, values: Values) -> Moves:
@@ -208,7 +184,7 @@ class MovedNest(Plan):
     def _after(self, moves: Moves) -> library.Contraction:
         """What moves leave, but for names and places; its choices are those of the group."""
         if moves not in self._left:
-            left = library.left_by(moves, self.base.sch, self.base.c)
+            left = library.left_by(moves, self.base, self.of.c)
             self._left[moves] = replace(left, block=self.group.block)
         return self._left[moves]
 
@@ -240,9 +216,8 @@ def moved_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:
     node = sch.state.block(group.block)
     if not reduces_by_one(node) and not (MOVES and node.is_reduction):
         return []
-    try:
-        c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
-    except TensorIRError:  # it stores elsewhere than at its own variables
+    c = group_contraction(sch, group)
+    if c is None:
         return []
     base = _Base(sch.copy(), c, cpu, reduces_by_one(node))
     made = [MovedNest(group, base, found) for found in base.ranked(()).values()]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.space import DRAWS, Infeasible
 from schedule import Schedule, ScheduleError
-from tensorir import NUMERICS, Cpu, TensorIRError, allows
+from tensorir import NUMERICS, Cpu, allows
 
 Values = Mapping[str, Any]
 
@@ -151,31 +150,6 @@ def at_most(options: Sequence[Any], wanted: Any) -> Any:
     if wanted in options:
         return wanted
     return max((o for o in options if o < wanted), default=options[0])
-
-
-TRIED = 16
-"""Plans of which the default is the first that the primitives accept."""
-
-P = TypeVar("P")
-
-
-def first_accepted(
-    base: Schedule, plans: Iterable[P], make: Callable[[Schedule, P], object]
-) -> P:
-    """The first of some plans, best first, that `make` can make of a copy of `base`.
-
-    Raises what the last of `TRIED` was refused with, where none is accepted.
-    """
-    refused: TensorIRError | None = None
-    for plan in islice(plans, TRIED):
-        try:
-            make(base.copy(), plan)
-        except TensorIRError as error:
-            refused = error
-            continue
-        return plan
-    assert refused is not None
-    raise refused
 
 
 def works_out(sch: Schedule, plan: Plan) -> bool:

@@ -16,6 +16,7 @@ from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, body_loads, output_store
 from autotune.rules.nest import finish_nest, own_loop_names
 from autotune.rules.plan import Plan, Values
+from autotune.rules.ranked import group_contraction
 from schedule import Schedule, library
 from tensorir import Cpu, TensorIRError, dtype, find_intrin
 
@@ -173,11 +174,8 @@ def _forms(sch: Schedule, group: Group) -> Iterator[_Form | None]:
     """As it was written (None), and with each of its spatial axes as the last one: where a factor
     is read at several variables, or they are not in the order of the result."""
     yield None
-    try:
-        c = library.find_contraction(sch, group.block, group.epilogue, group.padding)
-    except TensorIRError:
-        return
-    if any(map(c.is_window, c.reduced)):
+    c = group_contraction(sch, group)
+    if c is None or any(map(c.is_window, c.reduced)):
         return  # copies of operands with a dimension for each axis are larger than these
     for last in reversed(c.spatial):
         yield c, (*(n for n in c.spatial if n != last), last)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
-from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group, join_epilogue
-from autotune.rules.plan import Plan, Values, first_accepted
+from autotune.rules.plan import Values
+from autotune.rules.ranked import RankedPlan
 from schedule import Schedule, library
 from tensorir import Cpu, IterKind, TensorIRError
 
 
-class WinogradStages(Plan):
+class WinogradStages(RankedPlan[library.WinogradPlan]):
     """The stages of one sum; open are the split of the work and the register tile."""
 
     name = "winograd"
@@ -22,59 +21,35 @@ class WinogradStages(Plan):
 
     def __init__(self, base: Schedule, found: library.Winograd, cpu: Cpu) -> None:
         self.group, self.base, self.found, self.cpu = Group(found.products), base, found, cpu
-        self._plans: dict[frozenset[str], list[tuple[float, library.WinogradPlan]]] = {}
+        self.operands = frozenset((found.operand, found.weight))
 
     @property
     def stages(self) -> tuple[str, ...]:
         return self.found.blocks
 
-    def plans(self, constants: Collection[str] = ()) -> list[tuple[float, library.WinogradPlan]]:
-        """Estimates in cycles and plans, best first."""
-        key = frozenset(constants) & {self.found.operand, self.found.weight}
-        if key not in self._plans:
-            from autotune.winograd import winograd_plans
+    def look_for(self, constants: frozenset[str]) -> list[tuple[float, library.WinogradPlan]]:
+        from autotune.winograd import winograd_plans
 
-            self._plans[key] = winograd_plans(self.found, self.cpu, key)
-        return self._plans[key]
+        return winograd_plans(self.found, self.cpu, constants)
 
     @property
     def subject(self) -> Any:
         return (self.name, self.found)
 
-    def estimate(self, constants: Collection[str] = ()) -> float:
-        return self.plans(constants)[0][0]
-
-    @cached_property
-    def choices(self) -> tuple[Choice, ...]:
-        """With the values of all plans, the best ones first."""
-        rows = [self.values(plan) for _, plan in self.plans()]
-        return tuple(
-            Categorical(name, tuple(dict.fromkeys(row[name] for row in rows))) for name in rows[0]
-        )
+    def offered(self) -> Sequence[library.WinogradPlan]:
+        return [plan for _, plan in self.ranked()]
 
     def values(self, plan: library.WinogradPlan) -> dict[str, Any]:
-        block = self.group.block
-        return {
-            f"{block}.task": (plan.rows, plan.shares),
-            f"{block}.tile": (plan.tiles, plan.panel),
-        }
+        found = {"task": (plan.rows, plan.shares), "tile": (plan.tiles, plan.panel)}
+        return {self.key(what): value for what, value in found.items()}
 
-    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
-        """The plan of the least estimated time that the primitives accept."""
-
-        def make(sch: Schedule, plan: library.WinogradPlan) -> None:
-            library.make_winograd(sch, self.found, plan)
-
-        plans = (plan for _, plan in self.plans(constants))
-        return self.values(first_accepted(self.base, plans, make))
+    def make(self, sch: Schedule, plan: library.WinogradPlan) -> None:
+        library.make_winograd(sch, self.found, plan)
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        (rows, shares), (tiles, panel) = (
-            values[f"{self.group.block}.{part}"] for part in ("task", "tile")
-        )
+        (rows, shares), (tiles, panel) = (values[self.key(what)] for what in ("task", "tile"))
         lanes = self.cpu.lanes(self.found.dtype)
-        plan = library.WinogradPlan(lanes, tiles, panel, rows, shares)
-        library.make_winograd(sch, self.found, plan)
+        self.make(sch, library.WinogradPlan(lanes, tiles, panel, rows, shares))
 
 
 def winograd_stages(sch: Schedule, cpu: Cpu) -> Sequence[WinogradStages]:

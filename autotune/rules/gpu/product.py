@@ -12,12 +12,12 @@ from autotune.choices import Categorical, Choice
 from autotune.rules.gpu.move import launchable
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan, Values
-from schedule import Schedule, ScheduleError
-from tensorir import Gpu, TensorIRError, allows
+from autotune.rules.ranked import FormedPlan, group_contraction
+from schedule import Schedule, ScheduleError, library
+from tensorir import Gpu, TensorIRError
 
 if TYPE_CHECKING:
     from autotune.rules.gpu.tile_cycles import TileCounts
-    from schedule import library
 
 MOST_OPTIONS = 64
 """Plans among which a search chooses: the first ones by the estimate."""
@@ -26,16 +26,12 @@ TRIED = 12
 """Plans of which the default is the first that the primitives accept."""
 
 
-class ProductPlan(Plan):
-    """The tiles of one contraction. They are looked for when they are asked for.
-
-    `written` is the contraction as it was written, where it is brought on its axes first; `base` is
-    on them then.
-    """
+class ProductPlan(FormedPlan):
+    """The tiles of one contraction. They are looked for when they are asked for."""
 
     name = "product"
-    group: Group
-    numerics: str
+    device: Gpu
+    windows = False
     meanings: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             "tile": "what warps, lanes and registers have of each axis; what goes through shared "
@@ -43,34 +39,16 @@ class ProductPlan(Plan):
         }
     )
 
-    def __init__(
-        self,
-        group: Group,
-        base: Schedule,
-        c: library.Contraction,
-        gpu: Gpu,
-        numerics: str = "reassociated",
-        written: ProductPlan | None = None,
-    ) -> None:
-        self.group, self.base, self.contraction, self.gpu = group, base, c, gpu
-        self.numerics, self.written = numerics, written
-        self._refused: dict[str, str] = {}
-
-    def within(self, numerics: str) -> ProductPlan | None:
-        """With sums in the order of the text, if no other is allowed."""
-        if allows(numerics, self.numerics):
-            return self
-        plan = self.written or self
-        return _in_best_form(
-            ProductPlan(plan.group, plan.base, plan.contraction, plan.gpu, "bitwise")
-        )
+    @cached_property
+    def _refused(self) -> dict[str, str]:
+        return {}
 
     @cached_property
     def found(self) -> Sequence[TileCounts]:
         """All that are considered, best estimate first."""
         from autotune.rules.gpu.tiles import tile_plans
 
-        return tile_plans(self.contraction, self.gpu, self.numerics == "bitwise")
+        return tile_plans(self.contraction, self.device, self.numerics == "bitwise")
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
@@ -128,83 +106,49 @@ class ProductPlan(Plan):
         return next((x.cycles for x in self.found if x.plan == plan), float("inf"))
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        if self.written is not None:
-            self.written.bring_on_axes(sch)
+        self.bring_in_form(sch)
         self._make(sch, self._plan(values))
 
-    def bring_on_axes(self, sch: Schedule) -> str | None:
-        """Bring it on its axes, the terms of its sums too if their order is free."""
-        from schedule import library
-
-        return library.on_axes(sch, self.contraction, terms=self.numerics != "bitwise")
-
     def _plan(self, values: Values) -> library.gpu.TilePlan:
-        from schedule import library
-
         return library.gpu.TilePlan.of(values[f"{self.group.block}.tile"])
 
     def _make(self, sch: Schedule, plan: library.gpu.TilePlan) -> None:
         from autotune.rules.gpu.reuse import has_windows
-        from schedule import library
 
         call, block = f"product({self.group.block!r})", self.group.block
         windows = has_windows(self.contraction)  # of all else the plan knows what is kept
-        with launchable(sch, call, block, self.gpu) if windows else nullcontext():
+        with launchable(sch, call, block, self.device) if windows else nullcontext():
             library.gpu.make_tiles(sch, self.contraction, plan)
+
+
+    def in_best_form(self) -> ProductPlan:
+        """As it was written where its best tile is accepted, else on its axes if that takes less
+        time: parts of variables are there for tiles to divide."""
+        c, whole = self.contraction, self.is_whole
+        if whole and all(len(c.axes[n].digits) == 1 for n in c.spatial):
+            return self
+        if whole and self.works and not self.refused:
+            return self
+        moved = self.on_axes()
+        if moved is None or not moved.works:
+            return self
+        slower = whole and self.works and self.chosen.cycles <= moved.chosen.cycles
+        return self if slower else moved
 
 
 def product_plans(sch: Schedule, group: Group, gpu: Gpu) -> Sequence[Plan]:
     """The plan for sums of which several elements of the result read the same operands."""
     c = contraction_of(sch, group)
-    if c is None:
-        return []
-    return [_in_best_form(ProductPlan(group, sch.copy(), c, gpu))]
-
-
-def _in_best_form(written: ProductPlan) -> ProductPlan:
-    """The plan for a contraction as it was written where its best tile is accepted, else the one on
-    its axes if that takes less time: parts of variables are there for tiles to divide."""
-    c = written.contraction
-    whole = all(digit.whole for n in c.spatial for digit in c.axes[n].digits)
-    if whole and all(len(c.axes[n].digits) == 1 for n in c.spatial):
-        return written
-    if whole and written.works and not written.refused:
-        return written
-    moved = _on_axes(written)
-    if moved is None or not moved.works:
-        return written
-    slower = whole and written.works and written.chosen.cycles <= moved.chosen.cycles
-    return written if slower else moved
-
-
-def _on_axes(plan: ProductPlan) -> ProductPlan | None:
-    """The plan for the same contraction with a variable for each of its axes; None where its loops
-    were changed before."""
-    from schedule import library
-
-    group, base = plan.group, plan.base.copy()
-    try:
-        last = plan.bring_on_axes(base) or group.epilogue
-        moved = library.find_contraction(base, group.block, last, group.padding, windows=False)
-    except TensorIRError:
-        return None
-    return ProductPlan(group, base, moved, plan.gpu, plan.numerics, written=plan)
+    return [] if c is None else [ProductPlan(group, sch.copy(), c, gpu).in_best_form()]
 
 
 def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
     """The contraction of a reduction with reuse, or whose windows lie side by side."""
-    if not sch.state.block(group.block).is_reduction:
-        return None
     from autotune.rules.gpu.reuse import has_windows
-    from schedule import library
 
-    try:
-        c = library.find_contraction(
-            sch, group.block, group.epilogue, group.padding, windows=False
-        )
-    except TensorIRError:  # it stores several values, or elsewhere than at its own variables
-        return None
-    if not c.spatial or not c.reduced or not c.operands:
+    node = sch.state.block(group.block)
+    c = group_contraction(sch, group, windows=False) if node.is_reduction else None
+    if c is None or not c.spatial or not c.reduced or not c.operands:
         return None
     again = any(c.is_used_again(n) for n in range(len(c.operands)))
     return c if again or has_windows(c) else None
