@@ -17,7 +17,7 @@ PARTS = ("tile", "task", "order", "read", "steps", "threads")
 """The parts of a plan that are choices."""
 
 
-class ContractionPlan(FormedPlan, RankedPlan[library.NestPlan]):
+class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
     """The nests of one contraction."""
 
     name = "contraction"

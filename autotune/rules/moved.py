@@ -95,7 +95,7 @@ class _Base:
         return found
 
 
-class MovedNest(RankedPlan[library.MovedPlan]):
+class MovedNest(RankedPlan["library.MovedPlan"]):
     """One contraction after moves of the same names, one after the other: these are its `name`.
     They are looked for again where operands are constants."""
 

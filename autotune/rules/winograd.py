@@ -12,7 +12,7 @@ from schedule import Schedule, library
 from tensorir import Cpu, IterKind, TensorIRError
 
 
-class WinogradStages(RankedPlan[library.WinogradPlan]):
+class WinogradStages(RankedPlan["library.WinogradPlan"]):
     """The stages of one sum; open are the split of the work and the register tile."""
 
     name = "winograd"

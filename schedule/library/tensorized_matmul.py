@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from schedule.errors import Illegal, ScheduleError, require
 from schedule.library.tensorized_pack import finish_packing, packed_copy, vectorize_padding
 from schedule.library.tensorized_roles import Roles, dot_product, roles_of
 from schedule.library.tensorized_tile import STRIP
+from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from schedule.schedule import Schedule
 
 PACK = ("root", "panel", "block")
 """Where the second matrix can be packed: ahead of the product, by the task that uses a panel, or by

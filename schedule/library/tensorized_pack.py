@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from schedule.analysis.uses import plain_store
 from schedule.library.tensorized_roles import Roles, factors_of
 from schedule.library.tensorized_tile import STRIP
 from schedule.library.tile import split_at_most
+from schedule.schedule import Schedule
+from schedule.state import BlockRef, LoopRef
 from tensorir import BinOp, Costs, Select, conjuncts, dtype, find_intrin, int_value
 
 LONGEST = 256
 """Elements of a row that are copied without a loop around them."""
 SYMBOLIC = 1 << 16
 """What a symbolic extent is taken for."""
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
-    from schedule.state import BlockRef, LoopRef
 
 
 def packed_copy(sch: Schedule, block: str, roles: Roles, width: int) -> BlockRef:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedule.analysis.uses import plain_store
 from schedule.errors import Illegal, require
 from schedule.library.tensorized_tile import FEW_ROWS, block_tiles, dot_tile
+from schedule.schedule import Schedule
 from tensorir import (
     INTRINS,
     BinOp,
@@ -23,9 +24,6 @@ from tensorir import (
     int_value,
     variables,
 )
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 class Roles(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import lcm, prod
-from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import FAR, Contraction, Digit, flat_strides
 from schedule.library.contraction.normalise import sorted_axes
@@ -18,6 +17,8 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.plan import Pack
+from schedule.schedule import Schedule
+from schedule.state import LoopRef
 from tensorir import (
     Analyzer,
     Expr,
@@ -29,10 +30,6 @@ from tensorir import (
     slope,
     substitute,
 )
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
-    from schedule.state import LoopRef
 
 LONGEST = 256
 """Iterations of a loop that becomes vectors without a loop around them."""

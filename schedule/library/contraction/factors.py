@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from schedule.library.contraction.axes import Contraction, Factors
+from schedule.schedule import Schedule
 from tensorir import dtype
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 Groups = tuple[tuple[int, ...], ...]
 """Positions of factors."""

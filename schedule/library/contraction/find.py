@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from schedule.analysis.products import products
 from schedule.library.contraction.axes import (
@@ -23,6 +22,7 @@ from schedule.library.contraction.normalise import (
     sorted_axes,
 )
 from schedule.library.contraction.places import loads_of, store_of
+from schedule.schedule import Schedule
 from tensorir import (
     Analyzer,
     BinOp,
@@ -44,9 +44,6 @@ from tensorir import (
     variables,
     walk_exprs,
 )
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 def find_contraction(

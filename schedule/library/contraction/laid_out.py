@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from schedule.library.contraction.axes import FAR
 from schedule.library.contraction.places import loops_by_dimension, store_of
 from schedule.library.tile import split_at_most
+from schedule.schedule import Schedule
+from schedule.state import LoopRef
 from tensorir import int_value
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
-    from schedule.state import LoopRef
 
 
 class LaidOut:

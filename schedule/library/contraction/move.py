@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedule.analysis.numerics import numerics_class
 from schedule.errors import ScheduleError
@@ -13,10 +13,8 @@ from schedule.library.contraction.axes import Access, Contraction
 from schedule.library.contraction.find import find_again
 from schedule.library.contraction.nest import make_nest
 from schedule.library.contraction.plan import NestPlan
+from schedule.schedule import Schedule
 from tensorir import Device, TensorIRError, allows, check_numerics, weakest
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 def _always(c: Contraction, option: Any) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.copies import pack, with_panel
 from schedule.library.contraction.find import find_contraction
@@ -12,9 +10,7 @@ from schedule.library.contraction.nest import make_nest
 from schedule.library.contraction.partial import partial_sums, why_whole, with_partial
 from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plan import NestPlan, Pack, Partial
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
+from schedule.schedule import Schedule
 
 WIDE = 4
 """Vectors of results that parts are added up in."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import FAR, Contraction
 from schedule.library.contraction.copies import copy_rows, pack, turn
@@ -23,14 +22,12 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.plan import NestPlan
+from schedule.schedule import Schedule
+from schedule.state import LoopRef
 from tensorir import Call, IterKind, dtype, walk_exprs
 
 MOST_READ = 3
 """Buffers that the stage after the sums of a tile reads, up to which its rows are written out."""
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
-    from schedule.state import LoopRef
 
 
 def make_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from schedule.library.contraction.axes import Access, Axis, Contraction, Digit
 from schedule.library.contraction.normalise import sorted_axes
@@ -16,10 +16,8 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.plan import Partial
+from schedule.schedule import Schedule
 from tensorir import IterKind, TensorIRError, Var
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 A = TypeVar("A", bound=Access)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import Axis, Contraction, Digit
+from schedule.schedule import Schedule
+from schedule.state import LoopRef
 from tensorir import (
     Block,
     IterKind,
@@ -18,10 +19,6 @@ from tensorir import (
     variables,
     walk,
 )
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
-    from schedule.state import LoopRef
 
 
 def store_of(sch: Schedule, block: str) -> Store:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from schedule.analysis.uses import is_output
 from schedule.library.contraction.axes import Contraction
@@ -18,10 +17,8 @@ from schedule.library.contraction.places import (
     store_of,
 )
 from schedule.library.contraction.stage import stage_axes
+from schedule.schedule import Schedule
 from tensorir import IterKind, TensorIRError, Var
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 def on_axes(

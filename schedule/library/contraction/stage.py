@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import Axis, Contraction, Digit, Operand
 from schedule.library.contraction.find import flat_index, numbers_of, read_by
 from schedule.library.contraction.normalise import merged_axes, sorted_axes
 from schedule.library.contraction.places import loads_of
+from schedule.schedule import Schedule
 from tensorir import IterKind, Load, Store, int_value, walk
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 ROW = 64
 """Elements from which on a row stays one where neighbouring rows read the same."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from schedule.library.contraction.places import loads_of, store_of
 from schedule.library.winograd.stages import Winograd
+from schedule.schedule import Schedule
 from tensorir import (
     BinOp,
     Block,
@@ -24,9 +24,6 @@ from tensorir import (
     walk,
     walk_exprs,
 )
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 def find_winograd(sch: Schedule, block: str) -> Winograd:

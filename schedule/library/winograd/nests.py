@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
-from schedule.library.contraction import (
-    Contraction,
-    NestPlan,
-    find_contraction,
-    make_inner_nest,
-)
-from schedule.library.contraction.axes import FAR
+from schedule.library.contraction.axes import FAR, Contraction
 from schedule.library.contraction.copies import turn
+from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.laid_out import LaidOut
+from schedule.library.contraction.nest import make_inner_nest
 from schedule.library.contraction.places import loads_of, store_of
+from schedule.library.contraction.plan import NestPlan
 from schedule.library.tile import split_at_most
 from schedule.library.winograd.stages import Winograd, stages_of
+from schedule.schedule import Schedule
+from schedule.state import LoopRef
 from tensorir import TensorIRError, Var, int_value
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
-    from schedule.state import LoopRef
 
 SPREAD = 256
 """Elements: strides are a multiple of these and one vector."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from schedule.library.contraction.laid_out import LaidOut
 from schedule.library.contraction.places import store_of
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
+from schedule.schedule import Schedule
 
 
 @dataclass(frozen=True)
