@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -160,7 +159,7 @@ def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     usual = 6 if chain.products else _together(sch, chain, cpu, together)
     rows_fit = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.kept_bytes(2)
     large = cpu.worth_threads(work)
-    products = tuple(map(partial(_contraction, sch), chain.products))
+    products = tuple(library.find_contraction(sch, name) for name in chain.products)
     after = _after(sch, chain, cpu)
     if after is not None:
         choices += after.choices
@@ -179,10 +178,6 @@ def _after(sch: Schedule, chain: Chain, cpu: Cpu) -> Plan | None:
 
 def spatial_sizes(block: Block) -> list[int]:
     return [size(it.extent) for it in block.iters if it.kind is IterKind.SPATIAL]
-
-
-def _contraction(sch: Schedule, product: str) -> library.Contraction:
-    return library.find_contraction(sch, product)
 
 
 def _tile(c: library.Contraction, chain: Chain, rows: int, columns: int) -> library.NestPlan:

@@ -18,7 +18,7 @@ from autotune.rules.common_reads import (
 from autotune.rules.find_chain import Chain
 from autotune.rules.group import output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
-from autotune.rules.nest import finish_nest, own_loops, task_loops
+from autotune.rules.nest import finish_nest, own_loops
 from autotune.rules.runs import contiguous_run, fuse_run
 from schedule import LoopRef, Schedule, ScheduleError, library
 from tensorir import Cpu, int_value
@@ -118,7 +118,7 @@ class ChainNest:
         if self.rows > 1 or self.chain.products:
             outer, _ = sch.split(rows[-1], [None, self.rows])
             rows = [*rows[:-1], outer]
-        shared, alone = task_loops(sch, rows)
+        shared, alone = library.fusible(sch, rows)
         if alone:
             sch.reorder(*shared, *alone)
         first = sch.fuse(*shared) if len(shared) > 1 else shared[0]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.rules.group import output_store
-from schedule import LoopRef, Schedule
+from schedule import LoopRef, Schedule, library
 from tensorir import BinOp, Block, IterKind, Load, Store, dtype, variables
 
 FEW = 4
-"""Terms that are added one after the other, without partial results."""
+"""Terms that are written out."""
 
 
 def single_reducer(store: Store) -> bool:
@@ -38,19 +38,14 @@ def is_reduce_loop(block: Block, loop: str) -> bool:
 
 
 def into_lanes(sch: Schedule, block: str, loop: str, width: int, lanes: int) -> list[str]:
-    """Factor a reduction over `loop` into `width` partial results, those into one vector, and that
-    into a quarter of one.
+    """Factor a reduction over `loop` into `width` partial results, and these as `add_lanes` does.
 
-    Returns the new blocks in program order; `block` keeps the sum over the last few lanes. The
-    serial chains at the end are then a few terms long each.
+    Returns the new blocks in program order; `block` keeps the sum over the last few lanes.
     """
-    found: list[str] = []
-    parts = {width, min(width, lanes), min(width, max(FEW, lanes // FEW))}
-    for part in sorted(parts, reverse=True):
-        _, lane = sch.split(loop, [None, part])
-        found.append(str(sch.rfactor(block, lane)))
-        loop = str(sch.get_loops(block)[-1])
-    return found
+    _, lane = sch.split(loop, [None, width])
+    first = str(sch.rfactor(block, lane))
+    *steps, _ = library.add_lanes(sch, block, width, lanes)
+    return [first, *steps]
 
 
 def lanes_inside(sch: Schedule, block: str, outside: int) -> None:

@@ -16,17 +16,6 @@ def loops_by_variable(sch: Schedule, block: str) -> dict[str, str]:
     return {it.var.name: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
 
 
-def task_loops(sch: Schedule, loops: Sequence[LoopRef]) -> tuple[list[LoopRef], list[LoopRef]]:
-    """The loops that may become one, in the order to fuse them, and those that stay inside it.
-
-    A loop of symbolic extent is fused outermost only: what iterations touch cannot be told from a
-    quotient by a symbol.
-    """
-    known = [loop for loop in loops if sch.state.loop(loop).const_extent is not None]
-    symbolic = [loop for loop in loops if loop not in known]
-    return [*symbolic[:1], *known], symbolic[1:]
-
-
 def fuse_outer(sch: Schedule, loops: Sequence[LoopRef]) -> LoopRef:
     """Nested loops as one; of those of symbolic extent the first ones only that may be fused."""
     for count in range(len(loops), 1, -1):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from schedule.library.contraction.moves import panel as panel
     from schedule.library.contraction.moves import parts as parts
     from schedule.library.contraction.nest import make_nest as make_nest
+    from schedule.library.contraction.partial import add_lanes as add_lanes
     from schedule.library.contraction.partial import partial_sums as partial_sums
     from schedule.library.contraction.partial import with_partial as with_partial
     from schedule.library.contraction.plain import in_axes as in_axes
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from schedule.library.tensorized_roles import Roles as Roles
     from schedule.library.tensorized_roles import find_dot_product as find_dot_product
     from schedule.library.tensorized_tile import STRIP as STRIP
+    from schedule.library.tile import fusible as fusible
     from schedule.library.tile import tile as tile
     from schedule.library.winograd.find import find_winograd as find_winograd
     from schedule.library.winograd.nests import WinogradPlan as WinogradPlan
@@ -59,7 +61,7 @@ __all__ = lazy_names(
         "schedule.library.contraction.move": "Move MovedPlan left_by make_moved_nest",
         "schedule.library.contraction.moves": "adding_up lanes panel parts",
         "schedule.library.contraction.nest": "make_nest",
-        "schedule.library.contraction.partial": "partial_sums with_partial",
+        "schedule.library.contraction.partial": "add_lanes partial_sums with_partial",
         "schedule.library.contraction.plain": "in_axes on_axes plain_form with_result_on_axes",
         "schedule.library.contraction.plan": "NestPlan Pack Partial",
         "schedule.library.contraction.stage": "stage_axes",
@@ -67,7 +69,7 @@ __all__ = lazy_names(
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
         "schedule.library.tensorized_roles": "Roles find_dot_product",
         "schedule.library.tensorized_tile": "STRIP",
-        "schedule.library.tile": "tile",
+        "schedule.library.tile": "fusible tile",
         "schedule.library.winograd.find": "find_winograd",
         "schedule.library.winograd.nests": "WinogradPlan make_winograd",
         "schedule.library.winograd.stages": "Winograd",

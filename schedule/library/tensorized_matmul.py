@@ -9,6 +9,7 @@ from schedule.errors import Illegal, ScheduleError, require
 from schedule.library.tensorized_pack import finish_packing, packed_copy, vectorize_padding
 from schedule.library.tensorized_roles import Roles, dot_product, roles_of
 from schedule.library.tensorized_tile import STRIP
+from schedule.library.tile import fusible
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 
@@ -116,12 +117,12 @@ class _Product(NamedTuple):
         rows = min(self.rows, max(1, roles.rows or self.rows))
         i0, i1, i2 = sch.split(roles.row, [None, tiles, rows])
         j0, strip = sch.split(roles.column, [None, self.columns])
-        shared, alone = [*roles.batch, *roles.outer, i0, j0], []
+        tasks, alone = [*roles.batch, *roles.outer, i0, j0], []
         if pack != "root":
-            shared, alone = [*roles.batch, j0], [*roles.outer, i0]
-        shared, rest = self._fusible(shared)
+            tasks, alone = [*roles.batch, j0], [*roles.outer, i0]
+        shared, rest = fusible(sch, list(map(LoopRef, tasks)))
         sch.reorder(*shared, *rest, *alone, i1, *roles.windows, roles.depth, i2, strip)
-        loop = sch.fuse(*shared) if len(shared) > 1 else LoopRef(shared[0])
+        loop = sch.fuse(*shared) if len(shared) > 1 else shared[0]
         sch.reverse_compute_at(result, i1)
         j1, j2 = sch.split(strip, [None, roles.lanes])
         *blocks, k0, k1 = sch.split(roles.depth, self._depths(pack))
@@ -177,11 +178,3 @@ class _Product(NamedTuple):
         if pack != "block" or steps <= most or not fits:
             return [None, group]
         return [None, max(fits, key=lambda n: (n % whole == 0, n)), group]
-
-    def _fusible(self, loops: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The loops that may become one, in that order, and the others.
-
-        A loop of symbolic extent can only be fused outermost.
-        """
-        symbolic = [x for x in loops if self.sch.state.loop(x).const_extent is None]
-        return [*symbolic[:1], *(x for x in loops if x not in symbolic)], symbolic[1:]

@@ -1,7 +1,8 @@
-"""tile: two loops into four; and a loop into two, whatever its extent."""
+"""tile: two loops into four; a loop into two, whatever its extent; and which loops may be one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,3 +29,13 @@ def split_at_most(sch: Schedule, loop: LoopRef, factor: int) -> tuple[LoopRef, L
     size = factor if extent is None else max(1, min(factor, extent))
     outer, inner = sch.split(loop, [None, size])
     return outer, inner
+
+
+def fusible(sch: Schedule, loops: Sequence[LoopRef]) -> tuple[list[LoopRef], list[LoopRef]]:
+    """The loops that may become one, in the order to fuse them, and those that stay inside it.
+
+    A loop of symbolic extent is fused outermost only: what iterations touch cannot be told from a
+    quotient by a symbol.
+    """
+    symbolic = [loop for loop in loops if sch.state.loop(loop).const_extent is None]
+    return [*symbolic[:1], *(loop for loop in loops if loop not in symbolic)], symbolic[1:]

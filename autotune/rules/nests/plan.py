@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from autotune.choices import Categorical, Choice, ImperfectTile
 from autotune.rules.group import Group
 from autotune.rules.nests.build import make_nests
-from autotune.rules.nests.decide import Decision, Refusals, decide, reassociates
+from autotune.rules.nests.decide import Decision, Refusals, decide
 from autotune.rules.nests.places import INLINE, ROOT, Links, find_links, find_places
 from autotune.rules.nests.stage import Stage, find_stage
 from autotune.rules.plan import Plan, Values
@@ -93,13 +93,6 @@ class NestsPlan(Plan):
         """The class of the plan whatever is chosen."""
         free = not self.bitwise and any(stage.reorders for stage in self.parts)
         return "reassociated" if free else self.least
-
-    def numerics_of(self, values: Values) -> str:
-        """The class of the schedule of some values."""
-        decisions = self.decisions(values)
-        kept = [s for s in self.parts if decisions[s.block].place != INLINE]
-        moved = any(reassociates(stage, decisions[stage.block]) for stage in kept)
-        return "reassociated" if moved else self.least
 
     def decisions(self, values: Values) -> dict[str, Decision]:
         return {stage.block: decide(stage, values) for stage in self.parts}

@@ -13,7 +13,7 @@ from autotune.rules.nest import loops_by_variable, own_loop_names
 from autotune.rules.nests.places import AT, SLIDE
 from autotune.rules.stores import STORES, may_stream
 from schedule import Schedule, ScheduleError
-from tensorir import Block, Cpu, IterKind, IterVar, Store, int_value, walk
+from tensorir import Block, Cpu, IterKind, Store, int_value, walk
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 """Rows of a register tile, of each axis that is not in the lanes."""
@@ -146,10 +146,6 @@ def _accepts(sch: Schedule, primitive: str, *args: str) -> bool:
     except ScheduleError:
         return False
     return True
-
-
-def _variable(block: Block, name: str) -> IterVar:
-    return next(it for it in block.iters if it.var.name == name)
 
 
 def _lanes(block: Block, cpu: Cpu) -> int:

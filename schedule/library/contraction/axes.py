@@ -8,7 +8,7 @@ in parts (`o // 32`) is several. So the many ways of writing one operator have o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -188,20 +188,6 @@ class Contraction:
         if not mine or mine[0][axis] != 1:
             return False
         return all(not s or n == axis or s % extent == 0 for n, s in enumerate(mine[0]))
-
-    def anonymous(self) -> Contraction:
-        """The same without names: equal for programs that differ in these only."""
-        operands = tuple(
-            replace(o, buffer="", pad=None if o.pad is None else "pad") for o in self.operands
-        )
-        digits = tuple(
-            replace(a, digits=tuple(replace(d, place=0) for d in a.digits)) for a in self.axes
-        )
-        last = "" if self.last == self.block else "last"
-        return replace(
-            self, block="", last=last, operands=operands, axes=digits,
-            sums=replace(self.sums, buffer=""), result=replace(self.result, buffer=""),
-        )  # fmt: skip
 
 
 def _steps(o: Operand, row: Sequence[int | None], *axes: int) -> Sequence[int | None]:
