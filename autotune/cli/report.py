@@ -122,6 +122,12 @@ def conditions_text(record: Record) -> str:
     return ", ".join([*sizes, *threads, *compiler, *caches]) or "unknown"
 
 
+def when(records: list[Record]) -> str:
+    """From when to when they were stored, to the minute."""
+    minutes = sorted(record.time[:16].replace("T", " ") for record in records)
+    return f"{' to '.join(dict.fromkeys((minutes[0], minutes[-1])))} UTC"
+
+
 def shapes(workload: Workload) -> str:
     """The shapes of the parameters; those of constants are in brackets."""
     words = []
@@ -144,6 +150,7 @@ def show_report(args: argparse.Namespace, records: list[Record], suffix: str) ->
         ("target", short_target(first.target)),
         ("measured with", conditions_text(first)),
         ("machine", f"{first.machine.get('cpu', '')} ({first.machine_key})"),
+        ("when", when(records)),
     ]
     show_pairs(
         [

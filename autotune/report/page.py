@@ -47,18 +47,27 @@ def page(report: Report, winner: Winner, details: Sequence[tuple[str, str]]) -> 
     drawn = {name: as_svg(figure) for name, figure in figures(report).items()}
     return PAGE.format(
         title=escape(f"{first.workload.name}: tuning report"),
+        said=escape(_said(report)),
         cards="".join(f"<div><b>{escape(v)}</b><span>{escape(k)}</span></div>"
                       for k, v in _cards(report)),
         details=_pairs(details),
         figures="".join(f'<figure><img alt="{escape(ALT[n])}" src="{_data(svg)}"></figure>'
                         for n, svg in drawn.items()),
         choices=_choices(report),
-        worth=_worth("sketch", facts.sketches(report)) + _worth("algorithm",
-                                                                 facts.algorithms(report)),
+        worth=_worth("sketch", facts.sketches(report)) + _algorithms(report),
         winner=_texts(winner),
         trials=_trials(report),
         failures=_failures(report),
     )  # fmt: skip
+
+
+def _said(report: Report) -> str:
+    """The verdict of the race, and how it differs from the lowest time of a trial."""
+    race = None if report.best is None else report.race_of(report.best)
+    found = None if race is None else outcome(race)
+    if found is None:
+        return "There was no race yet: the best is the lowest of the trials, which is partly luck."
+    return f"The race at the end: {found}. Times of one race are compared, those of trials are not."
 
 
 def _cards(report: Report) -> Iterable[tuple[str, str]]:
@@ -70,10 +79,6 @@ def _cards(report: Report) -> Iterable[tuple[str, str]]:
     yield "best", f"{1e3 * seconds:.4g} ms"
     if default is not None and default.status == "ok":
         yield "default schedule", f"{1e3 * (report.seconds(default) or 0):.4g} ms"
-    race = report.race_of(best)
-    found = None if race is None else outcome(race)
-    if found is not None:
-        yield "the race says", str(found)
     roof = facts.roof(report)
     if roof is not None:
         yield "rate", f"{roof.rate(seconds):.1f} GFLOP/s"
@@ -134,6 +139,12 @@ def _worth(what: str, found: Sequence[facts.Worth]) -> str:
     return _table((what, "best ms", "of the best", "ok", "trials"), rows)
 
 
+def _algorithms(report: Report) -> str:
+    """What algorithms were worth, where there are several."""
+    found = facts.algorithms(report)
+    return _worth("algorithm", found) if len(found) > 1 else ""
+
+
 def _failures(report: Report) -> str:
     rows = [
         f"<tr><td>{number}</td><td>{escape(status)}</td><td>{escape(text)}</td></tr>"
@@ -159,7 +170,8 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[str]) -> str:
-    names = "".join(f"<th>{escape(head)}</th>" for head in heads)
+    kinds = (' class="number"' if head.endswith("ms") else "" for head in heads)
+    names = "".join(f"<th{kind}>{escape(head)}</th>" for kind, head in zip(kinds, heads))
     return f'<div class="wide"><table><tr>{names}</tr>{"".join(rows)}</table></div>'
 
 

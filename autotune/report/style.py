@@ -23,13 +23,14 @@ dt {{ color: #666; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
 table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }}
 th, td {{ padding: .15rem .7rem; text-align: left; border-bottom: 1px solid #eee; }}
 th {{ position: sticky; top: 0; background: #fff; }}
-td[data-seconds] {{ text-align: right; }}
+td[data-seconds], th.number {{ text-align: right; }} .wide + .wide {{ margin-top: 1rem; }}
 pre {{ background: #f6f6f4; padding: .8rem; overflow: auto; max-height: 34rem; font-size: .8rem; }}
 summary {{ cursor: pointer; padding: .3rem 0; }}
 </style>
 </head>
 <body>
 <h1>{title}</h1>
+<p>{said}</p>
 <div class="cards">{cards}</div>
 <h2>The search</h2>
 <div class="figures">{figures}</div>

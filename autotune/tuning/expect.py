@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autotune.calibration.roofline import argument_bytes
+from autotune.cost_model.roofline import draft
 from autotune.database.database import Database
 from autotune.database.nearest import Near
 from autotune.database.records import Workload
@@ -40,12 +41,10 @@ def expected(session: Session) -> Expectation | None:
     )
     if known is not None or not session.state.defaults:
         return known
-    default = session.state.defaults[0]
-    session.state.features(session.space, default)
-    seconds = session.state.predicted(default)
-    if not seconds or seconds <= 0:
+    row = session.state.features(session.space, session.state.defaults[0])
+    if row is None:
         return None
-    return Expectation(seconds, "the estimate for the default schedule")
+    return Expectation(float(draft(row[None])[0]), "the estimate for the default schedule")
 
 
 def expected_by_records(
