@@ -64,6 +64,9 @@ RULED = {
     "softmax in the middle": (
         program(lambda x: ops.softmax(x, axis=1, name="S"), (3, 21, 40)), ["chain"],
     ),
+    "rows that are parts of an axis": (
+        program(lambda x: ops.group_norm(x, groups=4, name="S"), (2, 8, 6, 10)), ["chain"],
+    ),
     "row sums": (program(lambda x: ops.sum(x, (1,), name="S"), (70, 300)), ["rows"]),
     "column sums": (program(lambda x: ops.sum(x, (0,), name="S"), (300, 70)), ["columns"]),
     "one value": (program(lambda x: ops.sum(x, (0,), name="S"), (5000,)), ["rows"]),

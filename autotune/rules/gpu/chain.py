@@ -11,7 +11,7 @@ from autotune.rules.gpu.move import MovePlan
 from autotune.rules.gpu.reductions import contiguous
 from autotune.rules.group import Group, body_loads, instances
 from autotune.rules.plan import Plan
-from schedule import Schedule
+from schedule import LoopRef, Schedule
 from tensorir import Gpu, IterKind, TensorIRError, variables
 
 WARPS = (1, 2, 4, 8, 16, 32)
@@ -103,6 +103,25 @@ def _stage_on_axes(sch: Schedule, name: str) -> bool:
     return changes and library.with_result_on_axes(sch, name)
 
 
+def _as_in_sums(
+    sch: Schedule, last: str, members: Sequence[str], rows: Sequence[LoopRef]
+) -> None:
+    """Make the rows of the last stage one loop again where they are one variable of it, and sums of
+    rows have it whole."""
+    blocks = [sch.state.block(name) for name in members]
+    outer = min(
+        sum(it.kind is IterKind.SPATIAL for it in block.iters)
+        for block in blocks
+        if block.is_reduction
+    )
+    if len(rows) <= outer:
+        return
+    used = [variables(it.binding) for it in sch.state.block(last).iters]
+    for parts in [[loop for loop in rows if sch.state.loop(loop).var in found] for found in used]:
+        if len(parts) > 1:
+            sch.fuse(*parts)
+
+
 def _sharing(rows: InRows, groups: Sequence[Group]) -> tuple[str, ...] | None:
     """The stages from the first on after which all are numbers of a row, elements of it, or sums of
     a row without other axes; None where nothing is left of it. What ends another sum is no part."""
@@ -185,8 +204,8 @@ def _plan(
 
         if written is not None:
             _on_axes(sch, order.members)
-        put_in_rows(sch, order)
         last = order.members[-1]
+        _as_in_sums(sch, last, order.members, put_in_rows(sch, order))
         if parts > 1:
             library.gpu.long_rows(sch, last, blocks=parts, warps=warps, stages=order.members)
             return

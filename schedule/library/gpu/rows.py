@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
+from schedule.library.contraction.find import flat_index
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_all,
@@ -17,7 +18,18 @@ from schedule.library.gpu.steps import (
     vector_of,
 )
 from schedule.state import BlockRef, LoopRef
-from tensorir import Architecture, Buffer, Gpu, IterKind, dtype, int_value
+from tensorir import (
+    Analyzer,
+    Architecture,
+    Buffer,
+    Gpu,
+    IterKind,
+    Load,
+    Var,
+    dtype,
+    int_value,
+    slope,
+)
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -282,11 +294,36 @@ class _Rows(NamedTuple):
         """Copies of what is read from outside."""
         sch = self.sch
         made = {buffer for name in chain for buffer in written(sch.state.block(name))}
-        return [
-            sch.cache_read(users[0], buffer.name, scope, list(dict.fromkeys(users)))
-            for buffer, users in buffers.items()
-            if buffer not in made
-        ]
+        copies = []
+        for buffer, users in buffers.items():
+            if buffer not in made:
+                copy = sch.cache_read(users[0], buffer.name, scope, list(dict.fromkeys(users)))
+                self._lay_out(copy, users[0])
+                copies.append(copy)
+        return copies
+
+    def _lay_out(self, copy: BlockRef, user: str) -> None:
+        """Give a copy of what is read in parts of variables an axis for each variable, if it lies
+        in memory as if it had these."""
+        node = self.sch.state.block(user)
+        (made,) = written(self.sch.state.block(copy))
+        read = next(a for a in accesses(node) if a.buffer is made)
+        if all(isinstance(index, Var) for index in read.indices):
+            return
+        flat = flat_index(Load(made, read.indices))
+        analyzer = Analyzer({it.var: it.extent for it in node.iters})
+        extents = {it.var: int_value(it.extent) or 0 for it in node.iters}
+        place, parts, step = "d0", list[str](), 1
+        for n, size in enumerate(made.shape[1:], 1):
+            place = f"({place}) * {size} + d{n}"
+        for var in reversed(in_memory(read)):
+            if slope(flat, var, analyzer) != step:
+                return
+            parts.insert(0, f"({place}) // {step} % {extents[var]}")
+            step *= extents[var]
+        if made.const_shape is not None and step == prod(made.const_shape):
+            names = ", ".join(f"d{n}" for n in range(made.ndim))
+            self.sch.transform_layout(copy, made.name, f"{names}: {', '.join(parts)}")
 
     def _loops_over_rows(
         self, at_once: int, turns: int = 1
