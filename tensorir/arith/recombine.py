@@ -45,13 +45,9 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
         if number is not None and number <= 0:
             continue
         if atom.op == "%":
-            if number is not None and not _may_hold(form, atom, t * number):
-                continue
-            wholes = (w for w in _whole_parts(an, atom) if w.terms)
-            whole = next((w for w in wholes if form.is_multiple_part(w, t)), None)
-            if whole is not None:
-                x = plain_form(atom.a)
-                return _reordered(form, form.without(atom).plus(whole, -t).plus(x, t))
+            joined = _join_remainder(an, form, atom, number)
+            if joined is not None:
+                return joined
         elif number is not None and t % number == 0:
             k, x = -t // number, plain_form(atom.a)
             if form.is_multiple_part(x, k):
@@ -60,6 +56,38 @@ def _join_once(an: Analyzer, form: Linear) -> Linear | None:
             known = an.facts.congruences.get(BinOp("%", atom.a, atom.b))
             if known is not None:
                 return form.without(atom).plus(x, -k).shifted(k * known)
+    return None
+
+
+def _join_remainder(an: Analyzer, form: Linear, atom: BinOp, number: int | None) -> Linear | None:
+    """t*c*(x // c) + t*(x % c) -> t*x for the atom x % c; `number` is c where that is one."""
+    t = form.terms[atom]
+    if number is not None and not _may_hold(form, atom, t * number):
+        return None
+    wholes = (w for w in _whole_parts(an, atom) if w.terms)
+    whole = next((w for w in wholes if form.is_multiple_part(w, t)), None)
+    if whole is not None:
+        rest = form.without(atom).plus(whole, -t)
+        return _reordered(form, rest.plus(plain_form(atom.a), t))
+    return None if number is None else _join_digit(an, form, atom, number)
+
+
+def _join_digit(an: Analyzer, form: Linear, atom: BinOp, c: int) -> Linear | None:
+    """t*c*(x // (c*d)) + t*(y % c) -> t*(x // d) where y % c is that digit of x, though y is not
+    x // d: of (i % 8 + j) // 8 the remainder is (i + j) % 8."""
+    t = form.terms[atom]
+    for other, k in form.terms.items():
+        whole = by_const(other, "//") if k == t * c else None
+        if whole is None or whole[1] % c:
+            continue
+        x = plain_form(whole[0])
+        if not any([by_const(part, "%") for part in x.terms]):
+            continue
+        size, low = Linear({}, whole[1]), Linear({}, whole[1] // c)
+        digit = an.divmod("//", an.divmod("%", x, size), low)
+        if digit.terms == {atom: 1} and not digit.const:
+            rest = form.without(atom).without(other)
+            return _reordered(form, rest.plus(an.divmod("//", x, low), t))
     return None
 
 

@@ -109,3 +109,18 @@ def test_quotients_and_remainders_are_joined_only_where_they_are_of_one_value(se
         e = (F * steps[0] + J) // (c * d) * rng.choice((c, c * d)) + rest + J % d
         for f, j in itertools.product(range(extents[F]), range(extents[J])):
             assert value(an.simplify(e), f, j) == value(e, f, j)
+
+
+@pytest.mark.parametrize(("low", "count"), [(1, 2), (1, 8), (4, 2), (2, 4)])
+def test_digits_of_a_sum_are_joined_whatever_their_remainders_leave_out(
+    low: int, count: int
+) -> None:
+    """Of (f % 8 + j) // 8 the remainder is (f + j) % 8, without the inner one."""
+    an = Analyzer({F: 30, J: 7})
+    x = F % (low * count) + J * 3
+    whole = x // (low * count) * count + x % (low * count) // low
+    joined = an.simplify(whole)
+    assert joined is an.simplify(x // low)
+    assert an.prove(whole < -(-(low * count + 18) // low))
+    for f, j in itertools.product(range(30), range(7)):
+        assert value(joined, f, j) == value(whole, f, j)
