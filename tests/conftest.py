@@ -33,7 +33,9 @@ from autotune.tuning import session
 measurer.TOLERABLE = float("inf")
 STRATEGIES["evolutionary"] = partial(evolutionary.propose, settings=Evolution(builds=16))
 STRATEGIES["policy"] = partial(policy.propose, settings=Policy(builds=16))
-session.MeasureSettings = partial(MeasureSettings, min_ms=0.5, repeats=2, build_jobs=1)
+session.MeasureSettings = partial(
+    MeasureSettings, min_ms=0.1, repeats=2, build_jobs=1, prune_factor=1e9
+)
 """
 
 
@@ -115,9 +117,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """The slow ones come first: at the end one worker would have nothing to do beside them."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     if takes_samples(config):
-        left_out = [item for item in items if not in_sample(item)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if in_sample(item)]
+        sample = sample_of(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in sample])
+        items[:] = [item for item in items if item in sample]
+
+
+def sample_of(items: list[pytest.Item]) -> set[pytest.Item]:
+    """What a run of all tests has: the cases in the sample, and the first of a test without any."""
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        first.setdefault(item.nodeid.partition("[")[0], item)
+    sample = {item for item in items if in_sample(item)}
+    for item in sample:
+        first.pop(item.nodeid.partition("[")[0], None)
+    return sample | set(first.values())
 
 
 def in_sample(item: pytest.Item) -> bool:
@@ -198,7 +211,7 @@ def lock_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lock.SHARED_FOLDER
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def few_builds_code(lock_folder: Path) -> str:
     """Python that has `tune` build sixteen schedules for each batch of trials, in place of 128,
     and measure briefly where it is not told how. Races decide whatever else the machine does: tests
@@ -209,18 +222,20 @@ def few_builds_code(lock_folder: Path) -> str:
     return FEW_BUILDS + f"lock.SHARED_FOLDER = lock.Path({str(lock_folder)!r})\n"
 
 
-@pytest.fixture
-def few_builds(monkeypatch: pytest.MonkeyPatch, few_builds_code: str) -> None:
-    """The same in the process of the tests."""
+@pytest.fixture(scope="module")
+def few_builds(few_builds_code: str) -> Iterator[None]:
+    """The same in the process of the tests, and for what a module makes once."""
     from autotune.measure import measurer
     from autotune.search import STRATEGIES
     from autotune.tuning import session
 
-    monkeypatch.setattr(measurer, "TOLERABLE", measurer.TOLERABLE)
-    for name in ("evolutionary", "policy"):
-        monkeypatch.setitem(STRATEGIES, name, STRATEGIES[name])
-    monkeypatch.setattr(session, "MeasureSettings", session.MeasureSettings)
-    exec(few_builds_code, {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measurer, "TOLERABLE", measurer.TOLERABLE)
+        for name in ("evolutionary", "policy"):
+            patch.setitem(STRATEGIES, name, STRATEGIES[name])
+        patch.setattr(session, "MeasureSettings", session.MeasureSettings)
+        exec(few_builds_code, {})
+        yield
 
 
 @pytest.fixture

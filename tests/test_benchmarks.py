@@ -14,13 +14,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from autotune import MeasureSettings
 from backends import why_not_here
 from benchmarks import searched
 from benchmarks.case import relative_error
 from benchmarks.wrong_winners import judged, search_once, second_load
 from tensorir import reference
 from tensorir.ops.registry import Example, known_operators, prim_func
+from tests.brief import BRIEF
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "benchmarks"
@@ -167,12 +167,11 @@ def run_gpu(*options: str) -> "subprocess.CompletedProcess[str]":
 
 def test_winners_beside_a_second_load():
     func = prim_func("matmul", Example([(16, 16), (16, 16)]))
-    brief = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
     with second_load(1) as others:
         assert all(other.poll() is None for other in others)
-        run, tried = search_once(func, 0, 2, brief)
+        run, tried = search_once(func, 0, 2, BRIEF)
     assert all(other.poll() is not None for other in others)
-    assert search_once(func, 1, 2, brief, tried[:1])[1] == tried[:1]  # none but these
+    assert search_once(func, 1, 2, BRIEF, tried[:1])[1] == tried[:1]  # none but these
     assert "the default" in run.said
     found = judged(func, [run.winner, run.lowest], rounds=3, min_ms=0.1)
     assert set(found) == {str(run.winner.func), str(run.lowest.func)}

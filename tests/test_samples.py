@@ -34,6 +34,20 @@ def test_workers_do_what_was_asked_of_the_run(conftest, asked):
     assert conftest.takes_samples(worker) == asked
 
 
+def test_each_test_has_a_case_in_the_sample(conftest):
+    mark = pytest.mark.sampled(1 << 33).mark
+    items = [
+        Case(name=name, nodeid=name, get_closest_marker=lambda _: mark)
+        for name in ("test_one[a]", "test_one[b]", "test_two[a]")
+    ]
+    found = conftest.sample_of(items)
+    assert [item.name for item in items if item in found] == ["test_one[a]", "test_two[a]"]
+
+
+class Case(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
 def test_a_sample_has_its_share_of_each_value_of_each_parameter(conftest):
     names = [f"test_it[{x}-{y}]" for x in range(100) for y in "ab"]
     mark = pytest.mark.sampled(4).mark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,13 +20,28 @@ from autotune.space import Candidate
 from backends import resolve
 from schedule import Schedule, ScheduleError
 from tensorir import PrimFunc, device_of
+from tests.pretended import Pretended
 
 SIZES = {"m": 16, "n": 16, "k": 16}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _few_builds(few_builds: None) -> None:
     """Most time of a search for a few trials would go to schedules that are never tried."""
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches run nothing: the trials of a database need no kernels, and no times."""
+    monkeypatch.setattr("autotune.tuning.search.Measurer", Pretended)
+
+
+@pytest.fixture(scope="module")
+def all_pretended() -> Iterator[None]:
+    """The same for what a module makes once, and for all of its tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("autotune.tuning.search.Measurer", Pretended)
+        yield
 
 
 @pytest.fixture

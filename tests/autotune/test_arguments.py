@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,9 @@ from autotune.cli import main
 from autotune.errors import MeasureError
 from schedule import Schedule
 from tensorir import TensorIRError, te
+from tests.brief import BRIEF
+
+pytestmark = pytest.mark.usefixtures("pretended")
 
 
 def scaled(n=64):
@@ -88,7 +92,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
     result = tune(
         func, trials=np.int64(1), seed=np.uint8(3), sizes={"n": np.int32(16)}, database=path,
         seconds=np.float32(60), progress=False,
-        settings=MeasureSettings(repeats=np.int64(2), min_ms=np.float32(0.5), build_jobs=1),
+        settings=replace(BRIEF, repeats=np.int64(2), min_ms=np.float32(0.5)),
     )  # fmt: skip
     assert result.trials == 1
     with Database(Path(path)) as db:

@@ -12,16 +12,16 @@ from autotune.database.conditions import Conditions
 from autotune.database.database import Database
 from autotune.database.records import Record
 from autotune.examples import make_example
-from autotune.measure import MeasureResult, MeasureSettings
+from autotune.measure import MeasureResult
 from autotune.measure.settings import Rounds
 from autotune.tuning import audit as module
 from autotune.tuning.audit import CHANGED, FAILED, IMPOSSIBLE, SOUND, audit, withdrawn
 from autotune.tuning.replay import replayed, source_hash
 from backends import resolve
 from tensorir import PrimFunc
+from tests.brief import BRIEF
 
 FUNC = make_example("matmul", {"m": 16, "n": 16, "k": 16})
-BRIEF = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,10 @@ import pytest
 from autotune import tune
 from autotune.calibration import roofline
 from autotune.calibration.roofline import Share
-from autotune.measure import MeasureSettings
 from autotune.search.convergence import LEAST, has_converged, recent_gain
 from autotune.tuning.budget import Budget
 from tensorir import TensorIRError, te
-
-QUICK = MeasureSettings(min_ms=0.01, repeats=1, build_jobs=1)
+from tests.brief import BRIEF
 
 
 def session_of(times=(), trials=None):
@@ -76,8 +74,8 @@ def doubled():
     return te.create_prim_func([a, te.compute((64,), lambda i: a[i] * 2.0, name="B")])
 
 
-def test_results_say_why_the_search_ended(tmp_path, monkeypatch, few_builds):
-    given = {"settings": QUICK, "progress": False, "shipped": False}
+def test_results_say_why_the_search_ended(pretended, tmp_path, monkeypatch):
+    given = {"settings": BRIEF, "progress": False, "shipped": False}
     path = tmp_path / "tuning.db"
     first = tune(doubled(), "c", 2, database=path, **given)
     assert (first.trials, first.ended) == (2, "2 trials")

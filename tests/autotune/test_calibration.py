@@ -16,9 +16,9 @@ from autotune.calibration.measure import Measured, derived, measure_costs
 from autotune.calibration.programs import probes
 from autotune.calibration.stored import FILE, calibrate, costs_of, known_costs
 from autotune.errors import MeasureError
-from autotune.measure import MeasureSettings
 from backends import Timing, resolve
 from tensorir import Costs, Cpu, Target, TensorIRError, interpret, ops, reference, te
+from tests.brief import BRIEF
 
 SMALL = Cpu(
     Target(vector_bits=256, threads=2, features=("fma",), l1d=1 << 12, l2=1 << 14, l3=1 << 15)
@@ -231,17 +231,17 @@ def test_they_decide_only_where_they_are_asked_for(measured):
         default_schedule(func, target, costs="guessed")
 
 
-def test_a_search_takes_them_where_it_is_asked_to(measured, monkeypatch):
+def test_a_search_takes_them_where_it_is_asked_to(pretended, measured, monkeypatch):
     """Its space and its first trial are made with them."""
     rate = replace(FOUND, costs={"start": 0.1})
     monkeypatch.setattr(stored, "measure_costs", lambda target: rate)
     x, w = te.placeholder((32, 32), name="x"), te.placeholder((32, 32), name="w")
     func = te.create_prim_func([x, w, ops.matmul(x, w)], name="product")
-    target, fast = "c -threads=2", MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
+    target = "c -threads=2"
     calibrate(target)
 
     def first(costs):
-        return tune(func, target, 1, database=None, settings=fast, costs=costs)
+        return tune(func, target, 1, database=None, settings=BRIEF, costs=costs)
 
     made = {}
     for costs in ("measured", None):

@@ -91,7 +91,7 @@ def test_module(tmp_path):
     assert done.stdout.startswith("tensorir ")
 
 
-def test_tune_then_take_it_from_the_database(tmp_path, capsys):
+def test_tune_then_take_it_from_the_database(pretended, tmp_path, capsys):
     database = str(tmp_path / "new.db")
     words = ["tune", *MATMUL, "--trials", "2", "--database", database, "--quiet"]
     assert main(words) == 0
@@ -378,13 +378,22 @@ def test_examples_agree_with_their_definition(name):
     np.testing.assert_allclose(kernel(*inputs), reference(func, *inputs)[0], rtol=1e-5, atol=1e-5)
 
 
+RUN = """
+import sys
+from autotune.cli import main
+from autotune.tuning import batches
+batches.BATCH = 2
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.slow
-def test_a_killed_run_keeps_its_trials(tmp_path):
+def test_a_killed_run_keeps_its_trials(tmp_path, few_builds_code):
     path = tmp_path / "killed.db"
     words = [*MATMUL, "--trials", "500", "--strategy", "random", "--cost-model", "random"]
     words += ["--database", str(path), "--quiet"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "autotune", "tune", *words],
+        [sys.executable, "-c", few_builds_code + RUN, "tune", *words],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

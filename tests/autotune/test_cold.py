@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,10 +16,10 @@ from autotune.examples import make_example
 from autotune.measure import Measurer
 from autotune.measure.blocks import CALLS, cold_calls
 from autotune.measure.cold import ColdCaches
+from tests.brief import BRIEF
 
 FUNC = make_example("matmul", {"m": 16, "n": 16, "k": 16})
-COLD = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1, cache="cold")
-HOT = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
+COLD = replace(BRIEF, cache="cold")
 SMALL = {"L2": 1 << 16, "L3": 1 << 16}
 
 
@@ -75,12 +76,18 @@ def test_a_block_has_few_calls():
     assert cold_calls(lambda calls: 0.0, 0.0) == 1
 
 
-def test_cold_and_hot_records_do_not_answer_for_each_other():
+def test_a_candidate_is_timed_in_cold_caches():
+    with Measurer(FUNC, settings=COLD) as measurer:
+        (result,) = measurer.measure([FUNC])
+    assert result.ok and 1 <= result.calls <= CALLS
+
+
+def test_cold_and_hot_records_do_not_answer_for_each_other(pretended):
     with Database(":memory:") as db:
         options = {"trials": 2, "database": db, "progress": False}
         cold = tune(FUNC, settings=COLD, **options)
         assert cold.measured == 2 and cold.record.conditions.caches == "cold"
-        hot = tune(FUNC, settings=HOT, **options)
+        hot = tune(FUNC, settings=BRIEF, **options)
         assert hot.measured == 2 and hot.record.conditions.caches == "warm"
         assert tune(FUNC, settings=COLD, **options).record == cold.record
 
@@ -92,13 +99,13 @@ def test_only_caches_of_processors_can_be_emptied():
         MeasureSettings(cache="lukewarm")
 
 
-def test_the_commands_know_cold_caches(tmp_path, capsys, monkeypatch):
+def test_the_commands_know_cold_caches(pretended, tmp_path, capsys, monkeypatch):
     """`tune --cache cold` has records of its own, which `best` and `db explain` ask for alike."""
     asked = []
 
     def recorded(*args, settings, **options):
         asked.append(settings)
-        return tune(*args, settings=HOT if settings is None else COLD, **options)
+        return tune(*args, settings=BRIEF if settings is None else COLD, **options)
 
     monkeypatch.setattr("autotune.cli.tune.tune", recorded)
     words = ["matmul", "--shape", "m=16", "n=16", "k=16", "--database", str(tmp_path / "db")]

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from autotune import Database, MeasureSettings, tune
+from autotune import Database, tune
 from autotune.cli import main
 from autotune.database.conditions import Conditions
 from autotune.database.record_json import content_id
@@ -16,9 +16,10 @@ from autotune.machine.machine import this_machine
 from autotune.tuning.replay import candidate_of
 from backends import host_threads, resolve
 from tensorir import te
+from tests.brief import BRIEF
 
-FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
 HERE = Conditions.here("c")
+pytestmark = pytest.mark.usefixtures("all_pretended")
 OTHER = {
     "sizes": {"n": 2048}, "threads": 77, "compiler": "cc 1", "flags": "-O0", "caches": "cold",
 }  # fmt: skip
@@ -117,7 +118,7 @@ def test_the_first_format_knows_less():
 
 def test_another_size_is_measured():
     with Database(":memory:") as db:
-        options = {"trials": 2, "database": db, "settings": FAST, "progress": False}
+        options = {"trials": 2, "database": db, "settings": BRIEF, "progress": False}
         first = tune(rows(), sizes={"n": 16}, **options)
         second = tune(rows(), sizes={"n": 40}, **options)
         assert second.measured == 2 and second.record.conditions.sizes == {"n": 40}
@@ -129,7 +130,7 @@ def test_another_size_is_measured():
 def stored_trials():
     """What tuning leaves in a database."""
     with Database(":memory:") as db:
-        tune(scaled(), trials=2, database=db, settings=FAST, progress=False)
+        tune(scaled(), trials=2, database=db, settings=BRIEF, progress=False)
         return db.records()
 
 
@@ -140,7 +141,7 @@ def tuned_again(stored_trials):
     def tuned(change, **changed):
         with Database(":memory:") as db:
             db.add_many(stored_trials)
-            options = {"trials": 2, "database": db, "settings": FAST, "progress": False}
+            options = {"trials": 2, "database": db, "settings": BRIEF, "progress": False}
             assert tune(scaled(), **options).from_database
             change(db)
             return tune(scaled(), **{**options, **changed}), db.records()
@@ -149,7 +150,7 @@ def tuned_again(stored_trials):
 
 
 def test_another_number_of_threads_is_measured(tuned_again):
-    one = dataclasses.replace(FAST, threads=1)
+    one = dataclasses.replace(BRIEF, threads=1)
     second, _ = tuned_again(lambda db: None, settings=one)
     assert second.measured == 2 and second.record.conditions.threads == 1
 
@@ -194,7 +195,7 @@ def test_trials_of_another_class_of_numerics_do_not_count():
     y = te.compute((2, 3), lambda i, j: te.sum(x[i, r] * w[j, r], axis=r), name="y")
     func = te.create_prim_func([x, w, y], name="rows")
     with Database(":memory:") as db:
-        options = {"trials": 3, "database": db, "settings": FAST, "progress": False}
+        options = {"trials": 3, "database": db, "settings": BRIEF, "progress": False}
         tune(func, **options)
         bitwise = tune(func, numerics="bitwise", **options)
     assert bitwise.trials == 3 and bitwise.measured > 0
@@ -203,7 +204,7 @@ def test_trials_of_another_class_of_numerics_do_not_count():
 def test_the_name_of_the_program_is_no_part_of_the_code(stored_trials):
     with Database(":memory:") as db:
         db.add_many(stored_trials)
-        again = tune(scaled("other"), trials=2, database=db, settings=FAST, progress=False)
+        again = tune(scaled("other"), trials=2, database=db, settings=BRIEF, progress=False)
         assert again.from_database
 
 

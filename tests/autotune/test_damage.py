@@ -21,6 +21,7 @@ from autotune.database.records import Record
 from autotune.database.salvage import salvage
 from autotune.database.storage import APPLICATION, VERSION
 from autotune.errors import DatabaseError
+from tests.brief import BRIEF
 
 
 @pytest.fixture
@@ -350,14 +351,14 @@ def test_what_cannot_be_written_can_be_read(kind, capsys):
                 assert [r.trial for r in db.records()] == expected
 
 
-def test_a_tune_that_has_nothing_to_measure_only_reads():
-    from test_conditions import FAST, scaled
+def test_a_tune_that_has_nothing_to_measure_only_reads(pretended):
+    from test_conditions import scaled
 
     from autotune import tune
 
     with read_only() as folder:
         path = folder / "tuning.db"
-        options = {"database": path, "settings": FAST, "progress": False}
+        options = {"database": path, "settings": BRIEF, "progress": False}
         first = tune(scaled(), trials=2, **options)
         assert tune(scaled(), trials=2, **options).from_database
         with frozen(folder):

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from autotune import Database, default_schedule, tune
-from autotune.measure import MeasureSettings
 from autotune.rules import choose, default_candidate, default_sketch, make_space, sketches
 from autotune.rules.contraction import ContractionPlan
 from backends import build
 from benchmarks.general.renamed import NAMINGS, renamed
 from schedule import Schedule
 from tensorir import Target, device_of, ops, reference, te
+from tests.brief import BRIEF
 
 TARGET = Target("c", vector_bits=512, threads=2, features=("avx512f", "fma"))
 CPU = device_of(TARGET)
@@ -143,11 +143,10 @@ def test_a_space_uses_an_algorithm_once(monkeypatch):
     assert {name.partition("(")[0] for name in space.sketches if "(" in name} == set(used)
 
 
-def test_a_search_of_one_trial_measures_the_default(tmp_path):
+def test_a_search_of_one_trial_measures_the_default(pretended, tmp_path):
     func = conv(16, 16, 8)
-    settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
     with Database(tmp_path / "t.db") as database:
-        result = tune(func, "c -threads=1", 1, database=database, settings=settings,
+        result = tune(func, "c -threads=1", 1, database=database, settings=BRIEF,
                       constants=("w",))  # fmt: skip
     made = default_schedule(func, "c -threads=1", ("w",), "mixed")
     assert result.record.numerics == made.numerics == "algebraic"

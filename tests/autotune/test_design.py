@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from autotune.errors import MeasureError
-from autotune.measure import Measurer, MeasureSettings
+from autotune.measure import Measurer
 from autotune.measure.design import Design, Made, build_request
 from autotune.measure.job import Job
 from autotune.measure.measurer import DEFAULT_BUILDER
@@ -18,8 +19,9 @@ from autotune.space import Candidate, Space
 from schedule import Schedule
 from tensorir import DEFAULT_NUMERICS, TensorIRError, device_of
 from tests.autotune.distinct_spaces import PROGRAMS, TARGET, key, lowered, space_of, walked
+from tests.brief import BRIEF
 
-TWO = MeasureSettings(build_jobs=2, min_ms=0.1, repeats=1, prune_factor=1e9)
+TWO = replace(BRIEF, build_jobs=2)
 
 
 class Unbuilt(Space):

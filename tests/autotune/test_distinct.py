@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from autotune import Database, MeasureSettings, tune
+from autotune import Database, tune
 from autotune.cost_model import make_cost_model
 from autotune.database.records import Record, Verdict
 from autotune.measure import MeasureResult
@@ -25,6 +25,7 @@ from backends import source_text
 from schedule import Schedule
 from tensorir import TensorIRError, parse, program_key, te
 from tests.autotune.distinct_spaces import PROGRAMS, TARGET, key, lowered, space_of, walked
+from tests.brief import BRIEF
 
 TRIALS = 24
 """Enough that most strategies would try some program of these spaces twice."""
@@ -50,6 +51,7 @@ def searched(space: Space, strategy: str, trials: int) -> list[Candidate]:
     return list(state.measured)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_equal_keys_are_equal_code(name):
     known: dict[str, list[Schedule]] = {}
@@ -131,11 +133,9 @@ def asked(name: str) -> Schedule:
 class TestRecords:
     """Trials of one program are one in a session, and in the race at its end."""
 
-    settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
-
     def session(self, database: Database) -> Session:
         func = PROGRAMS["product"]()
-        how = Options(numerics="reassociated", settings=self.settings)
+        how = Options(numerics="reassociated", settings=BRIEF)
         return start_session(func, "c", database, 0, how)
 
     def stored(self, database: Database, **changes: object) -> tuple[Session, list[Record]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,28 @@ def test_a_call_that_takes_far_too_long_is_the_last(job):
     assert len(hopeless["times"]) == 1 and hopeless["times"][0] >= 0.06
     assert first_visit(job(1), "slow", limit=0.01)["status"] == "ok"
     assert first_visit(job(0), "slow", limit=10.0)["status"] == "ok"
+
+
+def test_what_tests_measure_is_never_pruned():
+    """It would be by what else the machine does: settings that are used are made of `BRIEF`."""
+    tests = Path(__file__).parents[1]
+    texts = {path.name: path.read_text(encoding="utf-8") for path in tests.rglob("*.py")}
+    made = {name for name, text in texts.items() if makes_settings(text)}
+    assert made == {"brief.py"} and makes_settings("x = f(settings=MeasureSettings(repeats=2))")
+
+
+def makes_settings(text: str) -> bool:
+    """Whether it makes settings for more than seeing that they are refused."""
+    if "MeasureSettings(" not in text:
+        return False
+    nodes = list(ast.walk(ast.parse(text)))
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return any(
+        isinstance(node, ast.Call)
+        and id(node) not in alone
+        and ast.unparse(node.func).endswith("MeasureSettings")
+        for node in nodes
+    )
 
 
 @pytest.mark.parametrize(("sick", "told"), [(0, 0), (3, 0), (8, 4), (99, 4)])

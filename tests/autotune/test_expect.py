@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 from made import record
 
-from autotune import MeasureSettings, tune
+from autotune import tune
 from autotune.cli import main
 from autotune.database import shipped
 from autotune.database.conditions import Conditions
@@ -25,6 +25,9 @@ from autotune.tuning.options import Options
 from autotune.tuning.session import start_session
 from backends import resolve
 from tensorir import te
+from tests.brief import BRIEF
+
+pytestmark = pytest.mark.usefixtures("pretended")
 
 HERE = this_machine()
 TARGET = str(resolve("c"))
@@ -92,10 +95,9 @@ def test_the_estimate_where_there_is_no_record():
 def test_the_result_says_what_was_expected(tmp_path, capsys):
     with Database(tmp_path / "t.db") as db:
         db.add(stored(matmul(32), 4e-3))
-        brief = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
-        result = tune(matmul(16), trials=1, database=db, settings=brief, progress=False)
+        result = tune(matmul(16), trials=1, database=db, settings=BRIEF, progress=False)
         assert result.expectation.seconds == pytest.approx(2e-3)
-        again = tune(matmul(16), trials=1, database=db, settings=brief, progress=False)
+        again = tune(matmul(16), trials=1, database=db, settings=BRIEF, progress=False)
         assert again.expectation is None, "what was measured is known"
     words = ["matmul", "--shape", "m=64", "n=16", "k=16", "--database", str(tmp_path / "t.db")]
     assert main(["db", "explain", *words]) == 1

@@ -33,6 +33,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_evaluated_is_what_the_emulator_counts(name):
     """Each kernel by itself, in the order of launches."""

@@ -8,10 +8,10 @@ import pytest
 from autotune import tune
 from autotune.features.nest import nests
 from autotune.machine.work import flops
-from autotune.measure import MeasureSettings
 from autotune.measure.externs import declarations, declare
 from autotune.rules import default_candidate, make_space
 from tensorir import EXTERNS, Cpu, ExternFunc, Target, find_extern, interpret, te
+from tests.brief import BRIEF
 
 TARGET = Target(vector_bits=512, threads=2, features=("avx512f",), l1d=32 << 10, l2=1 << 20)
 MACHINE = Cpu(TARGET)
@@ -74,7 +74,6 @@ def test_workers_are_told_of_functions(extern_cleanup):
 def test_tune(extern_cleanup, tmp_path):
     extern_cleanup(NEGATE)
     func = make(func="test.negate")
-    settings = MeasureSettings(repeats=2, min_ms=0.1, build_jobs=1)
-    result = tune(func, trials=2, seed=0, database=tmp_path / "tuning.db", settings=settings)
+    result = tune(func, trials=2, seed=0, database=tmp_path / "tuning.db", settings=BRIEF)
     a = np.random.default_rng(0).integers(-3, 4, (12, 10)).astype("float32")
     np.testing.assert_allclose(result.build()(a), interpret(func, a)[0], rtol=1e-5)

@@ -93,6 +93,7 @@ def chosen_forms(func: PrimFunc, kinds: tuple[str, ...]) -> list[Form]:
     return [form for form in found if form.kind in kinds or form.name in kinds]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_forms_have_the_plan_of_the_plain_program(name):
     func, kinds = PROGRAMS[name]
@@ -124,6 +125,7 @@ TURNED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TURNED)
 def test_what_is_turned_goes_through_shared_memory_however_it_is_written(name, cache):
     func = TURNED[name]

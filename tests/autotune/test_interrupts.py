@@ -31,6 +31,7 @@ TUNE = "tune matmul --shape m=16 n=16 k=16 --trials 2 --database tuning.db"
 DEMO = "demo --quick --trials 1 --database tuning.db"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("words", "moment"),
     [

@@ -11,14 +11,16 @@ import textwrap
 import numpy as np
 import pytest
 
-from autotune import Database, MeasureSettings, Record, default_schedule, own_space, tune
+from autotune import Database, Record, default_schedule, own_space, tune
 from autotune.cli.entry import main
 from autotune.examples import EXAMPLES, no_size
 from autotune.knobs.identity import identity_of
 from autotune.knobs.knobs import Knobs
 from tensorir import TensorIRError, te
+from tests.brief import BRIEF
 
-FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
+pytestmark = pytest.mark.usefixtures("all_pretended")
+
 TILE = 4
 
 
@@ -128,7 +130,7 @@ def test_numbers_that_are_given_are_the_defaults():
 def tuned():
     """A database with six trials of `tiled`, and their result."""
     with Database(":memory:") as db:
-        yield db, tune(matmul(), trials=6, space=tiled, database=db, settings=FAST, progress=False)
+        yield db, tune(matmul(), trials=6, space=tiled, database=db, settings=BRIEF, progress=False)
 
 
 def test_a_search_of_ones_own_schedules_is_like_any_other(tuned):
@@ -141,7 +143,7 @@ def test_a_search_of_ones_own_schedules_is_like_any_other(tuned):
     assert result.record.own["function"].startswith("tiled@") and knobs[:2] == ["j", "rows"]
     assert len(knobs) == len(result.record.decisions)
     assert Record.from_json(result.record.to_json()) == result.record
-    again = tune(matmul(), trials=6, space=tiled, database=db, settings=FAST, progress=False)
+    again = tune(matmul(), trials=6, space=tiled, database=db, settings=BRIEF, progress=False)
     assert again.from_database and again.record == result.record
     first = next(r for r in db.records() if r.trial == 0)
     assert first.decisions == [[2, 12], False, "vector"]
@@ -153,7 +155,7 @@ def test_searches_by_rules_and_by_other_functions_are_others(tuned):
     def tiled(sch, knobs):  # of the same name
         sch.split(sch.get_loops("C")[1], knobs.tile("j", 24))
 
-    given = {"database": db, "settings": FAST, "progress": False, "shipped": False}
+    given = {"database": db, "settings": BRIEF, "progress": False, "shipped": False}
     other = tune(matmul(), trials=2, space=tiled, **given)
     assert (other.measured, other.trials) == (2, 2) and other.record.own != own.record.own
     rules = tune(matmul(), trials=2, **given)
@@ -274,7 +276,7 @@ def test_branches_that_cannot_be_scheduled_are_left_out_and_told():
 
     space = own_space(matmul(), twice)
     assert space.size() == 1 and "failed with again=True: vectorize" in space.refusals[0]
-    result = tune(matmul(), trials=1, space=twice, database=None, settings=FAST, progress=False)
+    result = tune(matmul(), trials=1, space=twice, database=None, settings=BRIEF, progress=False)
     assert "left out" in result.notice and "again=True" in result.notice
 
 
@@ -306,7 +308,7 @@ def tiled(sch, knobs):
 """
 
 
-def test_the_command_line_takes_a_schedule_function(tmp_path, capsys, few_builds):
+def test_the_command_line_takes_a_schedule_function(tmp_path, capsys):
     file, path = tmp_path / "kernels.py", tmp_path / "t.db"
     file.write_text(FILE)
     words = ["tune", f"{file}:double", "--database", str(path), "--quiet"]

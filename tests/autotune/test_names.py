@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autotune import Database, MeasureSettings, tune
+from autotune import Database, tune
 from benchmarks.general.renamed import NAMINGS, renamed
 from tensorir import te
+from tests.brief import BRIEF
 
-FAST = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
+pytestmark = pytest.mark.usefixtures("all_pretended")
 
 
 def product(size="n", left="A", right="B"):
@@ -24,7 +25,7 @@ def product(size="n", left="A", right="B"):
 
 def found(func, db, trials, size="n", right="B"):
     return tune(
-        func, trials=trials, database=db, settings=FAST, sizes={size: 16}, constants=(right,),
+        func, trials=trials, database=db, settings=BRIEF, sizes={size: 16}, constants=(right,),
         strategy="random", cost_model="random", progress=False,
     )  # fmt: skip
 

@@ -7,14 +7,14 @@ import os
 import re
 import signal
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from inspect import get_annotations
 from unittest.mock import patch
 
 import pytest
 
-from autotune import Database, MeasureError, MeasureSettings, tune, tune_all, tune_family
+from autotune import Database, MeasureError, tune, tune_all, tune_family
 from autotune.measure.places.executors import ExecutorBuilders
 from autotune.measure.places.remote import Answer, made_with
 from autotune.measure.places.runner import LocalRunner, Runner
@@ -22,9 +22,10 @@ from autotune.measure.process import Reply
 from autotune.tuning.options import Options, OptionsGiven
 from backends import default_cache
 from tensorir import TensorIRError, te
+from tests.brief import BRIEF
 from tests.fuzz.killed_searches import twice
 
-FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=2)
+FAST = replace(BRIEF, build_jobs=2)
 ALIKE = {
     "database": None, "settings": FAST, "progress": False,
     "strategy": "random", "cost_model": "random",

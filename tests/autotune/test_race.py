@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune import Database, MeasureSettings, tune
+from autotune import Database, tune
 from autotune.database.conditions import Conditions
 from autotune.database.ranking import outcome, ranking
 from autotune.database.records import Record, Verdict, Workload
@@ -17,9 +17,9 @@ from autotune.measure.busy import Neighbours
 from autotune.measure.settings import Rounds
 from autotune.noise.gain import Gain, Outcome
 from tests.autotune.made_noise import NoisyMachine
+from tests.brief import BRIEF
 
 FUNC = make_example("matmul", {"m": 16, "n": 16, "k": 16})
-SETTINGS = MeasureSettings(build_jobs=1)
 
 
 class Noisy:
@@ -72,7 +72,7 @@ def search(monkeypatch):
             monkeypatch.setattr(Noisy, "known", {})
         return tune(
             FUNC, trials=trials, database=database, strategy="random", cost_model="random",
-            settings=SETTINGS, progress=False,
+            settings=BRIEF, progress=False,
         )  # fmt: skip
 
     return run

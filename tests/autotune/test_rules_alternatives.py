@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 from autotune import Database, default_schedule, tune
-from autotune.measure import MeasureSettings
 from autotune.rules import default_candidate, default_candidates, make_space
 from autotune.space import Candidate
 from autotune.winograd import winograd_plans
 from backends import build, resolve
 from schedule import Schedule, Trace, library
 from tensorir import device_of, ops, reference, te
+from tests.brief import BRIEF
 
 TARGET = "c -vector_bits=128 -threads=2"
-FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
 
 
 @cache
@@ -122,7 +121,7 @@ def test_the_default_is_no_other_algorithm_unless_it_is_asked_for():
 def test_a_search_tries_them_and_believes_them(tmp_path):
     func = conv()
     database = Database(tmp_path / "t.db")
-    result = tune(func, TARGET, 8, database=database, settings=FAST, constants=("w",))
+    result = tune(func, TARGET, 8, database=database, settings=BRIEF, constants=("w",))
     records = database.records()
     tried = {r.sketch for r in records if r.sketch.startswith("winograd")}
     assert len(tried) == 4, "the first batch holds one candidate of each algorithm"
@@ -140,9 +139,9 @@ def test_a_search_tries_them_and_believes_them(tmp_path):
     database.close()
 
 
-def test_a_search_does_without_where_it_is_not_allowed(tmp_path):
+def test_a_search_does_without_where_it_is_not_allowed(pretended, tmp_path):
     with Database(tmp_path / "t.db") as database:
-        tune(conv(), TARGET, 3, database=database, settings=FAST, numerics="reassociated")
+        tune(conv(), TARGET, 3, database=database, settings=BRIEF, numerics="reassociated")
         assert not any(r.sketch.startswith("winograd") for r in database.records())
 
 

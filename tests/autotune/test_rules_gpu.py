@@ -87,6 +87,7 @@ RULED = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", RULED)
 def test_each_family_has_its_rule_and_is_right(name, cache):
     func, expected = RULED[name]
@@ -141,6 +142,7 @@ ANY = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ANY)
 def test_any_extent_and_type(name, cache):
     right(ANY[name], cache, size=19)
@@ -194,6 +196,7 @@ MOVED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MOVED)
 def test_memory_is_read_and_written_once(name):
     """By the estimate, which counts what the emulator does; and without conflicts of banks."""
@@ -252,6 +255,7 @@ SCANS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SCANS)
 def test_rows_of_scans_are_independent(name, cache):
     """A thread has a row, and what steps read is fetched for some of them at once."""

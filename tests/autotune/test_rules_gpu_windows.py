@@ -106,6 +106,7 @@ SMALL = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SMALL)
 def test_any_windows_are_right_without_races(name, cache):
     func = SMALL[name]

@@ -9,18 +9,17 @@ import pytest
 
 from autotune import Database, default_schedule, tune
 from autotune.features.features import extract
-from autotune.measure import MeasureSettings
 from autotune.rules import default_candidate, make_space
 from backends import build, resolve
 from schedule import Schedule, Trace
 from tensorir import Target, TensorIRError, device_of, find_intrin, interpret, ops, reference, te
+from tests.brief import BRIEF
 
 FEATURES = ("avx512bf16", "avx512bw", "avx512f", "avx512vl", "avx512vnni", "fma")
 MACHINE = device_of(Target(vector_bits=512, threads=2, features=FEATURES))
 """The rules see this one; a machine that lacks the instructions runs the loops."""
 
 PACK = ("root", "panel", "block")
-FAST = MeasureSettings(min_ms=0.5, repeats=2, build_jobs=1)
 
 
 def placeholders(*params):
@@ -257,10 +256,10 @@ def test_special_values_stay_where_they_are():
     assert not odd.any()
 
 
-def test_tuned_records_replay(tmp_path):
+def test_tuned_records_replay(pretended, tmp_path):
     func = product(ops.matmul, (16, 32), (32, 16), types=BF16, out_dtype="float32")
     with Database(tmp_path / "t.db") as db:
-        record = tune(func, "c", trials=2, database=db, settings=FAST, progress=False).record
+        record = tune(func, "c", trials=2, database=db, settings=BRIEF, progress=False).record
         classes = {r.sketch: r.numerics for r in db.records()}
     if here("bf16.dot_16x2"):
         assert classes["out:tensorized"] == "mixed"

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from autotune.cost_model import make_cost_model
-from autotune.measure import Measurer, MeasureSettings
+from autotune.measure import Measurer
 from autotune.measure.scoring import outline, scheduled_program, wanted_features
 from autotune.rules import default_candidates, make_space
 from autotune.search import SearchState, evolutionary
 from autotune.search.state import MANY, score
 from backends import resolve
 from tensorir import Costs, device_of, ops, te
+from tests.brief import BRIEF
 
 TARGET = resolve("c")
-TWO = MeasureSettings(build_jobs=2)
+TWO = replace(BRIEF, build_jobs=2)
 
 
 def linear(symbolic: bool = True):
@@ -33,38 +35,43 @@ def scored(space, extract, count, seed=0):
     return candidates, [score(space, extract, c, scheduled_program) for c in candidates]
 
 
+@pytest.fixture(scope="module")
+def measurer():
+    """Its workers are started once: each message tells of which space it speaks."""
+    with Measurer(linear(), str(TARGET), TWO, sizes={"n": 8}) as made:
+        yield made
+
+
 @pytest.mark.parametrize("numerics", ["mixed", "bitwise"])
-def test_workers_find_the_same(numerics):
+def test_workers_find_the_same(measurer, numerics):
     func = linear()
     space = make_space(func, device_of(TARGET), numerics)
     extract = wanted_features(TARGET, (), numerics)
     candidates, here = scored(space, extract, 6)
-    with Measurer(func, str(TARGET), TWO, sizes={"n": 8}) as measurer:
-        there = measurer.features(candidates, numerics, outline(space, TARGET))
-        assert there is not None and len(there) == len(here)
-        for (row, why, program), (other, reason, same) in zip(here, there):
-            assert (why, program) == (reason, same) and bool(program) == (row is not None)
-            assert (row is None) == (other is None)
-            assert row is None or (row.dtype == other.dtype and np.array_equal(row, other))
-        assert measurer.features(candidates, numerics, "another outline") is None
+    there = measurer.features(candidates, numerics, outline(space, TARGET))
+    assert there is not None and len(there) == len(here)
+    for (row, why, program), (other, reason, same) in zip(here, there):
+        assert (why, program) == (reason, same) and bool(program) == (row is not None)
+        assert (row is None) == (other is None)
+        assert row is None or (row.dtype == other.dtype and np.array_equal(row, other))
+    assert measurer.features(candidates, numerics, "another outline") is None
 
 
-def test_workers_know_the_space_of_other_costs():
+def test_workers_know_the_space_of_other_costs(measurer):
     """Its choices have other values, and workers are told by what."""
-    func = linear(symbolic=False)
+    func = linear()
     costs = Costs(copy_turned=0.1, ports=0.25, tile=200.0)
     space = make_space(func, device_of(TARGET, costs))
     assert outline(space, TARGET) != outline(make_space(func, device_of(TARGET)), TARGET)
     candidates = [space.sample(random.Random(0))]
-    with Measurer(func, str(TARGET), TWO) as measurer:
-        assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
-        assert measurer.features(candidates, "mixed", outline(space, TARGET), costs) is not None
+    assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
+    assert measurer.features(candidates, "mixed", outline(space, TARGET), costs) is not None
 
 
 def test_one_processor_scores_alone():
     func = linear(symbolic=False)
     space = make_space(func, device_of(TARGET))
-    with Measurer(func, str(TARGET), MeasureSettings(build_jobs=1)) as measurer:
+    with Measurer(func, str(TARGET), BRIEF) as measurer:
         candidates = [space.sample(random.Random(0))]
         assert measurer.features(candidates, "mixed", outline(space, TARGET)) is None
         assert measurer._builders is None

@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import random
+from contextlib import ExitStack, nullcontext
 from itertools import islice
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from autotune.cost_model import draft
 from autotune.errors import DatabaseError
 from autotune.features.features import COLUMN, FEATURES
-from autotune.measure import MeasureSettings
+from autotune.measure import Measurer
 from autotune.noise.race import Race
 from autotune.search import STRATEGIES
 from autotune.simulate import Recorded, Recording, simulate
@@ -25,6 +26,7 @@ from autotune.space import Candidate
 from benchmarks.tuner.searches import main as benchmark
 from tensorir import TensorIRError, te
 from tests.autotune.distinct_spaces import PROGRAMS, key
+from tests.brief import BRIEF
 
 
 def made(count=300, seed=0, visits=3, noise=0.05, failing=0.1):
@@ -233,25 +235,39 @@ def test_a_journal_forgets_a_line_that_was_cut_off(tmp_path):
     assert Journal(path).entries == [{"a": 1}, {"b": [2.5]}, {"d": None}]
 
 
-def test_the_recorder_goes_on_where_it_was(tmp_path):
+@pytest.fixture
+def one_measurer(monkeypatch):
+    """Recorders measure by one, whose worker is started once."""
+    with ExitStack() as made:
+
+        def once(*given, **options):
+            if not kept:
+                kept.append(made.enter_context(Measurer(*given, **options)))
+            return nullcontext(kept[0])
+
+        kept: list[Measurer] = []
+        monkeypatch.setattr("autotune.simulate.recorder.Measurer", once)
+        yield
+
+
+def test_the_recorder_goes_on_where_it_was(one_measurer, tmp_path):
     a = te.placeholder((32, 64), name="A")
     k = te.reduce_axis(64, name="k")
     sums = te.compute((32,), lambda i: te.sum(a[i, k], axis=k), name="B")
     func = te.create_prim_func([a, sums], name="sums")
-    quick = MeasureSettings(min_ms=0.01, repeats=2, build_jobs=1)
     with pytest.raises(DatabaseError, match="no candidate of 'sums' is timed"):
         Recorder(tmp_path, "sums", func, 6).recording()
     assert not Recorder(tmp_path, "sums", func, 6).build(seconds=0)
     first = Recorder(tmp_path, "sums", func, 3)
     assert first.build() and first.built == 3
-    first.time(0, quick)
+    first.time(0, BRIEF)
     scored = tmp_path / "scored.jsonl"  # an earlier version told programs apart by their texts
     scored.write_text(scored.read_text().replace('"key"', '"program"'))
     more = Recorder(tmp_path, "sums", func, 5)
     assert more._programs == first._programs
     assert more.built == 3 and more.build() and more.built == 5
     for visit in (0, 1):
-        more.time(visit, quick)
+        more.time(visit, BRIEF)
     found = Recorder(tmp_path, "sums", func, 5).recording()
     ran = [e for e in found.entries if e.status == "ok"]
     assert [len(e.visits) for e in ran] == [2] * 5 and found.defaults[0] == ran[0].candidate

@@ -9,14 +9,16 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from autotune import Database, MeasureSettings, tune, tune_all
+from autotune import Database, tune, tune_all
 from autotune.cli.entry import main
 from autotune.tasks.allocation import HOPELESS, Spent, next_task
 from tensorir import TensorIRError, te
+from tests.brief import BRIEF
 from tests.fuzz.killed_searches import FakeMeasurer, Killed, Run, products, row_sums, twice
 
-FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
-GIVEN = {"settings": FAST, "progress": False, "shipped": False, "cost_model": "random"}
+pytestmark = pytest.mark.usefixtures("all_pretended")
+
+GIVEN = {"settings": BRIEF, "progress": False, "shipped": False, "cost_model": "random"}
 
 
 def spent(*best, seconds=1.0):
@@ -147,7 +149,7 @@ def tried(path):
         return [(r.workload.name, r.decisions, r.batch, r.median) for r in db.records()]
 
 
-def test_killed_at_any_moment_it_goes_on_with_the_same_trials(monkeypatch, tmp_path, few_builds):
+def test_killed_at_any_moment_it_goes_on_with_the_same_trials(monkeypatch, tmp_path):
     searched(monkeypatch, tmp_path / "whole.db")
     whole = tried(tmp_path / "whole.db")
     assert len(whole) > 24
@@ -185,7 +187,7 @@ def triple(m=64):
 """
 
 
-def test_all_functions_of_a_file(tmp_path, capsys, few_builds):
+def test_all_functions_of_a_file(tmp_path, capsys):
     file = tmp_path / "kernels.py"
     file.write_text(FILE)
     words = ["tune", str(file), "--database", str(tmp_path / "t.db"), "--quiet", "--trials", "2"]

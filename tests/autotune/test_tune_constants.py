@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from autotune import Database, MeasureSettings, tune
+from autotune import Database, tune
 from autotune.cli import main
 from autotune.database.jsonl import decode, encode
 from autotune.database.records import Record, Workload
@@ -20,8 +21,8 @@ from autotune.rules import default_candidate, make_space
 from backends import build, resolve
 from schedule import Schedule
 from tensorir import Target, TensorIRError, Var, device_of, parse, te
+from tests.brief import BRIEF
 
-FAST = MeasureSettings(min_ms=0.2, repeats=2, prune_factor=1e6, build_jobs=1)
 ONE = "c -threads=1"
 
 
@@ -52,7 +53,7 @@ def tuned(tmp_path_factory):
         ONE,
         trials=2,
         database=path,
-        settings=FAST,
+        settings=BRIEF,
         strategy="random",
         constants=("W",),
         progress=False,
@@ -72,7 +73,7 @@ def test_the_result_is_built_with_arrays(tuned):
         result.build(constants={"W": w, "A": a})
 
 
-def test_records_compete_only_with_those_of_the_same_constants(tuned, tmp_path):
+def test_records_compete_only_with_those_of_the_same_constants(tuned, tmp_path, pretended):
     path, first = tuned
     again = tune(linear(), ONE, trials=2, database=path, constants=["W"], progress=False)
     assert again.from_database and again.record == first.record
@@ -84,7 +85,7 @@ def test_records_compete_only_with_those_of_the_same_constants(tuned, tmp_path):
         text = db.explain_miss(other, first.target, this_machine())
         assert "records of this program are for other constants: 'W'; not 'A'" in text
     plain = tune(
-        linear(), ONE, trials=2, database=copy, settings=FAST, strategy="random", progress=False
+        linear(), ONE, trials=2, database=copy, settings=BRIEF, strategy="random", progress=False
     )
     assert plain.measured == 2 and plain.constants == ()
     with pytest.raises(TensorIRError, match="tuned with no constants.*call build"):
@@ -122,23 +123,23 @@ def test_what_runs_ahead_is_checked():
     good = packed(func)
     bad = str(good.func).replace("= W[vax0,", "= W[7 - vax0,")
     assert bad != str(good.func)
-    with Measurer(func, resolve(ONE), FAST, constants=("W",)) as measurer:
+    with Measurer(func, resolve(ONE), BRIEF, constants=("W",)) as measurer:
         right, wrong = measurer.measure([good, bad])
+        assert measurer.race([good], rounds=1, min_ms=0.1).times
     assert right.ok and right.verdict.checked
+    assert right.source_hash == source_hash(build(good, resolve(ONE), constants=("W",)))
     assert wrong.status == "wrong_result"
 
 
 def test_what_runs_ahead_is_not_timed():
     """The kernel that is timed is the one that a call runs: it takes the packed weights."""
     func = linear()
-    for jobs in (1, 2):
-        settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=jobs)
-        with Measurer(func, str(resolve(ONE)), settings, constants=("W",)) as measurer:
-            result = measurer.measure([packed(func), func])[0]
-            assert measurer.race([packed(func)], rounds=1, min_ms=0.1).times
-        kernel = build(packed(func), resolve(ONE), constants=("W",))
-        assert result.ok
-        assert result.source_hash == source_hash(kernel)
+    two = replace(BRIEF, build_jobs=2)
+    with Measurer(func, str(resolve(ONE)), two, constants=("W",)) as measurer:
+        result = measurer.measure([packed(func), func])[0]
+        assert measurer.race([packed(func)], rounds=1, min_ms=0.1).times
+    assert result.ok
+    assert result.source_hash == source_hash(build(packed(func), resolve(ONE), constants=("W",)))
 
 
 def test_features_are_of_what_is_timed():
@@ -152,7 +153,7 @@ def test_features_are_of_what_is_timed():
 
 def test_a_size_of_the_other_arguments_may_be_symbolic():
     func = linear(m=Var("m"), n=24)
-    with Measurer(func, str(resolve(ONE)), FAST, sizes={"m": 7}, constants=("W",)) as measurer:
+    with Measurer(func, str(resolve(ONE)), BRIEF, sizes={"m": 7}, constants=("W",)) as measurer:
         assert measurer.measure([packed(func)])[0].ok
 
 
@@ -172,7 +173,7 @@ def f(A: f32[n], W: f32[n], C: f32[n]):
             C[vj] = A[vj] * P[vj]
 """
     )
-    settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=2, prune_factor=1e6)
+    settings = replace(BRIEF, build_jobs=2)
     target = str(resolve(ONE))
     with Measurer(func, target, settings, sizes={"n": 5}, constants=("W",)) as measurer:
         results = measurer.measure([func, Schedule(func)])
@@ -188,8 +189,7 @@ def test_the_default_packs_constants_ahead_of_all_calls():
     assert build(space.build(known), constants=("W",)).prepare is not None
 
 
-def test_the_command_line_names_constants(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("TENSORIR_CACHE", str(tmp_path / "cache"))
+def test_the_command_line_names_constants(pretended, tmp_path, capsys):
     database = str(tmp_path / "t.db")
     words = ["matmul", "--shape", "m=16", "n=16", "k=16", "--constants", "B"]
     words += ["--database", database, "--target=c -threads=1"]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from autotune import tune
-from autotune.measure import Measurer, MeasureSettings
+from autotune.measure import Measurer
 from backends import build
 from tensorir import TensorIRError, parse
+from tests.brief import BRIEF
 
 TEXT = """
 @prim_func
@@ -19,12 +20,11 @@ def accumulate(A: f32[64, 16], C: f32[64, 16]):
             vj = spatial(16, j)
             C[vi, vj] = C[vi, vj] + A[vi, vj]
 """
-QUICK = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
 
 
 def test_an_accumulation_is_tuned(tmp_path):
     func = parse(TEXT.strip())
-    result = tune(func, trials=3, settings=QUICK, database=tmp_path / "db.sqlite")
+    result = tune(func, trials=3, settings=BRIEF, database=tmp_path / "db.sqlite")
     a, c = np.ones((64, 16), np.float32), np.full((64, 16), 2, np.float32)
     assert build(result.schedule)(a, c) is c and (c == 3).all()
 
@@ -40,7 +40,7 @@ def test_candidates_are_compared_after_one_run():
             "spatial(16, j)", "spatial(15, j)"
         ),
     ]
-    with Measurer(func, settings=QUICK) as measurer:
+    with Measurer(func, settings=BRIEF) as measurer:
         results = measurer.measure([right, *wrong, right])
         assert [r.status for r in results] == ["ok", *["wrong_result"] * 3, "ok"], results
         assert len(measurer.race([right, right], rounds=2, min_ms=0.1).times) == 2
@@ -53,4 +53,4 @@ def test_when_all_fail_the_first_reason_is_told(tmp_path, monkeypatch):
         lambda func, a, c, **more: ((np.zeros_like(a, float),), (np.zeros_like(a, float),)),
     )
     with pytest.raises(TensorIRError, match=r"\d wrong_result \(output 'C' differs at \[0, "):
-        tune(parse(broken), trials=2, settings=QUICK, database=tmp_path / "db.sqlite")
+        tune(parse(broken), trials=2, settings=BRIEF, database=tmp_path / "db.sqlite")

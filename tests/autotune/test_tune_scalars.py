@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autotune import Database, MeasureSettings, default_schedule, tune
+from autotune import Database, default_schedule, tune
 from autotune.database.records import Workload
 from autotune.measure import Reference
 from autotune.measure.oracle import make_oracle
 from backends import build
 from tensorir import TensorIRError, parse, reference, te
+from tests.brief import BRIEF
 
-FAST = MeasureSettings(min_ms=0.2, repeats=2, prune_factor=1e6, build_jobs=1)
 SIZES = {"n": 40, "factor": 5, "scale": -2}
 
 
@@ -37,7 +37,7 @@ def check(sch):
 def test_tuned_with_numbers_in_sizes(tmp_path):
     path = tmp_path / "tuning.db"
     result = tune(
-        parts(), "c -threads=1", trials=2, database=path, settings=FAST, sizes=SIZES,
+        parts(), "c -threads=1", trials=2, database=path, settings=BRIEF, sizes=SIZES,
         progress=False,
     )  # fmt: skip
     check(result.schedule)
@@ -47,7 +47,7 @@ def test_tuned_with_numbers_in_sizes(tmp_path):
     assert all(r.conditions.sizes == SIZES for r in records)
     assert all("factor: i64 >= 1" in r.workload.text for r in records)
     again = tune(
-        parts(), "c -threads=1", trials=2, database=path, settings=FAST, sizes=SIZES,
+        parts(), "c -threads=1", trials=2, database=path, settings=BRIEF, sizes=SIZES,
         progress=False,
     )  # fmt: skip
     assert again.from_database
@@ -94,9 +94,9 @@ def check_blend(kernel):
         np.testing.assert_array_equal(kernel(alpha, a, flag, times), wanted)
 
 
-def test_values_are_drawn_to_measure_with_and_are_no_part_of_the_key(tmp_path):
+def test_values_are_drawn_to_measure_with_and_are_no_part_of_the_key(pretended, tmp_path):
     """What a schedule of a program with values is and takes, no value changes."""
-    path, how = tmp_path / "tuning.db", dict(settings=FAST, progress=False)
+    path, how = tmp_path / "tuning.db", dict(settings=BRIEF, progress=False)
     first = tune(blend(), "c -threads=1", trials=2, database=path, sizes={"n": 40}, **how)
     check_blend(first.build())
     check_blend(build(default_schedule(blend())))

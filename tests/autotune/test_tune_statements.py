@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from autotune import tune
-from autotune.measure import Measurer, MeasureSettings
+from autotune.measure import Measurer
 from backends import build
 from tensorir import parse, te
+from tests.brief import BRIEF
 
 SOLVE = parse(
     """
@@ -36,7 +37,6 @@ def solve(L: f32[n, n], b: f32[n, 16], x: f32[n, 16]):
                 x[vi, vj] = x[vi, vj] / L[vi, vi]
 """
 )
-QUICK = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
 N = 12
 
 
@@ -52,7 +52,7 @@ def stage():
 def test_statements_are_tuned(make, tmp_path):
     func = make()
     sizes = {"n": N} if func is SOLVE else None
-    result = tune(func, trials=2, settings=QUICK, database=tmp_path / "db.sqlite", sizes=sizes)
+    result = tune(func, trials=2, settings=BRIEF, database=tmp_path / "db.sqlite", sizes=sizes)
     rng = np.random.default_rng(0)
     L = np.tril(rng.random((N, N), np.float32)) + 20 * np.eye(N, dtype=np.float32)
     b = rng.random((N, 16), np.float32)
@@ -66,6 +66,6 @@ def test_a_candidate_that_misses_a_step_is_found():
     right = str(func)
     wrong = re.sub(r"grid\((i\w*), ", r"grid(\1 - \1 % 2, ", right)
     assert wrong != right
-    with Measurer(func, settings=QUICK) as measurer:
+    with Measurer(func, settings=BRIEF) as measurer:
         found = [r.status for r in measurer.measure([right, wrong])]
     assert found == ["ok", "wrong_result"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune import Database, MeasureSettings, tune
+from autotune import Database, tune
 from autotune.database.ranking import outcome
 from autotune.phases import PHASES
 from autotune.rules import default_candidate
@@ -16,8 +16,7 @@ from autotune.tuning.options import Options
 from autotune.tuning.replay import candidate_of, replayed
 from autotune.tuning.session import start_session
 from tensorir import TensorIRError, te
-
-FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
+from tests.brief import BRIEF
 
 
 def matmul(m: int = 16, n: int = 24, k: int = 8, name: str = "matmul"):
@@ -29,10 +28,10 @@ def matmul(m: int = 16, n: int = 24, k: int = 8, name: str = "matmul"):
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
-    """A database with ten trials, built two at a time, and the result that they gave."""
+    """A database with six trials, built two at a time, and the result that they gave."""
     path = tmp_path_factory.mktemp("tuning") / "tuning.db"
-    settings = replace(FAST, build_jobs=2)
-    return path, tune(matmul(), trials=10, database=path, settings=settings, progress=False)
+    settings = replace(BRIEF, build_jobs=2)
+    return path, tune(matmul(), trials=6, database=path, settings=settings, progress=False)
 
 
 def test_the_result_computes_the_function(tuned):
@@ -41,7 +40,7 @@ def test_the_result_computes_the_function(tuned):
     a = rng.integers(-4, 5, (16, 8)).astype("float32")
     b = rng.integers(-4, 5, (8, 24)).astype("float32")
     np.testing.assert_array_equal(result.build()(a, b), a @ b)
-    assert result.measured == result.trials == 10 and not result.from_database
+    assert result.measured == result.trials == 6 and not result.from_database
     assert {"proposing", "timing", "race"} <= set(result.phases) <= set(PHASES)
     assert 0 < sum(result.phases.values()) <= result.seconds
     assert result.record.verdict.checked and result.record.is_final
@@ -51,25 +50,25 @@ def test_the_result_computes_the_function(tuned):
 
 def test_a_second_run_measures_nothing(tuned):
     path, first = tuned
-    again = tune(matmul(), trials=10, database=path, progress=False)
+    again = tune(matmul(), trials=6, database=path, progress=False)
     assert again.from_database and again.record == first.record
 
 
 def test_the_name_of_the_function_does_not_matter(tuned):
     path, _ = tuned
-    assert tune(matmul(name="other"), trials=10, database=path, progress=False).from_database
+    assert tune(matmul(name="other"), trials=6, database=path, progress=False).from_database
 
 
-def test_more_trials_continue(tuned, tmp_path):
+def test_more_trials_continue(tuned, tmp_path, pretended):
     path, first = tuned
     copy = tmp_path / "copy.db"
     with Database(path) as source, Database(copy) as target:
         target.add_many(source.records())
-    more = tune(matmul(), trials=14, database=copy, settings=FAST, progress=False)
-    assert (more.trials, more.measured) == (14, 4)
+    more = tune(matmul(), trials=8, database=copy, settings=BRIEF, progress=False)
+    assert (more.trials, more.measured) == (8, 2)
     with Database(copy) as db:  # with those whose code is that of an earlier one
         tried = [str(r.decisions) for r in db.records() if not r.is_final]
-    assert len(tried) == len(set(tried)) >= 14
+    assert len(tried) == len(set(tried)) >= 8
 
 
 def test_a_run_killed_before_its_race_races(tuned, tmp_path):
@@ -77,14 +76,14 @@ def test_a_run_killed_before_its_race_races(tuned, tmp_path):
     copy = tmp_path / "copy.db"
     with Database(path) as source, Database(copy) as target:
         target.add_many(r for r in source.records() if not r.is_final)
-    result = tune(matmul(), trials=10, database=copy, settings=FAST, progress=False)
+    result = tune(matmul(), trials=6, database=copy, settings=BRIEF, progress=False)
     assert result.measured == 0 and result.record.is_final
 
 
 def test_the_default_schedule_is_the_first_trial_and_in_the_race(tuned):
     path, _ = tuned
     with Database(path) as db:
-        session = start_session(matmul(), "c", db, 0, Options("reassociated", settings=FAST))
+        session = start_session(matmul(), "c", db, 0, Options("reassociated", settings=BRIEF))
         records, stored = db.records(), session.stored_best()
     default = default_candidate(session.space)
     assert candidate_of(next(r for r in records if r.trial == 0)) == default
@@ -105,14 +104,14 @@ def test_equal_times_give_an_equal_search(tuned, tmp_path):
     proposals = []
     for _ in range(2):
         with Database(path) as db:
-            session = start_session(matmul(), "c", db, 0, Options("reassociated", settings=FAST))
+            session = start_session(matmul(), "c", db, 0, Options("reassociated", settings=BRIEF))
             rng = random.Random(f"0:{session.trials}")
             batch = search_named("evolutionary")(session.space, session.state, 6, rng)
         proposals.append([c.key for c in batch])
     assert proposals[0] == proposals[1] and len(proposals[0]) == 6
 
 
-def test_the_steps_of_a_trial_are_applied_once(monkeypatch):
+def test_the_steps_of_a_trial_are_applied_once(pretended, monkeypatch):
     """For the question whether its code is that of today, for the race, and for its winner."""
     applied = []
 
@@ -122,28 +121,28 @@ def test_the_steps_of_a_trial_are_applied_once(monkeypatch):
 
     for module in ("session", "replay"):
         monkeypatch.setattr(f"autotune.tuning.{module}.replayed", counted)
-    result = tune(matmul(), trials=3, database=None, settings=FAST, progress=False)
+    result = tune(matmul(), trials=3, database=None, settings=BRIEF, progress=False)
     assert result.record.is_final
     assert applied and len(applied) == len(set(applied))
 
 
-def test_bitwise_search_keeps_the_order_of_sums(tmp_path):
+def test_bitwise_search_keeps_the_order_of_sums(pretended):
     x, w = te.placeholder((2, 64), name="x"), te.placeholder((3, 64), name="w")
     r = te.reduce_axis(64, name="k")
     y = te.compute((2, 3), lambda i, j: te.sum(x[i, r] * w[j, r], axis=r), name="y")
     func = te.create_prim_func([x, w, y], name="rows")
     for program in (func, matmul()):
         result = tune(
-            program, trials=3, database=None, numerics="bitwise", settings=FAST, progress=False
+            program, trials=3, database=None, numerics="bitwise", settings=BRIEF, progress=False
         )
         assert result.record.numerics == result.schedule.numerics == "bitwise"
 
 
-def test_a_space_that_is_used_up_ends_the_search(tmp_path):
+def test_a_space_that_is_used_up_ends_the_search(pretended):
     a = te.placeholder((64,), name="A")
     b = te.compute((64,), lambda i: a[i] * 2.0, name="B")
     func = te.create_prim_func([a, b], name="twice")
-    result = tune(func, trials=500, database=None, settings=FAST, progress=False)
+    result = tune(func, trials=500, database=None, settings=BRIEF, progress=False)
     assert 2 <= result.trials < 100
 
 
@@ -162,12 +161,12 @@ def test_refuses(arguments, message):
         tune(matmul(), database=None, progress=False, **arguments)
 
 
-def test_symbolic_sizes_need_values():
+def test_symbolic_sizes_need_values(pretended):
     n = te.var("n")
     a = te.placeholder((n,), name="A")
     b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
     func = te.create_prim_func([a, b], name="symbolic")
     with pytest.raises(TensorIRError, match="symbolic size 'n'"):
         tune(func, trials=2, database=None, progress=False)
-    result = tune(func, trials=2, database=None, sizes={"n": 100}, settings=FAST, progress=False)
+    result = tune(func, trials=2, database=None, sizes={"n": 100}, settings=BRIEF, progress=False)
     np.testing.assert_array_equal(result.build()(np.zeros(7, "float32")), np.ones(7))

@@ -13,19 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from autotune import Database, MeasureSettings, tune
+from autotune import Database, tune
 from autotune.database import storage
 from autotune.tuning.turns import search_turn
 from tensorir import te
+from tests.brief import BRIEF
 
 ROOT = Path(__file__).parents[2]
-FAST = MeasureSettings(min_ms=0.1, repeats=2, build_jobs=1)
 
 TUNER = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from test_turns import FAST, scaled
+from test_turns import scaled
 from autotune import Database, tune
+from autotune.tuning import search
+from tests.brief import BRIEF
+from tests.pretended import Pretended
 
 def add_and_wait(self, record, add=Database.add):
     add(self, record)
@@ -33,10 +36,11 @@ def add_and_wait(self, record, add=Database.add):
     Database.add = add
     sys.stdin.read()
 
+search.Measurer = Pretended
 if sys.argv[5:]:
     Database.add = add_and_wait
 result = tune(scaled(), trials=int(sys.argv[3]), seed=int(sys.argv[4]), database=sys.argv[2],
-              strategy="random", cost_model="random", settings=FAST)
+              strategy="random", cost_model="random", settings=BRIEF)
 print(result.trials, result.measured, result.record.id)
 """
 
@@ -86,7 +90,7 @@ def test_two_tuners_with_different_seeds_share_the_work(tmp_path):
     assert not list(tmp_path.glob("*.lock"))
 
 
-def test_a_killed_tuner_hands_over_and_nothing_is_tried_again(tmp_path):
+def test_a_killed_tuner_hands_over_and_nothing_is_tried_again(pretended, tmp_path):
     path = tmp_path / "tuning.db"
     first, second = two_tuners(path, 5, 5, seed=0)
     first.kill()
@@ -96,18 +100,18 @@ def test_a_killed_tuner_hands_over_and_nothing_is_tried_again(tmp_path):
     assert out.split()[:2] == ["5", "4"]
     whole = tmp_path / "whole.db"
     tune(
-        scaled(), trials=5, database=whole, strategy="random", cost_model="random", settings=FAST,
+        scaled(), trials=5, database=whole, strategy="random", cost_model="random", settings=BRIEF,
         progress=False,
     )  # fmt: skip
     assert stored(path) == stored(whole)
 
 
-def test_what_the_first_found_is_enough_for_the_second(tmp_path):
+def test_what_the_first_found_is_enough_for_the_second(pretended, tmp_path):
     path = tmp_path / "tuning.db"
     results = []
 
     def run():
-        results.append(tune(scaled(), trials=2, database=path, settings=FAST, progress=False))
+        results.append(tune(scaled(), trials=2, database=path, settings=BRIEF, progress=False))
 
     threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from autotune import Database, MeasureSettings, tune
+from autotune import Database, tune
 from autotune.cli import main
 from autotune.examples import make_example
 from autotune.tuning.options import Options
 from autotune.tuning.session import start_session
+from tests.brief import BRIEF
 
-FAST = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
 MATMUL = ["matmul", "--shape", "m=16", "n=16", "k=16"]
 FUNC = make_example("matmul", {"m": 16, "n": 16, "k": 16})
+pytestmark = pytest.mark.usefixtures("all_pretended")
 
 OTHERS = {
     "a renamed primitive": {"trace": [["slice_it", ["i"], ["i_0"]]], "sketch": "gone"},
@@ -30,7 +31,7 @@ OTHERS = {
 @pytest.fixture(scope="module")
 def trials():
     with Database(":memory:") as db:
-        tune(FUNC, trials=2, database=db, settings=FAST, progress=False)
+        tune(FUNC, trials=2, database=db, settings=BRIEF, progress=False)
         return db.records()
 
 
@@ -39,7 +40,7 @@ def test_they_are_skipped(trials, kind, tmp_path, capsys):
     path = str(tmp_path / "tuning.db")
     with Database(path) as db:
         db.add_many([trials[0].with_(median=1e-9, session="other", **OTHERS[kind]), *trials])
-        session = start_session(FUNC, "c", db, 0, Options(numerics="mixed", settings=FAST))
+        session = start_session(FUNC, "c", db, 0, Options(numerics="mixed", settings=BRIEF))
         assert session.skipped == 1 and session.trials == 2
     for words in (["report", "matmul"], ["db", "list"], ["best", *MATMUL]):
         assert main([*words, "--database", path]) == 0
@@ -53,7 +54,7 @@ def test_tune_skips_them_with_a_word(trials):
     ]
     with Database(":memory:") as db:
         db.add_many([*foreign, *trials])
-        result = tune(FUNC, trials=3, database=db, settings=FAST, progress=False)
+        result = tune(FUNC, trials=3, database=db, settings=BRIEF, progress=False)
         assert result.measured == 1 and result.best_seconds > 1e-9
         assert f"{len(OTHERS)} stored trials of other versions" in result.notice
 
@@ -64,7 +65,7 @@ def test_the_best_of_another_version_is_not_taken(trials, kind, tmp_path, capsys
     final = next(record for record in trials if record.is_final)
     with Database(path) as db:
         db.add_many([*trials, final.with_(median=1e-9, times=[1e-9], **OTHERS[kind])])
-        again = tune(FUNC, trials=2, database=db, settings=FAST, progress=False)
+        again = tune(FUNC, trials=2, database=db, settings=BRIEF, progress=False)
         assert again.from_database and again.best_seconds > 1e-9
     assert main(["best", *MATMUL, "--database", path]) == 0
     out, err = capsys.readouterr()

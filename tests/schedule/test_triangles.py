@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotune import MeasureSettings, default_schedule, tune
+from autotune import default_schedule, tune
 from backends import build
 from schedule import Schedule
 from tensorir import VerifyError, interpret, lower, parse, reference, te, verify
 from tensorir.targets.target import Target
+from tests.brief import BRIEF
 from tests.schedule.refusal import refused
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
@@ -174,8 +175,7 @@ def test_forward_substitution_by_a_scan():
 
 def test_a_triangular_product_is_tuned(tmp_path):
     func = parse(PRODUCT.format(extent="i + 1"))
-    settings = MeasureSettings(min_ms=0.2, repeats=2, build_jobs=1)
-    result = tune(func, trials=2, database=str(tmp_path / "records.db"), settings=settings)
+    result = tune(func, trials=2, database=str(tmp_path / "records.db"), settings=BRIEF)
     want = (2 + np.tril(A) @ B).astype("float32")
     np.testing.assert_array_equal(result.build()(A, B), want)
 

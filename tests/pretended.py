@@ -1,0 +1,60 @@
+"""A measurer that runs nothing, for what does not depend on who measures, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from autotune.database.records import Verdict
+from autotune.measure import MeasureResult
+from autotune.measure.busy import Neighbours
+from autotune.measure.settings import Rounds
+from autotune.tuning.replay import source_hash
+from schedule import Schedule
+from tensorir import Numbers, PrimFunc, Target
+
+
+class Pretended:
+    """In place of a `Measurer`: all programs are right, and take what the hash of their source text
+    says, 1 to 2 ms."""
+
+    reference = None
+
+    def __init__(
+        self, func: PrimFunc, target: str, *settings: Any, sizes: Numbers | None = None,
+        constants: Collection[str] = (), **options: Any,
+    ) -> None:  # fmt: skip
+        self.neighbours = Neighbours()
+        self.target = Target.parse(target)
+        self.record: Any = SimpleNamespace(
+            workload=SimpleNamespace(constants=constants), conditions=SimpleNamespace(sizes=sizes)
+        )
+
+    def __enter__(self) -> Pretended:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        return
+
+    def features(self, *args: Any) -> None:
+        return
+
+    def measure(
+        self, programs: Sequence[Schedule], on_result: Any = None, **options: Any
+    ) -> list[MeasureResult]:
+        results = [self.result(program) for program in programs]
+        for at, result in enumerate(results):
+            if on_result is not None:
+                on_result(at, result)
+        return results
+
+    def race(self, programs: Sequence[Schedule], rounds: int, before: int) -> Rounds:
+        times = tuple((self.result(program).median or 1.0,) * rounds for program in programs)
+        return Rounds(times, (False,) * rounds)
+
+    def result(self, program: Schedule) -> MeasureResult:
+        code = source_hash(self.record, program, self.target)
+        seconds = (1 + int(code[:4], 16) / 16**4) * 1e-3
+        verdict = Verdict(True, 0.0, 1e-5)
+        return MeasureResult("ok", "", (seconds,), seconds, verdict, source_hash=code)
