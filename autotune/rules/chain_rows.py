@@ -99,6 +99,8 @@ def find_rows(
     """The program in rows of `last`, with all stages, `among` some if given, that go along with
     them; None where no reduction does, none makes a number of each row, or they cannot be put in
     order. With `kept` the result stays in rows, and another stage takes it to its place."""
+    if not _may_have_rows(sch, last, among):
+        return None
     try:
         found = _Found(sch, last, "", among)
         if not found.has_reductions:
@@ -121,6 +123,20 @@ def find_rows(
         return None
     sizes = tuple(size(made.state.loop(loop).extent) for loop in loops)
     return InRows(order, made, found.stages(made, prod(sizes)), sizes)
+
+
+def _may_have_rows(sch: Schedule, last: str, among: Collection[str] | None) -> bool:
+    """Whether stages before the last one have a reduction, and one is to so few numbers that rows
+    of the last one's loops could have one each. To find those rows takes much longer."""
+    names = [str(name) for name in sch.get_blocks()]
+    before = [name for name in names[: names.index(last)] if among is None or name in among]
+    blocks = [node for node in map(sch.state.block, before) if node.is_reduction]
+    end = sch.state.block(last)
+    data = {v for it in end.iters if it.kind is IterKind.SPATIAL for v in variables(it.binding)}
+    loops = [loop for loop in sch.state.loops_around(last) if loop.var in data]
+    most = prod(max(1, size(loop.extent)) for loop in loops)
+    few = (instances(node, IterKind.SPATIAL) < 2 * most for node in blocks)
+    return bool(blocks) and (end.is_reduction or any(few))
 
 
 def put_in_rows(sch: Schedule, order: RowOrder) -> list[LoopRef]:

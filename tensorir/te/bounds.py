@@ -157,6 +157,8 @@ class _Walk:
         self.plain = values
         """The axes in terms of variables that start at 0."""
         self.seen: set[tuple[Expr, int]] = set()
+        self.inside: set[tuple[Expr, Expr, int]] = set()
+        """Indices that are proved to be within sizes: reads of unrolled bodies share most."""
         self.analyzers: list[Analyzer] = []
 
     def visit_all(self, parts: tuple[Expr, ...], analyzer: Analyzer) -> None:
@@ -188,11 +190,14 @@ class _Walk:
 
     def check(self, load: Load, analyzer: Analyzer) -> None:
         for d, (index, size) in enumerate(zip(load.indices, load.buffer.shape)):
-            value = substitute(index, self.plain)
             if d == 0 and load.buffer in self.rows:
                 size = self.rows[load.buffer]
+            if (index, size, id(analyzer)) in self.inside:
+                continue
+            value = substitute(index, self.plain)
             wanted = all_of(binary("<=", 0, value), binary("<", value, size))
             if analyzer.prove(wanted) or holds_everywhere(analyzer, wanted):
+                self.inside.add((index, size, id(analyzer)))
                 continue
             low, high = analyzer.bounds(value)
             name = load.buffer.name
