@@ -93,8 +93,7 @@ def test_each_block_by_itself():
     small = convolved(x, t, "small")
     wide = ops.conv2d(small, u, name="wide")
     large = convolved(ops.relu(wide), v, "large")
-    soft = ops.softmax(large, axis=1)
-    func = te.create_prim_func([x, u, v, t, soft], name="net")
+    func = te.create_prim_func([x, u, v, t, ops.relu(large)], name="net")
     names = ("u", "v", "t")
     alone = algorithms(conv(64, 64, 8))["out"]
     assert algorithms(func, constants=names) == {"large": alone}
@@ -147,7 +146,7 @@ def test_a_search_of_one_trial_measures_the_default(pretended, tmp_path):
     func = conv(16, 16, 8)
     with Database(tmp_path / "t.db") as database:
         result = tune(func, "c -threads=1", 1, database=database, settings=BRIEF,
-                      constants=("w",))  # fmt: skip
+                      constants=("w",), strategy="random", cost_model="random")  # fmt: skip
     made = default_schedule(func, "c -threads=1", ("w",), "mixed")
     assert result.record.numerics == made.numerics == "algebraic"
     replayed = Schedule(func).apply(result.schedule.trace)

@@ -54,9 +54,9 @@ def test_a_search_of_a_renamed_program_goes_on(tmp_path):
     plans = []
     for other in (product(), renamed(product(), NAMINGS["topi"])):
         with Database(tmp_path / f"{len(plans)}.db") as db:
-            found(product(), db, 3)
-            again = found(other, db, 5, other.size_vars[0].name, other.params[1].name)
-            assert (again.measured, again.trials) == (2, 5)
+            found(product(), db, 2)
+            again = found(other, db, 3, other.size_vars[0].name, other.params[1].name)
+            assert (again.measured, again.trials) == (1, 3)
             records = [r for r in db.records() if not r.is_final]
             texts = [r.workload.text.partition("(")[2] for r in records]  # without its own name
             plans.append([(r.sketch, str(r.decisions), t) for r, t in zip(records, texts)])

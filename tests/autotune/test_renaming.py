@@ -79,7 +79,7 @@ def assert_names_are_nothing(
     return schedule
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=lambda n: ROWS[n].name)
 def test_a_renamed_row_gets_the_same_schedule(number):
     row = ROWS[number]

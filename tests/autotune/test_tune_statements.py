@@ -49,7 +49,7 @@ def stage():
 
 
 @pytest.mark.parametrize("make", [stage, lambda: SOLVE], ids=["a stage", "alone"])
-def test_statements_are_tuned(make, tmp_path):
+def test_statements_are_tuned(pretended, make, tmp_path):
     func = make()
     sizes = {"n": N} if func is SOLVE else None
     result = tune(func, trials=2, settings=BRIEF, database=tmp_path / "db.sqlite", sizes=sizes)

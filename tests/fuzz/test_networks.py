@@ -23,7 +23,7 @@ import network_checks  # noqa: E402
 SMALL = Cpu(Target(vector_bits=256, threads=2, features=("avx2", "fma"), l1d=32 << 10, l2=1 << 20))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(20))
 def test_seeds_have_no_findings(seed):
     row = network_checks.check_seed(seed)
