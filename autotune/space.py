@@ -93,6 +93,11 @@ class Sketch:
         """The values by the names of their choices."""
         return {choice.name: value for choice, value in zip(self.choices, values)}
 
+    def cycles(self, rows: Sequence[Sequence[Any]]) -> np.ndarray | None:
+        """Cycles of one call with each of these values, by a formula, to be compared among
+        themselves; None where there is none."""
+        return None
+
     def notes(self) -> tuple[str, ...]:
         """What is to be known of it besides its choices, for `Space.describe`."""
         return ()

@@ -6,7 +6,7 @@ through the transforms around them; so it can be compared with the time of the d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, prod
@@ -14,7 +14,7 @@ from math import ceil, prod
 import numpy as np
 
 from autotune.estimate import CROWDED, FILL, IN_ORDER, Estimate
-from autotune.streams import LINE
+from autotune.streams import LINE, Column
 from schedule import library
 from tensorir import Cpu, Processor, dtype
 
@@ -47,6 +47,23 @@ def winograd_plans(
     `constants` are buffers that are known when a kernel is built: what is made of them is, too.
     """
     return list(_plans(found, cpu, cpu.target.processor, frozenset(constants)))
+
+
+def winograd_cycles(
+    found: library.Winograd,
+    cpu: Cpu,
+    plans: Sequence[library.WinogradPlan],
+    constants: Collection[str] = (),
+) -> Column:
+    """The time of each of these plans, whether it is worth considering or not."""
+    search, total = _Search(found, cpu, constants), np.zeros(len(plans))
+    alike: dict[tuple[int, int, int], list[int]] = {}
+    for at, plan in enumerate(plans):
+        alike.setdefault((plan.panel, plan.rows, plan.shares), []).append(at)
+    for (panel, rows, shares), places in alike.items():
+        heights = [plans[at].tiles for at in places]
+        total[places] = search.cycles(panel, rows, shares, heights)
+    return total
 
 
 @lru_cache(maxsize=64)
@@ -91,12 +108,22 @@ class _Search:
 
     def tiles(self, panel: int, rows: int, shares: int) -> list[tuple[float, library.WinogradPlan]]:
         """Plans that differ in the height of the register tile only."""
-        found = self.found
-        across = prod(found.tiles[1:])
-        count = (rows or self.samples * found.tiles[0]) * across
-        filters = found.filters // shares if rows else min(panel, found.filters)
+        count = self.count(rows)
         most = max(1, (self.cpu.registers - 1) // max(1, ceil(panel / self.lanes)))
         heights = sorted({h for k in range(1, count + 1) if (h := -(-count // k)) <= most})
+        return [
+            (float(cycles), library.WinogradPlan(self.lanes, h, panel, rows, shares))
+            for h, cycles in zip(heights, self.cycles(panel, rows, shares, heights))
+        ]
+
+    def count(self, rows: int) -> int:
+        """The tiles of a task."""
+        return (rows or self.samples * self.found.tiles[0]) * prod(self.found.tiles[1:])
+
+    def cycles(self, panel: int, rows: int, shares: int, heights: Sequence[int]) -> Column:
+        """The time of such plans with register tiles of these heights."""
+        found, count = self.found, self.count(rows)
+        filters = found.filters // shares if rows else min(panel, found.filters)
         c = self.product(panel, count, filters)
         nests = [self.nest(c, panel, height) for height in heights]
         turns = ceil(self.tasks(panel, rows, shares) / self.cpu.threads)
@@ -114,10 +141,8 @@ class _Search:
             moved = self.from_memory()
             products = products + moved - IN_ORDER * np.minimum(products, moved)
         rest += 0 if self.known else self.weights()
-        return [
-            (float(cycles) + rest, library.WinogradPlan(self.lanes, h, panel, rows, shares))
-            for h, cycles in zip(heights, products)
-        ]
+        total: Column = products + rest
+        return total
 
     def streaming(self, shares: int) -> Cpu:
         """The processor as products see it: panels of weights are read from first to last, and

@@ -78,7 +78,7 @@ def nest_cycles(point: Point) -> float:
     assert isinstance(sketch, PlannedSketch)
     values = dict(zip((choice.name for choice in sketch.choices), point.candidate.values))
     return sum(
-        plan.cycles(values, point.constants)
+        float(plan.columns([values], point.constants)[0])
         for plan in sketch.plans
         if isinstance(plan, ContractionPlan)
     )

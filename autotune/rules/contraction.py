@@ -10,6 +10,7 @@ from typing import Any
 from autotune.rules.group import Group
 from autotune.rules.plan import Values
 from autotune.rules.ranked import MOST_OPTIONS, FormedPlan, RankedPlan, group_contraction
+from autotune.streams import Column
 from schedule import Schedule, library
 from tensorir import Cpu
 
@@ -50,12 +51,11 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
         values = nest_values(self.contraction, nest)
         return {k: v for k, v in values.items() if self._has_depth or k != self.key("depth")}
 
-    def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
-        """The estimated time of one call with such values."""
+    def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
         from autotune.estimate import Estimate
 
-        plan = nest_of(self.contraction, values)
-        return float(Estimate(self.contraction, self.device, constants).cycles([plan])[0])
+        nests = [nest_of(self.contraction, values) for values in rows]
+        return Estimate(self.contraction, self.device, constants).cycles(nests)
 
     def make(self, sch: Schedule, nest: library.NestPlan) -> None:
         library.make_nest(sch, self.contraction, nest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from autotune.rules.alternatives import (
@@ -103,7 +104,8 @@ def make_space(
     """
     first = first_start(func, numerics)
     start = choose(func, device, numerics, constants, first).start
-    return Space(list(sketches(func, device, numerics, True, seed, first, start)))
+    found = sketches(func, device, numerics, True, seed, first, start)
+    return Space([replace(sketch, constants=tuple(constants)) for sketch in found])
 
 
 def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -> PlannedSketch:

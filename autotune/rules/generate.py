@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from autotune.choices import Choice, freeze
 from autotune.rules.alternatives import Start, first_start, starts
 from autotune.rules.forms import bring_on_axes
@@ -23,6 +25,7 @@ from autotune.rules.group import (
 from autotune.rules.plan import Part, Plan, Values, combined, ways
 from autotune.rules.registry import Rules, rules_for
 from autotune.space import Sketch
+from autotune.streams import Column
 from schedule import Schedule, ScheduleError
 from tensorir import Device, PrimFunc, weakest
 
@@ -217,6 +220,15 @@ class PlannedSketch(Sketch):
     """What computes the operator in place of its definition; "" for the definition."""
     ways: int = 1
     """In how many ways the plans of the groups go together; some of them are sketches."""
+    constants: tuple[str, ...] = ()
+    """Parameters that are taken to be known when a kernel is built."""
+
+    def cycles(self, rows: Sequence[Sequence[Any]]) -> Column | None:
+        """Of the plans that have a formula: the others take the same, as far as is known."""
+        decided = [self.decisions(values) for values in rows]
+        found = [plan.columns(decided, self.constants) for plan in self.plans]
+        known = [column for column in found if column is not None]
+        return np.sum(known, axis=0) if known else None
 
     def values(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """A value for each choice that needs no tuning.

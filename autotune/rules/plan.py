@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.space import DRAWS, Infeasible
+from autotune.streams import Column
 from schedule import Schedule, ScheduleError
 from tensorir import NUMERICS, Cpu, allows
 
@@ -81,6 +82,13 @@ class Plan(ABC):
     def estimate(self, constants: Collection[str] = ()) -> float | None:
         """Cycles of one call with these values, about; None for plans that cannot tell, which no
         other algorithm is compared with."""
+        return None
+
+    def columns(
+        self, rows: Sequence[Values], constants: Collection[str] = ()
+    ) -> Column | None:
+        """Cycles of one call with each of these values, by formula: nothing is scheduled; None
+        for plans that have no formula."""
         return None
 
     def feasible(self, values: Values) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from autotune.rules.group import Group, join_epilogue
 from autotune.rules.plan import Values
 from autotune.rules.ranked import RankedPlan
+from autotune.streams import Column
 from schedule import Schedule, library
 from tensorir import Cpu, IterKind, TensorIRError
 
@@ -43,13 +44,22 @@ class WinogradStages(RankedPlan["library.WinogradPlan"]):
         found = {"task": (plan.rows, plan.shares), "tile": (plan.tiles, plan.panel)}
         return {self.key(what): value for what, value in found.items()}
 
+    def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
+        from autotune.winograd import winograd_cycles
+
+        plans = [self.plan(values) for values in rows]
+        return winograd_cycles(self.found, self.cpu, plans, constants)
+
+    def plan(self, values: Values) -> library.WinogradPlan:
+        """The plan of such values."""
+        (rows, shares), (tiles, panel) = (values[self.key(what)] for what in ("task", "tile"))
+        return library.WinogradPlan(self.cpu.lanes(self.found.dtype), tiles, panel, rows, shares)
+
     def make(self, sch: Schedule, plan: library.WinogradPlan) -> None:
         library.make_winograd(sch, self.found, plan)
 
     def apply(self, sch: Schedule, values: Values) -> None:
-        (rows, shares), (tiles, panel) = (values[self.key(what)] for what in ("task", "tile"))
-        lanes = self.cpu.lanes(self.found.dtype)
-        self.make(sch, library.WinogradPlan(lanes, tiles, panel, rows, shares))
+        self.make(sch, self.plan(values))
 
 
 def winograd_stages(sch: Schedule, cpu: Cpu) -> Sequence[WinogradStages]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from autotune.space import Candidate, Infeasible, Space
 class Evolution:
     """Settings of the search.
 
-    builds       schedules built per call, at most; each takes a few milliseconds
+    builds       candidates looked at per call, at most, and built unless a formula says that it is
+                 not worth the milliseconds
     generations  rounds of variation per call
     parents      trials and candidates that are varied
     samples      share of the builds spent on random samples once there are trials
@@ -42,6 +44,10 @@ DEFAULT = Evolution()
 UNLIKELY = 10.0
 """What is expected to take so many times the best is not tried for exploration's sake: models err,
 but hardly by so much, and such trials take as long as many others."""
+
+BUILT = 1 / 3
+"""The share of candidates that are built, of those that formulas tell the cycles of: the formulas
+order them about as well as the features of what is built do, which are there to tell the rest."""
 
 
 class Pool:
@@ -67,10 +73,10 @@ class Pool:
         """
         rows: dict[Candidate, np.ndarray] = {}
         candidates = list(candidates)
-        wanted = [c for c in candidates if c not in self.scores and not self._state.spent(c)]
+        wanted = [c for c in candidates if self._is_new(c)]
         self._state.prepare(self._space, wanted[: max(self.left, 0)])
         for candidate in candidates:
-            if candidate in self.scores or candidate in rows or self._state.spent(candidate):
+            if candidate in rows or not self._is_new(candidate):
                 continue
             if self.left <= 0:
                 break
@@ -83,6 +89,25 @@ class Pool:
             seconds = self._state.model.predict(np.stack(list(rows.values())), self._learned)
             self.scores.update(zip(rows, map(float, seconds)))
         return list(rows)
+
+    def promising(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Those of the new ones that are worth a build, in their order: where a formula tells the
+        cycles of a sketch's candidates, the better part. The others count as if they were built."""
+        new = [c for c in dict.fromkeys(candidates) if self._is_new(c)][: max(self.left, 0)]
+        kept: set[Candidate] = set()
+        for name in dict.fromkeys(c.sketch for c in new):
+            some = [c for c in new if c.sketch == name]
+            cycles = self._space.sketches[name].cycles([c.values for c in some])
+            if cycles is None:
+                kept.update(some)
+                continue
+            best = np.argsort(cycles, kind="stable")[: ceil(BUILT * len(some))]
+            kept.update(some[at] for at in best)
+        self.left -= len(new) - len(kept)
+        return [c for c in new if c in kept]
+
+    def _is_new(self, candidate: Candidate) -> bool:
+        return candidate not in self.scores and not self._state.spent(candidate)
 
     def likely(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those in the pool that may be good; all in it where none is expected to be."""
@@ -108,7 +133,7 @@ def samples(
             failures.append(str(error))
     if len(failures) == len(names) and not pool.scores:
         raise Infeasible("\n".join(failures))
-    return pool.add(drawn)
+    return pool.add(pool.promising(drawn))
 
 
 def steps(space: Space, state: SearchState, pool: Pool, builds: int, rng: random.Random) -> None:
@@ -139,7 +164,7 @@ def evolve(
             child = space.crossover(a, b, rng) if crossed else space.mutate(a, rng)
             if child not in pool.scores and not state.spent(child):
                 children[child] = None
-        pool.add(children)
+        pool.add(pool.promising(list(children)))
 
 
 def _parents(space: Space, state: SearchState, pool: Pool, count: int) -> list[Candidate]:

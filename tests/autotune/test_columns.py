@@ -1,0 +1,129 @@
+"""Candidates whose cycles a formula tells: as columns, equal to those of plans, nothing built."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from autotune.rules import make_space
+from autotune.rules.contraction import nest_of
+from autotune.search import evolutionary
+from autotune.search.pool import BUILT, Pool
+from autotune.space import Space
+from schedule import library
+from tensorir import Cpu, Target, ops, te
+from tests.autotune.test_search import QUICK, SPACE, cost, new_state
+
+CPU = Cpu(Target(vector_bits=128, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
+
+
+def product(constants=()):
+    a, b = te.placeholder((67, 40), name="a"), te.placeholder((40, 33), name="b")
+    func = te.create_prim_func([a, b, ops.relu(ops.matmul(a, b), name="out")])
+    return make_space(func, CPU, constants=constants)
+
+
+def convolution():
+    x, w = te.placeholder((1, 8, 8, 8), name="x"), te.placeholder((8, 8, 3, 3), name="w")
+    func = te.create_prim_func([x, w, ops.conv2d(x, w, padding=1, name="out")])
+    return make_space(func, CPU, "algebraic")
+
+
+@pytest.fixture(scope="module")
+def spaces():
+    return [product(), convolution()]
+
+
+def told(space):
+    """The sketches with a formula, and some candidates of each."""
+    rng = random.Random(1)
+    for sketch in space.sketches.values():
+        rows = [sketch.default(), *(sketch.sample(rng).values for _ in range(5))]
+        if sketch.cycles(rows) is not None:
+            yield sketch, rows
+
+
+def test_cycles_of_many_candidates_are_those_of_each_alone(spaces, monkeypatch):
+    """In whatever order, and without a schedule."""
+    for space in spaces:
+        found = list(told(space))
+        assert found
+        monkeypatch.setattr(type(space), "build", lambda *_: pytest.fail("a schedule was made"))
+        for sketch, rows in found:
+            together = sketch.cycles(rows)
+            assert together.shape == (len(rows),) and (together > 0).all()
+            np.testing.assert_array_equal(together, [sketch.cycles([row])[0] for row in rows])
+            np.testing.assert_array_equal(together[::-1], sketch.cycles(rows[::-1]))
+
+
+def test_cycles_of_the_default_are_those_that_it_was_chosen_for(spaces):
+    """Of products and sums, of Winograd's stages, and of several sums in one program."""
+    kinds = set()
+    for space in spaces:
+        for sketch, rows in told(space):
+            plans = [p for p in sketch.plans if p.columns([sketch.decisions(rows[0])]) is not None]
+            kinds |= {plan.name for plan in plans}
+            best = sum(plan.estimate() for plan in plans)
+            assert sketch.cycles(rows[:1])[0] == pytest.approx(best)
+    assert kinds == {"contraction", "winograd"}
+
+
+def test_what_is_packed_ahead_of_all_calls_costs_nothing():
+    """As of the estimate by which the default is chosen."""
+    packed = {}
+    for constants in ((), ("b",)):
+        sketch = next(iter(product(constants).sketches.values()))
+        (plan,) = (p for p in sketch.plans if p.name == "contraction")
+        values = dict(sketch.decisions(sketch.default(("b",))))
+        c, block = plan.contraction, plan.contraction.block
+        lane = values[f"{block}.tile"][0]
+        at = next(n for n, o in enumerate(c.operands) if o.buffer == "b")
+        values[f"{block}.read"] = (((at, lane),), None)
+        (pack,) = nest_of(c, values).packs
+        assert pack == library.Pack(at, lane, values[f"{block}.tile"][2][lane])
+        packed[constants] = sketch.cycles([tuple(values[x.name] for x in sketch.choices)])[0]
+    assert packed["b",] < packed[()]
+
+
+@pytest.fixture
+def formula():
+    """A space in which a formula tells the cycles of one of the sketches: those that it takes."""
+    asked = []
+    tiled, plain = SPACE.sketches.values()
+
+    class Told(type(tiled)):
+        def cycles(self, rows):
+            asked.append(len(rows))
+            return np.array([cost(evolutionary.Candidate(self.name, row)) for row in rows])
+
+    return Space([Told(**vars(tiled)), plain]), asked
+
+
+def test_of_what_a_formula_tells_the_better_part_is_built(formula):
+    space, asked = formula
+    rng = random.Random(0)
+    drawn = [space.sample(rng, name) for name in ("tiled", "plain") for _ in range(30)]
+    pool = Pool(space, new_state(), 50)
+    kept = pool.promising(drawn)
+    of_one = [c for c in kept if c.sketch == "tiled"]
+    assert asked == [30] and len(of_one) == round(30 * BUILT), "so many may be built yet:"
+    assert pool.left == len(kept) == 20 + len(of_one)
+    assert kept == [c for c in drawn if c in kept], "in their order"
+    slowest = max(map(cost, of_one))
+    assert all(cost(c) >= slowest for c in drawn[:30] if c not in of_one)
+    assert [c for c in kept if c.sketch == "plain"] == drawn[30:50], "the others as they come"
+
+
+def test_searches_build_less_where_formulas_tell_and_find_as_much(formula):
+    space, _ = formula
+    built = {}
+    for where in (SPACE, space):
+        state, rng = new_state(), random.Random(0)
+        for _ in range(3):
+            for candidate in evolutionary.propose(where, state, 8, rng, QUICK):
+                state.add(candidate, cost(candidate))
+        built[where] = state.builds, state.best_seconds()
+    (all_, blind), (few, best) = built.values()
+    assert few < 0.8 * all_ and best <= blind
