@@ -5,7 +5,7 @@ from __future__ import annotations
 from autotune.rules.gpu.move import MovePlan
 from autotune.rules.group import Group, body_loads, instances, output_store
 from autotune.rules.plan import Plan
-from schedule import Schedule, ScheduleError
+from schedule import Schedule, ScheduleError, library
 from tensorir import Gpu, IterKind, variables
 
 WARPS = (2, 4, 8, 16)
@@ -55,8 +55,6 @@ def _recurrence_plan(sch: Schedule, group: Group, gpu: Gpu) -> MovePlan:
 
 
 def _recurrence(sch: Schedule, group: Group, threads: int, ahead: int) -> None:
-    from schedule import library
-
     library.gpu.recurrence(sch, group.block, threads=threads, ahead=ahead)
 
 
@@ -78,8 +76,6 @@ def _reads_alike(sch: Schedule, group: Group) -> bool:
 
 def _elements(sch: Schedule, group: Group, warps: int, items: int, rows: int) -> None:
     """Padding is computed where it is read, and an epilogue in registers."""
-    from schedule import library
-
     threads = warps * Gpu.warp
     for pad in group.padding:
         sch.compute_inline(pad)

@@ -8,7 +8,7 @@ from typing import Any
 from autotune.rules.gpu.move import Move, MovePlan, Options
 from autotune.rules.group import Group, body_loads, instances, stride_in
 from autotune.rules.plan import Plan
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import Block, Gpu, IterKind
 
 WARPS = (1, 2, 4, 8, 16)
@@ -69,23 +69,17 @@ def _inline_padding(sch: Schedule, group: Group) -> None:
 
 
 def _rows(sch: Schedule, group: Group, by: str, warps: int) -> None:
-    from schedule import library
-
     _inline_padding(sch, group)
     last = group.epilogue or group.block
     library.gpu.rows(sch, last, by=by, warps=warps, stages=[group.block])
 
 
 def _columns(sch: Schedule, group: Group, warps: int, parts: int) -> None:
-    from schedule import library
-
     _inline_padding(sch, group)
     library.gpu.columns(sch, group.block, warps=warps, parts=parts, epilogue=group.epilogue)
 
 
 def _few_values(sch: Schedule, group: Group, blocks: int, warps: int) -> None:
-    from schedule import library
-
     _inline_padding(sch, group)
     library.gpu.whole(sch, group.block, blocks=blocks, warps=warps)
     if group.epilogue is not None:

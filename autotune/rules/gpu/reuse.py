@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from schedule import library
+from schedule import library
 
 
 def has_windows(c: library.Contraction) -> bool:

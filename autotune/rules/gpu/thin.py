@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
+from schedule import library
 from tensorir import Gpu, dtype
-
-if TYPE_CHECKING:
-    from schedule import library
 
 FEW = 16
 """Rows or columns at most: with more of them tiles of both operands are worth their copies."""
@@ -81,8 +78,6 @@ class _Thin:
 
     def along_terms(self, axis: int) -> Iterator[library.gpu.TilePlan]:
         """Lanes have neighbours among the terms."""
-        from schedule import library
-
         cut = library.gpu.Cut
         wide = self.wide(axis)
         pieces = [wide, wide // 2] if wide > 1 and wide * self.rows > SUMS // 2 else [wide]
@@ -99,8 +94,6 @@ class _Thin:
 
     def along_elements(self, axis: int) -> Iterator[library.gpu.TilePlan]:
         """Lanes have neighbours among the elements of the result."""
-        from schedule import library
-
         cut = library.gpu.Cut
         wide = min(self.wide(axis), max(1, SUMS // self.rows))
         if Gpu.warp > self.extent(axis):
@@ -121,8 +114,6 @@ class _Thin:
         self, cuts: dict[int, library.gpu.Cut], shared: tuple[int, ...] = ()
     ) -> library.gpu.TilePlan:
         """A thread has all of what is few."""
-        from schedule import library
-
         cut = library.gpu.Cut
         cuts = {n: cut(parts=self.extent(n)) for n in self.few} | cuts
         every = tuple(cuts.get(n, cut()) for n in range(len(self.c.axes)))

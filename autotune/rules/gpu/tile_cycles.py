@@ -11,17 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.rules.group import SYMBOLIC_SIZE
 from autotune.streams import Column
+from schedule import library
 from tensorir import Gpu, dtype
-
-if TYPE_CHECKING:
-    from schedule import library
 
 LATENCY = 600.0
 """Cycles from asking memory to having what it holds (cuda.md has 500 to 700 for Hopper)."""

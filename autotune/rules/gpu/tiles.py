@@ -6,16 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
 from math import ceil, prod
-from typing import TYPE_CHECKING
 
 from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.thin import thin_plans
 from autotune.rules.gpu.tile_cycles import TileColumns, TileCounts
 from autotune.rules.group import SYMBOLIC_SIZE
+from schedule import library
 from tensorir import Gpu, dtype
-
-if TYPE_CHECKING:
-    from schedule import library
 
 OWN = (
     (8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (2, 2), (1, 4), (4, 1), (8, 1), (1, 1), (16, 1),
@@ -164,8 +161,6 @@ class _Search:
         self, n: int, plan: library.gpu.TilePlan, axes: Sequence[int], rough: bool
     ) -> library.gpu.StagedTile:
         """What a plan fetches of an operand that some axes move; if `rough` by sizes alone."""
-        from schedule import library
-
         key = (n, *[plan.cuts[a].total for a in axes]) if rough else (n, plan.cuts)
         if key not in self.known:
             self.known[key] = library.gpu.StagedTile(self.c, plan, n)
@@ -178,8 +173,6 @@ class _Search:
 
     def depth_axes(self, depth: int) -> dict[int, library.gpu.Cut]:
         """The cuts of the axes that are summed over."""
-        from schedule import library
-
         c = self.c
         windows = self.windows
         cuts: dict[int, library.gpu.Cut] = {}
@@ -207,8 +200,6 @@ class _Search:
 
     def tiles(self) -> Iterator[library.gpu.TilePlan]:
         """Tiles, with steps of a usual length."""
-        from schedule import library
-
         c, (mine, others) = self.c, self.sides
         side = cache(partial(self.side, mine)), cache(partial(self.side, others))
         terms, steps, ahead = self.depth_axes(8), tuple(c.written), int(bool(self.shared))
@@ -269,8 +260,6 @@ class _Search:
     def cut(self, n: int, warps: int, own: int, lanes: int) -> library.gpu.Cut:
         """A cut of an axis, neighbours in one thread where they can be read and stored at once; not
         longer than the axis is."""
-        from schedule import library
-
         own = min(own, max(1, ceil(self.extent(n) / (lanes * warps))))
         wide = 4 if own % 4 == 0 and n in self.aligned else 1
         return library.gpu.Cut(warps, own // wide, lanes, wide)

@@ -8,7 +8,7 @@ from typing import Any
 from autotune.rules.gpu.move import Move, MovePlan, Options
 from autotune.rules.group import Group, size
 from autotune.rules.plan import Plan
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import Block, Gpu, Var, accesses
 
 WARPS = (4, 8, 16)
@@ -49,8 +49,6 @@ def _extents(block: Block) -> dict[Var, int]:
 def _turned(block: Block) -> tuple[list[Var], list[Var]] | None:
     """The variables at which a stage stores, and those of a load that has the last one of them
     elsewhere; neighbours in memory along the last one of each."""
-    from schedule import library
-
     in_memory = library.gpu.in_memory
     found = accesses(block)
     stored = next((in_memory(a) for a in found if a.is_write), [])
@@ -91,14 +89,10 @@ def _box(block: Block, run: int) -> tuple[int, ...] | None:
 
 
 def _turn(sch: Schedule, group: Group, warps: int) -> None:
-    from schedule import library
-
     library.gpu.transpose(sch, group.block, warps=warps)
 
 
 def _boxes(
     sch: Schedule, group: Group, sizes: tuple[int, ...], pad: int | None, warps: int
 ) -> None:
-    from schedule import library
-
     library.gpu.boxes(sch, group.block, sizes, warps=warps, pad=pad)

@@ -10,7 +10,7 @@ from math import ceil, prod
 from autotune.rules.gpu.move import MovePlan
 from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan
-from schedule import Schedule
+from schedule import Schedule, library
 from tensorir import (
     Analyzer,
     Block,
@@ -152,8 +152,6 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
 def surroundings(block: Block) -> Surroundings | None:
     """How a block reads its surroundings; None where it does not, or as no array with windows moves
     along all axes of the result."""
-    from schedule import library
-
     found = accesses(block)
     stored = [library.gpu.in_memory(a) for a in found if a.is_write]
     spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
@@ -250,8 +248,6 @@ def _as_written(sch: Schedule, group: Group) -> str | None:
 
 def _on_axes(sch: Schedule, group: Group) -> str | None:
     """The same after the sums got a variable for each index of what they read."""
-    from schedule import library
-
     c = library.find_contraction(
         sch, group.block, group.epilogue, group.padding, windows=False, merged=False
     )
@@ -260,7 +256,5 @@ def _on_axes(sch: Schedule, group: Group) -> str | None:
 
 def _windows(move: Callable[[Schedule, Group], str | None], sch: Schedule, group: Group,
              tile: Tile) -> None:  # fmt: skip
-    from schedule import library
-
     last = move(sch, group)
     library.gpu.windows(sch, group.block, *tile, epilogue=last, padding=group.padding)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedule.analysis.uses import accesses
 from schedule.errors import require
@@ -17,11 +17,9 @@ from schedule.library.gpu.steps import (
     in_order_of_reads,
     shared_copy,
 )
+from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Gpu, IterKind, Var
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 class Boxes(NamedTuple):

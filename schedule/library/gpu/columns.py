@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedule.errors import require
 from schedule.library.gpu.steps import (
@@ -12,11 +12,9 @@ from schedule.library.gpu.steps import (
     fuse_for_blocks,
     reduction_of,
 )
+from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Gpu
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 class Columns(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, plain_stores
 from schedule.errors import require
@@ -14,6 +14,7 @@ from schedule.library.gpu.steps import (
     in_memory,
     vector_of,
 )
+from schedule.schedule import Schedule
 from schedule.state import LoopRef
 from tensorir import (
     Access,
@@ -30,9 +31,6 @@ from tensorir import (
     substitute,
     variables,
 )
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 class Elementwise(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, plain_store, read, written
 from schedule.errors import require
@@ -17,11 +17,9 @@ from schedule.library.gpu.steps import (
     vector_of,
 )
 from schedule.library.tensorized_roles import factors_of
+from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Gpu, variables
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 class Matmul(NamedTuple):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedule.analysis.uses import plain_store
 from schedule.errors import require
 from schedule.library.tensorized_roles import factors_of
+from schedule.schedule import Schedule
 from tensorir import IterKind, Var, int_value
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 class Product(NamedTuple):

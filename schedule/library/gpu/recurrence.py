@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, read_by_others
 from schedule.errors import require
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.steps import all_or_nothing, bind_blocks, fuse_for_blocks
+from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Buffer, Gpu, IterKind, Var, variables
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 HELD = 2
 """Elements of one array that a step may read, for these to be fetched ahead."""

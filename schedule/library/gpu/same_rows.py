@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from schedule.analysis.uses import accesses
 from schedule.errors import require
 from schedule.library.gpu.elementwise import Elementwise, axes_of, widest
 from schedule.library.gpu.steps import all_or_nothing, bind_blocks, fuse_for_blocks
+from schedule.schedule import Schedule
 from schedule.state import LoopRef
 from tensorir import Buffer, Gpu, IterKind, Var, variables
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 def same_rows(

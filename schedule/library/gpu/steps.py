@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from schedule.analysis.uses import accesses, plain_stores, written
 from schedule.errors import Illegal, ScheduleError, require
 from schedule.library.contraction.find import flat_index
 from schedule.library.contraction.places import lay_out, own_loops
+from schedule.schedule import Schedule
+from schedule.state import BlockRef, LoopRef
 from tensorir import (
     Access,
     Analyzer,
@@ -24,10 +25,6 @@ from tensorir import (
     slope,
     variables,
 )
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
-    from schedule.state import BlockRef, LoopRef
 
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 """Axes of blocks; the first one can be the longest."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from schedule.errors import require
 from schedule.library.contraction.axes import Access, Axis, Contraction
 from schedule.library.contraction.partial import partial_sums
 from schedule.library.contraction.plan import Partial
 from schedule.library.gpu.tile_plan import Cut, TilePlan
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
+from schedule.schedule import Schedule
 
 A = TypeVar("A", bound=Access)
 

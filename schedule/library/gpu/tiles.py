@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
 
 from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.copies import digits_read
@@ -36,11 +35,9 @@ from schedule.library.gpu.steps import (
 )
 from schedule.library.gpu.thread_sums import operands_of, shared_terms, thread_sums
 from schedule.library.gpu.tile_plan import Cut, TilePlan
+from schedule.schedule import Schedule
 from schedule.state import LoopRef
 from tensorir import Gpu, IterKind
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 WRITTEN_OUT = 1024
 """Operations of a thread in one step that are written out, at most."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedule.analysis.uses import accesses
 from schedule.errors import require
@@ -14,11 +14,9 @@ from schedule.library.gpu.steps import (
     in_order_of_reads,
     shared_copy,
 )
+from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Gpu, Var
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 class Transpose(NamedTuple):

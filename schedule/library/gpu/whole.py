@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, read_by_others
 from schedule.errors import require
@@ -13,11 +13,9 @@ from schedule.library.gpu.steps import (
     reduction_of,
     vector_of,
 )
+from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Block, Buffer, Gpu, IterKind, variables
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 
 class Whole(NamedTuple):

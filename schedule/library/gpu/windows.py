@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
@@ -19,11 +19,9 @@ from schedule.library.gpu.steps import (
     in_memory,
     in_order_of_reads,
 )
+from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
 from tensorir import Analyzer, Block, Buffer, Expr, Gpu, IterKind, slope, variables
-
-if TYPE_CHECKING:
-    from schedule.schedule import Schedule
 
 MOST_HELD = 64
 """Elements of an array that a thread keeps in registers, at most."""
