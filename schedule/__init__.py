@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from schedule.library.tensorized_matmul import TensorizedMatmul as TensorizedMatmul
     from schedule.library.tensorized_matmul import tensorized_matmul as tensorized_matmul
     from schedule.primitive import REGISTRY as REGISTRY
-    from schedule.requests.moves import Move as Move
+    from schedule.requests.moves import LegalCall as LegalCall
     from schedule.schedule import Schedule as Schedule
     from schedule.state import BlockRef as BlockRef
     from schedule.state import LoopRef as LoopRef
@@ -26,7 +26,7 @@ __all__ = lazy_names(
         "schedule.errors": "ScheduleError",
         "schedule.library.tensorized_matmul": "TensorizedMatmul tensorized_matmul",
         "schedule.debug.minimize": "minimize",
-        "schedule.requests.moves": "Move",
+        "schedule.requests.moves": "LegalCall",
         "schedule.schedule": "REGISTRY Schedule",
         "schedule.state": "BlockRef LoopRef",
         "schedule.te.create": "create_schedule",

@@ -31,7 +31,7 @@ from tensorir import (
 
 if TYPE_CHECKING:
     from schedule.module import Module
-    from schedule.requests.moves import Explanation, Move
+    from schedule.requests.moves import Explanation, LegalCall
     from schedule.step_memory import StepMemory
 
 T = TypeVar("T")
@@ -249,7 +249,7 @@ class Schedule:
             "get_consumers", name, lambda: [BlockRef(b) for b in consumers(self.state, name)]
         )
 
-    def legal_moves(self, where: str | None = None, name: str | None = None) -> list[Move]:
+    def legal_moves(self, where: str | None = None, name: str | None = None) -> list[LegalCall]:
         """What is possible at a block or loop, or everywhere; all of it with primitive `name`.
 
         Each move is accepted by `apply_move` as long as the schedule does not change. Arguments
@@ -260,7 +260,7 @@ class Schedule:
         place = None if where is None else _name(where)
         return self._query("legal_moves", place or "", lambda: legal_moves(self.state, place, name))
 
-    def apply_move(self, move: Move) -> Any:
+    def apply_move(self, move: LegalCall) -> Any:
         """Call the primitive that `move` names; returns what it returns."""
         return getattr(self, move.name)(*move.args)
 

@@ -71,15 +71,9 @@ def sketches_of(
     rng: random.Random | None = None,
 ) -> Iterator[PlannedSketch]:
     """What the rules make of a program."""
-    rng = rng or random.Random(0)
-    made = _sketches(start.schedule, device, numerics, not start.name, many, rng)
-    return _named(start.name, made)
-
-
-def _named(algorithm: str, made: Iterable[PlannedSketch]) -> Iterator[PlannedSketch]:
-    for sketch in made:
-        name = f"{algorithm}:{sketch.name}" if algorithm else sketch.name
-        yield replace(sketch, name=name, algorithm=algorithm)
+    rng, used = rng or random.Random(0), start.name
+    for sketch in _sketches(start.schedule, device, numerics, not used, many, rng):
+        yield replace(sketch, name=f"{used}:{sketch.name}" if used else sketch.name, algorithm=used)
 
 
 def _sketches(

@@ -27,7 +27,7 @@ NO_PLACES = ("buffer", "thread", "scope", "key", "value", "index_map", "intrinsi
 
 
 @dataclass(frozen=True)
-class Move:
+class LegalCall:
     """A call of a primitive that the schedule accepts: `getattr(sch, m.name)(*m.args)`."""
 
     name: str
@@ -51,7 +51,7 @@ class Verdict:
         return self.reason is None
 
     def __str__(self) -> str:
-        call = str(Move(self.name, self.args))
+        call = str(LegalCall(self.name, self.args))
         hint = f" ({self.hint})" if self.hint else ""
         return f"{call}: {self.reason}{hint}" if self.reason else f"{call}: ok"
 
@@ -60,8 +60,8 @@ class Explanation(list[Verdict]):
     """Verdicts, one for each call that was tried; prints as a table."""
 
     @property
-    def legal(self) -> list[Move]:
-        return [Move(v.name, v.args) for v in self if v.legal]
+    def legal(self) -> list[LegalCall]:
+        return [LegalCall(v.name, v.args) for v in self if v.legal]
 
     def __str__(self) -> str:
         lines = []
@@ -140,10 +140,10 @@ def _hashable(args: Args) -> Args:
     return tuple(tuple(a) if isinstance(a, list) else a for a in args)
 
 
-def legal_moves(state: State, where: str | None = None, name: str | None = None) -> list[Move]:
+def legal_moves(state: State, where: str | None = None, name: str | None = None) -> list[LegalCall]:
     """The moves, among those worth trying, that are accepted; of primitive `name` if given."""
     names = [name] if name is not None else _useful_first(state)
-    return [Move(*r) for r in requests(state, where, names) if accepted(state, *r)]
+    return [LegalCall(*r) for r in requests(state, where, names) if accepted(state, *r)]
 
 
 def explain(state: State, where: str, name: str | None, args: tuple[Any, ...]) -> Explanation:
@@ -161,4 +161,4 @@ def explain(state: State, where: str, name: str | None, args: tuple[Any, ...]) -
     return found
 
 
-__all__ = ["Explanation", "Move", "Verdict", "explain", "legal_moves"]
+__all__ = ["Explanation", "LegalCall", "Verdict", "explain", "legal_moves"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schedule import REGISTRY, Move, Schedule, ScheduleError
+from schedule import REGISTRY, LegalCall, Schedule, ScheduleError
 from schedule.checks.annotations import KEYS
 from schedule.requests.candidates import candidates
 from schedule.requests.layout_candidates import VALUES
@@ -68,9 +68,9 @@ def test_moves_at_a_block(conv):
 def test_moves_of_one_primitive(conv):
     sch = Schedule(conv())
     assert sch.legal_moves(name="compute_at") == [
-        Move("compute_at", ("pad", "i_conv")),
-        Move("compute_at", ("pad", "r")),
-        Move("compute_at", ("conv", "i_relu")),
+        LegalCall("compute_at", ("pad", "i_conv")),
+        LegalCall("compute_at", ("pad", "r")),
+        LegalCall("compute_at", ("conv", "i_relu")),
     ]
 
 
@@ -102,7 +102,7 @@ def test_explain_a_loop(matmul):
     text = str(found)
     assert "parallel             ('k') no: loop 'k' is a reduction of block 'C' (rfactor" in text
     assert "unroll               ('k') ok" in text
-    assert Move("unroll", ("k",)) in found.legal
+    assert LegalCall("unroll", ("k",)) in found.legal
     assert "prim_func" not in text
 
 
@@ -122,7 +122,7 @@ def test_explain_a_call(conv):
     assert verdict.reason == "factor 0 is not a positive integer"
     (verdict,) = sch.explain("i", "split", [None, 2], 3)
     assert verdict.reason is not None and "too many positional arguments" in verdict.reason
-    assert sch.explain("i", "split", [None, 2]).legal == [Move("split", ("i", [None, 2]))]
+    assert sch.explain("i", "split", [None, 2]).legal == [LegalCall("split", ("i", [None, 2]))]
 
 
 def test_moves_and_explanations_change_nothing(conv):
@@ -167,7 +167,7 @@ def test_primitives_have_candidates(conv):
 
 def test_moves_that_need_values(matmul, chain):
     sch = Schedule(matmul(6, 10, 8))
-    assert Move("pad_einsum", ("C", [4, 4, 4])) in sch.legal_moves(name="pad_einsum")
+    assert LegalCall("pad_einsum", ("C", [4, 4, 4])) in sch.legal_moves(name="pad_einsum")
     sch.reorder("k", "j")
     sch.decompose_reduction("C", "i")
     sch.split("j", [None, 2])
@@ -176,7 +176,7 @@ def test_moves_that_need_values(matmul, chain):
     sch = Schedule(matmul(6, 8, 8))
     sch.decompose_reduction("C", "i")
     sch.reorder("k", "j")
-    assert Move("tensorize", ("j", "f32.fma_8")) in sch.legal_moves(name="tensorize")
+    assert LegalCall("tensorize", ("j", "f32.fma_8")) in sch.legal_moves(name="tensorize")
     sch = Schedule(chain(12, 8))
     found = calls(sch.legal_moves("B"))
     assert "transform_layout('B', 'B', 'i0, i1: i1, i0')" in found
@@ -184,9 +184,9 @@ def test_moves_that_need_values(matmul, chain):
     assert "storage_align('B', 'B', 0, 16, 0)" in found
     assert sch.legal_moves(name="annotate") == [] == sch.legal_moves(name="pipeline")
     sch.compute_at("B", "i_C")
-    assert sch.legal_moves(name="pipeline") == [Move("pipeline", ("i_C", [0, 1]))]
+    assert sch.legal_moves(name="pipeline") == [LegalCall("pipeline", ("i_C", [0, 1]))]
     sch.parallel("i_C")
-    assert Move("annotate", ("i_C", "schedule", "dynamic")) in sch.legal_moves("i_C")
+    assert LegalCall("annotate", ("i_C", "schedule", "dynamic")) in sch.legal_moves("i_C")
 
 
 def test_every_key_has_values_to_try():

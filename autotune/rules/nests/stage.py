@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile, divisors
@@ -101,8 +101,7 @@ def find_stage(sch: Schedule, name: str, cpu: Cpu, places: Sequence[str]) -> Sta
         work=max(1, operations(block)),
         large=cpu.worth_threads(one_thread([block], cpu)),
     )
-    choices = tuple(_choices(sch, stage, places, loops))
-    return Stage(**{**stage.__dict__, "choices": choices})
+    return replace(stage, choices=tuple(_choices(sch, stage, places, loops)))
 
 
 def _lane(sch: Schedule, block: Block, spatial: Sequence[Axis], loops: dict[str, str]) -> str:
