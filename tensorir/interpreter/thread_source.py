@@ -17,7 +17,7 @@ from tensorir.interpreter.python_source import Emitter
 from tensorir.interpreter.sanitize import RaceEmitter
 from tensorir.passes.gpu.axes import BLOCK_AXES, is_kernel, kernel_roots, nest_of
 from tensorir.passes.gpu.merge_shared import BYTES, offsets_of
-from tensorir.stmt import Alloc, Block, Exchange, For, Stmt, Sync
+from tensorir.stmt import Alloc, Block, Exchange, For, ForKind, Stmt, Sync
 from tensorir.visit import walk
 
 ALLOCATIONS = 1 << 16
@@ -168,7 +168,18 @@ class ThreadEmitter(Emitter):
 
 
 class ThreadRaceEmitter(ThreadEmitter, RaceEmitter):
-    """The same, and every access is told to `races`."""
+    """The same, and every access is told to `races`, but for those of what one thread has alone."""
+
+    def __init__(self, func: PrimFunc, precise: bool, reserved: frozenset[str]) -> None:
+        super().__init__(func, precise, reserved)
+        shares = any(isinstance(s, For) and s.kind is ForKind.VECTORIZED for s in walk(func.body))
+        self.alone = set() if shares else {b for b in self.inside if b.scope == "local"}
+
+    def check(self, buffer: Buffer, verb: str, depth: int) -> None:
+        if buffer in self.alone:
+            Emitter.check(self, buffer, verb, depth)
+        else:
+            super().check(buffer, verb, depth)
 
     def domain(self, stmt: For) -> str:
         return Emitter.domain(self, stmt) if stmt.thread is not None else super().domain(stmt)

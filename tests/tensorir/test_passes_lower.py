@@ -421,7 +421,7 @@ def test_matmul(n: int, m: int, k: int) -> None:
     kinds=st.tuples(st.sampled_from(["parallel", "range"]), *[KINDS] * 5),
     bits=st.sampled_from([128, 256, 512]),
 )
-@settings(max_examples=15, derandomize=True, deadline=None)
+@settings(max_examples=8, derandomize=True, deadline=None)
 def test_any_tiling_of_matmul(
     shape: tuple[int, int, int], tile: tuple[int, int, int], kinds: tuple[str, ...], bits: int
 ) -> None:

@@ -217,3 +217,17 @@ def with_annotations(text):
 
     notes = {"shared_bytes": 512, "shared_offsets": {"S": 0, "T": 256}}
     return str(with_body(func, replace(func.body, annotations=notes)))
+
+
+def test_lanes_of_one_thread_are_watched():
+    """What a thread has alone is told to nobody but the lanes of its vectors."""
+    func = parse("""
+@prim_func
+def f(A: f32[4]):
+    for t in thread("threadIdx.x", 2):
+        with alloc(S, f32[4], scope="local"):
+            for j in vectorized(4):
+                S[j // 2] = A[j]
+""")
+    with pytest.raises(VerifyError, match=r"loop 'j': iteration 0 writes S\[0\] and iteration 1"):
+        interpret(func, np.ones(4, "float32"), races=True)
