@@ -6,6 +6,7 @@ of its own too, with the same kernel of IPython in it, which is asked in place o
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -28,7 +29,7 @@ IMPORTED = (
     "matplotlib.pyplot", "matplotlib_inline.backend_inline", "numpy.random", "pygments.lexers",
     "sqlite3", "tensorir.ops", "tensorir.te", "tensorir.interpreter", "tensorir.passes.lower",
     "tensorir.text", "schedule.schedule", "backends.build", "backends.c.backend",
-    "autotune.rules", "autotune.tuning.tuner",
+    "autotune.rules", "autotune.tuning.tuner", "sklearn.ensemble", "xgboost",
 )  # fmt: skip
 """What most notebooks import, when they begin or later."""
 
@@ -68,6 +69,9 @@ def _serve(connection: Connection) -> None:
     os.environ["MPLBACKEND"] = PLOTS
     for name in IMPORTED:
         import_module(name)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20)  # as in the tests themselves
     while True:
         try:
             folder, sources = connection.recv()

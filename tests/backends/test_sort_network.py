@@ -35,6 +35,7 @@ HASWELL = ("float32", "float64", "int8", "uint16", "uint32", "int64")
 """Floats and integers of each width, signed or not."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dtype", "target"), [*((d, "c") for d in HERE), *((d, "c -march=haswell") for d in HASWELL)]
 )

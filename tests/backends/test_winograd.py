@@ -90,6 +90,7 @@ SHAPES = [  # n, c, o, h, w, padding, tile, the plan
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_scheduled_convolution(shape, cache):
     *sizes, tile, chosen = shape
@@ -120,6 +121,7 @@ LAST = [  # c, o, h, w, padding: channels that fill no vector, images that fill 
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sizes", "tile", "rows", "samples"),
     list(zip(LAST, ("4x4", "4x2", "2x4", "2x2"), (0, 1, 1, 0), (None, 2, None, 2))),
@@ -137,6 +139,7 @@ def test_a_symbolic_batch_with_channels_first(cache):
     check(func, scheduled(func, "winograd_4x4", plan(rows=2)), ERROR[4], cache, (3,))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("func", "algorithm", "panel", "rows"),
     [
@@ -198,6 +201,7 @@ def _weights_of_samples():
     )  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("func", "rows"),
     [
