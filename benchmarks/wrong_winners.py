@@ -1,19 +1,18 @@
 """How often tuning beside a second load loses the default schedule to a slower one.
 
-    python -m benchmarks.wrong_winners [--runs 50] [--trials 24] [--only banded]
+    python -m benchmarks.wrong_winners [--runs 50] [--trials 8] [--only banded]
 
-One search finds programs, two and a half times as many as trials are wanted. Each run is `tune` on
-a part of these, drawn at random and with the default, so that it times and races, which is what
-another load disturbs, and hardly proposes or compiles: half a second a trial. While they run,
-another program works in bursts on every processor but one. Afterwards, on the quiet machine, a long
-race says how fast each winner is; beside it, the schedule that the lowest time of a trial would
-have been. A winner is lost where it is slower than the default for certain.
+One search finds programs, four times as many as trials are wanted. Each run is `tune` on a part of
+these, drawn at random and with the default, so that it times and races, which is what another load
+disturbs, and hardly proposes or compiles: some ten seconds. While they run, another program works
+in bursts on every processor but one. Afterwards, on the quiet machine, a long race says how fast
+each winner is; beside it, the schedule that the lowest time of a trial would have been. A winner is
+lost where it is slower than the default for certain.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import random
 import subprocess
 import sys
@@ -48,7 +47,7 @@ while os.getppid() == parent:
 """The second load: it works half of the time, and ends when its parent is gone."""
 
 
-POOL = 2.5
+POOL = 4
 """Programs that are found before, for each trial of a run."""
 
 
@@ -116,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     func, count = WORKLOADS[name](), 2 if args.quick else args.runs
     settings = MeasureSettings(min_ms=1.0, repeats=2, build_jobs=1) if args.quick else None
     trials = min(args.trials, 4) if args.quick else args.trials
-    _, among = search_once(func, 0, math.ceil(POOL * trials), settings)
+    _, among = search_once(func, 0, POOL * trials, settings)
     with second_load(max(1, host_threads() - 1)):
         runs = []
         for seed in range(count):
@@ -141,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = parser_of("benchmarks.wrong_winners", __doc__, seeds=1, trials=24)
+    parser = parser_of("benchmarks.wrong_winners", __doc__, seeds=1, trials=8)
     parser.add_argument("--runs", type=positive, default=50, help="searches (50)")
     return parser.parse_args(argv)
 
