@@ -9,12 +9,7 @@ from typing import Any
 
 from autotune.rules.ahead import ask_ahead
 from autotune.rules.chain_rows import put_in_rows
-from autotune.rules.common_reads import (
-    merge_level,
-    read_in_common,
-    run_together,
-    sum_together,
-)
+from autotune.rules.common_reads import merge_level, read_in_common, run_together, sum_together
 from autotune.rules.find_chain import Chain
 from autotune.rules.group import output_store, size
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short

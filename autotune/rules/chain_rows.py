@@ -13,7 +13,7 @@ from functools import cached_property
 from math import prod
 
 from autotune.rules.followers import Follower, followers, stored_at
-from autotune.rules.group import body_loads, instances, size
+from autotune.rules.group import body_loads, flat_place, instances, size, stores_of
 from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import (
     Analyzer,
@@ -23,9 +23,7 @@ from tensorir import (
     Const,
     Expr,
     IterKind,
-    Store,
     Var,
-    const,
     int_value,
     slope,
     stmt_exprs,
@@ -337,11 +335,7 @@ Step = Callable[[Var], "int | None"]
 def _step(
     buffer: Buffer, indices: Sequence[Expr], places: Mapping[Var, Expr], analyzer: Analyzer
 ) -> Step:
-    flat: Expr = const(0)
-    step = 1
-    for index, extent in zip(reversed(indices), reversed(buffer.shape)):
-        flat = flat + substitute(index, places) * step
-        step *= size(extent)
+    flat = flat_place(buffer, [substitute(index, places) for index in indices])
     plain = analyzer.simplify(flat)
     used = variables(plain)
     return lambda var: slope(plain, var, analyzer) if var in used else 0
@@ -358,7 +352,7 @@ def _follow(step: Step, axes: Sequence[tuple[Var, int | None]]) -> bool:
 
 def _buffer(block: Block) -> Buffer:
     """What a block stores to."""
-    return next(stmt.buffer for stmt in walk(block.body) if isinstance(stmt, Store))
+    return stores_of(block)[0].buffer
 
 
 def _cut(sch: Schedule, end: str, last: str) -> list[tuple[int, tuple[int, ...]]]:

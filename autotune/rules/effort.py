@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from autotune.rules.group import body_loads, elements, instances, size, stride_in
+from autotune.rules.group import (
+    body_loads,
+    calls_extern,
+    elements,
+    instances,
+    size,
+    stores_of,
+    stride_in,
+)
 from tensorir import (
     BinOp,
     Block,
@@ -17,15 +25,12 @@ from tensorir import (
     Call,
     Cpu,
     Expr,
-    Extern,
     IterKind,
     Load,
     Select,
-    Store,
     children,
     dtype,
     variables,
-    walk,
 )
 
 EVERY_OTHER = 2.5
@@ -47,10 +52,10 @@ def one_thread(blocks: Iterable[Block], cpu: Cpu) -> float:
 
 def _cycles(block: Block, cpu: Cpu) -> float:
     costs = cpu.costs
-    stores = [stmt for stmt in walk(block.body) if isinstance(stmt, Store)]
+    stores = stores_of(block)
     reads = body_loads(block)
     buffers = {*(store.buffer for store in stores), *(load.buffer for load in reads)}
-    if any(isinstance(stmt, Extern) for stmt in walk(block.body)) or not buffers:
+    if calls_extern(block) or not buffers:
         return elements(block)  # an operation each
     spatial = {it.var for it in block.iters if it.kind is IterKind.SPATIAL}
     width = cpu.elements(*(buffer.dtype for buffer in buffers))

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.rules.group import body_loads
+from autotune.rules.group import body_loads, stores_of
 from schedule import Schedule
 from tensorir import (
     Block,
     Expr,
     IterKind,
     IterVar,
-    Store,
     Var,
     const,
     determines,
     slope,
     substitute,
     variables,
-    walk,
 )
 
 
@@ -72,7 +70,7 @@ class _Search:
         """A stage whose users are known."""
         node = self.sch.state.block(name)
         stored = stored_at(node)
-        buffers = {s.buffer for s in walk(node.body) if isinstance(s, Store)}
+        buffers = {store.buffer for store in stores_of(node)}
         steps = any(it.kind is IterKind.OPAQUE for it in node.iters)
         if stored is None or steps or any(buffer in self.sch.func.params for buffer in buffers):
             return Follower(name, {}, frozenset())
@@ -117,8 +115,7 @@ class _Search:
 
 def stored_at(block: Block) -> tuple[Expr, ...] | None:
     """Where a block stores, if at one place of which no two indices are the same variable."""
-    stores = [s for s in walk(block.body) if isinstance(s, Store)]
-    places = {s.indices for s in stores}
+    places = {store.indices for store in stores_of(block)}
     if len(places) != 1:
         return None
     (indices,) = places

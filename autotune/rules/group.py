@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
@@ -60,7 +60,7 @@ class Group:
 
 def body_loads(block: Block) -> list[Load]:
     """The distinct loads in the body of a block, without those of what it stores to."""
-    written = {s.buffer for s in walk(block.body) if isinstance(s, Store)}
+    written = {*_stored(block)}
     found: dict[Load, None] = {}
     for stmt in walk(block.body):
         for e in stmt_exprs(stmt):
@@ -215,7 +215,7 @@ def in_scan(sch: Schedule, block: Block) -> bool:
 
 
 def _stored(block: Block) -> list[Buffer]:
-    return [s.buffer for s in walk(block.body) if isinstance(s, Store)]
+    return [store.buffer for store in stores_of(block)]
 
 
 def _reads_reduction(sch: Schedule, name: str) -> bool:
@@ -294,17 +294,22 @@ def _epilogue(sch: Schedule, name: str) -> str | None:
     return str(user.name) if plain and once and len(reads) == 1 else None
 
 
+def flat_place(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
+    """Where in memory an element lies, by sizes as numbers."""
+    flat: Expr = const(0)
+    step = 1
+    for index, extent in zip(reversed(indices), reversed(buffer.shape)):
+        flat = flat + index * step
+        step *= size(extent)
+    return flat
+
+
 def stride_in(load: Load, var: Var, block: Block) -> int | None:
     """How far apart in memory the elements of neighbouring values of `var` lie; None if unknown.
 
     0 where the load does not depend on the variable, 1 where it is contiguous.
     """
-    analyzer = Analyzer()
-    flat: Expr = const(0)
-    step = 1
-    for index, extent in zip(reversed(load.indices), reversed(load.buffer.shape)):
-        flat = flat + index * step
-        step *= size(extent)
+    analyzer, flat = Analyzer(), flat_place(load.buffer, load.indices)
     if var not in variables(flat):
         return 0
     return slope(analyzer.simplify(flat), var, analyzer)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from autotune.rules.group import size, stride_in
+from autotune.rules.group import size, stores_of, stride_in
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Cpu, For, ForKind, Load, Store, Var, variables, walk
+from tensorir import Block, Cpu, For, ForKind, Load, Var, variables, walk
 
 
 def loops_by_variable(sch: Schedule, block: str) -> dict[str, str]:
@@ -32,11 +32,8 @@ def own_loop_names(sch: Schedule, block: str) -> list[LoopRef]:
 
 
 def own_loops(sch: Schedule, block: str) -> list[For]:
-    found = []
-    for loop in sch.state.loops_around(block):
-        if sum(isinstance(node, Block) for node in walk(loop)) == 1:
-            found.append(loop)
-    return found
+    around = sch.state.loops_around(block)
+    return [f for f in around if sum(isinstance(node, Block) for node in walk(f)) == 1]
 
 
 def loop_of(sch: Schedule, block: str, var: str) -> LoopRef | None:
@@ -77,11 +74,6 @@ def _chunk(extent: int | None, lanes: int) -> int | None:
 
 def _contiguous(block: Block, loop: For) -> bool:
     """Whether every store moves by one element with a variable of the loop."""
-    bindings = {it.var: it.binding for it in block.iters}
-    for stmt in walk(block.body):
-        if isinstance(stmt, Store):
-            made = Load(stmt.buffer, stmt.indices)
-            moving = [v for v, binding in bindings.items() if loop.var in variables(binding)]
-            if not any(stride_in(made, v, block) == 1 for v in moving):
-                return False
-    return True
+    moving = [it.var for it in block.iters if loop.var in variables(it.binding)]
+    made = [Load(store.buffer, store.indices) for store in stores_of(block)]
+    return all(any(stride_in(load, v, block) == 1 for v in moving) for load in made)

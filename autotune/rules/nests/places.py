@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.rules.group import body_loads, output_store
+from autotune.rules.group import body_loads, output_store, stores_of
 from autotune.rules.nest import own_loop_names
 from schedule import Schedule, ScheduleError
-from tensorir import Block, Buffer, IterKind, Load, Store, Var, variables, walk
+from tensorir import Block, Buffer, IterKind, Load, Var, variables
 
 ROOT = "root"
 INLINE = "inline"
@@ -84,12 +84,19 @@ def _enters(sch: Schedule, refused: dict[str, str], name: str, user: str) -> boo
 def _tried(
     sch: Schedule, refused: dict[str, str], what: str, primitive: str, *args: str
 ) -> bool:
+    reason = refusal(sch, primitive, *args)
+    if reason is not None:
+        refused[what] = reason
+    return reason is None
+
+
+def refusal(sch: Schedule, primitive: str, *args: str) -> str | None:
+    """Why a primitive refuses; None where it accepts."""
     try:
         getattr(sch.copy(), primitive)(*args)
     except ScheduleError as error:
-        refused[what] = error.headline
-        return False
-    return True
+        return error.headline
+    return None
 
 
 def _stores_at_variables(sch: Schedule, name: str) -> bool:
@@ -107,7 +114,7 @@ def _reads(sch: Schedule, name: str, user: str) -> list[Load]:
 
 
 def _made(block: Block) -> set[Buffer]:
-    return {s.buffer for s in walk(block.body) if isinstance(s, Store)}
+    return {store.buffer for store in stores_of(block)}
 
 
 def _shared(user: Block, reads: Sequence[Load]) -> frozenset[str]:

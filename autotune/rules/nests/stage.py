@@ -8,12 +8,20 @@ from itertools import permutations
 
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile, divisors
 from autotune.rules.effort import one_thread
-from autotune.rules.group import body_loads, in_scan, lane_of, operations, output_store, size
+from autotune.rules.group import (
+    body_loads,
+    in_scan,
+    lane_of,
+    operations,
+    output_store,
+    size,
+    stores_of,
+)
 from autotune.rules.nest import loops_by_variable, own_loop_names
-from autotune.rules.nests.places import AT, SLIDE
+from autotune.rules.nests.places import AT, SLIDE, refusal
 from autotune.rules.stores import STORES, may_stream
 from schedule import Schedule, ScheduleError
-from tensorir import Block, Cpu, IterKind, Store, int_value, walk
+from tensorir import Block, Cpu, IterKind, int_value
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 """Rows of a register tile, of each axis that is not in the lanes."""
@@ -109,17 +117,18 @@ def _lane(sch: Schedule, block: Block, spatial: Sequence[Axis], loops: dict[str,
     lane = lane_of(block)
     for axis in spatial:
         if lane is not None and axis.var == lane.name:
+            loop = loops[axis.var]
             if not axis.known:
-                _, inner = (trial := sch.copy()).split(loops[axis.var], [None, 2])
-                return axis.var if _accepts(trial, "vectorize", inner) else ""
-            return axis.var if _accepts(sch, "vectorize", loops[axis.var]) else ""
+                sch = sch.copy()
+                _, loop = sch.split(loop, [None, 2])
+            return axis.var if refusal(sch, "vectorize", loop) is None else ""
     return ""
 
 
 def _threads(sch: Schedule, spatial: Sequence[Axis], loops: dict[str, str]) -> int:
     """How many outer loops may be one that threads share; of symbolic ones only the first."""
     for count, axis in enumerate(spatial[:MOST_THREADED]):
-        if (count and not axis.known) or not _accepts(sch, "parallel", loops[axis.var]):
+        if (count and not axis.known) or refusal(sch, "parallel", loops[axis.var]) is not None:
             return count
     return min(len(spatial), MOST_THREADED)
 
@@ -139,17 +148,9 @@ def _reorders(
     return trial.numerics != sch.numerics
 
 
-def _accepts(sch: Schedule, primitive: str, *args: str) -> bool:
-    try:
-        getattr(sch.copy(), primitive)(*args)
-    except ScheduleError:
-        return False
-    return True
-
-
 def _lanes(block: Block, cpu: Cpu) -> int:
     """Elements of a vector: of sums, or of the widest that an instance reads or writes."""
-    stores = [node.buffer.dtype for node in walk(block.body) if isinstance(node, Store)]
+    stores = [store.buffer.dtype for store in stores_of(block)]
     if block.is_reduction or not stores:
         return cpu.lanes(*stores[:1])
     return cpu.elements(*stores, *(load.buffer.dtype for load in body_loads(block)))

@@ -19,17 +19,7 @@ from schedule.library.contraction.places import (
 from schedule.library.contraction.plan import Pack
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import (
-    Analyzer,
-    Expr,
-    Load,
-    TensorIRError,
-    Var,
-    const,
-    int_value,
-    slope,
-    substitute,
-)
+from tensorir import Analyzer, Expr, Load, TensorIRError, Var, const, int_value, slope, substitute
 
 LONGEST = 256
 """Iterations of a loop that becomes vectors without a loop around them."""

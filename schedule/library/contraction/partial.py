@@ -9,12 +9,7 @@ from typing import TypeVar
 
 from schedule.library.contraction.axes import Access, Axis, Contraction, Digit
 from schedule.library.contraction.normalise import sorted_axes
-from schedule.library.contraction.places import (
-    axis_loops,
-    loops_by_place,
-    own_loops,
-    store_of,
-)
+from schedule.library.contraction.places import axis_loops, loops_by_place, own_loops, store_of
 from schedule.library.contraction.plan import Partial
 from schedule.schedule import Schedule
 from tensorir import IterKind, TensorIRError, Var
