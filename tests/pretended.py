@@ -27,6 +27,7 @@ class Pretended:
     ) -> None:  # fmt: skip
         self.neighbours = Neighbours()
         self.target = Target.parse(target)
+        self.made: dict[str, MeasureResult] = {}
         self.record: Any = SimpleNamespace(
             workload=SimpleNamespace(constants=constants), conditions=SimpleNamespace(sizes=sizes)
         )
@@ -54,6 +55,12 @@ class Pretended:
         return Rounds(times, (False,) * rounds)
 
     def result(self, program: Schedule) -> MeasureResult:
+        text = str(program.func)
+        if text not in self.made:
+            self.made[text] = self._made(program)
+        return self.made[text]
+
+    def _made(self, program: Schedule) -> MeasureResult:
         code = source_hash(self.record, program, self.target)
         seconds = (1 + int(code[:4], 16) / 16**4) * 1e-3
         verdict = Verdict(True, 0.0, 1e-5)

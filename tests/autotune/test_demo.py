@@ -141,7 +141,7 @@ def test_an_unusable_database_is_one_message(capsys, tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_and_another_measures_nothing(
-    tmp_path, few_builds_code, capsys, monkeypatch
+    pretended, tmp_path, few_builds_code, capsys, monkeypatch
 ):
     monkeypatch.setattr("benchmarks.timing.PAUSE_S", 0.0)  # how long things take does not matter
     database = tmp_path / "t.db"

@@ -15,7 +15,7 @@ from schedule import Schedule
 from tensorir import TensorIRError, device_of
 from tests.autotune.sampled_programs import PROGRAMS
 
-SAMPLES = 3
+SAMPLES = 2
 """Of each sketch."""
 
 
