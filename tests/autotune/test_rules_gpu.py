@@ -77,6 +77,9 @@ RULED = {
     "short channels first": (
         program(lambda x: ops.transpose(x, (0, 3, 1, 2), name="S"), (2, 7, 20, 3)), ["boxes"],
     ),
+    "what lies between neighbours": (
+        program(lambda x: ops.space_to_depth(x, 2, name="S"), (2, 2, 4, 140)), ["boxes"],
+    ),
     "relu": (program(lambda x: ops.relu(x, name="S"), (70, 50)), ["elementwise"]),
     "rank five": (program(lambda x: ops.relu(x, name="S"), (3, 2, 3, 3, 7)), ["elementwise"]),
     "argmax": (program(lambda x: ops.argmax(x, 1, name="S"), (9, 300)), ["chain"]),
@@ -174,6 +177,7 @@ MOVED = {
     "permutation": program(lambda a: ops.transpose(a, (2, 0, 1), name="S"), (8, 64, 96)),
     "channels last": program(lambda a: ops.transpose(a, (0, 2, 3, 1), name="S"), (8, 3, 96, 224)),
     "channels first": program(lambda a: ops.transpose(a, (0, 3, 1, 2), name="S"), (8, 96, 224, 3)),
+    "space to depth": program(lambda a: ops.space_to_depth(a, 2, name="S"), (4, 64, 64, 128)),
     "row sums": program(lambda a: ops.sum(a, (1,), name="S"), (512, 1024)),
     "long rows": program(lambda a: ops.sum(a, (1,), name="S"), (300, 40000)),
     "column sums": program(lambda a: ops.sum(a, (0,), name="S"), (2048, 512)),

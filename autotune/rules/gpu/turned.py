@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from autotune.rules.gpu.move import Move, MovePlan, Options
@@ -33,8 +34,12 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     found = [plan("turned", _turn, {"warps": warps}, {"warps": 8})]
     sizes = tuple(dict.fromkeys(_box(block, run) for run in RUNS))
     if None not in sizes and _has_short(block, gpu):
-        options: Options = {"sizes": sizes, "pad": PADS, "warps": warps}
-        points = [{"sizes": s, "pad": pad, "warps": 8} for s in sizes for pad in PADS]
+        between = _between(block)
+        parts = (1, between) if 1 < between < gpu.warp else (1,)
+        options: Options = {"sizes": sizes, "pad": PADS, "parts": parts, "warps": warps}
+        ways = [(s, pad, 1) for s in sizes for pad in PADS]
+        ways += [(s, 0, n) for n in parts[1:] for s in sizes]
+        points = [{"sizes": s, "pad": pad, "parts": n, "warps": 8} for s, pad, n in ways]
         found.append(plan("boxes", _boxes, options, *points))
     works = [each for each in found if each.works]
     if len(works) > 1:
@@ -69,6 +74,16 @@ def _has_short(block: Block, gpu: Gpu) -> bool:
     return min(extents[stored[-1]], extents[read[-1]]) < gpu.warp
 
 
+def _between(block: Block) -> int:
+    """Elements that lie between neighbours of what is stored where these are read."""
+    turned = _turned(block)
+    if turned is None:
+        return 1
+    stored, read = turned
+    extents = _extents(block)
+    return prod(extents[var] for var in read[read.index(stored[-1]) + 1 :])
+
+
 def _box(block: Block, run: int) -> tuple[int, ...] | None:
     """The sizes of a box, along the axes of what is stored, that has about `run` elements side by
     side in what is read and in what is written."""
@@ -93,6 +108,6 @@ def _turn(sch: Schedule, group: Group, warps: int) -> None:
 
 
 def _boxes(
-    sch: Schedule, group: Group, sizes: tuple[int, ...], pad: int | None, warps: int
+    sch: Schedule, group: Group, sizes: tuple[int, ...], pad: int | None, parts: int, warps: int
 ) -> None:
-    library.gpu.boxes(sch, group.block, sizes, warps=warps, pad=pad)
+    library.gpu.boxes(sch, group.block, sizes, warps=warps, pad=pad, parts=parts)

@@ -34,7 +34,13 @@ class Boxes(NamedTuple):
 
 
 def boxes(
-    sch: Schedule, block: str, sizes: Sequence[int], *, warps: int = 8, pad: int | None = None
+    sch: Schedule,
+    block: str,
+    sizes: Sequence[int],
+    *,
+    warps: int = 8,
+    pad: int | None = None,
+    parts: int = 1,
 ) -> Boxes:
     """Schedule B[h, w, c] = f(A[c, h, w]) for a GPU: any permutation of any axes, short ones too.
 
@@ -46,6 +52,9 @@ def boxes(
     warps  of a block of threads
     pad    words by which neighbours in B are apart in shared memory, modulo the banks; None is what
            puts lanes that read several rows in different ones, 0 leaves boxes as they are read
+    parts  elements that are read before the next neighbour in B: from two on these neighbours are
+           side by side in shared memory, each part a row, which begin in banks as far apart as can
+           be; `pad` is for one
 
     Raises ScheduleError where the block reads nothing in another order than it writes.
     """
@@ -63,7 +72,7 @@ def boxes(
         split = [sch.split(axis, [None, size]) for axis, size in zip(axes, sizes)]
         outer, inner = [pair[0] for pair in split], [pair[1] for pair in split]
         sch.reorder(*outer, *inner)
-        copies = [shared_copy(sch, block, name, last, banks) for name in turned]
+        copies = [shared_copy(sch, block, name, last, banks, parts) for name in turned]
         for copy in copies:
             sch.compute_at(copy, outer[-1])
             in_order_of_reads(sch, copy)
