@@ -35,7 +35,7 @@ def whole_digit(atom: Expr) -> Parts:
     (16 * i + j // 2) // 9 it is (32 * i + j, 18, None), so that all digits of a sum are of one."""
     base, divisor, extent = digit_parts(atom)
     form = plain_form(base)
-    while len(form.terms) > 1:
+    while len(form.terms) > 1 or form.const:
         cut = [(a, digit_parts(a)) for a, coef in form.terms.items() if coef == 1]
         cut = [(a, parts) for a, parts in cut if parts[1] > 1 and parts[2] is None]
         if len(cut) != 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorir.arith.bits import operands
+from tensorir.arith.digits import digit_parts, whole_digit
 from tensorir.arith.divmod import block_of, by_const, lone
 from tensorir.arith.linear import Linear, of_atom, plain_form, times
 from tensorir.expr import BinOp, Expr, int_value
@@ -21,6 +22,7 @@ def recombine(an: Analyzer, form: Linear) -> Linear:
 
     t*c*(x // c) + t*(x % c) -> t*x, and t*x - t*c*(x // c) -> t*(x % c); where x % c is known
     to be r, t*c*(x // c) -> t*x - t*r. Likewise t*c*(x // c) + t*(x % c ^ y) -> t*(x ^ y).
+    Digits: t*c*(x // (d*c) % m) + t*(y // d % c) -> t*(x // d % (m*c)), where d*c divides x - y.
     """
     if len(form.terms) == 1 and not an.facts.congruences:
         return form
@@ -69,26 +71,40 @@ def _join_remainder(an: Analyzer, form: Linear, atom: BinOp, number: int | None)
     if whole is not None:
         rest = form.without(atom).plus(whole, -t)
         return _reordered(form, rest.plus(plain_form(atom.a), t))
-    return None if number is None else _join_digit(an, form, atom, number)
+    return None if number is None else _join_digits(an, form, atom, number)
 
 
-def _join_digit(an: Analyzer, form: Linear, atom: BinOp, c: int) -> Linear | None:
-    """t*c*(x // (c*d)) + t*(y % c) -> t*(x // d) where y % c is that digit of x, though y is not
-    x // d: of (i % 8 + j) // 8 the remainder is (i + j) % 8."""
-    t = form.terms[atom]
-    for other, k in form.terms.items():
-        whole = by_const(other, "//") if k == t * c else None
-        if whole is None or whole[1] % c:
+def _join_digits(an: Analyzer, form: Linear, low: BinOp, c: int) -> Linear | None:
+    """With the digit `low` of c values and the one above it as one, where that is no longer sum.
+    They need not be written of one sum: of (i % 8 + j) // 8 the digit below is (i + j) % 8."""
+    t = form.terms[low]
+    for high, k in form.terms.items():
+        if k != t * c or not isinstance(high, BinOp) or high.op not in ("//", "%"):
             continue
-        x = plain_form(whole[0])
-        if not any([by_const(part, "%") for part in x.terms]):
-            continue
-        size, low = Linear({}, whole[1]), Linear({}, whole[1] // c)
-        digit = an.divmod("//", an.divmod("%", x, size), low)
-        if digit.terms == {atom: 1} and not digit.const:
-            rest = form.without(atom).without(other)
-            return _reordered(form, rest.plus(an.divmod("//", x, low), t))
+        for x, above, m in (digit_parts(high), whole_digit(high)):
+            d = above // c
+            if above % c or not _is_digit(an, low, plain_form(x), d, c):
+                continue
+            both = an.divmod("//", plain_form(x), Linear({}, d))
+            both = both if m is None else an.divmod("%", both, Linear({}, m * c))
+            joined = _reordered(form, form.without(low).without(high).plus(both, t))
+            if _length(joined) <= _length(form) and joined.terms != form.terms:
+                return joined
     return None
+
+
+def _is_digit(an: Analyzer, low: BinOp, x: Linear, d: int, c: int) -> bool:
+    """Whether an atom is x // d % c, in any of its forms."""
+    digit = an.divmod("//", an.divmod("%", x, Linear({}, d * c)), Linear({}, d))
+    y, size, _ = whole_digit(low)
+    apart = an.divmod("%", x.minus(plain_form(y)), Linear({}, d * c))
+    same = size == d and not apart.terms and not apart.const
+    return same or digit.terms == {low: 1} and not digit.const
+
+
+def _length(form: Linear) -> int:
+    """The terms, those that are digits twice."""
+    return sum(1 + (isinstance(a, BinOp) and a.op in ("//", "%")) for a in form.terms)
 
 
 def _whole_parts(an: Analyzer, atom: BinOp) -> tuple[Linear, ...]:

@@ -64,6 +64,22 @@ def test_terms_that_lie_side_by_side_are_one_axis():
     ]  # fmt: skip
 
 
+def test_remainders_that_say_nothing_part_nothing():
+    """Whatever they are by: v // 4 is below 12 where v is below 48."""
+
+    def read(row):
+        a, b = te.placeholder((12, 4, 8), name="a"), te.placeholder((8, 32), name="b")
+        k = te.reduce_axis(8, "k")
+        out = te.compute((48, 32), lambda x, y: te.sum(a[row(x), x % 4, k] * b[k, y], axis=k))
+        (found,) = contractions(te.create_prim_func([a, b, out]))
+        return forms(found)
+
+    plain = read(lambda x: x // 4)
+    for modulus in (12, 13, 100):
+        found = read(lambda x, modulus=modulus: x // 4 % modulus)
+        assert found == plain and [extent for _, extent, *_ in found] == [48, 32, 8]
+
+
 def test_terms_are_merged_in_the_order_of_the_sums_only():
     """As one axis, k2 * 8 + k1 would be summed in another order."""
     a, b = te.placeholder((32, 8, 16), name="a"), te.placeholder((8, 16, 48), name="b")

@@ -125,3 +125,26 @@ def test_digits_of_a_sum_are_joined_whatever_their_remainders_leave_out(
     assert joined is an.simplify(x // low)
     assert an.prove(whole < -(-(low * count + 18) // low))
     assert values(joined, extents) == values(whole, extents)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_digits_side_by_side_are_one(seed: int) -> None:
+    """Also where the lower one is of another sum, equal to the first but for the digits above; with
+    another factor, or another sum, they stay as they are."""
+    rng = random.Random(seed)
+    extents = {F: 29, J: 3}
+    an = Analyzer(extents)
+    for _ in range(40):
+        d, c, m = (rng.choice((1, 2, 3, 4, 6)), rng.choice((2, 3, 4)), rng.choice((None, 2, 5)))
+        t, near = rng.choice((-3, 1, 2)), rng.random() < 0.25
+        x = F * rng.choice((1, 7, d * c + 1)) + J * rng.choice((0, 1, 5)) - rng.choice((0, 11))
+        y = x + J * (d * c * rng.choice((-1, 0, 2))) + (near and rng.choice((0, 1)))
+        above, both = x // (d * c), x // d
+        if m is not None:
+            above, both = above % m, both % (m * c)
+        e = above * (t * c + near) + y // d % c * t + J * 50
+        found = an.simplify(e)
+        assert values(found, extents) == values(e, extents), (e, found)
+        if not near:
+            one = an.simplify(both * t + J * 50)
+            assert len(an.linear(found).terms) <= len(an.linear(one).terms), (e, found, one)

@@ -164,11 +164,11 @@ def _digits(node: Block, place: int, found: Sequence[Load | Store]) -> list[_Par
         for index in load.indices
         for part in walk_exprs(index)
         if isinstance(part, BinOp) and part.op in ("//", "%")
-        if (cut := _cut(part, it.var)) is not None
+        if (cut := _cut(part, it.var)) is not None and (extent is None or cut < extent)
     }
     lowers = [1, *sorted(cuts - {1})]
     exact = all(b % a == 0 for a, b in zip(lowers, lowers[1:]))
-    if extent is None or not exact or any(extent % c or c >= extent for c in lowers):
+    if extent is None or not exact or any(extent % c for c in lowers):
         lowers = [1]
     ends = [*lowers[1:], extent]
     parts = []
