@@ -105,7 +105,7 @@ class TestSearch:
             ahead=many if ahead else None,
         )  # fmt: skip
         found = []
-        few = evolutionary.Evolution(builds=32)
+        few = evolutionary.Evolution(builds=64)
         for batch in range(2):
             made = evolutionary.propose(space, state, 4, random.Random(batch), few)
             for number, candidate in enumerate(made):
