@@ -109,7 +109,7 @@ def test_a_search_on_dealt_times_gives_its_answer_again(tmp_path, monkeypatch):
 
 
 def test_rows_beside_tvm_are_taken_up_again(tmp_path):
-    options = Namespace(trials=64, theirs=None, threads=2)
+    options = Namespace(trials=64, theirs=None, threads=2, quick=False)
     times = {"default": [[2.0] * 5, 1], "tuned": [[1.0] * 5, 1], "tvm": [[3.0] * 5, 1]}
     took = {"tensorir": 10.0, "tvm": 50.0}
     row = {"name": "a", "times": times, "seconds": took, "missing": {}, "others": None}
@@ -118,9 +118,13 @@ def test_rows_beside_tvm_are_taken_up_again(tmp_path):
     path.write_text(json.dumps(metaschedule._data({"a": row, "b": half}, options)))
     assert list(metaschedule._stored(path, options)) == ["a"]
     assert not metaschedule._stored(path, Namespace(trials=16, theirs=None, threads=2))
-    section = metaschedule._section([row, half], options)
+    known = {"a": row, "b": half}
+    section = metaschedule._section(["a", "b"], known, options)
     assert section.lines[0][4] == "3.00 [3.00, 3.00]" and section.failed == ["b: tvm: crashed"]
     assert "over ours): 3.00, in 0.20 of its seconds" in section.notes[0]
+    some = metaschedule._section(["a"], known, options)
+    assert len(some.lines) == 1 and [kept["name"] for kept in some.data["rows"]] == ["a", "b"]
+    assert some.notes[1].startswith("Not run: matmul 512, ")
     assert len(metaschedule.ROWS) == 12 and len({r.name for r in metaschedule.ROWS}) == 12
 
 

@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"no TVM: {reasons[TVM]}", file=sys.stderr)
             return 2
         _run([rows[name] for name in missing], found, options, known, path)
-    return publish(_section([known[name] for name in names if name in known], options), options)
+    return publish(_section([name for name in names if name in known], known, options), options)
 
 
 def _run(
@@ -149,7 +149,11 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return row["name"], *ms, ratio, *["" if s is None else f"{s:.0f}" for s in seconds]
 
 
-def _section(rows: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> Section:
+def _section(
+    names: Sequence[str], known: Mapping[str, Any], options: argparse.Namespace
+) -> Section:
+    """The table of these rows, which says what it lacks; what is stored of others stays."""
+    rows = [known[name] for name in names]
     whole = [(row, found.ratio) for row in rows if (found := _ratio(row)) is not None]
     notes = []
     if whole:
@@ -162,8 +166,10 @@ def _section(rows: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> 
             + (f", {count} for TVM" if count != options.trials else "")
             + f"; {this_machine().cpu}, {options.threads} threads."
         ]
+        lacks = [] if options.quick else [row.name for row in ROWS if row.name not in names]
+        notes += [f"Not run: {', '.join(lacks)}."] if lacks else []
     failed = [f"{r['name']}: {n}: {why}" for r in rows for n, why in r["missing"].items()]
-    data = _data({row["name"]: row for row in rows}, options)
+    data = _data(known, options)
     title = "beside MetaSchedule: tuned kernels, interleaved, and seconds of both tuners"
     cells = [_cells(row) for row in rows]
     return Section("tuner-tvm", FILE, title, HEADER, cells, data, notes, failed)
