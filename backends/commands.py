@@ -124,6 +124,7 @@ def _tie(watched: int, group: int) -> None:
 
     The processes inherit the end `watched`; nobody ever writes. When we die, the kernel sends the
     signal that is set here to the whole group; nobody has to be alive to do it (Linux, fcntl(2)).
+    Only what is killed between starting a command and this, microseconds, leaves it behind.
     """
     import fcntl
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from pathlib import Path
@@ -47,6 +48,18 @@ def alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
+
+
+def wait_tied(pid: int, seconds: float = 10.0) -> bool:
+    """Whether the system ends a process with the one that started its command: one of its files
+    is watched. That is done after the start, and so may come after it has begun."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        infos = [path.read_text().split() for path in Path(f"/proc/{pid}/fdinfo").iterdir()]
+        if any(int(info[info.index("flags:") + 1], 8) & os.O_ASYNC for info in infos):
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def wait_dead(pid: int, seconds: float = 5.0) -> bool:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_compilers import alive, hanging, script, started, wait_dead
+from fake_compilers import alive, hanging, script, started, wait_dead, wait_tied
 
 from backends import BuildError, ObjectCache, build
 from backends.c.objects import Background
@@ -63,6 +63,7 @@ def test_when_the_parent_ends_its_compilers_end(tmp_path, how):
         env=env, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     family = started(pids, 8)
+    assert all(map(wait_tied, family))
     parent.send_signal(how)
     _, errors = parent.communicate(timeout=20)
     assert parent.returncode == -how, errors
