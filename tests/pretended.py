@@ -1,4 +1,4 @@
-"""A measurer that runs nothing, for what does not depend on who measures, and how."""
+"""Measurers that run nothing, for what does not depend on who measures, and how."""
 
 from __future__ import annotations
 
@@ -15,24 +15,13 @@ from schedule import Schedule
 from tensorir import Numbers, PrimFunc, Target
 
 
-class Pretended:
-    """In place of a `Measurer`: all programs are right, and take what the hash of their source text
-    says, 1 to 2 ms."""
+class RunsNothing:
+    """In place of a `Measurer`: `result` says what becomes of each program."""
 
-    reference = None
-
-    def __init__(
-        self, func: PrimFunc, target: str, *settings: Any, sizes: Numbers | None = None,
-        constants: Collection[str] = (), **options: Any,
-    ) -> None:  # fmt: skip
+    def __init__(self) -> None:
         self.neighbours = Neighbours()
-        self.target = Target.parse(target)
-        self.made: dict[str, MeasureResult] = {}
-        self.record: Any = SimpleNamespace(
-            workload=SimpleNamespace(constants=constants), conditions=SimpleNamespace(sizes=sizes)
-        )
 
-    def __enter__(self) -> Pretended:
+    def __enter__(self) -> RunsNothing:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -41,18 +30,39 @@ class Pretended:
     def features(self, *args: Any) -> None:
         return
 
+    def result(self, program: Any) -> MeasureResult:
+        raise NotImplementedError
+
     def measure(
-        self, programs: Sequence[Schedule], on_result: Any = None, **options: Any
+        self, programs: Sequence[Any], on_result: Any = None, **options: Any
     ) -> list[MeasureResult]:
-        results = [self.result(program) for program in programs]
-        for at, result in enumerate(results):
+        results = []
+        for at, program in enumerate(programs):
+            results.append(self.result(program))
             if on_result is not None:
-                on_result(at, result)
+                on_result(at, results[-1])
         return results
 
-    def race(self, programs: Sequence[Schedule], rounds: int, before: int) -> Rounds:
+    def race(self, programs: Sequence[Any], rounds: int, before: int) -> Rounds:
         times = tuple((self.result(program).median or 1.0,) * rounds for program in programs)
         return Rounds(times, (False,) * rounds)
+
+
+class Pretended(RunsNothing):
+    """All programs are right, and take what the hash of their source text says, 1 to 2 ms."""
+
+    reference = None
+
+    def __init__(
+        self, func: PrimFunc, target: str, *settings: Any, sizes: Numbers | None = None,
+        constants: Collection[str] = (), **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.target = Target.parse(target)
+        self.made: dict[str, MeasureResult] = {}
+        self.record: Any = SimpleNamespace(
+            workload=SimpleNamespace(constants=constants), conditions=SimpleNamespace(sizes=sizes)
+        )
 
     def result(self, program: Schedule) -> MeasureResult:
         text = str(program.func)

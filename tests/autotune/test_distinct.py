@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from functools import partial
 
@@ -10,22 +9,20 @@ import pytest
 
 from autotune import Database, tune
 from autotune.cost_model import make_cost_model
-from autotune.database.records import Record, Verdict
+from autotune.database.records import Record
 from autotune.measure import MeasureResult
-from autotune.measure.busy import Neighbours
 from autotune.measure.scoring import scheduled_program, wanted_features
-from autotune.measure.settings import Rounds
 from autotune.rules import default_candidates
 from autotune.search import STRATEGIES, Evolution, SearchState, evolutionary, search_named
 from autotune.space import Candidate, Space
 from autotune.tuning.options import Options
 from autotune.tuning.race import final_race
 from autotune.tuning.session import Session, start_session
-from backends import source_text
 from schedule import Schedule
 from tensorir import TensorIRError, parse, program_key, te
 from tests.autotune.distinct_spaces import PROGRAMS, TARGET, key, lowered, space_of, walked
 from tests.brief import BRIEF
+from tests.pretended import Pretended
 
 TRIALS = 24
 """Enough that most strategies would try some program of these spaces twice."""
@@ -175,7 +172,7 @@ class TestRecords:
         with Database(":memory:") as database:
             session, records = self.stored(database)
             session._current = {record.id: True for record in records}
-            final_race(session, Pretends())
+            final_race(session, Pretended(session.func, str(session.target)))
             raced = [record for record in database.records() if record.is_final]
             assert [record.decisions for record in raced] == [records[1].decisions]
 
@@ -189,37 +186,9 @@ class TestRecords:
             ]
 
 
-class Pretends:
-    """A measurer that runs nothing: each program takes as long as its source text says."""
-
-    def __init__(self, *args: object, **options: object) -> None:
-        self.neighbours, self.sources = Neighbours(), list[str]()
-
-    def __enter__(self) -> Pretends:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        return
-
-    def features(self, *args: object) -> None:
-        return
-
-    def measure(self, designs, incumbent, known, on_result):
-        for at, design in enumerate(designs):
-            code = hashlib.sha256(source_text(design.func, TARGET).encode()).hexdigest()
-            seconds = 1e-3 + int(code[:4], 16) * 1e-9
-            verdict = Verdict(True, 0.0, 1e-5)
-            found = MeasureResult("ok", "", (seconds,), seconds, verdict, source_hash=code)
-            on_result(at, found)
-
-    def race(self, programs, rounds, before):
-        return Rounds(tuple((1e-3,) * rounds for _ in programs), (False,) * rounds)
-
-
 def test_code_that_only_lowering_tells_to_be_the_same_is_one_trial(monkeypatch):
     """Vectors of 64 and 128 lanes are the same for 58 elements: that is known when it is built."""
-    monkeypatch.setattr("autotune.tuning.search.Measurer", Pretends)
-    monkeypatch.setattr("autotune.tuning.session.is_current", lambda *given: True)
+    monkeypatch.setattr("autotune.tuning.search.Measurer", Pretended)
     with Database(":memory:") as database:
         result = tune(
             PROGRAMS["blur"](),

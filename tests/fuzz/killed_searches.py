@@ -20,11 +20,11 @@ from unittest.mock import patch
 from autotune import Database, tune
 from autotune.database.records import Record, Verdict
 from autotune.measure import MeasureResult
-from autotune.measure.busy import Neighbours
 from autotune.measure.settings import Rounds
 from autotune.search import Evolution, Policy, evolutionary, policy
 from autotune.search.strategies import STRATEGIES
 from tensorir import PrimFunc, TensorIRError, te
+from tests.pretended import RunsNothing
 
 ENDS = ("killed", "killed in the race", "time is up", "fewer trials", "other seed")
 
@@ -145,35 +145,33 @@ def machinery(case: Case) -> Any:
         yield
 
 
-class FakeMeasurer:
+class FakeMeasurer(RunsNothing):
     """Gives each program the time of its text, until the run is to end."""
 
     def __init__(self, case: Case, run: Run, *args: Any, **options: Any) -> None:
-        self.neighbours = Neighbours()
+        super().__init__()
         self.case, self.run, self.left = case, run, run.after
 
-    def __enter__(self) -> FakeMeasurer:
-        return self
+    def result(self, program: Any) -> MeasureResult:
+        return result_of(self.case, str(program.func))
 
-    def __exit__(self, *exc_info: object) -> None:
-        return
-
-    def features(self, *args: object) -> None:
-        return
-
-    def measure(self, programs: Any, incumbent: float | None, known: Any, on_result: Any) -> None:
+    def measure(
+        self, programs: Any, on_result: Any = None, **options: Any
+    ) -> list[MeasureResult]:
+        results = []
         for index, program in enumerate(programs):
             if self.run.end == "killed" and self.left == 0:
                 raise Killed
             self.left -= 1
-            on_result(index, result_of(self.case, str(program.func)))
+            results.append(self.result(program))
+            on_result(index, results[-1])
+        return results
 
     def race(self, programs: Any, rounds: int, before: int) -> Rounds:
         if self.run.end == "killed in the race":
             if before >= self.left:  # at once, or between two looks
                 raise Killed
-        times = [result_of(self.case, str(program.func)).median or 1.0 for program in programs]
-        return Rounds(tuple((time,) * rounds for time in times), (False,) * rounds)
+        return super().race(programs, rounds, before)
 
 
 def result_of(case: Case, text: str) -> MeasureResult:
