@@ -125,12 +125,14 @@ class Finds:
         if key not in self.reached:
             self.reached[key] = _relaxed(read.indices, running(read, depth), self.analyzer)
         part = self.reached[key]
-        if part is not None and all([covers(a, b, self.analyzer) for a, b in zip(box, part)]):
-            return True
-        known = self._where_read(read, self.analyzer)
-        ends = [(a.low, index, a.low + a.extent) for a, index in zip(box, read.indices)]
-        inside = [all_of(binary("<=", a, e), binary("<", e, b)) for a, e, b in ends]
-        return all([known.prove(e) for e in inside])
+        for n, (whole, index) in enumerate(zip(box, read.indices)):
+            if part is not None and covers(whole, part[n], self.analyzer):
+                continue
+            end = whole.low + whole.extent
+            inside = all_of(binary("<=", whole.low, index), binary("<", index, end))
+            if not self._where_read(read, self.analyzer).prove(inside):
+                return False
+        return True
 
     def _runs(
         self,
