@@ -7,7 +7,7 @@ switch a term off. Plans are estimated as columns of numbers, all that differ in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from itertools import product
 from math import prod
 
@@ -70,11 +70,12 @@ class Estimate:
 
     def cycles(self, plans: Sequence[library.NestPlan]) -> Column:
         """Of the busiest thread, from call to return; one number for each plan."""
-        return self._each(plans, _Alike.cycles)
+        moved = self._each(plans, _memory, lambda alike, _: alike.traffic())
+        return self._each(plans, _all, lambda alike, places: alike.cycles(moved[places]))
 
     def arithmetic(self, plans: Sequence[library.NestPlan]) -> Column:
         """The same without memory: the register tiles, one after the other, of one thread."""
-        return self._each(plans, lambda alike: alike.arithmetic() + alike.writing())
+        return self._each(plans, _all, lambda alike, _: alike.arithmetic() + alike.writing())
 
     def shared_terms(self, plan: library.NestPlan) -> int:
         """The terms of a sum among which rows of a tile find the same elements."""
@@ -86,23 +87,37 @@ class Estimate:
         """Whether an operand is known when the kernel is built: it is packed ahead of all calls."""
         return self.c.operands[operand].buffer in self.constants
 
-    def _each(self, plans: Sequence[library.NestPlan], of: Callable[[_Alike], Column]) -> Column:
-        groups: dict[object, list[int]] = {}
+    def _each(
+        self,
+        plans: Sequence[library.NestPlan],
+        key: Callable[[library.NestPlan], Hashable],
+        of: Callable[[_Alike, list[int]], Column],
+    ) -> Column:
+        """A number for each plan, of all with one `key` at once; `of` gets their places too."""
+        groups: dict[Hashable, list[int]] = {}
         for at, plan in enumerate(plans):
-            packs = tuple((p.operand, p.axis) for p in plan.packs)
-            rest = (plan.steps, plan.order, plan.pad, plan.flat, plan.threads, plan.apart)
-            key = (plan.lane, plan.lanes, packs, *rest, plan.depth, plan.ahead)
-            groups.setdefault(key, []).append(at)
+            groups.setdefault(key(plan), []).append(at)
         found = np.zeros(len(plans))
         for places in groups.values():
             tile = np.array([plans[at].tile for at in places], dtype=np.float64)
             task = np.array([plans[at].task for at in places], dtype=np.float64)
-            found[places] = of(_Alike(self, plans[places[0]], tile, task))
+            found[places] = of(_Alike(self, plans[places[0]], tile, task), places)
         return found
 
 
+def _memory(plan: library.NestPlan) -> Hashable:
+    """What traffic depends on besides sizes: many plans that compute otherwise move the same."""
+    packs = tuple((p.operand, p.axis) for p in plan.packs)
+    return plan.lane, packs, plan.steps, plan.order, plan.depth, plan.ahead
+
+
+def _all(plan: library.NestPlan) -> Hashable:
+    """All but sizes."""
+    return _memory(plan), plan.lanes, plan.pad, plan.flat, plan.threads, plan.apart
+
+
 class _Alike:
-    """Plans that differ in the sizes of tiles and tasks only."""
+    """Plans that differ in the sizes of tiles and tasks, or in what is not asked for, only."""
 
     def __init__(self, of: Estimate, plan: library.NestPlan, tile: Column, task: Column) -> None:
         self.of, self.plan, self.c, self.cpu = of, plan, of.c, of.cpu
@@ -111,9 +126,10 @@ class _Alike:
         self.added = of.c.result.strides[plan.lane] == 0  # lanes are sums of one result
         self.streams = self.read()
 
-    def cycles(self) -> Column:
+    def cycles(self, moved: Column) -> Column:
+        """With `moved`, what `traffic` gives."""
         costs = self.cpu.costs
-        work, moved = self.arithmetic() + self.writing(), self.traffic()
+        work = self.arithmetic() + self.writing()
         share = np.where(self.in_order(), IN_ORDER, costs.hidden)
         hidden = share * np.minimum(work, moved)
         time = (work + moved - hidden + self.stalls()) * self.share()
@@ -331,12 +347,13 @@ class _Alike:
         before = np.cumprod(counts, axis=0)
         axes = np.array([-1, *(axis for axis, _ in loops)])
         ways = self.cpu.caches[0][0] // PAGE
+        places = {n: np.flatnonzero(axes == n) for n in (*plan.steps, *plan.order)}
         fresh = np.ones((len(streams), depths, count))
         for n, stream in enumerate(streams):
-            for depth, (axis, times) in enumerate(loops, 1):
+            for axis, at in places.items():
                 if stream.moves(axis):
-                    new = stream.fresh(axis, boxes[depth], ways)
-                    fresh[n, depth] = np.maximum(new, 1 / times)
+                    new = stream.fresh(axis, boxes[at], ways)
+                    fresh[n, at] = np.maximum(new, 1 / counts[at])
         near = np.zeros((depths, count))  # lines, if boxes below so many loops stay in a cache
         far = np.zeros((depths, count))  # and of caches that are further away
         back = np.zeros((depths, count))  # and of the last: what was written leaves as room is made

@@ -45,11 +45,11 @@ class Stream:
         step = self.strides[axis]
         if step is None or self.panel is not None:
             return 1.0
-        near = np.minimum(1.0, abs(step) * box[:, axis] * self.item / LINE)
+        near = np.minimum(1.0, abs(step) * box[..., axis] * self.item / LINE)
         for n, stride in enumerate(self.strides):
             if n != axis and stride and abs(stride) * self.item >= LINE:
                 sets = SETS // gcd(SETS, abs(stride) * self.item // LINE)
-                near = np.where(box[:, n] > sets * ways, 1.0, near)
+                near = np.where(box[..., n] > sets * ways, 1.0, near)
         return near
 
     def apart(self, axis: int) -> bool:
@@ -78,6 +78,8 @@ class Stream:
                 steps.append((far, far if panel is None else far * panel, size))
         steps.sort(key=lambda item: item[0])
         run, runs = np.ones(len(box)), np.ones(len(box))
+        if steps and steps[0][0] == 1:  # neighbours are a run, whatever their number
+            run = np.maximum(run, steps.pop(0)[2])
         for _, apart, size in steps:
             on = (apart <= run) | ((apart <= line / 4) & (runs == 1))
             longer = np.where(apart <= run, run + apart * (size - 1), apart * size)
