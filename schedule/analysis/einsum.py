@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedule.analysis.uses import plain_store
-from schedule.errors import require
+from schedule.errors import Illegal, require
 from tensorir import (
     BinOp,
     Block,
@@ -61,21 +61,21 @@ def einsum_of(node: Block) -> Einsum:
         "products of reads can be summed or multiplied, and reads alone by any reduction",
     )
     assert factors is not None
-    variables = {it.var for it in node.iters}
     for load in factors:
-        plain = all(index in variables for index in load.indices)
-        require(
-            plain and len(set(load.indices)) == len(load.indices),
-            where,
-            f"block {where!r} reads {load!r}, not at distinct variables of its own",
-            "reindex it first",
-        )
         require(
             load.buffer is not store.buffer,
             where,
             f"block {where!r} uses {load.buffer.name!r} in other ways than to update it",
         )
     return Einsum(node, store, op, tuple(dict.fromkeys(factors)))
+
+
+def is_einsum(node: Block) -> bool:
+    """Whether a block is one."""
+    try:
+        return einsum_of(node) is not None
+    except Illegal:
+        return False
 
 
 def _factors(term: Expr, op: str) -> list[Load] | None:

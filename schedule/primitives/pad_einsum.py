@@ -8,7 +8,7 @@ from schedule.analysis.einsum import Einsum, einsum_of, unused
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.rewrite.caching import place_beside, top_statement
+from schedule.rewrite.caching import axis_variables, place_beside, require_whole, top_statement
 from schedule.rewrite.placement import fresh_loops
 from schedule.rewrite.rebind import plain_loop
 from schedule.state import BlockRef, State, add_buffers, nest
@@ -31,6 +31,7 @@ from tensorir import (
     replace,
     select,
     transform,
+    variables,
 )
 
 
@@ -58,8 +59,10 @@ def pad_einsum(
         - `padding` has a positive integer for each variable of the block
         - the block sums or multiplies products of reads, or reduces reads by min max and or,
           from a constant on; no other term is known to be neutral when its reads are padded
-        - it reads at distinct variables of its own, and uses its own buffer only to update it
+        - it reads at each padded variable itself, once, and at others in any way; it uses its own
+          buffer only to update it
         - each read uses all padded reduction variables, since 0 times infinity is not 0
+        - what it reads at other variables is computed as a whole
         - no other block writes the buffer
         - the rounded extents are known to be no smaller, which can fail for symbolic ones
         - the block is alone in its nest, one serial loop without annotation per variable
@@ -84,11 +87,25 @@ def pad_einsum(
         known = within.prove(binary("<", it.var, sizes[it.var]))
         require(known, block, f"{sizes[it.var]!r} is not known to be at least {it.extent!r}")
     grown = [it for it in node.iters if sizes[it.var] is not analyzer.simplify(it.extent)]
+    _reads_alone(form, [it.var for it in grown])
     _reads_cover(form, [it.var for it in grown if it.kind is IterKind.REDUCE])
     hint = "pad_einsum before decompose_reduction"
     require_sole_writer(state, form.store.buffer, block, hint=hint)
     _own_nest(state, node)
     return _Padding(state, form, grown, sizes).run()
+
+
+def _reads_alone(form: Einsum, grown: list[Var]) -> None:
+    for load in form.loads:
+        for var in grown:
+            used = [index for index in load.indices if var in variables(index)]
+            require(
+                used in ([], [var]),
+                form.block.name,
+                f"block {form.block.name!r} reads {load!r}, not at {var!r} "
+                "alone and once, which is padded",
+                "reindex it first",
+            )
 
 
 def _reads_cover(form: Einsum, reduced: list[Var]) -> None:
@@ -151,12 +168,14 @@ class _Padding:
         if result is not target:
             indices = self.form.store.indices
             body = Store(target, indices, result[indices])
-            made.append(self.place(f"{target.name}_cut", indices, body, False, False))
+            own = [self.iters[v] for v in indices if isinstance(v, Var)]
+            made.append(self.place(f"{target.name}_cut", own, body, False))
         return self.state, tuple(made)
 
     def buffer(self, like: Buffer, indices: tuple[Expr, ...]) -> Buffer:
         """A new buffer with the padded extents of the variables that index it."""
-        shape = tuple(self.sizes[v] for v in indices if isinstance(v, Var))
+        grown = [v if isinstance(v, Var) and v in self.grown else None for v in indices]
+        shape = tuple(size if v is None else self.sizes[v] for v, size in zip(grown, like.shape))
         made = Buffer(self.state.fresh_buffer(f"{like.name}_pad"), shape, like.dtype)
         self.state = State(add_buffers(self.state.func, made))
         return made
@@ -171,29 +190,25 @@ class _Padding:
         )
         assert value is not None
         copy = self.buffer(load.buffer, load.indices)
-        inside = [
-            binary("<", v, self.iters[v].extent)
-            for v in load.indices
-            if isinstance(v, Var) and v in self.grown
-        ]
-        body = Store(copy, load.indices, select(all_of(*inside), load, value))
-        made.append(self.place(copy.name, load.indices, body, True, True))
+        whole = axis_variables(self.state, copy.shape)
+        iters, inside = [], []
+        for index, size, other in zip(load.indices, copy.shape, whole):
+            it = self.iters.get(index) if isinstance(index, Var) else None
+            if it is not None and it.var in self.grown:
+                inside.append(binary("<", it.var, it.extent))
+            elif it is None or it.extent is not size or load.indices.count(it.var) > 1:
+                require_whole(self.state, load.buffer, self.node.name)
+                it = other
+            iters.append(replace(it, extent=size))
+        indices = tuple(it.var for it in iters)
+        body = Store(copy, indices, select(all_of(*inside), load.buffer[indices], value))
+        made.append(self.place(copy.name, iters, body, True))
         return Load(copy, load.indices)
 
-    def place(
-        self, name: str, indices: tuple[Expr, ...], body: Store, whole: bool, before: bool
-    ) -> BlockRef:
-        """A block over the variables in `indices`, padded or not, beside the nest."""
-        iters = tuple(
-            replace(
-                self.iters[v],
-                kind=IterKind.SPATIAL,
-                extent=self.sizes[v] if whole else self.iters[v].extent,
-            )
-            for v in indices
-            if isinstance(v, Var)
-        )
-        block = Block(self.state.fresh_block(name), iters, body)
+    def place(self, name: str, iters: Sequence[IterVar], body: Store, before: bool) -> BlockRef:
+        """A block over some variables beside the nest."""
+        spatial = tuple(replace(it, kind=IterKind.SPATIAL) for it in iters)
+        block = Block(self.state.fresh_block(name), spatial, body)
         loops, bound = fresh_loops(self.state, block, {}, (), self.state.analyzer())
         anchor = top_statement(self.state, self.node.name)
         self.state = place_beside(self.state, anchor, nest(loops, bound), before)

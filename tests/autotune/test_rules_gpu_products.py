@@ -102,6 +102,8 @@ SMALL = {
         (1, 9, 9, 12), (3, 3, 1, 12), padding=1, groups=12, layout="NHWC"
     ),
     "groups": conv((1, 8, 7, 7), (8, 4, 3, 3), groups=2, padding=1),
+    "odd channels": conv((1, 5, 7, 7), (11, 5, 3, 3), padding=1),
+    "batched, odd": batched(2, 40, 70, 19),
     "overlapping windows": pool((2, 3, 13, 13), 3, 2, 1),
     "windows side by side": pool((2, 3, 12, 12), 2, 2),
     "transposed convolution": conv_transposed((1, 8, 5, 5), (8, 4, 3, 3), stride=2, padding=1),
@@ -207,6 +209,17 @@ def test_large_tiles_where_there_are_two_waves_of_them(name):
     assert prod(sides) >= 64 * 64 and min(sides) >= (32 if name == "3x3" else 64)
     assert counts.occupancy >= 0.125 and counts.plan.ahead
     assert all(tile.ways(*tile.pitch)[0] == 1 for tile in counts.tiles)
+
+
+@pytest.mark.parametrize("func", [
+    matmul(1021, 1027, 509), batched(4, 100, 130, 77),
+    conv((2, 19, 28, 28), (67, 19, 3, 3), padding=1),
+], ids=["product", "batched", "convolution"])  # fmt: skip
+def test_sizes_that_divide_nothing_are_no_question_for_each_term(func):
+    """Tiles are filled up when they are fetched, so that sums ask for nothing; all have room."""
+    gpu = Gpu(DEVICE.target)
+    works = works_of(default_schedule(func, gpu.target).func, gpu)
+    assert all(work.other < 0.5 * work.float32 and work.at_once(gpu) for work in works)
 
 
 @pytest.mark.parametrize("stride", [1, 2])

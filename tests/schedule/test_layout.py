@@ -198,6 +198,25 @@ class TestPadEinsum:
         assert sch.pad_einsum("C", [4, 4]) == ("A_pad", "C_cut")
         check(sch)
 
+    def test_other_variables_are_read_in_any_way(self, check):
+        """A convolution whose channels, of both kinds, are padded, and whose pixels are not."""
+        x, w = te.placeholder((3, 9), name="x"), te.placeholder((5, 3, 2), name="w")
+        k, r = te.reduce_axis(3, name="k"), te.reduce_axis(2, name="r")
+        c = te.compute((5, 4), lambda o, i: te.sum(x[k, 2 * i + r] * w[o, k, r], (k, r)), name="C")
+        sch = Schedule(te.create_prim_func([x, w, c]))
+        refused(sch.pad_einsum, "C", [1, 8, 1, 1], match="not at vi alone and once")
+        refused(sch.pad_einsum, "C", [1, 1, 1, 4], match="not at vr alone and once")
+        assert sch.pad_einsum("C", [4, 1, 2, 1]) == ("x_pad", "w_pad", "C_cut")
+        check(sch)
+
+    def test_refuses_to_copy_what_is_computed_in_part(self):
+        a, k = te.placeholder((3, 9), name="a"), te.reduce_axis(3, name="k")
+        b = te.compute((3, 9), lambda k, i: a[k, i] + 1.0, name="B")
+        c = te.compute((4,), lambda i: te.sum(b[k, 2 * i], k), name="C")
+        text = str(te.create_prim_func([a, c])).replace("grid(3, 9)", "grid(3, 7)")
+        sch = Schedule(parse(text))
+        refused(sch.pad_einsum, "C", [1, 2], match="computes only the part of 'B'")
+
     def test_infinities_stay_where_they_are(self, matmul):
         sch = Schedule(matmul(3, 5, 3))
         sch.pad_einsum("C", [2, 4, 2])
@@ -221,7 +240,7 @@ class TestPadEinsum:
             (lambda a, i, k: a[i, k] * -2.0, te.max, r"reduces A\[vi, vk\] \* -2.0 by max"),
             (lambda a, i, k: a[i, k] * 2.0, te.prod, r"by \*: no padding"),
             (lambda a, i, k: a[i, k] * float("inf"), te.sum, r"by \+: no padding"),
-            (lambda a, i, k: a[i, k] * a[i, 6 - k], te.sum, "not at distinct variables"),
+            (lambda a, i, k: a[i, k] * a[i, 6 - k], te.sum, "not at vk alone and once"),
         ],
     )
     def test_refuses_terms(self, term, fold, match):

@@ -24,6 +24,7 @@ from schedule.library.contraction.places import (
 )
 from schedule.library.contraction.plan import Partial
 from schedule.library.gpu.cooperative_fetch import split_for_threads
+from schedule.library.gpu.filled import fill
 from schedule.library.gpu.staged import StagedTile, index_map
 from schedule.library.gpu.steps import (
     all_or_nothing,
@@ -129,14 +130,14 @@ class _Tiles:
 
     def run(self) -> None:
         sch, plan = self.sch, self.plan
-        tiles = [StagedTile(self.c, plan, n) for n in plan.shared]
-        if plan.ahead:
-            self.fill()
-        c = self.c
+        read = self.c.operands
+        c = self.c = fill(sch, self.c, plan, self.adds is None)
+        plain = replace(c, operands=read)  # what pads it is no reason to copy single elements
+        tiles = [StagedTile(plain, plan, n) for n in plan.shared]
         copies = [self.staged(tile) for tile in tiles]
         near = [] if self.adds is None else [store_of(sch, copy).buffer.name for copy in copies]
         held = [str(sch.cache_read(c.block, name, "local")) for name in (*self.held(), *near)]
-        for pad in dict.fromkeys(o.pad for o in c.operands if o.pad is not None):
+        for pad in dict.fromkeys(o.pad for o in (*read, *c.operands) if o.pad is not None):
             sch.compute_inline(pad)
         stored = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
         inner = [name for name in (c.block, *self.through) if name != stored]
@@ -166,28 +167,6 @@ class _Tiles:
         bind_blocks(sch, grid)  # at last, since who owns shared memory is asked from then on
         if plan.ahead and sch.state.loop(step).const_extent != 1:
             sch.pipeline(step, [*[0] * len(copies), plan.ahead])
-
-    def fill(self) -> None:
-        """Fill steps up with terms that change nothing, so that all steps are alike, which copies
-        that run ahead have to be."""
-        sch, c = self.sch, self.c
-        iters = sch.state.block(c.block).iters
-        counts = [1] * len(iters)
-        for n in c.reduced:
-            axis, size = c.axes[n], self.plan.cuts[n].total
-            if axis.extent is None or axis.extent % size and axis.extent > size:
-                counts[axis.digits[-1].place] = size
-        if max(counts) == 1:
-            return
-        made = {store_of(sch, pad).buffer.name: pad for pad in sch.pad_einsum(c.block, counts)}
-        sources = {loads_of(sch.state.block(p))[0].buffer.name: p for p in made.values()}
-        operands = [
-            replace(o, buffer=store_of(sch, pad).buffer.name, pad=str(pad))
-            if (pad := sources.get(o.buffer)) is not None
-            else o
-            for o in c.operands
-        ]
-        self.c = replace(c, operands=tuple(operands))
 
     def staged(self, tile: StagedTile) -> str:
         """A copy of an operand in shared memory, laid out for those who read it."""
