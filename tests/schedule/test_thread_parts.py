@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from schedule import Schedule
-from tensorir import Block, For, parse, thread_fault, walk
+from tensorir import Block, For, keeps_to_itself, parse, thread_fault, walk
+from tensorir.passes.facts import lifetimes
 from tensorir.verifier.kernels import kernels_of
 from tensorir.verifier.thread_parts import part_of
 
@@ -101,3 +104,32 @@ def f(A: f32[8, 64], B: f32[8, 64]):
         loops[kind] = next(s for s in walk(part(func, "S")) if isinstance(s, For) and s.name == "k")
         assert thread_fault(func) is None
     assert loops["range"].kind is loops["unrolled"].kind is not loops["vectorized"].kind
+
+
+BOXES = """
+@prim_func
+def f(A: f32[66], B: f32[64]):
+    S = alloc(f32[66], scope="shared")
+    for b in range(4):
+        for t in range(18):
+            with block("fill"):
+                vi = spatial(66, b * 16 + t)
+                S[vi] = A[vi]
+        for t_1 in range(16):
+            with block("use"):
+                vi = spatial(64, b * 16 + t_1)
+                B[vi] = READ
+"""
+
+
+@pytest.mark.parametrize(("read", "kept"), [("S[vi] + S[vi + 2]", True), ("S[65 - vi]", False)])
+def test_whether_a_loop_keeps_to_itself_what_it_reads_is_found_once(read, kept):
+    sch = Schedule(parse(BOXES.replace("READ", read)))
+    loop, shared = sch.state.loop("b").var, sch.func.buffer("S")
+    found = lifetimes._keeps.cache_info()
+    assert keeps_to_itself(sch.func, loop, shared) is kept
+    sch.unroll("t")
+    if kept:
+        sch.bind("b", "blockIdx.x")
+    assert keeps_to_itself(sch.func, loop, shared) is kept
+    assert lifetimes._keeps.cache_info().misses - found.misses == 1

@@ -115,7 +115,9 @@ class MovePlan(Plan):
             self._make(sch, point)
 
     def _make(self, sch: Schedule, point: Mapping[str, Any]) -> None:
-        with launchable(sch, f"{self.name}({self.group.block!r})", self.group.block, self.gpu):
+        call, block = f"{self.name}({self.group.block!r})", self.group.block
+        timed = len(self.likely) > 1  # then they are lowered to the end anyway
+        with launchable(sch, call, block, self.gpu, bound_works if timed else bound_rooms):
             self.move(sch, self.group, **point)
 
 
@@ -141,14 +143,18 @@ def bound_rooms(func: PrimFunc, gpu: Gpu) -> Sequence[Room]:
 
 
 @contextmanager
-def launchable(sch: Schedule, call: str, block: str, gpu: Gpu) -> Iterator[None]:
+def launchable(
+    sch: Schedule, call: str, block: str, gpu: Gpu,
+    needs: Callable[[PrimFunc, Gpu], Sequence[Room | Work]] = bound_rooms,
+) -> Iterator[None]:  # fmt: skip
     """Undo all steps, and raise ScheduleError, where the kernels of `bound_part` that they make
-    cannot be launched. Moves know what they ask for; lowering may have to keep more in shared
-    memory, where it cannot tell which elements a step reads, or rows begin in other banks."""
+    cannot be launched, by what they need. Moves know what they ask for; lowering may have to keep
+    more in shared memory, where it cannot tell which elements a step reads, or rows begin in other
+    banks."""
     start = len(sch.trace)
     yield
     shares = any(buffer.scope == "shared" for buffer in sch.func.buffers)
-    for room in bound_rooms(sch.func, gpu) if shares else ():
+    for room in needs(sch.func, gpu) if shares else ():
         if not room.at_once(gpu):
             reason = (
                 f"a block of {room.threads} threads would have {room.shared} bytes of shared "

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from tensorir.analysis.touching import plain_loop, touching
 from tensorir.arith import Analyzer
 from tensorir.arith.regions.dense import is_dense
 from tensorir.arith.regions.region import Interval, relax, union
@@ -23,7 +24,12 @@ from tensorir.passes.facts.made import Finds
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
-from tensorir.stmt import For, ForKind, Stmt
+from tensorir.scalars import Scalar
+from tensorir.stmt import For, ForKind, Stmt, Store
+from tensorir.visit import loads, stmt_exprs, walk
+
+PARTS = 512
+"""Parts of programs of which is kept whether they keep a buffer to themselves."""
 
 UNDIVIDED = (ForKind.VECTORIZED, ForKind.UNROLLED)
 """Loops whose iterations become one piece of code, so that memory is allocated around them."""
@@ -67,10 +73,51 @@ def keeps_to_itself(func: PrimFunc, loop: Var, buffer: Buffer, trusting: bool = 
     """Whether each iteration of a loop reads of `buffer`, used only inside, what it wrote before.
 
     `func` still has its blocks; that its reads are of what has a value is taken as given if
-    `trusting`. False means that this could not be proved.
+    `trusting`. False means that this could not be proved. What follows from the statements that
+    touch the buffer is remembered: threads are asked the same as what bound their loops.
     """
-    flat, found = _without_blocks(func)
-    uses = found.get(buffer, [])
+    part = touching(func.body, buffer)
+    if part is not None and _asks_memory(part):
+        part = touching(func.body, None)  # any statement may write what is asked for
+    if part is None:
+        return True  # the loop never runs
+    return _keeps(func.params, func.scalars, _serial_to(part, loop), loop, buffer, trusting)
+
+
+def _asks_memory(stmt: Stmt) -> bool:
+    """Whether memory is read to find out where, or how often, something is touched."""
+    for s in walk(stmt):
+        asked = list(stmt_exprs(s))
+        if isinstance(s, Store):
+            asked = [*s.indices, *(i for load in loads(s.value) for i in load.indices)]
+        if any([e.has_loads for e in asked]):
+            return True
+    return False
+
+
+@lru_cache(maxsize=PARTS)
+def _serial_to(stmt: Stmt, loop: Var) -> Stmt:
+    """The loops down to `loop` as serial ones, which they are for each iteration of it, unless they
+    are over threads, which fill shared memory together."""
+    if not isinstance(stmt, For):
+        return stmt
+    body = stmt.body if stmt.var is loop else _serial_to(stmt.body, loop)
+    threads = (stmt.thread or "").startswith("threadIdx")
+    kind, thread = (stmt.kind, stmt.thread) if threads else (ForKind.SERIAL, None)
+    return plain_loop(stmt.var, stmt.extent, body, kind, thread)
+
+
+@lru_cache(maxsize=PARTS)
+def _keeps(
+    params: tuple[Buffer, ...],
+    scalars: tuple[Scalar, ...],
+    part: Stmt,
+    loop: Var,
+    buffer: Buffer,
+    trusting: bool,
+) -> bool:
+    flat = lower_blocks(lower_init(PrimFunc("", params, (), part, scalars=scalars)))
+    uses = accesses(flat.body).get(buffer, [])
     if not uses:
         return True  # the loop never runs
     shared = uses[0].path[: common_length([a.path for a in uses])]
@@ -78,13 +125,6 @@ def keeps_to_itself(func: PrimFunc, loop: Var, buffer: Buffer, trusting: bool = 
     if not place:
         return False  # the init of a reduction over the loop runs before it
     return Finds(uses, function_analyzer(flat), trusting).self_contained(place[0] + 1)
-
-
-@lru_cache(maxsize=16)
-def _without_blocks(func: PrimFunc) -> tuple[PrimFunc, dict[Buffer, list[Access]]]:
-    """`func` as lowering sees it, and its accesses; asked for one buffer of it after the other."""
-    flat = lower_blocks(lower_init(func))
-    return flat, accesses(flat.body)
 
 
 def written_part(

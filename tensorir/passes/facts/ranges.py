@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
+from tensorir.analysis.independence import ANALYZERS, SizeRanges, analyzer_of
 from tensorir.arith import Analyzer
 from tensorir.expr import Expr, Var, int_value, maximum
 from tensorir.func import PrimFunc
@@ -22,8 +24,7 @@ class Scope:
         loops = [s for s in walk(func.body) if isinstance(s, For)]
         self.constant = all(loop.const_extent is not None for loop in loops)
         known = {loop.var: loop.extent for loop in loops} if self.constant else {}
-        self.top = Analyzer(known)
-        self.top.bind_sizes(func.size_ranges)
+        self.top = analyzer_of(func.size_ranges, known)
 
     def inside(self, outer: Analyzer, loops: Mapping[Var, Expr]) -> Analyzer:
         """The analyzer inside of `loops`, variables with their extents, from that outside."""
@@ -39,15 +40,22 @@ def function_analyzer(func: PrimFunc) -> Analyzer:
     """An analyzer that knows all loops and sizes of `func`, valid everywhere in it.
 
     Of loops that were copied with other lengths it knows the longest. Of a loop of symbolic extent
-    it does not know that there is an iteration: outside of the loop there need not be one.
+    it does not know that there is an iteration: outside of the loop there need not be one. Every
+    answer is a copy, as those of `analyzer_of`: most passes leave the loops as they are.
     """
-    analyzer = Analyzer()
-    analyzer.bind_sizes(func.size_ranges)
     extents: dict[Var, Expr | None] = {}
     for loop in walk(func.body):
         if isinstance(loop, For):
             extents[loop.var] = _longer(extents.get(loop.var, loop.extent), loop.extent)
-    for var, extent in extents.items():
+    return _everywhere(func.size_ranges, tuple(extents.items())).copy()
+
+
+@lru_cache(maxsize=ANALYZERS)
+def _everywhere(sizes: SizeRanges, extents: tuple[tuple[Var, Expr | None], ...]) -> Analyzer:
+    """Not to be changed; an extent is None where it is not known which one is the longest."""
+    analyzer = Analyzer()
+    analyzer.bind_sizes(sizes)
+    for var, extent in extents:
         if extent is None:
             analyzer.bind_range(var, 0, None)
         elif int_value(extent) is None:

@@ -1,0 +1,65 @@
+"""The part of a program that touches one buffer.
+
+Most steps of a schedule leave the parts of most buffers as they are. Equal parts are one object, so
+that what follows from one is found once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tensorir.buffer import Buffer
+from tensorir.expr import Expr, Var
+from tensorir.parts import touched
+from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt
+from tensorir.visit import loads, stmt_exprs, walk
+
+STATEMENTS = 4096
+"""Statements of which parts are kept."""
+
+
+@lru_cache(maxsize=STATEMENTS)
+def touching(stmt: Stmt, buffer: Buffer | None) -> Stmt | None:
+    """What of `stmt` touches `buffer`, and the loops and conditions around it; all of it for None.
+
+    None where nothing is left. Loops have no annotations, and unrolled ones are as serial ones.
+    """
+    if isinstance(stmt, For):
+        body = touching(stmt.body, buffer)
+        kind = ForKind.SERIAL if stmt.kind is ForKind.UNROLLED else stmt.kind
+        return body and plain_loop(stmt.var, stmt.extent, body, kind, stmt.thread)
+    if isinstance(stmt, Seq):
+        found = [touching(s, buffer) for s in stmt.stmts]
+        kept = tuple([s for s in found if s is not None])
+        return _sequence(kept) if len(kept) > 1 else kept[0] if kept else None
+    if isinstance(stmt, If):
+        then = touching(stmt.then, buffer)
+        orelse = None if stmt.orelse is None else touching(stmt.orelse, buffer)
+        return _choice(stmt.cond, then or Seq(()), orelse) if then or orelse else None
+    if isinstance(stmt, Alloc):
+        return touching(stmt.body, buffer)
+    return stmt if buffer is None or buffer in _touched_in(stmt) else None
+
+
+@lru_cache(maxsize=STATEMENTS)
+def _touched_in(stmt: Stmt) -> frozenset[Buffer]:
+    """All buffers that are read or written in `stmt`."""
+    found = {buffer for s in walk(stmt) for buffer, _, _ in touched(s)}
+    read = [load.buffer for s in walk(stmt) for e in stmt_exprs(s) for load in loads(e)]
+    return frozenset(found.union(read))
+
+
+@lru_cache(maxsize=STATEMENTS)
+def plain_loop(var: Var, extent: Expr, body: Stmt, kind: ForKind, thread: str | None) -> For:
+    """A loop without annotations: of equal ones the same object."""
+    return For(var, extent, body, kind, thread=thread)
+
+
+@lru_cache(maxsize=STATEMENTS)
+def _sequence(stmts: tuple[Stmt, ...]) -> Seq:
+    return Seq(stmts)
+
+
+@lru_cache(maxsize=STATEMENTS)
+def _choice(cond: Expr, then: Stmt, orelse: Stmt | None) -> If:
+    return If(cond, then, orelse)
