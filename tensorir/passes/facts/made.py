@@ -59,6 +59,7 @@ class Finds:
         self.boxes: dict[object, tuple[Box, Analyzer] | None] = {}
         self.reached: dict[tuple[int, int], Box | None] = {}
         self.places: dict[object, Analyzer] = {}
+        self.left: dict[int, list[Expr]] = {}
 
     def self_contained(self, depth: int) -> bool:
         """Whether all that is read at position `depth` of the paths is written there before."""
@@ -120,12 +121,13 @@ class Finds:
         return stored
 
     def _within(self, read: Access, box: Box, depth: int) -> bool:
-        """Whether all that is read lies in the box."""
-        key = id(read), depth
-        if key not in self.reached:
-            self.reached[key] = _relaxed(read.indices, running(read, depth), self.analyzer)
-        part = self.reached[key]
+        """Whether all that is read lies in the box: the elements as they are told by the loops that
+        go around the write too, or all that the read's own loops reach, or those that its
+        conditions leave."""
         for n, (whole, index) in enumerate(zip(box, read.indices)):
+            if covers(whole, Interval(index, const(1)), self.analyzer):
+                continue
+            part = self._reached(read, depth)
             if part is not None and covers(whole, part[n], self.analyzer):
                 continue
             end = whole.low + whole.extent
@@ -133,6 +135,13 @@ class Finds:
             if not self._where_read(read, self.analyzer).prove(inside):
                 return False
         return True
+
+    def _reached(self, read: Access, depth: int) -> Box | None:
+        """The box of all that a read touches below `depth`."""
+        key = id(read), depth
+        if key not in self.reached:
+            self.reached[key] = _relaxed(read.indices, running(read, depth), self.analyzer)
+        return self.reached[key]
 
     def _runs(
         self,
@@ -144,16 +153,8 @@ class Finds:
     ) -> bool:
         """Whether an instance that stores what is read is there, whose variables are one of
         `solutions`."""
-        shape = found.write.buffer.shape
-        left = [
-            c
-            for c in found.conditions
-            if not bounds_an_index(c, found.indices, shape, found.analyzer)
-        ]
+        left = self._left(found)
         if not left:
-            return True
-        within = found.analyzer.assuming(_in_buffer(found.indices, found.write.buffer))
-        if within.prove(all_of(*left)):
             return True
         said, loop = read.conditions | read.guards, read.path[depth - 1]
         known = self._where_read(read, found.analyzer)
@@ -166,6 +167,23 @@ class Finds:
                 return True
         trusted = self.trusting and self.sole
         return trusted and self._written_here(found.write, read, depth, first)
+
+    def _left(self, found: Instances) -> list[Expr]:
+        """The conditions of instances that do not follow from what is stored being in the buffer:
+        the same for all reads. Instances are kept, so that their `id` is theirs."""
+        key = id(found)
+        if key not in self.left:
+            shape = found.write.buffer.shape
+            left = [
+                c
+                for c in found.conditions
+                if not bounds_an_index(c, found.indices, shape, found.analyzer)
+            ]
+            if left:
+                known = found.analyzer.assuming(_in_buffer(found.indices, found.write.buffer))
+                left = [] if known.prove(all_of(*left)) else left
+            self.left[key] = left
+        return self.left[key]
 
     def _where_read(self, read: Access, analyzer: Analyzer) -> Analyzer:
         """What is known where the read is: the loops around have an iteration. `analyzer` is the
