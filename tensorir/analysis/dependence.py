@@ -104,10 +104,16 @@ def belongs_to(buffer: Buffer, below: Iterable[Block], every: Iterable[Block]) -
     Its memory then belongs to one iteration of the loop above those blocks.
     """
     users = _users(tuple(every)).get(buffer, ())
-    own = {(block.name, block.body) for block in below}
+    own = _names_of(tuple(below))
     if not all([(block.name, block.body) in own for block in users]):
         return False
     return not any([carries(block, buffer) for block in users])  # else a later one needs it
+
+
+@lru_cache(maxsize=PROGRAMS)
+def _names_of(below: tuple[Block, ...]) -> frozenset[tuple[str, Stmt]]:
+    """What tells blocks apart wherever they stand: of one loop it is asked for many buffers."""
+    return frozenset([(block.name, block.body) for block in below])
 
 
 @lru_cache(maxsize=PROGRAMS)

@@ -10,6 +10,7 @@ a tile with more rows than lanes grow first, those of one with fewer shrink in t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 
 Row = tuple[int, int, int, int, tuple[int, ...]]
@@ -19,6 +20,7 @@ Bits = tuple[str, ...]
 """Names of bits, the most significant first; "r0" is the least of the row, "l0" of the lane."""
 
 
+@cache
 def network(rows: int, lanes: int, block: int) -> list[list[Row]]:
     """The rounds that make `lanes` rows of `rows` lanes of `rows` rows of `lanes` lanes.
 
