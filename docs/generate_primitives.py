@@ -33,6 +33,12 @@ def plane() -> PrimFunc:
     return te.create_prim_func([a, b], name="plane")
 
 
+def rows_of_13() -> PrimFunc:
+    a = te.placeholder((3, 13), name="A")
+    b = te.compute((3, 13), lambda i, j: a[i, j] * 2.0, name="B")
+    return te.create_prim_func([a, b], name="rows")
+
+
 def chain() -> PrimFunc:
     a = te.placeholder((4, 8), name="A")
     b = te.compute((4, 8), lambda i, j: a[i, j] + 1.0, name="B")
@@ -132,6 +138,7 @@ def examples() -> dict[str, Example]:
             copy(16), "", 'sch.sample_perfect_tile("i", 2, decision=[4, 4])'
         ),
         "set_scope": (chain(), 'sch.compute_at("B", "i_C")', 'sch.set_scope("B", "B", "local")'),
+        "shift": (rows_of_13(), "", 'sch.shift("j", "i * 13 % 4")'),
         "split": (copy(), "", 'sch.split("i", [None, 4])'),
         "spread_prefetch": (
             chain(), 'sch.compute_at("B", "i_C")', 'sch.spread_prefetch("C", "C", "i_C", "j")'

@@ -89,6 +89,7 @@ class Schedule:
     transform_block_layout = method(p.transform_block_layout)
     add_unit_loop = method(p.add_unit_loop)
     partition = method(p.partition)
+    shift = method(p.shift)
     merge = method(p.merge)
     fission = method(p.fission)
     run_before = method(p.run_before)

@@ -32,6 +32,7 @@ from schedule.primitives.sample_categorical import sample_categorical
 from schedule.primitives.sample_compute_location import sample_compute_location
 from schedule.primitives.sample_perfect_tile import sample_perfect_tile
 from schedule.primitives.set_scope import set_scope
+from schedule.primitives.shift import shift
 from schedule.primitives.split import split
 from schedule.primitives.spread_prefetch import spread_prefetch
 from schedule.primitives.storage_align import storage_align
@@ -78,6 +79,7 @@ __all__ = [
     "sample_compute_location",
     "sample_perfect_tile",
     "set_scope",
+    "shift",
     "split",
     "spread_prefetch",
     "storage_align",

@@ -17,7 +17,7 @@ from schedule.primitive import REGISTRY
 from schedule.requests import layout_candidates as layout
 from schedule.rewrite.placement import child_of
 from schedule.state import State, loops_below
-from tensorir import Buffer, For
+from tensorir import Buffer, For, format_expr, int_value
 
 Args = tuple[Any, ...]
 Candidates = Callable[[State], Iterator[Args]]
@@ -83,6 +83,14 @@ def _partition(state: State) -> Iterator[Args]:
         if extent is None or extent > 1:
             yield loop, [1, None]
             yield loop, [None, 1]
+
+
+def _shift(state: State) -> Iterator[Args]:
+    """By what a row of memory may begin behind a sector of eight elements."""
+    for outer, inner in _nested(state):
+        extent = state.loop(inner).extent
+        if int_value(extent) is None or (int_value(extent) or 0) % 8:
+            yield inner, f"{outer} * ({format_expr(extent)}) % 8"
 
 
 def _nested(state: State) -> Iterator[tuple[str, str]]:
@@ -194,6 +202,7 @@ def _unannotate(state: State) -> Iterator[Args]:
 CANDIDATES: dict[str, Candidates] = {
     "split": _split,
     "partition": _partition,
+    "shift": _shift,
     "fuse": _nested,
     "reorder": _reorder,
     "merge": _merge,

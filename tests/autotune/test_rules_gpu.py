@@ -195,6 +195,10 @@ MOVED = {
     "layer norm, 8192 columns": norm(ops.layer_norm, 1 << 14, 1 << 13, 2),
     "rms norm, 1000 columns": norm(ops.rms_norm, 9973, 1000, 1),
     "rms norm, 5120 columns": norm(ops.rms_norm, 1 << 14, 5120, 1),
+    "softmax, 50257 columns": program(softmax, (300, 50257)),
+    "layer norm, 4099 columns": norm(ops.layer_norm, 4096, 4099, 2),
+    "row sums, 1023 columns": program(lambda a: ops.sum(a, (1,), name="S"), (65536, 1023)),
+    "argmax, 1009 columns": program(lambda a: ops.argmax(a, 1, name="S"), (8192, 1009)),
     "log-softmax": program(lambda a: ops.log_softmax(a, name="S"), (512, 2048)),
     "logsumexp": program(lambda a: ops.logsumexp(a, (1,), name="S"), (512, 2048)),
 }

@@ -32,6 +32,7 @@ EXTRA: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "merge": loop_requests.merge,
     "fission": loop_requests.fission,
     "partition": loop_requests.partition,
+    "shift": loop_requests.shift,
     "set_scope": loop_requests.set_scope,
     "unroll": Stress.one_loop,
     "vectorize": Stress.one_loop,

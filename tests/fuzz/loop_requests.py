@@ -35,6 +35,16 @@ def partition(stress: Any, sch: Schedule) -> Arguments:
     return None if loop is None else (loop, factors)
 
 
+def shift(stress: Any, sch: Schedule) -> Arguments:
+    """By a number, or by what a loop around says."""
+    loop = stress.loop(sch)
+    if loop is None:
+        return None
+    around = [f.name for f in sch.state.loops_outside(loop)]
+    says = [f"{name} * {step} % {size}" for name in around for step, size in ((1, 4), (5, 8))]
+    return loop, stress.pick([0, 3, *says])
+
+
 def merge(stress: Any, sch: Schedule) -> Arguments:
     """Mostly neighbours, which random loops rarely are."""
     pairs = [

@@ -311,6 +311,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "spread_prefetch": Stress.spread_prefetch,
     "add_unit_loop": loop_requests.add_unit_loop,
     "partition": loop_requests.partition,
+    "shift": loop_requests.shift,
     "merge": loop_requests.merge,
     "fission": loop_requests.fission,
     "run_before": loop_requests.run_before,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace as replace_fields
 from random import Random
@@ -113,6 +114,8 @@ def translated(args: dict[str, Any], known: Schedule, other: Schedule) -> dict[s
     def one(key: str, value: Any) -> Any:
         if key == "buffer":
             return arrays.get(value, value)
+        if key == "by" and isinstance(value, str):  # an expression of loops
+            return re.sub(r"[^\W\d]\w*", lambda found: places.get(found[0], found[0]), value)
         return value if key in NO_PLACES else place(value)
 
     return {key: one(key, value) for key, value in args.items()}

@@ -68,7 +68,7 @@ def test_row_reduction(by, shape, combine):
         ("warp", (5, 37), None, {"shared"}),
         ("block", (5, 64), None, {"local"}),
         ("block", (1, 7), "nothing", {"shared"}),
-        ("block", (3, 5), "shared", set()),
+        ("block", (3, 5), "shared", {"shared"}),
         ("lanes", (5, 7), None, set()),
     ],
 )
@@ -119,6 +119,18 @@ def test_long_rows(shape):
         func = te.create_prim_func(given, name="long")
         sch = checked(func, lambda s: gpu.long_rows(s, "S", blocks=4, warps=1), races=False)
         assert len(sch.func.body.stmts) == kernels
+
+
+@pytest.mark.parametrize(("columns", "keep"), [(67, "shared"), (130, None), (101, "nothing")])
+def test_rows_that_begin_within_a_sector(columns, keep):
+    """Lanes begin where sectors do, in the first, in some and in the last pieces of a row."""
+    a = te.placeholder((5, columns), name="A")
+    func = te.create_prim_func([a, ops.softmax(a)], name="softmax_rows")
+    last = Schedule(func).get_blocks()[-1]
+    sch = checked(func, lambda s: gpu.rows(s, last, warps=1, keep=keep, sectors=True), races=False)
+    assert "shifted" in str(sch.func)
+    with pytest.raises(ScheduleError, match="reduced by the threads that read them"):
+        gpu.rows(Schedule(func), last, keep="registers", sectors=True)
 
 
 @pytest.mark.parametrize("by", ["warp", "block"])

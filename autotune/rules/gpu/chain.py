@@ -7,11 +7,11 @@ from math import ceil, prod
 from typing import Any
 
 from autotune.rules.chain_rows import InRows, find_rows, put_in_rows
-from autotune.rules.gpu.move import MovePlan
+from autotune.rules.gpu.move import CLOSE, MovePlan
 from autotune.rules.gpu.reductions import contiguous
 from autotune.rules.group import Group, body_loads, instances
 from autotune.rules.plan import Plan
-from schedule import LoopRef, Schedule
+from schedule import LoopRef, Schedule, library
 from tensorir import Gpu, IterKind, TensorIRError, variables
 
 WARPS = (1, 2, 4, 8, 16, 32)
@@ -28,9 +28,6 @@ MOST_KEPT = 4 * KEPT
 
 ALIKE = 24
 """Rows of a block of threads for which it is good to read once what they all read: 4 % is left."""
-
-CLOSE = 1.01
-"""How many times the estimated time may be taken for fewer transactions: no difference in it."""
 
 BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Blocks of threads that share a row, in kernels of their own from two on."""
@@ -87,8 +84,6 @@ def _on_axes(sch: Schedule, members: Sequence[str]) -> bool:
 
 
 def _stage_on_axes(sch: Schedule, name: str) -> bool:
-    from schedule import library
-
     trial = sch.copy()
     try:
         changes = library.with_result_on_axes(trial, name)
@@ -189,13 +184,16 @@ def _plan(
         likely = [turns, likely[0]]
     if ways == "block" and (parts := _parts(prod(rows.sizes), terms, gpu)) > 1:
         likely = [{**likely[0], "warps": 8, "parts": parts}, likely[0]]
+    likely = [{**point, "sectors": False} for point in likely]
+    if ways == "block" and any(library.gpu.begins_within(b) for b in sums):
+        whole = {"by": "block", "warps": shared, "keep": None, "parts": 1, "sectors": True}
+        likely = [{**whole, "turns": likely[0]["turns"]}, *likely]
     group = Group(order.last)
 
     def in_rows(
-        sch: Schedule, group: Group, by: str, warps: int, turns: int, keep: str | None, parts: int
+        sch: Schedule, group: Group, by: str, warps: int, turns: int, keep: str | None, parts: int,
+        sectors: bool,
     ) -> None:
-        from schedule import library
-
         if written is not None:
             _on_axes(sch, order.members)
         last = order.members[-1]
@@ -204,11 +202,12 @@ def _plan(
             library.gpu.long_rows(sch, last, blocks=parts, warps=warps, stages=order.members)
             return
         library.gpu.rows(
-            sch, last, by=by, warps=warps, turns=turns, keep=keep, shared=gpu.shared_most,
-            stages=order.members,
+            sch, last, by=by, warps=warps, turns=turns, keep=keep, sectors=sectors,
+            shared=gpu.shared_most, stages=order.members,
         )
 
     options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP, "parts": BLOCKS}
+    options["sectors"] = (False, True)
     plan = MovePlan(
         "chain", group, gpu, (written or sch).copy(), in_rows, options,
         likely, "reassociated", order.members, close=CLOSE,

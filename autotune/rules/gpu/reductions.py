@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autotune.rules.gpu.move import Move, MovePlan, Options
+from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options
 from autotune.rules.group import Group, body_loads, instances, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
@@ -34,7 +34,10 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
     warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
 
     def plan(name: str, move: Move, options: Options, *likely: Mapping[str, Any]) -> MovePlan:
-        return MovePlan(name, group, gpu, sch, move, options, likely, "reassociated")
+        close = CLOSE if any(point.get("sectors") for point in likely) else 1.0
+        return MovePlan(
+            name, group, gpu, sch, move, options, likely, "reassociated", close=close
+        )
 
     wanted = 2 * gpu.multiprocessors
     if results < wanted and terms >= 64 * gpu.warp:
@@ -49,10 +52,15 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
         both = [{"warps": n, "parts": parts} for parts in sorted({1, cut}) for n in (8, 16)]
         yield plan("columns", _columns, options, *both)
         return
-    options = {"by": ("warp", "block"), "warps": warps}
+    options = {"by": ("warp", "block"), "warps": warps, "sectors": (False, True)}
     each = [n for n in warps if n <= max(1, terms // (2 * gpu.warp))]
     ways = [{"by": "warp", "warps": 8}] * (terms <= 32 * gpu.warp)
-    yield plan("rows", _rows, options, *ways, *({"by": "block", "warps": n} for n in each[-2:]))
+    ways += [{"by": "block", "warps": n} for n in each[-2:]]
+    likely = [{**way, "sectors": False} for way in ways]
+    if library.gpu.begins_within(block):
+        blocks = [{"by": "block", "warps": n, "sectors": True} for n in each[-2:]]
+        likely = [*blocks, *likely]
+    yield plan("rows", _rows, options, *likely)
 
 
 def contiguous(block: Block) -> IterKind | None:
@@ -68,10 +76,12 @@ def _inline_padding(sch: Schedule, group: Group) -> None:
         sch.compute_inline(pad)
 
 
-def _rows(sch: Schedule, group: Group, by: str, warps: int) -> None:
+def _rows(sch: Schedule, group: Group, by: str, warps: int, sectors: bool) -> None:
     _inline_padding(sch, group)
-    last = group.epilogue or group.block
-    library.gpu.rows(sch, last, by=by, warps=warps, stages=[group.block])
+    last, keep = group.epilogue or group.block, "shared" if sectors else None
+    library.gpu.rows(
+        sch, last, by=by, warps=warps, keep=keep, sectors=sectors, stages=[group.block]
+    )
 
 
 def _columns(sch: Schedule, group: Group, warps: int, parts: int) -> None:

@@ -8,6 +8,7 @@ from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.recurrence import Recurrence, recurrence
 from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.same_rows import same_rows
+from schedule.library.gpu.sectors import begins_within
 from schedule.library.gpu.staged import StagedTile
 from schedule.library.gpu.steps import in_memory
 from schedule.library.gpu.tile_plan import Cut, TilePlan
@@ -30,6 +31,7 @@ __all__ = [
     "Transpose",
     "Whole",
     "Windows",
+    "begins_within",
     "boxes",
     "columns",
     "elementwise",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
 from schedule.library.contraction.find import flat_index
+from schedule.library.gpu.sectors import ends_apart, from_sectors
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_all,
@@ -17,7 +18,7 @@ from schedule.library.gpu.steps import (
     in_memory,
     vector_of,
 )
-from schedule.state import BlockRef, LoopRef
+from schedule.state import BlockRef, LoopRef, chain_below
 from tensorir import (
     Analyzer,
     Architecture,
@@ -63,6 +64,7 @@ def rows(
     warps: int = 8,
     turns: int = 1,
     keep: str | None = None,
+    sectors: bool = False,
     shared: int = Architecture.shared_default,
     stages: Collection[str] | None = None,
 ) -> Rows:
@@ -87,6 +89,9 @@ def rows(
            memory; "nothing": they are read, and computed, again. None is the first of these for
            which there is room; what is read is kept, and what is computed of it is computed again
            where there is room for that alone
+    sectors whether lanes begin where sectors of memory do, in rows that begin within one. Threads
+           that reduce have other elements than those that read or write, so that rows are in
+           shared memory, or read again
     shared bytes of shared memory that a block may have, for None and for what all rows read
     stages the blocks before it that are computed with it; None is all that it alone uses
 
@@ -108,7 +113,8 @@ def rows(
         odd = [str(n) for n, k in zip(chain, kinds) if len(k) not in (outer, outer + axes)]
         other = f"block {(odd or [''])[0]!r} is computed neither of rows nor of their elements"
         require(not odd, block, other)
-        return _Rows(sch, block, outer, axes, by, warps, turns, shared).schedule(chain, keep)
+        todo = _Rows(sch, block, outer, axes, by, warps, turns, sectors, shared)
+        return todo.schedule(chain, keep)
     raise AssertionError
 
 
@@ -135,6 +141,7 @@ class _Rows(NamedTuple):
     by: str
     warps: int
     turns: int
+    sectors: bool
     shared: int
 
     @property
@@ -148,7 +155,9 @@ class _Rows(NamedTuple):
         return {"warp": self.warps, "lanes": Gpu.warp}.get(self.by, 1)
 
     def schedule(self, chain: list[BlockRef], keep: str | None) -> Rows:
-        sch = self.sch
+        sch, apart = self.sch, "rows in registers are reduced by the threads that read them"
+        by_others = self.sectors and keep == "registers"
+        require(not by_others, self.block, apart, "leave keep or sectors out")
         chain = self._inlined(chain, self._is_number)
         length = self._length(chain)
         if length == 1:
@@ -163,8 +172,8 @@ class _Rows(NamedTuple):
             chain = self._inlined(chain, lambda name: not self._is_sum(name))
             buffers = self._along(chain)
         copies = [] if keep == "nothing" else self._copies(chain, buffers, keep_scope(keep))
-        common, kept = self._common(chain), map(len, self._kept(chain, buffers))
-        place = self._common_place(length, lanes, sum(kept), common, keep)
+        common = self._common(chain)
+        place = self._common_place(length, lanes, *self._kept(chain, buffers), common, keep)
         once = self._copies(chain, common, place) if place else []
         loops, group, row = self._loops_over_rows(self.at_once, self.turns)
         for name in [*chain[-2::-1], *copies]:
@@ -256,7 +265,7 @@ class _Rows(NamedTuple):
             for some in [[*read, *made], read] if made else [read]:
                 if place == "registers":
                     fits = self._each(length or 0, lanes) * len(some) <= self._registers
-                    fits = fits and self.axes == 1
+                    fits = fits and self.axes == 1 and not self.sectors
                 else:
                     size = sum((length or 0) * dtype.itemsize(buffer.dtype) for buffer in some)
                     fits = size * self.at_once <= self.shared - SUMS
@@ -276,17 +285,21 @@ class _Rows(NamedTuple):
         return found
 
     def _common_place(
-        self, length: int | None, lanes: int, kept: int, common: dict[Buffer, list[str]], keep: str
-    ) -> str:
-        """Where there is room for what all rows read, beside so many arrays that are kept of each
-        row; "" is nowhere, or that it would be read once anyway."""
+        self, length: int | None, lanes: int, read: Sequence[Buffer], made: Sequence[Buffer],
+        common: dict[Buffer, list[str]], keep: str,
+    ) -> str:  # fmt: skip
+        """Where there is room for what all rows read, beside the arrays that are kept of each row;
+        "" is nowhere, or that it would be read once anyway."""
         if not common or length is None or self.at_once * self.turns == 1 or self.by == "lanes":
             return ""
-        each = self._each(length, lanes) * (kept + len(common))
+        kept = [*read, *made]
+        each = self._each(length, lanes) * (len(kept) + len(common))
         if self.at_once == 1 and keep == "registers" and each <= self._registers:
             return "local"
+        rows = self.at_once if keep == "shared" else 0
         size = sum(length * dtype.itemsize(buffer.dtype) for buffer in common)
-        return "shared" if keep != "shared" and size <= self.shared - SUMS else ""
+        size += sum(length * rows * dtype.itemsize(buffer.dtype) for buffer in kept)
+        return "shared" if size <= self.shared - SUMS else ""
 
     def _copies(
         self, chain: Sequence[str], buffers: dict[Buffer, list[str]], scope: str
@@ -357,12 +370,19 @@ class _Rows(NamedTuple):
                 continue
             element = sch.fuse(*along) if len(along) > 1 else along[0]
             each = 1 if self._is_sum(name) and keep != "registers" else lanes
-            steps, thread, lane = sch.split(element, [None, self.threads, each])
-            bound.append(thread)
-            count = sch.state.loop(steps).const_extent
-            if count is not None and count * each <= REGISTERS:
-                sch.unroll(steps)
-            (sch.unroll if self._is_sum(name) else sch.vectorize)(lane)
+            begun, length = element, sch.state.loop(element).const_extent
+            if self.sectors and not self._is_sum(name):
+                begun = from_sectors(sch, name, element)
+            parts = sch.split(begun, [None, self.threads, each])[:1]
+            if begun != element and length is not None:
+                parts = ends_apart(sch, parts[0], length // (self.threads * each))
+            for part in parts:
+                thread, lane = (loop.name for loop in chain_below(sch.state.loop(part)))
+                bound.append(thread)
+                count = sch.state.loop(part).const_extent
+                if count is not None and count * each <= REGISTERS:
+                    sch.unroll(part)
+                (sch.unroll if self._is_sum(name) else sch.vectorize)(lane)
         axis = {"warp": "lane", "lanes": "warp"}.get(self.by, "threadIdx.x")
         bind_all(sch, bound, axis)
 

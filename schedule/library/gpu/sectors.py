@@ -1,0 +1,73 @@
+"""sectors: lanes begin where memory does, in rows whose length is no multiple of a sector."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from schedule.library.contraction.find import flat_index
+from schedule.schedule import Schedule
+from schedule.state import LoopRef
+from tensorir import (
+    Access,
+    Block,
+    Expr,
+    Gpu,
+    Load,
+    accesses,
+    const,
+    dtype,
+    format_expr,
+    int_value,
+    slope,
+    substitute,
+    variables,
+)
+
+
+def begins_within(block: Block) -> bool:
+    """Whether rows of an array that a block accesses begin within a sector of memory, or may."""
+    rows = [
+        (int_value(a.buffer.shape[-1]), _in_sector(a)) for a in accesses(block) if a.buffer.ndim > 1
+    ]
+    return any(length is None or (length > 1 and length % sector) for length, sector in rows)
+
+
+def from_sectors(sch: Schedule, block: str, loop: LoopRef) -> LoopRef:
+    """Shift a loop over neighbours in memory so that what it is split into begins where sectors do,
+    in each row of what `block` accesses in global memory; returns the loop, itself where rows begin
+    there anyway or are no neighbours along it.
+
+    A warp whose lanes have 32 elements from the middle of a sector on asks for one sector more.
+    Where arrays have rows of different lengths, it is for as many of them as can be. Arrays
+    themselves are taken to begin with a sector.
+    """
+    state = sch.state
+    var = state.loop(loop).var
+    outside = {f.var for f in state.loops_outside(loop)} | set(state.func.size_vars)
+    analyzer = state.analyzer(state.loops_around(block))
+    found = Counter[Expr]()
+    for access in accesses(state.block(block)):
+        flat = flat_index(Load(access.buffer, access.in_loops()))
+        if access.buffer.scope == "global" and slope(flat, var, analyzer) == 1:
+            first = substitute(flat, {var: const(0)})
+            begin = analyzer.simplify(first % _in_sector(access))
+            if variables(begin) <= outside:
+                found[begin] += 1
+    for begin, _ in found.most_common(1):
+        return loop if begin is const(0) else sch.shift(loop, format_expr(begin))
+    return loop
+
+
+def ends_apart(sch: Schedule, loop: LoopRef, full: int) -> tuple[LoopRef, ...]:
+    """Cut what the shift of a row leaves out off a loop over pieces of it, `full` of which end
+    within the row wherever it begins: the first piece, and those after them. Those between have no
+    conditions. Returns the loops, one where none is between."""
+    count = sch.state.loop(loop).const_extent
+    if count is None or full < 2:
+        return (loop,)
+    return sch.partition(loop, [1, full - 1, None] if full < count else [1, None])
+
+
+def _in_sector(access: Access) -> int:
+    """Elements of an array that a sector has."""
+    return max(1, Gpu.sector_bytes // dtype.itemsize(access.buffer.dtype))
