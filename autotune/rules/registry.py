@@ -13,6 +13,7 @@ from autotune.rules.gpu.chain import chain_plans as gpu_chain_plans
 from autotune.rules.gpu.elementwise import elementwise_plans
 from autotune.rules.gpu.product import product_plans
 from autotune.rules.gpu.reductions import reduction_plans
+from autotune.rules.gpu.scan import scan_plans as gpu_scan_plans
 from autotune.rules.gpu.turned import turned_plans
 from autotune.rules.gpu.windows import windows_plans
 from autotune.rules.moved import moved_plans
@@ -88,7 +89,7 @@ RULES: dict[str, Rules] = {
         general=_nests,
     ),
     "gpu": Rules(
-        chains=[gpu_chain_plans],
+        chains=[gpu_scan_plans, gpu_chain_plans],
         groups=[windows_plans, product_plans, reduction_plans, turned_plans],
         rest=elementwise_plans,
         backwards=True,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedule.analysis.uses import writers, written
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import Illegal, require
@@ -26,8 +28,8 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
 
     In exact arithmetic the values are the same. `Schedule.numerics` tells how they round, and an
     infinite or NaN input may reach more outputs. Returns the block that makes the result now. A
-    block that made what only `block` read, such as padding, goes with it.
-    tensorir.register_algorithm adds algorithms of your own.
+    block that made what only `block` read, such as padding, goes with it, and one that made the
+    first row of a scan. tensorir.register_algorithm adds algorithms of your own.
 
     rewrite:  use_algorithm("y", "winograd_2x2")
         y[n, o, h, w] = y[n, o, h, w]         y_input[...] = ... x[...]
@@ -38,7 +40,8 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
     requires:
         - there is an algorithm of that name
         - it is one for what `block` computes, of these sizes and types
-        - `block` computes its buffer as a whole, and no other block writes it
+        - `block` computes its buffer as a whole, and no other block writes it but one that goes
+          with it
         - it is alone in its nest, whose loops are serial and carry no annotation, as are those of a
           block that goes with it
         - no block in between writes what the algorithm reads
@@ -53,11 +56,11 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
     except Mismatch as mismatch:
         raise Illegal(block, f"algorithm {algorithm!r} is not for it: {mismatch}") from None
     alternative = made.alternative
-    for name in (*alternative.replaced, block):
-        _plain(state, name)
-    first, *_ = (*alternative.replaced, block)
+    gone = (*alternative.replaced, block)
+    for name in gone:
+        _plain(state, name, gone)
     between = state.block_names()
-    between = between[between.index(first) : between.index(block)]
+    between = between[between.index(gone[0]) : between.index(block)]
     for buffer in alternative.inputs:
         for writer in writers(state, buffer):
             late = writer in between
@@ -65,14 +68,16 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
     return State(with_unique_names(made.func)), BlockRef(made.block)
 
 
-def _plain(state: State, name: str) -> None:
-    """Refuse a block that shares its nest, computes less than its buffer, or was scheduled."""
+def _plain(state: State, name: str, gone: Sequence[str]) -> None:
+    """Refuse a block that shares its nest, computes less than its buffer, with the others that are
+    `gone`, or was scheduled."""
     node = state.block(name)
     alone = names_in(top_statement(state, name)) == {name}
     require(alone, name, f"block {name!r} is not alone in its nest")
     for buffer in written(node):
         require_whole(state, buffer, name)
-        require_sole_writer(state, buffer, name)
+        if not set(writers(state, buffer)) <= set(gone):
+            require_sole_writer(state, buffer, name)
     whole = node.predicate is TRUE
     require(whole, name, f"block {name!r} has a condition", "use_algorithm before splitting loops")
     for loop in state.loops_around(name):

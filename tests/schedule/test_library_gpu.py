@@ -11,6 +11,7 @@ import pytest
 from schedule import Schedule, ScheduleError
 from schedule.library import gpu
 from tensorir import Target, interpret, lower, ops, parse, prove, reference, te
+from tensorir.algorithms import scans
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 from thread_races import race, unseen  # noqa: E402
@@ -176,6 +177,41 @@ def test_each_thread_takes_a_row_through_all_steps(shape, axis):
     assert 'A_local = alloc' in str(sch.func)
 
 
+RUNNING = {
+    "short rows": ((9, 6), {}, 1),
+    "rows of a block": ((3, 30), {}, 1),
+    "the element before": ((70, 4), {"exclusive": True}, 1),
+    "in the middle": ((2, 7, 3), {"axis": 1, "reverse": True}, 1),
+    "rows of several blocks": ((3, 77), {}, 3),
+    "one row of several blocks": ((95,), {}, 3),
+    "backwards in several blocks": ((2, 50), {"reverse": True}, 4),
+}
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_threads_share_rows_of_a_scan(name, monkeypatch):
+    """Blocks of eight threads have forty elements; what is longer is cut."""
+    monkeypatch.setattr(scans, "THREADS", 8)
+    shape, options, kernels = RUNNING[name]
+    a = te.placeholder(shape, name="A")
+    func = te.create_prim_func([a, ops.cumsum(a, **options, name="S")], name="running")
+    reader = "S" if len(shape) > 1 else None
+    sch = checked(func, lambda s: gpu.scan(s, "step", elements=5, reader=reader))
+    assert str(sch.func).count('thread("blockIdx.x"') == kernels
+    assert sch.numerics == "reassociated"
+
+
+def test_a_scan_that_begins_with_something_else(monkeypatch):
+    """Maxima of integers from a row of their own on, along which rows are contiguous."""
+    monkeypatch.setattr(scans, "THREADS", 2)
+    x, y = te.placeholder((23, 3), "int32", name="X"), te.placeholder((3,), "int32", name="Y")
+    state = te.state((23, 3), "int32", name="state")
+    first = te.compute((1, 3), lambda _, i: y[2 - i] * 2, name="first")
+    step = te.compute((23, 3), lambda t, i: te.max(x[t, i] * 3, state[t - 1, i]), name="step")
+    func = te.create_prim_func([x, y, te.scan(first, step, state, name="s")], name="top")
+    checked(func, lambda s: gpu.scan(s, "step", elements=5))
+
+
 def test_what_is_no_step_of_a_scan():
     """Other blocks, and rows that read each other's states; nothing is changed."""
     a = te.placeholder((6, 4), name="A")
@@ -191,6 +227,9 @@ def test_what_is_no_step_of_a_scan():
         sch = Schedule(func)
         with pytest.raises(ScheduleError, match=reason):
             gpu.recurrence(sch, block)
+        assert sch.func is func
+        with pytest.raises(ScheduleError, match="is no step of a scan"):
+            gpu.scan(sch, block)
         assert sch.func is func
 
 

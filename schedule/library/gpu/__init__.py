@@ -5,9 +5,9 @@ from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise
 from schedule.library.gpu.long_rows import LongRows, long_rows
 from schedule.library.gpu.matmul import Matmul, matmul
-from schedule.library.gpu.recurrence import Recurrence, recurrence
 from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.same_rows import same_rows
+from schedule.library.gpu.scans import Recurrence, Scan, recurrence, scan
 from schedule.library.gpu.sectors import begins_within
 from schedule.library.gpu.staged import StagedTile
 from schedule.library.gpu.steps import in_memory
@@ -26,6 +26,7 @@ __all__ = [
     "Matmul",
     "Recurrence",
     "Rows",
+    "Scan",
     "StagedTile",
     "TilePlan",
     "Transpose",
@@ -42,6 +43,7 @@ __all__ = [
     "recurrence",
     "rows",
     "same_rows",
+    "scan",
     "shared_reads",
     "transpose",
     "whole",

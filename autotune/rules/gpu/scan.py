@@ -1,0 +1,77 @@
+"""Running sums and the like along what is contiguous, whose threads share each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from autotune.rules.gpu.move import MovePlan
+from autotune.rules.group import Group, body_loads, instances, output_store, stride_in
+from autotune.rules.plan import Plan
+from schedule import Schedule, library
+from tensorir import Block, Gpu, IterKind, dtype
+
+ELEMENTS = (5, 9, 17)
+WARPS = (4, 8, 16)
+
+
+def scan_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
+    """A plan for each step of an associative scan along which what it reads is contiguous.
+
+    Elsewhere neighbouring rows lie side by side, and a thread for each of them reads them together.
+    """
+    found = (_plan(sch, group, gpu) for group in groups)
+    return [plan for plan in found if plan is not None]
+
+
+def _plan(sch: Schedule, group: Group, gpu: Gpu) -> Plan | None:
+    """The plan for a step with the first row, and with what reads the states where that goes."""
+    node = sch.state.block(group.block)
+    if output_store(node) is None or not _along(node):
+        return None
+    order = [str(name) for name in sch.get_blocks()]
+    first = order[order.index(group.block) - 1]
+    options = {"elements": ELEMENTS, "warps": WARPS}
+    likely = [{"elements": _elements(node, gpu), "warps": 8}]
+    for reader in dict.fromkeys((_reader(sch, node), None)):
+        stages = (first, group.block, *([reader] if reader else ()))
+        plan = MovePlan(
+            "scan", group, gpu, sch.copy(), partial(_scan, reader=reader), options, likely,
+            "reassociated", stages,
+        )  # fmt: skip
+        if plan.works:
+            return plan
+    return None
+
+
+def _scan(sch: Schedule, group: Group, elements: int, warps: int, reader: str | None) -> None:
+    library.gpu.scan(sch, group.block, elements=elements, warps=warps, reader=reader)
+
+
+def _elements(node: Block, gpu: Gpu) -> int:
+    """Elements of a thread for which a block has room twice, and for a row if that is possible."""
+    store = output_store(node)
+    assert store is not None
+    size, steps = dtype.itemsize(store.value.dtype), instances(node, IterKind.OPAQUE)
+    most = {n: n * gpu.threads_per_block for n in ELEMENTS}
+    fits = [n for n in ELEMENTS if 2 * size * min(most[n], 2 * steps) <= gpu.shared_most]
+    _, usual, _ = ELEMENTS
+    whole = [n for n in fits if n >= usual and most[n] >= steps]
+    return min(whole, default=usual if usual in fits else ELEMENTS[0])
+
+
+def _along(node: Block) -> bool:
+    """Whether steps that follow each other read neighbours in memory."""
+    time = node.iters[0] if node.iters else None
+    if time is None or time.kind is not IterKind.OPAQUE:
+        return False
+    return any(stride_in(load, time.var, node) in (1, -1) for load in body_loads(node))
+
+
+def _reader(sch: Schedule, node: Block) -> str | None:
+    """What alone reads the states, if it is elementwise and they are no result."""
+    store = output_store(node)
+    users = [str(user) for user in sch.get_consumers(str(node.name)) if user != node.name]
+    if store is None or store.buffer in sch.func.params or len(users) != 1:
+        return None
+    return None if sch.state.block(users[0]).is_reduction else users[0]

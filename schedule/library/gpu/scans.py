@@ -1,0 +1,237 @@
+"""Steps of a te.scan, such as running sums: each row by one thread, or in pieces by many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from math import prod
+from typing import NamedTuple
+
+from schedule.analysis.uses import accesses, read_by_others, written
+from schedule.errors import ScheduleError, require
+from schedule.library.contraction.places import lay_out, own_loops
+from schedule.library.gpu.elementwise import elementwise
+from schedule.library.gpu.steps import all_or_nothing, bind_blocks, fuse_for_blocks
+from schedule.schedule import Schedule
+from schedule.state import BlockRef, LoopRef
+from tensorir import Buffer, Gpu, IterKind, Var, dtype, int_value, variables
+
+HELD = 2
+"""Elements of one array that a step may read, for these to be fetched ahead."""
+
+SHORT = 4 * Gpu.warp
+"""Threads of a block at the least: where rows have fewer it takes several of them."""
+
+AT_ONCE = 4
+"""Terms of a sum that a thread has side by side in its code, whose loads are under way at once."""
+
+
+class Recurrence(NamedTuple):
+    """The parts of the schedule, for steps that follow.
+
+    copies  the blocks that fetch what some steps read, into registers
+    steps   the loop over so many steps at a time
+    loop    the loop over rows that is bound to blocks of threads
+    """
+
+    copies: tuple[BlockRef, ...]
+    steps: LoopRef
+    loop: LoopRef
+
+
+def recurrence(
+    sch: Schedule, block: str, *, threads: int = Gpu.warp, ahead: int = 16
+) -> Recurrence:
+    """Schedule the step of a recurrence, s[t + 1, i] = f(s[t, i], x[t + 1, i]) of a te.scan, for a
+    GPU: a thread takes row i through all steps, whatever f is.
+
+    What `ahead` steps read besides the state is fetched at once before them, into registers, so
+    that memory is waited for once for all of these. Extents need not divide.
+
+    threads  of a block; few of them, so that rows go to many multiprocessors
+    ahead    steps that are written out, and fetched for at once
+
+    Raises ScheduleError where the block is no step of a scan, or has loops that are bound or were
+    split.
+    """
+    with all_or_nothing(sch, f"gpu.recurrence({str(block)!r})"):
+        require(threads > 0 and ahead > 0, block, f"{threads} threads, {ahead} steps are too few")
+        node, around = sch.state.block(block), sch.get_loops(block)
+        kinds = [it.kind for it in node.iters]
+        one = kinds.count(IterKind.OPAQUE) == 1 and IterKind.REDUCE not in kinds
+        require(one, block, f"block {block!r} is no step of a scan that is one expression")
+        names = {sch.state.loop(loop).var: loop for loop in around}
+        bound = [it.binding for it in node.iters]
+        plain = all(isinstance(b, Var) and b in names or not variables(b) for b in bound)
+        changed = f"the loops of block {block!r} were changed before"
+        require(plain and own_loops(sch, block) == around, block, changed, "schedule it first")
+        places = [it.binding for it in node.iters if it.kind is IterKind.OPAQUE]
+        (time,) = [names[b] for b in places if isinstance(b, Var)] or [around[0]]
+        rows = [loop for loop in around if loop != time] or [sch.add_unit_loop(time)]
+        sch.reorder(*rows, time)
+        fused = fuse_for_blocks(sch, rows)
+        steps, turn = sch.split(time, [None, ahead])
+        known = sch.state.loop(fused[-1]).const_extent
+        part, thread = sch.split(fused[-1], [None, min(threads, known or threads)])
+        tried = [_fetch(sch, block, buffer, steps) for buffer in _given(sch, block)]
+        copies = [copy for copy in tried if copy is not None]
+        sch.unroll(turn)
+        loop = bind_blocks(sch, [*fused[:-1], part])
+        sch.bind(thread, "threadIdx.x")
+        return Recurrence(tuple(copies), steps, loop)
+    raise AssertionError
+
+
+def _given(sch: Schedule, block: str) -> list[Buffer]:
+    """What a step reads at its time, of what no step makes."""
+    node = sch.state.block(block)
+    times = {it.var for it in node.iters if it.kind is IterKind.OPAQUE}
+    own = read_by_others(node)
+    found = [a for a in accesses(node) if not a.is_write and a.buffer in own]
+    return list(
+        dict.fromkeys(a.buffer for a in found if any(times & variables(i) for i in a.indices))
+    )
+
+
+def _fetch(sch: Schedule, block: str, buffer: Buffer, steps: LoopRef) -> BlockRef | None:
+    """A copy in registers of what some steps read, where it is about an element for each."""
+    start = len(sch.trace)
+    copy = sch.cache_read(block, buffer.name, "local")
+    sch.compute_at(copy, steps)
+    around = sch.get_loops(copy)
+    own = around[around.index(steps) + 1 :]
+    sizes = [sch.state.loop(loop).const_extent for loop in own]
+    most = HELD * (sch.state.loop(sch.get_loops(block)[-1]).const_extent or 1)
+    if None in sizes or prod(n or 0 for n in sizes) > most:
+        sch.undo(len(sch.trace) - start)
+        return None
+    for loop in own:
+        sch.unroll(loop)
+    return copy
+
+
+class Scan(NamedTuple):
+    """The parts of the schedule, for steps that follow.
+
+    loop  the loop over rows, and over the pieces of long ones, that is bound to blocks of threads
+    sums  the block that sums up these pieces in a kernel of its own, where rows are longer than one
+    """
+
+    loop: LoopRef
+    sums: BlockRef | None
+
+
+def scan(
+    sch: Schedule, block: str, *, elements: int = 9, warps: int = 8, reader: str | None = None
+) -> Scan:
+    """Schedule the step of an associative recurrence, s[t + 1, i] = s[t, i] + x[t + 1, i] of a
+    te.scan or with another operation, for a GPU, by the algorithm `scan_9` or its like.
+
+    Threads of a block copy a row to shared memory, neighbours in memory side by side, and each
+    scans a piece of it. The totals of pieces are scanned in as many steps as they double, and what
+    comes before a piece is added on the way out. So a row is read once and written once. Rows that
+    are too long for a block are cut: one kernel sums up the pieces, their sums are scanned like
+    rows, and the last kernel reads the pieces again. Short rows share a block. Extents need not
+    divide.
+
+    elements  of the piece of a thread; there are algorithms for some numbers of them
+    warps     of a block that sums up
+    reader    an elementwise block that alone reads the states, to be computed with them: it may
+              turn them around, and read the state before its own where rows are of one piece
+
+    Raises ScheduleError where the operation is none that is known to be associative, the number of
+    steps is no constant, or `reader` does not keep to the rows and pieces.
+    """
+    with all_or_nothing(sch, f"gpu.scan({str(block)!r})"):
+        require(elements > 0 and warps > 0, block, f"{elements} elements, {warps} warps: too few")
+        before = set(sch.get_blocks())
+        last: str = sch.use_algorithm(block, f"scan_{elements}")
+        made = [b for b in sch.get_blocks() if b not in before or b == last]
+        sums = next((b for b in made if sch.state.block(b).is_reduction), None)
+        if sums is not None:
+            sums, _, over_blocks, *made = made
+            _sum_up(sch, sums, warps * Gpu.warp)
+            scan(sch, over_blocks, elements=elements, warps=warps)
+        made[-1] = _with_reader(sch, last, reader, whole_rows=sums is None)
+        return Scan(_by_blocks(sch, made), sums)
+    raise AssertionError
+
+
+def _with_reader(sch: Schedule, last: str, reader: str | None, whole_rows: bool) -> str:
+    """Compute what reads the states in their place, or them where they are read, or else keep them
+    in memory in the order of rows; returns the block that is left."""
+    if reader is not None:
+        with suppress(ScheduleError):
+            sch.reverse_compute_inline(reader)
+            return last
+        if whole_rows:
+            sch.compute_inline(last)
+            return reader
+        elementwise(sch, reader)
+    (states,) = written(sch.state.block(last))
+    if states not in sch.func.params and states.ndim > 1:
+        time, *axes = [f"d{n}" for n in range(states.ndim)]
+        lay_out(sch, last, f"{', '.join((time, *axes))}: {', '.join((*axes, time))}")
+    return last
+
+
+def _by_blocks(sch: Schedule, stages: Sequence[str]) -> LoopRef:
+    """The kernel of stages that copy a row, scan the pieces of threads, and their totals."""
+    terms, first, step, *totals, last = stages
+    (row,), (pieces,) = (written(sch.state.block(name)) for name in (terms, step))
+    each, _, _, threads = (int_value(n) or 0 for n in pieces.shape)
+    for total in totals[:1]:
+        sch.compute_inline(total)
+    for name in (terms, step, *totals[1:]):
+        sch.set_scope(name, 0, "shared")
+    lay_out(sch, step, "e, r, b, c: r, b, c, e")
+    word = max(1, Gpu.bank_bytes // dtype.itemsize(row.dtype))
+    sch.storage_align(terms, row.name, 1, Gpu.banks * word, each * threads % (Gpu.banks * word))
+    side = max(1, SHORT // threads)
+    if (known := int_value(row.shape[0])) is not None:
+        side = min(side, known)
+    tasks, shares = list[LoopRef](), list[tuple[LoopRef, LoopRef]]()
+    for name in (terms, first, step, *totals[1:], last):
+        steps, (over, part, within) = _loops(sch, name, pieces.name, each * threads)
+        outer, own = sch.split(over, [None, side])
+        sch.reorder(outer, part, own, within, *steps)
+        tasks.append(sch.fuse(outer, part))
+        shares.append((own, within))
+    loop = sch.merge(*tasks)
+    sch.bind(loop, "blockIdx.x")
+    for own, within in shares:
+        _, thread = sch.split(sch.fuse(own, within), [None, side * threads])
+        sch.bind(thread, "threadIdx.x")
+    return loop
+
+
+def _sum_up(sch: Schedule, sums: str, threads: int) -> None:
+    """The kernel of the sums of pieces: a block of threads for each, which have terms in turn."""
+    row, part, term = sch.get_loops(sums)
+    _, turn, thread = sch.split(term, [None, AT_ONCE, threads])
+    sch.unroll(turn)
+    sch.bind(sch.fuse(row, part), "blockIdx.x")
+    sch.bind(thread, "threadIdx.x")
+
+
+def _loops(
+    sch: Schedule, name: str, pieces: str, together: int
+) -> tuple[list[LoopRef], list[LoopRef]]:
+    """The loops of a stage over the steps of a thread; and that over rows, over their parts for
+    blocks of threads, and over what is in these."""
+    node, loops = sch.state.block(name), sch.get_loops(name)
+    if written(node)[0].scope == "shared":
+        return loops[:-3], loops[-3:]
+    place = next(a for a in accesses(node) if a.buffer.name == pieces).indices
+    own = variables(place[0])
+    of_row = {v for it in node.iters if it.var in own for v in variables(it.binding)}
+    nodes = {loop: sch.state.loop(loop) for loop in loops}
+    across = [x for x in loops if nodes[x].var in of_row or nodes[x].const_extent == 1]
+    (time,) = [loop for loop in loops if loop not in across]
+    if not across:
+        across = [sch.add_unit_loop(time)]
+    sch.reorder(*across, time)
+    row = sch.fuse(*across) if len(across) > 1 else across[0]
+    if (nodes[time].const_extent or 0) <= together:
+        return [], [row, sch.add_unit_loop(time), time]
+    return [], [row, *sch.split(time, [None, together])]
