@@ -11,7 +11,10 @@ from tensorir import te
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "float16"])
-@pytest.mark.parametrize(("rows", "columns", "tile"), [(37, 21, (16, 16)), (9, 40, (8, 4))])
+@pytest.mark.parametrize(
+    ("rows", "columns", "tile"),
+    [(37, 21, (16, 16)), (9, 40, (8, 4)), (8, 96, (8, 32))],  # the last is one piece of memory
+)
 def test_transposed_tiles(rows, columns, tile, dtype, cache):
     a = te.placeholder((columns, rows), dtype, name="A")
     b = te.compute((rows, columns), lambda i, j: a[j, i], name="B")

@@ -47,7 +47,8 @@ def shuffles(func):
         (4, 4, 128, 8),
         (8, 8, 256, 24),
         (16, 16, 512, 64),
-        (4, 16, 512, 8 + 4 + 4 + 4),  # vectors of 4 grow to 16 lanes, and two rounds follow
+        (4, 16, 512, 4 + 4),  # a vector has four of the 16 rows as it is read
+        (4, 16, 256, 2 * (4 + 4 + 4)),  # vectors of 4 grow to 8 lanes, and two rounds follow
         (16, 4, 512, 4 + 4 + 8 + 16),  # two rounds, and vectors of 16 shrink to 4 lanes
         (13, 4, 256, (4 + 4 + 8) + 8),  # rows of 8, of 4 and of 1
         (5, 7, 128, 8),  # one tile of 4 x 4, the edges element by element
@@ -65,6 +66,21 @@ def test_a_tile_is_read_in_vectors_along_its_columns(height, width, bits, count,
     want = a.reshape(width, height).T.ravel()
     for program in (func, low, again):
         np.testing.assert_array_equal(interpret(program, a)[0], want)
+
+
+def test_rows_with_gaps_between_them_are_read_one_by_one():
+    text = """
+@prim_func
+def apart(A: f32[80], B: f32[64]):
+    for i in unrolled(4):
+        for j in vectorized(16):
+            B[i * 16 + j] = A[j * 5 + i]
+"""
+    func = parse(text.strip())
+    low = lower(func, Target("c", vector_bits=512))
+    assert shuffles(low) == 8 + 4 + 4 + 4
+    a = np.arange(80, dtype=np.float32)
+    np.testing.assert_array_equal(interpret(low, a)[0], a.reshape(16, 5)[:, :4].T.ravel())
 
 
 @pytest.mark.parametrize(

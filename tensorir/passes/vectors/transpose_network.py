@@ -21,16 +21,18 @@ Bits = tuple[str, ...]
 
 
 @cache
-def network(rows: int, lanes: int, block: int) -> list[list[Row]]:
+def network(rows: int, lanes: int, block: int, beside: int = 1) -> list[list[Row]]:
     """The rounds that make `lanes` rows of `rows` lanes of `rows` rows of `lanes` lanes.
 
-    All three are powers of two; `block` is the number of lanes in a block.
+    All are powers of two; `block` is the number of lanes in a block. `beside` rows, at most
+    `rows // lanes`, follow each other in each vector as it is read: one round then chooses lanes
+    from all over two vectors, and vectors need not grow so much.
     """
-    high, wide = rows.bit_length() - 1, lanes.bit_length() - 1
-    steps = _steps(high, wide, block.bit_length() - 1)
+    high, wide, near = (n.bit_length() - 1 for n in (rows, lanes, beside))
+    steps = _steps(high, wide, block.bit_length() - 1, near)
     wanted = _names("r", high)
     renamed = dict(zip(steps[-1][1] if steps else (), wanted))
-    row_bits, lane_bits = wanted, _names("l", wide)
+    row_bits, lane_bits = wanted[: high - near], (*wanted[high - near :], *_names("l", wide))
     rounds: list[list[Row]] = []
     for taken, after, given in steps:
         new_lanes = tuple(renamed.get(bit, bit) for bit in after)
@@ -47,17 +49,18 @@ def _names(letter: str, count: int) -> Bits:
     return tuple(f"{letter}{n}" for n in reversed(range(count)))
 
 
-def _steps(high: int, wide: int, inner: int) -> list[tuple[str, Bits, str]]:
+def _steps(high: int, wide: int, inner: int, near: int) -> list[tuple[str, Bits, str]]:
     """For each round the bit taken from the row, the bits of the lane after it, and the bit given.
 
     Bits of the row have numbers in the order in which they are taken: which they are is seen from
-    where they have come in the end.
+    where they have come in the end. The last `near` of them are bits of the lane from the start,
+    and are its last ones in the end.
     """
-    lane: list[str] = list(_names("l", wide))
+    lane: list[str] = [*_names("r", near), *_names("l", wide)]
     steps: list[tuple[str, Bits, str]] = []
-    for n in range(high):
+    for n in range(high - near):
         new, given = f"x{n}", ""
-        if n < high - wide:  # grow
+        if n < high - near - wide:  # grow
             lane = [new, *lane]
         else:
             low = lane[len(lane) - inner :] if inner else []
@@ -72,6 +75,8 @@ def _steps(high: int, wide: int, inner: int) -> list[tuple[str, Bits, str]]:
                 given = [bit for bit in top if bit.startswith("l")][-1]
                 top = [new, *(bit for bit in top if bit != given)]
             lane = [*top, *low]
+        if n + 1 == high - near:
+            lane.sort(key=lambda bit: bit in _names("r", near))
         steps.append((new, tuple(lane), given))
     for bit in [bit for bit in lane if bit.startswith("l")]:  # shrink
         lane.remove(bit)

@@ -19,10 +19,14 @@ from tensorir.passes.rewriting import replace_exprs, with_body
 from tensorir.passes.vectors.transpose_network import Row, network
 from tensorir.stmt import Alloc, For, ForKind, Seq, Stmt, Store, replace, seq
 from tensorir.vector_expr import Ramp, Shuffle
-from tensorir.visit import children, loads, map_children, variables, walk
+from tensorir.visit import children, loads, map_children, substitute, variables, walk
 
 LEAST = 4
 """Tiles with fewer rows or columns are left to strided access."""
+
+FREE_BITS = 512
+"""Vectors of which one instruction chooses any lanes of two (vpermt2 of AVX-512); of shorter ones
+several instructions do."""
 
 BLOCK_BITS = 128
 """Vectors of x86 are made of blocks in which, and of which, shuffles need no table of lanes."""
@@ -44,7 +48,8 @@ def transpose_tiles(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
     A nest of an unrolled and a vectorized loop, in either order, is such a tile where the store is
     contiguous along one of them and a load along the other only, whose conditions, if it has any,
     are the same for the whole tile, and which has elements of the result's size or is converted to
-    such. Sides are cut into powers of two of at most `vector_bits`.
+    such. Sides are cut into powers of two of at most `vector_bits`. Rows of A that follow each
+    other in memory are read several at a time where vectors have FREE_BITS.
     Requires that flatten_buffers ran.
     """
     if not any(isinstance(s, For) and s.kind is ForKind.VECTORIZED for s in walk(func.body)):
@@ -173,17 +178,28 @@ class _Transpose:
         """The statements that read a tile and transpose it, and the buffers of each round."""
         height, width = down.const_extent or 0, across.const_extent or 0
         tile = self.buffer(source, height * width)
-        store = Store(tile, (across.var * height + down.var,), source)
-        rows = replace(across, kind=ForKind.UNROLLED)
-        columns = replace(down, kind=ForKind.VECTORIZED, body=store)
-        statements: list[Stmt] = [replace(rows, body=columns)]
+        beside = width // height if self.is_run(source, down, across) else 1
+        rows = replace(across, kind=ForKind.UNROLLED, extent=_const(width // beside))
+        columns = replace(down, kind=ForKind.VECTORIZED, extent=_const(height * beside))
+        read = substitute(source, {across.var: across.var * beside})
+        store = Store(tile, (across.var * (height * beside) + down.var,), read)
+        statements: list[Stmt] = [replace(rows, body=replace(columns, body=store))]
         buffers = [tile]
         block = max(1, BLOCK_BITS // (8 * dt.itemsize(source.dtype)))
-        for step in network(width, height, block):
+        for step in network(width, height, block, beside):
             made = self.buffer(source, height * width)
             statements += [_shuffle(buffers[-1], made, row) for row in step]
             buffers.append(made)
         return statements, buffers
+
+    def is_run(self, source: Expr, down: For, across: For) -> bool:
+        """Whether a tile of more rows than columns is read from one piece of memory, whose vectors
+        have several rows each: only the place that is loaded may change within it."""
+        height, width = down.const_extent or 0, across.const_extent or 0
+        load = source.a if isinstance(source, Cast) else source
+        if self.vector_bits < FREE_BITS or width <= height or not isinstance(load, Load):
+            return False
+        return slope(load.indices[0], across.var, self.analyzer) == height
 
     def buffer(self, source: Expr, size: int) -> Buffer:
         name = self.names.unique(f"{next(loads(source)).buffer.name}_tile")
