@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 CALLS = 5
-"""Calls in a block, at most: evicting takes milliseconds."""
+"""Calls in a block with cold caches, at most: evicting takes milliseconds."""
 
 
 HOPELESS, LONG = 3.0, 0.05
@@ -16,27 +16,28 @@ HOPELESS, LONG = 3.0, 0.05
 and loading caches takes far less."""
 
 
-def calls_per_block(timer: Callable[[int], float], min_ms: float) -> int:
-    """How many calls take `min_ms`; finding out warms up."""
-    wanted, calls = min_ms / 1000, 1
-    taken = timer(1)
-    while taken < 0.9 * wanted:
-        # At most tenfold a step, since the first calls are slow.
-        calls = max(calls + 1, math.ceil(calls * min(10.0, wanted / max(taken, 1e-9))))
-        taken = timer(calls)
-    return calls
+def more_calls(calls: int, taken: float, min_ms: float, most: float = math.inf) -> int:
+    """How many calls a longer block has, where so many took `taken` seconds together; the same
+    number where that is `min_ms`, or where `most` are reached."""
+    wanted = min_ms / 1000
+    if taken >= 0.9 * wanted or calls >= most:
+        return calls
+    # At most tenfold a step, since the first calls are slow.
+    grown = math.ceil(calls * min(10.0, wanted / max(taken, 1e-9)))
+    return int(min(max(calls + 1, grown), most))
 
 
-def first_calls(timer: Callable[[int], float], limit: float, seconds: float) -> list[float]:
-    """Times of single calls: two at least and for `seconds`, or until one is within `limit`.
+def slow_calls(
+    first: float, timer: Callable[[int], float], limit: float, seconds: float
+) -> list[float]:
+    """Times of single calls, the `first` among them: two at least and for `seconds`, or until one
+    is within `limit`.
 
     The very first calls also wake threads and load caches, which must not condemn a candidate.
     """
-    times: list[float] = []
-    while len(times) < 2 or sum(times) < seconds:
+    times = [first]
+    while times[-1] > limit and (len(times) < 2 or sum(times) < seconds):
         times.append(timer(1))
-        if times[-1] <= limit:
-            break
     return times
 
 
@@ -52,8 +53,3 @@ def pruned(times: Sequence[float], limit: float) -> dict[str, Any]:
         "error": f"slower than {limit:.3g} s",
     }  # fmt: skip
 
-
-def cold_calls(timer: Callable[[int], float], min_ms: float) -> int:
-    """How many calls make a block: as many as take `min_ms`, but no more than CALLS."""
-    taken = max(timer(1), 1e-9)
-    return max(1, min(CALLS, math.ceil(min_ms / 1000 / taken)))

@@ -12,6 +12,7 @@ kernel is not run; the kernel takes the other arrays.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 import traceback
 from collections import OrderedDict
@@ -23,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autotune.measure.blocks import calls_per_block, cold_calls, first_calls, is_hopeless, pruned
+from autotune.measure.blocks import CALLS, is_hopeless, more_calls, pruned, slow_calls
 from autotune.measure.builder import load_builder
 from autotune.measure.canary import Canary
 from autotune.measure.cold import ColdCaches
 from autotune.measure.design import Made
 from autotune.measure.guard import GuardedArray
 from autotune.measure.memory import text_of
-from autotune.measure.reference import Reference
+from autotune.measure.reference import Reference, same_bits
 from autotune.measure.scoring import OTHER_SPACE
 from autotune.noise.visits import PAUSE, PAUSES, Visit
 from autotune.phases import Work
@@ -151,16 +152,16 @@ class Job:
 
     def race(self, message: Mapping[str, Any], announce: Announce) -> dict[str, Any]:
         """Time several candidates in turn; one block of each makes a round."""
-        kernels = [self._kernel(text, announce)[0] for text in message["texts"]]
+        given = zip(message["texts"], message["sources"])
+        kernels = [self._kernel(text, announce, source)[0] for text, source in given]
         rng = np.random.default_rng(message["seed"])
         with self._running({}):
             timers = [self._timer(kernel) for kernel in kernels]
             calls = list(message["calls"] or [None] * len(timers))
             for index, timer in enumerate(timers):
-                announce("time")
                 if calls[index] is None:
-                    calls[index] = self._calls(timer, message["min_ms"])
-                timer(1)  # another kernel had the caches before
+                    announce("time")
+                    calls[index] = self._block(timer, message["min_ms"])[0]
             rounds: list[tuple[bool, list[float]]] = []
             wanted, pause = message["rounds"], PAUSE
             while len(rounds) < 2 * wanted and sum(not bad for bad, _ in rounds) < wanted:
@@ -263,7 +264,7 @@ class Job:
         largest, allowed = 0.0, 0.0
         for name, guarded in zip(reference.names, arrays, strict=True):
             if name not in reference.expected:
-                if guarded.array.tobytes() != reference.inputs[name].tobytes():
+                if not same_bits(guarded.array, reference.inputs[name]):
                     raise Failure("wrong_result", f"the kernel wrote to its input {name!r}")
                 continue
             error, tolerance, index = reference.error(name, guarded.array, loose)
@@ -306,9 +307,16 @@ class Job:
 
         return renewed
 
-    def _calls(self, timer: Callable[[int], float], min_ms: float) -> int:
-        """How many calls make a block."""
-        return (calls_per_block if self._cold is None else cold_calls)(timer, min_ms)
+    def _block(
+        self, timer: Callable[[int], float], min_ms: float, first: Visit | None = None
+    ) -> tuple[int, Visit]:
+        """The number of calls that take `min_ms`, and a block of so many. Shorter blocks, of which
+        a `first` one may be made already, find that out and warm up."""
+        most = math.inf if self._cold is None else CALLS
+        calls, visit = 1, first or self._canary.visit(timer, 1)
+        while (more := more_calls(calls, calls * visit.seconds, min_ms, most)) > calls:
+            calls, visit = more, self._canary.visit(timer, more)
+        return calls, visit
 
     def _check_guards(self) -> None:
         for name, guarded in zip(self._data().names, self._guarded(), strict=True):
@@ -325,21 +333,29 @@ class Job:
         limit = message["prune_above"]
         if checked is not None and limit is not None and self._is_hopeless(checked, limit):
             return pruned([checked.seconds], limit)
-        if limit is not None:
-            enough = message["min_ms"] / 2000 if self._cold is None else 0.0
-            first: list[float] = []
-
-            def begin(_: int) -> float:
-                first.extend(first_calls(timer, limit, enough))
-                return sum(first)
-
-            disturbed = self._canary.visit(begin, 1).disturbed
-            if min(first) > limit and not disturbed:
-                return pruned(first, limit)
-        calls = self._calls(timer, message["min_ms"])
-        visit = self._canary.visit(timer, calls)
+        first = self._canary.visit(timer, 1)
+        fits = limit is None or first.seconds <= limit
+        if not fits and (slow := self._slow_calls(first, timer, limit, message["min_ms"])):
+            return pruned(slow, limit)
+        calls, visit = self._block(timer, message["min_ms"], first if fits else None)
         self._check_guards()
         return {"status": "ok", "calls": calls, "visits": [visit.to_json()]}
+
+    def _slow_calls(
+        self, first: Visit, timer: Callable[[int], float], limit: float, min_ms: float
+    ) -> list[float]:
+        """Times of calls that all take longer than `limit`, while nothing disturbed them; none
+        where that does not hold."""
+        times: list[float] = []
+
+        def on(_: int) -> float:
+            enough = min_ms / 2000 if self._cold is None else 0.0
+            times.extend(slow_calls(first.seconds, timer, limit, enough))
+            return sum(times)
+
+        if first.disturbed or self._canary.visit(on, 1).disturbed or min(times) <= limit:
+            return []
+        return times
 
     def _is_hopeless(self, checked: Visit, limit: float) -> bool:
         """Whether one call says enough; on a GPU it also copies its arrays."""

@@ -103,6 +103,7 @@ class Measurer:
         self._folder = working_folder()
         self._reference = reference
         self._calls: dict[str, int] = {}
+        self._sources: dict[str, str | None] = {}
         self._batches = self._candidates = 0
         self._executor, self._device = workers.builder, workers.runner or LocalRunner(lock)
         self._runner: Slot | None = None
@@ -163,6 +164,8 @@ class Measurer:
             told = None if on_result is None else partial(_tell, on_result, start)
             batch = Batch([built[at][0] for at in part], requests, visits, told)
             self._visit(batch)
+            ran = [at for at, result in zip(part, batch.results) if result.ok]
+            self._sources.update({texts[at]: built[at][1] for at in ran})
             results += batch.results
             incumbent = visits.best()
         return results
@@ -198,6 +201,7 @@ class Measurer:
         message = {
             "op": "race",
             "texts": texts,
+            "sources": [self._sources.get(text) for text in texts],
             "calls": [self._calls.get(text) for text in texts] if before else None,
             "rounds": rounds,
             "min_ms": settings.min_ms / 2 if min_ms is None else min_ms,

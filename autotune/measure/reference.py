@@ -120,6 +120,11 @@ def _errors(found: np.ndarray, expected: np.ndarray, kind: str) -> np.ndarray:
     return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
 
 
+def same_bits(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two contiguous arrays hold the same bits: NaNs agree, and -0.0 is not 0.0."""
+    return np.array_equal(*(a.reshape(-1).view(np.uint8) for a in (one, other)))
+
+
 def draw_inputs(
     func: PrimFunc, seed: int = 0, sizes: Numbers | None = None, positive: bool = False
 ) -> dict[str, np.ndarray]:

@@ -21,7 +21,8 @@ class MeasureSettings:
 
     min_ms           least duration of a block of calls, milliseconds
     repeats          visits of a candidate, a block in each, spread over the time of its batch;
-                     those that are certainly slower than the best get fewer
+                     those that are certainly slower than the best get one. Few are enough: who may
+                     be the fastest is told by the race
     timeout_s        longest time a candidate may run without an answer before it is killed
     build_timeout_s  longest time of one build
     prune_factor     stop a candidate whose first calls are this many times the incumbent
@@ -38,7 +39,7 @@ class MeasureSettings:
     """
 
     min_ms: float = 10.0
-    repeats: int = 5
+    repeats: int = 2
     timeout_s: float = 10.0
     build_timeout_s: float = 60.0
     prune_factor: float = 3.0

@@ -14,7 +14,7 @@ from autotune.cli import main
 from autotune.errors import MeasureError
 from autotune.examples import make_example
 from autotune.measure import Measurer
-from autotune.measure.blocks import CALLS, cold_calls
+from autotune.measure.blocks import CALLS, more_calls
 from autotune.measure.cold import ColdCaches
 from tests.brief import BRIEF
 
@@ -70,10 +70,9 @@ def fastest(pairs, which):
 
 
 def test_a_block_has_few_calls():
-    assert cold_calls(lambda calls: 1e-6, 10.0) == CALLS
-    assert cold_calls(lambda calls: 4e-3, 10.0) == 3
-    assert cold_calls(lambda calls: 1.0, 10.0) == 1
-    assert cold_calls(lambda calls: 0.0, 0.0) == 1
+    assert more_calls(1, 1e-6, 10.0, CALLS) == more_calls(CALLS, 5e-6, 10.0, CALLS) == CALLS
+    assert more_calls(1, 4e-3, 10.0, CALLS) == more_calls(3, 12e-3, 10.0, CALLS) == 3
+    assert more_calls(1, 1.0, 10.0, CALLS) == more_calls(1, 0.0, 0.0, CALLS) == 1
 
 
 def test_a_candidate_is_timed_in_cold_caches():

@@ -31,7 +31,7 @@ from autotune.measure import (
     worker,
 )
 from autotune.measure.batch import Batch
-from autotune.measure.blocks import first_calls
+from autotune.measure.blocks import more_calls, slow_calls
 from autotune.measure.guard import GuardedArray
 from autotune.measure.job import Job
 from autotune.noise.visits import Visit, Visits
@@ -194,10 +194,22 @@ def test_far_slower_than_the_incumbent_is_pruned():
 
 
 def test_slow_first_calls_do_not_condemn():
-    cold = iter([9e-3, 8e-3, 7e-3, 1e-3])
-    assert first_calls(lambda calls: next(cold), limit=2e-3, seconds=1.0)[-1] == 1e-3
-    assert first_calls(lambda calls: 9e-3, limit=2e-3, seconds=20e-3) == [9e-3] * 3
-    assert first_calls(lambda calls: 9e-3, limit=2e-3, seconds=0.0) == [9e-3] * 2
+    cold = iter([8e-3, 7e-3, 1e-3])
+    assert slow_calls(9e-3, lambda calls: next(cold), limit=2e-3, seconds=1.0)[-1] == 1e-3
+    assert slow_calls(9e-3, lambda calls: 9e-3, limit=2e-3, seconds=20e-3) == [9e-3] * 3
+    assert slow_calls(9e-3, lambda calls: 9e-3, limit=2e-3, seconds=0.0) == [9e-3] * 2
+    assert slow_calls(1e-3, lambda calls: 9e-3, limit=2e-3, seconds=1.0) == [1e-3]
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 3e-5, 4e-4, 3e-3, 9.5e-3, 0.2])
+def test_finding_out_how_many_calls_make_a_block_takes_less_than_one(seconds):
+    """The last of the blocks that find it out is the one that counts."""
+    calls, made = 1, [1]
+    while (more := more_calls(calls, calls * seconds, 10.0)) > calls:
+        calls = more
+        made.append(calls)
+    assert calls * seconds >= 9e-3 and sum(made[:-1]) <= calls
+    assert len(made) <= 5
 
 
 def test_long_kernels_get_fewer_repeats(measurer):
