@@ -26,11 +26,11 @@ from tensorir.stmt import Block, IterKind, Store
 from tensorir.te.tensor import Tensor
 from tensorir.visit import blocks, loads, map_loads, substitute
 
-PIECES = (5, 9, 17)
-"""Elements of the piece of a thread: odd numbers."""
-
-THREADS = 1024
+THREADS = (256, 1024)
 """Pieces that are scanned together at the most."""
+
+ELEMENTS = (5, 9, 17)
+"""Elements of the piece of a thread: odd numbers."""
 
 OPERATIONS = ("+", "*", "min", "max")
 
@@ -62,7 +62,7 @@ class _Scan:
         return term if self.alike else te.if_then_else(t > 0, term, first)
 
 
-def _recognise(func: PrimFunc, block: Block, each: int) -> Alternative:
+def _recognise(func: PrimFunc, block: Block, threads: int, each: int) -> Alternative:
     made = writers(func, block.body.buffer) if isinstance(block.body, Store) else []
     what = f"block {block.name!r} is no step of a scan by {', '.join(OPERATIONS)}"
     require(len(made) == 2 and made[1] is block, what)
@@ -72,7 +72,7 @@ def _recognise(func: PrimFunc, block: Block, each: int) -> Alternative:
     scan = _scan_of(made[0], block, what)
 
     def compute(given: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
-        return [_Pieces(scan, given, names[0], each).result()]
+        return [_Pieces(scan, given, names[0], threads, each).result()]
 
     assert isinstance(block.body, Store)
     return Alternative((block.body.buffer,), scan.terms.inputs, compute, (made[0].name,))
@@ -119,16 +119,18 @@ def _plain(e: Expr) -> Expr:
 
 
 class _Pieces:
-    """The stages: `each` elements of a thread, `threads` of these together, `blocks` of those.
+    """The stages: `each` elements of a thread, up to so many `threads` together, `blocks` of those.
 
     Rows are one axis in all stages but the last, so that threads share any number of them.
     """
 
-    def __init__(self, scan: _Scan, given: Sequence[Tensor], name: str, each: int) -> None:
+    def __init__(
+        self, scan: _Scan, given: Sequence[Tensor], name: str, threads: int, each: int
+    ) -> None:
         self.scan, self.given, self.name = scan, given, name
         self.each = min(each, scan.count + 1 - scan.count % 2)
         self.threads = 1
-        while self.threads < THREADS and self.threads * self.each < scan.count:
+        while self.threads < threads and self.threads * self.each < scan.count:
             self.threads *= 2
         self.together = self.each * self.threads
         self.blocks = -(-scan.count // self.together)
@@ -248,11 +250,12 @@ class _Pieces:
         return self._scanned(shape, f"{self.name}_blocks", lambda b, row: sums[row, b])
 
 
-def _algorithm(each: int) -> Algorithm:
+def scan_algorithm(threads: int, each: int) -> Algorithm:
+    """Scans of `each` elements by each of up to so many threads; a power of two, and odd."""
     return Algorithm(
-        name=f"scan_{each}",
-        about=f"scans of {each} elements by each thread, of their totals and of those of blocks",
-        recognise=lambda func, block: _recognise(func, block, each),
+        name=f"scan_{threads}x{each}",
+        about=f"scans of {each} elements by each of {threads} threads, and of what these have",
+        recognise=lambda func, block: _recognise(func, block, threads, each),
         examples=lambda: _examples(each),
         numerics="reassociated",
     )
@@ -267,4 +270,4 @@ def _examples(each: int) -> list[tuple[PrimFunc, str]]:
     return [(func, "step") for func in (*made, te.create_prim_func([y, ops.cumsum(y)]))]
 
 
-SCANS = tuple(_algorithm(each) for each in PIECES)
+SCANS = tuple(scan_algorithm(threads, each) for threads in THREADS for each in ELEMENTS)

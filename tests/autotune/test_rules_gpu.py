@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from autotune.gpu.count import works_of
+from autotune.gpu.count import rooms_of, works_of
 from autotune.gpu.work import cycles
 from autotune.rules import default_sketch, sketches
 from backends import ObjectCache, build
@@ -284,6 +284,17 @@ SHARED = {
 def test_rows_of_associative_scans_have_many_threads(name, cache):
     assert plans(SHARED[name]) == ["scan"]
     right(SHARED[name], cache, size=6)
+
+
+def test_scans_keep_to_what_a_device_has():
+    """OpenCL promises blocks of 256 threads and 32 KiB of shared memory."""
+    small = Gpu(Target.parse("opencl"))
+    for kind in ("float32", "float64"):
+        func = program(ops.cumsum, (3, 20000), dtype=kind)
+        sch = default_schedule(func, "opencl")
+        assert "scan_256x" in str(sch.func)
+        for room in rooms_of(sch.func, small):
+            assert room.threads <= small.threads_per_block and room.shared <= small.shared_most
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from schedule import Schedule, ScheduleError
 from schedule.library import gpu
-from tensorir import Target, interpret, lower, ops, parse, prove, reference, te
-from tensorir.algorithms import scans
+from tensorir import Target, interpret, known_algorithms, lower, ops, parse, prove, reference, te
+from tensorir.algorithms.scans import scan_algorithm
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 from thread_races import race, unseen  # noqa: E402
@@ -191,25 +191,25 @@ RUNNING = {
 @pytest.mark.parametrize("name", RUNNING)
 def test_threads_share_rows_of_a_scan(name, monkeypatch):
     """Blocks of eight threads have forty elements; what is longer is cut."""
-    monkeypatch.setattr(scans, "THREADS", 8)
+    monkeypatch.setitem(known_algorithms(), "scan_8x5", scan_algorithm(8, 5))
     shape, options, kernels = RUNNING[name]
     a = te.placeholder(shape, name="A")
     func = te.create_prim_func([a, ops.cumsum(a, **options, name="S")], name="running")
     reader = "S" if len(shape) > 1 else None
-    sch = checked(func, lambda s: gpu.scan(s, "step", elements=5, reader=reader))
+    sch = checked(func, lambda s: gpu.scan(s, "step", threads=8, elements=5, reader=reader))
     assert str(sch.func).count('thread("blockIdx.x"') == kernels
     assert sch.numerics == "reassociated"
 
 
 def test_a_scan_that_begins_with_something_else(monkeypatch):
     """Maxima of integers from a row of their own on, along which rows are contiguous."""
-    monkeypatch.setattr(scans, "THREADS", 2)
+    monkeypatch.setitem(known_algorithms(), "scan_2x5", scan_algorithm(2, 5))
     x, y = te.placeholder((23, 3), "int32", name="X"), te.placeholder((3,), "int32", name="Y")
     state = te.state((23, 3), "int32", name="state")
     first = te.compute((1, 3), lambda _, i: y[2 - i] * 2, name="first")
     step = te.compute((23, 3), lambda t, i: te.max(x[t, i] * 3, state[t - 1, i]), name="step")
     func = te.create_prim_func([x, y, te.scan(first, step, state, name="s")], name="top")
-    checked(func, lambda s: gpu.scan(s, "step", elements=5))
+    checked(func, lambda s: gpu.scan(s, "step", threads=2, elements=5))
 
 
 def test_what_is_no_step_of_a_scan():

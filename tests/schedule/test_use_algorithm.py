@@ -502,18 +502,18 @@ class TestRefusals:
     )
     def test_no_scan(self, change, reason):
         text = SCAN.replace("S[vt, vi] + x", change)
-        refused(Schedule(parse(text)).use_algorithm, "step", "scan_5", match=reason)
+        refused(Schedule(parse(text)).use_algorithm, "step", "scan_256x5", match=reason)
 
     def test_the_first_row_of_a_scan(self):
-        Schedule(parse(SCAN)).use_algorithm("step", "scan_5")
-        refused(Schedule(parse(SCAN)).use_algorithm, "first", "scan_5", match="is no step of")
+        Schedule(parse(SCAN)).use_algorithm("step", "scan_256x5")
+        refused(Schedule(parse(SCAN)).use_algorithm, "first", "scan_256x5", match="is no step of")
         between = SCAN.replace("    for t, i_step", READS + "    for t, i_step")
         refused(
-            Schedule(parse(between)).use_algorithm, "step", "scan_5",
+            Schedule(parse(between)).use_algorithm, "step", "scan_256x5",
             match="block 'first' does not stand directly before block 'step'",
         )  # fmt: skip
 
     def test_a_scan_of_unknown_length(self):
         x = te.placeholder((te.var("n"),), name="x")
         sch = Schedule(te.create_prim_func([x, ops.cumsum(x)]))
-        refused(sch.use_algorithm, "step", "scan_5", match="a number of steps that is not known")
+        refused(sch.use_algorithm, "step", "scan_256x5", match="steps that is not known")

@@ -158,7 +158,8 @@ def launchable(
     yield
     shares = any(buffer.scope == "shared" for buffer in sch.func.buffers)
     for room in needs(sch.func, gpu) if shares else ():
-        if not room.at_once(gpu):
+        asked = room.threads <= gpu.threads_per_block and room.shared <= gpu.shared_most
+        if not (asked and room.at_once(gpu)):
             reason = (
                 f"a block of {room.threads} threads would have {room.shared} bytes of shared "
                 f"memory and {room.registers} registers each, which {gpu.target} lacks"

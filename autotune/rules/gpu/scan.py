@@ -11,6 +11,7 @@ from autotune.rules.plan import Plan
 from schedule import Schedule, library
 from tensorir import Block, Gpu, IterKind, dtype
 
+THREADS = (256, 1024)
 ELEMENTS = (5, 9, 17)
 WARPS = (4, 8, 16)
 
@@ -31,8 +32,10 @@ def _plan(sch: Schedule, group: Group, gpu: Gpu) -> Plan | None:
         return None
     order = [str(name) for name in sch.get_blocks()]
     first = order[order.index(group.block) - 1]
-    options = {"elements": ELEMENTS, "warps": WARPS}
-    likely = [{"elements": _elements(node, gpu), "warps": 8}]
+    threads = tuple(n for n in THREADS if n <= gpu.threads_per_block)
+    options = {"threads": threads, "elements": ELEMENTS, "warps": WARPS}
+    elements = _elements(node, gpu, threads[-1])
+    likely = [{"threads": threads[-1], "elements": elements, "warps": 8}]
     for reader in dict.fromkeys((_reader(sch, node), None)):
         stages = (first, group.block, *([reader] if reader else ()))
         plan = MovePlan(
@@ -44,16 +47,20 @@ def _plan(sch: Schedule, group: Group, gpu: Gpu) -> Plan | None:
     return None
 
 
-def _scan(sch: Schedule, group: Group, elements: int, warps: int, reader: str | None) -> None:
-    library.gpu.scan(sch, group.block, elements=elements, warps=warps, reader=reader)
+def _scan(
+    sch: Schedule, group: Group, threads: int, elements: int, warps: int, reader: str | None
+) -> None:
+    library.gpu.scan(
+        sch, group.block, threads=threads, elements=elements, warps=warps, reader=reader
+    )
 
 
-def _elements(node: Block, gpu: Gpu) -> int:
+def _elements(node: Block, gpu: Gpu, threads: int) -> int:
     """Elements of a thread for which a block has room twice, and for a row if that is possible."""
     store = output_store(node)
     assert store is not None
     size, steps = dtype.itemsize(store.value.dtype), instances(node, IterKind.OPAQUE)
-    most = {n: n * gpu.threads_per_block for n in ELEMENTS}
+    most = {n: n * threads for n in ELEMENTS}
     fits = [n for n in ELEMENTS if 2 * size * min(most[n], 2 * steps) <= gpu.shared_most]
     _, usual, _ = ELEMENTS
     whole = [n for n in fits if n >= usual and most[n] >= steps]

@@ -122,10 +122,17 @@ class Scan(NamedTuple):
 
 
 def scan(
-    sch: Schedule, block: str, *, elements: int = 9, warps: int = 8, reader: str | None = None
+    sch: Schedule,
+    block: str,
+    *,
+    threads: int = 256,
+    elements: int = 9,
+    warps: int = 8,
+    reader: str | None = None,
 ) -> Scan:
     """Schedule the step of an associative recurrence, s[t + 1, i] = s[t, i] + x[t + 1, i] of a
-    te.scan or with another operation, for a GPU, by the algorithm `scan_9` or its like.
+    te.scan or with another operation, for a GPU, by the algorithm `scan_256x9` or its
+    like.
 
     Threads of a block copy a row to shared memory, neighbours in memory side by side, and each
     scans a piece of it. The totals of pieces are scanned in as many steps as they double, and what
@@ -134,7 +141,8 @@ def scan(
     rows, and the last kernel reads the pieces again. Short rows share a block. Extents need not
     divide.
 
-    elements  of the piece of a thread; there are algorithms for some numbers of them
+    threads   of a block at the most
+    elements  of the piece of a thread; there are algorithms for some numbers of both
     warps     of a block that sums up
     reader    an elementwise block that alone reads the states, to be computed with them: it may
               turn them around, and read the state before its own where rows are of one piece
@@ -145,13 +153,13 @@ def scan(
     with all_or_nothing(sch, f"gpu.scan({str(block)!r})"):
         require(elements > 0 and warps > 0, block, f"{elements} elements, {warps} warps: too few")
         before = set(sch.get_blocks())
-        last: str = sch.use_algorithm(block, f"scan_{elements}")
+        last: str = sch.use_algorithm(block, f"scan_{threads}x{elements}")
         made = [b for b in sch.get_blocks() if b not in before or b == last]
         sums = next((b for b in made if sch.state.block(b).is_reduction), None)
         if sums is not None:
             sums, _, over_blocks, *made = made
             _sum_up(sch, sums, warps * Gpu.warp)
-            scan(sch, over_blocks, elements=elements, warps=warps)
+            scan(sch, over_blocks, threads=threads, elements=elements, warps=warps)
         made[-1] = _with_reader(sch, last, reader, whole_rows=sums is None)
         return Scan(_by_blocks(sch, made), sums)
     raise AssertionError
