@@ -120,6 +120,22 @@ def test_any_windows_are_right_without_races(name, cache):
     np.testing.assert_allclose(kernel(*given), reference(func, *given)[0], 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize(("step", "shape"), [(2, (2, 3, 37, 77)), (1, (1, 2, 21, 67))])
+def test_copies_begin_where_sectors_do(step, shape, cache):
+    """Of rows that begin within one, as far as elements are that neighbours skip."""
+    func, sectors = program(lambda x: ops.max_pool2d(x, 3, step), shape), []
+    given = np.random.default_rng(0).integers(-4, 5, shape).astype("float32")
+    for way in (False, True):
+        (plan,) = choose(func, DEVICE, None, ()).sketch.plans
+        sch = Schedule(func)
+        plan.apply(sch, {**plan.default(), plan.key("sectors"): way})
+        (work,) = works_of(sch.func, DEVICE)
+        sectors.append(work.sectors)
+    kernel = build(sch, f"{EMULATOR} -check=races,uninitialised", cache=cache)
+    np.testing.assert_array_equal(kernel(given), reference(func, given)[0])
+    assert sectors[1] < 0.96 * sectors[0]
+
+
 OTHERS = {
     "nothing around": program(lambda x: ops.relu(x), (64, 64)),
     "too far": program(
@@ -167,7 +183,7 @@ def test_boxes_hold_what_they_were_taken_to_and_else_are_refused():
     plan.apply(sch, plan.default())
     (room,) = bound_rooms(sch.func, DEVICE)
     assert room.shared <= ROOM[0][1]
-    large = {plan.key("tile"): ((64, 2, 4, 1, 1), (8, 1, 1, 4, 2))}
+    large = {plan.key("tile"): ((64, 2, 4, 1, 1), (8, 1, 1, 4, 2)), plan.key("sectors"): False}
     sch = Schedule(func)
     with pytest.raises(ScheduleError, match="512 threads would have .* bytes of shared memory"):
         plan.apply(sch, large)

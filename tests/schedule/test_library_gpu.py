@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,19 @@ import pytest
 
 from schedule import Schedule, ScheduleError
 from schedule.library import gpu
-from tensorir import Target, interpret, known_algorithms, lower, ops, parse, prove, reference, te
+from tensorir import (
+    Alloc,
+    Target,
+    interpret,
+    known_algorithms,
+    lower,
+    ops,
+    parse,
+    prove,
+    reference,
+    te,
+    walk,
+)
 from tensorir.algorithms.scans import scan_algorithm
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
@@ -130,8 +143,26 @@ def test_rows_that_begin_within_a_sector(columns, keep):
     last = Schedule(func).get_blocks()[-1]
     sch = checked(func, lambda s: gpu.rows(s, last, warps=1, keep=keep, sectors=True), races=False)
     assert "shifted" in str(sch.func)
+    assert shared_elements(sch.func) == (columns if keep != "nothing" else 0)
     with pytest.raises(ScheduleError, match="reduced by the threads that read them"):
         gpu.rows(Schedule(func), last, keep="registers", sectors=True)
+
+
+def test_rows_of_several_warps_begin_within_a_sector():
+    """Each warp has its row in shared memory, which other rows do not share."""
+    func = sums(7, 37)
+
+    def in_sectors(sch):
+        gpu.rows(sch, "S", by="warp", warps=2, keep="shared", sectors=True)
+
+    assert shared_elements(checked(func, in_sectors, races=False).func) == 2 * 37
+
+
+def shared_elements(func):
+    """Those of arrays in shared memory, of a block of threads of the only kernel."""
+    low = lower(func, Target.parse("cuda"), until="place_buffers")
+    found = [s.buffer for s in walk(low.body) if isinstance(s, Alloc)]
+    return sum(prod(b.const_shape) for b in found if b.scope == "shared" and "_shared" in b.name)
 
 
 @pytest.mark.parametrize("by", ["warp", "block"])

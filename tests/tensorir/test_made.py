@@ -94,7 +94,21 @@ def rows_in_turn(last):
     )  # fmt: skip
 
 
+def rows_that_begin_apart(loops, where="0 <= b", read="a:3, q:5"):
+    """Rows of five, each written from another iteration on: the first, the sixth and the third."""
+    inside = "0 <= b - a * 5 % 8 and b - a * 5 % 8 < 5"
+    return program(
+        all_before("B[va, vb] = A[va, vb]", "a:3, b:5"),
+        stage(loops, "B[va, vb - va * 5 % 8] = A[vt, va] + 1.0", f"{inside} and {where}"),
+        stage(read, "C[vt, va * 5 + vq] = B[va, vq]"),
+        shape="3, 5",
+    )
+
+
 PASSED_ON = {
+    "rows that begin apart, and end behind their loop": rows_that_begin_apart("a:3, b:9"),
+    "rows that begin apart, with a hole": rows_that_begin_apart("a:3, b:12", "b != 4"),
+    "rows that begin apart, with one left out": rows_that_begin_apart("a:2, b:12"),
     "the last digit of a sum": rows_in_turn(14),
     "rows of the first iteration, by two blocks": program(
         stage("a:3, b:4", "B[vt * 3 + va, vb] = 0.0", "t < 1"),
@@ -189,6 +203,8 @@ PASSED_ON = {
 }  # fmt: skip
 
 KEPT = {
+    "rows that begin apart": rows_that_begin_apart("a:3, b:12"),
+    "a part of rows that begin apart": rows_that_begin_apart("a:3, b:12", read="a:2, q:3"),
     "digits of a sum, as far as its condition": rows_in_turn(15),
     "a hole, each element in one iteration": program(
         stage("a:3", "B[vt * 3 + va] = A[vt, va]", "a != 1"),

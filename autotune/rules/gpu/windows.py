@@ -140,9 +140,10 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         tiles = tuple(dict.fromkeys(tile_of(around, *room) for room in rooms))
         if not around.pays(tiles[0]):
             return []
+        likely = [{"tile": tile, "sectors": False} for tile in tiles]
         plan = MovePlan(
-            "windows", group, gpu, sch.copy(), partial(_windows, move), {"tile": tiles},
-            [{"tile": tile} for tile in tiles], close=CLOSE,
+            "windows", group, gpu, sch.copy(), partial(_windows, move),
+            {"tile": tiles, "sectors": (False, True)}, likely, close=CLOSE,
         )  # fmt: skip
         if plan.works:
             return [plan]
@@ -255,6 +256,8 @@ def _on_axes(sch: Schedule, group: Group) -> str | None:
 
 
 def _windows(move: Callable[[Schedule, Group], str | None], sch: Schedule, group: Group,
-             tile: Tile) -> None:  # fmt: skip
+             tile: Tile, sectors: bool) -> None:  # fmt: skip
     last = move(sch, group)
-    library.gpu.windows(sch, group.block, *tile, epilogue=last, padding=group.padding)
+    library.gpu.windows(
+        sch, group.block, *tile, sectors=sectors, epilogue=last, padding=group.padding
+    )

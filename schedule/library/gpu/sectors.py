@@ -6,7 +6,7 @@ from collections import Counter
 
 from schedule.library.contraction.find import flat_index
 from schedule.schedule import Schedule
-from schedule.state import LoopRef
+from schedule.state import LoopRef, loops_below
 from tensorir import (
     Access,
     Block,
@@ -38,19 +38,21 @@ def from_sectors(sch: Schedule, block: str, loop: LoopRef) -> LoopRef:
     there anyway or are no neighbours along it.
 
     A warp whose lanes have 32 elements from the middle of a sector on asks for one sector more.
-    Where arrays have rows of different lengths, it is for as many of them as can be. Arrays
-    themselves are taken to begin with a sector.
+    Where iterations are some elements apart, parts begin less than that behind a sector. Where
+    arrays have rows of different lengths, it is for as many of them as can be. Arrays themselves
+    are taken to begin with a sector.
     """
     state = sch.state
-    var = state.loop(loop).var
+    node = state.loop(loop)
+    inner = {f.var: const(0) for f in loops_below(node)}
     outside = {f.var for f in state.loops_outside(loop)} | set(state.func.size_vars)
     analyzer = state.analyzer(state.loops_around(block))
     found = Counter[Expr]()
     for access in accesses(state.block(block)):
         flat = flat_index(Load(access.buffer, access.in_loops()))
-        if access.buffer.scope == "global" and slope(flat, var, analyzer) == 1:
-            first = substitute(flat, {var: const(0)})
-            begin = analyzer.simplify(first % _in_sector(access))
+        step, sector = slope(flat, node.var, analyzer), _in_sector(access)
+        if access.buffer.scope == "global" and step and step > 0 and sector % step == 0:
+            begin = analyzer.simplify(substitute(flat, inner) % sector // step)
             if variables(begin) <= outside:
                 found[begin] += 1
     for begin, _ in found.most_common(1):

@@ -11,6 +11,7 @@ from schedule.errors import require
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.elementwise import axes_of
+from schedule.library.gpu.sectors import from_sectors
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_all,
@@ -47,6 +48,7 @@ def windows(
     threads: Sequence[int],
     own: Sequence[int],
     *,
+    sectors: bool = False,
     epilogue: str | None = None,
     padding: Sequence[str] = (),
 ) -> Windows:
@@ -61,6 +63,8 @@ def windows(
     threads   side by side along each axis of the result, in the order of memory, 32 or a multiple
               in all
     own       elements of each thread along each axis: neighbours, but along the last one
+    sectors   whether warps that copy rows begin where sectors of memory do, in rows that begin
+              within one
     epilogue  an elementwise block that alone reads what a reduction makes, computed with it
     padding   blocks that pad what `block` reads, for it alone
 
@@ -68,7 +72,7 @@ def windows(
     changed before, or no array is read in several places.
     """
     with all_or_nothing(sch, f"gpu.windows({str(block)!r})"):
-        return _Windows(sch, block, threads, own).schedule(epilogue, padding)
+        return _Windows(sch, block, threads, own, sectors).schedule(epilogue, padding)
     raise AssertionError
 
 
@@ -77,6 +81,7 @@ class _Windows(NamedTuple):
     block: str
     threads: Sequence[int]
     own: Sequence[int]
+    sectors: bool
 
     def schedule(self, epilogue: str | None, padding: Sequence[str]) -> Windows:
         sch, block = self.sch, self.block
@@ -204,7 +209,10 @@ class _Windows(NamedTuple):
         if side == 1 and made.name not in sch.func.attrs.get("align", {}):
             sch.storage_align(copy, made.name, -2, Gpu.banks, self.threads[-1] % Gpu.banks)
         lanes = [rows.pop()] if side > 1 else []
-        part, lane = sch.split(rows.pop(), [None, side if lanes else Gpu.warp])
+        row = rows.pop()
+        if self.sectors:
+            row = from_sectors(sch, copy, row)
+        part, lane = sch.split(row, [None, side if lanes else Gpu.warp])
         serial, shared = list[LoopRef](), list[LoopRef]()
         for loop, count in zip(rows[-2:], self.of_rows(rows[-2:], warps)):
             turn, warp = sch.split(loop, [None, count])

@@ -89,18 +89,19 @@ def determines(
 
 def determines_all(
     indices: Sequence[Expr],
-    wanted: Iterable[Var],
+    wanted: Iterable[Expr],
     extents: Mapping[Var, ExprLike],
     analyzer: Analyzer,
 ) -> bool:
-    """Whether the values of `indices` fix every variable of `wanted`; see `determines`."""
+    """Whether the values of `indices` fix every variable of `wanted`, or part of some, such as
+    i // 4; see `determines`."""
     an = bound_in(extents, analyzer)
     key = _Known, tuple(indices), tuple(extents)
     known = an.remembered.get(key)
     if known is None:
         known = an.remembered[key] = _Known(an, extents)
         known.solve([an.linear(e) for e in indices])
-    return all([known.has(var) for var in wanted])
+    return all([known.has(e) for e in wanted])
 
 
 def is_bijective(
@@ -183,7 +184,12 @@ class _Known:
         low, high = self.an.range(atom)
         if low is not None and low == high:
             return True
-        return all(v in self.atoms or v not in self.extents for v in variables(atom))
+        if all(v in self.atoms or v not in self.extents for v in variables(atom)):
+            return True
+        # A part of a sum all of whose terms are fixed: (i // 4 * 3 + j) % 8, of i // 4 and j.
+        if not isinstance(atom, BinOp) or atom.op not in ("//", "%") or int_value(atom.b) is None:
+            return False
+        return all(self.has(part) for part in plain_form(atom.a).terms)
 
     def solve(self, forms: list[Linear]) -> None:
         pending = forms

@@ -10,6 +10,7 @@ from tensorir.arith import Analyzer
 from tensorir.arith.bounds import nonnegative
 from tensorir.arith.digits import digit_parts, digits_of_sums
 from tensorir.arith.linear import to_expr
+from tensorir.arith.regions.iter_map import determines_all
 from tensorir.arith.regions.region import relax
 from tensorir.dtype import INDEX
 from tensorir.expr import BinOp, Expr, Var, all_of, binary, const, int_value
@@ -30,6 +31,7 @@ class Instances:
     conditions  what holds of the instances that there are, and that come before the read
     analyzer    knows the variables
     as_written  whether the variables are those of the loops around the write
+    steady      a number that stands for what the other indices tell (steadied), if there is one
     """
 
     write: Access
@@ -38,6 +40,35 @@ class Instances:
     conditions: tuple[Expr, ...]
     analyzer: Analyzer
     as_written: bool
+    steady: Var | None = None
+
+
+def steadied(found: Instances) -> Instances | None:
+    """The same with a number of its own, known by its range, in the place of a part of one index
+    that the others tell: of row (i * 13) % 8 in C[i, j - (i * 13) % 8]. None if there is no such.
+
+    What would be stored for each value of that number is stored: for the one that the others tell.
+    """
+    known = found.analyzer
+    for n, index in enumerate(found.indices):
+        others = found.indices[:n] + found.indices[n + 1 :]
+        for atom in known.linear(index).terms:
+            if not isinstance(atom, BinOp) or variables(atom).isdisjoint(found.free):
+                continue
+            low, high = known.range(atom)
+            told = low is not None and high is not None
+            if not told or not determines_all(others, (atom,), found.free, known):
+                continue
+            steady = Var("steady'", INDEX)  # no name of a program
+            known = known.copy()
+            known.bind_range(steady, low, high)
+            said = [found.analyzer.simplify(e) for e in (index, *found.conditions)]
+            own, *conditions = [transform(e, {atom: steady}.get) for e in said]
+            indices = (*found.indices[:n], own, *found.indices[n + 1 :])
+            return Instances(
+                found.write, indices, found.free, tuple(conditions), known, False, steady
+            )
+    return None
 
 
 Around = tuple[tuple[Stmt, ...], frozenset[Var]]

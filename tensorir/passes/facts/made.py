@@ -35,9 +35,10 @@ from tensorir.passes.facts.instances import (
     on_these_alone,
     running,
     solutions,
+    steadied,
 )
 from tensorir.stmt import For
-from tensorir.visit import variables
+from tensorir.visit import substitute, variables
 
 
 class Finds:
@@ -56,6 +57,7 @@ class Finds:
         self.trusting = trusting
         self.sole = sum([use.is_write for use in uses]) == 1
         self.earlier: dict[tuple[int, int, bool, Around], list[Instances]] = {}
+        self.steady: dict[int, Instances | None] = {}
         self.boxes: dict[object, tuple[Box, Analyzer] | None] = {}
         self.reached: dict[tuple[int, int], Box | None] = {}
         self.places: dict[object, Analyzer] = {}
@@ -80,7 +82,11 @@ class Finds:
                     return True
                 stored = self._box(found, depth)
                 if stored is None:
-                    continue
+                    steady = self._steady(found)
+                    stored = None if steady is None else self._box(steady, depth)
+                    if steady is None or stored is None:
+                        continue
+                    found = steady
                 box, known = stored
                 values = solutions(replace(found, analyzer=known), read)
                 if self._runs(found, values, read, depth, n < place):
@@ -99,6 +105,12 @@ class Finds:
             self.earlier[key] = list(made)
         return self.earlier[key]
 
+    def _steady(self, found: Instances) -> Instances | None:
+        """Those that stand for instances which `steadied` can tell more of."""
+        if id(found) not in self.steady:
+            self.steady[id(found)] = steadied(found)
+        return self.steady[id(found)]
+
     def _box(self, found: Instances, depth: int) -> tuple[Box, Analyzer] | None:
         """The box that instances store if none is left out, with what was taken as known for it:
         where conditions are, parts of an index may be digits only as far as these hold. None if
@@ -116,6 +128,8 @@ class Finds:
             if box is not None and not self.sole:  # as it has to be told which boxes adjoin
                 sizes = zip(box, found.write.buffer.shape)
                 box = tuple([_clipped(part, size, known) for part, size in sizes])
+        if box is not None and found.steady is not None:
+            box = _always(box, found.steady, known)
         stored = None if box is None else (box, known)
         self.boxes[key] = stored
         return stored
@@ -225,6 +239,25 @@ def _relaxed(
     parts = [relax(index, inner, analyzer) for index in indices]
     found = tuple([part for part in parts if part is not None])
     return found if len(found) == len(parts) else None
+
+
+def _always(box: Box, number: Var, analyzer: Analyzer) -> Box | None:
+    """What of a box is in it whatever the value of a number."""
+    low, high = analyzer.range(number)
+    parts: list[Interval] = []
+    for part in box:
+        begin, end = analyzer.linear(part.low), analyzer.linear(part.low + part.extent)
+        first = high if begin.terms.get(number, 0) > 0 else low
+        last = low if end.terms.get(number, 0) > 0 else high
+        if first is None or last is None:
+            return None
+        start = analyzer.simplify(substitute(part.low, {number: const(first)}))
+        stop = analyzer.simplify(substitute(part.low + part.extent, {number: const(last)}))
+        if any([number in variables(atom) and atom is not number
+                for form in (begin, end) for atom in form.terms]):  # fmt: skip
+            return None
+        parts.append(Interval(start, analyzer.simplify(stop - start)))
+    return tuple(parts)
 
 
 def _clipped(part: Interval, size: Expr, analyzer: Analyzer) -> Interval:
