@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tensorir.analysis.block_accesses import Access as Access
     from tensorir.analysis.block_accesses import accesses as accesses
     from tensorir.analysis.block_accesses import blocks_below as blocks_below
+    from tensorir.analysis.block_accesses import body_loads as body_loads
     from tensorir.analysis.block_accesses import feeds as feeds
     from tensorir.analysis.block_accesses import innermost as innermost
     from tensorir.analysis.block_accesses import read as read
@@ -242,7 +243,7 @@ __all__ = lazy_names(
         "tensorir.arith.slope": "slope",
         "tensorir.arrays": "decode refuse_masked",
         "tensorir.analysis.block_accesses": (
-            "Access accesses blocks_below feeds innermost read reduces written"
+            "Access accesses blocks_below body_loads feeds innermost read reduces written"
         ),
         "tensorir.buffer": "SCOPES Buffer",
         "tensorir.analysis.combiner": "ASSOCIATIVE Combiner combiner_of neutral",

@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, body_loads, lane_of, output_store, stride_in
+from autotune.rules.group import Group, lane_of, output_store, stride_in
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, works_out
 from autotune.rules.stores import stores
-from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind, Load, Var, dtype
-
-NEAR = 4
-"""Elements between neighbours up to which a vector is read as a few whole ones, and shuffled."""
+from schedule import LoopRef, Schedule, library
+from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, dtype
 
 MOST_WRITTEN = 256
 """Loads in all rows of a tile that is written out."""
@@ -105,5 +102,5 @@ def _read_along(block: Block, turned: Sequence[Load], rows: Sequence[Var]) -> Va
     found = set()
     for load in turned:
         steps = {var: stride_in(load, var, block) for var in rows}
-        found.add(next((v for v in rows if 0 < (steps[v] or 0) <= NEAR), None))
+        found.add(next((v for v in rows if 0 < (steps[v] or 0) <= library.NEAR), None))
     return found.pop() if len(found) == 1 else None

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from autotune.rules.group import body_loads, instances, size
+from autotune.rules.group import instances, size
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Call, ForKind, Load, Store, stmt_exprs, walk, walk_exprs
+from tensorir import Block, Call, ForKind, Load, Store, body_loads, stmt_exprs, walk, walk_exprs
 
 CALL_COST = 10
 """Operations of a math function, about."""

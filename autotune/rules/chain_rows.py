@@ -13,7 +13,7 @@ from functools import cached_property
 from math import prod
 
 from autotune.rules.followers import Follower, followers, stored_at
-from autotune.rules.group import body_loads, flat_place, instances, size, stores_of
+from autotune.rules.group import flat_place, instances, size, stores_of
 from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import (
     Analyzer,
@@ -24,6 +24,7 @@ from tensorir import (
     Expr,
     IterKind,
     Var,
+    body_loads,
     int_value,
     slope,
     stmt_exprs,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.rules.group import body_loads
 from autotune.rules.lanes import is_reduce_loop, unroll_short
 from autotune.rules.runs import contiguous_run, run_length
 from schedule import Schedule
+from tensorir import body_loads
 
 
 def read_in_common(sch: Schedule, statistics: Sequence[str]) -> list[tuple[str, ...]]:

@@ -9,15 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from autotune.rules.group import (
-    body_loads,
-    calls_extern,
-    elements,
-    instances,
-    size,
-    stores_of,
-    stride_in,
-)
+from autotune.rules.group import calls_extern, elements, instances, size, stores_of, stride_in
 from tensorir import (
     BinOp,
     Block,
@@ -28,6 +20,7 @@ from tensorir import (
     IterKind,
     Load,
     Select,
+    body_loads,
     children,
     dtype,
     variables,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.chain_rows import InRows, RowOrder, Stage, find_rows
-from autotune.rules.group import Group, body_loads, instances, output_store, size, stride_in
+from autotune.rules.group import Group, instances, output_store, size, stride_in
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.runs import contiguous_run, run_length
 from schedule import Schedule, library
-from tensorir import Block, Cpu, IterKind, TensorIRError, Var, dtype, variables
+from tensorir import Block, Cpu, IterKind, TensorIRError, Var, body_loads, dtype, variables
 
 IDLE = 1.25
 """How much longer whole rows may take than rows in parts that threads share evenly."""

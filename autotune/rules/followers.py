@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.rules.group import body_loads, stores_of
+from autotune.rules.group import stores_of
 from schedule import Schedule
 from tensorir import (
     Block,
@@ -13,6 +13,7 @@ from tensorir import (
     IterKind,
     IterVar,
     Var,
+    body_loads,
     const,
     determines,
     slope,

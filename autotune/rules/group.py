@@ -22,6 +22,7 @@ from tensorir import (
     Select,
     Store,
     Var,
+    body_loads,
     const,
     dtype,
     int_value,
@@ -56,16 +57,6 @@ class Group:
     def without(self, stages: Collection[str]) -> Group:
         """The same block, without padding that is one of `stages`: others schedule those."""
         return replace(self, padding=tuple(p for p in self.padding if p not in stages))
-
-
-def body_loads(block: Block) -> list[Load]:
-    """The distinct loads in the body of a block, without those of what it stores to."""
-    written = {*_stored(block)}
-    found: dict[Load, None] = {}
-    for stmt in walk(block.body):
-        for e in stmt_exprs(stmt):
-            found.update((n, None) for n in loads(e) if n.buffer not in written)
-    return list(found)
 
 
 def size(extent: Expr) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from autotune.rules.group import body_loads, stride_in
+from autotune.rules.group import stride_in
 from autotune.rules.nest import loops_by_variable
 from schedule import LoopRef, Schedule
 from tensorir import (
@@ -17,6 +17,7 @@ from tensorir import (
     IterVar,
     Load,
     Var,
+    body_loads,
     dtype,
     int_value,
     stmt_exprs,

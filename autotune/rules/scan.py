@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, body_loads, instances, output_store
+from autotune.rules.group import Group, instances, output_store
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, works_out
 from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind, Store, Var, int_value
+from tensorir import Block, Cpu, IterKind, Store, Var, body_loads, int_value
 
 ROWS = (1, 2, 4, 8)
 

@@ -12,21 +12,13 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import (
-    Group,
-    body_loads,
-    instances,
-    output_store,
-    size,
-    stores_of,
-    stride_in,
-)
+from autotune.rules.group import Group, instances, output_store, size, stores_of, stride_in
 from autotune.rules.lanes import is_reduce_loop
 from autotune.rules.nest import loop_of, own_loop_names
 from autotune.rules.plan import OpenPlan, Values, threads, works_out
 from autotune.rules.runs import contiguous_run, run_length
 from schedule import LoopRef, Schedule, ScheduleError, library
-from tensorir import Block, Cpu, IterKind, IterVar, Load, Store, int_value
+from tensorir import Block, Cpu, IterKind, IterVar, Load, Store, body_loads, int_value
 
 LONGER = 2
 """Terms of a row for each lane, from which on partial sums in lanes take less time."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import ROWS_EACH, one_thread
-from autotune.rules.group import Group, bent, body_loads, lane_of, output_store, size
+from autotune.rules.group import Group, bent, lane_of, output_store, size
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
 from autotune.rules.plan import OpenPlan, Values, threads
 from autotune.rules.stores import stores
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Cpu, IterKind, Var, int_value
+from tensorir import Block, Cpu, IterKind, Var, body_loads, int_value
 
 MOST_WRITTEN = 1024
 """Iterations of a last axis that is written out where it is read at quotients and the like."""

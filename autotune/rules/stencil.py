@@ -12,15 +12,7 @@ from math import prod
 
 from autotune.rules.effort import one_thread
 from autotune.rules.forms import moved_on_axes
-from autotune.rules.group import (
-    Group,
-    body_loads,
-    in_scan,
-    instances,
-    operations,
-    output_store,
-    stride_in,
-)
+from autotune.rules.group import Group, in_scan, instances, operations, output_store, stride_in
 from autotune.rules.plan import Plan
 from autotune.rules.stores import stream_by_default
 from schedule import Schedule
@@ -36,6 +28,7 @@ from tensorir import (
     Load,
     Store,
     Var,
+    body_loads,
     dtype,
     int_value,
     substitute,

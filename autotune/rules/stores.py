@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from autotune.rules.group import body_loads, instances, output_store, size
+from autotune.rules.group import instances, output_store, size
 from autotune.rules.plan import Options
 from schedule import Schedule
-from tensorir import Buffer, Cpu, dtype
+from tensorir import Buffer, Cpu, body_loads, dtype
 
 STREAM_FROM = 1 << 20
 """Bytes of an output from which on it may be written past the caches."""

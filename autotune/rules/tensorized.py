@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
-from autotune.rules.group import SYMBOLIC_SIZE, Group, body_loads, output_store
+from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store
 from autotune.rules.nest import finish_nest, own_loop_names
 from autotune.rules.plan import Plan, Values
 from autotune.rules.ranked import group_contraction
 from schedule import Schedule, library
-from tensorir import Cpu, TensorIRError, dtype, find_intrin
+from tensorir import Cpu, TensorIRError, body_loads, dtype, find_intrin
 
 if TYPE_CHECKING:
     _Form = tuple[library.Contraction, tuple[int, ...]]

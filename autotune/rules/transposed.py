@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import ROWS_EACH, one_thread
-from autotune.rules.group import Group, body_loads, output_store, size, stride_in
+from autotune.rules.group import Group, output_store, size, stride_in
 from autotune.rules.nest import loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads
 from autotune.rules.stores import stores
 from schedule import LoopRef, Schedule
-from tensorir import Cpu, IterKind, Load, Var, dtype
+from tensorir import Cpu, IterKind, Load, Var, body_loads, dtype
 
 BANDS = (1, 4, 16, 64)
 """Tiles that follow each other along what is read."""

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from math import prod
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, body_loads, result_stores, size, stride_in
+from autotune.rules.group import Group, result_stores, size, stride_in
 from autotune.rules.lanes import into_lanes, lanes_inside, unroll_short
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
 from autotune.rules.plan import OpenPlan, Options, Values, threads, works_out
 from autotune.rules.runs import contiguous_run, fuse_run, run_length
 from autotune.rules.window import MOST_STRIDE
 from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind, IterVar
+from tensorir import Block, Cpu, IterKind, IterVar, body_loads
 
 MOST_TAPS = 16
 """Terms of a result that are written out."""

@@ -12,12 +12,12 @@ from math import prod
 from typing import Any
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, bent, body_loads, output_store, size, stride_in
+from autotune.rules.group import Group, bent, output_store, size, stride_in
 from autotune.rules.lanes import single_reducer
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, works_out
 from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind, Load, int_value, masked_bits
+from tensorir import Block, Cpu, IterKind, Load, body_loads, int_value, masked_bits
 
 MOST_TAPS = 64
 """Elements of a window that are written out."""

@@ -13,17 +13,14 @@ from tensorir import (
     Expr,
     For,
     IterKind,
-    Load,
     Store,
     accesses,
     blocks_below,
     feeds,
     innermost,
     int_value,
-    loads,
     read,
     reduces,
-    stmt_exprs,
     walk,
     written,
 )
@@ -37,7 +34,6 @@ __all__ = [
     "feeds",
     "innermost",
     "is_output",
-    "loads_of",
     "plain_store",
     "producers",
     "read",
@@ -123,12 +119,3 @@ def plain_stores(block: Block) -> tuple[tuple[Buffer, ...], tuple[Expr, ...]] | 
     moving = [i for i, alone in zip(indices, only) if not (alone and int_value(i) == 0)]
     plain = len(set(moving)) == len(moving) and all(i in own for i in moving)
     return (tuple(s.buffer for s in stores), indices) if same and plain else None
-
-
-def loads_of(block: Block, buffer: Buffer) -> list[Load]:
-    """The distinct loads of `buffer` in the body of a block."""
-    found: dict[Load, None] = {}
-    for stmt in walk(block.body):
-        for e in stmt_exprs(stmt):
-            found.update((n, None) for n in loads(e) if n.buffer is buffer)
-    return list(found)

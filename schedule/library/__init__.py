@@ -6,6 +6,7 @@ from tensorir import lazy_names
 
 if TYPE_CHECKING:
     from schedule.library import gpu as gpu
+    from schedule.library.contraction.axes import NEAR as NEAR
     from schedule.library.contraction.axes import Access as Access
     from schedule.library.contraction.axes import Axis as Axis
     from schedule.library.contraction.axes import Contraction as Contraction
@@ -54,7 +55,7 @@ __all__ = lazy_names(
     __name__,
     {
         "schedule.library": "gpu",
-        "schedule.library.contraction.axes": "Access Axis Contraction Digit Operand",
+        "schedule.library.contraction.axes": "NEAR Access Axis Contraction Digit Operand",
         "schedule.library.contraction.copies": "pack with_panel",
         "schedule.library.contraction.factors": "groupings shared_parts",
         "schedule.library.contraction.find": "find_again find_contraction",

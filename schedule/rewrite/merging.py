@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from schedule.analysis.uses import (
     accesses,
     is_output,
-    loads_of,
     producers,
     readers,
     reduces,
@@ -36,6 +35,7 @@ from tensorir import (
     Load,
     Store,
     Var,
+    body_loads,
     const,
     decompose,
     determines,
@@ -156,7 +156,7 @@ def _plain_read(state: State, node: Block, made: Store) -> tuple[Load, dict[Var,
     """The consumer's only load of the buffer, and its variables in those of the producer; None
     where the load is not at its own variables."""
     buffer = made.buffer
-    found = loads_of(node, buffer)
+    found = body_loads(node, buffer)
     own = {it.var: it for it in node.iters}
     analyzer = state.analyzer()
     values: dict[Var, Expr] = {}
@@ -181,7 +181,7 @@ def _mapped_read(state: State, node: Block, made: Store) -> tuple[Load, dict[Var
     """The same where the indices map the box of the variables one to one on that of the buffer:
     they tell the variables, and there are as many elements as instances."""
     buffer = made.buffer
-    found = loads_of(node, buffer)
+    found = body_loads(node, buffer)
     values: dict[Var, Expr] = {it.var: const(0) for it in node.iters if int_value(it.extent) == 1}
     box = {it.var: it.extent for it in node.iters if it.var not in values}
     analyzer = _over(state, node)

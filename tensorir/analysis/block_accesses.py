@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tensorir.buffer import Buffer
-from tensorir.expr import Expr, Var, all_of
+from tensorir.expr import Expr, Load, Var, all_of
 from tensorir.parts import touched
 from tensorir.stmt import Block, For, IterKind, Seq, Stmt, Store, replace
 from tensorir.visit import child_stmts, loads, map_iter, stmt_exprs, substitute, variables, walk
@@ -113,6 +113,21 @@ def read(block: Block) -> tuple[Buffer, ...]:
 def _buffers(init: Stmt | None, body: Stmt, writes: bool) -> tuple[Buffer, ...]:
     found = touches(init, body)
     return tuple(dict.fromkeys([buffer for buffer, _, is_write in found if is_write == writes]))
+
+
+def body_loads(block: Block, buffer: Buffer | None = None) -> list[Load]:
+    """The different loads in the body of a block: of `buffer`, or of all that it does not store
+    to."""
+    own = written(block)
+    return [
+        load for load in _loads(block.body)
+        if (load.buffer is buffer if buffer is not None else load.buffer not in own)
+    ]  # fmt: skip
+
+
+@lru_cache(maxsize=BLOCKS)
+def _loads(body: Stmt) -> tuple[Load, ...]:
+    return tuple(dict.fromkeys(n for s in walk(body) for e in stmt_exprs(s) for n in loads(e)))
 
 
 def reduces(block: Block, var: Var) -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 from autotune.rules.chain_rows import InRows, find_rows, put_in_rows
 from autotune.rules.gpu.move import CLOSE, MovePlan
 from autotune.rules.gpu.reductions import contiguous
-from autotune.rules.group import Group, body_loads, instances
+from autotune.rules.group import Group, instances
 from autotune.rules.plan import Plan
 from schedule import LoopRef, Schedule, library
-from tensorir import Gpu, IterKind, TensorIRError, variables
+from tensorir import Gpu, IterKind, TensorIRError, body_loads, variables
 
 WARPS = (1, 2, 4, 8, 16, 32)
 TURNS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)

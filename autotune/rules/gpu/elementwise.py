@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from autotune.rules.gpu.move import MovePlan
-from autotune.rules.group import Group, body_loads, instances, output_store
+from autotune.rules.group import Group, instances, output_store
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
-from tensorir import Gpu, IterKind, variables
+from tensorir import Gpu, IterKind, body_loads, variables
 
 WARPS = (2, 4, 8, 16)
 ITEMS = (1, 2, 4, 8)

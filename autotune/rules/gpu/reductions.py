@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options
-from autotune.rules.group import Group, body_loads, instances, stride_in
+from autotune.rules.group import Group, instances, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
-from tensorir import Block, Gpu, IterKind
+from tensorir import Block, Gpu, IterKind, body_loads
 
 WARPS = (1, 2, 4, 8, 16)
 PARTS = (1, 4, 16, 64)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from autotune.rules.gpu.move import MovePlan
-from autotune.rules.group import Group, body_loads, instances, output_store, stride_in
+from autotune.rules.group import Group, instances, output_store, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
-from tensorir import Block, Gpu, IterKind, dtype
+from tensorir import Block, Gpu, IterKind, body_loads, dtype
 
 THREADS = (256, 1024)
 ELEMENTS = (5, 9, 17)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.rules.group import body_loads, output_store, stores_of
+from autotune.rules.group import output_store, stores_of
 from autotune.rules.nest import own_loop_names
 from schedule import Schedule, ScheduleError
-from tensorir import Block, Buffer, IterKind, Load, Var, variables
+from tensorir import Block, Buffer, IterKind, Load, Var, body_loads, variables
 
 ROOT = "root"
 INLINE = "inline"

@@ -8,20 +8,12 @@ from itertools import permutations
 
 from autotune.choices import TILE_STEPS, Categorical, Choice, ImperfectTile, divisors
 from autotune.rules.effort import one_thread
-from autotune.rules.group import (
-    body_loads,
-    in_scan,
-    lane_of,
-    operations,
-    output_store,
-    size,
-    stores_of,
-)
+from autotune.rules.group import in_scan, lane_of, operations, output_store, size, stores_of
 from autotune.rules.nest import loops_by_variable, own_loop_names
 from autotune.rules.nests.places import AT, SLIDE, refusal
 from autotune.rules.stores import STORES, may_stream
 from schedule import Schedule, ScheduleError
-from tensorir import Block, Cpu, IterKind, int_value
+from tensorir import Block, Cpu, IterKind, body_loads, int_value
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 """Rows of a register tile, of each axis that is not in the lanes."""

@@ -11,7 +11,6 @@ from schedule.library.contraction.normalise import sorted_axes
 from schedule.library.contraction.places import (
     axis_text,
     digit_text,
-    loads_of,
     loops_by_dimension,
     own_loops,
     store_of,
@@ -19,7 +18,18 @@ from schedule.library.contraction.places import (
 from schedule.library.contraction.plan import Pack
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import Analyzer, Expr, Load, TensorIRError, Var, const, int_value, slope, substitute
+from tensorir import (
+    Analyzer,
+    Expr,
+    Load,
+    TensorIRError,
+    Var,
+    body_loads,
+    const,
+    int_value,
+    slope,
+    substitute,
+)
 
 LONGEST = 256
 """Iterations of a loop that becomes vectors without a loop around them."""
@@ -36,7 +46,7 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     """
     operand = c.operands[what.operand]
     node = sch.state.block(c.block)
-    found = [load for load in loads_of(node) if load.buffer.name == operand.buffer]
+    found = [load for load in body_loads(node) if load.buffer.name == operand.buffer]
     if len(found) != 1:
         raise TensorIRError(f"{operand.buffer!r} is read at {len(found)} places; it is not packed")
     indices = found[0].indices
@@ -183,7 +193,7 @@ def _padded_dimension(
     sch: Schedule, block: str, loops: list[LoopRef | None]
 ) -> tuple[int | None, list[int]]:
     """The innermost dimension that a copy moves, and how its loop is to be cut; none if none is."""
-    reads, store = loads_of(sch.state.block(block)), store_of(sch, block)
+    reads, store = body_loads(sch.state.block(block)), store_of(sch, block)
     if len(reads) != 1 or len(reads[0].indices) != len(store.indices):
         return None, []
     analyzer = sch.state.analyzer()

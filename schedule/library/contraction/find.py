@@ -21,7 +21,7 @@ from schedule.library.contraction.normalise import (
     one_is_window,
     sorted_axes,
 )
-from schedule.library.contraction.places import loads_of, store_of
+from schedule.library.contraction.places import store_of
 from schedule.schedule import Schedule
 from tensorir import (
     Analyzer,
@@ -35,6 +35,7 @@ from tensorir import (
     Store,
     TensorIRError,
     Var,
+    body_loads,
     const,
     dtype,
     int_value,
@@ -75,7 +76,7 @@ def find_contraction(
             f"block {block!r} stores at {list(store.indices)}, not at its own variables"
         )
     result = store if last in (None, block) else _as_stored_by(sch, node, store, str(last))
-    found = loads_of(node)
+    found = body_loads(node)
     parts, reader = read_by(node, found)
     operands = [
         Operand(
@@ -118,7 +119,7 @@ def _as_stored_by(sch: Schedule, node: Block, sums: Store, last: str) -> Store:
     """The store of the stage after the sums, its variables replaced by those of the sums' block."""
     user = sch.state.block(last)
     store = store_of(sch, last)
-    reads = [load for load in loads_of(user) if load.buffer is sums.buffer]
+    reads = [load for load in body_loads(user) if load.buffer is sums.buffer]
     plain = {it.var for it in user.iters}
     if len(reads) != 1 or not all(i in plain or int_value(i) == 0 for i in reads[0].indices):
         raise TensorIRError(f"stage {last!r} does not use each element of {node.name!r} once")

@@ -14,7 +14,6 @@ from schedule.library.contraction.places import (
     followers,
     lay_out,
     layout,
-    loads_of,
     loops_by_dimension,
     loops_by_place,
     own_loops,
@@ -24,7 +23,7 @@ from schedule.library.contraction.places import (
 from schedule.library.contraction.plan import NestPlan
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import Call, IterKind, dtype, walk_exprs
+from tensorir import Call, IterKind, body_loads, dtype, walk_exprs
 
 MOST_READ = 3
 """Buffers that the stage after the sums of a tile reads, up to which its rows are written out."""
@@ -305,7 +304,7 @@ def _holds_much(sch: Schedule, stage: str) -> bool:
     """Whether a stage has more to keep at hand than a bias: functions that are no instructions, or
     several operands, which compilers load ahead of the sums. Written out, they take registers."""
     value = store_of(sch, stage).value
-    read = {load.buffer for load in loads_of(sch.state.block(stage))}
+    read = {load.buffer for load in body_loads(sch.state.block(stage))}
     return len(read) > MOST_READ or any(isinstance(e, Call) for e in walk_exprs(value))
 
 

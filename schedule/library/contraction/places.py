@@ -8,16 +8,12 @@ from schedule.library.contraction.axes import Axis, Contraction, Digit
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
 from tensorir import (
-    Block,
     IterKind,
-    Load,
     Store,
     TensorIRError,
     Var,
-    loads,
-    stmt_exprs,
+    body_loads,
     variables,
-    walk,
 )
 
 
@@ -27,16 +23,6 @@ def store_of(sch: Schedule, block: str) -> Store:
     if not isinstance(body, Store):
         raise TensorIRError(f"block {block!r} stores more than one value; schedule it by hand")
     return body
-
-
-def loads_of(block: Block) -> list[Load]:
-    """The different loads of a block from buffers that it does not store to."""
-    written = {s.buffer for s in walk(block.body) if isinstance(s, Store)}
-    found: dict[Load, None] = {}
-    for stmt in walk(block.body):
-        for e in stmt_exprs(stmt):
-            found.update((n, None) for n in loads(e) if n.buffer not in written)
-    return list(found)
 
 
 def own_loops(sch: Schedule, block: str) -> list[LoopRef]:
@@ -75,7 +61,7 @@ def followers(sch: Schedule, c: Contraction, *stages: str) -> dict[int, Var]:
         if stage == made:
             continue
         store = store_of(sch, made)
-        reads = [n for n in loads_of(sch.state.block(stage)) if n.buffer is store.buffer]
+        reads = [n for n in body_loads(sch.state.block(stage)) if n.buffer is store.buffer]
         found = {own: i for load in reads for own, i in zip(store.indices, load.indices)}
         next_of = {p: found.get(v) for p, v in vars_of.items()}
         vars_of = {p: v for p, v in next_of.items() if isinstance(v, Var)}

@@ -13,12 +13,11 @@ from schedule.library.contraction.places import (
     followers,
     lay_out,
     layout,
-    loads_of,
     store_of,
 )
 from schedule.library.contraction.stage import stage_axes
 from schedule.schedule import Schedule
-from tensorir import IterKind, TensorIRError, Var
+from tensorir import IterKind, TensorIRError, Var, body_loads
 
 
 def on_axes(
@@ -58,7 +57,7 @@ def plain_form(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> list
     writer = on_axes(sch, c, order)
     node = sch.state.block(c.block)
     own = {it.var for it in node.iters}
-    odd = [load for load in loads_of(node) if not own.issuperset(load.indices)]
+    odd = [load for load in body_loads(node) if not own.issuperset(load.indices)]
     copies = [str(sch.reindex(c.block, load.buffer.name)) for load in odd]
     return [*copies, *([writer] if writer else [])]
 

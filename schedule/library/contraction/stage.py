@@ -9,9 +9,8 @@ from itertools import combinations
 from schedule.library.contraction.axes import Axis, Contraction, Digit, Operand
 from schedule.library.contraction.find import flat_index, numbers_of, read_by
 from schedule.library.contraction.normalise import merged_axes, sorted_axes
-from schedule.library.contraction.places import loads_of
 from schedule.schedule import Schedule
-from tensorir import IterKind, Load, Store, int_value, walk
+from tensorir import IterKind, Load, Store, body_loads, int_value, walk
 
 ROW = 64
 """Elements from which on a row stays one where neighbouring rows read the same."""
@@ -33,7 +32,7 @@ def stage_axes(
     """
     node = sch.state.block(block)
     stores = [stmt for stmt in walk(node.body) if isinstance(stmt, Store)]
-    found: list[Load | Store] = [*stores, *loads_of(node)]
+    found: list[Load | Store] = [*stores, *body_loads(node)]
     digits, reader = read_by(node, found if parts else ())
     made, *read = [reader.flat(access) for access in found]
     sums = [node.iters[p.digit.place].kind is IterKind.REDUCE for p in digits]

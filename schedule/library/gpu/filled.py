@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from schedule.analysis.einsum import is_einsum
 from schedule.library.contraction.axes import Contraction
-from schedule.library.contraction.places import loads_of, store_of
+from schedule.library.contraction.places import store_of
 from schedule.library.gpu.tile_plan import TilePlan
 from schedule.schedule import Schedule
+from tensorir import body_loads
 
 
 def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contraction:
@@ -42,7 +43,7 @@ def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contracti
             last = cut
         else:
             sch.compute_inline(cut)
-    pads = {loads_of(sch.state.block(pad))[0].buffer.name: pad for pad in made}
+    pads = {body_loads(sch.state.block(pad))[0].buffer.name: pad for pad in made}
     operands = [
         o if pad is None else replace(o, buffer=store_of(sch, pad).buffer.name, pad=pad)
         for o in c.operands

@@ -15,7 +15,6 @@ from schedule.library.contraction.places import (
     followers,
     lay_out,
     layout,
-    loads_of,
     loops_by_dimension,
     loops_by_place,
     own_loops,
@@ -38,7 +37,7 @@ from schedule.library.gpu.thread_sums import operands_of, shared_terms, thread_s
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import Gpu, IterKind
+from tensorir import Gpu, IterKind, body_loads
 
 WRITTEN_OUT = 1024
 """Operations of a thread in one step that are written out, at most."""
@@ -177,7 +176,7 @@ class _Tiles:
         else:
             copy = str(sch.cache_read(block, name, "shared"))
         buffer = store_of(sch, copy).buffer
-        (load,) = [x for x in loads_of(sch.state.block(block)) if x.buffer is buffer]
+        (load,) = [x for x in body_loads(sch.state.block(block)) if x.buffer is buffer]
         text = index_map(tile, digits_read(sch, self.c, load), buffer.ndim)
         lay_out(sch, copy, text)
         factor, offset = tile.pitch

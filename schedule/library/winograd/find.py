@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from schedule.library.contraction.places import loads_of, store_of
+from schedule.library.contraction.places import store_of
 from schedule.library.winograd.stages import Winograd
 from schedule.schedule import Schedule
 from tensorir import (
@@ -19,6 +19,7 @@ from tensorir import (
     Store,
     TensorIRError,
     Var,
+    body_loads,
     int_value,
     variables,
     walk,
@@ -52,7 +53,7 @@ class _Finder:
 
     def found(self) -> Winograd:
         self.need(self.node.is_reduction, "it is no reduction")
-        loads = loads_of(self.node)
+        loads = body_loads(self.node)
         self.need(len(loads) == 2, f"it reads {len(loads)} operands, not two")
         for image, weight in (loads, loads[::-1]):
             inputs = self.transforms_before(image.buffer)
@@ -114,7 +115,7 @@ class _Finder:
 
     def weight_of(self, weights: Sequence[str], operand: Load) -> str:
         """What the first of the weights' stages reads."""
-        first = loads_of(self.sch.state.block(weights[0])) if weights else [operand]
+        first = body_loads(self.sch.state.block(weights[0])) if weights else [operand]
         return first[0].buffer.name
 
     def filter_dim(self, var: Expr, weight: Load) -> int:
@@ -152,7 +153,7 @@ class _Finder:
         node = self.sch.state.block(stage)
         if node.is_reduction or not isinstance(node.body, Store):
             return None
-        loads = loads_of(node)
+        loads = body_loads(node)
         for buffer in dict.fromkeys(load.buffer for load in loads):
             mine = [load.indices for load in loads if load.buffer is buffer]
             moved = [len(set(places)) > 1 for places in zip(*mine)]
@@ -162,9 +163,9 @@ class _Finder:
 
     def copier(self, user: str) -> str:
         """The stage that copies, for `user` alone, what that reads."""
-        loads = loads_of(self.sch.state.block(user))
+        loads = body_loads(self.sch.state.block(user))
         maker = self.maker(loads[0].buffer) if loads else None
-        good = maker is not None and len(loads_of(self.sch.state.block(maker))) == 1
+        good = maker is not None and len(body_loads(self.sch.state.block(maker))) == 1
         self.need(good, f"nothing pads what stage {user!r} reads")
         assert maker is not None
         alone = [str(name) for name in self.sch.get_consumers(maker)] == [user]
@@ -174,7 +175,7 @@ class _Finder:
     def rounded(self, buffer: Buffer) -> list[str]:
         """The stage that copies transformed weights with zeros for filters that round up."""
         maker = self.maker(buffer)
-        if maker is None or len(loads_of(self.sch.state.block(maker))) != 1:
+        if maker is None or len(body_loads(self.sch.state.block(maker))) != 1:
             return []
         return [maker] if [*map(str, self.sch.get_consumers(maker))] == [self.block] else []
 
@@ -230,7 +231,7 @@ class _Finder:
     def image_of(self, strips: str, labels: Sequence[str], count: int) -> tuple[str, ...]:
         """What each dimension is of the image that the strips read."""
         node = self.sch.state.block(strips)
-        (load,) = loads_of(node)
+        (load,) = body_loads(node)
         own = [it.var for it in node.iters]
         raw = range(count) if count == 1 else range(1, count)
         names = dict(zip(own[: len(labels)], labels))
@@ -248,7 +249,7 @@ class _Finder:
         """The sums of a tile along each window, and what each dimension of the result is."""
         node = self.sch.state.block(results[-1])
         source = store_of(self.sch, results[-2] if count > 1 else self.block)
-        load = next(n for n in loads_of(node) if n.buffer is source.buffer)
+        load = next(n for n in body_loads(node) if n.buffer is source.buffer)
         at = list(load.indices[1:] if count == 1 else load.indices)
         roles: dict[Var, str] = {}
         for name in names:

@@ -10,13 +10,13 @@ from schedule.library.contraction.copies import turn
 from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.laid_out import LaidOut
 from schedule.library.contraction.nest import make_inner_nest
-from schedule.library.contraction.places import loads_of, store_of
+from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plan import NestPlan
 from schedule.library.tile import split_at_most
 from schedule.library.winograd.stages import Winograd, stages_of
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import TensorIRError, Var, int_value
+from tensorir import TensorIRError, Var, body_loads, int_value
 
 SPREAD = 256
 """Elements: strides are a multiple of these and one vector."""
@@ -119,7 +119,7 @@ class _Winograd:
         a task takes it whole and it has as many channels as its copy.
         """
         sch, found, lanes = self.sch, self.found, self.plan.lanes
-        (load,) = loads_of(sch.state.block(found.strips))
+        (load,) = body_loads(sch.state.block(found.strips))
         size = int_value(load.buffer.shape[found.image.index("c")])
         if found.image[-1] == "c":
             sch.compute_inline(found.strips)
@@ -142,7 +142,7 @@ class _Winograd:
         for stage in found.weights[:-1]:
             sch.parallel(sch.get_loops(stage)[0])
         load = next(
-            n for n in loads_of(sch.state.block(found.products)) if n.buffer.name == found.operand
+            n for n in body_loads(sch.state.block(found.products)) if n.buffer.name == found.operand
         )
         labels = [f"e{n}" for n in range(load.buffer.ndim)]
         labels[found.filter_dim] = "f"
