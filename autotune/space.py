@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import log2, prod
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ class Candidate:
             raise TensorIRError(f"{data!r} is not a candidate; it is [sketch, [value, ...]]")
         return Candidate(pair[0], pair[1])
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Text that is equal for equal candidates and sorts alike in every process."""
         return json.dumps(self.as_json(), separators=(",", ":"))

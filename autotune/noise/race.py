@@ -49,6 +49,7 @@ class Race:
         self.times = np.empty((0, finalists))
         self.busy = np.empty(0, dtype=bool)
         self._over = False
+        self._intervals: dict[tuple[int, int], Interval] = {}
         self._aside: list[int] = []
         self._pairs = max(finalists - 1, 1)
         fewest = math.ceil(math.log2(2 * self._pairs / (1 - confidence)))
@@ -68,6 +69,7 @@ class Race:
         block[:, self.running] = times
         self.times = np.concatenate([self.times, block])
         self.busy = np.concatenate([self.busy, np.array(busy or [False] * len(times), dtype=bool)])
+        self._intervals.clear()
         self._look()
 
     def outcomes(self) -> list[Outcome]:
@@ -104,11 +106,14 @@ class Race:
         return self._difference(self.default, one)
 
     def _difference(self, a: int, b: int) -> Interval:
-        level = 1 - (1 - self.confidence) / (len(self._looks) * self._pairs)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            quiet = self.times[~self.busy]
-            logs = np.log(quiet[:, a]) - np.log(quiet[:, b])
-        return interval(logs, level)
+        """log(the time of `a` / the time of `b`); kept until there are further rounds."""
+        if (a, b) not in self._intervals:
+            level = 1 - (1 - self.confidence) / (len(self._looks) * self._pairs)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                quiet = self.times[~self.busy]
+                logs = np.log(quiet[:, a]) - np.log(quiet[:, b])
+            self._intervals[a, b] = interval(logs, level)
+        return self._intervals[a, b]
 
     def _look(self) -> None:
         """Take out who is certainly slower than the fastest, and see whether that was all."""

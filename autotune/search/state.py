@@ -128,10 +128,12 @@ class SearchState:
         for candidate, found in zip(new, scored, strict=True):
             self._note(candidate, found)
 
-    def predicted(self, candidate: Candidate) -> float | None:
-        """Seconds that the model predicts now; None for a candidate that was not built."""
-        row = self._features.get(candidate)
-        return None if row is None else float(self.model.predict(row[None])[0])
+    def predicted(self, candidates: Sequence[Candidate]) -> list[float | None]:
+        """Seconds that the model predicts of each now; None for one that was not built."""
+        rows = [self._features.get(candidate) for candidate in candidates]
+        known = [row for row in rows if row is not None]
+        found = iter(self.model.predict(np.stack(known)) if known else ())
+        return [None if row is None else float(next(found)) for row in rows]
 
     def know(self, space: Space) -> None:
         """Build the trials of this space that were not built here, as those of earlier runs: then

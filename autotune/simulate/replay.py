@@ -22,7 +22,7 @@ from autotune.noise.visits import Visit
 from autotune.search import DEFAULT_STRATEGY, SearchState, search_named
 from autotune.search.strategies import Propose
 from autotune.simulate.recording import Recorded, Recording
-from autotune.simulate.space import RecordedSpace, row_of
+from autotune.simulate.space import row_of, space_of
 from autotune.space import Candidate
 
 BATCH = 8
@@ -97,7 +97,7 @@ def simulate(
     """
     trials, seed = integer("trials", trials, 1), integer("seed", seed, 0, LARGEST_SEED)
     propose = search_named(strategy) if isinstance(strategy, str) else strategy
-    space = RecordedSpace(recording)
+    space = space_of(recording)
     model = make_cost_model(cost_model, seed)
     state = SearchState(model, row_of, defaults=recording.defaults, hints=hints)
     tried: list[Candidate] = []
@@ -107,9 +107,8 @@ def simulate(
         batch = propose(space, state, BATCH, random.Random(f"{seed}:{len(tried)}"))
         ended = not batch or any(map(enough, batch))
         # In whole, as in `tune`: what is proposed together does not know of one another.
-        for candidate in batch:
+        for candidate, before in zip(batch, state.predicted(batch)):
             time = _seen(seed, recording.entry(candidate))
-            before = state.predicted(candidate)
             state.add(candidate, time, predicted=before)
             tried.append(candidate)
             seen.append(time)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -70,6 +71,12 @@ class RecordedSpace(Space):
         self._sketch(candidate)
         found = self._places[candidate.sketch].nearest(candidate.values, count)
         return [Candidate(candidate.sketch, values) for values in found]
+
+
+@lru_cache(maxsize=16)
+def space_of(recording: Recording) -> RecordedSpace:
+    """The space of a recording, made once: who is near whom is asked in every search of it."""
+    return RecordedSpace(recording)
 
 
 def row_of(schedule: Any) -> np.ndarray:

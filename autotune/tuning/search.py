@@ -135,7 +135,7 @@ class Search:
         """Measure some candidates of a batch; each trial is stored when it is finished."""
         session = self.session
         designs = [session.design(candidate) for candidate in some]
-        predicted = [session.state.predicted(candidate) for candidate in some]
+        predicted = session.state.predicted(some)
 
         def store(index: int, result: MeasureResult) -> None:
             record = session.record(

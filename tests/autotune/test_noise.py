@@ -151,6 +151,20 @@ def test_a_race_ends_as_soon_as_it_is_decided():
     assert len(alone.times) == LOOKS[0] and winner(alone) == 0 and not alone.outcomes()[0].missed
 
 
+def test_no_interval_is_found_twice(monkeypatch):
+    """A look and the outcomes ask for the same pairs again and again."""
+    asked = []
+
+    def counted(differences, confidence):
+        asked.append((differences.tobytes(), confidence))
+        return interval(differences, confidence)
+
+    monkeypatch.setattr("autotune.noise.race.interval", counted)
+    race = raced([1e-3 * x for x in (1, 0.97, 1.01, 0.98, 1.05)], 0)
+    race.outcomes()
+    assert len(asked) == len(set(asked)) > 4
+
+
 def test_who_is_out_is_not_timed_and_the_default_always_is():
     race = raced([2e-3, 1e-3, 1.01e-3, 9e-3], 3, default=3)
     assert 3 in race.running and np.isfinite(race.times[:, 3]).all()

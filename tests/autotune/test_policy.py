@@ -50,7 +50,7 @@ def state_of(model, trials=()):
     state = SearchState(model, extract)
     for candidate, seconds in trials:
         state.features(SPACE, candidate)
-        state.add(candidate, seconds, predicted=state.predicted(candidate))
+        state.add(candidate, seconds, predicted=state.predicted([candidate])[0])
     return state
 
 
@@ -105,9 +105,9 @@ def test_what_the_model_is_worth_decides_what_is_proposed(sign):
 def test_nothing_is_explored_that_is_expected_to_take_ten_times_the_best(explore):
     state = state_of(Guess(), trials(24, lambda i, j: 1.0 + i))
     found = explore(SPACE, state, 8, random.Random(0))
-    expected = [state.predicted(c) for c in found]
+    expected = state.predicted(found)
     assert len(found) == 8 and max(expected) <= UNLIKELY * state.best_seconds()
-    assert np.median(expected) > 2 * min(map(state.predicted, state.measured))  # drawn blindly
+    assert np.median(expected) > 2 * min(state.predicted([*state.measured]))  # drawn blindly
 
 
 def test_a_bandit_leaves_slow_sketches_but_tries_each():

@@ -194,8 +194,9 @@ def test_a_small_space_is_used_up():
 def test_prediction_of_a_proposal():
     state = run(evolutionary.propose, 0, 16, settings=QUICK)
     (candidate, *_) = evolutionary.propose(SPACE, state, 4, random.Random(9), QUICK)
-    assert state.predicted(candidate) > 0
-    assert state.predicted(Candidate("plain", ((1, 1, 1024), (1, 16), 0))) is None
+    unknown = Candidate("plain", ((1, 1, 1024), (1, 16), 0))
+    found = state.predicted([unknown, candidate])
+    assert found[0] is None and found[1] > 0 and state.predicted([]) == []
 
 
 def test_a_search_goes_on_from_recorded_trials():

@@ -21,7 +21,7 @@ from autotune.search import STRATEGIES
 from autotune.simulate import Recorded, Recording, simulate
 from autotune.simulate.journal import Journal
 from autotune.simulate.recorder import Recorder
-from autotune.simulate.space import RecordedSpace, row_of
+from autotune.simulate.space import RecordedSpace, row_of, space_of
 from autotune.space import Candidate
 from benchmarks.tuner.searches import main as benchmark
 from tensorir import TensorIRError, te
@@ -59,6 +59,17 @@ def made(count=300, seed=0, visits=3, noise=0.05, failing=0.1):
 
 
 MADE = made()
+
+
+def test_searches_of_a_recording_share_its_space():
+    """Who is near whom takes a sixth of a search to find out."""
+    space = space_of(MADE)
+    simulate(MADE, "descent", 16)
+    known = {name: len(places._orders) for name, places in space._places.items()}
+    assert sum(known.values()) > 0
+    simulate(MADE, "descent", 16)
+    assert space_of(MADE) is space
+    assert known == {name: len(places._orders) for name, places in space._places.items()}
 
 
 def test_a_file_says_the_same(tmp_path):
