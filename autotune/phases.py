@@ -68,6 +68,11 @@ class Phases:
         for part, done in parts.items():
             self._add(part, seconds * (done / total if total else 1.0))
 
+    def so_far(self) -> dict[str, float]:
+        """The seconds until now, of the phase that is running too, to the millisecond."""
+        self._switch(self._running)
+        return {phase: round(seconds, 3) for phase, seconds in self.seconds.items()}
+
     def _switch(self, phase: str) -> str:
         now, before = self._clock(), self._running
         if before:

@@ -15,6 +15,7 @@ from autotune.cost_model.ceiling import Ceiling
 from autotune.database.ranking import ranking
 from autotune.database.records import Record
 from autotune.database.rows import conditions_key
+from autotune.phases import in_words
 from autotune.rules import choose
 from autotune.space import Candidate
 from autotune.tuning.repeats import noise_ceiling
@@ -119,6 +120,17 @@ def places(records: Iterable[Record]) -> list[list[Record]]:
         key = (record.workload.key, record.target, record.machine_key, conditions)
         found.setdefault(key, []).append(record)
     return list(found.values())
+
+
+def spent_text(records: Sequence[Record]) -> str:
+    """What the seconds of the latest search that raced were spent in; "" where no race tells."""
+    for record in reversed(records):
+        told = record.settings.get("phases") if record.is_final else None
+        if isinstance(told, Mapping):
+            known = {p: s for p, s in told.items() if isinstance(s, (int, float)) and s > 0}
+            total = sum(known.values())
+            return f"{total:.1f} s: {in_words(known, total)}" if total else ""
+    return ""
 
 
 def default_time(

@@ -298,6 +298,8 @@ class Session:
     ) -> Record:
         """The record of one measurement: a trial, or what a race found about one."""
         settings, made = self.settings.to_json(), Made.of(schedule)
+        if race is not None:
+            settings = {**settings, "final": True, "phases": self.phases.so_far()}
         return Record(
             workload=self.workload,
             target=str(self.target),
@@ -307,7 +309,7 @@ class Session:
             conditions=self.conditions,
             rules=self.rules,
             toolchain=toolchain(self.target),
-            settings=settings if race is None else {**settings, "final": True},
+            settings=settings,
             session=self.name,
             seed=self.seed,
             trial=self.trials,

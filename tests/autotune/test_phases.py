@@ -27,6 +27,13 @@ def test_each_second_is_of_the_innermost_phase():
     assert phases.seconds == {"race": 2 + 4 + 6 + 8, "waiting": 3, "timing": 5}
 
 
+def test_the_phase_that_is_running_counts_so_far():
+    phases = Phases(clock=count(1.0).__next__)
+    with phases("race"):  # from 1
+        assert phases.so_far() == {"race": 1.0} and phases.so_far() == {"race": 2.0}
+    assert phases.seconds == phases.so_far() == {"race": 3.0}
+
+
 def test_seconds_are_divided_as_work_was():
     phases = Phases()
     phases.seconds = {"building": 8.0, "lowering": 1.0}

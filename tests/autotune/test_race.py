@@ -16,6 +16,7 @@ from autotune.measure import MeasureResult
 from autotune.measure.busy import Neighbours
 from autotune.measure.settings import Rounds
 from autotune.noise.gain import Gain, Outcome
+from autotune.phases import PHASES
 from tests.autotune.made_noise import NoisyMachine
 from tests.brief import BRIEF
 
@@ -101,6 +102,16 @@ def test_what_is_faster_is_said_with_its_interval(search):
     assert not result.outcome.default and 1.05 < result.interval[0] <= 1.25 <= result.interval[1]
     assert result.interval[0] <= result.speedup <= result.interval[1]
     assert f"{result.outcome.gain} faster than the default (95% confidence)" in repr(result)
+
+
+def test_the_records_of_a_race_tell_what_the_search_was_spent_in(search):
+    with Database(":memory:") as db:
+        Noisy.known = {}
+        result = search((1e-3, 1.2e-3, 0.8e-3, 2e-3, 1.1e-3, 1.3e-3, 1.2e-3, 1.1e-3), 0, db)
+        told = [r.settings["phases"] for r in db.records() if r.is_final]
+        assert told and not any("phases" in r.settings for r in db.records() if not r.is_final)
+    assert all(set(phases) <= set(PHASES) and phases["race"] >= 0 for phases in told)
+    assert told[0]["proposing"] == pytest.approx(result.phases["proposing"], abs=2e-3)
 
 
 def test_what_this_search_has_made_is_not_lowered_again_to_race(search, monkeypatch):

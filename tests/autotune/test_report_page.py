@@ -18,6 +18,7 @@ from autotune.report import facts
 from autotune.report.facts import OWN, algorithms, algorithms_of, decisions, explained, sketches
 from autotune.report.figures import FIGURES, as_svg
 from autotune.report.hot_loop import hot_loop
+from autotune.report.summary import spent_text
 from tensorir import TensorIRError
 
 pytest.importorskip("matplotlib")
@@ -60,7 +61,8 @@ def database(made_records, tmp_path_factory) -> Path:
 
     records = made_records(make_example("matmul", {"m": 16, "n": 16, "k": 16}))
     odd = records[4].with_(error='<script src="http://x/y.js">alert(1)</script> & "so on"')
-    races = [records[n].with_(settings={"final": True}, median=s, session="race")
+    spent = {"proposing": 1.0, "timing": 2.5, "race": 0.5}
+    races = [records[n].with_(settings={"final": True, "phases": spent}, median=s, session="race")
              for n, s in ((7, 1.5e-3), (0, 8.5e-3))]  # fmt: skip
     path = tmp_path_factory.mktemp("page") / "t.db"
     with Database(path) as db:
@@ -101,6 +103,15 @@ def test_its_numbers_are_those_of_the_database(read, database):
     words = " ".join(read.texts)
     assert "1.5 ms" in words and "8.5 ms" in words, "best and default, of the race"
     assert "died of SIGSEGV" not in words and "wrong_result" in words
+
+
+def test_it_tells_what_the_seconds_were_spent_in(read, database):
+    assert "4.0 s: proposing 25%, timing 62%, race 12%" in read.texts
+    with Database(database) as db:
+        records = db.records()
+    for told in (None, "long", {}, {"race": "long"}, {"race": -1.0}):
+        odd = [r.with_(settings={**r.settings, "phases": told}) for r in records]
+        assert spent_text(odd) == ""
 
 
 def test_the_winner_is_there_to_be_run(read, database, capsys):
