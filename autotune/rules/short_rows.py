@@ -94,20 +94,22 @@ class ShortRowsPlan(OpenPlan):
 
 def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPlan]:
     """A plan for a reduction along what it reads, of many short rows."""
-    if not sch.state.block(group.block).is_reduction:
+    block = sch.state.block(group.block)
+    if not block.is_reduction:
+        return []
+    lanes = cpu.elements(*(store.buffer.dtype for store in stores_of(block)))
+    if not _short_run(block, lanes):  # as it is whatever the axes of the results are
         return []
     if group.epilogue is None:
         sch = sch.copy()
         on_rows(sch, group.block)
-    block, run = sch.state.block(group.block), contiguous_run(sch.state.block(group.block))
-    terms, stores = run_length(run), stores_of(block)
-    row = _row(block)
-    if terms is None or row is None or not _follows(sch, group, block, stores):
+    block = sch.state.block(group.block)
+    run, stores, row = _short_run(block, lanes), stores_of(block), _row(block)
+    if not run or row is None or not _follows(sch, group, block, stores):
         return []
-    long = [it for it in block.iters if it.kind is IterKind.REDUCE and int_value(it.extent) != 1]
-    lanes = cpu.elements(*(store.buffer.dtype for store in stores))
-    if len(long) != len(run) or not 2 <= terms < LONGER * lanes or size(row.extent) < lanes:
+    if size(row.extent) < lanes:
         return []
+    terms = run_length(run)
     reads = body_loads(block)
     steps = [(stride_in(r, row.var, block), stride_in(r, run[-1].var, block)) for r in reads]
     turned = [r for r, (across, along) in zip(reads, steps) if across != 0 and along != 0]
@@ -126,6 +128,15 @@ def on_rows(sch: Schedule, block: str) -> None:
     """Rows that are side by side in memory as one axis, if the loops of a block are its own."""
     with suppress(ScheduleError):
         library.in_axes(sch, block, parts=False)
+
+
+def _short_run(block: Block, lanes: int) -> list[IterVar]:
+    """The variables of a reduction along what it reads, if its terms are about as many as lanes."""
+    run = contiguous_run(block)
+    terms = run_length(run)
+    long = [it for it in block.iters if it.kind is IterKind.REDUCE and int_value(it.extent) != 1]
+    short = terms is not None and 2 <= terms < LONGER * lanes
+    return run if short and len(long) == len(run) else []
 
 
 def _row(block: Block) -> IterVar | None:
