@@ -15,16 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.device import Cpu
-from autotune.streams import LINE, PAGE, Column, Stream
+from autotune.streams import LINE, PAGE, Column, Stream, stays
 from schedule import library
 from tensorir import copies_of_body, dtype, masked_bits
 
 SYMBOLIC = 256
 """The extent assumed for a symbolic axis."""
-
-FILL, CROWDED = 0.5, 1.1
-"""The share of a cache up to which a working set stays in it, and from which on nothing of it does:
-caches also hold what passes through, and others use them."""
 
 BESIDE = 8
 """Steps of a tile that go on beside the end of the one before, where it can be; and of its
@@ -70,12 +66,21 @@ class Estimate:
 
     def cycles(self, plans: Sequence[library.NestPlan]) -> Column:
         """Of the busiest thread, from call to return; one number for each plan."""
-        moved = self._each(plans, _memory, lambda alike, _: alike.traffic())
-        return self._each(plans, _all, lambda alike, places: alike.cycles(moved[places]))
+        moved = self._each(plans, _moving, lambda alike, _: alike.traffic())
+        work = self.arithmetic(plans)
+        return self._each(plans, _around, lambda alike, at: alike.cycles(work[at], moved[at]))
 
     def arithmetic(self, plans: Sequence[library.NestPlan]) -> Column:
         """The same without memory: the register tiles, one after the other, of one thread."""
-        return self._each(plans, _all, lambda alike, _: alike.arithmetic() + alike.writing())
+        return self._each(plans, self._computing, lambda alike, _: alike.arithmetic())
+
+    def _computing(self, plan: library.NestPlan) -> Hashable:
+        """What arithmetic depends on besides sizes: the order of loops is none of it, unless it has
+        to ask for padding; and the rows of a tile count by what they share, not by their number."""
+        shared = plan.shared_steps(self.c) if plan.flat == "shifts" else ()
+        order = plan.order if plan.pad == "inline" else ()
+        tile = (plan.lane, plan.lanes, plan.pad, plan.flat, plan.apart, plan.depth)
+        return tile, _packs(plan), plan.steps, order, shared
 
     def shared_terms(self, plan: library.NestPlan) -> int:
         """The terms of a sum among which rows of a tile find the same elements."""
@@ -105,19 +110,22 @@ class Estimate:
         return found
 
 
-def _memory(plan: library.NestPlan) -> Hashable:
+def _moving(plan: library.NestPlan) -> Hashable:
     """What traffic depends on besides sizes: many plans that compute otherwise move the same."""
-    packs = tuple((p.operand, p.axis) for p in plan.packs)
-    return plan.lane, packs, plan.steps, plan.order, plan.depth, plan.ahead
+    return plan.lane, _packs(plan), plan.steps, plan.order, plan.depth, plan.ahead
 
 
-def _all(plan: library.NestPlan) -> Hashable:
-    """All but sizes."""
-    return _memory(plan), plan.lanes, plan.pad, plan.flat, plan.threads, plan.apart
+def _around(plan: library.NestPlan) -> Hashable:
+    """What the rest depends on besides sizes: threads, and what is copied ahead."""
+    return plan.lane, plan.lanes, _packs(plan), plan.pad, plan.threads, plan.depth, plan.ahead
+
+
+def _packs(plan: library.NestPlan) -> tuple[tuple[int, int], ...]:
+    return tuple((p.operand, p.axis) for p in plan.packs)
 
 
 class _Alike:
-    """Plans that differ in the sizes of tiles and tasks, or in what is not asked for, only."""
+    """Plans that differ in sizes of tiles and tasks only, as far as what is asked of them goes."""
 
     def __init__(self, of: Estimate, plan: library.NestPlan, tile: Column, task: Column) -> None:
         self.of, self.plan, self.c, self.cpu = of, plan, of.c, of.cpu
@@ -126,10 +134,9 @@ class _Alike:
         self.added = of.c.result.strides[plan.lane] == 0  # lanes are sums of one result
         self.streams = self.read()
 
-    def cycles(self, moved: Column) -> Column:
-        """With `moved`, what `traffic` gives."""
+    def cycles(self, work: Column, moved: Column) -> Column:
+        """Of what is computed and what is moved."""
         costs = self.cpu.costs
-        work = self.arithmetic() + self.writing()
         share = np.where(self.in_order(), IN_ORDER, costs.hidden)
         hidden = share * np.minimum(work, moved)
         time = (work + moved - hidden + self.stalls()) * self.share()
@@ -190,7 +197,7 @@ class _Alike:
                 part[:, n] = np.maximum(rest[:, n], 1)
             times = np.prod(count, axis=1)
             total += times * self.one_tile(part)
-        return total
+        return total + self.writing()
 
     def one_tile(self, sizes: Column) -> Column:
         """All terms of the sums of register tiles of these sizes."""
@@ -485,8 +492,3 @@ class _Alike:
             part *= np.minimum(size or SYMBOLIC, reach)
         tasks = np.prod(np.ceil(self.of.spatial / self.task), axis=1)
         return np.maximum(1.0, part * tasks / prod(size or SYMBOLIC for size in o.shape))
-
-
-def stays(used: Column, room: int) -> Column:
-    """The share of so many bytes that stays in a cache."""
-    return np.clip((CROWDED - used / room) / (CROWDED - FILL), 0.0, 1.0)

@@ -23,6 +23,10 @@ PAGE = SETS * LINE
 RUN = 150
 """Bytes: pieces of memory of so many take twice as long a line as whole ones."""
 
+FILL, CROWDED = 0.5, 1.1
+"""The share of a cache up to which a working set stays in it, and from which on nothing of it does:
+caches also hold what passes through, and others use them."""
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -88,3 +92,8 @@ class Stream:
         part = np.where(run % line == 0, 0.0, np.where(run > 1, 0.5, 1.0))
         slower = np.where(runs > 1, 1 + np.minimum(0.6, RUN / (run * self.item)), 1.0)
         return runs * slower * np.where(run > 1, run / line + part, 1.0)
+
+
+def stays(used: Column, room: int) -> Column:
+    """The share of so many bytes that stays in a cache."""
+    return np.clip((CROWDED - used / room) / (CROWDED - FILL), 0.0, 1.0)

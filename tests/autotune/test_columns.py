@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
+from autotune.estimate import Estimate
+from autotune.plans import plans
 from autotune.rules import make_space
 from autotune.rules.contraction import nest_of
 from autotune.search import evolutionary
 from autotune.search.pool import BUILT, Pool
 from autotune.space import Space
-from schedule import library
+from schedule import Schedule, library
 from tensorir import Cpu, Target, ops, te
 from tests.autotune.test_search import QUICK, SPACE, cost, new_state
 
 CPU = Cpu(Target(vector_bits=128, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
 
 
-def product(constants=()):
+def matmul(constants=()):
     a, b = te.placeholder((67, 40), name="a"), te.placeholder((40, 33), name="b")
     func = te.create_prim_func([a, b, ops.relu(ops.matmul(a, b), name="out")])
     return make_space(func, CPU, constants=constants)
@@ -33,7 +37,7 @@ def convolution():
 
 @pytest.fixture(scope="module")
 def spaces():
-    return [product(), convolution()]
+    return [matmul(), convolution()]
 
 
 def told(space):
@@ -70,11 +74,28 @@ def test_cycles_of_the_default_are_those_that_it_was_chosen_for(spaces):
     assert kinds == {"contraction", "winograd"}
 
 
+def test_a_plan_takes_the_same_whichever_plans_are_estimated_with_it():
+    """Also where the rows of one tile share more terms than those of another of the same form."""
+    x, w = te.placeholder((1, 9, 9, 3), name="x"), te.placeholder((3, 3, 3, 8), name="w")
+    out = ops.conv2d(x, w, stride=2, padding=1, layout="NHWC", name="out")
+    sch = Schedule(te.create_prim_func([x, w, out]))
+    c = library.find_contraction(sch, "out", None, ("pad",))
+    nests = [nest for _, nest in plans(c, CPU)]
+    one = next(nest for nest in nests if nest.flat == "shifts")
+    around = [n for n in c.spatial if n != one.lane]
+    for rows in product((1, 2, 5), repeat=len(around)):
+        sizes = {one.lane: one.tile[one.lane], **dict(zip(around, rows))}
+        nests.append(replace(one, tile=tuple(sizes[n] for n in c.spatial)))
+    estimate = Estimate(c, CPU)
+    alone = [estimate.cycles([nest])[0] for nest in nests]
+    np.testing.assert_array_equal(estimate.cycles(nests), alone)
+
+
 def test_what_is_packed_ahead_of_all_calls_costs_nothing():
     """As of the estimate by which the default is chosen."""
     packed = {}
     for constants in ((), ("b",)):
-        sketch = next(iter(product(constants).sketches.values()))
+        sketch = next(iter(matmul(constants).sketches.values()))
         (plan,) = (p for p in sketch.plans if p.name == "contraction")
         values = dict(sketch.decisions(sketch.default(("b",))))
         c, block = plan.contraction, plan.contraction.block
