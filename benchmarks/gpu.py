@@ -26,7 +26,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np  # noqa: E402
 
 from backends import ObjectCache, build, have_compiler, source_text, why_not_here  # noqa: E402
-from benchmarks.gpus.counts import HEADER, Counted, as_markdown, cells, count, held  # noqa: E402
+from benchmarks.gpus.counts import (  # noqa: E402
+    HEADER,
+    Counted,
+    as_markdown,
+    cells,
+    count,
+    held,
+    slow,
+)
 from benchmarks.gpus.rows import ROWS, Row  # noqa: E402
 from benchmarks.table import plain_table, show_table, write_readme  # noqa: E402
 from schedule import Schedule  # noqa: E402
@@ -84,7 +92,7 @@ def dry_run(rows: Sequence[Row], options: argparse.Namespace) -> int:
         except TensorIRError as error:
             failed[row.name] = str(error)
     print(plain_table(HEADER, [cells(each) for each in found]))
-    print(held(found, failed))
+    print(held(found, failed), *slow(found), sep="\n")
     wrong = {c.name: m for c in found for m in c.misses if m.startswith("wrong")}
     for name, why in {**failed, **wrong}.items():
         print(f"{name}: {why}", file=sys.stderr)

@@ -14,7 +14,7 @@ from autotune.explain import Explanation
 from autotune.rules import choose
 from autotune.rules.gpu.product import ProductPlan
 from autotune.rules.gpu.tile_cycles import TileCounts
-from backends import build
+from backends import build, have_compiler, source_text
 from benchmarks.gpus.rows import FREE, PRODUCT, Row
 from schedule import Schedule
 from tensorir import Gpu, PrimFunc, Target, device_of, dtype, reference
@@ -35,6 +35,9 @@ each lane for one: in small sizes, where much is an end, lanes that skip one are
 ERROR = 1e-4
 """Of the largest value, at the most."""
 
+DEFAULT_MS, COMPILE_MS = 50.0, 200.0
+"""To make a default schedule and to compile a kernel, CPU time: told, since it is no count."""
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -46,7 +49,8 @@ class Counted:
     registers     of the kernel that has most; `spills` None where no compiler was asked
     occupancy     of the kernel that takes longest by the estimate, and what binds it
     us            of a call, by the estimate
-    default_ms    to make the schedule, CPU time
+    default_ms    to make the schedule, CPU time, and `compile_ms` for NVRTC to compile a kernel of
+                  it, on average; None where it is not there
     small         transactions over those of the arguments in the emulated size, and `error` there
     misses        the figures that do not hold, in words; `why` is the reason
     """
@@ -64,6 +68,7 @@ class Counted:
     limit: str
     us: float
     default_ms: float
+    compile_ms: float | None
     small: float
     error: float
     misses: tuple[str, ...]
@@ -75,8 +80,9 @@ def count(row: Row) -> Counted:
 
     Raises TensorIRError where it cannot be scheduled or compiled.
     """
-    start = time.process_time()
-    sch, plans, tiles = default(row.func())
+    small, estimated, error = emulated(row)  # first: what it imports is no part of the times
+    func, start = row.func(), time.process_time()
+    sch, plans, tiles = default(func)
     seconds = time.process_time() - start
     found = explain(sch, TARGET)
     gpu = found.gpu
@@ -84,7 +90,6 @@ def count(row: Row) -> Counted:
     of = found.moved
     if row.family is PRODUCT and tiles is not None:
         of = found.moved * found.arguments / implied(tiles)
-    small, estimated, error = emulated(row)
     spills = [k.spills for k in found.kernels]
     counted = Counted(
         row.name,
@@ -100,12 +105,25 @@ def count(row: Row) -> Counted:
         last.work.limit(gpu),
         1e6 * found.seconds,
         1e3 * seconds,
+        _compile_ms(sch),
         small.moved,
         error,
         tuple(_misses(row, of, found, last.work.occupancy(gpu), tiles, small, estimated, error)),
         row.why,
     )
     return counted
+
+
+def _compile_ms(sch: Schedule) -> float | None:
+    """CPU time in which NVRTC compiles the kernels of a schedule, for one of them."""
+    if not have_compiler("cuda"):
+        return None
+    from backends.cuda.nvrtc import compile_cubin
+
+    source = source_text(sch.func, TARGET)
+    start = time.process_time()
+    compile_cubin(source, TARGET.partition("-arch=")[2])
+    return 1e3 * (time.process_time() - start) / source.count("__global__")
 
 
 def default(func: PrimFunc) -> tuple[Schedule, list[str], TileCounts | None]:
@@ -199,6 +217,22 @@ def held(found: Sequence[Counted], failed: Mapping[str, str]) -> str:
     """How many rows hold, in words."""
     count = sum(not counted.misses for counted in found)
     return f"{count} of {len(found) + len(failed)} rows hold all figures."
+
+
+def slow(found: Sequence[Counted]) -> Iterator[str]:
+    """What takes longest to make and to compile, and how many rows take longer than they may."""
+    for what, most, times in (
+        ("to make a default schedule", DEFAULT_MS, [c.default_ms for c in found]),
+        ("for NVRTC to compile a kernel", COMPILE_MS, [c.compile_ms for c in found]),
+    ):
+        known = {c.name: ms for c, ms in zip(found, times) if ms is not None}
+        if known:
+            worst = max(known, key=lambda name: known[name])
+            over = sum(ms > most for ms in known.values())
+            yield (
+                f"{known[worst]:.0f} ms of CPU time {what}, at the most ({worst}); "
+                f"{over} of {len(known)} rows take longer than {most:g} ms"
+            )
 
 
 def as_markdown(found: Sequence[Counted], failed: Mapping[str, str]) -> str:

@@ -53,6 +53,9 @@ PROGRAMS = {
     "permutation": (program(lambda x: ops.transpose(x, (2, 0, 1)), (16, 64, 128)), ALL),
     "row sums": (program(lambda x: ops.sum(x, (1,)), (2048, 1024)), ALL),
     "column sums": (program(lambda x: ops.sum(x, (0,)), (2048, 1024)), ALL),
+    "sums of several axes": (
+        program(lambda x: ops.sum(x, (0, 2, 3)), (8, 512, 32, 32)), ("reordered",),
+    ),
     "softmax": (program(lambda x: ops.softmax(x), (2048, 1024)), ("split", "fused")),
     "layer norm": (
         program(ops.layer_norm, (2048, 1024), (1024,), (1024,)), ("split",),

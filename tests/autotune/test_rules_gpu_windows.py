@@ -188,3 +188,12 @@ def test_boxes_hold_what_they_were_taken_to_and_else_are_refused():
     with pytest.raises(ScheduleError, match="512 threads would have .* bytes of shared memory"):
         plan.apply(sch, large)
     assert not len(sch.trace)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4])
+def test_parts_of_rows_begin_far_apart_in_the_banks(parts):
+    factor, offset = gpu.row_pitch(True, parts)
+    assert factor == Gpu.banks
+    begins = sorted(n * offset % Gpu.banks for n in range(parts))
+    ends = [*begins[1:], begins[0] + Gpu.banks]
+    assert min(end - begin for begin, end in zip(begins, ends)) >= Gpu.banks // (parts + 1)

@@ -82,17 +82,13 @@ class Surroundings:
 
     def held(self, box: Sequence[int]) -> int:
         """Bytes of shared memory for the arrays that are read so, as `library.gpu.windows` lays
-        them out: rows of what the last axis reads, one for each part that its neighbours skip,
-        which begin where lanes meet in no bank."""
-        side, banks = self.sides[-1], Gpu.banks
+        them out: rows of what the last axis reads, one for each part that its neighbours skip."""
+        side = self.sides[-1]
         read, parts = side.read(box[-1]), max(1, side.step)
         row = ceil(read / parts)
-        if self.near < len(self.sides) - 1:
-            row |= 1
-        elif parts > 1:
-            row = max(0, ceil((row - banks // parts) / banks)) * banks + ceil(banks / parts)
-        elif row >= banks:
-            row = ceil(row / banks) * banks
+        near = self.near == len(self.sides) - 1
+        factor, offset = library.gpu.row_pitch(near, parts, row) or (1, 0)
+        row += (offset - row) % factor
         return self.elements(box) // read * parts * row * self.item * self.arrays
 
     def over(self, box: Sequence[int]) -> float:

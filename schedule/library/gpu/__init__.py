@@ -15,7 +15,7 @@ from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.library.gpu.tiles import make_tiles
 from schedule.library.gpu.transpose import Transpose, transpose
 from schedule.library.gpu.whole import Whole, whole
-from schedule.library.gpu.windows import Windows, shared_reads, windows
+from schedule.library.gpu.windows import Windows, row_pitch, shared_reads, windows
 
 __all__ = [
     "Boxes",
@@ -41,6 +41,7 @@ __all__ = [
     "make_tiles",
     "matmul",
     "recurrence",
+    "row_pitch",
     "rows",
     "same_rows",
     "scan",

@@ -181,6 +181,25 @@ def reduction_of(sch: Schedule, block: str) -> tuple[list[LoopRef], list[LoopRef
     return [*units, *dict.fromkeys(places)], along
 
 
+def terms_in_memory(sch: Schedule, block: str, loops: Sequence[LoopRef]) -> list[LoopRef]:
+    """Loops over the terms of a reduction, nested in the order in which these lie in memory: that
+    of the array which most of them move."""
+    node = sch.state.block(block)
+    bound = {it.var: variables(it.binding) for it in node.iters}
+    own = {sch.state.loop(loop).var: loop for loop in loops}
+    orders = [
+        list(dict.fromkeys(own[v] for var in in_memory(a) for v in bound[var] if v in own))
+        for a in accesses(node)
+        if not a.is_write
+    ]
+    most = max(orders, key=len, default=[])
+    if [loop for loop in loops if loop in most] == most:
+        return list(loops)
+    ordered = [*(loop for loop in loops if loop not in most), *most]
+    sch.reorder(*ordered)
+    return ordered
+
+
 def end_in(sch: Schedule, block: str, epilogue: str, loop: LoopRef) -> None:
     """Compute what alone reads a reduction of columns in the loop over groups of them, each element
     by the thread that has its sum in a register."""

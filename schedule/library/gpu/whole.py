@@ -11,6 +11,7 @@ from schedule.library.gpu.steps import (
     bind_blocks,
     fuse_for_blocks,
     reduction_of,
+    terms_in_memory,
     vector_of,
 )
 from schedule.schedule import Schedule
@@ -45,6 +46,7 @@ def whole(sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8) -> Wh
     with all_or_nothing(sch, f"gpu.whole({str(block)!r})"):
         require(warps > 0 and blocks > 0, block, f"{blocks} blocks of {warps} warps are too few")
         outer, along = reduction_of(sch, block)
+        along = terms_in_memory(sch, block, along)
         buffers = _along(sch.state.block(block))
         lanes = min([vector_of(buffer) for buffer in buffers], default=1) if len(along) == 1 else 1
         threads = Gpu.warp * warps

@@ -129,10 +129,9 @@ class _Windows(NamedTuple):
             names = ", ".join(f"d{n}" for n in range(made.ndim))
             index_map = f"{names}: {', '.join([*dims, *parts])}"
             sch.transform_layout(copy, made.name, index_map, None if step == 1 else 0)
-        if at < made.ndim - 1:
-            sch.storage_align(copy, made.name, made.ndim - 2, 2, 1)
-        elif step > 1:
-            sch.storage_align(copy, made.name, made.ndim - 1, Gpu.banks, -(-Gpu.banks // step))
+        if rows := row_pitch(at == made.ndim - 1, step):
+            split = at == made.ndim - 1  # into parts, which are a dimension more
+            sch.storage_align(copy, made.name, made.ndim - (1 if split else 2), *rows)
         return copy
 
     def near(self, made: Buffer) -> tuple[int, int]:
@@ -206,8 +205,9 @@ class _Windows(NamedTuple):
             sch.unroll(part)
             return thread
         (made,) = written(sch.state.block(copy))
-        if side == 1 and made.name not in sch.func.attrs.get("align", {}):
-            sch.storage_align(copy, made.name, -2, Gpu.banks, self.threads[-1] % Gpu.banks)
+        pitch = row_pitch(True, 1, self.length(rows[-1:]), self.threads[-1])
+        if pitch and made.name not in sch.func.attrs.get("align", {}):
+            sch.storage_align(copy, made.name, -2, *pitch)
         lanes = [rows.pop()] if side > 1 else []
         row = rows.pop()
         if self.sectors:
@@ -241,6 +241,21 @@ class _Windows(NamedTuple):
         """The iterations of some loops; of symbolic ones many."""
         known = [self.sch.state.loop(loop).const_extent for loop in loops]
         return prod(1 << 20 if extent is None else extent for extent in known)
+
+
+def row_pitch(near: bool, parts: int, length: int = 0, threads: int = 0) -> tuple[int, int] | None:
+    """How far apart rows of a box begin in shared memory, so that lanes that copy or read several
+    meet in no bank: the factor and the offset of `storage_align`; None where they lie as they come.
+
+    near     whether neighbours in the result read along rows
+    parts    into which a row is divided: what these neighbours skip, each part a row of its own
+    length   of a row, and the threads along it
+    """
+    if not near:
+        return 2, 1
+    if parts > 1:
+        return Gpu.banks, -(-Gpu.banks // parts)
+    return (Gpu.banks, threads % Gpu.banks) if 2 * length > Gpu.warp else None
 
 
 def shared_reads(node: Block) -> list[str]:
