@@ -35,15 +35,11 @@ FLAGS = (
 )
 """No -ffast-math: results keep IEEE meaning (contraction of a * b + c into one step is allowed)."""
 
-GCC_FLAGS = (
-    "-fno-predictive-commoning",
-    "--param=sccvn-max-alias-queries-per-access=100",
-    "--param=dse-max-alias-queries-per-store=32",
-)
+GCC_FLAGS = ("-fno-predictive-commoning", "--param=sccvn-max-alias-queries-per-access=100")
 """gcc 12 carries elements that a later iteration of a window reads again through a chain of moves,
-which leaves no registers to the sums. And in straight-line code it asks for each access which
-stores before it are to the same place, up to a thousand: that grows by the square of the code, and
-finds no more in a tile, whose registers are no memory."""
+which leaves no registers to the sums. And in straight-line code it asks for each load which of the
+stores before it are to the same place, up to a thousand of them: time that grows by the square of
+the code."""
 
 GCC_ARM_FLAGS = ("-fno-schedule-insns",)
 """Before it allocates registers, gcc 12 moves loads up so far that sums in registers are spilled;
