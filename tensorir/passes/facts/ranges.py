@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tensorir.analysis.independence import ANALYZERS, SizeRanges, analyzer_of
+from tensorir.analysis.independence import ANALYZERS, analyzer_of
 from tensorir.arith import Analyzer
 from tensorir.expr import Expr, Var, int_value, maximum
 from tensorir.func import PrimFunc
+from tensorir.scalars import SizeRanges
 from tensorir.stmt import For
 from tensorir.visit import walk
 
