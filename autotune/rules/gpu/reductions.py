@@ -58,8 +58,8 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
     ways += [{"by": "block", "warps": n} for n in each[-2:]]
     likely = [{**way, "sectors": False} for way in ways]
     if library.gpu.begins_within(block):
-        blocks = [{"by": "block", "warps": n, "sectors": True} for n in each[-2:]]
-        likely = [*blocks, *likely]
+        whole = [{"by": "block", "warps": n, "sectors": True} for n in each[-2:]]
+        likely = [*whole, *likely]
     yield plan("rows", _rows, options, *likely)
 
 

@@ -380,7 +380,7 @@ class _Rows(NamedTuple):
             if begun != element and length is not None:
                 parts = ends_apart(sch, parts[0], length // (self.threads * each))
             for part in parts:
-                thread, lane = (loop.name for loop in chain_below(sch.state.loop(part)))
+                thread, lane = [LoopRef(x.name) for x in chain_below(sch.state.loop(part))]
                 bound.append(thread)
                 count = sch.state.loop(part).const_extent
                 if count is not None and count * each <= REGISTERS:

@@ -62,8 +62,10 @@ def steadied(found: Instances) -> Instances | None:
             steady = Var("steady'", INDEX)  # no name of a program
             known = known.copy()
             known.bind_range(steady, low, high)
-            said = [found.analyzer.simplify(e) for e in (index, *found.conditions)]
-            own, *conditions = [transform(e, {atom: steady}.get) for e in said]
+            values: Mapping[Expr, Expr] = {atom: steady}
+            own, *conditions = [
+                of_instance(e, values, found.analyzer) for e in (index, *found.conditions)
+            ]
             indices = (*found.indices[:n], own, *found.indices[n + 1 :])
             return Instances(
                 found.write, indices, found.free, tuple(conditions), known, False, steady
