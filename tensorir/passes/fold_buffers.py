@@ -10,6 +10,7 @@ from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, Var, binary, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.accesses import Access, accesses
+from tensorir.passes.facts.instances import on_these_alone
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import THREAD_AXES
 from tensorir.passes.rewriting import with_body
@@ -126,13 +127,15 @@ def _window(
 def _touched(
     fixed: For | None, uses: list[Access], dim: int, analyzer: Analyzer, threads: Loops
 ) -> Interval | None:
-    """What the accesses of all `threads` touch while their loops run, all but `fixed`."""
+    """What the accesses of all `threads` touch while their loops run, all but `fixed`, where
+    conditions on these loops alone let them."""
     part: Interval | None = None
     for number, use in enumerate(uses):
         inner = {**use.inner(), **threads}
         if fixed is not None:
             inner.pop(fixed.var, None)
-        found = relax(use.indices[dim], inner, analyzer)
+        known = analyzer.assuming(on_these_alone(use.conditions, inner))
+        found = relax(use.indices[dim], inner, known)
         if number and part is not None and found is not None:
             found = union(part, found, analyzer)
         part = found

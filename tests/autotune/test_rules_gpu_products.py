@@ -213,13 +213,23 @@ def test_large_tiles_where_there_are_two_waves_of_them(name):
 
 @pytest.mark.parametrize("func", [
     matmul(1021, 1027, 509), batched(4, 100, 130, 77),
-    conv((2, 19, 28, 28), (67, 19, 3, 3), padding=1),
+    conv((8, 61, 28, 28), (67, 61, 3, 3), padding=1),
 ], ids=["product", "batched", "convolution"])  # fmt: skip
 def test_sizes_that_divide_nothing_are_no_question_for_each_term(func):
     """Tiles are filled up when they are fetched, so that sums ask for nothing; all have room."""
     gpu = Gpu(DEVICE.target)
     works = works_of(default_schedule(func, gpu.target).func, gpu)
     assert all(work.other < 0.5 * work.float32 and work.at_once(gpu) for work in works)
+
+
+@pytest.mark.parametrize("func", [
+    matmul(17, 4099, 4096), conv((1, 5, 5, 128), (3, 3, 128, 4), layout="NHWC"),
+], ids=["product", "convolution"])  # fmt: skip
+def test_parts_of_sums_are_accepted_whatever_divides(func):
+    counts = plan_of(func)
+    assert counts.plan.split > 1
+    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    assert not [note for note in sketch.notes() if note.startswith("impossible: tile ")]
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -324,6 +334,34 @@ def test_few_rows_take_about_as_long_as_reading_the_matrix(rows, b):
     assert cycles(works, gpu) <= 1.65 * 4096 * 4096 * 4 * card.clock / card.bandwidth
     assert sum(work.sectors for work in works) <= (1.3 + 0.25 * rows) * 4096 * 4096 * 4 / 32
     assert sum(work.wavefronts for work in works) <= 1.01 * sum(work.free for work in works)
+
+
+@pytest.mark.parametrize("b", ["kj", "jk"])
+def test_sixteen_rows_come_through_shared_memory_for_all_that_use_them(b):
+    """What all columns use is read once by each block of threads, whole sectors of it."""
+    counts = plan_of(matmul(16, 4096, 4096, b=b))
+    read = counts.steps * counts.blocks * counts.of.loaded[counts.row]
+    assert read <= 1.6 * 4096 * 4096 * 4 / 32
+
+
+ORDERS = {"width first": (3, 0, 1, 2), "width, height, channels": (0, 3, 2, 1)}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_results_in_another_order_have_tiles_along_what_is_read(name):
+    """A convolution of images whose rows lie apart in the result: both are moved by sectors."""
+    x, w = te.placeholder((8, 64, 30, 30), name="x"), te.placeholder((64, 64, 3, 3), name="w")
+    c, r, s = (te.reduce_axis(n, name=name) for n, name in ((64, "c"), (3, "r"), (3, "s")))
+
+    def value(*at: Any) -> Any:
+        n, o, i, j = (at[ORDERS[name].index(axis)] for axis in range(4))
+        return te.sum(x[n, c, i + r, j + s] * w[o, c, r, s], axis=(c, r, s))
+
+    sizes = [(8, 64, 28, 28)[axis] for axis in ORDERS[name]]
+    func = te.create_prim_func([x, w, te.compute(sizes, value, name="out")])
+    counts = plan_of(func)
+    box = counts.steps * counts.blocks * sum(t.elements for t in counts.tiles)
+    assert counts.transactions <= 1.35 * (box + prod(sizes)) / 8
 
 
 def test_what_was_refused_is_said(monkeypatch):

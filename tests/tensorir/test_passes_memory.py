@@ -55,6 +55,19 @@ class TestFold:
         text = text.replace("C: f32[32]", "C: f32[16]")
         assert folded(text) == 4
 
+    def test_what_a_condition_leaves_out_is_not_touched(self):
+        """Ten values by three times four: the last two would begin another part."""
+        line = "            T[y + 2] = A[y + 2]\n"
+        part = """            for t in range(3):
+                for u in range(4):
+                    if t * 4 + u < 10:
+                        T[y * 2 + (t * 4 + u) // 5 + 2] = A[y * 2 + (t * 4 + u) // 5 + 2]
+"""
+        text = changed((line, part), ("range(32)", "range(16)"), ("C: f32[32]", "C: f32[16]"))
+        text = text.replace("T[y] + T[y + 2]", "T[y * 2] + T[y * 2 + 3]")
+        assert folded(text) == 4
+        assert folded(text.replace("< 10", "< 11")) == 8
+
     def test_what_is_used_later_stays(self):
         text = ROLLED + "        for y in range(32):\n            C[y] = C[y] + T[y]\n"
         assert folded(text) is None

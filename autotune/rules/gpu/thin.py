@@ -17,6 +17,9 @@ from tensorir import Gpu, dtype
 FEW = 16
 """Rows or columns at most: with more of them tiles of both operands are worth their copies."""
 
+SOME = 8
+"""Rows or columns from which on what they have goes through shared memory too."""
+
 SUMS = 64
 """Sums of a thread, at most."""
 
@@ -75,13 +78,13 @@ class _Thin:
     ) -> None:
         self.c, self.few, self.many, self.extent, self.large = c, few, many, extent, large
         self.rows = prod(map(extent, few))
+        self.small = tuple(n for n, o in enumerate(c.operands) if o not in large)
 
     def along_terms(self, axis: int) -> Iterator[library.gpu.TilePlan]:
         """Lanes have neighbours among the terms."""
         cut = library.gpu.Cut
         wide = self.wide(axis)
         pieces = [wide, wide // 2] if wide > 1 and wide * self.rows > SUMS // 2 else [wide]
-        small = tuple(n for n, o in enumerate(self.c.operands) if o not in self.large)
         owns = [n for n in ROWS if n * self.rows <= SUMS and n <= self.extent(self.many[0])]
         for piece, own, warps in product(pieces, owns, WARPS):
             if 2 * warps * Gpu.warp * piece > self.extent(axis):
@@ -89,8 +92,8 @@ class _Thin:
             shares = {axis: cut(warps, 1, Gpu.warp, piece)}
             shares[self.many[0]] = cut(BLOCK if warps == 1 else 1, own)
             yield self.plan(shares)
-            if self.rows > 1 and warps == 1:
-                yield self.plan(shares, small)
+            if self.rows > SOME and warps == 1:
+                yield self.plan(shares, self.small)
 
     def along_elements(self, axis: int) -> Iterator[library.gpu.TilePlan]:
         """Lanes have neighbours among the elements of the result."""
@@ -108,7 +111,10 @@ class _Thin:
                 if warps > 1 and (whole or 1) % piece:
                     continue
                 terms = cut(warps, 1, 1, piece) if warps > 1 else cut(parts=piece)
-                yield self.plan({axis: cut(rest, 1, Gpu.warp, wide), deep: terms})
+                shares = {axis: cut(rest, 1, Gpu.warp, wide), deep: terms}
+                yield self.plan(shares)
+                if self.rows > SOME and warps == 4:
+                    yield self.plan(shares, self.small)
 
     def plan(
         self, cuts: dict[int, library.gpu.Cut], shared: tuple[int, ...] = ()

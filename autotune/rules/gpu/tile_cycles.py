@@ -41,6 +41,9 @@ WAIT = 20.0
 MOST_HELD = 64
 """Elements of an operand that are kept in registers for a step, at most."""
 
+PARTS = 4.0
+"""Parts of a multiprocessor: each computes for warps of its own, and is idle without one."""
+
 SECTORS = 1.0
 """Sectors that the second cache delivers to a multiprocessor in a cycle."""
 
@@ -327,8 +330,9 @@ class TileColumns:
     def _wave(self, together: npt.NDArray[np.int64]) -> Column:
         """Cycles of so many blocks on one multiprocessor."""
         asked = self.loaded / SECTORS
-        longer, shorter = np.maximum(self.step, asked), np.minimum(self.step, asked)
+        step = self.step * np.maximum(1.0, PARTS / np.maximum(1, together * self.warps))
+        longer, shorter = np.maximum(step, asked), np.minimum(step, asked)
         busy = together * (longer + NEVER_HIDDEN * shorter)
-        alone = np.where(self.ahead > 0, np.maximum(self.step, LATENCY), self.step + LATENCY)
+        alone = np.where(self.ahead > 0, np.maximum(step, LATENCY), step + LATENCY)
         ends = together * self.stored / SECTORS + together * self.added
         return np.asarray(LATENCY + self.steps * np.maximum(busy, alone) + ends)

@@ -26,6 +26,9 @@ there are several tiles of 64 by 64 for all."""
 
 LEAST_OWN = 16
 
+FAR = 1 << 62
+"""The stride of what an axis does not move."""
+
 LANES = ((8, 4), (16, 2), (32, 1), (4, 8))
 """Lanes of a warp along both sides."""
 
@@ -82,15 +85,29 @@ class _Search:
         ]
 
     @cached_property
-    def sides(self) -> tuple[list[int], list[int]]:
+    def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Axes that have tiles, innermost first: those that move the same operands as that of
         neighbours in the result, and the others. What moves all of several operands is a batch."""
         c = self.c
         moved = {n: [n in axes for axes in c.moving] for n in c.spatial}
         near = c.spatial[-1]
         free = [n for n in reversed(c.spatial) if n not in self.batch or n == near]
-        mine = [n for n in free if moved[n] == moved[near]]
-        return mine, [n for n in free if n not in mine]
+        mine = tuple(n for n in free if moved[n] == moved[near])
+        return mine, tuple(n for n in free if n not in mine)
+
+    @cached_property
+    def in_operands(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The same axes in the order of what is read, where that is another one than that of the
+        result; neighbours in the result first all the same."""
+        near, steps = self.c.spatial[-1], {n: FAR for n in self.c.spatial}
+        for o in self.c.operands:
+            steps |= {n: min(steps[n], abs(o.strides[n] or FAR)) for n in steps}
+
+        def read(n: int) -> tuple[bool, int]:
+            return n != near, steps[n]
+
+        mine, others = self.sides
+        return tuple(sorted(mine, key=read)), tuple(sorted(others, key=read))
 
     @cached_property
     def shared(self) -> tuple[int, ...]:
@@ -200,7 +217,14 @@ class _Search:
 
     def tiles(self) -> Iterator[library.gpu.TilePlan]:
         """Tiles, with steps of a usual length."""
-        c, (mine, others) = self.c, self.sides
+        for order in dict.fromkeys([self.sides, self.in_operands]):
+            yield from self.tiles_of(*order)
+
+    def tiles_of(
+        self, mine: tuple[int, ...], others: tuple[int, ...]
+    ) -> Iterator[library.gpu.TilePlan]:
+        """Those that share the axes of both sides in this order."""
+        c = self.c
         side = cache(partial(self.side, mine)), cache(partial(self.side, others))
         terms, steps, ahead = self.depth_axes(8), tuple(c.written), int(bool(self.shared))
         none = library.gpu.Cut()

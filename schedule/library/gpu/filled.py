@@ -9,7 +9,7 @@ from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.places import store_of
 from schedule.library.gpu.tile_plan import TilePlan
 from schedule.schedule import Schedule
-from tensorir import body_loads
+from tensorir import Var, body_loads
 
 
 def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contraction:
@@ -20,8 +20,10 @@ def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contracti
     run ahead have to be. ScheduleError where they do, and terms cannot be filled up. With `ends`
     what stores the sums may be another block than now.
     """
-    free = ends and is_einsum(sch.state.block(c.block))
-    counts, axes = [1] * len(sch.state.block(c.block).iters), list(c.axes)
+    node = sch.state.block(c.block)
+    plain = all(isinstance(it.binding, Var) for it in node.iters)  # parts of sums may not be
+    free = ends and plain and is_einsum(node)
+    counts, axes = [1] * len(node.iters), list(c.axes)
     for n, axis in enumerate(c.axes):
         size, extent = plan.cuts[n].total, axis.extent
         needed = plan.ahead and axis.reduce

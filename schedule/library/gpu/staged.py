@@ -134,10 +134,11 @@ class StagedTile:
         return tuple(sorted(self.in_memory, key=self._place))
 
     def _place(self, dim: TileDim) -> tuple[int, int]:
+        cuts = self.plan.cuts
         lanes = [
-            self.plan.cuts[n].lanes * self.plan.cuts[n].elements
-            for n in self.c.spatial
-            if dim.steps[n] != 0 and self.plan.cuts[n].total > 1
+            cuts[n].lanes * cuts[n].elements
+            for n, axis in enumerate(self.c.axes)
+            if dim.steps[n] != 0 and (cuts[n].lanes if axis.reduce else cuts[n].total) > 1
         ]
         return (1, max(lanes)) if lanes else (0, 0)
 
@@ -158,7 +159,8 @@ class StagedTile:
         inner = [n for n, dim in enumerate(self.dims) if self._place(dim)[0] == 1]
         first = inner[0] if inner else len(self.dims) - 1
         for n in range(len(self.dims) - 2, first - 1, -1):
-            if any(self.plan.cuts[a].lanes > 1 and self.dims[n].steps[a] for a in self.c.spatial):
+            steps = self.dims[n].steps
+            if any(cut.lanes > 1 and step for cut, step in zip(self.plan.cuts, steps)):
                 return n
         return max(0, first - 1)
 
