@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
-from autotune.rules.gpu.move import MovePlan
+from autotune.rules.gpu.move import CLOSE, MovePlan, Options
 from autotune.rules.group import Group, instances, output_store, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
@@ -33,26 +34,25 @@ def _plan(sch: Schedule, group: Group, gpu: Gpu) -> Plan | None:
     order = [str(name) for name in sch.get_blocks()]
     first = order[order.index(group.block) - 1]
     threads = tuple(n for n in THREADS if n <= gpu.threads_per_block)
-    options = {"threads": threads, "elements": ELEMENTS, "warps": WARPS}
-    elements = _elements(node, gpu, threads[-1])
-    likely = [{"threads": threads[-1], "elements": elements, "warps": 8}]
+    options: Options = {
+        "threads": threads, "elements": ELEMENTS, "warps": WARPS, "sectors": (False, True),
+    }  # fmt: skip
+    point = {"threads": threads[-1], "elements": _elements(node, gpu, threads[-1]), "warps": 8}
+    within = library.gpu.begins_within(node)
+    likely = [{**point, "sectors": sectors} for sectors in (True, False)[not within :]]
     for reader in dict.fromkeys((_reader(sch, node), None)):
         stages = (first, group.block, *([reader] if reader else ()))
         plan = MovePlan(
             "scan", group, gpu, sch.copy(), partial(_scan, reader=reader), options, likely,
-            "reassociated", stages,
+            "reassociated", stages, close=CLOSE if within else 1.0,
         )  # fmt: skip
         if plan.works:
             return plan
     return None
 
 
-def _scan(
-    sch: Schedule, group: Group, threads: int, elements: int, warps: int, reader: str | None
-) -> None:
-    library.gpu.scan(
-        sch, group.block, threads=threads, elements=elements, warps=warps, reader=reader
-    )
+def _scan(sch: Schedule, group: Group, reader: str | None, **options: Any) -> None:
+    library.gpu.scan(sch, group.block, reader=reader, **options)
 
 
 def _elements(node: Block, gpu: Gpu, threads: int) -> int:

@@ -11,6 +11,7 @@ from schedule.analysis.uses import accesses, read_by_others, written
 from schedule.errors import ScheduleError, require
 from schedule.library.contraction.places import lay_out, own_loops
 from schedule.library.gpu.elementwise import elementwise
+from schedule.library.gpu.sectors import from_sectors
 from schedule.library.gpu.steps import all_or_nothing, bind_blocks, fuse_for_blocks
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
@@ -128,6 +129,7 @@ def scan(
     threads: int = 256,
     elements: int = 9,
     warps: int = 8,
+    sectors: bool = False,
     reader: str | None = None,
 ) -> Scan:
     """Schedule the step of an associative recurrence, s[t + 1, i] = s[t, i] + x[t + 1, i] of a
@@ -144,6 +146,8 @@ def scan(
     threads   of a block at the most
     elements  of the piece of a thread; there are algorithms for some numbers of both
     warps     of a block that sums up
+    sectors   whether lanes begin where sectors of memory do, in each row; where threads have
+              several short rows they do not
     reader    an elementwise block that alone reads the states, to be computed with them: it may
               turn them around, and read the state before its own where rows are of one piece
 
@@ -161,7 +165,7 @@ def scan(
             _sum_up(sch, sums, warps * Gpu.warp)
             scan(sch, over_blocks, threads=threads, elements=elements, warps=warps)
         made[-1] = _with_reader(sch, last, reader, whole_rows=sums is None)
-        return Scan(_by_blocks(sch, made), sums)
+        return Scan(_by_blocks(sch, made, sectors), sums)
     raise AssertionError
 
 
@@ -183,7 +187,7 @@ def _with_reader(sch: Schedule, last: str, reader: str | None, whole_rows: bool)
     return last
 
 
-def _by_blocks(sch: Schedule, stages: Sequence[str]) -> LoopRef:
+def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> LoopRef:
     """The kernel of stages that copy a row, scan the pieces of threads, and their totals."""
     terms, first, step, *totals, last = stages
     (row,), (pieces,) = (written(sch.state.block(name)) for name in (terms, step))
@@ -199,7 +203,8 @@ def _by_blocks(sch: Schedule, stages: Sequence[str]) -> LoopRef:
     if (known := int_value(row.shape[0])) is not None:
         side = min(side, known)
     tasks, shares = list[LoopRef](), list[tuple[LoopRef, LoopRef]]()
-    for name in (terms, first, step, *totals[1:], last):
+    names = (terms, first, step, *totals[1:], last)
+    for name in names:
         steps, (over, part, within) = _loops(sch, name, pieces.name, each * threads)
         outer, own = sch.split(over, [None, side])
         sch.reorder(outer, part, own, within, *steps)
@@ -207,8 +212,11 @@ def _by_blocks(sch: Schedule, stages: Sequence[str]) -> LoopRef:
         shares.append((own, within))
     loop = sch.merge(*tasks)
     sch.bind(loop, "blockIdx.x")
-    for own, within in shares:
-        _, thread = sch.split(sch.fuse(own, within), [None, side * threads])
+    for name, (own, within) in zip(names, shares):
+        share = sch.fuse(own, within)
+        if sectors and side == 1 and name in (terms, last):
+            share = from_sectors(sch, name, share)
+        _, thread = sch.split(share, [None, side * threads])
         sch.bind(thread, "threadIdx.x")
     return loop
 
