@@ -122,7 +122,7 @@ def _errors(found: np.ndarray, expected: np.ndarray, kind: str) -> np.ndarray:
 
 def same_bits(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two contiguous arrays hold the same bits: NaNs agree, and -0.0 is not 0.0."""
-    return np.array_equal(*(a.reshape(-1).view(np.uint8) for a in (one, other)))
+    return np.array_equal(one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8))
 
 
 def draw_inputs(

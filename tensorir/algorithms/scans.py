@@ -100,9 +100,8 @@ def _scan_of(start: Block, step: Block, what: str) -> _Scan:
     many = f"block {step.name!r} has a number of steps that is not known"
     require(steps is not None and int_value(shape[0]) == (steps or 0) + 1, many)
     places = [i for i in first.indices if isinstance(i, Var)]
-    known = dict(zip(first.indices[1:], own))
-    known.update((it.var, const(0)) for it in start.iters[:1])
     require(len(places) == len(start.iters) == len(shape) and places[0] is start.iters[0].var, what)
+    known: dict[Var, Expr] = {places[0]: const(0), **dict(zip(places[1:], own))}
     require(int_value(start.iters[0].extent) == 1, what)
     t = Var("t")
     entering = _plain(substitute(term, {time.var: t - 1}))
@@ -225,7 +224,9 @@ class _Pieces:
         from tensorir import te
 
         shape, length = (self.row, const(self.blocks), const(self.threads)), 1
-        found = te.compute(shape, lambda *i: pieces[(self.each - 1, *i)], f"{self.name}_upto_1")
+        found: Tensor = te.compute(
+            shape, lambda *i: pieces[(self.each - 1, *i)], f"{self.name}_upto_1"
+        )
         while length < self.threads:
 
             def doubled(r: Expr, b: Expr, c: Expr, had: Tensor = found, n: int = length) -> Expr:
@@ -239,11 +240,11 @@ class _Pieces:
         """Up to each block what its elements are together."""
         from tensorir import te
 
-        reduce = {"+": te.sum, "*": te.prod, "min": te.min, "max": te.max}[self.scan.op]
+        reducers: dict[str, Any] = {"+": te.sum, "*": te.prod, "min": te.min, "max": te.max}
 
         def total(row: Expr, block: Expr) -> Any:
             k = te.reduce_axis(self.together, name="k")
-            return reduce(self._entering(row, block, k), axis=k)
+            return reducers[self.scan.op](self._entering(row, block, k), axis=k)
 
         sums = te.compute((self.row, self.blocks), total, f"{self.name}_sums")
         shape = (const(self.blocks), self.row)

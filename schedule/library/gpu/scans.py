@@ -164,8 +164,8 @@ def scan(
             sums, _, over_blocks, *made = made
             _sum_up(sch, sums, warps * Gpu.warp)
             scan(sch, over_blocks, threads=threads, elements=elements, warps=warps)
-        made[-1] = _with_reader(sch, last, reader, whole_rows=sums is None)
-        return Scan(_by_blocks(sch, made, sectors), sums)
+        left = _with_reader(sch, last, reader, whole_rows=sums is None)
+        return Scan(_by_blocks(sch, [*made[:-1], left], sectors), sums)
     raise AssertionError
 
 
