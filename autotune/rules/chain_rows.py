@@ -98,7 +98,7 @@ def find_rows(
     """The program in rows of `last`, with all stages, `among` some if given, that go along with
     them; None where no reduction does, none makes a number of each row, or they cannot be put in
     order. With `kept` the result stays in rows, and another stage takes it to its place."""
-    if not _may_have_rows(sch, last, among):
+    if not may_have_rows(sch, last, among):
         return None
     try:
         found = _Found(sch, last, "", among)
@@ -124,7 +124,7 @@ def find_rows(
     return InRows(order, made, found.stages(made, prod(sizes)), sizes)
 
 
-def _may_have_rows(sch: Schedule, last: str, among: Collection[str] | None) -> bool:
+def may_have_rows(sch: Schedule, last: str, among: Collection[str] | None = None) -> bool:
     """Whether stages before the last one have a reduction, and one is to so few numbers that rows
     of the last one's loops could have one each. To find those rows takes much longer."""
     names = [str(name) for name in sch.get_blocks()]

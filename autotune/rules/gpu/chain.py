@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import ceil, prod
 from typing import Any
 
-from autotune.rules.chain_rows import InRows, find_rows, put_in_rows
+from autotune.rules.chain_rows import InRows, find_rows, may_have_rows, put_in_rows
+from autotune.rules.followers import followers
 from autotune.rules.gpu.move import CLOSE, MovePlan
 from autotune.rules.gpu.reductions import contiguous
 from autotune.rules.group import Group, instances
 from autotune.rules.plan import Plan
-from schedule import LoopRef, Schedule, library
+from schedule import LoopRef, Schedule, ScheduleError, library
 from tensorir import Gpu, IterKind, TensorIRError, body_loads, variables
 
 WARPS = (1, 2, 4, 8, 16, 32)
@@ -53,34 +55,60 @@ def chain_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
 
 def _chain(sch: Schedule, last: str, groups: Sequence[Group], gpu: Gpu) -> MovePlan | None:
     """The plan for the largest chain that ends in `last`; None where there is none."""
+    rows = _largest(sch, last, groups)
+    if rows is not None:
+        return _plan_on_axes(sch, rows.order.members, gpu) or _plan(sch, rows, gpu)
+    if not may_have_rows(sch, last):
+        return None
+    trial, every = sch.copy(), tuple(followers(sch, last))[::-1]
+    if not _on_axes(trial, every):
+        return None
+    rows = _largest(trial, last, groups)
+    if rows is None:
+        return None
+    kept = {*rows.order.members, *(set(every) - {str(name) for name in trial.get_blocks()})}
+    return _plan_on_axes(sch, tuple(name for name in every if name in kept), gpu)
+
+
+def _largest(sch: Schedule, last: str, groups: Sequence[Group]) -> InRows | None:
+    """The rows of the largest chain that ends in `last`; None where there is none."""
     rows = find_rows(sch, last)
     while rows is not None:
         members = _sharing(rows, groups)
-        if members is None:
-            return None
-        if members == rows.order.members:
-            break
+        if members is None or members == rows.order.members:
+            return None if members is None else rows
         rows = find_rows(sch, last, members)
-    if rows is None:
-        return None
-    return _plan_on_axes(sch, rows, gpu) or _plan(sch, rows, gpu)
+    return None
 
 
-def _plan_on_axes(sch: Schedule, rows: InRows, gpu: Gpu) -> MovePlan | None:
+def _plan_on_axes(sch: Schedule, members: tuple[str, ...], gpu: Gpu) -> MovePlan | None:
     """The plan for a chain whose stages are brought on their axes first; None where that changes
     nothing, or no kernel comes of it."""
-    members, trial = rows.order.members, sch.copy()
+    trial = sch.copy()
     if not _on_axes(trial, members):
         return None
-    found = find_rows(trial, rows.order.last, members)
-    plan = None if found is None else _plan(trial, found, gpu, written=sch)
-    return plan if found is not None and found.order.members == members else None
+    left = tuple(name for name in members if name in trial.get_blocks())
+    found = find_rows(trial, members[-1], left)
+    if found is None or found.order.members != left:
+        return None
+    return _plan(trial, found, gpu, written=(sch, members))
 
 
 def _on_axes(sch: Schedule, members: Sequence[str]) -> bool:
     """Give the stages of a chain one variable for what is one axis in memory, and none for axes of
-    extent 1, as far as their sums stay where they are; tell whether that changes any."""
-    return any([_stage_on_axes(sch, name) for name in members])
+    extent 1, as far as their sums stay where they are; tell whether that changes any.
+
+    Numbers of rows that are computed of others are computed where they are used: alone, rows would
+    be one axis of theirs that are several of the stages that have their elements."""
+    sums = [b for b in map(sch.state.block, members) if b.is_reduction]
+    rows = min((instances(b, IterKind.SPATIAL) for b in sums), default=0)
+    for name in members[:-1]:
+        node = sch.state.block(name)
+        if not node.is_reduction and instances(node) <= rows:
+            with suppress(ScheduleError):  # something else reads them too
+                sch.compute_inline(name)
+    left = [name for name in members if name in sch.get_blocks()]
+    return any([_stage_on_axes(sch, name) for name in left])
 
 
 def _stage_on_axes(sch: Schedule, name: str) -> bool:
@@ -163,11 +191,12 @@ def _is_common(rows: InRows, name: str) -> bool:
 
 
 def _plan(
-    sch: Schedule, rows: InRows, gpu: Gpu, written: Schedule | None = None
+    sch: Schedule, rows: InRows, gpu: Gpu, written: tuple[Schedule, tuple[str, ...]] | None = None
 ) -> MovePlan | None:
-    """The plan for a chain; `written` is the program as it was, if its stages are brought on their
-    axes first, as they are in `sch`."""
+    """The plan for a chain; `written` is the program as it was, with the stages that are brought on
+    their axes first, if they are so in `sch`."""
     order, state = rows.order, rows.sch.state
+    base, stages = written or (sch, order.members)
     sums = [b for b in map(state.block, order.members) if b.is_reduction]
     terms = max(instances(b, IterKind.REDUCE) for b in sums)
     warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
@@ -195,7 +224,7 @@ def _plan(
         sectors: bool,
     ) -> None:
         if written is not None:
-            _on_axes(sch, order.members)
+            _on_axes(sch, stages)
         last = order.members[-1]
         _as_in_sums(sch, last, order.members, put_in_rows(sch, order))
         if parts > 1:
@@ -209,7 +238,7 @@ def _plan(
     options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP, "parts": BLOCKS}
     options["sectors"] = (False, True)
     plan = MovePlan(
-        "chain", group, gpu, (written or sch).copy(), in_rows, options,
-        likely, "reassociated", order.members, close=CLOSE,
+        "chain", group, gpu, base.copy(), in_rows, options,
+        likely, "reassociated", stages, close=CLOSE,
     )  # fmt: skip
     return plan if plan.works else None
