@@ -22,7 +22,7 @@ from schedule.checks.threads import thread_conflict
 from schedule.errors import Illegal, ScheduleError
 from schedule.instruction import Instruction, format_args
 from schedule.state import BlockRef, LoopRef, State
-from tensorir import TensorIRError
+from tensorir import RangeError, TensorIRError
 
 if TYPE_CHECKING:
     from schedule.schedule import Schedule
@@ -100,7 +100,10 @@ def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     """
     require_flat(state, name)
     require_changeable(state, name, args)
-    after, outputs = _apply(state, name, args)
+    try:
+        after, outputs = _apply(state, name, args)
+    except RangeError as error:
+        raise Illegal("", str(error)) from None
     refusal = None
     if after is not state:
         after = without_lost(state, after)

@@ -9,5 +9,9 @@ class VerifyError(TensorIRError):
     """A program is not well formed, or can touch memory outside of a buffer."""
 
 
+class RangeError(TensorIRError):
+    """A number does not fit in the type that it belongs to."""
+
+
 class ParseError(TensorIRError):
     """A printed program could not be read back; the message carries the line."""

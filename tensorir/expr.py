@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 from tensorir import dtype as dt
-from tensorir.errors import TensorIRError
+from tensorir.errors import RangeError, TensorIRError
 from tensorir.interning import entry_of, intern
 from tensorir.numbers.folding import fold, fold_cast, rounded
 from tensorir.numbers.operators import BINARY_OPS as BINARY_OPS
@@ -316,7 +316,7 @@ def const(value: int | float | bool, dtype: str | None = None) -> Const:
             raise TensorIRError(f"{value!r} is not an integer, and {dtype} was asked for")
         low, high = dt.int_limits(dtype)
         if not low <= whole <= high:
-            raise TensorIRError(f"{value} does not fit in {dtype}, which holds {low} to {high}")
+            raise RangeError(f"{value} does not fit in {dtype}, which holds {low} to {high}")
     return Const(value, dtype)
 
 

@@ -17,7 +17,6 @@ from tensorir import (
     all_of,
     binary,
     const,
-    parse_expr,
     variables,
 )
 
@@ -54,7 +53,9 @@ def shift(state: State, loop: str, by: int | str) -> tuple[State, LoopRef]:
     most = _most(amount, analyzer, by, node.name)
     _along_elements(node, {node.var, *(f.var for f in outside if f.var in variables(amount))})
     name = state.fresh_loop(f"{node.name}_shifted")
-    made = For(Var(name), analyzer.simplify(node.extent + most), node.body)
+    extent = node.const_extent
+    longer = node.extent + most if extent is None else const(extent + most)
+    made = For(Var(name), analyzer.simplify(longer), node.body)
     value = made.var - amount
     guard = all_of(binary("<=", const(0), value), value < node.extent)
     around = state.analyzer([*outside, made, *chain_below(node)])
@@ -68,6 +69,8 @@ def _amount(state: State, by: int | str, outside: list[For], where: str) -> Expr
     if isinstance(by, int):
         return const(by)
     names = {v.name: v for v in (*state.func.size_vars, *(f.var for f in outside))}
+    from tensorir import parse_expr  # kernels are made without a parser
+
     try:
         amount = parse_expr(by, names)
     except TensorIRError as error:

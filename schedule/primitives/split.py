@@ -63,7 +63,7 @@ def infer_factors(node: For, factors: Sequence[int | None]) -> list[Expr]:
     """The extents of the new loops, with None replaced; refuses what does not cover the loop."""
     where = node.name
     known = known_factors(node, factors)
-    covered = prod(known)
+    covered = int(const(prod(known)).value)  # no index may be larger than its type holds
     if len(known) < len(factors):
         rest: ExprLike = (node.extent + (covered - 1)) // covered
         size = int_value(rest)

@@ -19,6 +19,7 @@ ODD = (
     None, True, 3, -1, 0, 2.5, float("nan"), "x", "i", "B", "", [], ["i"], ["i", "j"], [3], [None],
     [None, 2.5], [[1]], {}, {"a": 1}, object(), np.int64(2), np.array([1, 2]), np.array(3.0),
     te.const(2, "int64"), lambda a, b: (b, a), lambda *a: a, len, b"i", 1 + 2j, 10**30,
+    2**63 - 4, [2**62, 8], [None, 10**30],
 )  # fmt: skip
 
 
