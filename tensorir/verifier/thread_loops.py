@@ -12,11 +12,12 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-from tensorir.analysis.independence import outside_analyzer, ranges
+from tensorir.analysis.independence import analyzer_of, ranges
 from tensorir.errors import VerifyError
 from tensorir.expr import binary
 from tensorir.func import PrimFunc
 from tensorir.rewrite.rectangular import largest_value
+from tensorir.scalars import SizeRanges
 from tensorir.stmt import Block, For, ForKind, If, Stmt
 from tensorir.targets.thread_axes import (
     AXES,
@@ -32,6 +33,9 @@ from tensorir.verifier.thread_memory import memory_fault
 from tensorir.verifier.thread_reductions import reduction_fault
 from tensorir.visit import child_stmts, loads
 
+KERNELS = 128
+"""Kernels of which the verdicts are kept: most steps of a schedule change one of several."""
+
 
 @lru_cache(maxsize=64)
 def thread_fault(func: PrimFunc) -> Fault | None:
@@ -40,7 +44,7 @@ def thread_fault(func: PrimFunc) -> Fault | None:
     if not any([kernel.threads for kernel in kernels]):
         return None
     for kernel in kernels:
-        fault = reduction_fault(kernel) or _of_loops(func, kernel)
+        fault = _kernel_fault(func.size_ranges, kernel)
         if fault is not None:
             return fault
     return memory_fault(func, kernels)
@@ -53,10 +57,13 @@ def check_thread_loops(func: PrimFunc) -> None:
         raise VerifyError(f"{fault.reason}; {fault.hint}" if fault.hint else fault.reason)
 
 
-def _of_loops(func: PrimFunc, kernel: Kernel) -> Fault | None:
+@lru_cache(maxsize=KERNELS)
+def _kernel_fault(sizes: SizeRanges, kernel: Kernel) -> Fault | None:
+    """The same of one kernel, whatever others use of its memory."""
     if not kernel.threads:
         return None
-    return _misplaced(kernel.stmt, ()) or _sizes(func, kernel) or _unforeseen(func, kernel)
+    placed = reduction_fault(kernel) or _misplaced(kernel.stmt, ())
+    return placed or _sizes(sizes, kernel) or _unforeseen(sizes, kernel)
 
 
 def _misplaced(stmt: Stmt, outside: tuple[For, ...]) -> Fault | None:
@@ -100,9 +107,9 @@ def _misplaced_loop(loop: For, outside: tuple[For, ...]) -> Fault | None:
     return None
 
 
-def _sizes(func: PrimFunc, kernel: Kernel) -> Fault | None:
+def _sizes(sizes: SizeRanges, kernel: Kernel) -> Fault | None:
     """One extent for each axis of a kernel, and no more threads than a block can have."""
-    analyzer = outside_analyzer(func, (), {})
+    analyzer = analyzer_of(sizes, {})
     for loop in kernel.threads:
         axis = loop.thread or ""
         fault = _size(loop)
@@ -170,13 +177,13 @@ def _threads(kernel: Kernel) -> Fault | None:
     )
 
 
-def _unforeseen(func: PrimFunc, kernel: Kernel) -> Fault | None:
+def _unforeseen(sizes: SizeRanges, kernel: Kernel) -> Fault | None:
     """All threads of a block walk through what is around a loop over threads, since they wait for
     each other at its end: how often loops there run has to be known, at the most, and conditions
     there must not change while threads ask for them."""
     written = {b for b, uses in kernel.uses.items() if any([u.access.is_write for u in uses])}
     known = ranges(kernel.stmt)
-    analyzer = outside_analyzer(func, (), known)
+    analyzer = analyzer_of(sizes, known)
 
     def visit(stmt: Stmt, why: str | None) -> Fault | None:
         if isinstance(stmt, For):

@@ -202,22 +202,28 @@ def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> LoopRef:
     side = max(1, SHORT // threads)
     if (known := int_value(row.shape[0])) is not None:
         side = min(side, known)
-    tasks, shares = list[LoopRef](), list[tuple[LoopRef, LoopRef]]()
+    tasks, shares, lanes = list[LoopRef](), list[list[LoopRef]](), list[LoopRef]()
     names = (terms, first, step, *totals[1:], last)
     for name in names:
         steps, (over, part, within) = _loops(sch, name, pieces.name, each * threads)
-        outer, own = sch.split(over, [None, side])
-        sch.reorder(outer, part, own, within, *steps)
-        tasks.append(sch.fuse(outer, part))
-        shares.append((own, within))
+        own = [within]
+        if side > 1:
+            over, rows = sch.split(over, [None, side])
+            own = [rows, within]
+        if side > 1 or steps:
+            sch.reorder(over, part, *own, *steps)
+        tasks.append(sch.fuse(over, part))
+        shares.append(own)
     loop = sch.merge(*tasks)
     sch.bind(loop, "blockIdx.x")
-    for name, (own, within) in zip(names, shares):
-        share = sch.fuse(own, within)
+    for name, own in zip(names, shares):
+        share = sch.fuse(*own) if side > 1 else own[0]
         if sectors and side == 1 and name in (terms, last):
             share = from_sectors(sch, name, share)
-        _, thread = sch.split(share, [None, side * threads])
-        sch.bind(thread, "threadIdx.x")
+        if sch.state.loop(share).const_extent != side * threads:
+            _, share = sch.split(share, [None, side * threads])
+        lanes.append(share)
+    sch.bind(lanes, "threadIdx.x")
     return loop
 
 
