@@ -7,7 +7,7 @@ those of the one table, tensorir/targets/architectures.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -127,6 +127,17 @@ def cycles(launches: Iterable[Work], gpu: Gpu) -> float:
     arch = architecture_of(gpu)
     start = arch.launch_us * 1e3 * arch.card.clock
     return sum(start + _time(work.cycles_by_limit(gpu).values()) for work in launches)
+
+
+def leaves_little(launches: Sequence[Work], gpu: Gpu, close: float) -> bool:
+    """Whether no way to do the same takes less time by more than a factor: one kernel takes at most
+    `close` times as long as its bytes, each moved once, without conflicts of banks."""
+    if len(launches) != 1:
+        return False
+    (work,) = launches
+    moved = Work(work.blocks, work.threads, bytes=work.bytes, rounds=0)
+    quick = cycles(launches, gpu) <= close * cycles([moved], gpu)
+    return quick and work.wavefronts <= close * work.free
 
 
 def _time(limits: Collection[float]) -> float:

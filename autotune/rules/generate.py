@@ -171,8 +171,12 @@ def _plans(
             known = {plan.name for plan in found}
             plans = _within(rule(sch, group, device), numerics)
             for plan in plans:
-                refused |= {} if plan.works else plan.refused
-            found += [plan for plan in plans if plan.works and plan.name not in known]
+                if not plan.works:
+                    refused |= plan.refused
+                elif plan.name not in known:
+                    found.append(plan)
+                if not many and any(plan.always for plan in found):
+                    break
             if not many and any(plan.always for plan in found):
                 break
     if not any(plan.always for plan in found):

@@ -12,6 +12,7 @@ from autotune import default_schedule
 from autotune.gpu.count import rooms_of, works_of
 from autotune.gpu.work import cycles
 from autotune.rules import default_sketch, sketches
+from autotune.rules.gpu.move import MovePlan
 from backends import ObjectCache, build
 from tensorir import Gpu, PrimFunc, Target, Var, ops, reference, te
 from tensorir.dtype import itemsize
@@ -284,6 +285,35 @@ SHARED = {
 def test_rows_of_associative_scans_have_many_threads(name, cache):
     assert plans(SHARED[name]) == ["scan"]
     right(SHARED[name], cache, size=6)
+
+
+def test_threads_of_scans_cost_few_steps():
+    """Twice the threads have one more stage of totals: it takes its place in memory, and its loop
+    over blocks; those over threads are bound together."""
+    traces = [
+        default_schedule(program(ops.cumsum, (3, 9 * threads)), EMULATOR).trace
+        for threads in (128, 256)
+    ]
+    few, more = ([step.name for step in trace.instructions] for trace in traces)
+    assert "merge" in few and len(more) - len(few) <= 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "tried"),
+    [((65536, 1024), 1, 1), ((65536, 1024), 0, 4)],
+    ids=["rows", "columns"],
+)
+def test_what_leaves_little_is_not_followed_by_others(shape, axis, tried, monkeypatch):
+    """Rows take hardly longer than their bytes by the first likely point; columns wait."""
+    made, make = [], MovePlan._made
+
+    def counted(self, point):
+        made.append(point)
+        return make(self, point)
+
+    monkeypatch.setattr(MovePlan, "_made", counted)
+    plans(program(lambda a: ops.sum(a, (axis,), name="S"), shape))
+    assert len(made) == tried
 
 
 def test_scans_keep_to_what_a_device_has():

@@ -25,9 +25,9 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         "rows": ROWS,
     }
     large = instances(sch.state.block(group.block)) >= gpu.full
-    likely = [{"warps": 8, "items": items} for items in (ITEMS[:3] if large else ITEMS[:1])]
+    likely = [{"warps": 8, "items": items} for items in (ITEMS[2::-1] if large else ITEMS[:1])]
     if large and _reads_alike(sch, group):
-        likely = [likely[0], *({"warps": 8, "items": 1, "rows": rows} for rows in ROWS[2:4])]
+        likely = [*({"warps": 8, "items": 1, "rows": rows} for rows in ROWS[3:1:-1]), likely[-1]]
     likely = [{"rows": 1, **point} for point in likely]
     plan = MovePlan("elementwise", group, gpu, sch.copy(), _elements, options, likely)
     if plan.works:

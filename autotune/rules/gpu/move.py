@@ -34,7 +34,7 @@ class MovePlan(Plan):
     base     the program that the rule looked at
     options  the values of each argument
     likely   points of these that may be good without tuning, preferred first; the one of the least
-             estimated time is the default
+             estimated time is the default, and those after one that leaves little are not tried
     members  the blocks, where they are of several groups
     close    how many times the least estimated time the preferred one of them may take
     """
@@ -69,26 +69,38 @@ class MovePlan(Plan):
 
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """The likely point of the least estimated time; the only one without an estimate."""
-        if self._first is None:
+        if self._found is None:
             assert self._refusal is not None
             raise self._refusal
-        return self._first
+        return self._found[0]
 
     @property
     def works(self) -> bool:
         """Whether the primitives accept one of the likely points."""
-        return self._first is not None
+        return self._found is not None
+
+    @property
+    def is_least(self) -> bool:
+        """Whether nothing else takes much less time, if it works."""
+        return self._found is not None and _leaves_little(self._found[1], self.gpu)
 
     @cached_property
-    def _first(self) -> dict[str, Any] | None:
-        found = {n: made for n, point in enumerate(self.likely) if (made := self._made(point))}
-        if not found:
+    def _found(self) -> tuple[dict[str, Any], Schedule] | None:
+        """The values of the default, and the program that they make."""
+        made, times = dict[int, Schedule](), dict[int, float]()
+        for n, point in enumerate(self.likely):
+            sch = self._made(point)
+            if sch is None:
+                continue
+            made[n], one = sch, len(self.likely) == 1
+            times[n] = 0.0 if one else self._time(sch)
+            if one or _leaves_little(sch, self.gpu):
+                break
+        if not made:
             return None
-        one = len(found) == 1
-        times = {n: 0.0 if one else self._time(made) for n, made in found.items()}
         least = min(times.values())
         best = next(n for n, time in times.items() if time <= self.close * least)
-        return {self.key(name): value for name, value in self.likely[best].items()}
+        return {self.key(name): value for name, value in self.likely[best].items()}, made[best]
 
     def _made(self, point: Mapping[str, Any]) -> Schedule | None:
         sch = self.base.copy()
@@ -101,6 +113,8 @@ class MovePlan(Plan):
 
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of its kernels, one call, with such values."""
+        if self._found is not None and values == self._found[0]:
+            return self._time(self._found[1])
         sch = self.base.copy()
         self.apply(sch, values)
         return self._time(sch)
@@ -112,7 +126,7 @@ class MovePlan(Plan):
 
     def apply(self, sch: Schedule, values: Values) -> None:
         point = {name: values[self.key(name)] for name in self.options}
-        if values == self._first:  # which was found to have room
+        if self._found is not None and values == self._found[0]:  # which was found to have room
             self.move(sch, self.group, **point)
         else:
             self._make(sch, point)
@@ -122,6 +136,25 @@ class MovePlan(Plan):
         timed = len(self.likely) > 1  # then they are lowered to the end anyway
         with launchable(sch, call, block, self.gpu, bound_works if timed else bound_rooms):
             self.move(sch, self.group, **point)
+
+
+def _leaves_little(sch: Schedule, gpu: Gpu) -> bool:
+    from autotune.gpu.work import leaves_little
+
+    return leaves_little(bound_works(sch.func, gpu), gpu, CLOSE)
+
+
+def by_time(plans: Sequence[MovePlan]) -> list[MovePlan]:
+    """The plans that work, that of the least estimated time first; the others as they come, made by
+    nobody yet, where one leaves little."""
+    if len(plans) > 1:
+        for plan in plans:
+            if plan.is_least:
+                return [plan, *(other for other in plans if other is not plan)]
+    works = [plan for plan in plans if plan.works]
+    if len(works) > 1:
+        works.sort(key=lambda plan: plan.cycles(plan.default()))
+    return works
 
 
 WORKS = 256

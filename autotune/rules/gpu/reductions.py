@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options
+from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, instances, stride_in
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
@@ -23,10 +23,7 @@ def reduction_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     block = sch.state.block(group.block)
     if not block.is_reduction or instances(block, IterKind.REDUCE) < gpu.warp:
         return []
-    found = [plan for plan in _plans(sch.copy(), group, gpu, block) if plan.works]
-    if len(found) > 1:
-        found.sort(key=lambda plan: plan.cycles(plan.default()))
-    return [*found]
+    return [*by_time([*_plans(sch.copy(), group, gpu, block)])]
 
 
 def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[MovePlan]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from autotune.rules.gpu.move import Move, MovePlan, Options
+from autotune.rules.gpu.move import Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, size
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
@@ -37,14 +37,11 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         between = _between(block)
         parts = (1, between) if 1 < between < gpu.warp else (1,)
         options: Options = {"sizes": sizes, "pad": PADS, "parts": parts, "warps": warps}
-        ways = [(s, pad, 1) for s in sizes for pad in PADS]
-        ways += [(s, 0, n) for n in parts[1:] for s in sizes]
+        ways = [(s, 0, n) for n in parts[1:] for s in sizes[::-1]]
+        ways += [(s, pad, 1) for s in sizes for pad in PADS]
         points = [{"sizes": s, "pad": pad, "parts": n, "warps": 8} for s, pad, n in ways]
-        found.append(plan("boxes", _boxes, options, *points))
-    works = [each for each in found if each.works]
-    if len(works) > 1:
-        works.sort(key=lambda each: each.cycles(each.default()))
-    return [*works]
+        found.insert(0, plan("boxes", _boxes, options, *points))
+    return [*by_time(found)]
 
 
 def _extents(block: Block) -> dict[Var, int]:
