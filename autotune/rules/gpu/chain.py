@@ -14,7 +14,7 @@ from autotune.rules.gpu.reductions import contiguous
 from autotune.rules.group import Group, instances
 from autotune.rules.plan import Plan
 from schedule import LoopRef, Schedule, ScheduleError, library
-from tensorir import Gpu, IterKind, TensorIRError, body_loads, variables
+from tensorir import Gpu, IterKind, TensorIRError, Var, accesses, body_loads, int_value, variables
 
 WARPS = (1, 2, 4, 8, 16, 32)
 TURNS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
@@ -55,19 +55,44 @@ def chain_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
 
 def _chain(sch: Schedule, last: str, groups: Sequence[Group], gpu: Gpu) -> MovePlan | None:
     """The plan for the largest chain that ends in `last`; None where there is none."""
-    rows = _largest(sch, last, groups)
-    if rows is not None:
-        return _plan_on_axes(sch, rows.order.members, gpu) or _plan(sch, rows, gpu)
     if not may_have_rows(sch, last):
         return None
-    trial, every = sch.copy(), tuple(followers(sch, last))[::-1]
-    if not _on_axes(trial, every):
-        return None
-    rows = _largest(trial, last, groups)
+    rows = _largest(sch, last, groups)
+    members = (last,) if rows is None else rows.order.members
+    more = _members_on_axes(sch, last, groups) if _in_parts(sch, members) else ()
+    if len(more) > len(members) and (plan := _plan_on_axes(sch, more, gpu)):
+        return plan
     if rows is None:
         return None
-    kept = {*rows.order.members, *(set(every) - {str(name) for name in trial.get_blocks()})}
-    return _plan_on_axes(sch, tuple(name for name in every if name in kept), gpu)
+    return _plan_on_axes(sch, members, gpu) or _plan(sch, rows, gpu)
+
+
+def _in_parts(sch: Schedule, members: Sequence[str]) -> bool:
+    """Whether some stages read or write elsewhere than at their variables, and another one makes
+    what one of them reads: more of them may go along with rows than it seems."""
+    before = {str(name) for each in members for name in sch.get_producers(each)}
+    found = [access for name in members for access in accesses(sch.state.block(name))]
+    plain = all(isinstance(i, Var) or int_value(i) is not None for a in found for i in a.indices)
+    return not plain and not before <= set(members)
+
+
+def _members_on_axes(sch: Schedule, last: str, groups: Sequence[Group]) -> tuple[str, ...]:
+    """The stages of the largest chain that ends in `last` in a program all stages of which are
+    brought on their axes; none where there is none, or where that changes nothing."""
+    every, before = (last,), 0
+    while len(every) > before:  # on their axes, stages may show that those before go along
+        before, trial = len(every), sch.copy()
+        for name in every:
+            _stage_on_axes(trial, name)
+        known = followers(trial, last)
+        near = {*known, *(str(name) for each in known for name in trial.get_producers(each))}
+        every = tuple(str(name) for name in sch.get_blocks() if name in near)
+    every, trial = tuple(name for name in every if name in known), sch.copy()
+    if not _on_axes(trial, every):
+        return ()
+    rows, left = _largest(trial, last, groups), trial.get_blocks()
+    found = () if rows is None else rows.order.members
+    return tuple(name for name in every if name in found or (found and name not in left))
 
 
 def _largest(sch: Schedule, last: str, groups: Sequence[Group]) -> InRows | None:
@@ -125,18 +150,22 @@ def _as_in_sums(
 ) -> None:
     """Make the rows of the last stage one loop again where they are one variable of it, and sums of
     rows have it whole."""
-    blocks = [sch.state.block(name) for name in members]
-    outer = min(
-        sum(it.kind is IterKind.SPATIAL for it in block.iters)
-        for block in blocks
-        if block.is_reduction
-    )
-    if len(rows) <= outer:
+    if len(rows) <= _outer(sch, members):
         return
     used = [variables(it.binding) for it in sch.state.block(last).iters]
     for parts in [[loop for loop in rows if sch.state.loop(loop).var in found] for found in used]:
         if len(parts) > 1:
             sch.fuse(*parts)
+
+
+def _outer(sch: Schedule, members: Sequence[str]) -> int:
+    """The variables that sums have for rows, and other stages first of all."""
+    blocks = map(sch.state.block, members)
+    return min(
+        sum(it.kind is IterKind.SPATIAL for it in block.iters)
+        for block in blocks
+        if block.is_reduction
+    )
 
 
 def _sharing(rows: InRows, groups: Sequence[Group]) -> tuple[str, ...] | None:
@@ -185,7 +214,7 @@ def _parts(count: int, terms: int, gpu: Gpu) -> int:
 def _is_common(rows: InRows, name: str) -> bool:
     """Whether a stage reads what has elements for those of a row, the same for all rows."""
     node = rows.sch.state.block(name)
-    own = {it.var for it in node.iters[len(rows.sizes) :]}
+    own = {it.var for it in node.iters[_outer(rows.sch, rows.order.members) :]}
     found = (frozenset().union(*map(variables, load.indices)) for load in body_loads(node))
     return any(used and used <= own for used in found)
 
