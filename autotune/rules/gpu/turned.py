@@ -37,9 +37,11 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         between = _between(block)
         parts = (1, between) if 1 < between < gpu.warp else (1,)
         options: Options = {"sizes": sizes, "pad": PADS, "parts": parts, "warps": warps}
-        ways = [(s, 0, n) for n in parts[1:] for s in sizes[::-1]]
-        ways += [(s, pad, 1) for s in sizes for pad in PADS]
-        points = [{"sizes": s, "pad": pad, "parts": n, "warps": 8} for s, pad, n in ways]
+        point: dict[str, Any] = {"parts": 1, "warps": 8}
+        points = [
+            {**point, "sizes": s, "pad": 0, "parts": n} for n in parts[1:] for s in sizes[::-1]
+        ]
+        points += [{**point, "sizes": s, "pad": pad} for s in sizes for pad in PADS]
         found.insert(0, plan("boxes", _boxes, options, *points))
     return [*by_time(found)]
 
