@@ -95,6 +95,8 @@ def _sketches(
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
+    if rules.joins is not None:
+        rules.joins(base, device)
     parts: list[Part] = [[(plan,)] for plan in own]
     parts += _parts(base, rules, device, numerics, rng if many else None, kept)
     if rules.backwards:

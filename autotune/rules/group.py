@@ -246,7 +246,7 @@ def find_groups(sch: Schedule, kept: Collection[str] = ()) -> list[Group]:
         block = sch.state.block(name)
         if name in taken or is_padding(block) and _feeds_reduction(sch, name):
             continue
-        epilogue = _epilogue(sch, name) if block.is_reduction else None
+        epilogue = epilogue_of(sch, name) if block.is_reduction else None
         epilogue = None if epilogue in taken else epilogue
         padding = tuple(
             p
@@ -266,7 +266,7 @@ def _feeds_reduction(sch: Schedule, name: str) -> bool:
     return len(users) == 1 and sch.state.block(users[0]).is_reduction
 
 
-def _epilogue(sch: Schedule, name: str) -> str | None:
+def epilogue_of(sch: Schedule, name: str) -> str | None:
     """The elementwise stage that alone reads what a reduction makes, element by element."""
     users = sch.get_consumers(name)
     store = output_store(sch.state.block(name))

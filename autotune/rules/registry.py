@@ -47,6 +47,8 @@ class Rules:
     anywhere  whether `rest` takes stages that store elsewhere than at their variables
     backwards whether plans of later groups are applied first: what copies an operand wants its
               producer as it was written
+    joins     from a schedule and the device: makes parts of a group of what is none yet, before
+              groups are found
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
     """
@@ -58,6 +60,7 @@ class Rules:
     copies: Callable[..., float] | None = None
     anywhere: bool = False
     backwards: bool = False
+    joins: Callable[..., None] | None = None
     general: Callable[..., Plan] | None = None
 
 
@@ -66,6 +69,13 @@ def _nests(*args: Any, **options: Any) -> Plan:
     from autotune.rules.nests import nests_plan
 
     return nests_plan(*args, **options)
+
+
+def _place_results(*args: Any) -> None:
+    """`place_results`, which schedules for CPUs do not need."""
+    from autotune.rules.gpu.placed import place_results
+
+    place_results(*args)
 
 
 RULES: dict[str, Rules] = {
@@ -93,6 +103,7 @@ RULES: dict[str, Rules] = {
         groups=[windows_plans, product_plans, reduction_plans, turned_plans],
         rest=elementwise_plans,
         backwards=True,
+        joins=_place_results,
     ),
 }
 """By the kind of a device."""

@@ -6,7 +6,7 @@ the producer must run each of its own once, and what else the consumer reads mus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedule.analysis.uses import (
@@ -21,6 +21,7 @@ from schedule.analysis.uses import (
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
 from schedule.rewrite.guarded import always_reads, instances_are_elements
+from schedule.rewrite.mapped_read import Found, mapped_read
 from schedule.rewrite.placement import beyond_extents
 from schedule.state import State, extents
 from tensorir import (
@@ -40,7 +41,6 @@ from tensorir import (
     decompose,
     determines,
     int_value,
-    inverse_of,
     relax,
     substitute,
 )
@@ -57,6 +57,9 @@ class Merge:
     load: Load
     values: dict[Var, Expr]
     """The consumer's variables in those of the producer."""
+    where: Expr | None
+    """The condition, in those of the producer, under which the consumer has an instance; None where
+    it always has."""
 
     def in_producer(self, e: Expr) -> Expr:
         """An expression of the consumer's variables in those of the producer."""
@@ -67,10 +70,13 @@ class Merge:
         return tuple(self.in_producer(index) for index in self.store.indices)
 
 
-def plan_merge(state: State, consumer: str, producer: str, any_map: bool = False) -> Merge:
+def plan_merge(
+    state: State, consumer: str, producer: str, any_map: bool = False, part: bool = False
+) -> Merge:
     """Check all that does not depend on what is computed; refuses what would change the meaning.
 
-    With `any_map` the consumer may read each element once anywhere, as transposes and reshapes do.
+    With `any_map` the consumer may read each element once anywhere, as transposes and reshapes do;
+    with `part` it may leave some out.
     """
     node, maker = state.block(consumer), state.block(producer)
     store = node.body
@@ -82,16 +88,19 @@ def plan_merge(state: State, consumer: str, producer: str, any_map: bool = False
     assert isinstance(store, Store)
     made = _made(maker)
     _only_link(state, made.buffer, consumer, producer)
-    read = _plain_read(state, node, made) or (_mapped_read(state, node, made) if any_map else None)
+    read = _plain_read(state, node, made)
+    if read is None and any_map:
+        read = mapped_read(node, made, _over(state, node), _over(state, maker))
+    left_out = read is not None and read[2] is not None and not part
     require(
-        read is not None,
+        read is not None and not left_out,
         consumer,
         f"block {consumer!r} does not read all of {made.buffer.name!r} at its own variables, each "
         "once" + (", or at places that tell them" if any_map else ""),
-        "use reverse_compute_at",
+        "compute all and store a part of it (part=True)" if left_out else "use reverse_compute_at",
     )
     assert read is not None
-    load, values = read
+    load, values, where = read
     if not always_reads(store, made.buffer):
         at = next(a for a in accesses(node) if a.buffer is made.buffer)
         instances_are_elements(state, node, at, [producer])
@@ -107,7 +116,7 @@ def plan_merge(state: State, consumer: str, producer: str, any_map: bool = False
             f"{it.var.name!r}",
         )
     _order(state, node, maker, store.buffer)
-    return Merge(maker, made, node, store, load, values)
+    return Merge(maker, made, node, store, load, values, where)
 
 
 def _over(state: State, block: Block) -> Analyzer:
@@ -152,9 +161,8 @@ def _only_link(state: State, buffer: Buffer, consumer: str, producer: str) -> No
         require(other == consumer, consumer, f"{buffer.name!r} is also read by block {other!r}")
 
 
-def _plain_read(state: State, node: Block, made: Store) -> tuple[Load, dict[Var, Expr]] | None:
-    """The consumer's only load of the buffer, and its variables in those of the producer; None
-    where the load is not at its own variables."""
+def _plain_read(state: State, node: Block, made: Store) -> Found | None:
+    """As `mapped_read`, where the load is at the consumer's own variables, of all elements."""
     buffer = made.buffer
     found = body_loads(node, buffer)
     own = {it.var: it for it in node.iters}
@@ -174,34 +182,7 @@ def _plain_read(state: State, node: Block, made: Store) -> tuple[Load, dict[Var,
     for it in node.iters:
         if int_value(it.extent) == 1:
             values.setdefault(it.var, const(0))
-    return (found[0], values) if plain and len(values) == len(node.iters) else None
-
-
-def _mapped_read(state: State, node: Block, made: Store) -> tuple[Load, dict[Var, Expr]] | None:
-    """The same where the indices map the box of the variables one to one on that of the buffer:
-    they tell the variables, and there are as many elements as instances."""
-    buffer = made.buffer
-    found = body_loads(node, buffer)
-    values: dict[Var, Expr] = {it.var: const(0) for it in node.iters if int_value(it.extent) == 1}
-    box = {it.var: it.extent for it in node.iters if it.var not in values}
-    analyzer = _over(state, node)
-    places = tuple([analyzer.simplify(substitute(index, values)) for index in found[0].indices])
-    axes = tuple([Var(f"axis'{n}") for n in range(buffer.ndim)])
-    once = all([determines(places, var, box, analyzer) for var in box])
-    many, size = map(_count, (box.values(), buffer.shape))
-    inverse = inverse_of(tuple(box), places, axes, box, analyzer) if once else None
-    if len(found) != 1 or inverse is None or analyzer.simplify(many - size) is not const(0):
-        return None
-    elements = dict(zip(axes, made.indices))
-    values |= {var: substitute(value, elements) for var, value in zip(box, inverse)}
-    return found[0], values
-
-
-def _count(sizes: Iterable[Expr]) -> Expr:
-    count: Expr = const(1)
-    for size in sizes:
-        count = count * size
-    return count
+    return (found[0], values, None) if plain and len(values) == len(node.iters) else None
 
 
 def _same_place_once(state: State, maker: Block, made: Store) -> None:

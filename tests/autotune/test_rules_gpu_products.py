@@ -107,6 +107,7 @@ SMALL = {
     "overlapping windows": pool((2, 3, 13, 13), 3, 2, 1),
     "windows side by side": pool((2, 3, 12, 12), 2, 2),
     "transposed convolution": conv_transposed((1, 8, 5, 5), (8, 4, 3, 3), stride=2, padding=1),
+    "transposed convolution in thirds": conv_transposed((1, 4, 5, 7), (4, 8, 5, 5), stride=3),
     "few rows": matmul(3, 300, 37),
     "few rows, transposed": matmul(5, 37, 516, b="jk", bias=True),
     "few rows, all transposed": matmul(7, 40, 516, "ki", "jk"),
@@ -177,6 +178,34 @@ def test_symbolic_sizes_are_right(cache, rows, columns, terms):
     kernel = build(default_schedule(func, CHECKED), CHECKED, cache=cache)
     np.testing.assert_allclose(kernel(x, y), x @ y)
     assert not kernel.findings.reports
+
+
+@pytest.mark.parametrize(
+    ("user", "kernels"),
+    [
+        (lambda c: te.compute((4, 64, 32), lambda h, i, d: c[i, h * 32 + d]), 1),
+        (lambda c: te.compute((61, 120), lambda i, j: c[i + 3, j + 7] * 2.0), 1),
+        (lambda c: te.compute((62, 255), lambda i, j: c[i, (j + 1) // 2]), 2),  # each is read twice
+    ],
+    ids=["parts", "cropped", "repeated"],
+)
+def test_results_are_stored_where_their_only_user_moves_them(user, kernels, cache):
+    a, b, k = te.placeholder((64, 40)), te.placeholder((40, 128)), te.reduce_axis(40)
+    c = te.compute((64, 128), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    func = te.create_prim_func([a, b, user(c)], name="moved")
+    made = default_schedule(func, CHECKED)
+    assert isinstance(DEVICE, Gpu) and len(works_of(made.func, DEVICE)) == kernels
+    arrays = [np.random.default_rng(0).random(p.const_shape, "float32") for p in func.params[:2]]
+    kernel = build(made, CHECKED, cache=cache)
+    np.testing.assert_allclose(kernel(*arrays), reference(func, *arrays)[0], rtol=1e-5)
+    assert not kernel.findings.reports
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+def test_phases_of_a_stride_are_interleaved_in_one_kernel(stride):
+    func = conv_transposed((8, 32, 28, 28), (32, 32, 4, 4), stride=stride, padding=1)
+    assert isinstance(DEVICE, Gpu)
+    assert len(works_of(default_schedule(func, DEVICE.target).func, DEVICE)) == 1
 
 
 def test_sums_of_one_term_are_left_to_other_rules():

@@ -223,14 +223,14 @@ def unannotate(stress: Stress, sch: Schedule) -> Arguments:
 
 
 def reverse_compute_inline(stress: Stress, sch: Schedule) -> Arguments:
-    """Of the one reader of something that is no sum."""
+    """Of the one reader of something that is no sum, of a part of it too."""
     found = [
         user
         for block in sch.get_blocks()
         for user in sch.get_consumers(block)
         if not sch.state.block(block).is_reduction and len(sch.get_consumers(block)) == 1
     ]
-    return (stress.pick(found),) if found else None
+    return (stress.pick(found), True) if found else None
 
 
 def decompose_padding(stress: Stress, sch: Schedule) -> Arguments:

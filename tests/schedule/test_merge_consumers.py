@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from refusal import refused
 
-from schedule import Schedule
+from schedule import Schedule, ScheduleError
 from tensorir import parse, te
 
 
@@ -135,6 +135,49 @@ class TestReverseComputeInline:
         sch = Schedule(te.create_prim_func([a, c], name="moved"))
         words = "does not read all of 'B' at its own variables, each once, or at places that tell"
         refused(sch.reverse_compute_inline, "C", match=words)
+
+    @pytest.mark.parametrize(
+        ("shape", "place"),
+        [
+            ((12,), lambda i: (i // 6, i % 6)),
+            ((4, 5), lambda i, j: (i, j + 1)),
+            ((2, 3), lambda i, j: (i, j)),
+            ((2, 3), lambda i, j: (j, i + 2)),
+            ((4, 2, 2), lambda i, j, k: (i, j * 3 + k)),
+            ((21,), lambda i: ((i + 2) // 6, (i + 2) % 6)),
+            ((5, 3), lambda i, j: ((i + 3) % 4, (i + 3) // 4 * 3 + j)),
+        ],
+    )
+    def test_part_of_the_elements(self, check, shape, place):
+        """What is left out is computed and not stored; each element goes where it went before."""
+        a = te.placeholder((4, 6), name="A")
+        b = te.compute((4, 6), lambda i, j: a[i, j] + 1.0, name="B")
+        c = te.compute(shape, lambda *i: b[place(*i)] * a[3, place(*i)[1]], name="C")
+        sch = Schedule(te.create_prim_func([a, c], name="moved"))
+        refused(sch.reverse_compute_inline, "C", match="part=True")
+        sch.reverse_compute_inline("C", part=True)
+        assert sch.get_blocks() == ["B"] and not sch.func.buffers
+        check(sch, compiled=False)
+        sch.parallel("i")
+        sch.vectorize(sch.split("j", [None, 4])[1])
+        check(sch, compiled=len(shape) == 1)
+
+    @pytest.mark.parametrize(
+        ("shape", "place"),
+        [
+            ((2, 6), lambda i, j: (i * 2, j)),  # between elements that it reads
+            ((4, 2), lambda i, j: (i, j * 3 + 1)),
+            ((4, 6), lambda i, j: (te.min(i + 1, 3), j)),
+            ((3, 4), lambda i, j: (i + 1, i + j)),
+        ],
+    )
+    def test_refuses_parts_with_gaps(self, shape, place):
+        a = te.placeholder((4, 6), name="A")
+        b = te.compute((4, 6), lambda i, j: a[i, j] + 1.0, name="B")
+        c = te.compute(shape, lambda *i: b[place(*i)] * 2.0, name="C")
+        sch = Schedule(te.create_prim_func([a, c], name="gaps"))
+        with pytest.raises(ScheduleError, match="does not read all of 'B'"):
+            sch.reverse_compute_inline("C", part=True)
 
     def test_split_and_fused_consumer(self, chain, check):
         sch = Schedule(chain(12, 5))

@@ -1,0 +1,34 @@
+"""Results of products that are stored in another order than they are computed in, at once."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from autotune.rules.gpu.product import contraction_of
+from autotune.rules.gpu.reuse import is_shared
+from autotune.rules.gpu.windows import windows_plans
+from autotune.rules.group import Group, epilogue_of
+from schedule import Schedule, ScheduleError
+from tensorir import Gpu
+
+
+def place_results(sch: Schedule, gpu: Gpu) -> None:
+    """Let products store where their only user would move each element: out of parts of rows, or
+    without some of them, such as phases of a stride that are interleaved. So the elements stay in
+    registers in between, and the user is an epilogue that is found like others."""
+    sums = [str(name) for name in sch.get_blocks() if sch.state.block(name).is_reduction]
+    for name in sums:
+        users = sch.get_consumers(name)
+        if len(users) != 1 or epilogue_of(sch, name) is not None:
+            continue
+        c = contraction_of(sch, Group(name))
+        if sch.state.block(users[0]).is_reduction or c is None or not is_shared(c):
+            continue
+        if windows_plans(sch, Group(name), gpu):
+            continue
+        trial = sch.copy()
+        with suppress(ScheduleError):  # it reads elements twice, or sums of others besides
+            trial.cache_write(name, 0, "global")
+            trial.reverse_compute_inline(users[0], part=True)
+            sch.cache_write(name, 0, "global")
+            sch.reverse_compute_inline(users[0], part=True)
