@@ -62,6 +62,11 @@ PROGRAMS = {
     "layer norm": (
         program(ops.layer_norm, (8192, 1024), (1024,), (1024,)), ("split", "split first"),
     ),
+    "group norm": (
+        program(
+            lambda x, a, b: ops.group_norm(x, a, b, 8), (16, 64, 32, 32), (64,), (64,),
+        ), ("reordered", "split last", "fused"),
+    ),
     "product": (program(ops.matmul, (512, 256), (256, 512)), ("split", "fused")),
     "convolution": (convolution(4, 64, 28, 3, 1), ("reordered", "fused")),
     "convolution, one tap": (convolution(4, 64, 28, 1, 0), ("split last",)),

@@ -68,6 +68,11 @@ RULED = {
     "rows that are parts of an axis": (
         program(lambda x: ops.group_norm(x, groups=4, name="S"), (2, 8, 6, 10)), ["chain"],
     ),
+    "rows that are parts of an axis, scaled by channel": (
+        program(
+            lambda x, a, b: ops.group_norm(x, a, b, groups=4, name="S"), (2, 8, 6, 10), (8,), (8,),
+        ), ["chain"],
+    ),
     "row sums": (program(lambda x: ops.sum(x, (1,), name="S"), (70, 300)), ["rows"]),
     "column sums": (program(lambda x: ops.sum(x, (0,), name="S"), (300, 70)), ["columns"]),
     "one value": (program(lambda x: ops.sum(x, (0,), name="S"), (5000,)), ["rows"]),

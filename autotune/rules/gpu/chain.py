@@ -64,7 +64,11 @@ def _chain(sch: Schedule, last: str, groups: Sequence[Group], gpu: Gpu) -> MoveP
         return plan
     if rows is None:
         return None
-    return _plan_on_axes(sch, members, gpu) or _plan(sch, rows, gpu)
+    return (
+        _plan_on_axes(sch, members, gpu)
+        or _plan(sch, rows, gpu)
+        or _plan_on_axes(sch, members, gpu, merged=False)
+    )
 
 
 def _in_parts(sch: Schedule, members: Sequence[str]) -> bool:
@@ -106,25 +110,30 @@ def _largest(sch: Schedule, last: str, groups: Sequence[Group]) -> InRows | None
     return None
 
 
-def _plan_on_axes(sch: Schedule, members: tuple[str, ...], gpu: Gpu) -> MovePlan | None:
+def _plan_on_axes(
+    sch: Schedule, members: tuple[str, ...], gpu: Gpu, merged: bool = True
+) -> MovePlan | None:
     """The plan for a chain whose stages are brought on their axes first; None where that changes
     nothing, or no kernel comes of it."""
     trial = sch.copy()
-    if not _on_axes(trial, members):
+    if not _on_axes(trial, members, merged):
         return None
     left = tuple(name for name in members if name in trial.get_blocks())
     found = find_rows(trial, members[-1], left)
     if found is None or found.order.members != left:
         return None
-    return _plan(trial, found, gpu, written=(sch, members))
+    return _plan(trial, found, gpu, written=(sch, members, merged))
 
 
-def _on_axes(sch: Schedule, members: Sequence[str]) -> bool:
+def _on_axes(sch: Schedule, members: Sequence[str], merged: bool = True) -> bool:
     """Give the stages of a chain one variable for what is one axis in memory, and none for axes of
     extent 1, as far as their sums stay where they are; tell whether that changes any.
 
     Numbers of rows that are computed of others are computed where they are used: alone, rows would
-    be one axis of theirs that are several of the stages that have their elements."""
+    be one axis of theirs that are several of the stages that have their elements. With `merged`
+    off sums stay as they are, and others get a variable for each part that is accessed: so those
+    that scale channels of a group have the rows of sums over groups.
+    """
     sums = [b for b in map(sch.state.block, members) if b.is_reduction]
     rows = min((instances(b, IterKind.SPATIAL) for b in sums), default=0)
     for name in members[:-1]:
@@ -133,12 +142,15 @@ def _on_axes(sch: Schedule, members: Sequence[str]) -> bool:
             with suppress(ScheduleError):  # something else reads them too
                 sch.compute_inline(name)
     left = [name for name in members if name in sch.get_blocks()]
-    return any([_stage_on_axes(sch, name) for name in left])
+    return any([_stage_on_axes(sch, name, merged) for name in left])
 
 
-def _stage_on_axes(sch: Schedule, name: str) -> bool:
+def _stage_on_axes(sch: Schedule, name: str, merged: bool = True) -> bool:
     trial = sch.copy()
     try:
+        if not merged:
+            sums = sch.state.block(name).is_reduction
+            return not sums and library.in_axes(sch, name, merged=False)
         changes = library.with_result_on_axes(trial, name)
     except TensorIRError:  # it has several results, or loops of its own no more
         return False
@@ -220,12 +232,13 @@ def _is_common(rows: InRows, name: str) -> bool:
 
 
 def _plan(
-    sch: Schedule, rows: InRows, gpu: Gpu, written: tuple[Schedule, tuple[str, ...]] | None = None
-) -> MovePlan | None:
+    sch: Schedule, rows: InRows, gpu: Gpu,
+    written: tuple[Schedule, tuple[str, ...], bool] | None = None,
+) -> MovePlan | None:  # fmt: skip
     """The plan for a chain; `written` is the program as it was, with the stages that are brought on
-    their axes first, if they are so in `sch`."""
+    their axes first, merged or not, if they are so in `sch`."""
     order, state = rows.order, rows.sch.state
-    base, stages = written or (sch, order.members)
+    base, stages, merged = written or (sch, order.members, True)
     sums = [b for b in map(state.block, order.members) if b.is_reduction]
     terms = max(instances(b, IterKind.REDUCE) for b in sums)
     warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
@@ -253,7 +266,7 @@ def _plan(
         sectors: bool,
     ) -> None:
         if written is not None:
-            _on_axes(sch, stages)
+            _on_axes(sch, stages, merged)
         last = order.members[-1]
         _as_in_sums(sch, last, order.members, put_in_rows(sch, order))
         if parts > 1:
