@@ -83,7 +83,8 @@ def _in_parts(sch: Schedule, members: Sequence[str]) -> bool:
 def _members_on_axes(sch: Schedule, last: str, groups: Sequence[Group]) -> tuple[str, ...]:
     """The stages of the largest chain that ends in `last` in a program all stages of which are
     brought on their axes; none where there is none, or where that changes nothing."""
-    every, before = (last,), 0
+    every: tuple[str, ...] = (last,)
+    before = 0
     while len(every) > before:  # on their axes, stages may show that those before go along
         before, trial = len(every), sch.copy()
         for name in every:
