@@ -10,6 +10,7 @@ import pytest
 from autotune.rules.group import find_groups, inline_stages
 from schedule import Schedule
 from schedule.library import Contraction, find_contraction
+from schedule.library.contraction.places import layout
 from tensorir import PrimFunc, TensorIRError, ops, te
 
 
@@ -135,3 +136,15 @@ def test_refusals(func, reason):
     sch = Schedule(te.create_prim_func([x, func(x)]))
     with pytest.raises(TensorIRError, match=reason):
         find_contraction(sch, str(sch.get_blocks()[0]))
+
+
+def test_a_reader_without_a_variable_for_an_axis_is_refused_in_words():
+    """Plans are tried one after the other: what does not fit is an error that they all expect."""
+    A, B = te.placeholder((8, 16), name="A"), te.placeholder((16, 8), name="B")
+    k = te.reduce_axis(16, name="k")
+    C = te.compute((8, 8), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    D = te.compute((32, 8), lambda i, j: C[i // 4, j] + 1.0, name="D")
+    sch = Schedule(te.create_prim_func([A, B, D]))
+    c = find_contraction(sch, "C")
+    with pytest.raises(TensorIRError, match="'D' has no variable for each axis of 'C'"):
+        layout(sch, c, ["C", "D"], c.spatial, None)

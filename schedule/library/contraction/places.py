@@ -75,12 +75,18 @@ def layout(
     """The index map for what the last of `stages` stores: a dimension for each axis, in this order.
 
     With `panel`, the last axis is in panels of so many elements: the number of the panel is where
-    the axis stands in the result, the element last.
+    the axis stands in the result, the element last. TensorIRError where a stage has no variable for
+    an axis, as `o // 4` is none.
     """
     vars_of = followers(sch, c, *stages)
     indices = store_of(sch, stages[-1]).indices
     names = {index: f"d{n}" for n, index in enumerate(indices) if isinstance(index, Var)}
     places = {p: names[v] for p, v in vars_of.items() if v in names}
+    if any(digit.place not in places for n in order for digit in c.axes[n].digits):
+        raise TensorIRError(
+            f"block {stages[-1]!r} has no variable for each axis of {c.block!r}; bring both on "
+            "their axes first (library.on_axes)"
+        )
     parts = {d: digit_text(d, places[d.place]) for n in order for d in c.axes[n].digits}
     values = {n: axis_text(c.axes[n], parts) for n in order}
     dims = [values[n] for n in order]
