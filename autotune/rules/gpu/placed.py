@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from autotune.rules.gpu.product import contraction_of
 from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.windows import windows_plans
@@ -26,9 +24,9 @@ def place_results(sch: Schedule, gpu: Gpu) -> None:
             continue
         if windows_plans(sch, Group(name), gpu):
             continue
-        trial = sch.copy()
-        with suppress(ScheduleError):  # it reads elements twice, or sums of others besides
-            trial.cache_write(name, 0, "global")
-            trial.reverse_compute_inline(users[0], part=True)
+        steps = len(sch.trace)
+        try:
             sch.cache_write(name, 0, "global")
             sch.reverse_compute_inline(users[0], part=True)
+        except ScheduleError:  # it reads elements twice, or sums of others besides
+            sch.undo(len(sch.trace) - steps)
