@@ -478,16 +478,6 @@ def test_real_kernels(tmp_path):
         assert len(first) == len(second) == 3
 
 
-def test_reference_survives_a_file(tmp_path):
-    before = reference()
-    before.save(tmp_path / "r.npz")
-    after = Reference.load(tmp_path / "r.npz")
-    assert (after.names, after.dtypes) == (before.names, before.dtypes)
-    for group in ("inputs", "expected", "tolerance"):
-        for name, values in getattr(before, group).items():
-            np.testing.assert_array_equal(getattr(after, group)[name], values)
-
-
 def test_settings_are_checked():
     with pytest.raises(MeasureError, match="timeout_s must be positive, not 0"):
         MeasureSettings(timeout_s=0)

@@ -53,3 +53,15 @@ def test_inputs_have_exact_values(short, kind):
     ref = make_reference(func, {"A": values}, {"B": values})
     assert ref.error("B", values)[2] is None
     assert (ref.tolerance["B"] > 0).all() or kind == "int8"
+
+
+def test_reference_survives_a_file(tmp_path):
+    a, types = np.arange(10, dtype=np.float32), {"A": "float32", "B": "float32"}
+    tolerance = {"B": np.full((), 1e-6)}
+    before = Reference(("A", "B"), types, {"A": a}, {"B": a + 1}, tolerance)
+    before.save(tmp_path / "r.npz")
+    after = Reference.load(tmp_path / "r.npz")
+    assert (after.names, after.dtypes) == (before.names, before.dtypes)
+    for group in ("inputs", "expected", "tolerance"):
+        for name, values in getattr(before, group).items():
+            np.testing.assert_array_equal(getattr(after, group)[name], values)

@@ -6,7 +6,31 @@ import pytest
 from refusal import refused
 
 from schedule import Schedule
-from tensorir import te
+from tensorir import ops, parse, te
+
+SCAN = """
+@prim_func
+def scan(x: f32[6, 4], S: f32[6, 4], z: f32[4]):
+    for one, i in grid(1, 4):
+        with block("first"):
+            vt = spatial(1, one)
+            vi = spatial(4, i)
+            S[vt, vi] = x[vt, vi]
+    for t, i_step in grid(5, 4):
+        with block("step"):
+            vt = opaque(5, t)
+            vi = spatial(4, i_step)
+            S[vt + 1, vi] = S[vt, vi] + x[vt + 1, vi]
+    for j in range(4):
+        with block("last"):
+            vj = spatial(4, j)
+            z[vj] = S[5, vj]
+"""
+READS = """    for k in range(4):
+        with block("early"):
+            vk = spatial(4, k)
+            z[vk] = S[0, vk]
+"""
 
 
 def running_sum(m=7, n=5, shift=0):
@@ -144,3 +168,32 @@ def test_refuses_copies_of_the_state():
     sch = Schedule(running_sum())
     refused(sch.cache_write, "s_step", "s", match="'s' is also written by block 's_init'")
     refused(sch.cache_read, "s_step", "s", match="'s' is not among them: block 's_step' reads X")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("S[vt, vi] - x", "is no step of a scan"),
+        ("S[vt, 3 - vi] + x", "is no step of a scan"),
+        ("S[0, vi] + x", "is no step of a scan"),
+    ],
+)
+def test_what_is_no_scan_for_threads(change, reason):
+    text = SCAN.replace("S[vt, vi] + x", change)
+    refused(Schedule(parse(text)).use_algorithm, "step", "scan_256x5", match=reason)
+
+
+def test_the_first_row_of_a_scan():
+    Schedule(parse(SCAN)).use_algorithm("step", "scan_256x5")
+    refused(Schedule(parse(SCAN)).use_algorithm, "first", "scan_256x5", match="is no step of")
+    between = SCAN.replace("    for t, i_step", READS + "    for t, i_step")
+    refused(
+        Schedule(parse(between)).use_algorithm, "step", "scan_256x5",
+        match="block 'first' does not stand directly before block 'step'",
+    )  # fmt: skip
+
+
+def test_a_scan_of_unknown_length():
+    x = te.placeholder((te.var("n"),), name="x")
+    sch = Schedule(te.create_prim_func([x, ops.cumsum(x)]))
+    refused(sch.use_algorithm, "step", "scan_256x5", match="steps that is not known")

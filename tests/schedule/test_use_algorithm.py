@@ -87,31 +87,6 @@ def ordered_conv(image, filters, result):
     return te.create_prim_func([x, weight, out])
 
 
-SCAN = """
-@prim_func
-def scan(x: f32[6, 4], S: f32[6, 4], z: f32[4]):
-    for one, i in grid(1, 4):
-        with block("first"):
-            vt = spatial(1, one)
-            vi = spatial(4, i)
-            S[vt, vi] = x[vt, vi]
-    for t, i_step in grid(5, 4):
-        with block("step"):
-            vt = opaque(5, t)
-            vi = spatial(4, i_step)
-            S[vt + 1, vi] = S[vt, vi] + x[vt + 1, vi]
-    for j in range(4):
-        with block("last"):
-            vj = spatial(4, j)
-            z[vj] = S[5, vj]
-"""
-READS = """    for k in range(4):
-        with block("early"):
-            vk = spatial(4, k)
-            z[vk] = S[0, vk]
-"""
-
-
 class TestWinograd:
     def test_golden(self, golden):
         sch = Schedule(conv(h=4, w=4))
@@ -491,29 +466,3 @@ class TestRefusals:
             Schedule(parse(CHANGED)).use_algorithm, "y", "winograd_2x2",
             match="block 'late' writes 'z' in between",
         )  # fmt: skip
-
-    @pytest.mark.parametrize(
-        ("change", "reason"),
-        [
-            ("S[vt, vi] - x", "is no step of a scan"),
-            ("S[vt, 3 - vi] + x", "is no step of a scan"),
-            ("S[0, vi] + x", "is no step of a scan"),
-        ],
-    )
-    def test_no_scan(self, change, reason):
-        text = SCAN.replace("S[vt, vi] + x", change)
-        refused(Schedule(parse(text)).use_algorithm, "step", "scan_256x5", match=reason)
-
-    def test_the_first_row_of_a_scan(self):
-        Schedule(parse(SCAN)).use_algorithm("step", "scan_256x5")
-        refused(Schedule(parse(SCAN)).use_algorithm, "first", "scan_256x5", match="is no step of")
-        between = SCAN.replace("    for t, i_step", READS + "    for t, i_step")
-        refused(
-            Schedule(parse(between)).use_algorithm, "step", "scan_256x5",
-            match="block 'first' does not stand directly before block 'step'",
-        )  # fmt: skip
-
-    def test_a_scan_of_unknown_length(self):
-        x = te.placeholder((te.var("n"),), name="x")
-        sch = Schedule(te.create_prim_func([x, ops.cumsum(x)]))
-        refused(sch.use_algorithm, "step", "scan_256x5", match="steps that is not known")
