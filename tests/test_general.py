@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from autotune import default_schedule
 from autotune.rules import choose
-from backends import Comparison, Timing
+from backends import Comparison, Timing, build, source_text
 from benchmarks import rank
 from benchmarks.general import report
 from benchmarks.general.__main__ import main
+from benchmarks.general.code import machine_code, nameless
 from benchmarks.general.form import Form, expected, given, numbers, restored, work
 from benchmarks.general.measure import Figure, Found
 from benchmarks.general.rewritings import REWRITINGS, forms_of
@@ -64,6 +66,42 @@ def test_forms_mean_what_the_plain_program_means(row):
         assert structural_equal(form.func, plain) == (form.kind == "renamed"), form.name
         if form.kind != "renamed":
             assert_means_the_same(form, plain, arrays)
+
+
+NAME = re.compile(r"(?!_mm|__)[A-Za-z_]\w*")
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("number", range(len(DIFFERENT)), ids=lambda n: DIFFERENT[n].name)
+def test_renamed_forms_become_the_same_text(number):
+    """Word for word but for names; what gcc makes of it is compared, of all rows, by the
+    benchmark."""
+    plain = workload(DIFFERENT[number])
+    renamed = list(forms_of(plain.func, ["renamed"]))[number % 4].func
+
+    def words(func) -> list[str]:
+        constants = [func.inputs[n].name for n in plain.constants]
+        text = source_text(default_schedule(func, TARGET, constants).func, TARGET)
+        return re.findall(r"\w+|[^\w\s]", re.sub(r"//.*|/\*.*?\*/", "", text))
+
+    before, after = words(plain.func), words(renamed)
+    assert len(before) == len(after)
+    changed = [pair for pair in zip(before, after) if pair[0] != pair[1]]
+    assert changed and not [pair for pair in changed if not all(map(NAME.fullmatch, pair))]
+
+
+def test_codes_are_compared_without_names():
+    def code(func):
+        return machine_code(build(default_schedule(func)))
+
+    def line(factor, name):
+        a = te.placeholder((40,), name=name)
+        return te.create_prim_func([a, te.compute((40,), lambda i: a[i] * factor + a[i] / 3.0)])
+
+    made = code(line(5.5, "a"))
+    assert made is not None and made == code(line(5.5, "quite_another_name"))
+    assert made != code(line(5.25, "a"))  # the same instructions with another constant
+    assert nameless(b"no ELF file") is None
 
 
 STRUCTURAL = ("reordered", "split", "fused", "unit", "scaled", "embedded", "symbolic")
@@ -185,7 +223,7 @@ def test_slow_forms_are_listed_slowest_first():
     assert report.cells(row, [row], "default")[2:] == ["1.04", "1.10", "1.20"]
     assert report.means([row], "default")[2:] == ["1.03", "1.10", "0.98"]
     lines = report.summary({"machine": "none"}, [row], ["default"]).splitlines()
-    assert lines[2].startswith("| renamed | 2 | 1.030 | 1 | matmul 24, renamed x: 1.04x")
+    assert lines[2].startswith("| renamed | 2 | 0 | 1.030 | 1 | 1 | matmul 24, renamed x: 1.04x")
     assert lines[-1] == "* machine: none"
 
 
@@ -199,6 +237,9 @@ def test_a_run(tmp_path, capsys):
     for found in row["forms"]:
         ratio, low, high = found["ratio"]
         assert found["median"] > 0 and low <= ratio <= high and len(found["blocks"]) == 3
+        assert found["ratio"] == [1, 1, 1] or not found["same"]
+    assert all(form["same"] for form in row["forms"] if form["kind"] == "renamed")
+    assert not any(form["same"] for form in row["forms"] if form["kind"] in ("type", "embedded"))
     said = capsys.readouterr().out
     assert "geometric mean of all" in said and "forms take more than they may" in said
     assert "| row sum 16x33 |" in file.with_suffix(".md").read_text()

@@ -1,9 +1,14 @@
-"""One workload: its forms are built, compared with the plain program's result, timed in turns."""
+"""One workload: its forms are built, compared with the plain program's result, timed in turns.
+
+Forms that become one machine code with one layout of arguments are timed once, all together: one
+that has the code of the plain program takes 1.00 of its time, and no noise says otherwise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +17,7 @@ from autotune import Database, default_schedule
 from autotune.measure import machine_lock
 from autotune.measure.busy import Neighbours
 from backends import Comparison, CompiledKernel, Timing, build, compare, interleave, resolve
+from benchmarks.general.code import machine_code
 from benchmarks.general.form import Arrays, Form, given, numbers, require_close, restored, work
 from benchmarks.general.workloads import Workload
 from benchmarks.searched import searched
@@ -52,6 +58,7 @@ class Figure:
 
     work    what it has to do over what the plain program has to: 2 for bytes that are twice as many
     ratio   of times, divided by `work`
+    same    whether it is the plain program's machine code: its time is the plain one's
     """
 
     kind: str
@@ -60,6 +67,7 @@ class Figure:
     timing: Timing
     work: float
     ratio: Comparison
+    same: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,13 @@ class _Ready:
     def subject(self) -> tuple[Any, ...]:
         return (self.kernel, *self.arguments, *self.outputs)
 
+    @cached_property
+    def does(self) -> Hashable:
+        """What two kernels have in common that take the same time: code, and bytes of arguments."""
+        code = machine_code(self.kernel)
+        sizes = tuple(a.nbytes for a in (*self.arguments, *self.outputs))
+        return (self.kernel if code is None else code, sizes)
+
 
 class _Memory:
     """Outputs of all kernels in the same memory, because no two pieces of it are equally fast."""
@@ -117,8 +132,8 @@ def measure(workload: Workload, forms: Sequence[Form], settings: Settings) -> Fo
     """The figures of a workload; forms that fail are reported, and others go on."""
     plain = Form("plain", "plain", workload.func)
     arrays, target = numbers(workload.func), resolve(f"c -threads={settings.threads}")
-    memory, ready, failures = _largest(workload.func, forms), {}, dict[str, str]()
-    made: dict[PrimFunc, _Ready] = {}
+    memory, failures = _largest(workload.func, forms), dict[str, str]()
+    ready, made = dict[Any, _Ready](), dict[Any, _Ready]()
     for schedule in settings.schedules:
         base = _ready(plain, workload, arrays, schedule, settings, target, memory)
         ready[plain, schedule] = base
@@ -137,10 +152,16 @@ def measure(workload: Workload, forms: Sequence[Form], settings: Settings) -> Fo
                 continue
             ready[form, schedule] = kernel
     neighbours = Neighbours()
+    every = {**ready, **made}
+    different: dict[Hashable, tuple[Any, ...]] = {}
+    for each in every.values():
+        different.setdefault(each.does, each.subject)
     with machine_lock(), neighbours.watching():
-        subjects = [each.subject for each in (*ready.values(), *made.values())]
-        times = interleave(subjects, settings.rounds, settings.min_ms, settings.seconds)
-    timed = dict(zip((*ready, *made), times))
+        found = interleave(
+            list(different.values()), settings.rounds, settings.min_ms, settings.seconds
+        )
+    times = dict(zip(different, found))
+    timed = {key: times[each.does] for key, each in every.items()}
     figures = list(_figures(workload, forms, plain, timed, settings))
     alone = {schedule: timed[plain, schedule] for schedule in settings.schedules}
     return Found(workload, alone, figures, failures, neighbours.share())
@@ -163,7 +184,8 @@ def _figures(
             share = work(form, workload.func, workload.dense)
             found = compare(timing, whole)
             ratio = Comparison(found.ratio / share, found.low / share, found.high / share)
-            yield Figure(form.kind, form.name, schedule, timing, share, ratio)
+            same = timing is timed[plain, schedule] and not form.parts
+            yield Figure(form.kind, form.name, schedule, timing, share, ratio, same)
 
 
 def _largest(func: PrimFunc, forms: Sequence[Form]) -> _Memory:

@@ -45,13 +45,15 @@ def notes(found: Sequence[Found], schedule: str) -> list[str]:
     figures = [(row, f) for row in found for f in row.figures if f.schedule == schedule]
     slow = [(row, f) for row, f in figures if f.ratio.ratio > bound(f)]
     slow.sort(key=lambda pair: -pair[1].ratio.ratio)
+    same, sure = sum(f.same for _, f in figures), sum(f.ratio.low > bound(f) for _, f in slow)
     failed = [(row.workload.name, name, why) for row in found for name, why in row.failures.items()]
     busiest = max((row.others for row in found if row.others is not None), default=0.0)
     lines = [
         "a form's time over the plain program's, the slowest of each kind; of other types per "
         "byte, or per operation where arithmetic bounds the program",
         f"{len(slow)} of {len(figures)} forms take more than they may: {BOUNDS['renamed']} "
-        f"renamed or reordered, {BOUNDS['embedded']} between two others, {OTHERS:.2f} else",
+        f"renamed or reordered, {BOUNDS['embedded']} between two others, {OTHERS:.2f} else; of "
+        f"{sure} the whole interval is above; {same} are the plain program's machine code",
         *(f"  {row.workload.name}: {f.name}: {times(f.ratio)}" for row, f in slow),
         *(f"  no time of {row}: {name}: {why}" for row, name, why in failed),
     ]
@@ -73,7 +75,7 @@ def as_json(facts: Mapping[str, str], found: Sequence[Found]) -> dict[str, Any]:
 def _row(row: Found) -> dict[str, Any]:
     figures = [
         {
-            "kind": f.kind, "name": f.name, "schedule": f.schedule, "work": f.work,
+            "kind": f.kind, "name": f.name, "schedule": f.schedule, "work": f.work, "same": f.same,
             "ratio": [f.ratio.ratio, f.ratio.low, f.ratio.high], "median": f.timing.median,
             "calls": f.timing.calls, "blocks": list(f.timing.times),
         }
@@ -98,19 +100,27 @@ def markdown(facts: Mapping[str, str], found: Sequence[Found], schedules: Sequen
 
 
 def summary(facts: Mapping[str, str], found: Sequence[Found], schedules: Sequence[str]) -> str:
-    """A table with a line for each kind of rewriting, for a README."""
-    head = ["rewritten", "forms", "geometric mean", "more than they may", "slowest"]
+    """A table with a line for each kind of rewriting, for a README.
+
+    `surely` counts forms whose whole interval is above what they may take, and `same code` those
+    that are the plain program's machine code.
+    """
+    head = ["rewritten", "forms", "same code", "geometric mean", "more than they may", "surely",
+            "slowest"]  # fmt: skip
     parts = []
     for schedule in schedules:
-        lines = [[f"{schedule}: {head[0]}", *head[1:]], ["---"] + ["---:"] * 3 + ["---"]]
+        lines = [[f"{schedule}: {head[0]}", *head[1:]], ["---"] + ["---:"] * 5 + ["---"]]
         for kind in _kinds(found):
             figures = [(row, f) for row in found for f in _of(row, kind, schedule)]
             ratios = [f.ratio.ratio for _, f in figures]
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             over = sum(f.ratio.ratio > bound(f) for _, f in figures)
+            sure = sum(f.ratio.low > bound(f) for _, f in figures)
+            same = sum(f.same for _, f in figures)
             row, worst = max(figures, key=lambda pair: pair[1].ratio.ratio)
             slowest = f"{row.workload.name}, {worst.name}: {times(worst.ratio)}"
-            lines.append([kind, str(len(ratios)), f"{mean:.3f}", str(over), slowest])
+            counts = [str(len(ratios)), str(same), f"{mean:.3f}", str(over), str(sure)]
+            lines.append([kind, *counts, slowest])
         parts += ["| " + " | ".join(line) + " |" for line in lines] + [""]
     return "\n".join([*parts, *(f"* {name}: {value}" for name, value in facts.items())]) + "\n"
 
