@@ -20,10 +20,15 @@ for _variable, _value in {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": 
 # Searches of tests, and of the processes that they start, search whatever ships.
 os.environ["TENSORIR_SHIPPED"] = str(Path(__file__).parent / "no records")
 
-from backends import ObjectCache  # noqa: E402
+from backends import ObjectCache, default_cache  # noqa: E402
 from tensorir import DEFAULT_ARCH, EXTERNS, ExternFunc, add_extern  # noqa: E402
 
+# What programs and tests are made of is rarely garbage: looking for it as often as Python does by
+# itself takes a fifth of collecting the tests, and a fifteenth of running them.
+gc.set_threshold(50_000, 20)
+
 GOLDEN = Path(__file__).parent / "golden"
+OBJECTS = ObjectCache(default_cache().directory / "tests", limit_bytes=1 << 28)
 
 FEW_BUILDS = """\
 from functools import partial
@@ -147,11 +152,9 @@ def samples(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """The tests themselves stay to the end, and what programs are made of is rarely garbage:
-    looking for it as often as Python does by itself takes a fifteenth of all the time."""
+    """The tests themselves stay to the end: they are not looked through again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -192,13 +195,19 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> ObjectCache:
-    """One object cache for all tests that compile, whichever worker runs them, away from the
-    user's own."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    return ObjectCache(folder / "objects")
+def cache() -> ObjectCache:
+    """One object cache for all tests that compile, whichever worker runs them, and for the runs
+    that come after: an object is found by the compiler, its command and the whole text, so that
+    what any of them changes is compiled. It does not push out what the user keeps."""
+    return OBJECTS
+
+
+@pytest.fixture
+def collect() -> Callable[[], int]:
+    """collect() frees the garbage that the test has made. What was there before it is not looked
+    through: that takes a second and more when many tests have run."""
+    gc.freeze()
+    return gc.collect
 
 
 @pytest.fixture(scope="session", autouse=True)

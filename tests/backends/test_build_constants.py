@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
 import subprocess
 import threading
@@ -202,7 +201,7 @@ def test_a_later_change_of_the_array_changes_nothing(cache, schedule):
     np.testing.assert_array_equal(kernel(a, b), a @ w + b)
 
 
-def test_kernels_of_one_program_keep_constants_of_their_own(cache):
+def test_kernels_of_one_program_keep_constants_of_their_own(cache, collect):
     a, w, b = arrays()
     one = build(packed(linear()), constants={"W": w}, cache=cache)
     two = build(packed(linear()), constants={"W": -w}, cache=cache)
@@ -210,11 +209,11 @@ def test_kernels_of_one_program_keep_constants_of_their_own(cache):
     np.testing.assert_array_equal(one(a, b), a @ w + b)
     np.testing.assert_array_equal(two(a, b), b - a @ w)
     del one
-    gc.collect()
+    collect()
     np.testing.assert_array_equal(two(a, b), b - a @ w)
 
 
-def test_constants_go_with_the_kernel(cache, monkeypatch):
+def test_constants_go_with_the_kernel(cache, monkeypatch, collect):
     kept = []
 
     def watched(shape, dtype):
@@ -226,20 +225,20 @@ def test_constants_go_with_the_kernel(cache, monkeypatch):
     a, w, b = arrays()
     kernel = build(packed(linear()), constants={"W": w, "B": b}, cache=cache)
     kernel(a)
-    gc.collect()
+    collect()
     assert [ref() is not None for ref in kept] == [True, True]
     del kernel
-    gc.collect()
+    collect()
     assert [ref() is not None for ref in kept] == [False, False]
 
 
-def test_the_array_of_the_caller_is_not_kept(cache):
+def test_the_array_of_the_caller_is_not_kept(cache, collect):
     a, w, b = arrays()
     mine = w.copy()
     gone = weakref.ref(mine)
     kernel = build(linear(), constants={"W": mine}, cache=cache)
     del mine
-    gc.collect()
+    collect()
     assert gone() is None
     np.testing.assert_array_equal(kernel(a, b), a @ w + b)
 

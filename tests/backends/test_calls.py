@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import gc
 import threading
 
 import numpy as np
@@ -331,7 +330,7 @@ def test_large_outputs_start_at_a_cache_line(scale):
     assert scale(ones(4096, 4)).ctypes.data % 64 == 0
 
 
-def test_workspace_is_released_with_the_last_kernel(compile_text):
+def test_workspace_is_released_with_the_last_kernel(compile_text, collect):
     a = Buffer("A", (1,), "int64")
     text = (
         "static long long *kept;\n"
@@ -343,10 +342,10 @@ def test_workspace_is_released_with_the_last_kernel(compile_text):
     cell = np.zeros(1, np.int64)
     first(cell)
     del first
-    gc.collect()
+    collect()
     assert cell[0] == 1, "the second kernel lives in the same object"
     del second
-    gc.collect()
+    collect()
     assert cell[0] == 7
 
 

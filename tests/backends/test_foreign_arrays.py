@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import sys
 import types
 import weakref
@@ -111,7 +110,7 @@ def test_results_are_of_numpy_where_an_array_is(doubles):
     assert doubles["float32"](Tensor(VALUES), out) is out
 
 
-def test_the_memory_lives_as_long_as_it_is_used(doubles):
+def test_the_memory_lives_as_long_as_it_is_used(doubles, collect):
     class Watched(np.ndarray):
         pass
 
@@ -119,7 +118,7 @@ def test_the_memory_lives_as_long_as_it_is_used(doubles):
     gone = weakref.ref(held)
     kernel = build(doubles["bfloat16"].func, constants={"X": Tensor(held, "bfloat16")})
     del held
-    gc.collect()
+    collect()
     assert gone() is None, "constants are copied"
     np.testing.assert_array_equal(kernel(), bfloat16(2 * VALUES))
 

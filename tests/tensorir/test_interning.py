@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
 
@@ -32,11 +31,11 @@ def test_threads_get_the_same_node():
         assert all(node is nodes[0] for node in nodes)
 
 
-def test_a_node_that_nobody_needs_goes_and_can_come_back():
+def test_a_node_that_nobody_needs_goes_and_can_come_back(collect):
     node = i * 123_456_789
     gone = weakref.ref(node)
     del node
-    gc.collect()
+    collect()
     assert gone() is None
     again = i * 123_456_789
     assert again is i * 123_456_789

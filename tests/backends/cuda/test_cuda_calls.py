@@ -6,7 +6,6 @@ kernels run on what there is.
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 from dataclasses import replace
@@ -85,13 +84,13 @@ def test_arrays_of_cupy_on_any_device(gpu, device):
     assert gpu.loads == [device] and gpu.device == 0 and gpu.taken == [40 + device] * 2
 
 
-def test_other_devices_load_the_code_once_more(gpu):
+def test_other_devices_load_the_code_once_more(gpu, collect):
     add = kernel()
     for device in (1, 0, 1, 0):
         np.testing.assert_array_equal(add(gpu.cupy(A, device), gpu.cupy(B, device)).values, A + B)
     assert gpu.loads == [1, 0] and gpu.unloads == []
     del add
-    gc.collect()
+    collect()
     assert sorted(gpu.unloads) == [0, 1], "code that nothing uses is unloaded"
 
 
