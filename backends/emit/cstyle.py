@@ -6,6 +6,7 @@ stands in class attributes (tables) and small methods, which a subclass override
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
@@ -98,7 +99,8 @@ class CStyleEmitter(ExpressionEmitter):
             while pending and pending[0].first == position:
                 self.name_load(pending.pop(0))
             near = is_near(self.places, store.buffer, store.indices)
-            added = self.name_values((*(() if near else store.indices), store.value))
+            roots = (*(() if near else store.indices), store.value)
+            added = self.name_values(roots, used[position])
             self.stored = store.buffer
             self.store(store)
             for value in added:
@@ -120,10 +122,11 @@ class CStyleEmitter(ExpressionEmitter):
         self.named[shared.load] = name
         return name
 
-    def name_values(self, roots: Sequence[Expr]) -> list[Expr]:
-        """Name the compound values that `roots` use several times; returns those."""
+    def name_values(self, roots: Sequence[Expr], most: Counter[Expr] | None = None) -> list[Expr]:
+        """Name the compound values that `roots` use several times; returns those. `most` are the
+        `uses` of these and other expressions."""
         added = []
-        for value in shared_values(roots, self.places):
+        for value in shared_values(roots, self.places, most):
             if value not in self.named:
                 text = self.expr(value)
                 name = self.names.fresh("t")

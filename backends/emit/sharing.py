@@ -10,8 +10,9 @@ takes up to a fifth less time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from tensorir import (
     BinOp,
@@ -28,6 +29,7 @@ from tensorir import (
     Var,
     children,
     int_value,
+    loads,
     walk_exprs,
 )
 from tensorir import dtype as dt
@@ -44,28 +46,29 @@ Place = tuple[Buffer, Expr]
 _NEVER = (Const, Var, Load, Ramp, Broadcast)
 
 
-def uses(roots: Iterable[Expr], places: Container[Place] = ()) -> Counter[Expr]:
+def uses(roots: Iterable[Expr], places: Collection[Place] = ()) -> Counter[Expr]:
     """How many users each node has, among those that are evaluated whatever the conditions are.
 
     Nodes that can neither fault nor read memory count even where they stand behind a condition.
     The indices of loads near one of `places` are not evaluated.
     """
-    roots = tuple(roots)
     total: Counter[Expr] = Counter(roots)
-    pending = list(dict.fromkeys(roots))
-    seen = set(pending)
+    pending = list(total)
     harmless: dict[Expr, bool] = {}
     while pending:
         node = pending.pop()
-        if isinstance(node, Load) and is_near(places, node.buffer, node.indices):
+        parts = node.operands
+        if not parts:
             continue
-        parts = children(node)
+        if places and isinstance(node, Load) and is_near(places, node.buffer, node.indices):
+            continue
         if _guards(node):
             parts = (parts[0], *[p for p in parts[1:] if _harmless(p, harmless)])
         for child in parts:
-            total[child] += 1
-            if child not in seen:
-                seen.add(child)
+            if child in total:
+                total[child] += 1
+            else:
+                total[child] = 1
                 pending.append(child)
     return total
 
@@ -88,11 +91,16 @@ def _harmless(node: Expr, memo: dict[Expr, bool]) -> bool:
     return known
 
 
-def shared_values(roots: Iterable[Expr], places: Container[Place] = ()) -> list[Expr]:
+def shared_values(
+    roots: Iterable[Expr], places: Collection[Place] = (), most: Counter[Expr] | None = None
+) -> list[Expr]:
     """The compound values with several users, each after those it is made of.
 
-    Accesses near `places` need no index.
+    Accesses near `places` need no index. `most` are the `uses` of these roots and others, where
+    they are known: no value has more users than there.
     """
+    if most is not None and not any(_worth_naming(n) for n, count in most.items() if count > 1):
+        return []
     counts = uses(roots, places)
     found = [node for node, count in counts.items() if count > 1 and _worth_naming(node)]
     return sorted(found, key=_size) if len(found) > 1 else found
@@ -102,7 +110,7 @@ def _worth_naming(node: Expr) -> bool:
     if isinstance(node, _NEVER):
         return False
     if isinstance(node, BinOp) and dt.element(node.dtype) == dt.INDEX:
-        return _size(node) >= INDEX_SIZE
+        return sum(1 for _ in islice(walk_exprs(node), INDEX_SIZE)) == INDEX_SIZE
     if isinstance(node, Cast):
         return not isinstance(node.a, (Const, Var))
     return isinstance(node, (BinOp, Call, Select))
@@ -149,9 +157,9 @@ def place_of(buffer: Buffer, index: Expr) -> tuple[Place, int]:
     return (buffer, first), 0
 
 
-def is_near(places: Container[Place], buffer: Buffer, indices: Sequence[Expr]) -> bool:
+def is_near(places: Collection[Place], buffer: Buffer, indices: Sequence[Expr]) -> bool:
     """Whether an access is near one of `places`."""
-    return len(indices) == 1 and place_of(buffer, indices[0])[0] in places
+    return bool(places) and len(indices) == 1 and place_of(buffer, indices[0])[0] in places
 
 
 def shared_places(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> dict[int, list[Place]]:
@@ -168,12 +176,12 @@ def shared_places(run: Sequence[Store], used: Sequence[Counter[Expr]]) -> dict[i
             if not isinstance(node, Load) or not _in_memory(node.buffer) or len(node.indices) > 1:
                 continue
             place, distance = place_of(node.buffer, node.indices[0])
-            if _is_compound(place[1]) and not _subtracts(place[1]):
+            if _is_compound(place[1]):
                 near.setdefault(place, set()).add(distance)
                 first.setdefault(place, position)
     found: dict[int, list[Place]] = {}
     for place, position in first.items():
-        if len(near[place]) >= PLACES:
+        if len(near[place]) >= PLACES and not _subtracts(place[1]):
             found.setdefault(position, []).append(place)
     return found
 
@@ -195,4 +203,4 @@ def _subtracts(index: Expr) -> bool:
 
 
 def _reads(load: Load, written: set[Buffer]) -> bool:
-    return any(isinstance(n, Load) and n.buffer in written for n in walk_exprs(load))
+    return any(n.buffer in written for n in loads(load))

@@ -7,6 +7,7 @@ lanes are stored as one vector again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from backends.emit.expressions import ATOM, Text
@@ -141,8 +142,8 @@ class GpuVectorEmitter(SpellingEmitter):
                 added.append(load)
         return added
 
-    def name_values(self, roots: Sequence[Expr]) -> list[Expr]:
-        return [*self.name_vectors(roots), *super().name_values(roots)]
+    def name_values(self, roots: Sequence[Expr], most: Counter[Expr] | None = None) -> list[Expr]:
+        return [*self.name_vectors(roots), *super().name_values(roots, most)]
 
     def store(self, s: Store) -> None:
         width = max(dt.lanes(index.dtype) for index in s.indices)

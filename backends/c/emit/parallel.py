@@ -120,8 +120,8 @@ class ParallelEmitter(MaskedEmitter):
         self.declarations.setdefault("threads", THREADS_TEXT)
         threads = self.target.threads
         count = "" if threads is None else f" num_threads({threads})"
-        work = work_of(s, self.func.size_vars)
         # Constant work is what the schedule asked for; how much a call brings it cannot know.
+        work = work_of(s, self.func.size_vars) if self.func.size_vars else None
         few = work is not None and int_value(work) is None
         only_if = f" if ({self.expr(work, ADD)} > {LEAST_WORK})" if work is not None and few else ""
         self.line("const int home = threads_home();")
