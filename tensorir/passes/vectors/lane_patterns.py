@@ -16,7 +16,7 @@ from tensorir.passes.vectors.masked_tails import REGISTERS, lanes_between
 from tensorir.passes.vectors.strided_loads import LEAST
 from tensorir.stmt import If, Stmt
 from tensorir.vector_expr import Broadcast, Ramp, Shuffle
-from tensorir.visit import map_children, map_own_exprs, transform
+from tensorir.visit import map_children, map_loads, map_own_exprs
 
 MOST_VECTORS = 4
 """Lanes that lie further apart than so many vectors reach, or half as many as there are lanes, are
@@ -37,19 +37,17 @@ def lane_patterns(func: PrimFunc, masked_bits: Collection[int]) -> PrimFunc:
     masks, of `masked_bits`, where these are less than a vector. Requires that vectorize and unroll
     ran.
     """
-    return with_body(func, _visit(func.body, frozenset(masked_bits)))
+    bits, memo = frozenset(masked_bits), dict[Expr, Expr]()
 
+    def expr(e: Expr) -> Expr:
+        return map_loads(e, lambda load: _from_neighbours(load, bits), memo)
 
-def _visit(stmt: Stmt, bits: frozenset[int]) -> Stmt:
-    if isinstance(stmt, If) and dt.lanes(stmt.cond.dtype) > 1:
-        return stmt  # some of its lanes may lie outside of the buffer
-    memo: dict[Expr, Expr] = {}
+    def visit(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, If) and dt.lanes(stmt.cond.dtype) > 1:
+            return stmt  # some of its lanes may lie outside of the buffer
+        return map_children(map_own_exprs(stmt, expr), visit)
 
-    def rule(e: Expr) -> Expr | None:
-        return _from_neighbours(e, bits) if isinstance(e, Load) else None
-
-    changed = map_own_exprs(stmt, lambda e: transform(e, rule, memo))
-    return map_children(changed, lambda child: _visit(child, bits))
+    return with_body(func, visit(func.body))
 
 
 def _from_neighbours(load: Load, bits: frozenset[int]) -> Expr | None:

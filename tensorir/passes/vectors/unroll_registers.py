@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from tensorir.expr import Var
+from collections.abc import Iterator
+
+from tensorir.buffer import Buffer
+from tensorir.expr import Expr, Var
 from tensorir.func import PrimFunc
-from tensorir.passes.facts.accesses import Access, accesses
+from tensorir.parts import touched
 from tensorir.passes.rewriting import with_body
 from tensorir.passes.unroll import code_size
 from tensorir.stmt import Alloc, For, ForKind, Stmt, replace
-from tensorir.visit import map_children, variables, walk
+from tensorir.visit import loads, map_children, stmt_exprs, walk
 
 LIMIT = 64
 """The most statements that a nest may come to; what is larger does not fit in registers either."""
@@ -20,19 +23,35 @@ def unroll_registers(func: PrimFunc) -> PrimFunc:
     A single access with a variable index, as when an accumulator is copied out by a loop, would
     force the whole buffer into memory. Requires that place_buffers ran.
     """
+    indexing: dict[Buffer, set[Var]] = {}
+    """The variables in indices of what is allocated around the statements that were left."""
 
     def visit(stmt: Stmt) -> Stmt:
         result = map_children(stmt, visit)
-        if isinstance(result, Alloc) and result.buffer.scope == "local":
-            body = _unrolled(result.body, accesses(result.body).get(result.buffer, []))
+        if isinstance(result, Alloc):
+            found = indexing.pop(result.buffer, set())
+            body = _unrolled(result.body, found) if result.buffer.scope == "local" else result.body
             return result if body is result.body else Alloc(result.buffer, body)
+        for buffer, indices in _accesses(result):
+            if buffer.scope == "local":
+                indexing.setdefault(buffer, set()).update(*[index.variables for index in indices])
         return result
 
     return with_body(func, visit(func.body))
 
 
-def _unrolled(body: Stmt, uses: list[Access]) -> Stmt:
-    indexing = {var for use in uses for index in use.indices for var in variables(index)}
+def _accesses(stmt: Stmt) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
+    """What stands directly in a statement."""
+    for buffer, indices, _ in touched(stmt):
+        yield buffer, indices
+    for e in stmt_exprs(stmt):
+        for load in loads(e):
+            yield load.buffer, load.indices
+
+
+def _unrolled(body: Stmt, indexing: set[Var]) -> Stmt:
+    if not indexing:
+        return body
     loops = [s for s in walk(body) if isinstance(s, For) and s.var in indexing]
     if all(loop.kind is not ForKind.SERIAL for loop in loops):
         return body
