@@ -37,7 +37,8 @@ class Regressor(Protocol):
 
 
 class CostModel(Protocol):
-    """What a search asks of a model."""
+    """What a search asks of a model. One may have `prepare()` too, which is called once while the
+    first candidates are compiled, so that `fit` finds what takes long to import."""
 
     notice: str | None
     """Something the user should know, such as that a better library is missing."""
@@ -82,6 +83,10 @@ class ResidualModel:
     def samples(self) -> int:
         """Successful trials that the model was fitted to."""
         return 0 if self._data is None else len(self._data[1])
+
+    def prepare(self) -> None:
+        """Make a regressor, which imports what learning takes: more than a second for xgboost."""
+        self._make(self.seed)
 
     def fit(self, features: np.ndarray, seconds: Sequence[float | None]) -> None:
         """Learn from scratch; the fastest trials weigh most, failures are left out.

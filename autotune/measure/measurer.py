@@ -7,7 +7,8 @@ the status of its result, and the next one is measured in a worker that is known
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -68,6 +69,8 @@ class Measurer:
     report     told about waits
     workers    who builds ahead, and on which device candidates run
     phases     where seconds are counted; what the worker that times builds itself is timing there
+    meanwhile  done once, while the first programs are compiled: this process waits for them then,
+               and nothing is timed
 
     `neighbours` tells how busy others were while times were taken.
 
@@ -88,6 +91,7 @@ class Measurer:
         lock: Path | None = None,
         workers: Workers = HERE,
         phases: Phases | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> None:
         self.func = func
         self.target = str(target)
@@ -100,6 +104,7 @@ class Measurer:
         self._report = report
         self._lock = lock
         self.neighbours, self._phases = Neighbours(), phases or Phases()
+        self._meanwhile = meanwhile
         self._folder = working_folder()
         self._reference = reference
         self._calls: dict[str, int] = {}
@@ -291,7 +296,10 @@ class Measurer:
         if self._executor is None and min(self._jobs, len(programs)) < 2:
             return [(MeasureResult("ok"), None)] * len(programs)
         pool = self._start_builders()
-        with self._phases.holding(self._building(), "building"):
+        with self._phases.holding(self._building(), "building"), ThreadPoolExecutor(1) as beside:
+            if self._meanwhile is not None:  # where it fails, who needs it will say so
+                beside.submit(self._meanwhile)
+                self._meanwhile = None
             replies = pool.request([build_request(program) for program in programs])
             strange = [at for at, r in enumerate(replies) if r.data.get("status") == OTHER_SPACE]
             texts = [text_request(programs[at]) for at in strange]

@@ -19,9 +19,9 @@ ENOUGH = 4
 HOPELESS = 2.0
 """A sketch whose best trial is this many times slower than the best of all is given up."""
 
-MANY = 4
-"""Candidates from which on it pays to have other processes build them: few of a generation are left
-where formulas have said which are worth it."""
+MANY = 2
+"""Candidates from which on it pays to have other processes build them, each by itself: few of a
+generation are left where formulas have said which are worth it."""
 
 
 class Scored(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 
 from autotune.database.records import Record
 from autotune.measure import Measurer, MeasureResult
-from autotune.measure.scoring import scheduled_program
+from autotune.measure.design import Design, Made
 from autotune.noise.finalists import finalists, most_finalists
 from autotune.noise.gain import Outcome
 from autotune.noise.race import Race
@@ -24,8 +24,8 @@ from autotune.tuning.replay import candidate_of
 from autotune.tuning.session import Session
 from schedule import Schedule
 
-Finalist = tuple[Record, Schedule]
-"""The latest trial of a candidate, and its schedule."""
+Finalist = tuple[Record, Schedule | Design]
+"""The latest trial of a candidate, and what makes its program."""
 
 
 def final_race(session: Session, measurer: Measurer, codes: Sequence[str] = ()) -> None:
@@ -37,9 +37,9 @@ def final_race(session: Session, measurer: Measurer, codes: Sequence[str] = ()) 
     if not entered:
         return
     race = Race(len(entered), default=0, round_s=sum(r.median or 0.0 for r, _ in entered))
-    schedules = [schedule for _, schedule in entered]
+    programs = [program for _, program in entered]
     while race.wanted:
-        running = [schedules[at] for at in race.running]
+        running = [programs[at] for at in race.running]
         rounds = measurer.race(running, race.wanted, len(race.times))
         race.add(np.array(rounds.times).T, rounds.busy)
     raced = [
@@ -50,7 +50,7 @@ def final_race(session: Session, measurer: Measurer, codes: Sequence[str] = ()) 
 
 
 def _record(
-    session: Session, trial: Record, schedule: Schedule, times: np.ndarray, outcome: Outcome
+    session: Session, trial: Record, program: Schedule | Design, times: np.ndarray, outcome: Outcome
 ) -> Record:
     blocks = tuple(map(float, times[np.isfinite(times)]))
     result = MeasureResult(
@@ -59,7 +59,7 @@ def _record(
     )  # fmt: skip
     candidate = candidate_of(trial)
     assert candidate is not None
-    return session.record(candidate, schedule, result, trial.predicted, race=outcome)
+    return session.record(candidate, program, result, trial.predicted, race=outcome)
 
 
 def _entered(session: Session, measurer: Measurer, codes: Sequence[str]) -> list[Finalist]:
@@ -77,8 +77,8 @@ def _entered(session: Session, measurer: Measurer, codes: Sequence[str]) -> list
     asked = [candidate for candidate, r in latest.items() if r.code in codes]
     entered: dict[str, Finalist] = {}
     for candidate in [*(c for c in kept if c in latest), *asked, *near]:
-        for record, schedule in _renewed(session, measurer, latest[candidate]):
-            entered.setdefault(scheduled_program(schedule), (record, schedule))
+        for record, program in _renewed(session, measurer, latest[candidate]):
+            entered.setdefault(Made.of(program).program, (record, program))
     return list(entered.values())
 
 
@@ -90,13 +90,13 @@ def _visits(record: Record) -> list[Visit]:
 
 
 def _renewed(session: Session, measurer: Measurer, record: Record) -> list[Finalist]:
-    """The trial with its schedule; checked and timed again where its code is another one today."""
-    schedule, candidate = session.replayed(record), candidate_of(record)
-    if schedule is None or candidate is None:
+    """The trial with its program; checked and timed again where its code is another one today."""
+    program, candidate = session.made(record), candidate_of(record)
+    if program is None or candidate is None:
         return []
     if not session.is_current(record):
-        result = measurer.measure([schedule])[0]
-        record = session.record(candidate, schedule, result, record.predicted)
+        result = measurer.measure([program])[0]
+        record = session.record(candidate, program, result, record.predicted)
         session.database.add(record)
         session.remember(record)
-    return [(record, schedule)] if record.status == "ok" else []
+    return [(record, program)] if record.status == "ok" else []

@@ -127,6 +127,7 @@ class Search:
                     report=self._report,
                     workers=self._how.workers,
                     phases=session.phases,
+                    meanwhile=getattr(session.state.model, "prepare", None),
                 )
             )
         return self._measurer
@@ -143,7 +144,7 @@ class Search:
                 predicted[index], batch=batch,
             )  # fmt: skip
             session.database.add(record)
-            session.vouch(record)
+            session.vouch(record, designs[index])
             session.remember(record)
             if record.is_trial:
                 task.advance(record)

@@ -101,6 +101,7 @@ class Session:
     _counted: set[str] = field(default_factory=set, repr=False)
     _current: dict[str, bool] = field(default_factory=dict, repr=False)
     _made: dict[str, Schedule | None] = field(default_factory=dict, repr=False)
+    _designs: dict[str, Design] = field(default_factory=dict, repr=False)
 
     @property
     def known(self) -> int:
@@ -153,9 +154,15 @@ class Session:
             self._current[record.id] = is_current(record, self.target, replay)
         return self._current[record.id]
 
-    def vouch(self, record: Record) -> None:
-        """The record's code is that of today: it was made by this very search."""
+    def vouch(self, record: Record, design: Design) -> None:
+        """The record's code is that of today: this very search made it, by that design."""
         self._current[record.id] = True
+        self._designs[record.id] = design
+
+    def made(self, record: Record) -> Schedule | Design | None:
+        """What makes the record's program: the design where this very search had it built, else its
+        schedule; None where this version cannot make it."""
+        return self._designs.get(record.id) or self.replayed(record)
 
     def replayed(self, record: Record) -> Schedule | None:
         """The record's schedule; None where this version cannot make it."""

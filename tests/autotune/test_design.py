@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from autotune.measure import Measurer
 from autotune.measure.design import Design, Made, build_request
 from autotune.measure.job import Job
 from autotune.measure.measurer import DEFAULT_BUILDER
+from autotune.measure.process import Reply
 from autotune.measure.scoring import made_for, outline
 from autotune.rules import default_candidates, make_space
 from autotune.space import Candidate, Space
@@ -93,6 +95,37 @@ def test_what_is_built_ahead_is_not_timed_again(blurs):
     assert "code is that of an earlier trial" in again[1].error
     third = blurs.measure(twins, known=[again[0].source_hash])
     assert [(r.status, r.times) for r in third] == [("repeated", ())] * 2
+
+
+class Waiting:
+    """In place of workers: they have built when `done` is set."""
+
+    jobs = 2
+
+    def __init__(self, done: threading.Event) -> None:
+        self.done = done
+
+    def request(self, messages: Sequence[object]) -> list[Reply]:
+        assert self.done.wait(60)
+        return [Reply("answer", "build", {"status": "ok"})] * len(messages)
+
+    def close(self) -> None:
+        return
+
+
+def test_what_takes_long_is_done_once_while_programs_are_compiled():
+    done, calls = threading.Event(), []
+
+    def meanwhile() -> None:
+        calls.append("done")
+        done.set()
+        raise ImportError("told to who needs it, not to who compiles")
+
+    with Measurer(PROGRAMS["blur"](), str(TARGET), TWO, meanwhile=meanwhile) as measurer:
+        measurer._builders = Waiting(done)
+        for _ in range(2):
+            assert [r.status for r, _ in measurer._build(["a", "b"])] == ["ok"] * 2
+    assert calls == ["done"]
 
 
 def twins_of(schedules: Iterable[Schedule]) -> Iterator[list[Schedule]]:
