@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from backends import ObjectCache
 from backends.c.emit.codegen import c_name, emit
 from tensorir import Const, PrimFunc, Target
 from tensorir.text.parser import parse
+from tests.backends.by_gcc import made_by_gcc
 
 FLAGS = (
     "-O2 -std=gnu11 -Wall -Werror -Wno-psabi -fwrapv -fno-math-errno -fno-trapping-math "
@@ -23,24 +23,18 @@ Run = Callable[..., int]
 TARGET = Target(vector_bits=512)
 
 
-def compile_c(text: str, folder: Path, *flags: str) -> Path:
-    """The shared object of a C text; fails the test with what the compiler says."""
-    source = folder / f"k{len(list(folder.iterdir()))}.c"
-    source.write_text(text)
-    out = source.with_suffix(".so")
-    command = ["gcc", *FLAGS, *(flags or ("-march=native",)), str(source), "-o", str(out), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, f"{done.stderr}\n{text}"
-    return out
-
-
 @pytest.fixture(scope="session")
-def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("emitted")
+def library(cache: ObjectCache) -> Callable[..., ctypes.CDLL]:
+    """library(text, *flags): the functions of a C text."""
+
+    def loaded(text: str, *flags: str) -> ctypes.CDLL:
+        return ctypes.CDLL(str(made_by_gcc(cache, text, *FLAGS, *(flags or ("-march=native",)))))
+
+    return loaded
 
 
 @pytest.fixture
-def run(objects: Path) -> Run:
+def run(library: Callable[..., ctypes.CDLL]) -> Run:
     """run(program, *arrays, sizes): emit, compile and call; the program is IR or its text."""
 
     def run_(
@@ -57,11 +51,11 @@ def run(objects: Path) -> Run:
             assert array.flags.c_contiguous
             extent = param.shape[0]
             assert not isinstance(extent, Const) or extent.value == array.size
-        library = ctypes.CDLL(str(compile_c(edit(emit(func, target)), objects, *flags)))
-        function = getattr(library, c_name(func))
+        functions = library(edit(emit(func, target)), *flags)
+        function = getattr(functions, c_name(func))
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
         status = function(*pointers, *map(ctypes.c_int64, sizes))
-        getattr(library, f"{c_name(func)}_release")()
+        getattr(functions, f"{c_name(func)}_release")()
         return int(status)
 
     return run_

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,12 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from backends import resolve
+from backends import ObjectCache, resolve
 from backends.c.emit.codegen import CEmitter
 from schedule import Schedule
 from tensorir import Buffer, Expr, PrimFunc, lower, te
 from tensorir import dtype as dt
 from tensorir.arrays import decode, encode
+from tests.backends.by_gcc import made_by_gcc
 
 FLAGS = (
     "-std=gnu11 -fwrapv -fno-math-errno -fno-trapping-math -fPIC -Wno-psabi -Wall -Werror "
@@ -89,18 +89,10 @@ def text_of(cases: Sequence[Case], march: str, vectors: bool = True) -> str:
     return "\n\n".join([emitter.prelude(), *kernels])
 
 
-def assembled(text: str, march: str, folder: Path, level: str = "-O2") -> tuple[str, Path]:
+def assembled(text: str, march: str, store: ObjectCache, level: str = "-O2") -> tuple[str, Path]:
     """The assembly that gcc makes of a text, and the object of it."""
-    folder.mkdir()
-    (folder / "k.c").write_text(text)
-    _gcc(folder, *FLAGS, level, f"-march={march}", "-S", "k.c")
-    _gcc(folder, "-shared", "k.s", "-o", "k.so", "-lm")
-    return (folder / "k.s").read_text(), folder / "k.so"
-
-
-def _gcc(folder: Path, *arguments: str) -> None:
-    done = subprocess.run(["gcc", *arguments], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    made = made_by_gcc(store, text, *FLAGS, level, f"-march={march}", "-S").read_text()
+    return made, made_by_gcc(store, made, "-shared", language="assembler")
 
 
 def instructions(assembly: str) -> dict[str, float]:

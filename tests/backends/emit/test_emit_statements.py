@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import threading
 
 import numpy as np
@@ -149,23 +148,18 @@ def test_memory_that_is_not_there_gives_status_1(run):
         assert status == (1 if failing < 3 else 0)
 
 
-def test_a_kernel_may_run_in_many_threads_and_be_released_between(objects):
+def test_a_kernel_may_run_in_many_threads_and_be_released_between(library):
     func = parse(SYMBOLIC)
-    source = objects / "threads.c"
-    source.write_text(emit(func, Target(vector_bits=512)))
-    out = source.with_suffix(".so")
-    flags = "-O2 -fopenmp -fwrapv -fPIC -shared -Wall -Werror -Wno-psabi".split()
-    subprocess.run(["gcc", *flags, str(source), "-o", str(out)], check=True)
-    library = ctypes.CDLL(str(out))
+    functions = library(emit(func, Target(vector_bits=512)))
     wrong = []
 
     def work(seed: int) -> None:
         for n in (5, 300, 20):
             a, b = np.full(n, seed, "float32"), np.zeros(n, "float32")
-            status = library.f(
+            status = functions.f(
                 ctypes.c_void_p(a.ctypes.data), ctypes.c_void_p(b.ctypes.data), ctypes.c_int64(n)
             )
-            library.f_release()
+            functions.f_release()
             if status or not (b == 2 * a + 1).all():
                 wrong.append((seed, n))
 

@@ -122,13 +122,13 @@ def expected(case: Case, march: str) -> float:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_nothing_falls_apart_into_lanes(table, tmp_path, samples) -> None:
+def test_nothing_falls_apart_into_lanes(table, cache, samples) -> None:
     """Instructions are bounded, and results those of a loop without vectors."""
     cases = list(TABLES[table]())[:: 4 if samples else 1]
     plain = text_of(cases, "x86-64", vectors=False)
-    wanted = run(assembled(plain, "x86-64", tmp_path / "plain", level="-O0")[1], cases)
+    wanted = run(assembled(plain, "x86-64", cache, level="-O0")[1], cases)
     for march in MOST:
-        assembly, library = assembled(text_of(cases, march), march, tmp_path / march)
+        assembly, library = assembled(text_of(cases, march), march, cache)
         counted = instructions(assembly)
         numbers = [(counted[f"k{n}"], case) for n, case in enumerate(cases)]
         many = [(count, case.name) for count, case in numbers if count > expected(case, march)]
