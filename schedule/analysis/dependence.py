@@ -50,9 +50,12 @@ def shared_conflict(state: State, node: For, lanes: bool = False) -> Illegal | N
     return conflict_within(state, node, node, lanes)
 
 
-def conflict_within(state: State, node: For, outermost: For, lanes: bool = False) -> Illegal | None:
+def conflict_within(
+    state: State, node: For, outermost: For, lanes: bool = False, keeps: bool = True
+) -> Illegal | None:
     """shared_conflict for iterations of `node` that differ in the loops from `outermost` inwards,
-    and agree in those outside of it."""
+    and agree in those outside of it. Without `keeps` memory that each iteration has to itself
+    counts as well: then iterations that touch one element are one iteration."""
     below = blocks_below(node)
     outside = state.loops_outside(outermost.name)
     varying = loops_below(outermost)
@@ -69,7 +72,7 @@ def conflict_within(state: State, node: For, outermost: For, lanes: bool = False
         if reason is None:
             continue
         around = (*state.loops_outside(node.name), node)
-        own = not lanes and private(state, buffer, below) and not piped(around, buffer)
+        own = keeps and not lanes and private(state, buffer, below) and not piped(around, buffer)
         if not own or not covered(state, buffer, node):
             return Illegal(node.name, reason)
     return None

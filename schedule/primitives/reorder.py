@@ -24,9 +24,8 @@ def reorder(state: State, *loops: str) -> tuple[State, None]:
     requires:
         - no loop is named twice
         - the loops lie on one nest without other statements in between
-        - no loop carries a dependence between different blocks
-        - of two loops that change places around a block that reads what it wrote before (te.scan),
-          one carries no dependence
+        - of two loops that change places around blocks that use what another iteration wrote
+          (te.scan), one is known to carry no dependence, by the places of all accesses
         - parallel and vectorized loops may be so where they are then
     """
     nodes = [state.loop(name) for name in loops]
@@ -72,9 +71,9 @@ def _still_concurrent(changed: State, after: list[For]) -> None:
 def _blocked(state: State, before: list[For], after: list[For]) -> Illegal | None:
     """A reason against the new order.
 
-    Instances of one block that depend on each other differ in loops that carry a dependence. If
-    these keep their order among themselves, what came first still does. Loops around several
-    blocks must carry none at all.
+    Instances that depend on each other differ in loops that carry a dependence. If these keep their
+    order among themselves, what came first still does. Of a loop around several blocks whose
+    iterations have memory to themselves that is known only where no other loop carries any.
     """
     below = blocks_below(before[0])
     if len(below) < 2 and not any(recurrent(block) for block in below):
@@ -88,7 +87,9 @@ def _blocked(state: State, before: list[For], after: list[For]) -> Illegal | Non
     for outer, inner in swapped:
         found = [r for r in (reasons[outer.name], reasons[inner.name]) if r is not None]
         if len(found) == 2 or (found and len(below) > 1):
-            return found[0]
+            free = inner if reasons[inner.name] is None else outer
+            if len(found) == 2 or conflict_within(state, free, outermost, keeps=False):
+                return found[0]
     return None
 
 

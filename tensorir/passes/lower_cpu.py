@@ -8,6 +8,7 @@ from tensorir.passes.fold_buffers import fold_buffers
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.lower_prefetch import lower_prefetch
+from tensorir.passes.overwrite_states import overwrite_states
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.rewriting import Pass
@@ -34,6 +35,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
     bits = target.vector_bits or LANE_BITS
     masked = masked_bits(target)
     return [
+        ("overwrite_states", overwrite_states),
         ("lower_init", lower_init),
         ("lower_prefetch", lower_prefetch),
         ("spread_prefetch", spread_prefetch),

@@ -27,6 +27,7 @@ from tensorir.passes.gpu.thread_reductions import thread_reductions
 from tensorir.passes.gpu.vector_accesses import vector_accesses
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
+from tensorir.passes.overwrite_states import overwrite_states
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.rewriting import Pass
 from tensorir.passes.simplify import simplify
@@ -38,6 +39,7 @@ from tensorir.targets.target import Target
 def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
     """The passes for `target` with their names, in order."""
     return [
+        ("overwrite_states", overwrite_states),
         ("kernels", kernels),
         ("thread_reductions", thread_reductions),
         ("lower_init", lower_init),

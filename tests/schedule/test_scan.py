@@ -156,6 +156,44 @@ def test_reduction_as_step(check):
     refused(sch.parallel, "t", match="block 'step' uses what block 'step")
 
 
+def test_columns_of_several_stages_outside_of_the_time(check):
+    """Two states, the second of which takes what the first one is in this step."""
+    x = te.placeholder((6, 4), name="X")
+    a, b = te.state((6, 4), name="a"), te.state((6, 4), name="b")
+    first = [te.compute((1, 4), lambda t, i: x[t, i], name=f"{n}0") for n in "ab"]
+    gate = te.compute((6, 4), lambda t, i: a[t - 1, i] + x[t, i], name="gate")
+    new = te.compute((6, 4), lambda t, i: gate[t, i] * 2.0, name="new")
+    other = te.compute((6, 4), lambda t, i: b[t - 1, i] * 0.5 + gate[t, i], name="other")
+    _, found = te.scan(first, (new, other), (a, b), name="two")
+    sch = Schedule(te.create_prim_func([x, found]))
+    column = sch.merge("i_gate", "i_new", "i_other")
+    sch.reorder(column, sch.get_loops("new")[0])
+    sch.parallel(column)
+    check(sch)
+
+
+KEPT = """
+@prim_func
+def kept(x: f32[3], y: f32[3, 4]):
+    last = alloc(f32[1])
+    for t, i in grid(3, 4):
+        with block("new"):
+            vt = spatial(3, t)
+            vi = opaque(4, i)
+            where(i == 0)
+            last[0] = x[vt]
+        with block("use"):
+            vt = spatial(3, t)
+            vi = spatial(4, i)
+            y[vt, vi] = last[0]
+"""
+
+
+def test_refuses_to_part_what_an_iteration_keeps_for_itself():
+    """Each t has the memory to itself while its columns run one after the other."""
+    refused(Schedule(parse(KEPT)).reorder, "i", "t", match="uses what block 'new' writes")
+
+
 def test_refuses_the_reduction_outside_of_the_time():
     sch = Schedule(powers())
     refused(sch.reorder, "k", "t", match="block 'step' uses what block 'step' writes")

@@ -1,0 +1,149 @@
+"""overwrite_states: a recurrence keeps its latest row where the one before it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
+
+from tensorir.analysis.block_accesses import Access, accesses, innermost
+from tensorir.analysis.dependence import same_slice
+from tensorir.arith import Analyzer
+from tensorir.buffer import Buffer
+from tensorir.expr import Expr, Load, const, int_value
+from tensorir.func import PrimFunc
+from tensorir.parts import touched
+from tensorir.passes.facts.ranges import function_analyzer
+from tensorir.stmt import For, ForKind, Stmt, Store, replace
+from tensorir.visit import map_children, map_loads, map_own_exprs, walk
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An access of a state, by the block at a place of the program, and the loops around it."""
+
+    place: int
+    access: Access
+    loops: tuple[For, ...]
+
+
+def overwrite_states(func: PrimFunc) -> PrimFunc:
+    """Keep one row of a buffer of which each iteration of a loop reads the row before its own.
+
+    rewrite:
+        S = alloc(f32[9, 4])                  S = alloc(f32[1, 4])
+        for i in range(4):                    for i in range(4):
+            S[0, i] = 0.0                         S[0, i] = 0.0
+        for t in range(8):                    for t in range(8):
+            for i in range(4):         ->         for i in range(4):
+                S[t + 1, i] = f(S[t, i])              S[0, i] = f(S[0, i])
+        for i in range(4):                    for i in range(4):
+            out[i] = S[8, i]                      out[i] = S[0, i]
+
+    So is a te.scan of which only the last row is used. Iteration t writes row t + 1 alone, reads
+    rows t and t + 1, and of an element reads row t before it writes row t + 1; what runs before
+    the loop touches row 0 alone, what runs after it reads the last row. To run ahead of all passes
+    that look at statements, while blocks are known.
+    """
+    if not func.buffers or not any(isinstance(s, For) for s in walk(func.body)):
+        return func
+    analyzer, uses = function_analyzer(func), _uses(func)
+    folded = {
+        b: dim for b in func.buffers if (dim := _state(uses.get(b, []), analyzer)) is not None
+    }
+    return _folded(func, folded) if folded else func
+
+
+def _uses(func: PrimFunc) -> dict[Buffer, list[_Use]]:
+    """The accesses of each buffer in program order, but those of buffers that externs are lent."""
+    found: dict[Buffer, list[_Use]] = {}
+    for place, (block, loops) in enumerate(innermost(func.body)):
+        for access in accesses(block):
+            found.setdefault(access.buffer, []).append(_Use(place, access, loops))
+    lent = {b for s in walk(func.body) if not isinstance(s, Store) for b, _, _ in touched(s)}
+    return {buffer: uses for buffer, uses in found.items() if buffer not in lent}
+
+
+def _state(uses: Sequence[_Use], analyzer: Analyzer) -> int | None:
+    """The dimension along which a buffer is a state of which one row is enough."""
+    for use in uses:
+        if use.access.is_write:
+            for dim, index in enumerate(use.access.in_loops()):
+                loop = next((f for f in use.loops if _is(index, f.var + 1, analyzer)), None)
+                if loop is not None and _is_state(uses, dim, loop, analyzer):
+                    return dim
+    return None
+
+
+def _is(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
+    return int_value(analyzer.simplify(a - b)) == 0
+
+
+def _is_state(uses: Sequence[_Use], dim: int, loop: For, analyzer: Analyzer) -> bool:
+    """Whether all uses are those of a state whose row `loop` computes of the one before."""
+    if loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED) or loop.annotations:
+        return False
+    steps = [use for use in uses if loop in use.loops]
+    writes = [use for use in steps if use.access.is_write]
+    first, last = writes[0].place, writes[-1].place
+    for use in uses:
+        row, inside = use.access.in_loops()[dim], loop in use.loops
+        if inside and _is(row, loop.var, analyzer):
+            fits = not use.access.is_write and use.place <= first
+        elif inside:
+            fits = _is(row, loop.var + 1, analyzer) and use.place >= first
+        elif use.place < first:
+            fits = _is(row, const(0), analyzer)
+        else:
+            fits = _is(row, loop.extent, analyzer) and not use.access.is_write
+        if not fits or not all(_in_turn(use, write, dim, loop, analyzer) for write in writes):
+            return False
+    return not any(first < use.place < last and not use.access.is_write for use in steps)
+
+
+def _in_turn(use: _Use, write: _Use, dim: int, loop: For, analyzer: Analyzer) -> bool:
+    """Whether, where the two touch one element of a row, they do in the same iteration of all loops
+    around both: so the first one of the program comes first there. One store reads first."""
+    if use is write:
+        return True
+    block = use.access.block
+    if use.place == write.place and not isinstance(block.body, Store):
+        return False
+    a, b = (_in_row(each.access, dim) for each in (use, write))
+    inner = {f.var: f.extent for f in (*use.loops, *write.loops) if f is not loop}
+    both = [f for f in use.loops if f in write.loops and f is not loop]
+    return all(same_slice(a, b, f, inner, analyzer) for f in both)
+
+
+def _in_row(access: Access, dim: int) -> Access:
+    indices = tuple([const(0) if n == dim else i for n, i in enumerate(access.indices)])
+    return replace_fields(access, indices=indices)
+
+
+def _folded(func: PrimFunc, dims: dict[Buffer, int]) -> PrimFunc:
+    """`func` with one row of each of these buffers."""
+
+    def one(at: int, parts: Sequence[Expr], e: Expr) -> tuple[Expr, ...]:
+        return tuple([e if n == at else part for n, part in enumerate(parts)])
+
+    new = {b: b.with_shape(one(at, b.shape, const(1))) for b, at in dims.items()}
+    memo: dict[Expr, Expr] = {}
+
+    def load(e: Load) -> Expr | None:
+        return (
+            Load(new[e.buffer], one(dims[e.buffer], e.indices, const(0)))
+            if e.buffer in new
+            else None
+        )
+
+    def visit(stmt: Stmt) -> Stmt:
+        stmt = map_own_exprs(map_children(stmt, visit), lambda e: map_loads(e, load, memo))
+        if isinstance(stmt, Store) and stmt.buffer in new:
+            buffer = stmt.buffer
+            return replace(
+                stmt, buffer=new[buffer], indices=one(dims[buffer], stmt.indices, const(0))
+            )
+        return stmt
+
+    buffers = tuple([new.get(b, b) for b in func.buffers])
+    return replace_fields(func, body=visit(func.body), buffers=buffers)
