@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from autotune.rules.group import join_epilogue
 from schedule import Schedule, ScheduleError
-from tensorir import Algorithm, PrimFunc, allows, known_algorithms
+from tensorir import Algorithm, Device, PrimFunc, allows, known_algorithms
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,14 @@ def first_start(func: PrimFunc, numerics: str) -> Start:
     return start
 
 
-def other_algorithms(numerics: str) -> list[str]:
-    """The names of those that `numerics` allows, and that are better for some sizes only."""
-    return [algorithm.name for algorithm in _allowed(numerics) if not algorithm.preferred]
+def other_algorithms(numerics: str, device: Device) -> list[str]:
+    """The names of those that `numerics` allows, that are better for some sizes only, and that the
+    rules for a device know."""
+    return [
+        algorithm.name
+        for algorithm in _allowed(numerics)
+        if not algorithm.preferred and (algorithm.kinds is None or device.kind in algorithm.kinds)
+    ]
 
 
 def with_algorithm(start: Start, block: str, algorithm: str) -> Start | None:
@@ -67,24 +72,28 @@ def reductions(sch: Schedule) -> list[str]:
     return [str(name) for name in sch.get_blocks() if sch.state.block(name).is_reduction]
 
 
-def starts(func: PrimFunc, numerics: str, first: Start, chosen: Start) -> Iterator[Start]:
+def starts(
+    func: PrimFunc, numerics: str, device: Device, first: Start, chosen: Start
+) -> Iterator[Start]:
     """The programs to make sketches of, that which was `chosen` first.
 
     `first`, with the algorithms that are better wherever they fit, follows, the definition, and
     then one with each other algorithm that `numerics` allows, in all blocks that it is for.
     """
     seen: set[str] = set()
-    for start in _starts(func, numerics, first, chosen):
+    for start in _starts(func, numerics, device, first, chosen):
         if start.name not in seen:
             seen.add(start.name)
             yield start
 
 
-def _starts(func: PrimFunc, numerics: str, first: Start, chosen: Start) -> Iterator[Start]:
+def _starts(
+    func: PrimFunc, numerics: str, device: Device, first: Start, chosen: Start
+) -> Iterator[Start]:
     yield chosen
     yield first
     yield Start("", Schedule(func))
-    for algorithm in other_algorithms(numerics):
+    for algorithm in other_algorithms(numerics, device):
         yield _everywhere(first, algorithm)
 
 

@@ -49,7 +49,7 @@ def choose(
         return Chosen(start, default_sketch(sketches_of(start, device, allowed), constants))
 
     best = planned(first or first_start(func, allowed))
-    algorithms = [] if numerics is None else other_algorithms(numerics)
+    algorithms = [] if numerics is None else other_algorithms(numerics, device)
     for block in reductions(best.start.schedule) if algorithms else ():
         made = [with_algorithm(best.start, block, algorithm) for algorithm in algorithms]
         tried = [planned(start) for start in made if start is not None]

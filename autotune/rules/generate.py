@@ -56,7 +56,7 @@ def sketches(
     """
     rng = random.Random(seed)
     first = first or first_start(func, numerics)
-    for start in starts(func, numerics, first, chosen or first):
+    for start in starts(func, numerics, device, first, chosen or first):
         yield from sketches_of(start, device, numerics, many, rng)
     if many:
         written = Schedule(func)

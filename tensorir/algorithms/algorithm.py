@@ -43,6 +43,8 @@ class Algorithm:
     examples   programs with the name of a block that it takes, on which it is checked
     numerics   what it does to floating-point results, NUMERICS of tensorir/numbers/numerics.py
     preferred  whether default schedules use it where it fits; for bitwise ones that are faster
+    kinds      the kinds of devices whose rules know what to make of it; None is all. Elsewhere it
+               is for schedules by hand
     """
 
     name: str
@@ -51,3 +53,4 @@ class Algorithm:
     examples: Callable[[], Sequence[tuple[PrimFunc, str]]]
     numerics: str = "algebraic"
     preferred: bool = False
+    kinds: tuple[str, ...] | None = None

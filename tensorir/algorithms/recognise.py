@@ -9,7 +9,7 @@ from tensorir.func import PrimFunc
 from tensorir.parts import touched
 from tensorir.stmt import Block, IterKind, Stmt, Store
 from tensorir.tensorize.match import Mismatch
-from tensorir.visit import blocks, loads, stmt_exprs, walk
+from tensorir.visit import blocks, loads, map_loads, stmt_exprs, walk
 
 
 def require(condition: bool, reason: str) -> None:
@@ -120,3 +120,9 @@ def _equivalent(extents: dict[Var, Expr], a: list[Expr], b: list[Expr]) -> bool:
         return all(known.prove(cond) for cond in wanted)
 
     return follow(a, b) and follow(b, a)
+
+
+def plain_indices(e: Expr) -> Expr:
+    """`e` with the indices of its loads simplified: equal ones are one object."""
+    simplify = Analyzer().simplify
+    return map_loads(e, lambda n: Load(n.buffer, tuple(simplify(i) for i in n.indices)), {})

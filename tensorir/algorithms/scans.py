@@ -16,15 +16,14 @@ from math import prod
 from typing import Any
 
 from tensorir.algorithms.algorithm import Algorithm, Alternative
-from tensorir.algorithms.recognise import require, same_index, writers
+from tensorir.algorithms.recognise import plain_indices, require, same_index, writers
 from tensorir.algorithms.tuples import Row, RowTerms
 from tensorir.analysis.combiner import neutral
-from tensorir.arith import Analyzer
 from tensorir.expr import BinOp, Expr, Load, Var, binary, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.stmt import Block, IterKind, Store
 from tensorir.te.tensor import Tensor
-from tensorir.visit import blocks, loads, map_loads, substitute
+from tensorir.visit import blocks, loads, substitute
 
 THREADS = (256, 1024)
 """Pieces that are scanned together at the most."""
@@ -92,7 +91,7 @@ def _scan_of(start: Block, step: Block, what: str) -> _Scan:
     assert isinstance(value, BinOp)
     units = {it.var: const(0) for it in rows if int_value(it.extent) == 1}
     before = Load(store.buffer, (time.var, *(substitute(var, units) for var in own)))
-    old = [e for e in (value.a, value.b) if _plain(substitute(e, units)) is before]
+    old = [e for e in (value.a, value.b) if plain_indices(substitute(e, units)) is before]
     require(len(old) == 1, what)
     term = value.b if value.a is old[0] else value.a
     steps, shape = int_value(time.extent), store.buffer.shape
@@ -104,17 +103,11 @@ def _scan_of(start: Block, step: Block, what: str) -> _Scan:
     known: dict[Var, Expr] = {places[0]: const(0), **dict(zip(places[1:], own))}
     require(int_value(start.iters[0].extent) == 1, what)
     t = Var("t")
-    entering = _plain(substitute(term, {time.var: t - 1}))
-    begun = _plain(substitute(first.value, known))
-    alike = _plain(substitute(entering, {t: const(0)})) is begun
+    entering = plain_indices(substitute(term, {time.var: t - 1}))
+    begun = plain_indices(substitute(first.value, known))
+    alike = plain_indices(substitute(entering, {t: const(0)})) is begun
     terms = Row((t, *own), {}, shape).over(entering, begun)
     return _Scan(value.op, (steps or 0) + 1, terms, alike)
-
-
-def _plain(e: Expr) -> Expr:
-    """`e` with the indices of its loads simplified: equal ones are one object."""
-    simplify = Analyzer().simplify
-    return map_loads(e, lambda n: Load(n.buffer, tuple(simplify(i) for i in n.indices)), {})
 
 
 class _Pieces:

@@ -8,7 +8,6 @@ from tensorir.passes.fold_buffers import fold_buffers
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.lower_prefetch import lower_prefetch
-from tensorir.passes.overwrite_states import overwrite_states
 from tensorir.passes.partition_loops import partition_loops
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.rewriting import Pass
@@ -27,6 +26,7 @@ from tensorir.passes.vectors.transpose_tiles import transpose_tiles
 from tensorir.passes.vectors.unroll_registers import unroll_registers
 from tensorir.passes.vectors.vector_locals import vector_locals
 from tensorir.passes.vectors.vectorize import vectorize
+from tensorir.rewrite.overwrite_states import overwrite_states
 from tensorir.targets.target import LANE_BITS, Target
 
 

@@ -27,12 +27,12 @@ from tensorir.passes.gpu.thread_reductions import thread_reductions
 from tensorir.passes.gpu.vector_accesses import vector_accesses
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
-from tensorir.passes.overwrite_states import overwrite_states
 from tensorir.passes.place_buffers import place_buffers
 from tensorir.passes.rewriting import Pass
 from tensorir.passes.simplify import simplify
 from tensorir.passes.skip_stores import skip_stores
 from tensorir.passes.vectors.bool_bytes import bool_bytes
+from tensorir.rewrite.overwrite_states import overwrite_states
 from tensorir.targets.target import Target
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorir import interpret, parse, te
-from tensorir.passes.overwrite_states import overwrite_states
+from tensorir.rewrite.overwrite_states import overwrite_states
 
 STEP = """
 @prim_func

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from typing import NamedTuple
 
 from tensorir.analysis.block_accesses import Access, accesses, innermost
 from tensorir.analysis.dependence import same_slice
+from tensorir.analysis.independence import analyzer_of, ranges
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import Expr, Load, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.parts import touched
-from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.stmt import For, ForKind, Stmt, Store, replace
 from tensorir.visit import map_children, map_loads, map_own_exprs, walk
 
 
-@dataclass(frozen=True)
-class _Use:
+class _Use(NamedTuple):
     """An access of a state, by the block at a place of the program, and the loops around it."""
 
     place: int
@@ -42,12 +41,12 @@ def overwrite_states(func: PrimFunc) -> PrimFunc:
 
     So is a te.scan of which only the last row is used. Iteration t writes row t + 1 alone, reads
     rows t and t + 1, and of an element reads row t before it writes row t + 1; what runs before
-    the loop touches row 0 alone, what runs after it reads the last row. To run ahead of all passes
-    that look at statements, while blocks are known.
+    the loop touches row 0 alone, what runs after it reads the last row. It is the first pass of
+    lowering: while blocks are known.
     """
     if not func.buffers or not any(isinstance(s, For) for s in walk(func.body)):
         return func
-    analyzer, uses = function_analyzer(func), _uses(func)
+    analyzer, uses = analyzer_of(func.size_ranges, ranges(func.body)), _uses(func)
     folded = {
         b: dim for b in func.buffers if (dim := _state(uses.get(b, []), analyzer)) is not None
     }
