@@ -277,3 +277,23 @@ def test_tasks_make_whole_lines_of_results_that_lie_across(name):
     task = [min(size, c.axes[n].extent) for n, size in zip(c.spatial, best.task)]
     panel = np.prod(task) // task[best.lane] * best.tile[best.lane] * 4
     assert panel <= cpu.caches[1][0]
+
+
+@pytest.mark.parametrize("place", [None, 0, 1, 2, 3])
+def test_results_are_turned_in_registers_wherever_a_unit_is(place):
+    """A loop of one iteration within a tile that is turned is no part of it."""
+
+    def value(x, w, *at):
+        j, i, c, r, s = at if place is None else (*at[:place], *at[place + 1 :])
+        return x[c, i + r, j + s] * w[c, r, s]
+
+    made = [16, 16, 16]
+    if place is not None:
+        made.insert(place, 1)
+    func = product_of([(16, 18, 18), (16, 3, 3)], tuple(made), [3, 3], value)
+    sch = default_schedule(func, replace(TARGET, vector_bits=512))
+    text = source_text(sch.func, replace(TARGET, vector_bits=512))
+    assert "shuffle" in text and "strided" not in text
+    if place == 3:
+        arrays = numbers(func)
+        require_close(func.outputs, [build(sch)(*arrays)], reference(func, *arrays))

@@ -50,8 +50,9 @@ def shuffles(func):
         (4, 16, 512, 4 + 4),  # a vector has four of the 16 rows as it is read
         (4, 16, 256, 2 * (4 + 4 + 4)),  # vectors of 4 grow to 8 lanes, and two rounds follow
         (16, 4, 512, 4 + 4 + 8 + 16),  # two rounds, and vectors of 16 shrink to 4 lanes
-        (13, 4, 256, (4 + 4 + 8) + 8),  # rows of 8, of 4 and of 1
-        (5, 7, 128, 8),  # one tile of 4 x 4, the edges element by element
+        (13, 4, 256, (4 + 4 + 8) + 8 + 8),  # rows of 8, of 4, and the last 4, of which 3 again
+        (5, 7, 128, 4 * 8),  # tiles of 4 x 4, which have what is left with some of the others
+        (7, 2, 128, 0),
         (3, 3, 128, 0),
         (1, 1, 512, 0),
     ],

@@ -245,9 +245,11 @@ def turn(sch: Schedule, row: LoopRef, lane: LoopRef, lanes: int, along_rows: boo
     extent = sch.state.loop(lane).const_extent
     if extent is None or extent > lanes:
         vector, lane = sch.split(lane, [None, lanes])
-        sch.reorder(vector, row, lane)
-    else:
-        sch.reorder(row, lane)
+        sch.reorder(vector, row)
+    (block,) = sch.get_child_blocks(lane)
+    loops = sch.get_loops(block)
+    inside = loops[min(map(loops.index, (row, lane))) :]  # among units, which are part of no tile
+    sch.reorder(*(loop for loop in inside if loop not in (row, lane)), row, lane)
     extent = sch.state.loop(row).const_extent or 0
     rest = extent % lanes
     for part in sch.partition(row, [extent - rest, rest]) if rest and rest < extent else (row,):

@@ -143,11 +143,21 @@ class _Nest:
         sch.compute_at(tile, where)
         self.sums_at(where, tile)
         *rows, lane = inner
-        pixels = prod(sch.state.loop(row).const_extent or 0 for row in rows)
-        if pixels % plan.lanes == 0:  # else a vector would reach into what the next task writes
-            rows = [sch.fuse(*rows)] if len(rows) > 1 else rows
-        turn(sch, rows[-1], lane, plan.lanes)
+        row = self.fuse_run(rows, [n for n in loops if n != plan.lane])
+        turn(sch, row, lane, plan.lanes)
         return task
+
+    def fuse_run(self, rows: list[LoopRef], axes: list[int]) -> LoopRef:
+        """The last of some loops, fused with those around it with which it is a run of the result,
+        if vectors fill it: else one would reach into what the next task writes, or into several
+        places."""
+        sch, strides = self.sch, self.c.result.strides
+        sizes = [sch.state.loop(row).const_extent or 0 for row in rows]
+        first = len(rows) - 1
+        while first and strides[axes[first - 1]] == (strides[axes[first]] or 0) * sizes[first]:
+            first -= 1
+        whole = prod(sizes[first:]) % self.plan.lanes == 0
+        return sch.fuse(*rows[first:]) if whole and rows[first + 1 :] else rows[-1]
 
     def through_copy(self, stage: str) -> str:
         """Let a copy of what a stage makes write the result; both have the variables of the stage.

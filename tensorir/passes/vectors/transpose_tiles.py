@@ -48,8 +48,9 @@ def transpose_tiles(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
     A nest of an unrolled and a vectorized loop, in either order, is such a tile where the store is
     contiguous along one of them and a load along the other only, whose conditions, if it has any,
     are the same for the whole tile, and which has elements of the result's size or is converted to
-    such. Sides are cut into powers of two of at most `vector_bits`. Rows of A that follow each
-    other in memory are read several at a time where vectors have FREE_BITS.
+    such. Sides are cut into powers of two of at most `vector_bits`; fewer than LEAST rows or columns
+    that are left are part of a last tile that stores some elements twice. Rows of A that follow
+    each other in memory are read several at a time where vectors have FREE_BITS.
     Requires that flatten_buffers ran.
     """
     if not any(isinstance(s, For) and s.kind is ForKind.VECTORIZED for s in walk(func.body)):
@@ -207,9 +208,12 @@ class _Transpose:
 
 
 def _pieces(loop: For, lanes: int) -> list[tuple[int, int]]:
-    """Start and length of powers of two, at most `lanes`, that make up the iterations of `loop`."""
+    """Start and length of powers of two, at most `lanes`, that make up the iterations of `loop`.
+    The last piece begins earlier than where another one ends, rather than be too short."""
     extent, start, found = loop.const_extent or 0, 0, []
+    least = min(LEAST, lanes)
     while start < extent:
+        start = min(start, max(0, extent - least))
         while lanes > extent - start:
             lanes //= 2
         found.append((start, lanes))
