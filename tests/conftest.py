@@ -24,8 +24,8 @@ from backends import ObjectCache, default_cache  # noqa: E402
 from tensorir import DEFAULT_ARCH, EXTERNS, ExternFunc, add_extern  # noqa: E402
 
 # What programs and tests are made of is rarely garbage: looking for it as often as Python does by
-# itself takes a fifth of collecting the tests, and a fifteenth of running them.
-gc.set_threshold(50_000, 20)
+# itself takes a fifth of collecting the tests, and a tenth of running them; looking once is enough.
+gc.set_threshold(200_000, 1000)
 
 GOLDEN = Path(__file__).parent / "golden"
 OBJECTS = ObjectCache(default_cache().directory / "tests", limit_bytes=1 << 28)

@@ -71,7 +71,7 @@ def _serve(connection: Connection) -> None:
         import_module(name)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20)  # as in the tests themselves
+    gc.set_threshold(200_000, 1000)  # as in the tests themselves
     while True:
         try:
             folder, sources = connection.recv()
