@@ -15,7 +15,6 @@ from tensorir.passes.specialize import specialize
 from tensorir.passes.split_constants import SplitFunc, check_constants, split_constants
 from tensorir.passes.spread_prefetch import dense_part, requests, spread_prefetch
 from tensorir.passes.unroll import unroll
-from tensorir.passes.unswitch import unswitch
 from tensorir.passes.vectors.unroll_registers import unroll_registers
 from tensorir.passes.vectors.vector_locals import vector_locals
 from tensorir.passes.vectors.vectorize import vectorize
@@ -43,6 +42,5 @@ __all__ = [
     "unroll",
     "unroll_registers",
     "vector_locals",
-    "unswitch",
     "vectorize",
 ]

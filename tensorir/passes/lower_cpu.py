@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tensorir.passes.conditions.hoist_conditions import hoist_conditions
+from tensorir.passes.conditions.implied_conditions import implied_conditions
+from tensorir.passes.conditions.unswitch import unswitch
 from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
 from tensorir.passes.fold_buffers import fold_buffers
@@ -15,7 +18,6 @@ from tensorir.passes.simplify import simplify
 from tensorir.passes.skip_stores import skip_stores
 from tensorir.passes.spread_prefetch import spread_prefetch
 from tensorir.passes.unroll import unroll
-from tensorir.passes.unswitch import unswitch
 from tensorir.passes.vectors.bool_bytes import bool_bytes
 from tensorir.passes.vectors.lane_patterns import lane_patterns
 from tensorir.passes.vectors.masked_tails import masked_bits
@@ -45,6 +47,8 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("place_buffers", place_buffers),
         ("double_buffers", double_buffers),
         ("fold_buffers", fold_buffers),
+        ("implied_conditions", implied_conditions),
+        ("hoist_conditions", hoist_conditions),
         ("partition_loops", partition_loops),
         ("pad_rows", lambda f: pad_rows(f, bits, masked)),
         ("flatten_buffers", flatten_buffers),

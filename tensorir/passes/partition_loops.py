@@ -25,6 +25,7 @@ from tensorir.passes.facts.conditions import (
 )
 from tensorir.passes.facts.inequality import Limit, solve, split_at
 from tensorir.passes.facts.ranges import Scope
+from tensorir.passes.facts.work import in_registers
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
 from tensorir.passes.unroll import LIMIT, code_size, expand
 from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt, replace, seq
@@ -308,7 +309,7 @@ class _Partition:
 
         Memory around them is no reason to keep them together, unless it may be registers.
         """
-        if isinstance(body, Alloc) and body.buffer.scope != "local":
+        if isinstance(body, Alloc) and not in_registers(body):
             return self.beside(loop, body.body, outer)
         if not isinstance(body, Seq):
             return False

@@ -8,7 +8,7 @@ import pytest
 from autotune import default_schedule
 from backends import build
 from tensorir import PrimFunc, ops, parse, te
-from tensorir.passes.unswitch import unswitch
+from tensorir.passes.conditions.unswitch import unswitch
 
 
 def func_of(body: str) -> PrimFunc:

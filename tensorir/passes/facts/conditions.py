@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensorir import dtype as dt
 from tensorir.expr import FALSE, TRUE, BinOp, Expr, Var, conjuncts
 from tensorir.passes.facts.inequality import Range
+from tensorir.passes.facts.work import is_tested_once
 from tensorir.stmt import Alloc, For, If, Let, Seq, Stmt
 from tensorir.visit import child_stmts, stmt_exprs, walk_exprs
 
@@ -22,7 +23,8 @@ Memo = dict[Expr, list[Expr]]
 def comparisons(stmt: Stmt, memo: Memo | None = None) -> dict[Expr, list[Loops]]:
     """Every `<` and `<=` of indices in `stmt`, with the loops of `stmt` around each occurrence.
 
-    Comparisons that read memory are left out: what they read may change.
+    Comparisons that read memory are left out: what they read may change; and those that much work
+    depends on at once.
     """
     found: dict[Expr, list[Loops]] = {}
     _comparisons(stmt, {}, found, {} if memo is None else memo)
@@ -30,9 +32,10 @@ def comparisons(stmt: Stmt, memo: Memo | None = None) -> dict[Expr, list[Loops]]
 
 
 def _comparisons(stmt: Stmt, inner: Loops, found: dict[Expr, list[Loops]], memo: Memo) -> None:
-    for e in stmt_exprs(stmt):
-        for condition in in_expr(e, memo):
-            found.setdefault(condition, []).append(inner)
+    if not (isinstance(stmt, If) and is_tested_once(stmt)):
+        for e in stmt_exprs(stmt):
+            for condition in in_expr(e, memo):
+                found.setdefault(condition, []).append(inner)
     if isinstance(stmt, For):
         inner = {**inner, stmt.var: stmt.extent}
     for child in child_stmts(stmt):
