@@ -63,17 +63,19 @@ def blocks_below(stmt: Stmt) -> tuple[Block, ...]:
     return tuple([block for block, _ in innermost(stmt)])
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def innermost(stmt: Stmt) -> tuple[tuple[Block, tuple[For, ...]], ...]:
     """`blocks_below`, and the loops in `stmt` around each."""
-    if isinstance(stmt, Seq):  # most nests stay as they are from step to step
-        return tuple([each for part in stmt.stmts for each in innermost(part)])
     found: list[tuple[Block, tuple[For, ...]]] = []
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(stmt, ())]
     while stack:
         node, loops = stack.pop()
         if isinstance(node, Block):
             found.extend((block, (*loops, *inner)) for block, inner in _leaves(node))
+            continue
+        if isinstance(node, Seq):  # most nests stay as they are from step to step
+            for part in node.stmts:
+                found.extend([(block, (*loops, *inner)) for block, inner in innermost(part)])
             continue
         inside = (*loops, node) if isinstance(node, For) else loops
         stack.extend([(child, inside) for child in reversed(child_stmts(node))])
