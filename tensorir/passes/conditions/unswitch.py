@@ -37,6 +37,8 @@ def unswitch(func: PrimFunc) -> PrimFunc:
 
 def _visit(stmt: Stmt) -> Stmt:
     if isinstance(stmt, For):
+        if not _has_conditions(stmt):
+            return stmt
         body = _split(stmt.body)
         if body is not None:
             return replace(stmt, body=body)
@@ -45,6 +47,8 @@ def _visit(stmt: Stmt) -> Stmt:
 
 def _split(body: Stmt) -> Stmt | None:
     """The copies of a body under the conditions that tell them apart; None if it has none."""
+    if not _has_conditions(body):
+        return None
     if any(isinstance(s, For) and s.kind in SHARED for s in walk(body)):
         return None
     inside = {s.var for s in walk(body) if isinstance(s, (For, Let))}
@@ -62,6 +66,10 @@ def _split(body: Stmt) -> Stmt | None:
     for cond, copy in zip(ordered, copies[1:]):
         result = If(cond, _visit(copy), None if is_nothing(result) else result)
     return result
+
+
+def _has_conditions(stmt: Stmt) -> bool:
+    return any(isinstance(s, If) for s in walk(stmt))
 
 
 def _is_serial(stmt: Stmt) -> bool:
