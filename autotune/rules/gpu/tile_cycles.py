@@ -76,7 +76,8 @@ class TileCounts:
             " x ".join(str(cuts[n].total) for n in axes) for axes in (c.spatial, c.reduced)
         )
         how = f", {self.plan.split} parts" * (self.plan.split > 1)
-        return f"tile {tile}, steps of {step}{', copied ahead' * bool(self.plan.ahead)}{how}"
+        laid = "".join(f", {c.operands[n].buffer} laid out ahead" for n in self.plan.laid)
+        return f"tile {tile}, steps of {step}{', copied ahead' * bool(self.plan.ahead)}{how}{laid}"
 
     @property
     def blocks(self) -> int:
@@ -272,7 +273,15 @@ class TileColumns:
     @cached_property
     def transactions(self) -> Column:
         """Sectors of global memory, of all blocks."""
-        return np.asarray(self.blocks * (self.steps * self.loaded + self.stored))
+        read = self.blocks * (self.steps * self.loaded + self.stored)
+        return np.asarray(read + self.copied.sum(1) / Gpu.sector_bytes)
+
+    @cached_property
+    def copied(self) -> npt.NDArray[np.int64]:
+        """Bytes that are moved to lay out each of the operands ahead."""
+        every = [library.gpu.copied_bytes(self.c, n) for n in range(len(self.c.operands))]
+        rows = [[n in plan.laid for n in range(len(every))] for plan in self.plans]
+        return np.array(rows, np.int64) * every
 
     @cached_property
     def least(self) -> float:
@@ -325,6 +334,8 @@ class TileColumns:
         known = self.gpu.architecture
         if known is not None:
             time = np.maximum(time, self.least * known.card.clock / known.card.bandwidth)
+            time += self.copied.sum(1) * known.card.clock / known.card.bandwidth
+        time += LAUNCH * (self.copied > 0).sum(1)
         return np.where(self.at_once > 0, time, np.inf)
 
     def _wave(self, together: npt.NDArray[np.int64]) -> Column:

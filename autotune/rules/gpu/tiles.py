@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
 from math import ceil, prod
 
-from autotune.rules.gpu.reuse import is_shared
+from autotune.rules.gpu.reuse import has_windows, is_shared
 from autotune.rules.gpu.thin import thin_plans
 from autotune.rules.gpu.tile_cycles import TileColumns, TileCounts
 from autotune.rules.group import SYMBOLIC_SIZE
@@ -43,6 +43,9 @@ WINDOW = 64
 
 KEPT = 6
 """Tiles that are looked at with all depths."""
+
+CLOSE = 1.02
+"""How many times the least estimated time may be taken for fewer transactions."""
 
 SPLITS = (2, 4, 8, 16, 32, 64, 128)
 """Parts of a sum that get blocks of threads of their own."""
@@ -134,6 +137,48 @@ class _Search:
                     found.append(n)
         return tuple(dict.fromkeys(found))
 
+    def in_order(self, found: Sequence[TileCounts]) -> list[TileCounts]:
+        """Best first: of those that take about the least time that which moves least. Tiles of
+        windows ask for more that is not counted, where images end."""
+        most = 1.0 if has_windows(self.c) else CLOSE
+        about = most * min((counts.cycles for counts in found), default=0.0)
+
+        def order(counts: TileCounts) -> tuple[bool, float, float]:
+            far = counts.cycles > about
+            return far, counts.cycles if far else counts.transactions, counts.cycles
+
+        return sorted(found, key=order)
+
+    def laid(self, counts: TileCounts) -> library.gpu.TilePlan:
+        """The same with the operands laid out ahead for which that saves transactions, in steps of
+        whole sectors of their rows."""
+        plan, cuts, laid = counts.plan, list(counts.plan.cuts), []
+        for n in self.can_be_laid:
+            o, now = self.c.operands[n], self.tile(n, plan, self.c.moving[n], True)
+            after = library.gpu.StagedTile(library.gpu.laid_out(self.c, (n,)), plan, n)
+            saved = counts.blocks * counts.steps * (now.sectors - after.sectors)
+            if saved > library.gpu.copied_bytes(self.c, n) / Gpu.sector_bytes:
+                laid.append(n)
+                for axis in self.c.reduced:
+                    if o.dims[-1][axis] == 1:
+                        unit = library.gpu.in_sector(o)
+                        parts = -(-cuts[axis].parts // unit) * unit
+                        cuts[axis] = cuts[axis]._replace(parts=parts)
+        return replace(plan, cuts=tuple(cuts), laid=tuple(laid))
+
+    @cached_property
+    def can_be_laid(self) -> list[int]:
+        """Operands of known shape whose rows begin anywhere within a sector, and that no axis reads
+        across rows."""
+        found = []
+        for n in self.shared:
+            o = self.c.operands[n]
+            odd = None not in o.shape and (o.shape[-1] or 0) % library.gpu.in_sector(o) != 0
+            if odd and len(o.shape) > 1 and n not in self.gathered:
+                after = library.gpu.laid_out(self.c, (n,)).operands[n]
+                found += [n] * (None not in after.strides)
+        return found
+
     def run(self) -> list[TileCounts]:
         if not self.bitwise and (thin := list(thin_plans(self.c, self.sides, self.extent))):
             return self.ranked(thin)
@@ -148,12 +193,14 @@ class _Search:
         more = [self.with_depth(plan, depth) for plan in first for depth in DEPTHS]
         ranked = self.counts(dict.fromkeys([*first, *more]), rough=True)
         ranked.sort(key=lambda counts: counts.cycles)
+        kept = [x.plan for x in ranked[: 2 * KEPT]]
+        kept += [self.laid(x) for x in ranked[: 2 * KEPT]]
         exact = self.counts(
-            replace(x.plan, ahead=ahead)
-            for x in ranked[: 2 * KEPT]
+            replace(plan, ahead=ahead)
+            for plan in dict.fromkeys(kept)
             for ahead in ((1, 0) if self.shared else (0,))
         )
-        return sorted(exact, key=lambda counts: counts.cycles)
+        return self.in_order(exact)
 
     def ranked(self, plans: Sequence[library.gpu.TilePlan]) -> list[TileCounts]:
         """Plans, and the same with sums in parts, best first."""
@@ -178,9 +225,11 @@ class _Search:
         self, n: int, plan: library.gpu.TilePlan, axes: Sequence[int], rough: bool
     ) -> library.gpu.StagedTile:
         """What a plan fetches of an operand that some axes move; if `rough` by sizes alone."""
-        key = (n, *[plan.cuts[a].total for a in axes]) if rough else (n, plan.cuts)
+        laid = n in plan.laid
+        key = (n, laid, *([plan.cuts[a].total for a in axes] if rough else plan.cuts))
         if key not in self.known:
-            self.known[key] = library.gpu.StagedTile(self.c, plan, n)
+            c = library.gpu.laid_out(self.c, (n,)) if laid else self.c
+            self.known[key] = library.gpu.StagedTile(c, plan, n)
         return self.known[key]
 
     @cached_property

@@ -3,6 +3,7 @@
 from schedule.library.gpu.boxes import Boxes, boxes
 from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise
+from schedule.library.gpu.filled import copied_bytes, in_sector, laid_out
 from schedule.library.gpu.long_rows import LongRows, long_rows
 from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.rows import Rows, rows
@@ -35,8 +36,11 @@ __all__ = [
     "begins_within",
     "boxes",
     "columns",
+    "copied_bytes",
     "elementwise",
     "in_memory",
+    "in_sector",
+    "laid_out",
     "long_rows",
     "make_tiles",
     "matmul",

@@ -1,15 +1,27 @@
-"""Tiles filled up with elements and terms that change nothing, where extents do not divide."""
+"""Operands of tiles filled up with what changes nothing, where extents do not divide: as they are
+fetched, or ahead, by a kernel of its own that lays them out in rows of whole sectors of memory.
+
+A tile of rows that begin anywhere within a sector touches one more with each access of a warp, and
+is moved in single elements. Laying an operand out costs as much as reading and writing it once,
+which is little beside a product that reads it once for each tile of the result.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from math import lcm, prod
 
 from schedule.analysis.einsum import is_einsum
-from schedule.library.contraction.axes import Contraction
+from schedule.library.contraction.axes import Contraction, Operand
 from schedule.library.contraction.places import store_of
+from schedule.library.gpu.elementwise import elementwise
 from schedule.library.gpu.tile_plan import TilePlan
 from schedule.schedule import Schedule
-from tensorir import Var, body_loads
+from tensorir import Gpu, Var, body_loads, dtype, int_value
+
+ITEMS = 4
+"""Elements of a thread that lays an operand out, asked for together."""
 
 
 def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contraction:
@@ -18,7 +30,8 @@ def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contracti
 
     So no thread asks for each term whether it is there, and all steps are alike, which copies that
     run ahead have to be. ScheduleError where they do, and terms cannot be filled up. With `ends`
-    what stores the sums may be another block than now.
+    what stores the sums may be another block than now. Operands that are laid out ahead are filled
+    up there.
     """
     node = sch.state.block(c.block)
     plain = all(isinstance(it.binding, Var) for it in node.iters)  # parts of sums may not be
@@ -26,18 +39,19 @@ def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contracti
     counts, axes = [1] * len(node.iters), list(c.axes)
     for n, axis in enumerate(c.axes):
         size, extent = plan.cuts[n].total, axis.extent
-        needed = plan.ahead and axis.reduce
-        if not (needed or free and _is_free(c, plan, n)):
+        if free and _is_free(c, plan, n):
+            size = lcm(size, *_rows(c, plan, n))
+        elif not (plan.ahead and axis.reduce):
             continue
-        if extent is not None and (extent % size == 0 or axis.reduce and extent < size):
+        if extent is not None and (
+            extent % size == 0 or axis.reduce and extent < plan.cuts[n].total
+        ):
             continue
         *outer, digit = axis.digits
         counts[digit.place] = size
         grown = None if extent is None else -(-extent // size) * size
         axes[n] = replace(axis, digits=(*outer, replace(digit, extent=grown)))
-    if max(counts) == 1:
-        return c
-    made = list(map(str, sch.pad_einsum(c.block, counts)))
+    made = list(map(str, sch.pad_einsum(c.block, counts))) if max(counts) > 1 else []
     last = c.last
     if any(axes[n] is not c.axes[n] for n in c.spatial):
         cut = made.pop()
@@ -46,12 +60,21 @@ def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contracti
         else:
             sch.compute_inline(cut)
     pads = {body_loads(sch.state.block(pad))[0].buffer.name: pad for pad in made}
-    operands = [
-        o if pad is None else replace(o, buffer=store_of(sch, pad).buffer.name, pad=pad)
-        for o in c.operands
-        for pad in [pads.get(o.buffer)]
-    ]
+    operands = []
+    for n, o in enumerate(c.operands):
+        pad = pads.get(o.buffer)
+        if n in plan.laid:
+            operands.append(lay_out_ahead(sch, c, n, pad))
+        elif pad is None:
+            operands.append(o)
+        else:
+            operands.append(replace(o, buffer=store_of(sch, pad).buffer.name, pad=pad))
     return replace(c, axes=tuple(axes), last=last, operands=tuple(operands))
+
+
+def _rows(c: Contraction, plan: TilePlan, axis: int) -> list[int]:
+    """Elements of a sector of the operands laid out ahead whose rows an axis goes along."""
+    return [in_sector(c.operands[n]) for n in plan.laid if c.operands[n].dims[-1][axis] == 1]
 
 
 def _is_free(c: Contraction, plan: TilePlan, axis: int) -> bool:
@@ -64,3 +87,55 @@ def _is_free(c: Contraction, plan: TilePlan, axis: int) -> bool:
         if (rows or c.axes[axis].reduce) and not (alone and n in plan.shared):
             return False
     return digit.whole and not more
+
+
+def in_sector(o: Operand) -> int:
+    """Elements of a sector of memory."""
+    return max(1, Gpu.sector_bytes // dtype.itemsize(o.dtype))
+
+
+def laid_out(c: Contraction, operands: Collection[int]) -> Contraction:
+    """A contraction as it is when some of its operands are laid out ahead: of known shape, in rows
+    of whole sectors, padded by nobody else. Tiles may make these and other dimensions longer."""
+    made = [_in_sectors(o) if n in operands else o for n, o in enumerate(c.operands)]
+    return replace(c, operands=tuple(made))
+
+
+def _in_sectors(o: Operand) -> Operand:
+    """Strides are None along an axis that goes on from row to row."""
+    *outer, row = (size or 1 for size in o.shape)
+    longer = -(-row // in_sector(o)) * in_sector(o)
+
+    def apart(axis: int, step: int | None) -> int | None:
+        if o.dims[-1][axis] == 0:
+            return None if step is None else step // row * longer
+        return step if all(dim[axis] == 0 for dim in o.dims[:-1]) else None
+
+    strides = tuple(apart(axis, step) for axis, step in enumerate(o.strides))
+    return replace(o, shape=(*outer, longer), strides=strides, pad=None)
+
+
+def copied_bytes(c: Contraction, operand: int) -> int:
+    """What laying an operand out moves: it is read and written once."""
+    o = c.operands[operand]
+    count = sum(prod(size or 1 for size in x.shape) for x in (o, _in_sectors(o)))
+    return count * dtype.itemsize(o.dtype)
+
+
+def lay_out_ahead(sch: Schedule, c: Contraction, operand: int, pad: str | None) -> Operand:
+    """Have a block of its own make an operand: `pad`, which fills it up, else what pads it anyway,
+    else a copy. `copy_ahead` schedules it, once all that reads it is known."""
+    o = c.operands[operand]
+    if pad is not None and o.pad is not None:
+        sch.compute_inline(o.pad)
+    copy = pad or o.pad or str(sch.cache_read(c.block, o.buffer, "global"))
+    buffer = store_of(sch, copy).buffer
+    row = int_value(buffer.shape[-1]) or 1
+    if row % in_sector(o) and buffer.ndim > 1:
+        sch.storage_align(copy, buffer.name, buffer.ndim - 2, in_sector(o))
+    return replace(_in_sectors(o), buffer=buffer.name, pad=copy)
+
+
+def copy_ahead(sch: Schedule, copy: str) -> None:
+    """The kernel that lays an operand out."""
+    elementwise(sch, copy, items=ITEMS)

@@ -11,7 +11,7 @@ from math import gcd, prod
 import numpy as np
 import numpy.typing as npt
 
-from schedule.library.contraction.axes import Contraction, Digit
+from schedule.library.contraction.axes import FAR, Contraction, Digit
 from schedule.library.gpu.tile_plan import TilePlan
 from tensorir import Gpu, dtype
 
@@ -293,7 +293,8 @@ class StagedTile:
 
     @cached_property
     def sectors(self) -> float:
-        """Transactions that fetch the tile, on average over where its rows begin."""
+        """Transactions that fetch the tile, on average over where its rows begin: each access of a
+        warp touches a sector more if it begins within one."""
         run, step, rows, together = 1, 1, 1, True
         for dim in reversed(self.in_memory):
             together = together and dim.stride == step
@@ -303,9 +304,14 @@ class StagedTile:
             run, step = run * dim.extent, step * dim.extent
             together = self._whole(dim)
         known = [s for dim in self.in_memory if (s := dim.stride or 1) >= step]
-        begins = [s * self.plan.cuts[n].total for n, s in self._moves]
+        begins = [
+            s * total for n, s in self._moves
+            if (total := self.plan.cuts[n].total) < (self.c.axes[n].extent or FAR)
+        ]  # fmt: skip
         near = gcd(Gpu.sector_bytes, *(self.item * s for s in (*known, *begins)))
-        return rows * (run * self.item + Gpu.sector_bytes - near) / Gpu.sector_bytes
+        accesses = max(1.0, run / (Gpu.warp * self.vector))
+        more = accesses * (Gpu.sector_bytes - near)
+        return rows * (run * self.item + more) / Gpu.sector_bytes
 
     def _whole(self, dim: TileDim) -> bool:
         """Whether the tile has all of a dimension."""

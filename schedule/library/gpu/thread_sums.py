@@ -69,6 +69,7 @@ def operands_of(plan: TilePlan, c: Contraction, after: Contraction) -> TilePlan:
         plan,
         shared=tuple(moved[names[n]] for n in plan.shared),
         gathered=tuple(moved[names[n]] for n in plan.gathered),
+        laid=tuple(moved[names[n]] for n in plan.laid),
     )
 
 

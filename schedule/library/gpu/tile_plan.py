@@ -41,6 +41,7 @@ class TilePlan:
               for each variable, and not all that lies between them
     split     parts into which `along`, an axis that is summed over, is cut, each with blocks of
               threads of its own; a second kernel adds them up
+    laid      those of `shared` that a kernel of its own lays out ahead
     """
 
     cuts: tuple[Cut, ...]
@@ -50,16 +51,18 @@ class TilePlan:
     gathered: tuple[int, ...] = ()
     split: int = 1
     along: int = 0
+    laid: tuple[int, ...] = ()
 
     @property
     def values(self) -> tuple[object, ...]:
         """The same in plain tuples, as records keep it; `of` reads it."""
         cuts = tuple(map(tuple, self.cuts))
-        return (cuts, self.shared, self.steps, self.ahead, self.gathered, self.split, self.along)
+        how = (self.ahead, self.gathered, self.split, self.along, self.laid)
+        return (cuts, self.shared, self.steps, *how)
 
     @classmethod
     def of(cls, values: tuple[Any, ...]) -> TilePlan:
         """The plan of such values."""
-        cuts, shared, steps, ahead, gathered, split, along = values
+        cuts, shared, steps, ahead, gathered, split, along, *laid = values
         plain = (tuple(shared), tuple(steps), ahead, tuple(gathered), split, along)
-        return cls(tuple(Cut(*cut) for cut in cuts), *plain)
+        return cls(tuple(Cut(*cut) for cut in cuts), *plain, *map(tuple, laid))

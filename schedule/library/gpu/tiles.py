@@ -23,7 +23,7 @@ from schedule.library.contraction.places import (
 )
 from schedule.library.contraction.plan import Partial
 from schedule.library.gpu.cooperative_fetch import split_for_threads
-from schedule.library.gpu.filled import fill
+from schedule.library.gpu.filled import copy_ahead, fill, laid_out
 from schedule.library.gpu.staged import StagedTile, index_map
 from schedule.library.gpu.steps import (
     all_or_nothing,
@@ -129,15 +129,17 @@ class _Tiles:
 
     def run(self) -> None:
         sch, plan = self.sch, self.plan
-        read = self.c.operands
+        read = laid_out(self.c, plan.laid).operands
         c = self.c = fill(sch, self.c, plan, self.adds is None)
         plain = replace(c, operands=read)  # what pads it is no reason to copy single elements
         tiles = [StagedTile(plain, plan, n) for n in plan.shared]
         copies = [self.staged(tile) for tile in tiles]
         near = [] if self.adds is None else [store_of(sch, copy).buffer.name for copy in copies]
         held = [str(sch.cache_read(c.block, name, "local")) for name in (*self.held(), *near)]
+        ahead = [str(c.operands[n].pad) for n in plan.laid]
         for pad in dict.fromkeys(o.pad for o in (*read, *c.operands) if o.pad is not None):
-            sch.compute_inline(pad)
+            if pad not in ahead:
+                sch.compute_inline(pad)
         stored = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
         inner = [name for name in (c.block, *self.through) if name != stored]
         for name in inner:
@@ -166,6 +168,8 @@ class _Tiles:
         bind_blocks(sch, grid)  # at last, since who owns shared memory is asked from then on
         if plan.ahead and sch.state.loop(step).const_extent != 1:
             sch.pipeline(step, [*[0] * len(copies), plan.ahead])
+        for pad in ahead:
+            copy_ahead(sch, pad)
 
     def staged(self, tile: StagedTile) -> str:
         """A copy of an operand in shared memory, laid out for those who read it."""
