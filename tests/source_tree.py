@@ -25,9 +25,20 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), label(path))
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """`node`, if it is a statement, and all that are in it: a tenth of what `ast.walk` looks at."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            pending.extend(getattr(node, name, ()))
+
+
 def imports(node: ast.AST) -> Iterator[tuple[str, int]]:
     """(module, line) of every import below `node`."""
-    for child in ast.walk(node):
+    for child in statements(node):
         if isinstance(child, ast.Import):
             yield from ((alias.name, child.lineno) for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
@@ -56,23 +67,25 @@ def imports_at_import_time(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
 
 
-def runtime_names(tree: ast.Module) -> dict[str, str]:
-    """The table that `lazy_names` is called with, {} where it is not."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_names":
-            return ast.literal_eval(node.args[1])
+@functools.cache
+def runtime_names(path: Path) -> dict[str, str]:
+    """The table that `lazy_names` is called with in a file, {} where it is not."""
+    if "lazy_names(" in path.read_text(encoding="utf-8"):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_names":
+                return ast.literal_eval(node.args[1])
     return {}
 
 
 @functools.cache
 def homes_of(path: Path) -> dict[str, str]:
     """The module of each lazy name of a package."""
-    return {n: m for m, words in runtime_names(tree_of(path)).items() for n in words.split()}
+    return {n: m for m, words in runtime_names(path).items() for n in words.split()}
 
 
 def home_of(module: str, name: str | None, files: frozenset[str]) -> str:
@@ -98,8 +111,9 @@ def run_time_imports() -> tuple[set[Edge], set[Edge]]:
             continue  # lazy: whoever takes a name is taken to import its home
         tree = tree_of(path)
         at_once = set(imports_at_import_time(tree))
-        typed = {n for i in ast.walk(tree) if is_for_types(i) for b in i.body for n in ast.walk(b)}
-        for node in ast.walk(tree):
+        for_types = [b for i in statements(tree) if is_for_types(i) for b in i.body]
+        typed = {n for b in for_types for n in statements(b)}
+        for node in statements(tree):
             if node in typed or not isinstance(node, (ast.Import, ast.ImportFrom)):
                 continue
             wanted = [(a.name, None) for a in node.names]
