@@ -8,7 +8,8 @@ from itertools import combinations, product
 from math import gcd, prod
 
 from autotune.device import Cpu
-from autotune.estimate import SYMBOLIC, Estimate
+from autotune.estimate.estimate import Estimate
+from autotune.estimate.nests import SYMBOLIC
 from autotune.plans import has_plans, plans
 from schedule import library
 from tensorir import dtype

@@ -11,7 +11,7 @@ from math import lcm, prod
 import numpy as np
 
 from autotune.device import Cpu
-from autotune.estimate import Estimate
+from autotune.estimate.estimate import Estimate
 from autotune.kept import kept_nests
 from autotune.streams import Column
 from schedule import library

@@ -13,7 +13,7 @@ from math import ceil, prod
 
 import numpy as np
 
-from autotune.estimate import IN_ORDER, Estimate
+from autotune.estimate.estimate import IN_ORDER, Estimate
 from autotune.streams import CROWDED, FILL, LINE, Column
 from schedule import library
 from tensorir import Cpu, Processor, dtype

@@ -88,7 +88,7 @@ class ChainPlan(Plan):
 
     def shared_tile(self) -> tuple[int, int]:
         """The rows and columns of the register tile of all products that take the least time."""
-        from autotune.estimate import Estimate
+        from autotune.estimate.estimate import Estimate
 
         options = {c.name: c.options for c in self.choices if isinstance(c, Categorical)}
         tiles = list(product(options[self.key("rows")], options[self.key("vector")]))

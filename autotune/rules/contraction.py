@@ -52,7 +52,7 @@ class ContractionPlan(FormedPlan, RankedPlan["library.NestPlan"]):
         return {k: v for k, v in values.items() if self._has_depth or k != self.key("depth")}
 
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
-        from autotune.estimate import Estimate
+        from autotune.estimate.estimate import Estimate
 
         nests = [nest_of(self.contraction, values) for values in rows]
         return Estimate(self.contraction, self.device, constants).cycles(nests)

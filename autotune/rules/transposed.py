@@ -42,12 +42,9 @@ class TransposedPlan(OpenPlan):
         side = own["tile"]
         band, tile, row = sch.split(read, [None, own["band"], side])
         beside = max(1, Cpu.line_bytes // self.item_bytes // side)
-        if beside > 1:
-            column_tile, next_tile, column = sch.split(written, [None, beside, side])
-            sch.reorder(*others, band, column_tile, tile, next_tile, row, column)
-        else:
-            column_tile, column = sch.split(written, [None, side])
-            sch.reorder(*others, band, column_tile, tile, row, column)
+        sides = [beside, side] if beside > 1 else [side]
+        column_tile, *next_tile, column = sch.split(written, [None, *sides])
+        sch.reorder(*others, band, column_tile, tile, *next_tile, row, column)
         sch.unroll(row)
         sch.vectorize(column)
         if own.get("stores") == "stream":

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from autotune.estimate import Estimate
+from autotune.estimate.estimate import Estimate
 from autotune.plans import plans
 from autotune.rules import make_space
 from autotune.rules.contraction import nest_of

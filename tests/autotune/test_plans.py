@@ -11,7 +11,7 @@ import pytest
 from contraction_programs import PROGRAMS, conv, product
 
 from autotune.device import Cpu
-from autotune.estimate import Estimate
+from autotune.estimate.estimate import Estimate
 from autotune.plans import has_plans, plans
 from autotune.rules.group import find_groups, inline_stages
 from backends import build, resolve

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autotune import winograd
-from autotune.estimate import Estimate
+from autotune.estimate.estimate import Estimate
 from autotune.plans import plans
 from autotune.rules import default_sketch, sketches
 from autotune.rules.group import inline_stages

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from schedule.library.contraction.axes import FAR, Contraction
 from schedule.library.contraction.copies import copy_rows, pack, turn
@@ -148,16 +147,16 @@ class _Nest:
         return task
 
     def fuse_run(self, rows: list[LoopRef], axes: list[int]) -> LoopRef:
-        """The last of some loops, fused with those around it with which it is a run of the result,
-        if vectors fill it: else one would reach into what the next task writes, or into several
-        places."""
-        sch, strides = self.sch, self.c.result.strides
-        sizes = [sch.state.loop(row).const_extent or 0 for row in rows]
-        first = len(rows) - 1
-        while first and strides[axes[first - 1]] == (strides[axes[first]] or 0) * sizes[first]:
-            first -= 1
-        whole = prod(sizes[first:]) % self.plan.lanes == 0
-        return sch.fuse(*rows[first:]) if whole and rows[first + 1 :] else rows[-1]
+        """The last of some loops, with those around it that are one run of the result with it, if
+        vectors fill that: else one would reach into several places, or what the next task writes.
+        """
+        size, run = 1, list[LoopRef]()
+        for n, row in zip(reversed(axes), reversed(rows)):
+            if run and self.c.result.strides[n] != size:
+                break
+            run.insert(0, row)
+            size *= self.sch.state.loop(row).const_extent or 0
+        return self.sch.fuse(*run) if run[1:] and size % self.plan.lanes == 0 else rows[-1]
 
     def through_copy(self, stage: str) -> str:
         """Let a copy of what a stage makes write the result; both have the variables of the stage.

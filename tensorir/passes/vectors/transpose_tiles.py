@@ -48,9 +48,9 @@ def transpose_tiles(func: PrimFunc, vector_bits: int = 128) -> PrimFunc:
     A nest of an unrolled and a vectorized loop, in either order, is such a tile where the store is
     contiguous along one of them and a load along the other only, whose conditions, if it has any,
     are the same for the whole tile, and which has elements of the result's size or is converted to
-    such. Sides are cut into powers of two of at most `vector_bits`; fewer than LEAST rows or columns
-    that are left are part of a last tile that stores some elements twice. Rows of A that follow
-    each other in memory are read several at a time where vectors have FREE_BITS.
+    such. Sides are cut into powers of two of at most `vector_bits`; fewer than LEAST rows or
+    columns that are left are part of a last tile, which stores some elements twice. Rows of A that
+    follow each other in memory are read several at a time where vectors have FREE_BITS.
     Requires that flatten_buffers ran.
     """
     if not any(isinstance(s, For) and s.kind is ForKind.VECTORIZED for s in walk(func.body)):

@@ -1,0 +1,1 @@
+"""The time that nests of a contraction take on a CPU, in cycles."""

@@ -1,0 +1,169 @@
+"""The arithmetic of register tiles, one after the other, without memory."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.estimate.results import Results
+from autotune.streams import Column
+from schedule import library
+from tensorir import copies_of_body, dtype
+
+BESIDE = 8
+"""Steps of a tile that go on beside the end of the one before, where it can be; and of its
+beginning and ending, the share that is left."""
+
+OVERLAPPED = 0.25
+
+SINGLE = 0.5
+"""Of an instruction on a vector, what one on a single element takes, which fills half a pipe."""
+
+SHARING = 150
+"""Multiply-adds of vectors in a tile that is written out, up to which compilers share loads."""
+
+
+class Arithmetic(Results):
+    """Instructions of a tile and the waits between them."""
+
+    def arithmetic(self) -> Column:
+        """All tiles, one after the other; what is left at the end of an axis counts as it runs."""
+        sizes, spatial = self.tile, self.of.spatial
+        whole = np.floor(spatial / sizes)
+        rest = spatial - whole * sizes
+        total = np.zeros(len(sizes))
+        axes = [n for n in range(sizes.shape[1]) if np.any(rest[:, n])]
+        for choice in product((False, True), repeat=len(axes)):
+            ends = [axis for axis, end in zip(axes, choice) if end]
+            count, part = whole.copy(), sizes.copy()
+            for n in ends:
+                count[:, n] = rest[:, n] > 0
+                part[:, n] = np.maximum(rest[:, n], 1)
+            times = np.prod(count, axis=1)
+            total += times * self.one_tile(part)
+        return total + self.writing()
+
+    def one_tile(self, sizes: Column) -> Column:
+        """All terms of the sums of register tiles of these sizes."""
+        costs, plan, of = self.cpu.costs, self.plan, self.of
+        lanes, lane, terms = plan.lanes, plan.lane, of.terms
+        others = [n for n in range(sizes.shape[1]) if n != lane]
+        vectors = np.ceil(sizes[:, lane] / lanes)
+        rows = np.prod(sizes[:, others], axis=1)
+        sums = rows * vectors
+        near = sums * self.of.shared_terms(plan)  # that a compiler sees side by side
+        shared = (near <= SHARING) if plan.flat else np.zeros(len(sizes), dtype=bool)
+        loads, held = np.zeros(len(sizes)), np.zeros(len(sizes))
+        for n, stream in enumerate(self.streams):
+            mine = np.prod(sizes[:, [m for m in others if stream.moves(m)]], axis=1)
+            step = stream.strides[lane]
+            each = np.ones(len(sizes))
+            if step != 0:
+                near = self.c.is_read_in_vectors(n, lane)
+                apart = costs.strided * (step or 0) / 2 if near else float(lanes)
+                whole = 1.0 if stream.aligned(lanes) and not self.added else costs.unaligned
+                each = vectors * (whole if step == 1 else apart)
+            if self.c.operands[n].pad and plan.pad == "inline":
+                if not self.c.is_window(lane, n):  # all lanes are padding, or none
+                    each = each * (1.0 if plan.flat else costs.masked)
+                else:
+                    kind = self.c.operands[n].dtype
+                    can = bool(plan.flat) and dtype.bits(kind) in self.of.masked
+                    known = self.decided(n) & can
+                    each = each * np.where(known, 1.0, costs.asked)
+            count = mine * terms
+            if plan.flat:
+                count = np.where(shared, self.distinct(n, sizes), count)
+            loads += count * each
+            kept = vectors * (near / sums if plan.flat in ("rows", "shifts") else 1)
+            held += 1 if step == 0 else np.where(mine == 1, kept, 1)
+        adds = of.vector * self.operations(sizes, sums, shared) * terms / costs.units
+        reads = of.vector * loads / costs.ports
+        time = np.maximum(adds, reads) + costs.both * np.minimum(adds, reads)
+        if plan.depth:  # sums are loaded and stored again; those of other tiles go on meanwhile
+            return time + terms / plan.depth * (2 * sums / costs.ports + costs.turn / 2)
+        if plan.flat == "single":
+            time = np.maximum(time, terms * costs.latency * rows / 4)
+        else:
+            operands = held if plan.flat else self.live(sizes)
+            spilled = np.maximum(0, np.minimum(sums, sums + operands - self.cpu.registers))
+            time = np.maximum(time, self.waits(terms)) + costs.spill * spilled * terms
+        if plan.flat:
+            time = np.where(shared, time, 2 * time)
+        else:
+            time += terms / (of.extents[plan.steps[-1]] if plan.steps else 1) * costs.turn
+        return time + (OVERLAPPED if self.added else 1.0) * costs.tile + costs.sum_ * sums
+
+    def operations(self, sizes: Column, sums: Column, near: npt.NDArray[np.bool_]) -> Column:
+        """Instructions for a term of each sum of a tile. What a part of a product gives is computed
+        once for all rows that it stands still along, and for all lanes."""
+        total: Column = self.of.work * sums
+        for operands in library.shared_parts(self.c, self.plan.apart):
+            moves = [any(self.streams[o].moves(n) for o in operands) for n in self.c.spatial]
+            own = np.full(len(sizes), 1.0 if moves[self.plan.lane] else SINGLE)
+            for n, moved in enumerate(moves):
+                lane = n == self.plan.lane
+                if moved:
+                    own = own * (np.ceil(sizes[:, n] / self.plan.lanes) if lane else sizes[:, n])
+            total = total - np.where(near | (not self.plan.flat), sums - own, 0.0)
+        return total
+
+    def live(self, sizes: Column) -> Column:
+        """Vectors of operands that are at hand together, as rows of a tile follow each other: what
+        rows after the next read again stays. Of those along the lanes the most of one operand: an
+        operation reads another one from memory."""
+        plan, single, lanes = self.plan, np.zeros(len(sizes)), np.zeros(len(sizes))
+        order = sorted(range(sizes.shape[1]), key=lambda n: n == plan.lane)
+        for stream in self.streams:
+            count, again = np.ones(len(sizes)), np.zeros(len(sizes), dtype=bool)
+            for n in order:
+                size = np.ceil(sizes[:, n] / plan.lanes) if n == plan.lane else sizes[:, n]
+                if stream.moves(n):
+                    count = np.where(again, count * size, count)
+                else:
+                    again |= size > 1
+            if stream.moves(plan.lane):
+                lanes = np.maximum(lanes, count)
+            else:
+                single += count
+        return single + lanes
+
+    def waits(self, terms: int) -> float:
+        """The chain of additions of one sum. Tiles whose lanes are added up wait for nothing that
+        others do: their first steps go on beside the last ones of the tile before."""
+        return self.cpu.costs.latency * (max(0, terms - BESIDE) if self.added else terms)
+
+    def decided(self, operand: int) -> npt.NDArray[np.bool_]:
+        """Whether compilers write a tile out for each way in which its lanes can reach into the
+        padding, so that what is padding is known there. Lanes look for themselves where there are
+        too many ways to get to their loop."""
+        plan, ways = self.plan, np.ones(len(self.tile))
+        around = plan.order[: plan.order.index(plan.lane) + 1]
+        for n in self.c.spatial:
+            if not self.c.is_window(n, operand):
+                continue
+            near = any(row[n] in (1, -1) for row in self.c.operands[operand].dims)
+            rest = self.of.spatial[n] % self.tile[:, n] > 0
+            ends = np.where(rest | near, 3.0, 2.0)  # else only the first tile reaches beyond
+            ways *= np.minimum(np.ceil(self.of.spatial[n] / self.task[:, n]), 3.0)
+            if n in around:
+                ways *= np.minimum(np.ceil(self.task[:, n] / self.tile[:, n]), ends)
+        body = 2 * np.prod(self.tile, axis=1) / self.tile[:, plan.lane]
+        body *= self.of.terms if plan.flat else 1
+        return ways <= np.array([copies_of_body(int(statements)) for statements in body])
+
+    def distinct(self, operand: int, sizes: Column) -> Column:
+        """The different places that the rows of a tile read, of all terms of their sums."""
+        count = np.ones(len(sizes))
+        for row in self.c.operands[operand].dims:
+            most, reach = np.ones(len(sizes)), np.ones(len(sizes))
+            for n, step in enumerate(row):
+                if not step or n == self.plan.lane:
+                    continue
+                size = sizes[:, n] if n < sizes.shape[1] else float(self.of.extents[n])
+                most = most * size
+                reach = reach + abs(step) * (size - 1)
+            count *= np.minimum(most, reach)
+        return count

@@ -1,0 +1,53 @@
+"""What is copied ahead of a nest: operands that are packed, and padding."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from autotune.estimate.nests import SYMBOLIC, Alike
+from autotune.streams import LINE, Column
+from tensorir import dtype
+
+
+class Copies(Alike):
+    """Copies of a call; those of constants are made ahead of all calls."""
+
+    def copies(self) -> Column:
+        """Operands that are packed in the call, and padding."""
+        costs, plan, extents = self.cpu.costs, self.plan, self.of.extents
+        threads = self.cpu.threads if plan.threads else 1
+        total = np.zeros(len(self.tile))
+        for pack in plan.packs:
+            operand = self.c.operands[pack.operand]
+            if self.of.is_constant(pack.operand):
+                continue
+            stream = self.of.plain[pack.operand]
+            elements = prod(e for n, e in enumerate(extents) if stream.moves(n))
+            each = costs.copy if operand.strides[pack.axis] == 1 else costs.copy_turned
+            total += elements * each / threads
+        for n, operand in enumerate(self.c.operands):
+            if operand.pad is None or plan.pad == "inline":
+                continue
+            elements = prod(size or SYMBOLIC for size in operand.shape)
+            if plan.pad == "task":
+                total += costs.fill * elements * self.overlap(n) / threads
+                continue
+            used = elements * dtype.itemsize(operand.dtype)
+            written = sum(2 * cost * used / LINE for size, cost in self.cpu.caches if used > size)
+            total += (costs.fill * elements + written) / threads
+        return total
+
+    def overlap(self, operand: int) -> Column:
+        """How often an element of an operand is copied by tasks, on average."""
+        o = self.c.operands[operand]
+        part = np.ones(len(self.tile))
+        for row, size in zip(o.dims, o.shape):
+            reach = np.ones(len(self.tile))
+            for n, step in enumerate(row):
+                box = self.task[:, n] if n < self.task.shape[1] else float(self.of.extents[n])
+                reach = reach + abs(step or 0) * (box - 1)
+            part *= np.minimum(size or SYMBOLIC, reach)
+        tasks = np.prod(np.ceil(self.of.spatial / self.task), axis=1)
+        return np.maximum(1.0, part * tasks / prod(size or SYMBOLIC for size in o.shape))

@@ -1,0 +1,93 @@
+"""What an estimate knows of a contraction, and nests of it that differ in sizes only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import prod
+
+import numpy as np
+
+from autotune.device import Cpu
+from autotune.streams import Column, Stream
+from schedule import library
+from tensorir import dtype, masked_bits
+
+SYMBOLIC = 256
+"""The extent assumed for a symbolic axis."""
+
+
+class Facts:
+    """Of one contraction and one processor; `constants` are packed ahead of all calls."""
+
+    def __init__(self, c: library.Contraction, cpu: Cpu, constants: Collection[str] = ()) -> None:
+        self.c, self.cpu, self.constants = c, cpu, constants
+        self.extents = tuple(axis.extent or SYMBOLIC for axis in c.axes)
+        self.spatial = np.array([self.extents[n] for n in c.spatial], dtype=np.float64)
+        self.plain = [Stream(o.strides, dtype.itemsize(o.dtype)) for o in c.operands]
+        self.result = Stream(c.result.strides, dtype.itemsize(c.result.dtype))
+        self.terms = prod(self.extents[n] for n in c.reduced)
+        self.steps = [float(e) for e in self.extents]
+        """The extents; of an axis whose last step lacks terms, as many as there are."""
+        for n in c.reduced if c.missing else ():
+            lane = c.spatial[-1]
+            if all(o.strides[n] == self.extents[lane] * (o.strides[lane] or 0) for o in c.operands):
+                self.steps[n] -= c.missing / self.extents[lane]
+        self.work = max(1, c.operations)
+        self.vector = cpu.vector(c.sums.dtype)
+        self.masked = masked_bits(cpu.target)
+
+    def shared_terms(self, plan: library.NestPlan) -> int:
+        """The terms of a sum among which rows of a tile find the same elements."""
+        if plan.flat != "shifts":
+            return self.terms
+        return prod(self.extents[n] for n in plan.shared_steps(self.c))
+
+    def is_constant(self, operand: int) -> bool:
+        """Whether an operand is known when the kernel is built: it is packed ahead of all calls."""
+        return self.c.operands[operand].buffer in self.constants
+
+
+class Alike:
+    """Plans that differ in sizes of tiles and tasks only, as far as what is asked of them goes."""
+
+    def __init__(self, of: Facts, plan: library.NestPlan, tile: Column, task: Column) -> None:
+        self.of, self.plan, self.c, self.cpu = of, plan, of.c, of.cpu
+        self.tile = tile
+        self.task = np.minimum(task, of.spatial)
+        self.added = of.c.result.strides[plan.lane] == 0  # lanes are sums of one result
+        self.streams = self.read()
+
+    def share(self) -> Column:
+        """The part of the work that the busiest thread has."""
+        if not self.plan.threads:
+            return np.ones(len(self.tile))
+        tasks = np.prod(np.ceil(self.of.spatial / self.task), axis=1)
+        whole = np.prod(self.task / self.of.spatial, axis=1)
+        return np.minimum(1.0, np.ceil(tasks / self.cpu.threads) * whole)
+
+    def read(self) -> list[Stream]:
+        """The operands as the nests read them."""
+        found, extents = list(self.of.plain), self.of.extents
+        for pack in self.plan.packs:
+            old = found[pack.operand]
+            strides: list[int | None] = [0] * len(extents)
+            strides[pack.axis] = step = 1
+            for n in reversed(self.plan.steps):
+                if old.moves(n):
+                    strides[n] = step
+                    step *= extents[n]
+            far = step
+            step *= extents[pack.axis]
+            for n in reversed(self.c.spatial):
+                if old.moves(n) and n != pack.axis:
+                    strides[n] = step
+                    step *= extents[n]
+            found[pack.operand] = Stream(
+                tuple(strides), old.item, pack.axis, self.tile[:, pack.axis], far
+            )
+        return found
+
+    def rows(self, stream: Stream | None = None) -> Column:
+        """The rows of a register tile, or those that a stream is not the same for."""
+        axes = [n for n in range(self.tile.shape[1]) if n != self.plan.lane]
+        return np.prod(self.tile[:, [n for n in axes if stream is None or stream.moves(n)]], axis=1)

@@ -1,0 +1,46 @@
+"""What it takes to write the results of a nest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotune.estimate.nests import Alike
+from autotune.streams import LINE, Column, stays
+
+LAST = 4
+"""Lanes that are read together where those of one vector are added up."""
+
+
+class Results(Alike):
+    """Sums of lanes, and results that are turned on the way out."""
+
+    def writing(self) -> Column | float:
+        """Results that are turned on the way out, or sums that are added up."""
+        if self.added:
+            return self.adding()
+        if self.c.result.strides[self.plan.lane] == 1:
+            return 0.0
+        turned = self.cpu.costs.transpose * float(np.prod(self.of.spatial)) / self.plan.lanes
+        return turned + self.kept()
+
+    def adding(self) -> float:
+        """The lanes of each result are added up."""
+        costs, count, lanes = self.cpu.costs, self.of.extents[self.plan.lane], self.plan.lanes
+        return float(np.prod(self.of.spatial)) / count * (costs.add + -(-count // lanes) - 1)
+
+    def stalls(self) -> Column | float:
+        """Where the last lanes are narrower vectors, which are then read as a part of wide ones."""
+        count, lanes = self.of.extents[self.plan.lane], self.plan.lanes
+        last = (count - self.c.missing) % lanes if self.added and self.c.missing else 0
+        first = lanes if count > lanes else min(lanes, LAST)
+        if last == 0 or last & (last - 1) or last >= first:
+            return 0.0
+        return self.cpu.costs.stall * float(np.prod(self.of.spatial)) / count / self.rows()
+
+    def kept(self) -> Column:
+        """Panels of what a task makes that leave a cache before they are turned, and come back."""
+        item, lane = self.of.result.item, self.plan.lane
+        panel = np.prod(self.task, axis=1) / self.task[:, lane] * self.tile[:, lane] * item
+        lines = 2 * float(np.prod(self.of.spatial)) * item / LINE
+        costs = [cost * (1 - stays(panel, room)) for room, cost in self.cpu.caches[1:]]
+        return lines * np.sum(costs, axis=0)
