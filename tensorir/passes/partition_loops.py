@@ -27,7 +27,7 @@ from tensorir.passes.facts.inequality import Limit, solve, split_at
 from tensorir.passes.facts.ranges import Scope
 from tensorir.passes.facts.work import in_registers
 from tensorir.passes.rewriting import NOTHING, is_nothing, replace_exprs, with_body
-from tensorir.passes.unroll import LIMIT, code_size, expand
+from tensorir.passes.unroll import code_size, expand, is_short
 from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt, replace, seq
 from tensorir.visit import map_children, variables, walk
 
@@ -127,7 +127,7 @@ class _Partition:
         shorter = self.shortened(loop, solved)
         if shorter is not None:
             return self.again(shorter, loop, outer, copies)
-        if solved and loop.kind is ForKind.UNROLLED and code_size(loop) <= LIMIT:
+        if solved and loop.kind is ForKind.UNROLLED and is_short(loop):
             expanded = expand(loop)  # each copy can decide for itself
             if expanded is not loop:
                 return self.visit(expanded, outer, copies)

@@ -154,6 +154,24 @@ def test_symbolic_or_triangular_extent_is_serial() -> None:
     assert "ramp" not in vectors(body)
 
 
+@pytest.mark.parametrize("many, written", [(60, True), (61, False)])
+def test_loops_that_stay_count_as_much_as_they_cost(many: int, written: bool) -> None:
+    """Compilers take hundreds of times longer for a thousand loops than for one."""
+    nest = f"for i in unrolled({many}):\n    for j in range(100):\n        C[i] = f32(j)"
+    text = body_of(unroll(func_of(nest)))
+    assert text.count("C[") == (many if written else 1)
+    assert "unrolled" not in text
+
+
+def test_what_users_want_written_out_counts_no_loops() -> None:
+    """A longer one is left to the compiler, with a pragma."""
+    head = 'for i in unrolled(61, annotations={"unroll_limit": %d}):'
+    nest = head + "\n    for j in range(100):\n        C[i] = f32(j)"
+    assert body_of(unroll(func_of(nest % 61))).count("C[") == 61
+    func = func_of(nest % 60)
+    assert unroll(func) is func
+
+
 def test_unrolls_innermost_first_and_not_too_much() -> None:
     nest = "for i in unrolled(3):\n    for j in unrolled(2):\n        C[i * 2 + j] = 0.0"
     func = unroll(func_of(nest))
@@ -161,7 +179,7 @@ def test_unrolls_innermost_first_and_not_too_much() -> None:
     text = body_of(
         unroll(func_of("for i in unrolled(200):\n    for j in unrolled(6):\n        C[i] = f32(j)"))
     )
-    assert text.count("\n") == 6 and text.startswith("for i in unrolled(200):")
+    assert text.count("\n") == 6 and text.startswith("for i in range(200):")
 
 
 def locals_of(body: str) -> str:
