@@ -27,7 +27,7 @@ from autotune.rules.registry import Rules, rules_for
 from autotune.space import Sketch
 from autotune.streams import Column
 from schedule import Schedule, ScheduleError
-from tensorir import Device, PrimFunc, weakest
+from tensorir import Device, PrimFunc, TensorIRError, weakest
 
 MOST_MIXED = 4
 """Groups that get a general nest while the others have the first plans of their rules."""
@@ -37,6 +37,9 @@ NESTS = "nests"
 
 UNTOUCHED = "untouched"
 """The sketch of the program as it was written."""
+
+_Asked = tuple[str, Callable[[Schedule], Part]]
+"""A part of a program: the block that it is told by, and its plans for a schedule."""
 
 
 def sketches(
@@ -97,11 +100,13 @@ def _sketches(
         return
     if rules.joins is not None:
         rules.joins(base, device)
-    parts: list[Part] = [[(plan,)] for plan in own]
-    parts += _parts(base, rules, device, numerics, rng if many else None, kept)
+    asked = [_known([(plan,)]) for plan in own]
+    asked += _parts(base, rules, device, numerics, rng if many else None, kept)
     if rules.backwards:
         order = [str(name) for name in base.get_blocks()]
-        parts.sort(key=lambda part: -max(order.index(plan.group.block) for plan in part[0]))
+        asked.sort(key=lambda part: -order.index(part[0]))
+    in_turn = rules.backwards and not many
+    parts = list(_one_by_one(base, asked) if in_turn else [of(base) for _, of in asked])
     for plans in combined(parts, rng):
         yield replace(_sketch(base, plans, many), ways=ways(parts))
     if many and written and rules.general is not None:
@@ -113,6 +118,24 @@ def _sketches(
             yield replace(_sketch(start, (nests,), many), name=NESTS)
 
 
+def _known(part: Part) -> _Asked:
+    return part[0][0].group.block, lambda _: part
+
+
+def _one_by_one(sch: Schedule, asked: Sequence[_Asked]) -> Iterator[Part]:
+    """The plans of each part of the program with the first plans of those before in it: what plans
+    try are then the steps that a sketch of them makes, which its schedule remembers."""
+    for n, (_, of) in enumerate(asked):
+        plans = of(sch)
+        yield plans
+        if n + 1 < len(asked):
+            with suppress(TensorIRError):  # which the sketch says when it is built
+                made = sch.copy()
+                for plan in plans[0]:
+                    plan.apply(made, plan.default())
+                sch = made
+
+
 def _parts(
     sch: Schedule,
     rules: Rules,
@@ -120,7 +143,7 @@ def _parts(
     numerics: str,
     rng: random.Random | None,
     kept: Collection[str] = (),
-) -> Iterator[Part]:
+) -> Iterator[_Asked]:
     """The parts of a program but `kept` blocks: groups by themselves, then those that a plan is for
     together, which may be scheduled one by one as well. With `rng` all ways, of too many some that
     are drawn."""
@@ -132,7 +155,7 @@ def _parts(
             chains.append(plan)
             taken.update(plan.stages)
 
-    def alone(group: Group) -> Part:
+    def alone(group: Group, sch: Schedule) -> Part:
         return [(plan,) for plan in _plans(sch, group, rules, device, numerics, rng is not None)]
 
     def taken_by_rules(trial: Schedule, group: Group) -> bool:
@@ -141,10 +164,11 @@ def _parts(
     rest = [group for group in groups if group.block not in taken]
     bring_on_axes(sch, rest, taken_by_rules, rules.anywhere)
     for group in rest:
-        yield alone(group.without(taken))
+        yield group.block, partial(alone, group.without(taken))
     for plan in chains:
         inside = [group for group in groups if group.block in plan.stages]
-        yield [(plan,), *(combined([alone(g) for g in inside], rng) if rng else ())]
+        others = combined([alone(g, sch) for g in inside], rng) if rng else ()
+        yield _known([(plan,), *others])
 
 
 def _mixed(

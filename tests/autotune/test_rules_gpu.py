@@ -357,3 +357,17 @@ def test_what_no_rule_takes_says_so():
     """Rows that read each other's states: nothing but the elements of a step is independent."""
     sketch = default_sketch(sketches(decay(5, 6, shift=1), DEVICE, "reassociated"), ())
     assert any("what is independent in it is bound when it is lowered" in n for n in sketch.notes())
+
+
+def test_a_program_of_several_kernels_is_made_by_what_its_plans_tried(monkeypatch):
+    x, w, v = (te.placeholder((64, 64), name=name) for name in "xwv")
+    y = ops.softmax(ops.matmul(ops.gelu(ops.matmul(x, w, name="first")), v, name="second"))
+    func = te.create_prim_func([x, w, v, y])
+    sketch = default_sketch(sketches(func, DEVICE, "reassociated"), ())
+    values = sketch.values()
+    assert [plan.name for plan in sketch.plans] == ["chain", "product", "product"]
+    again: list[object] = []
+    monkeypatch.setattr("schedule.step_memory.run", lambda *step: again.append(step))
+    monkeypatch.setattr("autotune.gpu.count.lower", lambda *step: again.append(step))
+    sketch.build(values)
+    assert not again

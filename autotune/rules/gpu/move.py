@@ -82,7 +82,7 @@ class MovePlan(Plan):
     @property
     def is_least(self) -> bool:
         """Whether nothing else takes much less time, if it works."""
-        return self._found is not None and _leaves_little(self._found[1], self.gpu)
+        return self._found is not None and self._leaves_little(self._found[1])
 
     @cached_property
     def _found(self) -> tuple[dict[str, Any], Schedule] | None:
@@ -94,13 +94,17 @@ class MovePlan(Plan):
                 continue
             made[n], one = sch, len(self.likely) == 1
             times[n] = 0.0 if one else self._time(sch)
-            if one or _leaves_little(sch, self.gpu):
+            if one or self._leaves_little(sch):
                 break
         if not made:
             return None
         least = min(times.values())
         best = next(n for n, time in times.items() if time <= self.close * least)
         return {self.key(name): value for name, value in self.likely[best].items()}, made[best]
+
+    def _is_found(self, values: Values) -> bool:
+        """Whether its own values, among those of other plans, are those of the default."""
+        return self._found is not None and self._found[0].items() <= values.items()
 
     def _made(self, point: Mapping[str, Any]) -> Schedule | None:
         sch = self.base.copy()
@@ -113,7 +117,8 @@ class MovePlan(Plan):
 
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of its kernels, one call, with such values."""
-        if self._found is not None and values == self._found[0]:
+        if self._is_found(values):
+            assert self._found is not None
             return self._time(self._found[1])
         sch = self.base.copy()
         self.apply(sch, values)
@@ -122,11 +127,16 @@ class MovePlan(Plan):
     def _time(self, sch: Schedule) -> float:
         from autotune.gpu.work import cycles
 
-        return cycles(bound_works(sch.func, self.gpu), self.gpu)
+        return cycles(bound_works(sch.func, self.gpu, self.base.func), self.gpu)
+
+    def _leaves_little(self, sch: Schedule) -> bool:
+        from autotune.gpu.work import leaves_little
+
+        return leaves_little(bound_works(sch.func, self.gpu, self.base.func), self.gpu, CLOSE)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         point = {name: values[self.key(name)] for name in self.options}
-        if self._found is not None and values == self._found[0]:  # which was found to have room
+        if self._is_found(values):  # which was found to have room
             self.move(sch, self.group, **point)
         else:
             self._make(sch, point)
@@ -136,12 +146,6 @@ class MovePlan(Plan):
         timed = len(self.likely) > 1  # then they are lowered to the end anyway
         with launchable(sch, call, block, self.gpu, bound_works if timed else bound_rooms):
             self.move(sch, self.group, **point)
-
-
-def _leaves_little(sch: Schedule, gpu: Gpu) -> bool:
-    from autotune.gpu.work import leaves_little
-
-    return leaves_little(bound_works(sch.func, gpu), gpu, CLOSE)
 
 
 def by_time(plans: Sequence[MovePlan]) -> list[MovePlan]:
@@ -162,35 +166,35 @@ WORKS = 256
 
 
 @lru_cache(maxsize=WORKS)
-def bound_works(func: PrimFunc, gpu: Gpu) -> Sequence[Work]:
+def bound_works(func: PrimFunc, gpu: Gpu, before: PrimFunc | None = None) -> Sequence[Work]:
     """The work of the kernels of `bound_part`. Remembered: a space asks again for what its default
     was chosen from, and such steps are remembered too, so that the programs are the same ones."""
     from autotune.gpu.count import works_of
 
-    return works_of(bound_part(func), gpu)
+    return works_of(bound_part(func, before), gpu)
 
 
 @lru_cache(maxsize=WORKS)
-def bound_rooms(func: PrimFunc, gpu: Gpu) -> Sequence[Room]:
+def bound_rooms(func: PrimFunc, gpu: Gpu, before: PrimFunc | None = None) -> Sequence[Room]:
     """What these kernels need to be launched, remembered too."""
     from autotune.gpu.count import rooms_of
 
-    return rooms_of(bound_part(func), gpu)
+    return rooms_of(bound_part(func, before), gpu)
 
 
 @contextmanager
 def launchable(
     sch: Schedule, call: str, block: str, gpu: Gpu,
-    needs: Callable[[PrimFunc, Gpu], Sequence[Room | Work]] = bound_rooms,
+    needs: Callable[[PrimFunc, Gpu, PrimFunc], Sequence[Room | Work]] = bound_rooms,
 ) -> Iterator[None]:  # fmt: skip
     """Undo all steps, and raise ScheduleError, where the kernels of `bound_part` that they make
     cannot be launched, by what they need. Moves know what they ask for; lowering may have to keep
     more in shared memory, where it cannot tell which elements a step reads, or rows begin in other
     banks."""
-    start = len(sch.trace)
+    start, before = len(sch.trace), sch.func
     yield
     shares = any(buffer.scope == "shared" for buffer in sch.func.buffers)
-    for room in needs(sch.func, gpu) if shares else ():
+    for room in needs(sch.func, gpu, before) if shares else ():
         asked = room.threads <= gpu.threads_per_block and room.shared <= gpu.shared_most
         if not (asked and room.at_once(gpu)):
             reason = (
@@ -201,10 +205,16 @@ def launchable(
             raise ScheduleError(call, block, reason, "take a smaller tile", sch.state, sch.trace)
 
 
-def bound_part(func: PrimFunc) -> PrimFunc:
-    """The kernels of a program whose loops are bound to threads: those that a move made."""
-    kernels = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
-    return replace(func, body=seq(*filter(_is_bound, kernels)))
+def bound_part(func: PrimFunc, before: PrimFunc | None = None) -> PrimFunc:
+    """The kernels of a program whose loops are bound to threads: those that a move made of the
+    program `before` it."""
+    there = set() if before is None else set(_nests(before))
+    kernels = [stmt for stmt in _nests(func) if stmt not in there and _is_bound(stmt)]
+    return replace(func, body=seq(*kernels))
+
+
+def _nests(func: PrimFunc) -> Sequence[Stmt]:
+    return func.body.stmts if isinstance(func.body, Seq) else (func.body,)
 
 
 def _is_bound(stmt: Stmt) -> bool:
