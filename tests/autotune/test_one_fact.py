@@ -61,6 +61,7 @@ KNOWN = {
     "schedule/library/gpu/windows.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
     "schedule/library/gpu/tiles.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
     "schedule/library/gpu/rows.py": {"REGISTERS": SHAPE},
+    "schedule/library/gpu/filled.py": {"ITEMS": SHAPE},
     "schedule/library/gpu/scans.py": {"AT_ONCE": SHAPE},
     "schedule/library/tensorized_matmul.py": {"STRIP_BYTES": RECIPE, "BLOCK_BYTES": RECIPE},
     "schedule/library/tensorized_tile.py": {
