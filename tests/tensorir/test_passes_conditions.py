@@ -69,6 +69,25 @@ def test_little_work_and_what_is_certain_are_not_tested(columns: int, inside: st
     assert hoist_conditions(func) is func
 
 
+DIVIDED = """
+@prim_func
+def f(n: i64, A: f32[64], C: f32[64]):
+    for y in range(4):
+        for x in range(16):
+            C[y * 16 + x] = select(1 <= n, select(y // {by} < 1, A[y * 16 + x], 0.0), 0.0)
+"""
+
+
+@pytest.mark.parametrize("by, tested", [("2", True), ("n", False)])
+def test_what_may_divide_by_zero_is_asked_where_it_stands(by: str, tested: bool) -> None:
+    func = parse(DIVIDED.format(by=by).strip())
+    hoisted = hoist_conditions(func)
+    assert (hoisted is not func) is tested
+    given = np.arange(64, dtype=np.float32)
+    for n in (0, 3):
+        np.testing.assert_array_equal(interpret(hoisted, n, given), interpret(func, n, given))
+
+
 @pytest.mark.parametrize("tile, tested", [(16, False), (2048, True)])
 def test_sums_in_registers_have_no_tests_among_them(tile: int, tested: bool) -> None:
     func = parse(

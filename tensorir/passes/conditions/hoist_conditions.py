@@ -16,10 +16,11 @@ from tensorir import dtype as dt
 from tensorir.arith import Analyzer
 from tensorir.expr import FALSE, TRUE, BinOp, Expr, Select, Var, all_of, conjuncts
 from tensorir.func import PrimFunc
+from tensorir.passes.facts.ahead import may_stand_ahead
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.facts.work import ENOUGH, in_registers, work
 from tensorir.passes.rewriting import replace_exprs, with_body
-from tensorir.stmt import Alloc, For, ForKind, If, Seq, Stmt, replace
+from tensorir.stmt import Alloc, For, ForKind, If, Let, Seq, Stmt, replace
 from tensorir.visit import map_children, negate, stmt_exprs, walk, walk_exprs
 
 Group = tuple[Expr, ...]
@@ -78,19 +79,18 @@ def _decided(body: Stmt, var: Var, analyzer: Analyzer) -> Stmt:
 def _asked(stmt: Stmt, var: Var) -> frozenset[Group]:
     """The comparisons, as they stand together in conditions of choices, that `var` is the last
     variable of."""
-    inside = {s.var for s in walk(stmt) if isinstance(s, For)}
+    inside = {s.var for s in walk(stmt) if isinstance(s, (For, Let))}
     found = set()
     for part in walk(stmt):
         for choice in _choices(part):
             mine = [c for c in conjuncts(choice) if _is_comparison(c) and var in c.variables]
-            found.add(tuple(c for c in mine if c.variables.isdisjoint(inside)))
+            found.add(tuple(c for c in mine if may_stand_ahead(c, inside)))
     return frozenset(found - {()})
 
 
 def _is_comparison(e: Expr) -> bool:
-    """Whether `e` compares indices, and reads no memory, which may change."""
-    ordered = isinstance(e, BinOp) and e.op in ("<", "<=") and e.a.dtype == dt.INDEX
-    return ordered and not e.has_loads
+    """Whether `e` compares indices."""
+    return isinstance(e, BinOp) and e.op in ("<", "<=") and e.a.dtype == dt.INDEX
 
 
 def _choices(stmt: Stmt) -> Iterator[Expr]:

@@ -14,10 +14,11 @@ from collections.abc import Collection, Iterator
 from tensorir.arith import Analyzer
 from tensorir.expr import BinOp, Expr, Var, int_value
 from tensorir.func import PrimFunc
+from tensorir.passes.facts.ahead import may_stand_ahead
 from tensorir.passes.rewriting import NOTHING, is_nothing, with_body
 from tensorir.passes.unroll import code_size
 from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, replace, seq
-from tensorir.visit import loads, map_children, walk
+from tensorir.visit import map_children, walk
 
 LIMIT = 384
 """The most stores that the copies of one statement may have together."""
@@ -77,11 +78,10 @@ def _is_serial(stmt: Stmt) -> bool:
 
 
 def _conditions(stmt: Stmt, inside: Collection[Var]) -> Iterator[Expr]:
-    """The conditions in a statement that depend neither on variables `inside` nor on memory."""
+    """The conditions in a statement that may be asked ahead of it."""
     for part in walk(stmt):
-        if isinstance(part, If) and part.orelse is None and part.cond.variables.isdisjoint(inside):
-            if next(iter(loads(part.cond)), None) is None:
-                yield part.cond
+        if isinstance(part, If) and part.orelse is None and may_stand_ahead(part.cond, inside):
+            yield part.cond
 
 
 def _strictest_last(conditions: Collection[Expr]) -> list[Expr]:
