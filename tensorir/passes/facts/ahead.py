@@ -21,5 +21,6 @@ def may_stand_ahead(e: Expr, inside: Collection[Var]) -> bool:
 
 
 def _may_fail(e: Expr) -> bool:
-    divides = isinstance(e, BinOp) and e.op in ("/", "//", "%") and dtype.is_int(e.dtype)
-    return divides and not (isinstance(e.b, Const) and e.b.value != 0)
+    if not isinstance(e, BinOp) or e.op not in ("//", "%") or not dtype.is_int(e.dtype):
+        return False
+    return not isinstance(e.b, Const) or e.b.value == 0
