@@ -29,11 +29,9 @@ STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 NARROWER = (128, 64)
 """Columns of the tiles that take the place of a wider one that gives threads uneven shares."""
 
-FEW_ROWS = 7
-"""Rows of a bfloat16 product from which on packing the second operand in a call pays."""
-
-FEW_ROWS_PADDED = 12
-"""The same where that operand has to be padded, too."""
+FEW_ROWS = {2: (7, 12), 4: (1, 7)}
+"""Rows of a product from which on packing the second operand in a call pays, by the terms that a
+lane takes at once; and where that operand has to be padded, too."""
 
 TILES = (1, 2, 4, 8, 12, 16, 24, 32, 48)
 """Register tiles that make a block of rows."""
@@ -96,15 +94,15 @@ class TensorizedPlan(Plan):
         return {choice.name: values[choice.name] for choice in self.choices}
 
     def suits(self, constants: Collection[str]) -> bool:
-        """Whether packing pays, where the operand is no constant: for bfloat16 and few rows,
-        ordinary loops convert as fast as others pack."""
+        """Whether packing pays, where the operand is no constant: for few rows, ordinary loops
+        convert as fast as others pack; not where these sum columns of bfloat16 in order."""
         roles = self.roles
-        if self.numerics == "bitwise" or roles.weight.buffer.name in constants:
+        if roles.weight.buffer.name in constants:
             return True
         rows = _rows(roles) * self.others
         padded = bool(_columns(roles) % roles.lanes or (roles.terms or 0) % roles.group)
-        if roles.by_rows:
-            return rows >= (FEW_ROWS_PADDED if padded else FEW_ROWS)
+        if self.numerics == "bitwise" or roles.by_rows:
+            return rows >= FEW_ROWS[roles.group][padded]
         return rows > 1 or not padded
 
     def _tiles(self) -> list[tuple[int, int]]:

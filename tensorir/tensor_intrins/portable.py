@@ -53,16 +53,16 @@ static inline void $NAME(const {kind} *a, {kind} *c, i64 a_step, i64 c_step) {{
 }}"""
 
 _PACK_PAIRS = """\
-static inline void $NAME(const bf16 *a, bf16 *c, i64 a_step, i64 c_step) {
+static inline void $NAME(const {kind} *a, {kind} *c, i64 a_step, i64 c_step) {{
     typedef short pairs __attribute__((vector_size(16)));
     typedef short row __attribute__((vector_size(16), aligned(2), may_alias));
     (void)c_step;
-    for (int h = 0; h < 2; h++) {
+    for (int h = 0; h < 2; h++) {{
         const pairs x = *(const row *)(a + 8 * h), y = *(const row *)(a + 8 * h + a_step);
         *(row *)(c + 16 * h) = __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11);
         *(row *)(c + 16 * h + 8) = __builtin_shufflevector(x, y, 4, 12, 5, 13, 6, 14, 7, 15);
-    }
-}"""
+    }}
+}}"""
 
 _COPY_WORDS = """\
 static inline void $NAME(const {kind} *a, {kind} *c, i64 a_step, i64 c_step) {{
@@ -87,12 +87,16 @@ def _copy_words(kind: str, count: int) -> TensorIntrin:
     return TensorIntrin(name, copy(kind, 16, count), source, strides={"C": (count,)})
 
 
-PACK_BF16 = TensorIntrin("bf16.pack_2x16", pack("bf16", 2, 16), _PACK_PAIRS, strides={"C": (2,)})
+
+def _pack_pairs(kind: str) -> TensorIntrin:
+    source = _PACK_PAIRS.format(kind=kind)
+    return TensorIntrin(f"{kind}.pack_2x16", pack(kind, 2, 16), source, strides={"C": (2,)})
+
 
 INTRINSICS = (
     FMA_QUAD,
     COPY_QUAD,
     *map(_pack_bytes, ("i8", "u8")),
-    PACK_BF16,
-    *(_copy_words(kind, count) for kind, count in (("i8", 4), ("u8", 4), ("bf16", 2))),
+    *map(_pack_pairs, ("i16", "bf16")),
+    *(_copy_words(kind, count) for kind, count in (("i8", 4), ("u8", 4), ("i16", 2), ("bf16", 2))),
 )

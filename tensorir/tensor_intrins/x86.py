@@ -1,4 +1,4 @@
-"""Tensor intrinsics of x86: fused multiply-adds, VNNI dot products, bfloat16 dot products.
+"""Tensor intrinsics of x86: fused multiply-adds, dot products of bytes, of int16 and of bfloat16.
 
 Operands are read and written through pointers; gcc and clang keep a local array that is only used
 so in registers, also across the loop around (looked up in the assembly, gcc 12 and clang 14).
@@ -6,6 +6,7 @@ so in registers, also across the loop around (looked up in the assembly, gcc 12 
 
 from __future__ import annotations
 
+from tensorir import dtype
 from tensorir.tensor_intrins.meanings import axpy, dot, outer, transpose
 from tensorir.tensorize.tensor_intrin import TensorIntrin
 
@@ -26,11 +27,11 @@ static inline void $NAME(const float *a, const float *b, float *c, i64 a_step, i
 
 _VNNI = """\
 #ifdef __clang__
-#define ${{NAME}}_dp(c, a, b) __builtin_ia32_vpdpbusd{bits}(c, a, b)
+#define ${{NAME}}_dp(c, a, b) __builtin_ia32_{code}{bits}(c, a, b)
 #else
-#define ${{NAME}}_dp(c, a, b) __builtin_ia32_vpdpbusd_v{lanes}si(c, a, b)
+#define ${{NAME}}_dp(c, a, b) __builtin_ia32_{code}_v{lanes}si(c, a, b)
 #endif
-static inline void $NAME(const {a} *a, const i8 *b, i32 *c, i64 b_step) {{
+static inline void $NAME(const {a} *a, const {b} *b, i32 *c, i64 b_step) {{
     typedef int lanes __attribute__((vector_size({size})));
     typedef int unaligned __attribute__((vector_size({size}), aligned(1), may_alias));
     int word;
@@ -40,8 +41,13 @@ static inline void $NAME(const {a} *a, const i8 *b, i32 *c, i64 b_step) {{
 {body}
 }}"""
 
-_UNSIGNED = """\
+_AS_IT_IS = """\
     *(unaligned *)c = ${NAME}_dp(z, word - (lanes){0}, y);"""
+
+_PAIRS = """\
+    typedef short halves __attribute__((vector_size(32)));
+    const lanes x = word - (lanes){0};
+    *(unaligned *)c = z + (lanes)__builtin_ia32_pmaddwd256((halves)x, (halves)y);"""
 
 _SIGNED = """\
     /* The instruction wants its first factor unsigned: (b + 128) * a - 128 * a. */
@@ -102,12 +108,16 @@ def _fma(lanes: int, needs: str) -> TensorIntrin:
     return TensorIntrin(f"f32.fma_{lanes}", axpy("f32", lanes), source, needs)
 
 
-def _vnni(a: str, lanes: int, needs: str) -> TensorIntrin:
-    """Exact: vpdpbusd adds four products of 16 bits to a sum that wraps, as int32 does."""
-    body = _UNSIGNED if a == "u8" else _SIGNED
-    source = _VNNI.format(a=a, lanes=lanes, bits=32 * lanes, size=4 * lanes, body=body)
-    meaning = dot(a, "i8", "i32", lanes, 4)
-    return TensorIntrin(f"{a}i8.dot_{lanes}x4", meaning, source, needs, {"B": (4,)})
+def _vnni(a: str, b: str, lanes: int, needs: str) -> TensorIntrin:
+    """Exact: vpdpbusd adds four products of 16 bits to a sum that wraps, as int32 does; vpdpwssd,
+    or vpmaddwd and an addition, two of 32 bits: of these 2^30 + 2^30 alone is no int32, and wraps.
+    """
+    group, size = 32 // dtype.bits(dtype.LONG[b]), 4 * lanes
+    code = "vpdpbusd" if group == 4 else "vpdpwssd"
+    body = _PAIRS if needs == "avx2" else _SIGNED if (a, b) == ("i8", "i8") else _AS_IT_IS
+    source = _VNNI.format(code=code, a=a, b=b, lanes=lanes, bits=32 * lanes, size=size, body=body)
+    meaning, name = dot(a, b, "i32", lanes, group), f"{a}{b}.dot_{lanes}x{group}"
+    return TensorIntrin(name, meaning, source, needs, {"B": (group,)})
 
 
 def _bf16(lanes: int, needs: str) -> TensorIntrin:
@@ -135,11 +145,13 @@ INTRINSICS = (
     _fma(8, "fma"),
     _fma(16, "avx512f"),
     FMA_TILE,
-    _vnni("u8", 8, VNNI_256),
-    _vnni("u8", 16, "avx512vnni"),
-    _vnni("i8", 8, VNNI_256),
-    _vnni("i8", 16, "avx512vnni"),
+    _vnni("u8", "i8", 8, VNNI_256),
+    _vnni("u8", "i8", 16, "avx512vnni"),
+    _vnni("i8", "i8", 8, VNNI_256),
+    _vnni("i8", "i8", 16, "avx512vnni"),
+    _vnni("i16", "i16", 8, "avx2"),
+    _vnni("i16", "i16", 16, "avx512vnni"),
     _bf16(8, "avx512bf16 avx512vl"),
     _bf16(16, "avx512bf16"),
-    *(_transpose(kind, group) for kind, group in (("i8", 4), ("u8", 4), ("bf16", 2))),
+    *(_transpose(kind, group) for kind, group in (("i8", 4), ("u8", 4), ("i16", 2), ("bf16", 2))),
 )

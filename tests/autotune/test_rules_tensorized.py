@@ -64,6 +64,7 @@ def written(shape, place, types=("uint8", "int8"), follow=None):
 
 
 BF16 = ("bfloat16", "bfloat16")
+INT16 = ("int16", "int16")
 CASES = {
     "matmul": product(ops.matmul, (13, 40), (40, 48)),
     "one": product(ops.matmul, (1, 1), (1, 1)),
@@ -82,6 +83,8 @@ CASES = {
     "conv 1x1": conv((1, 5, 7, 16), (1, 1, 16, 32)),
     "conv 3x3": conv((2, 5, 7, 16), (3, 3, 16, 32), padding=1),
     "conv 3x3 s2": conv((1, 6, 7, 4), (3, 3, 4, 16), padding=1, stride=2, activation="relu"),
+    "int16": product(ops.matmul, (13, 40), (40, 48), types=INT16),
+    "int16 odd": product(ops.matmul, (13, 41), (37, 41), types=INT16, transpose_b=True),
     "bf16": product(ops.matmul, (13, 40), (40, 48), types=BF16, out_dtype="float32"),
     "bf16 odd": product(ops.matmul, (13, 41), (37, 41), types=BF16, transpose_b=True),
     "columns in two": written((12, 3, 16), lambda i, jo, j: (i, jo * 16 + j)),
@@ -167,7 +170,7 @@ def test_other_candidates_are_right(name):
     ("name", "func"),
     [
         ("floats", product(ops.matmul, (8, 8), (8, 8), types=("float32", "float32"))),
-        ("int16", product(ops.matmul, (8, 8), (8, 8), types=("int16", "int16"))),
+        ("uint16", product(ops.matmul, (8, 8), (8, 8), types=("uint16", "uint16"))),
         ("signs the other way", product(ops.matmul, (8, 8), (8, 8), types=("int8", "uint8"))),
         ("transposed a", product(ops.matmul, (8, 5), (8, 6), transpose_a=True)),
         ("channels", conv((1, 5, 7, 6), (3, 3, 6, 16), padding=1)),

@@ -295,6 +295,20 @@ class TestIntrinsics:
         loops = interpret(intrin.func, a, b, np.eye(1, 16, 0, dtype=np.float32)[0] * 2**24)[0]
         assert loops[0] == 1.0 and 0 < loops[1] < 2.0**-125
 
+    @pytest.mark.parametrize("name", ["i16i16.dot_8x2", "i16i16.dot_16x2"])
+    def test_sums_of_int16_wrap(self, name):
+        """Two products of the least number are 2**31, which no int32 is."""
+        intrin = INTRINS[name]
+        if not intrin.runs_on(resolve("c").features):
+            pytest.skip(f"needs {intrin.needs}")
+        sch = Schedule(intrin.func)
+        sch.tensorize("j", name)
+        a, b, c = (np.full(p.const_shape, -(2**15), p.dtype) for p in intrin.func.params)
+        wanted = interpret(intrin.func, a, b, c)[0]
+        build(sch)(a, b, c)
+        assert c[0] == 2**31 - 2**15
+        np.testing.assert_array_equal(c, wanted)
+
     def test_register(self, matmul, check):
         register_intrinsic(AXPY)
         try:

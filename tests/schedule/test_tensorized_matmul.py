@@ -17,6 +17,8 @@ KINDS = {
     "i8i8.dot_16x4": ("int8", "int8", "int32"),
     "i8i8.dot_8x4": ("int8", "int8", "int32"),
     "i8i8.dot_4x4": ("int8", "int8", "int32"),
+    "i16i16.dot_16x2": ("int16", "int16", "int32"),
+    "i16i16.dot_8x2": ("int16", "int16", "int32"),
     "bf16.dot_16x2": ("bfloat16", "bfloat16", "float32"),
 }
 CASES = [
@@ -26,6 +28,8 @@ CASES = [
     ("i8i8.dot_16x4", (13, 17, 4), False),
     ("i8i8.dot_8x4", (7, 33, 5), True),
     ("i8i8.dot_4x4", (7, 17, 4), False),
+    ("i16i16.dot_16x2", (13, 33, 37), True),
+    ("i16i16.dot_8x2", (7, 33, 5), False),
     ("bf16.dot_16x2", (7, 112, 33), False),
     ("bf16.dot_16x2", (13, 17, 1), True),
 ]
@@ -100,7 +104,11 @@ def test_numerics():
 
 @pytest.mark.parametrize(
     ("intrinsic", "instruction"),
-    [("u8i8.dot_16x4", "vpdpbusd"), ("bf16.dot_16x2", "vdpbf16ps")],
+    [
+        ("u8i8.dot_16x4", "vpdpbusd"),
+        ("i16i16.dot_16x2", "vpdpwssd"),
+        ("bf16.dot_16x2", "vdpbf16ps"),
+    ],
 )
 def test_sums_stay_in_registers(intrinsic, instruction):
     """The loop over k stores nothing: 24 products, the operands, and the loop's own counting."""
