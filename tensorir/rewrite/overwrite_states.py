@@ -15,7 +15,10 @@ from tensorir.expr import Expr, Load, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.parts import touched
 from tensorir.stmt import For, ForKind, Stmt, Store, replace
-from tensorir.visit import map_children, map_loads, map_own_exprs, walk
+from tensorir.visit import map_children, map_loads, map_own_exprs, variables, walk
+
+IN_TURN = (ForKind.SERIAL, ForKind.UNROLLED)
+"""Loops of which an iteration begins when the one before has ended."""
 
 
 class _Use(NamedTuple):
@@ -66,11 +69,16 @@ def _uses(func: PrimFunc) -> dict[Buffer, list[_Use]]:
 def _state(uses: Sequence[_Use], analyzer: Analyzer) -> int | None:
     """The dimension along which a buffer is a state of which one row is enough."""
     for use in uses:
-        if use.access.is_write:
-            for dim, index in enumerate(use.access.in_loops()):
-                loop = next((f for f in use.loops if _is(index, f.var + 1, analyzer)), None)
-                if loop is not None and _is_state(uses, dim, loop, analyzer):
-                    return dim
+        loops = {f.var: f for f in use.loops if f.kind in IN_TURN and not f.annotations}
+        if not use.access.is_write or not loops:
+            continue
+        for dim, index in enumerate(use.access.in_loops()):
+            if variables(index).isdisjoint(loops):
+                continue
+            row = analyzer.linear(index)
+            loop = next((f for v, f in loops.items() if row.terms == {v: 1}), None)
+            if row.const == 1 and loop is not None and _is_state(uses, dim, loop, analyzer):
+                return dim
     return None
 
 
@@ -80,8 +88,6 @@ def _is(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
 
 def _is_state(uses: Sequence[_Use], dim: int, loop: For, analyzer: Analyzer) -> bool:
     """Whether all uses are those of a state whose row `loop` computes of the one before."""
-    if loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED) or loop.annotations:
-        return False
     steps = [use for use in uses if loop in use.loops]
     writes = [use for use in steps if use.access.is_write]
     first, last = writes[0].place, writes[-1].place

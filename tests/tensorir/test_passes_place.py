@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensorir import Alloc, PrimFunc, TensorIRError, walk
+from tensorir import Alloc, PrimFunc, TensorIRError, thread_fault, walk
 from tensorir.passes import flatten_buffers, lower_blocks, place_buffers
 from tensorir.text.parser import parse
 
@@ -125,6 +125,38 @@ def scalar(A: f32[4], C: f32[4]):
     func = flatten_buffers(place(text))
     assert places(func) == {"S": ("f32[1]", 1)}
     assert "C[i] = S[0]" in str(func)
+
+
+@pytest.mark.parametrize(
+    ("loop", "where"),
+    [('thread("blockIdx.x", 4)', ("f32[1, 8]", 1)), ("range(4)", ("f32[4, 8]", 0))],
+)
+def test_what_an_owner_reads_it_has_written(loop: str, where: tuple[str, int]) -> None:
+    """Two stores that fill a row in an order which no box tells: nothing proves that all of it is
+    there, but rows tell the thread, and so nobody else can have written what it reads."""
+    text = f"""
+@prim_func
+def halves(A: f32[4, 8], C: f32[4, 8]):
+    S = alloc(f32[4, 8], scope="local")
+    for b in {loop}:
+        for t in range(4):
+            with block("even"):
+                vb = spatial(4, b)
+                vt = spatial(4, t)
+                S[vb, vt * 6 % 8] = A[vb, vt * 6 % 8]
+        for u in range(4):
+            with block("odd"):
+                vb = spatial(4, b)
+                vu = spatial(4, u)
+                S[vb, (vu * 6 + 1) % 8] = A[vb, (vu * 6 + 1) % 8]
+        for i in range(8):
+            with block("C"):
+                vb = spatial(4, b)
+                vi = spatial(8, i)
+                C[vb, vi] = S[vb, 7 - vi]
+"""
+    assert thread_fault(parse(text.strip())) is None
+    assert places(place(text)) == {"S": where}
 
 
 def test_init_must_be_lowered_first() -> None:

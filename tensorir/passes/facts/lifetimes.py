@@ -43,13 +43,23 @@ def innermost_place(uses: list[Access], analyzer: Analyzer) -> tuple[int, bool]:
     reads = Finds(uses, analyzer)
     depth = _innermost_common(uses, reads)
     path = uses[0].path
-    while not reads.self_contained(depth):
+    while not (_has_owner(uses[0], depth) or reads.self_contained(depth)):
         around = [n for n, s in enumerate(path[:depth]) if isinstance(s, For)]
         loop = path[around[-1]]
         if isinstance(loop, For) and loop.kind in (ForKind.PARALLEL, ForKind.THREAD):
             return depth, False  # its iterations pass nothing on, whatever can be proved here
         depth = around[-1]
     return depth, True
+
+
+def _has_owner(use: Access, depth: int) -> bool:
+    """Whether all that is read at position `depth` is written there since only threads are around.
+
+    Each owner of memory, a thread or a block of them, reads what it wrote itself: programs with
+    threads are held to that (verifier/thread_memory.py), and so there is nothing left to prove.
+    """
+    around = [s for s in use.path[:depth] if isinstance(s, For)]
+    return use.buffer.scope != "global" and all([s.kind is ForKind.THREAD for s in around])
 
 
 def _innermost_common(uses: list[Access], reads: Finds) -> int:
