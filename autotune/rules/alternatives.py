@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from autotune.rules.group import join_epilogue
 from schedule import Schedule, ScheduleError
-from tensorir import Algorithm, Device, PrimFunc, allows, known_algorithms
+from tensorir import Algorithm, PrimFunc, allows, known_algorithms
+
+if TYPE_CHECKING:
+    from tensorir import Device
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +34,25 @@ def first_start(func: PrimFunc, numerics: str) -> Start:
     """The program with the algorithms that are better wherever they fit."""
     start = Start("", Schedule(func))
     for algorithm in _allowed(numerics):
-        if algorithm.preferred:
+        if _is_better(algorithm):
             start = _everywhere(start, algorithm.name)
     return start
 
 
-def other_algorithms(numerics: str, device: Device) -> list[str]:
+def _is_better(algorithm: Algorithm) -> bool:
+    """Whether it is better wherever it fits."""
+    return algorithm.preferred and algorithm.numerics == "bitwise"
+
+
+def other_algorithms(numerics: str, device: Device, asked: bool = True) -> list[str]:
     """The names of those that `numerics` allows, that are better for some sizes only, and that the
-    rules for a device know."""
+    rules for a device know; if no class was `asked` for, those that need not be."""
     return [
         algorithm.name
         for algorithm in _allowed(numerics)
-        if not algorithm.preferred and (algorithm.kinds is None or device.kind in algorithm.kinds)
+        if not _is_better(algorithm)
+        and (algorithm.kinds is None or device.kind in algorithm.kinds)
+        and (algorithm.preferred or asked)
     ]
 
 

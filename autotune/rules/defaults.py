@@ -39,9 +39,9 @@ def choose(
     """The algorithms of the least estimated time, each block's by itself, and their plans.
 
     Those that are better wherever they fit are used in any case. Others are, as far as `numerics`
-    allows, where what they change in the program takes surely less time than before; with None no
-    other is. `constants` are the parameters that are known when a kernel is built, `first` the
-    `first_start` of the function where the caller has made it.
+    allows, where what they change in the program takes surely less time than before; with None
+    those alone that need not be asked for. `constants` are the parameters that are known when a
+    kernel is built, `first` the `first_start` of the function where the caller has made it.
     """
     allowed = DEFAULT_NUMERICS if numerics is None else numerics
 
@@ -49,7 +49,7 @@ def choose(
         return Chosen(start, default_sketch(sketches_of(start, device, allowed), constants))
 
     best = planned(first or first_start(func, allowed))
-    algorithms = [] if numerics is None else other_algorithms(numerics, device)
+    algorithms = other_algorithms(allowed, device, numerics is not None)
     for block in reductions(best.start.schedule) if algorithms else ():
         made = [with_algorithm(best.start, block, algorithm) for algorithm in algorithms]
         tried = [planned(start) for start in made if start is not None]

@@ -149,7 +149,7 @@ def _parts(
     are drawn."""
     groups = find_groups(sch, kept)
     found = _within([p for rule in rules.chains for p in rule(sch, groups, device)], numerics)
-    chains, taken = list[Plan](), set[str]()
+    chains, taken = list[Plan](), set(kept)
     for plan in found:  # some may want the same
         if not taken & set(plan.stages):
             chains.append(plan)

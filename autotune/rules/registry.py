@@ -71,6 +71,13 @@ def _nests(*args: Any, **options: Any) -> Plan:
     return nests_plan(*args, **options)
 
 
+def _online_stages(*args: Any) -> Sequence[Plan]:
+    """`online_stages`, which schedules for CPUs do not need."""
+    from autotune.rules.gpu.online import online_stages
+
+    return online_stages(*args)
+
+
 def _place_results(*args: Any) -> None:
     """`place_results`, which schedules for CPUs do not need."""
     from autotune.rules.gpu.placed import place_results
@@ -99,6 +106,7 @@ RULES: dict[str, Rules] = {
         general=_nests,
     ),
     "gpu": Rules(
+        stages=[_online_stages],
         chains=[gpu_scan_plans, gpu_chain_plans],
         groups=[windows_plans, product_plans, reduction_plans, turned_plans],
         rest=elementwise_plans,

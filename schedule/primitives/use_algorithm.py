@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis.uses import writers, written
+from schedule.analysis.uses import readers, writers, written
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import Illegal, require
 from schedule.primitive import primitive
@@ -44,7 +44,7 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
           with it
         - it is alone in its nest, whose loops are serial and carry no annotation, as are those of a
           block that goes with it
-        - no block in between writes what the algorithm reads
+        - no block writes what one that goes with it has read before
     """
     known = find_algorithm(algorithm)
     names = ", ".join(known_algorithms())
@@ -59,11 +59,11 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
     gone = (*alternative.replaced, block)
     for name in gone:
         _plain(state, name, gone)
-    between = state.block_names()
-    between = between[between.index(gone[0]) : between.index(block)]
+    place = {name: n for n, name in enumerate(state.block_names())}
     for buffer in alternative.inputs:
+        reads = [place[name] for name in readers(state, buffer) if name in gone]
         for writer in writers(state, buffer):
-            late = writer in between
+            late = min(reads, default=place[block]) < place[writer] < place[block]
             require(not late, writer, f"block {writer!r} writes {buffer.name!r} in between")
     return State(with_unique_names(made.func)), BlockRef(made.block)
 

@@ -42,7 +42,8 @@ class Algorithm:
                bodies of blocks and not at the loops around them.
     examples   programs with the name of a block that it takes, on which it is checked
     numerics   what it does to floating-point results, NUMERICS of tensorir/numbers/numerics.py
-    preferred  whether default schedules use it where it fits; for bitwise ones that are faster
+    preferred  whether default schedules may use it that are asked for no class: bitwise ones
+               wherever they fit, others where their estimate is less
     kinds      the kinds of devices whose rules know what to make of it; None is all. Elsewhere it
                is for schedules by hand
     """

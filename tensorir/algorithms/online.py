@@ -25,10 +25,10 @@ from tensorir.expr import Expr, Load, Var, binary, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.stmt import Block
 from tensorir.te.tensor import Tensor
-from tensorir.visit import map_loads, substitute
+from tensorir.visit import map_loads, substitute, variables
 
 SIZES = (32, 64)
-"""Terms of a block."""
+"""Terms of a block; defaults have the most."""
 
 
 def _recognise(func: PrimFunc, block: Block, size: int) -> Alternative:
@@ -197,23 +197,58 @@ class _Blocks:
 
         steps, k, r = self.blocks + 1, self._axis("k"), self._axis("r")
 
+        terms = self._terms()
+
         def product(t: Expr, *i: Expr) -> Any:
-            place = (t - 1) * self.size + r
-            own = {**dict(zip(self.w.mixed.own, i)), self.w.mixed.axis: place}
-            terms = self._within(place, self._read(self.w.terms, own), const(0, self.kind))
-            return te.sum(weight[(*self._row(t, i), r)] * terms, axis=r)
+            return te.sum(weight[(*self._row(t, i), r)] * terms(t - 1, i, r), axis=r)
 
         added = self._stage(
             "added", (steps, *self.rows), lambda *i: te.sum(weight[(*i, k)], axis=k)
         )
         return added, self._stage("block", (steps, *self.w.mixed.buffer.shape), product)
 
+    def _terms(self) -> Callable[[Expr, Sequence[Expr], Expr], Expr]:
+        """The terms of a block by its number, the element of the result and their place; made ahead
+        where the last block has fewer, so that sums do not ask for each."""
+        own, axis = self.w.mixed.own, self.w.mixed.axis
+
+        def term(t: Expr, i: Mapping[Var, Expr], r: Expr) -> Expr:
+            return self._read(self.w.terms, {**i, axis: t * self.size + r})
+
+        used = variables(self.w.terms)
+        if self._is_full or axis not in used:
+            return lambda t, i, r: term(t, dict(zip(own, i)), r)
+        tops = self.w.weight.top.indices
+        rows = [v for v in own if v in used and v in tops]
+        other = [v for v in own if v in used and v not in tops]
+        sizes, first = dict(zip(own, self.w.mixed.buffer.shape)), len(rows)
+
+        def filled(t: Expr, *i: Expr) -> Expr:
+            before, r, after = i[:first], i[first], i[first + 1 :]
+            e = term(t, dict(zip((*rows, *other), (*before, *after))), r)
+            return self._within(t * self.size + r, e, const(0, self.kind))
+
+        shape = (self.blocks, *map(sizes.get, rows), self.size, *map(sizes.get, other))
+        made = self._stage("terms", shape, filled)  # type: ignore[arg-type]
+
+        def read(t: Expr, i: Sequence[Expr], r: Expr) -> Expr:
+            values = dict(zip(own, i))
+            place = (t, *(values[v] for v in rows), r, *(values[v] for v in other))
+            return made[place]  # type: ignore[no-any-return]
+
+        return read
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the last block has as many terms as the others."""
+        count = int_value(self.count)
+        return count is not None and count % self.size == 0
+
     def _within(self, place: Expr, e: Expr, otherwise: Expr) -> Expr:
         """`e` where there is a term, which the last block may have fewer of."""
         from tensorir import te
 
-        count = int_value(self.count)
-        if count is not None and count % self.size == 0:
+        if self._is_full:
             return e
         return te.if_then_else(place < self.count, e, otherwise)  # type: ignore[no-any-return]
 
@@ -225,7 +260,8 @@ def online_algorithm(size: int) -> Algorithm:
         about=f"sums weighted by a softmax in blocks of {size} terms, which correct what is so far",
         recognise=lambda func, block: _recognise(func, block, size),
         examples=lambda: _examples(size),
-        kinds=(),
+        preferred=size == max(SIZES),
+        kinds=("gpu",),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace as replace_fields
-from typing import NamedTuple
 
 from tensorir.analysis.block_accesses import Access, accesses, innermost
 from tensorir.analysis.dependence import same_slice
@@ -21,12 +20,11 @@ IN_TURN = (ForKind.SERIAL, ForKind.UNROLLED)
 """Loops of which an iteration begins when the one before has ended."""
 
 
-class _Use(NamedTuple):
+class _Use:
     """An access of a state, by the block at a place of the program, and the loops around it."""
 
-    place: int
-    access: Access
-    loops: tuple[For, ...]
+    def __init__(self, place: int, access: Access, loops: tuple[For, ...]) -> None:
+        self.place, self.access, self.loops = place, access, loops
 
 
 def overwrite_states(func: PrimFunc) -> PrimFunc:

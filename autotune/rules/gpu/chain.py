@@ -11,7 +11,7 @@ from autotune.rules.chain_rows import InRows, find_rows, may_have_rows, put_in_r
 from autotune.rules.followers import followers
 from autotune.rules.gpu.move import CLOSE, MovePlan
 from autotune.rules.gpu.reductions import contiguous
-from autotune.rules.group import Group, instances
+from autotune.rules.group import Group, in_scan, instances
 from autotune.rules.plan import Plan
 from schedule import LoopRef, Schedule, ScheduleError, library
 from tensorir import Gpu, IterKind, TensorIRError, Var, accesses, body_loads, int_value, variables
@@ -41,12 +41,19 @@ FULL = 0.75
 """The share of the multiprocessors that are to have a block."""
 
 
+class ChainPlan(MovePlan):
+    """The stages of one chain in one kernel, or in a few."""
+
+    tells = True
+
+
 def chain_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
     """A plan for each chain of the program; the later ones are found first."""
     taken: set[str] = set()
     found: list[Plan] = []
+    known = {name for group in groups for name in group.blocks}
     for name in reversed(sch.get_blocks()):
-        plan = None if name in taken else _chain(sch, str(name), groups, gpu)
+        plan = None if name in taken or name not in known else _chain(sch, str(name), groups, gpu)
         if plan is not None:
             found.append(plan)
             taken.update(plan.stages)
@@ -147,6 +154,8 @@ def _on_axes(sch: Schedule, members: Sequence[str], merged: bool = True) -> bool
 
 
 def _stage_on_axes(sch: Schedule, name: str, merged: bool = True) -> bool:
+    if in_scan(sch, sch.state.block(name)):
+        return False
     trial = sch.copy()
     try:
         if not merged:
@@ -280,7 +289,7 @@ def _plan(
 
     options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP, "parts": BLOCKS}
     options["sectors"] = (False, True)
-    plan = MovePlan(
+    plan = ChainPlan(
         "chain", group, gpu, base.copy(), in_rows, options,
         likely, "reassociated", stages, close=CLOSE,
     )  # fmt: skip

@@ -52,6 +52,9 @@ class MovePlan(Plan):
     close: float = 1.0
     _refusal: ScheduleError | None = None
 
+    tells = False
+    """Whether its time is compared with that of plans for other algorithms."""
+
     @property
     def stages(self) -> tuple[str, ...]:
         return self.members
@@ -114,6 +117,9 @@ class MovePlan(Plan):
             object.__setattr__(self, "_refusal", error)
             return None
         return sch
+
+    def estimate(self, constants: Collection[str] = ()) -> float | None:
+        return self.cycles(self.default()) if self.tells else None
 
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of its kernels, one call, with such values."""

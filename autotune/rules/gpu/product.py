@@ -100,6 +100,9 @@ class ProductPlan(FormedPlan):
         except TensorIRError:
             return False
 
+    def estimate(self, constants: Collection[str] = ()) -> float | None:
+        return self.chosen.cycles
+
     def cycles(self, values: Values, constants: Collection[str] = ()) -> float:
         """The estimated time of one call with such values."""
         plan = self._plan(values)

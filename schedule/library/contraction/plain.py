@@ -86,7 +86,8 @@ def with_result_on_axes(sch: Schedule, block: str) -> bool:
     """`in_axes` of an elementwise stage, `on_axes` of a sum, whose result gets these axes too where
     it is none of the program; return whether that changes anything.
 
-    Raises TensorIRError as these do, and for a sum that would have to be copied to its place.
+    Raises TensorIRError as these do, for a sum that would have to be copied to its place, and for
+    a stage that stores elsewhere than at its variables.
     """
     node, steps = sch.state.block(block), len(sch.trace)
     inner = not is_output(sch.state, store_of(sch, block).buffer)
@@ -111,6 +112,8 @@ def _stage_layout(sch: Schedule, block: str) -> str:
     indices = store_of(sch, block).indices
     names = {places[i]: f"d{n}" for n, i in enumerate(indices) if isinstance(i, Var)}
     axes = stage_axes(sch, block)
+    if any(d.place not in names for axis in axes for d in axis.digits):
+        raise TensorIRError(f"block {block!r} stores elsewhere than at its variables")
     parts = {d: digit_text(d, names[d.place]) for axis in axes for d in axis.digits}
     dims = [axis_text(axis, parts) for axis in axes]
     return f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"

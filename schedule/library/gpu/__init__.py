@@ -1,5 +1,6 @@
 """Derived schedules for GPUs, written only with primitives."""
 
+from schedule.library.gpu.blockwise.online import Online, online
 from schedule.library.gpu.boxes import Boxes, boxes
 from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise
@@ -25,6 +26,7 @@ __all__ = [
     "Cut",
     "LongRows",
     "Matmul",
+    "Online",
     "Recurrence",
     "Rows",
     "Scan",
@@ -44,6 +46,7 @@ __all__ = [
     "long_rows",
     "make_tiles",
     "matmul",
+    "online",
     "recurrence",
     "row_pitch",
     "rows",

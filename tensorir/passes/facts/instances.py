@@ -236,10 +236,11 @@ def _solved(
     values: dict[Expr, Expr] = {}
     for index, element in zip(indices, wanted):
         form = analyzer.linear(index)
-        for atom, factor in form.terms.items():
-            if variables(atom) & free.keys() and factor in (1, -1) and atom not in values:
+        for atom, factor in sorted(form.terms.items(), key=lambda term: abs(term[1])):
+            if variables(atom) & free.keys() and atom not in values:
                 other = to_expr(form.without(atom))
-                values[atom] = element - other if factor == 1 else other - element
+                part = element - other if factor > 0 else other - element
+                values[atom] = part if abs(factor) == 1 else part // abs(factor)
                 break
     return values
 

@@ -1,0 +1,63 @@
+"""Attention on GPUs: one kernel by default, and in the middle of other stages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from autotune.gpu.count import works_of
+from autotune.rules import default_candidates, make_space
+from backends import build
+from tensorir import device_of, ops, reference, te
+from tensorir.targets.target import Target
+
+TARGET = Target.parse("cuda -arch=sm_90a")
+EMULATOR = "cuda-emulator -arch=sm_90a"
+
+
+def attention(heads, queries, keys, features):
+    shapes = ((heads, queries, features), *[(heads, keys, features)] * 2)
+    given = [te.placeholder((1, *s), name=n) for s, n in zip(shapes, "qkv")]
+    return te.create_prim_func([*given, ops.attention(*given)])
+
+
+@pytest.mark.parametrize("queries, keys", [(512, 512), (500, 700)])
+def test_scores_are_in_no_memory(queries, keys):
+    """Tiles of 128 rows, or of 64, each of which reads keys and values once."""
+    heads, features = 64, 64
+    func = attention(heads, queries, keys, features)
+    (work,) = works_of(default_schedule(func, TARGET).func, device_of(TARGET))
+    sector = 32 // 4
+    tiles = -(-queries // 128)
+    read = heads * features * (queries + 2 * tiles * keys)
+    stored = heads * features * queries
+    assert work.sectors == pytest.approx((read + stored) / sector, rel=0.02)
+
+
+def test_few_keys_are_a_row():
+    """One block has room for them: then there is nothing to go on from."""
+    sch = default_schedule(attention(64, 512, 64, 64), TARGET)
+    assert len(works_of(sch.func, device_of(TARGET))) > 1
+
+
+def test_between_other_stages():
+    """Projections before and after, a scale, and a sum with the input."""
+    x = te.placeholder((70, 8), name="x")
+    weights = [te.placeholder((8, 8), name=f"w{n}") for n in range(4)]
+    rows = [ops.matmul(x, w, name=f"p{n}") for n, w in enumerate(weights[:3])]
+    heads = [
+        te.compute((1, 2, 70, 4), lambda b, h, i, d, t=t: t[i, h * 4 + d] * 0.5, name=f"{n}_heads")
+        for t, n in zip(rows, "qkv")
+    ]
+    mixed = ops.attention(*heads)
+    flat = te.compute((70, 8), lambda i, c: mixed[0, c // 4, i, c % 4], name="flat")
+    out = ops.add(ops.matmul(flat, weights[3], name="last"), x, name="out")
+    func = te.create_prim_func([x, *weights, out])
+    space = make_space(func, device_of(TARGET))
+    found = [c for c in default_candidates(space) if c.sketch.startswith("online_64")]
+    assert found and "online" in found[0].sketch.partition(":")[2]
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(p.const_shape).astype(p.dtype) for p in func.inputs]
+    kernel = build(space.build(found[0]), EMULATOR)
+    np.testing.assert_allclose(kernel(*inputs), reference(func, *inputs)[0], 1e-4, 1e-4)
