@@ -103,9 +103,13 @@ if TYPE_CHECKING:
     from tensorir.parts import part_axes as part_axes
     from tensorir.parts import touched as touched
     from tensorir.passes.facts.lifetimes import keeps_to_itself as keeps_to_itself
+    from tensorir.passes.facts.registers import held_bytes as held_bytes
+    from tensorir.passes.facts.registers import sum_bytes as sum_bytes
     from tensorir.passes.gpu.axes import kernel_roots as kernel_roots
     from tensorir.passes.gpu.axes import nest_of as nest_of
     from tensorir.passes.gpu.axes import threads_of as threads_of
+    from tensorir.passes.gpu.written_out import WRITTEN_OUT as WRITTEN_OUT
+    from tensorir.passes.gpu.written_out import calls_written as calls_written
     from tensorir.passes.lower import lower as lower
     from tensorir.passes.lower_prefetch import prefetch_region as prefetch_region
     from tensorir.passes.partition_loops import copies_of_body as copies_of_body
@@ -272,7 +276,9 @@ __all__ = lazy_names(
         "tensorir.text.parser": "parse parse_expr",
         "tensorir.parts": "part_axes touched",
         "tensorir.passes.gpu.axes": "kernel_roots nest_of threads_of",
+        "tensorir.passes.gpu.written_out": "WRITTEN_OUT calls_written",
         "tensorir.passes.facts.lifetimes": "keeps_to_itself",
+        "tensorir.passes.facts.registers": "held_bytes sum_bytes",
         "tensorir.passes.lower": "lower",
         "tensorir.passes.lower_prefetch": "prefetch_region",
         "tensorir.passes.partition_loops": "copies_of_body",

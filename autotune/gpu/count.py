@@ -18,6 +18,7 @@ from autotune.gpu.lanes import Values, values_of
 from autotune.gpu.work import Room, Work
 from autotune.rules.group import size
 from tensorir import (
+    WRITTEN_OUT,
     Alloc,
     BinOp,
     Block,
@@ -40,9 +41,9 @@ from tensorir import (
     Store,
     Sync,
     Var,
-    child_stmts,
     children,
     dtype,
+    held_bytes,
     int_value,
     loads,
     lower,
@@ -128,7 +129,7 @@ class _Kernel:
         inner = sorted((a.thread or "", a.var, size(a.extent)) for a in self.axes if a not in grid)
         self.inner = [(var, extent) for _, var, extent in inner]
         self.threads = prod(extent for _, extent in self.inner)
-        held = _held(self.body) // 4
+        held = held_bytes(self.body) // 4
         self.room = Room(self.threads, min(255, BASE_REGISTERS + held), self.shared)
         self.counts: dict[str, float] = defaultdict(float)
         self.moved: dict[Buffer, float] = defaultdict(float)
@@ -283,7 +284,7 @@ class _Kernel:
         if isinstance(stmt, For):
             inner, count = self.rounds(stmt.body), size(stmt.extent)
             if stmt.kind is ForKind.UNROLLED:
-                return inner
+                return inner * (count // stmt.annotations.get(WRITTEN_OUT, count))
             waits = any(isinstance(s, (Sync, Exchange)) for s in walk(stmt.body))
             return inner * (count if waits else -(-count // UNROLLED))
         if isinstance(stmt, If):
@@ -292,15 +293,6 @@ class _Kernel:
             return self.rounds(stmt.body)
         read = (n for e in stmt_exprs(stmt) for n in loads(e))
         return float(any(n.buffer.scope == "global" for n in read))
-
-
-def _held(stmt: Stmt) -> int:
-    """Bytes of registers that are in use at once."""
-    below = max(map(_held, child_stmts(stmt)), default=0)
-    if not isinstance(stmt, Alloc) or stmt.buffer.scope != "local":
-        return below
-    kind = stmt.buffer.dtype
-    return below + prod(map(size, stmt.buffer.shape)) * max(4, dtype.itemsize(kind))
 
 
 def _drawn(blocks: int, inside: Sequence[int]) -> Values:

@@ -24,6 +24,7 @@ from backends.gpu.tensorized import tensorized_loop
 from backends.gpu.vectors import GpuVectorEmitter
 from tensorir import (
     TENSORIZE,
+    WRITTEN_OUT,
     Alloc,
     Buffer,
     Exchange,
@@ -198,7 +199,7 @@ class GpuEmitter(GpuVectorEmitter):
             super().stmt_for(s)
 
     def prefix_unroll(self, s: For) -> None:
-        self.line("#pragma unroll")
+        self.line(f"#pragma unroll {s.annotations.get(WRITTEN_OUT, '')}".rstrip())
 
     def stmt_if(self, s: If) -> None:
         if dt.lanes(s.cond.dtype) > 1:

@@ -37,8 +37,9 @@ def pipeline(
     runs s iterations later than one of stage 0, as loads that run ahead of their use.
 
     `stages` has a number for each statement, the least of which is 0. Lowering cuts off the first
-    and last iterations, in which some stages are idle, and keeps as many versions of a buffer
-    between stages as are needed at a time, where it can prove that.
+    iterations, in which late stages are idle, asks in the others whether early ones have something
+    left to do, and keeps as many versions of a buffer between stages as are needed at a time, where
+    it can prove that.
 
     `order` says in which order the statements then stand in the loop, by their numbers, as they
     are if it is left out. With [0, 2, 1] and the stages [0, 0, 1], a tile is loaded to registers

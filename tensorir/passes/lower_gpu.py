@@ -25,6 +25,7 @@ from tensorir.passes.gpu.peel_pipelines import peel_pipelines
 from tensorir.passes.gpu.spmd import spmd
 from tensorir.passes.gpu.thread_reductions import thread_reductions
 from tensorir.passes.gpu.vector_accesses import vector_accesses
+from tensorir.passes.gpu.written_out import written_out
 from tensorir.passes.lower_blocks import lower_blocks
 from tensorir.passes.lower_init import lower_init
 from tensorir.passes.place_buffers import place_buffers
@@ -61,4 +62,5 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("barriers", barriers),
         ("simplify", simplify),
         ("narrow_indices", narrow_indices),
+        ("written_out", written_out),
     ]

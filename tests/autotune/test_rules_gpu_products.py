@@ -245,11 +245,12 @@ def test_large_tiles_where_there_are_two_waves_of_them(name):
     conv((8, 61, 28, 28), (67, 61, 3, 3), padding=1),
 ], ids=["product", "batched", "convolution"])  # fmt: skip
 def test_sizes_that_divide_nothing_are_no_question_for_each_term(func):
-    """Tiles are filled up when they are fetched, so that sums ask for nothing; all have room."""
+    """Tiles are filled up when they are fetched, so that sums ask for nothing; all have room. Of
+    three steps each copy asks whether there is a next one."""
     gpu = Gpu(DEVICE.target)
     works = works_of(default_schedule(func, gpu.target).func, gpu)
     sums = [work for work in works if work.float32]
-    assert len(sums) == 1 and sums[0].other < 0.5 * sums[0].float32
+    assert len(sums) == 1 and sums[0].other < 0.55 * sums[0].float32
     assert all(work.at_once(gpu) for work in works)
 
 
@@ -320,12 +321,13 @@ def test_operands_are_laid_out_ahead_in_whole_sectors(func, cache):
     (matmul(4097, 4096, 4096), 0), (matmul(300, 301, 299), 0),
 ], ids=["odd", "odd halves", "odd rows", "small"])  # fmt: skip
 def test_large_products_read_whole_sectors(func, laid):
-    """Operands whose rows begin anywhere are laid out ahead where that moves less in all."""
+    """Operands whose rows begin anywhere are laid out ahead where that moves less in all. Blocks
+    are drawn for the second count: of few blocks it is less sure."""
     counts = plan_of(func)
     assert len(counts.plan.laid) == laid
     works = works_of(default_schedule(func, DEVICE.target).func, Gpu(DEVICE.target))
     assert len(works) == 1 + laid
-    assert counts.transactions == pytest.approx(sum(work.sectors for work in works), rel=0.05)
+    assert counts.transactions == pytest.approx(sum(work.sectors for work in works), rel=0.06)
     for tile in counts.tiles if laid else ():
         assert tile.sectors == tile.elements * tile.item / Gpu.sector_bytes
         assert tile.vector * tile.item == Gpu.access_bytes

@@ -1,38 +1,43 @@
-"""peel_pipelines: the first and last iterations of a pipelined loop stand before and behind it.
+"""peel_pipelines: the first iterations of a pipelined loop, in which late stages are idle, stand
+before it.
 
-So the loop need not ask in each iteration whether a stage has one to work on.
+So what computes need not ask in each iteration whether there is something to compute. What loads
+ahead asks: the last iterations behind the loop would be a second copy of the longest text of a
+kernel, which compilers take as long for again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensorir.expr import Expr, Var, binary, const, int_value
+from tensorir.expr import Expr, Var, const
 from tensorir.func import PrimFunc
 from tensorir.passes.rewriting import fresh_names, with_body
 from tensorir.passes.simplify import simplify
-from tensorir.stmt import For, If, Stmt, replace, seq
+from tensorir.stmt import For, Seq, Stmt, Sync, replace, seq
 from tensorir.visit import map_children, substitute_stmt
 
 PIPELINE = "pipeline"
 
 
 def peel_pipelines(func: PrimFunc) -> PrimFunc:
-    """Part a pipelined loop into iterations in which all stages work, those before and those after.
+    """Part a pipelined loop into the iterations before all stages have begun and the others.
 
     rewrite:
         for k in range(9, pipeline [0, 1]):         S[0, t] = A[t]
             if k < 8:                               sync("block")
-                S[k % 2, t] = A[k * 8 + t]          for k in range(7):
-            sync("block")                               S[(k + 1) % 2, t] = A[k * 8 + t + 8]
-            if 1 <= k:                                  sync("block")
-                R[0] = R[0] + S[(k + 1) % 2, 7 - t]     R[0] = R[0] + S[k % 2, 7 - t]
+                S[k % 2, t] = A[k * 8 + t]          for k in range(8):
+            sync("block")                               sync("block")
+            if 1 <= k:                                  if k < 7:
+                R[0] = R[0] + S[(k + 1) % 2, 7 - t]         S[(k + 1) % 2, t] = A[k * 8 + t + 8]
             sync("block")                   ->          sync("block")
-                                                    R[0] = R[0] + S[1, 7 - t]
+                                                        R[0] = R[0] + S[k % 2, 7 - t]
+                                                    sync("block")
 
-    What is known of the iterations then decides the conditions of stages. Where the number of
-    iterations is a size, the last ones are asked whether they were among the first. Requires that
-    fold_buffers ran.
+    What is known of the iterations then decides whether a stage has begun. The Sync between two
+    iterations stands at the beginning of the second: one there serves the iterations ahead too, so
+    that as many are kept as there are steps. Requires that fold_buffers ran, and that barriers
+    follows, which drops those that are not needed.
     """
     fresh = fresh_names(func.body, [b.name for b in (*func.params, *func.buffers)])
     body = _visit(func.body, fresh)
@@ -47,21 +52,17 @@ def _visit(stmt: Stmt, fresh: Callable[[str], str]) -> Stmt:
 
 
 def _parted(loop: For, stages: int, fresh: Callable[[str], str]) -> Stmt:
-    """Iterations up to `stages`, those of which all stages have one, and `stages` more."""
-    full = loop.extent - stages
-    many = int_value(full)
-    if many is not None and many < stages:
-        return loop  # there is no iteration in which all stages work
+    """The first `stages` iterations, and the others."""
 
     def part(extent: Expr, start: Expr, name: str) -> For:
         var = Var(fresh(f"{loop.name}_{name}"), loop.var.dtype)
         body = substitute_stmt(loop.body, {loop.var: start + var})
         return replace(loop, var=var, extent=extent, body=body, annotations={})
 
-    first = part(const(stages), const(0), "first")
-    rest = full - stages
-    middle = part(rest if many is not None else binary("max", rest, const(0)), const(stages), "all")
-    last = part(const(stages), full, "last")
-    if many is None:
-        last = replace(last, body=If(binary("<=", const(stages), full + last.var), last.body))
-    return seq(first, middle, last)
+    begun = const(stages)
+    first, rest = part(begun, const(0), "first"), part(loop.extent - stages, begun, "all")
+    steps = rest.body.stmts if isinstance(rest.body, Seq) else ()
+    if not steps or not isinstance(steps[-1], Sync):
+        return seq(first, rest)
+    *steps, between = steps
+    return seq(first, replace(rest, body=seq(between, *steps)), Sync(between.scope))

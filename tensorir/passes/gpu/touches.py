@@ -97,18 +97,12 @@ class Meetings:
     def _scope(self, earlier: Touch, ages: Mapping[Var, int], later: Touch) -> str | None:
         if self.same_thread(earlier, later, {v for v, n in ages.items() if n == 0}):
             return None
-        turned: dict[Var, Expr] = {v: v - n for v, n in ages.items() if n > 0}
-        a = self.analyzer.linear(substitute(_one_lane(earlier.index), turned))
-        b = self.analyzer.linear(_one_lane(later.index))
-        own = {*earlier.loops, *later.loops, *self.threads, LANE}
-        own -= {v for v, n in ages.items() if n != ANY}
-        for atom in list(a.terms):
-            same = a.terms[atom] == b.terms.get(atom)
-            if same and not variables(atom) & own and not atom.has_loads:
-                a, b = a.without(atom), b.without(atom)
-        left = to_expr(a), to_expr(b)
-        common = (variables(left[0]) | variables(left[1])) - own
-        turns = self.turns(common, left, {**earlier.loops, **later.loops})
+        left, own, turns = self.apart(earlier, ages, later)
+        for var in reversed(list(ages)):
+            if turns is not None:
+                break
+            ages = {**ages, var: ANY}  # all of its iterations at once, where one by one is too much
+            left, own, turns = self.apart(earlier, ages, later)
         if turns is None:
             return self.worst
         found: str | None = None
@@ -123,6 +117,25 @@ class Meetings:
             if found == self.worst:
                 break
         return found
+
+    def apart(
+        self, earlier: Touch, ages: Mapping[Var, int], later: Touch
+    ) -> tuple[tuple[Expr, Expr], set[Var], list[dict[Var, int]] | None]:
+        """Both indices without what is the same in them, the variables that each has a value of its
+        own for, and the values that are tried of the others; None where these are too many."""
+        turned: dict[Var, Expr] = {v: v - n for v, n in ages.items() if n > 0}
+        a = self.analyzer.linear(substitute(_one_lane(earlier.index), turned))
+        b = self.analyzer.linear(_one_lane(later.index))
+        own = {*earlier.loops, *later.loops, *self.threads, LANE}
+        own -= {v for v, n in ages.items() if n != ANY}
+        for atom in list(a.terms):
+            same = a.terms[atom] == b.terms.get(atom)
+            if same and not variables(atom) & own and not atom.has_loads:
+                a, b = a.without(atom), b.without(atom)
+        left = to_expr(a), to_expr(b)
+        common = (variables(left[0]) | variables(left[1])) - own
+        turns = self.turns(common, left, {**earlier.loops, **later.loops})
+        return left, own, turns
 
     def overlap(self, a: Buffer, b: Buffer) -> bool:
         """Whether two buffers have bytes in common: parts of shared memory, at different times."""

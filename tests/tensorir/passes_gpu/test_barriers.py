@@ -122,6 +122,31 @@ def test_versions_taken_in_turn(count, found):
     assert_all_needed(low, *arrays_of(low))
 
 
+FOLDED = """
+@prim_func
+def f(A: f32[1920], D: f32[64]):
+    for t in thread("threadIdx.x", 64):
+        with alloc(S, f32[384], scope="shared"):
+            for k in range(10):
+                for n in range(3):
+                    S[(k * 8 + ROW) % 16 * 24 + COLUMN] = A[k * 192 + n * 64 + t]
+                    sync("block")
+                sync("block")
+                D[t] = S[k % 2 * 192 + 191 - t]
+                sync("block")
+"""
+
+
+def test_pieces_of_a_version_are_waited_for_together():
+    """Versions that rows tell by what is left of them: steps and pieces one by one would be too
+    many to try, all pieces of a step at once are not."""
+    row, column = "(n * 64 + t) // 24", "(n * 64 + t) % 24"
+    low = barriers(parse(FOLDED.replace("ROW", row).replace("COLUMN", column)))
+    (pieces,) = [s for s in walk(low.body) if isinstance(s, For) and s.name == "n"]
+    assert syncs(low) == ["block"] and not syncs(with_body(low, pieces))
+    assert_all_needed(low, *arrays_of(low))
+
+
 def test_parts_that_never_meet():
     """Half of the threads write one half and the others read the other one: nobody waits."""
     text = COPY.format(

@@ -12,6 +12,7 @@ from tensorir import (
     For,
     If,
     Seq,
+    Store,
     Sync,
     Target,
     interpret,
@@ -69,14 +70,16 @@ def test_as_many_versions_as_stages(shape, stages, versions):
 
 @pytest.mark.parametrize("stages", [[0, 0, 1], [0, 0, 2], [0, 1, 2]])
 @pytest.mark.parametrize("shape", [(16, 16, 40), (16, 16, 61)])
-def test_stages_that_all_work_are_not_asked_whether_they_do(shape, stages):
-    """Neither in the middle nor where tiles are used; edges of the arrays are conditions still."""
+def test_only_copies_ask_whether_there_is_a_step(shape, stages):
+    """Edges of the arrays are conditions still."""
     low = lower(tiled_matmul(*shape, own=2, change=staged(stages)), Target.parse("cuda"))
     loop = steps_of(low)
-    asked = [s.cond for s in walk(loop) if isinstance(s, If)]
-    assert not [c for c in asked if variables(c) == {loop.var}]
+    asked = [s for s in walk(loop) if isinstance(s, If) and loop.var in variables(s.cond)]
+    steps = [s for s in asked if variables(s.cond) == {loop.var}]
+    assert len(steps) <= sum(stage < max(stages) for stage in stages)
+    assert all(s.buffer.scope == "shared" for a in steps for s in walk(a) if isinstance(s, Store))
     if shape[2] % 8 == 0:
-        assert not [c for c in asked if loop.var in variables(c)]
+        assert asked == steps
 
 
 def test_pipelines_of_sizes():

@@ -1,0 +1,34 @@
+"""What a thread of a GPU keeps in arrays of its own."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tensorir import dtype as dt
+from tensorir.buffer import Buffer
+from tensorir.expr import int_value
+from tensorir.stmt import Alloc, Stmt, Store
+from tensorir.visit import child_stmts, loads, walk
+
+
+def held_bytes(stmt: Stmt) -> int:
+    """Bytes of registers, of 4 bytes each, that arrays of a thread take at once at the most."""
+    below = max(map(held_bytes, child_stmts(stmt)), default=0)
+    if not isinstance(stmt, Alloc) or stmt.buffer.scope != "local":
+        return below
+    return below + _bytes(stmt.buffer)
+
+
+def sum_bytes(stmt: Stmt) -> int:
+    """Bytes of the largest array of a thread that is added to, or combined with otherwise."""
+    updated = {
+        s.buffer
+        for s in walk(stmt)
+        if isinstance(s, Store) and any(load.buffer is s.buffer for load in loads(s.value))
+    }
+    return max((_bytes(b) for b in updated if b.scope == "local"), default=0)
+
+
+def _bytes(buffer: Buffer) -> int:
+    count = prod(int_value(extent) or 1 for extent in buffer.shape)
+    return count * max(4, dt.itemsize(buffer.dtype))
