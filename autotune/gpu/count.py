@@ -75,8 +75,9 @@ def works_of(func: PrimFunc, gpu: Gpu) -> list[Work]:
 
 def rooms_of(func: PrimFunc, gpu: Gpu) -> list[Room]:
     """What each kernel of a scheduled program needs to be launched. Lowering goes as far as where
-    shared memory lies: waits and arithmetic change nothing of it."""
-    lowered = lower(func, gpu.target, until="merge_shared")
+    shared memory lies: waits and arithmetic change nothing of it, nor do iterations that stand by
+    themselves."""
+    lowered = lower(func, gpu.target, until="merge_shared", without=("peel_pipelines",))
     return [_Kernel(kernel, gpu).room for kernel in kernels_of(lowered)]
 
 

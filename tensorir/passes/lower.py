@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import import_module
 
 from tensorir.func import PrimFunc
@@ -28,13 +28,17 @@ def lower(
     target: Target,
     dump: Callable[[str, PrimFunc], object] | None = None,
     until: str | None = None,
+    without: Collection[str] = (),
 ) -> PrimFunc:
     """`func` as For, Seq, Store, Let, If and Alloc over one-dimensional buffers, for `target`.
 
     `dump(name, func)` is called with the result of every pass. With `until` the pass of that name
-    is the last one: not all that is asked of a program waits for the rest.
+    is the last one, and those named `without` are left out: not all that is asked of a program
+    waits for the rest, or depends on it.
     """
     for name, run in passes(target):
+        if name in without:
+            continue
         func = run(func)
         if dump is not None:
             dump(name, func)

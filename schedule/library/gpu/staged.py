@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, product
 from math import gcd, prod
 
 import numpy as np
@@ -14,6 +13,9 @@ import numpy.typing as npt
 from schedule.library.contraction.axes import FAR, Contraction, Digit
 from schedule.library.gpu.tile_plan import TilePlan
 from tensorir import Gpu, dtype
+
+Places = npt.NDArray[np.int64]
+"""Elements of arrays, or steps between them, as numbers."""
 
 
 @dataclass(frozen=True)
@@ -179,13 +181,18 @@ class StagedTile:
 
     def weights(self, factor: int = 1, offset: int = 0) -> list[int]:
         """Elements between neighbours of each dimension in shared memory."""
-        found = [1]
+        found: list[int] = self._weights_for(factor, np.array([offset]))[0].tolist()
+        return found
+
+    def _weights_for(self, factor: int, offsets: Places) -> Places:
+        """The same for several offsets, one a row."""
+        found = [np.ones(len(offsets), np.int64)]
         for n in range(len(self.dims) - 1, 0, -1):
             pitch = found[0] * self.dims[n].extent
             if n - 1 == self.apart and factor > 1:
-                pitch += (offset - pitch) % factor
+                pitch = pitch + (offsets - pitch) % factor
             found.insert(0, pitch)
-        return found
+        return np.stack(found, 1)
 
     def ways(self, factor: int, offset: int) -> tuple[int, int]:
         """How many times a warp has to ask, for one read of the sums and for one write of the
@@ -204,36 +211,33 @@ class StagedTile:
         return bool(self.dims) and self.dims[-1] == self.in_memory[-1]
 
     @cached_property
-    def _lanes(self) -> list[tuple[int, ...]]:
-        """Where along each dimension the lanes of a warp read for the sums."""
+    def _lanes(self) -> Places:
+        """Where along each dimension, one a column, the lanes of a warp read for the sums."""
         cuts = self.plan.cuts
         moved = [
-            [(n, step * cuts[n].elements) for n, step in enumerate(dim.steps)
-             if step and cuts[n].lanes > 1]
-            for dim in self.dims
-        ]  # fmt: skip
-        places = islice(product(*(range(cut.lanes) for cut in cuts)), Gpu.warp)
-        return [tuple(sum(place[n] * far for n, far in dim) for dim in moved) for place in places]
+            [(step or 0) * cut.elements for cut, step in zip(cuts, dim.steps)] for dim in self.dims
+        ]
+        return _first([cut.lanes for cut in cuts]) @ np.array(moved, np.int64).T
 
     @cached_property
-    def _copies(self) -> list[tuple[int, ...]]:
+    def _copies(self) -> Places:
         """Where along each dimension, in the order of the operand, the lanes of a warp write."""
-        ranges = [range(dim.extent) for dim in self.in_memory]
-        if self.vector > 1:
-            ranges[-1] = range(0, self.in_memory[-1].extent, self.vector)
-        return list(islice(product(*ranges), Gpu.warp))
+        *others, last = [dim.extent for dim in self.in_memory]
+        places = _first([*others, -(-last // self.vector)])
+        places[:, -1] *= self.vector
+        return places
 
-    def _ways(self, factor: int, offsets: Sequence[int]) -> npt.NDArray[np.int64]:
+    def _ways(self, factor: int, offsets: Sequence[int]) -> Places:
         """The same for several offsets, two columns."""
-        weights = np.array([self.weights(factor, offset) for offset in offsets], np.int64)
+        weights = self._weights_for(factor, np.array(offsets, np.int64))
         places = [(dim.source, dim.axis) for dim in self.dims]
         near = weights[:, [places.index((dim.source, dim.axis)) for dim in self.in_memory]]
         at_once = Gpu.warp // self.vector if self.straight else Gpu.warp
-        read = self._asked(weights @ np.array(self._lanes, np.int64).T, Gpu.warp)
-        written = self._asked(near @ np.array(self._copies, np.int64).T, at_once)
+        read = self._asked(weights @ self._lanes.T, Gpu.warp)
+        written = self._asked(near @ self._copies.T, at_once)
         return np.stack([read, written], 1)
 
-    def _asked(self, places: npt.NDArray[np.int64], at_once: int) -> npt.NDArray[np.int64]:
+    def _asked(self, places: Places, at_once: int) -> Places:
         """Words of one bank that so many lanes want at once, at the most, for rows of places."""
         wide = max(self.item, Gpu.bank_bytes)
         banks = Gpu.banks * Gpu.bank_bytes // wide
@@ -321,6 +325,12 @@ class StagedTile:
             return size is not None and dim.extent >= size
         sizes = o.shape[dim.source : dim.last + 1]
         return None not in sizes and dim.extent >= prod(size or 0 for size in sizes)
+
+
+def _first(extents: Sequence[int]) -> Places:
+    """The first iterations of nested loops that the lanes of a warp have: a row for each lane."""
+    lanes = np.arange(min(Gpu.warp, prod(extents)))
+    return np.stack(np.unravel_index(lanes, extents), 1)
 
 
 def _moved_by(row: Sequence[int | None]) -> list[int]:
