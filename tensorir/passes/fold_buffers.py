@@ -26,7 +26,15 @@ from tensorir.stmt import (
     Store,
     replace,
 )
-from tensorir.visit import map_children, map_loads, map_own_exprs, map_parts, substitute, walk
+from tensorir.visit import (
+    map_children,
+    map_loads,
+    map_own_exprs,
+    map_parts,
+    substitute,
+    variables,
+    walk,
+)
 
 Loops = Mapping[Var, Expr]
 
@@ -67,6 +75,8 @@ def _fold(alloc: Alloc, analyzer: Analyzer, threads: Loops) -> Alloc:
     shared = threads if buffer.scope == "shared" else {}
     if buffer.scope == "shared" and not threads:
         return alloc  # loops over threads are inside: what one iteration touches is not all
+    if all([int_value(size) == 1 for size in buffer.shape]):
+        return alloc
     uses = [(s, accesses(s).get(buffer, [])) for s in _statements(alloc.body)]
     uses = [(s, found) for s, found in uses if found]
     if not uses:
@@ -100,6 +110,9 @@ def _window(
     threads: Loops,
 ) -> int | None:
     """The size to which a dimension can be folded; None where it cannot or need not be."""
+    asked = [e for use in inside for e in (use.indices[dim], *use.inner().values())]
+    if not any([loop.var in variables(e) for e in asked]):
+        return None  # each iteration touches the same part
     part = _touched(loop, inside, dim, analyzer, threads)
     made = _touched(loop, [use for use in inside if use.is_write], dim, analyzer, threads)
     if part is None or made is None or not before and covers(made, part, analyzer):
