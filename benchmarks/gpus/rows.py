@@ -281,7 +281,7 @@ OTHERS = (
     Row("resize 16x64x56x56 by 2", FREE, twice, ((16, 64, 56, 56),), ((1, 4, 7, 8),),
         lambda t, x: t.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")),
     Row("attention 8x16x1024x64", FREE, ops.attention, ((8, 16, 1024, 64),) * 3,
-        ((1, 2, 64, 16),) * 3,
+        ((1, 2, 96, 16),) * 3,
         lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q, k, v),
         4.0 * 128 * 1024 * 1024 * 64),
     Row("feed forward 4096x1024x4096", FREE, feed_forward,

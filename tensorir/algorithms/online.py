@@ -59,8 +59,8 @@ class _Blocks:
         self.blocks = (self.count + (size - 1)) // size
         self.rows = tuple(w.weight.top.buffer.shape)
         self.kind = w.mixed.buffer.dtype
-        places = {v: n for n, v in enumerate(w.mixed.own)}
-        self.places = [places[v] for v in w.weight.top.indices]  # type: ignore[index]
+        self.row = tuple(v for v in w.weight.top.indices if isinstance(v, Var))
+        self.places = [w.mixed.own.index(v) for v in self.row]
 
     def results(self) -> list[Tensor]:
         from tensorir import te
@@ -70,10 +70,10 @@ class _Blocks:
 
         def lost(row: Sequence[Expr]) -> Expr:
             """0, or NaN in a row of -inf or with NaN or inf: the definition has no number there."""
-            return top[(last, *row)] - top[(last, *row)]  # type: ignore[no-any-return]
+            return top[(last, *row)] - top[(last, *row)]
 
         def sums(*i: Expr) -> Expr:
-            return total[(last, *i)] + lost(i)  # type: ignore[no-any-return]
+            return total[(last, *i)] + lost(i)
 
         def element(*i: Expr) -> Expr:
             _, *row = self._row(last, i)
@@ -95,7 +95,7 @@ class _Blocks:
 
         def rule(load: Load) -> Expr:
             if load.buffer in self.given:
-                return self.given[load.buffer][load.indices]  # type: ignore[no-any-return]
+                return self.given[load.buffer][load.indices]
             assert total is not None
             return total(load)
 
@@ -125,14 +125,14 @@ class _Blocks:
             for part, own, _ in starts
         ]
         first = [
-            self._stage(f"no_{part}", (1, *own), lambda *i, e=e: te.const(e, self.kind))
+            self._stage(f"no_{part}", (const(1), *own), lambda *i, e=e: te.const(e, self.kind))
             for part, own, e in starts
         ]
         totals, sums, tops = states
         x, most = self._entering()
 
         def top(t: Expr, *i: Expr) -> Expr:
-            return te.max(tops[(t - 1, *i)], most[(t - 1, *i)])  # type: ignore[no-any-return]
+            return te.max(tops[(t - 1, *i)], most[(t - 1, *i)])
 
         weight, shrink = self._weights(x, tops, top)
         added, block = self._added(weight)
@@ -159,15 +159,15 @@ class _Blocks:
         """x by blocks, -inf where there is none, and the largest one of each block."""
         from tensorir import te
 
-        own, axis = self.w.weight.top.indices, self.w.mixed.axis
+        axis = self.w.mixed.axis
 
         def entering(t: Expr, *i: Expr) -> Expr:
             place = t * self.size + i[-1]
-            e = self._read(self.w.weight.x, {**dict(zip(own, i)), axis: place})  # type: ignore[dict-item]
+            e = self._read(self.w.weight.x, {**dict(zip(self.row, i)), axis: place})
             return self._within(place, e, -te.infinity(self.kind))
 
-        x, j = self._stage("x", (self.blocks, *self.rows, self.size), entering), self._axis("j")
-        shape = (self.blocks, *self.rows)
+        shape, j = (self.blocks, *self.rows), self._axis("j")
+        x = self._stage("x", (*shape, const(self.size)), entering)
         return x, self._stage("most", shape, lambda *i: te.max(x[(*i, j)], axis=j))
 
     def _weights(self, x: Tensor, tops: Tensor, top: Callable[..., Expr]) -> tuple[Tensor, Tensor]:
@@ -178,18 +178,18 @@ class _Blocks:
 
         def finite(*i: Expr) -> Expr:
             """Where all so far are -inf, and the next block may have more, weights are 0."""
-            return te.if_then_else(binary("==", top(*i), lowest), 0.0, top(*i))  # type: ignore[no-any-return]
+            return te.if_then_else(binary("==", top(*i), lowest), 0.0, top(*i))
 
         base = self._stage("base", shape, finite)
 
         def weight(t: Expr, *i: Expr) -> Expr:
-            return te.exp(x[(t - 1, *i)] - base[(t, *i[:-1])])  # type: ignore[no-any-return]
+            return te.exp(x[(t - 1, *i)] - base[(t, *i[:-1])])
 
         def shrink(t: Expr, *i: Expr) -> Expr:
-            return te.exp(tops[(t - 1, *i)] - base[(t, *i)])  # type: ignore[no-any-return]
+            return te.exp(tops[(t - 1, *i)] - base[(t, *i)])
 
         before = self._stage("shrink", shape, shrink)
-        return self._stage("weight", (*shape, self.size), weight), before
+        return self._stage("weight", (*shape, const(self.size)), weight), before
 
     def _added(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """The weights of a block added up, and its terms by them."""
@@ -218,9 +218,8 @@ class _Blocks:
         used = variables(self.w.terms)
         if self._is_full or axis not in used:
             return lambda t, i, r: term(t, dict(zip(own, i)), r)
-        tops = self.w.weight.top.indices
-        rows = [v for v in own if v in used and v in tops]
-        other = [v for v in own if v in used and v not in tops]
+        rows = [v for v in own if v in used and v in self.row]
+        other = [v for v in own if v in used and v not in self.row]
         sizes, first = dict(zip(own, self.w.mixed.buffer.shape)), len(rows)
 
         def filled(t: Expr, *i: Expr) -> Expr:
@@ -234,7 +233,7 @@ class _Blocks:
         def read(t: Expr, i: Sequence[Expr], r: Expr) -> Expr:
             values = dict(zip(own, i))
             place = (t, *(values[v] for v in rows), r, *(values[v] for v in other))
-            return made[place]  # type: ignore[no-any-return]
+            return made[place]
 
         return read
 
@@ -250,7 +249,7 @@ class _Blocks:
 
         if self._is_full:
             return e
-        return te.if_then_else(place < self.count, e, otherwise)  # type: ignore[no-any-return]
+        return te.if_then_else(place < self.count, e, otherwise)
 
 
 def online_algorithm(size: int) -> Algorithm:

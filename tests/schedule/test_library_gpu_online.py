@@ -45,36 +45,23 @@ def arrays(func, seed=0):
     return [x > 0 if p.dtype == "bool" else x.astype(p.dtype) for p, x in zip(func.inputs, found)]
 
 
-@pytest.mark.parametrize(
-    "func, close",
-    [
-        (attention((1, 2, 13, 7), 45, features=5, causal=True, dtype="float32"), 1e-5),
-        (attention((2, 2, 8, 40), 64, heads=1, dtype="float16"), 2e-3),
-    ],
-)
-def test_attention(func, close):
-    same(func, *arrays(func), close=close)
+def test_grouped_heads_of_float16():
+    func = attention((1, 2, 8, 40), 64, heads=1, dtype="float16")
+    same(func, *arrays(func), close=2e-3)
 
 
 def test_masked_rows_and_blocks():
-    func = attention((1, 1, 9, 8), 70, mask=(9, 70))
+    func = attention((1, 2, 9, 7), 45, features=5, mask=(9, 45), causal=True)
     inputs = arrays(func)
-    inputs[3][3], inputs[3][4, :50] = False, False
+    inputs[3][3], inputs[3][8, :40] = False, False
     same(func, *inputs)
 
 
-@pytest.mark.parametrize("columns", [12, None])
-def test_other_sums_weighted_by_a_softmax(columns):
-    """Columns before rows, in the definition and in memory; or no columns at all."""
-    x = te.placeholder((20, 50), name="x")
-    v = te.placeholder((columns or 1, 50), name="v")
-    soft, r = ops.softmax(x), te.reduce_axis(50, name="r")
-    if columns:
-        out = te.compute(
-            (columns, 20), lambda e, i: te.sum(soft[i, r] * v[e, r], axis=r), name="out"
-        )
-    else:
-        out = te.compute((20,), lambda i: te.sum(soft[i, r] * v[0, r], axis=r), name="out")
+def test_another_sum_weighted_by_a_softmax():
+    """Columns before rows, in the definition and in memory."""
+    x, v = te.placeholder((12, 40), name="x"), te.placeholder((9, 40), name="v")
+    soft, r = ops.softmax(x), te.reduce_axis(40, name="r")
+    out = te.compute((9, 12), lambda e, i: te.sum(soft[i, r] * v[e, r], axis=r), name="out")
     func = te.create_prim_func([x, v, out])
     same(func, *arrays(func), block="out")
 
