@@ -333,10 +333,10 @@ def test_scans_keep_to_what_a_device_has():
             assert room.threads <= small.threads_per_block and room.shared <= small.shared_most
 
 
-@pytest.mark.parametrize(
-    ("shape", "most"),
-    [((4096, 1024), 1.0), ((1 << 16, 1003), 1.02), ((1 << 16, 6), 1.0), ((1 << 22,), LONG_SCANS.most)],
-)
+@pytest.mark.parametrize(("shape", "most"), [
+    ((4096, 1024), 1.0), ((1 << 16, 1003), 1.02), ((1 << 16, 6), 1.0),
+    ((1 << 22,), LONG_SCANS.most),
+])  # fmt: skip
 def test_scans_read_and_write_rows_once(shape, most):
     """But where blocks have a part of a row each: these are read twice."""
     func = program(ops.cumsum, shape)

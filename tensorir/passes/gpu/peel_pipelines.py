@@ -61,8 +61,7 @@ def _parted(loop: For, stages: int, fresh: Callable[[str], str]) -> Stmt:
 
     begun = const(stages)
     first, rest = part(begun, const(0), "first"), part(loop.extent - stages, begun, "all")
-    steps = rest.body.stmts if isinstance(rest.body, Seq) else ()
-    if not steps or not isinstance(steps[-1], Sync):
+    *steps, between = rest.body.stmts if isinstance(rest.body, Seq) else (rest.body,)
+    if not isinstance(between, Sync):
         return seq(first, rest)
-    *steps, between = steps
     return seq(first, replace(rest, body=seq(between, *steps)), Sync(between.scope))
