@@ -21,7 +21,7 @@ from autotune.measure.externs import declare
 from autotune.measure.job import ERROR_CHARS, Failure, Job
 from autotune.measure.reference import Reference
 
-COLLECTED = 20_000
+COLLECTED = 100_000
 """New objects after which those that refer to each other in circles are looked for: schedules and
 their programs are trees of thousands that live until a candidate is built."""
 
