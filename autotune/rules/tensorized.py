@@ -146,9 +146,11 @@ class TensorizedPlan(Plan):
 
 def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPlan]:
     """The plan for a product whose types fit an intrinsic of the target, in the first of the forms
-    of its axes that does."""
+    of its axes that does; where columns are in two variables of which the last is short, in the
+    first that has them in one."""
     if not _widens(sch, group.block):
         return []
+    narrow: list[TensorizedPlan] = []
     for form in _forms(sch, group):
         trial = sch.copy()
         if form is not None:
@@ -159,13 +161,16 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
         found = library.find_dot_product(trial, group.block, cpu.target.features)
         if found is None:
             continue
-        plan = _plan(trial, group, cpu, found, form)
+        plan, roles = _plan(trial, group, cpu, found, form), found[1]
         try:
             plan.apply(sch.copy(), plan.default())
         except TensorIRError:  # sizes that cannot be padded, or buffers that others use as well
             continue
-        return [plan]
-    return []
+        wide = form is None and _columns(roles) >= min(NARROWER)
+        if wide or not roles.shared:
+            return [plan]
+        narrow.append(plan)
+    return narrow[:1]
 
 
 def _forms(sch: Schedule, group: Group) -> Iterator[_Form | None]:

@@ -38,6 +38,7 @@ class Roles(NamedTuple):
     lanes    columns that the intrinsic computes at once, from `group` terms each
     by_rows  whether `depth` comes before `column` in B
     plain    whether all operands are read at variables, so that they can be padded
+    shared   whether A is the same for some loops of the batch: more columns, in another place
     """
 
     batch: tuple[str, ...]
@@ -56,6 +57,7 @@ class Roles(NamedTuple):
     group: int
     by_rows: bool
     plain: bool
+    shared: bool
 
     def tile(
         self, columns: int | None = None, rows: int | None = None, epilogue: bool = False
@@ -182,6 +184,7 @@ def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load)
         group=group,
         by_rows=b.indices.index(depth) < b.indices.index(column),
         plain=all(isinstance(i, Var) for i in a.indices),
+        shared=any(v not in used for v in batch),
     )
 
 

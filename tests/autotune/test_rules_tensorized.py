@@ -271,6 +271,25 @@ def test_tuned_records_replay(pretended, tmp_path):
     np.testing.assert_array_equal(build(again)(*inputs), reference(func, *inputs)[0])
 
 
+def test_columns_that_are_in_two_everywhere():
+    """16 columns for each of 6 are 96: in tiles of these, rows are read again for each."""
+    a, b = te.placeholder((12, 64), "int8", name="a"), te.placeholder((64, 6, 16), "int8", name="b")
+    k = te.reduce_axis(64, "k")
+
+    def term(i, jo, j):
+        return a[i, k].astype("int32") * b[k, jo, j].astype("int32")
+
+    out = te.compute((12, 6, 16), lambda *at: te.sum(term(*at), axis=k), name="out")
+    func = te.create_prim_func([a, b, out])
+    space = make_space(func, MACHINE)
+    candidate = default_candidate(space)
+    plain = make_space(product(ops.matmul, (12, 64), (64, 96), types=("int8", "int8")), MACHINE)
+    assert candidate.values[0] == default_candidate(plain).values[0], "the tile"
+    sch = space.build(candidate)
+    assert "pack_4x16" in str(sch.func), "neighbours stay neighbours in the copy"
+    check(func, sch)
+
+
 @pytest.mark.parametrize("place", [0, 1])
 def test_terms_that_no_operand_has(place):
     """One more axis that is summed over, of one value, has no place in the packed operand."""

@@ -17,7 +17,7 @@ from schedule.library.contraction.places import (
 )
 from schedule.library.contraction.stage import stage_axes
 from schedule.schedule import Schedule
-from tensorir import IterKind, TensorIRError, Var, body_loads
+from tensorir import IterKind, Load, TensorIRError, Var, body_loads, variables
 
 
 def on_axes(
@@ -58,8 +58,27 @@ def plain_form(sch: Schedule, c: Contraction, order: Sequence[int] = ()) -> list
     node = sch.state.block(c.block)
     own = {it.var for it in node.iters}
     odd = [load for load in body_loads(node) if not own.issuperset(load.indices)]
-    copies = [str(sch.reindex(c.block, load.buffer.name)) for load in odd]
+    copies = [_copied(sch, c, load, order or c.spatial) for load in odd]
     return [*copies, *([writer] if writer else [])]
+
+
+def _copied(sch: Schedule, c: Contraction, load: Load, order: Sequence[int]) -> str:
+    """Read an operand through a copy with a dimension for each axis. Neighbours along the last
+    spatial axis stay neighbours: the copy would turn them, and what packs it would turn them back.
+    """
+    used = {v for index in load.indices for v in variables(index)}
+    iters = sch.state.block(c.block).iters
+    axes = [n for it, n in zip(iters, (*order, *c.reduced)) if it.var in used]
+    copy = str(sch.reindex(c.block, load.buffer.name))
+    last = order[-1]
+    near = (o.strides[last] for o in c.operands if o.buffer == load.buffer.name)
+    if last in axes and next(near, None) == 1:
+        places = sorted(range(len(axes)), key=lambda at: axes[at] == last)
+        names, moved = (", ".join(f"d{at}" for at in each) for each in (range(len(axes)), places))
+        sch.transform_layout(copy, store_of(sch, copy).buffer.name, f"{names}: {moved}")
+        loops = sch.get_loops(copy)
+        sch.reorder(*(loops[at] for at in places))
+    return copy
 
 
 def in_axes(sch: Schedule, block: str, merged: bool = True, parts: bool = True) -> bool:
