@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensorir.passes.conditions.hoist_conditions import hoist_conditions
 from tensorir.passes.conditions.implied_conditions import implied_conditions
+from tensorir.passes.conditions.join_branches import join_branches
 from tensorir.passes.conditions.unswitch import unswitch
 from tensorir.passes.double_buffers import double_buffers
 from tensorir.passes.flatten_buffers import flatten_buffers
@@ -50,6 +51,7 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("implied_conditions", implied_conditions),
         ("hoist_conditions", hoist_conditions),
         ("partition_loops", partition_loops),
+        ("join_branches", join_branches),
         ("pad_rows", lambda f: pad_rows(f, bits, masked)),
         ("flatten_buffers", flatten_buffers),
         ("transpose_tiles", lambda f: transpose_tiles(f, bits)),

@@ -15,6 +15,7 @@ from tensorir.arith import Analyzer
 from tensorir.expr import BinOp, Expr, Var, int_value
 from tensorir.func import PrimFunc
 from tensorir.passes.facts.ahead import may_stand_ahead
+from tensorir.passes.facts.work import ENOUGH, work
 from tensorir.passes.rewriting import NOTHING, is_nothing, with_body
 from tensorir.passes.unroll import code_size
 from tensorir.stmt import For, ForKind, If, Let, Seq, Stmt, replace, seq
@@ -78,10 +79,12 @@ def _is_serial(stmt: Stmt) -> bool:
 
 
 def _conditions(stmt: Stmt, inside: Collection[Var]) -> Iterator[Expr]:
-    """The conditions in a statement that may be asked ahead of it."""
+    """The conditions in a statement that may be asked ahead of it, and that little work depends
+    on: much of it is no slower for a test."""
     for part in walk(stmt):
-        if isinstance(part, If) and part.orelse is None and may_stand_ahead(part.cond, inside):
-            yield part.cond
+        if isinstance(part, If) and part.orelse is None and work(part.then) < ENOUGH:
+            if may_stand_ahead(part.cond, inside):
+                yield part.cond
 
 
 def _strictest_last(conditions: Collection[Expr]) -> list[Expr]:
