@@ -33,7 +33,7 @@ class OnlinePlan(MovePlan):
         with its addition is one instruction."""
         from autotune.gpu.work import cycles
 
-        works = bound_works(sch.func, self.gpu)
+        works = bound_works(sch.func, self.gpu, self.base.func)
         if len(works) != 1:
             return cycles(works, self.gpu)
         (work,), (terms, again) = works, _products(sch)
