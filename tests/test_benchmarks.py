@@ -204,7 +204,7 @@ def test_rows_of_gpus_are_of_all_families():
     """As many as a session on a GPU is to time, each with two sizes of the same ranks."""
     from benchmarks.gpus.rows import ROWS
 
-    assert len({row.family.name for row in ROWS.values()}) == 4
+    assert len({row.family.name for row in ROWS.values()}) == 5
     for row in ROWS.values():
         assert [len(s) for s in row.full] == [len(s) for s in row.small], row.name
         for small in (False, True):

@@ -44,6 +44,7 @@ KNOWN = {
     },
     "autotune/rules/gpu/chain.py": {"ALIKE": SHAPE, "BLOCKS": SHAPE, "PIECE": SHAPE},
     "autotune/rules/gpu/elementwise.py": {"THREADS": SHAPE},
+    "autotune/rules/gpu/online.py": {"LIKELY": SHAPE, "THREADS": SHAPE},
     "autotune/rules/gpu/scan.py": {"THREADS": SHAPE},
     "autotune/rules/gpu/thin.py": {"SUMS": SHAPE, "ROWS": SHAPE, "PIECES": SHAPE},
     "autotune/rules/nests/stage.py": {
@@ -61,6 +62,7 @@ KNOWN = {
     "schedule/library/gpu/windows.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
     "schedule/library/gpu/tiles.py": {"WRITTEN_OUT": SHAPE, "MOST_HELD": SHAPE},
     "schedule/library/gpu/rows.py": {"REGISTERS": SHAPE},
+    "schedule/library/gpu/blockwise/online.py": {"WRITTEN_OUT": SHAPE},
     "schedule/library/gpu/filled.py": {"ITEMS": SHAPE},
     "schedule/library/gpu/scans.py": {"AT_ONCE": SHAPE},
     "schedule/library/tensorized_matmul.py": {"STRIP_BYTES": RECIPE, "BLOCK_BYTES": RECIPE},
