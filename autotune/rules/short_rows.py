@@ -68,7 +68,11 @@ class ShortRowsPlan(OpenPlan):
 
     def _task(self, sch: Schedule, writer: str) -> LoopRef:
         """The loops of a writer: tasks, and in one a row in each lane."""
-        *outer, row = sch.get_loops(writer)
+        loops = sch.get_loops(writer)
+        row = next(n for n in reversed(loops) if sch.state.loop(n).const_extent != 1)
+        outer = [loop for loop in loops if loop != row]
+        if row != loops[-1]:  # units follow
+            sch.reorder(*outer, row)
         first, lanes = sch.split(row, [None, self.lanes])
         sch.vectorize(lanes)
         return sch.fuse(*outer, first) if outer else first

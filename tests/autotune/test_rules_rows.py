@@ -204,13 +204,18 @@ def test_short_rows_lie_in_lanes_however_they_are_written(name: str) -> None:
     np.testing.assert_array_equal(found.ravel(), wide.reshape(-1, terms).sum(1))
 
 
-def test_short_rows_with_nan_and_what_follows_them() -> None:
-    x = te.placeholder((100, 7), name="x")
-    func = te.create_prim_func([x, ops.norm(x, axis=1)])
-    data = np.ones((100, 7), np.float32)
-    data[5, 3], data[98, 6] = np.nan, np.inf
-    found = build(default_schedule(func))(data)
-    np.testing.assert_allclose(found, np.sqrt((data * data).sum(1)), rtol=1e-6)
+@pytest.mark.parametrize("shape", [(100, 7), (100, 7, 1), (4, 25, 1, 7, 1, 1)])
+def test_short_rows_with_nan_and_what_follows_them(shape: tuple[int, ...]) -> None:
+    axis = shape.index(7)
+    x = te.placeholder(shape, name="x")
+    func = te.create_prim_func([x, ops.norm(x, axis=axis)])
+    space = make_space(func, device_of(resolve("c -vector_bits=512 -threads=2")))
+    candidate = default_candidate(space)
+    assert "short_rows" in candidate.sketch
+    data = np.ones(shape, np.float32)
+    data.flat[38], data.flat[692] = np.nan, np.inf
+    found = build(space.build(candidate))(data)
+    np.testing.assert_allclose(found, np.sqrt((data * data).sum(axis)), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
