@@ -87,7 +87,7 @@ def _most(amount: Expr, analyzer: Analyzer, by: int | str, where: str) -> int:
     require(low is not None and low >= 0, where, f"by={by!r} may be negative", hint)
     require(high is not None, where, f"by={by!r} has no known largest value", hint)
     assert high is not None
-    return high
+    return max(high, 0)  # a loop around of no iterations has none of either
 
 
 def _along_elements(node: For, used: set[Var]) -> None:

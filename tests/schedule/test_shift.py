@@ -52,6 +52,14 @@ def test_by_a_number_and_by_no_iteration(check):
     check(sch)
 
 
+def test_rows_there_are_none_of(check):
+    """What is shifted by the place of a row that there is none of begins where it did."""
+    sch = Schedule(rows(0, 3))
+    sch.shift("j", "i * 5 % 8")
+    assert parse(str(sch.func)) is not None
+    check(sch)
+
+
 def test_what_is_computed_in_it(check):
     sch = Schedule(rows(5, 11))
     parts, _ = sch.split(sch.shift("j_C", "i_C * 11 % 8"), [None, 8])
