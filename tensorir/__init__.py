@@ -137,6 +137,7 @@ if TYPE_CHECKING:
     from tensorir.scalars import Scalar as Scalar
     from tensorir.scalars import SizeRanges as SizeRanges
     from tensorir.scalars import check_limits as check_limits
+    from tensorir.scalars import depends_on_data as depends_on_data
     from tensorir.scalars import held_word as held_word
     from tensorir.scalars import number_of as number_of
     from tensorir.scalars import word_of as word_of
@@ -297,8 +298,8 @@ __all__ = lazy_names(
         "tensorir.program_key": "program_key",
         "tensorir.reference": "reference reference_with_tolerance",
         "tensorir.scalars": (
-            "SCALAR_LIMITS Number Numbers Scalar SizeRanges check_limits held_word number_of "
-            "word_of"
+            "SCALAR_LIMITS Number Numbers Scalar SizeRanges check_limits depends_on_data "
+            "held_word number_of word_of"
         ),
         "tensorir.stmt": (
             "Alloc Block Exchange Extern For ForKind If IterKind IterVar Let Part Prefetch Seq "

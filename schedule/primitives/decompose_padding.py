@@ -17,7 +17,7 @@ from tensorir import (
     Store,
     Var,
     binary,
-    loads,
+    depends_on_data,
     replace,
     seq,
     substitute,
@@ -42,7 +42,8 @@ def decompose_padding(state: State, block: str, loop: str) -> tuple[State, Block
     requires:
         - what the block reads under the condition is provably in range where the block then runs
         - the block stores select(condition, value, constant) to its own distinct variables
-        - the condition reads no buffer, and the value does not read the one that is stored to
+        - the condition reads no buffer and no number among the arguments but sizes
+        - the value does not read the buffer that is stored to
         - `loop` is around the block, with no other block between them
         - no loop around the block is annotated
         - no other block inside `loop` uses the buffer
@@ -58,9 +59,10 @@ def decompose_padding(state: State, block: str, loop: str) -> tuple[State, Block
     )
     assert store is not None and isinstance(value, Select)
     require(
-        not node.is_reduction and not list(loads(value.cond)),
+        not node.is_reduction and not depends_on_data(value.cond),
         block,
-        f"the condition {value.cond!r} of block {block!r} reads a buffer",
+        f"the condition {value.cond!r} of block {block!r} reads a buffer, or a "
+        "number among the arguments that is no size",
     )
     around = state.loops_around(block)
     require(target in around, loop, f"loop {loop!r} is not around block {block!r}")

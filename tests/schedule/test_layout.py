@@ -315,6 +315,10 @@ class TestDecomposePadding:
         refused(sch.decompose_padding, "pad", around, match="'conv' inside loop .* uses 'pad' too")
         text = str(conv()).replace("select(1 <= vi", "select(W[0] < 1.0 and 1 <= vi")
         refused(Schedule(parse(text)).decompose_padding, "pad", "i", match="reads a buffer")
+        text = str(conv()).replace("select(1 <= vi", "select(0.0 < beta and 1 <= vi")
+        text = text.replace("(A:", "(beta: f32, A:", 1)
+        what = "a number among the arguments that is no size"
+        refused(Schedule(parse(text)).decompose_padding, "pad", "i", match=what)
         text = str(conv()).replace("A[vi - 1]", "pad[vi - 1]")
         text = text.replace("    for i in", FIRST + "    for i in", 1)
         refused(Schedule(parse(text)).decompose_padding, "pad", "i", match="reads 'pad', which it")
