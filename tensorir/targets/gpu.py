@@ -27,6 +27,8 @@ class Gpu:
     bank_bytes: ClassVar[int] = 4
     access_bytes: ClassVar[int] = LANE_BITS // 8
     """What one access of a thread moves, at most."""
+    access_words: ClassVar[int] = access_bytes // bank_bytes
+    """Neighbours in shared memory that one access reads."""
     sector_bytes: ClassVar[int] = 32
     """What one transaction moves between the caches and a warp."""
 

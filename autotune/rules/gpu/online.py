@@ -17,9 +17,6 @@ THREADS = ((8, 8), (16, 8), (32, 8), (8, 16), (16, 16))
 LIKELY = ((4, (32, 8)), (4, (16, 8)), (2, (8, 8)))
 """Rows of a thread, and threads down and across: the largest tiles first, which read the least."""
 
-TOGETHER = Gpu.access_bytes // Gpu.bank_bytes
-"""Neighbours that one access of shared memory reads."""
-
 
 @dataclass(frozen=True, eq=False)
 class OnlinePlan(MovePlan):
@@ -64,7 +61,7 @@ def _products(sch: Schedule) -> tuple[float, float]:
             used = {v for index in indices for v in variables(index)}
             once = prod(extent for var, extent in written_out.items() if var not in used)
             near = any(slope(last, var, Analyzer()) == 1 for var in written_out)
-            again += each * (1 - 1 / (once * (TOGETHER if near else 1)))
+            again += each * (1 - 1 / (once * (Gpu.access_words if near else 1)))
     return terms, again
 
 

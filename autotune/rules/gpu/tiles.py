@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
 from math import ceil, prod
 
+from autotune.rules.gpu.move import CLOSE
 from autotune.rules.gpu.reuse import has_windows, is_shared
 from autotune.rules.gpu.thin import thin_plans
 from autotune.rules.gpu.tile_cycles import TileColumns, TileCounts
@@ -43,9 +44,6 @@ WINDOW = 64
 
 KEPT = 6
 """Tiles that are looked at with all depths."""
-
-CLOSE = 1.02
-"""How many times the least estimated time may be taken for fewer transactions."""
 
 SPLITS = (2, 4, 8, 16, 32, 64, 128)
 """Parts of a sum that get blocks of threads of their own."""

@@ -23,7 +23,7 @@ from schedule.schedule import Schedule
 from schedule.state import LoopRef
 from tensorir import Buffer, Gpu, IterKind, Var, body_loads, dtype, int_value, variables
 
-TOGETHER = Gpu.access_bytes // Gpu.bank_bytes
+TOGETHER = Gpu.access_words
 """Neighbours that a thread reads at once, and terms of a product that are written out for that."""
 
 WRITTEN_OUT = 1024
