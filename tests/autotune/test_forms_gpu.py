@@ -68,9 +68,19 @@ PROGRAMS = {
             lambda x, a, b: ops.group_norm(x, a, b, 8), (16, 64, 32, 32), (64,), (64,),
         ), ("reordered", "split last", "fused"),
     ),
+    "group norm alone": (
+        program(lambda x: ops.group_norm(x, groups=8), (16, 64, 32, 32)), ("reordered",),
+    ),
+    "averages of images": (
+        program(ops.global_avg_pool, (8, 256, 56, 56)),
+        ("permuted", "split reduce", "fused reduce", "unit"),
+    ),
     "product": (program(ops.matmul, (512, 256), (256, 512)), ("split", "fused")),
     "convolution": (convolution(4, 64, 28, 3, 1), ("reordered", "fused")),
     "convolution, one tap": (convolution(4, 64, 28, 1, 0), ("split last",)),
+    "convolution, tiles across rows": (
+        program(ops.conv2d, (8, 256, 28, 28), (512, 256, 1, 1)), ("split last",),
+    ),
     "depthwise": (depthwise(4, 64, 28), ("split last", "fused")),
     "pooling": (
         program(lambda x: ops.max_pool2d(x, 3, stride=2), (4, 64, 57, 57)),
@@ -116,6 +126,35 @@ def test_forms_have_the_plan_of_the_plain_program(name):
         found, moved = planned(form.func)
         assert found == plans, form.name
         assert moved <= MORE * sectors, form.name
+
+
+def stencil(x):
+    return te.compute((510, 510), lambda i, j: x[i, j + 1] + x[i + 2, j + 1] + x[i + 1, j])
+
+
+AROUND = {
+    "concatenation": (
+        program(lambda x, y: ops.concat([x, y], 1), (256, 512), (256, 512)), ["chain"],
+    ),
+    "stencil": (program(stencil, (512, 512)), ["rows", "rows"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_reductions_have_their_rule_whatever_they_read(name):
+    func, expected = AROUND[name]
+    (form,) = forms_of(func, ("embedded",))
+    plans, _ = planned(form.func)
+    assert plans == expected
+
+
+def test_batches_of_any_size_have_the_plan_of_the_plain_program():
+    func = program(
+        lambda x, w: ops.conv2d_transpose(x, w, stride=2, padding=1),
+        (8, 64, 28, 28), (64, 32, 4, 4),
+    )  # fmt: skip
+    (form,) = forms_of(func, ("symbolic",))
+    assert planned(form.func)[0] == ["product"]
 
 
 def stage(shape, made, value) -> PrimFunc:

@@ -23,6 +23,10 @@ from tests.tensorir.arith_oracle import box, evaluate
 
 I, J, K, F, N, M = (Var(name) for name in ("i", "j", "k", "f", "n", "m"))  # noqa: E741
 FUSED = I * 5 + J
+TILES = {I: 49, J: 4, K: 32}
+TILED = I * 16 + J % 2 * 8 + K % 8
+"""Of which TILED // 4 % 7 is a part of I * 4 + J % 2 * 2 + K // 4 % 2 once it is simplified, and of
+TILED no more."""
 
 
 def test_decompose() -> None:
@@ -54,6 +58,11 @@ def test_is_compact() -> None:
     assert not is_compact([Digit(I, 1, 8, 4), Digit(J, 1, None, 1)])
 
 
+def cut_by_two(e: Expr, outer: int, inner: int) -> list[Expr]:
+    parts = (e // outer, e // inner % (outer // inner), e % inner)
+    return [Analyzer(TILES).simplify(part) for part in parts]
+
+
 DETERMINED = [
     ([I], {I: N}, I),
     ([I * 4 + J], {I: 8, J: 4}, I),
@@ -72,6 +81,10 @@ DETERMINED = [
     ([FUSED // 32, FUSED % 32], {I: 13, J: 5}, J),
     ([FUSED // 32 * 8 + FUSED % 32 // 4, FUSED % 4], {I: 13, J: 5}, J),
     ([(I * 16 + J) // 32, (I * 16 + J) % 32], {I: N, J: 16}, I),
+    *(
+        ([J // 2 + K // 8 * 2, *cut_by_two(TILED, 28, 4)], TILES, v)
+        for v in TILES
+    ),
     ([I * N + J], {I: M, J: N}, J),
     ([I * N + J], {I: M, J: N}, I),
     ([I + J, I - J + J], {I: 4, J: 4}, J),

@@ -164,7 +164,10 @@ def _stage_on_axes(sch: Schedule, name: str, merged: bool = True) -> bool:
         changes = library.with_result_on_axes(trial, name)
     except TensorIRError:  # it has several results, or loops of its own no more
         return False
-    return changes and library.with_result_on_axes(sch, name)
+    if changes:
+        library.with_result_on_axes(sch, name)
+        library.with_result_on_axes(sch, name)  # terms in the order of memory may be one axis now
+    return changes
 
 
 def _as_in_sums(
@@ -292,5 +295,6 @@ def _plan(
     plan = ChainPlan(
         "chain", group, gpu, base.copy(), in_rows, options,
         likely, "reassociated", stages, close=CLOSE,
+        otherwise=[{**likely[-1], "keep": "nothing"}],
     )  # fmt: skip
     return plan if plan.works else None

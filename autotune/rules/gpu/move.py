@@ -37,6 +37,7 @@ class MovePlan(Plan):
              estimated time is the default, and those after one that leaves little are not tried
     members  the blocks, where they are of several groups
     close    how many times the least estimated time the preferred one of them may take
+    otherwise points that are tried where primitives refuse all likely ones
     """
 
     name: str
@@ -50,6 +51,7 @@ class MovePlan(Plan):
     members: tuple[str, ...] = ()
     says: Mapping[str, str] = field(default_factory=dict)
     close: float = 1.0
+    otherwise: Sequence[Mapping[str, Any]] = ()
     _refusal: ScheduleError | None = None
 
     tells = False
@@ -90,12 +92,17 @@ class MovePlan(Plan):
     @cached_property
     def _found(self) -> tuple[dict[str, Any], Schedule] | None:
         """The values of the default, and the program that they make."""
+        return self._best_of(self.likely) or self._best_of(self.otherwise)
+
+    def _best_of(
+        self, points: Sequence[Mapping[str, Any]]
+    ) -> tuple[dict[str, Any], Schedule] | None:
         made, times = dict[int, Schedule](), dict[int, float]()
-        for n, point in enumerate(self.likely):
+        for n, point in enumerate(points):
             sch = self._made(point)
             if sch is None:
                 continue
-            made[n], one = sch, len(self.likely) == 1
+            made[n], one = sch, len(points) == 1
             times[n] = 0.0 if one else self._time(sch)
             if one or self._leaves_little(sch):
                 break
@@ -103,7 +110,7 @@ class MovePlan(Plan):
             return None
         least = min(times.values())
         best = next(n for n, time in times.items() if time <= self.close * least)
-        return {self.key(name): value for name, value in self.likely[best].items()}, made[best]
+        return {self.key(name): value for name, value in points[best].items()}, made[best]
 
     def _is_found(self, values: Values) -> bool:
         """Whether its own values, among those of other plans, are those of the default."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, instances, stride_in
 from autotune.rules.plan import Plan
-from schedule import Schedule, library
+from schedule import Schedule, ScheduleError, library
 from tensorir import Block, Gpu, IterKind, body_loads
 
 WARPS = (1, 2, 4, 8, 16)
@@ -30,11 +31,15 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
     results, terms = (instances(block, kind) for kind in (IterKind.SPATIAL, IterKind.REDUCE))
     warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
 
-    def plan(name: str, move: Move, options: Options, *likely: Mapping[str, Any]) -> MovePlan:
+    def plan(
+        name: str, move: Move, options: Options, *likely: Mapping[str, Any],
+        otherwise: Sequence[Mapping[str, Any]] = (),
+    ) -> MovePlan:  # fmt: skip
         close = CLOSE if any(point.get("sectors") for point in likely) else 1.0
         return MovePlan(
-            name, group, gpu, sch, move, options, likely, "reassociated", close=close
-        )
+            name, group, gpu, sch, move, options, likely, "reassociated", close=close,
+            otherwise=otherwise,
+        )  # fmt: skip
 
     wanted = 2 * gpu.multiprocessors
     if results < wanted and terms >= 64 * gpu.warp:
@@ -49,15 +54,19 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
         both = [{"warps": n, "parts": parts} for parts in sorted({1, cut}) for n in (8, 16)]
         yield plan("columns", _columns, options, *both)
         return
-    options = {"by": ("warp", "block"), "warps": warps, "sectors": (False, True)}
+    options = {
+        "by": ("warp", "block"), "warps": warps, "sectors": (False, True),
+        "keep": (None, "shared", "nothing"),
+    }  # fmt: skip
     each = [n for n in warps if n <= max(1, terms // (2 * gpu.warp))]
     ways = [{"by": "warp", "warps": 8}] * (terms <= 32 * gpu.warp)
     ways += [{"by": "block", "warps": n} for n in each[-2:]]
-    likely = [{**way, "sectors": False} for way in ways]
+    likely = [{**way, "sectors": False, "keep": None} for way in ways]
+    again = [{**point, "keep": "nothing"} for point in likely]
     if library.gpu.begins_within(block):
-        whole = [{"by": "block", "warps": n, "sectors": True} for n in each[-2:]]
-        likely = [*whole, *likely]
-    yield plan("rows", _rows, options, *likely)
+        point = {"by": "block", "sectors": True, "keep": "shared"}
+        likely = [*({**point, "warps": n} for n in each[-2:]), *likely]
+    yield plan("rows", _rows, options, *likely, otherwise=again)
 
 
 def contiguous(block: Block) -> IterKind | None:
@@ -73,12 +82,29 @@ def _inline_padding(sch: Schedule, group: Group) -> None:
         sch.compute_inline(pad)
 
 
-def _rows(sch: Schedule, group: Group, by: str, warps: int, sectors: bool) -> None:
+def _rows(
+    sch: Schedule, group: Group, by: str, warps: int, sectors: bool, keep: str | None
+) -> None:
     _inline_padding(sch, group)
-    last, keep = group.epilogue or group.block, "shared" if sectors else None
+    _without_units(sch, group)
+    last = group.epilogue or group.block
     library.gpu.rows(
         sch, last, by=by, warps=warps, keep=keep, sectors=sectors, stages=[group.block]
     )
+
+
+def _without_units(sch: Schedule, group: Group) -> None:
+    """Where an epilogue has variables for other axes than the sums, leave out those of extent 1 of
+    both."""
+    names = [name for name in (group.block, group.epilogue) if name is not None]
+    if len({_outer(sch.state.block(name)) for name in names}) > 1:
+        for name in names:
+            with suppress(ScheduleError):  # its loops are not its own
+                library.in_axes(sch, name, merged=False)
+
+
+def _outer(block: Block) -> int:
+    return sum(it.kind is IterKind.SPATIAL for it in block.iters)
 
 
 def _columns(sch: Schedule, group: Group, warps: int, parts: int) -> None:

@@ -43,7 +43,7 @@ def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contracti
             size = lcm(size, *_rows(c, plan, n))
         elif not (plan.ahead and axis.reduce):
             continue
-        if extent is not None and (
+        if size == 1 or extent is not None and (
             extent % size == 0 or axis.reduce and extent < plan.cuts[n].total
         ):
             continue

@@ -318,8 +318,9 @@ class _Known:
             return None
         for divisor, _ in parts:
             if divisor > position and divisor % position == 0:
-                if self.fixes(self.an.divmod("%", rest, Linear({}, divisor // position))):
-                    return divisor
+                for step in _steps(rest, divisor // position):
+                    if self.fixes(self.an.divmod("%", rest, Linear({}, step))):
+                        return position * step
         return position
 
     def fixes(self, form: Linear) -> bool:
@@ -343,6 +344,13 @@ class _Known:
                 return False
             position = max(reached)
         return position % end == 0
+
+
+def _steps(form: Linear, whole: int) -> list[int]:
+    """Lengths of digits that a sum may be written in below `whole`, which comes first: (16 * i + j)
+    // 4 % 7 is 4 * i + j // 4 at 7, and no part of the same sum any more."""
+    shared = {gcd(whole, scale) for scale in form.terms.values()} - {1, whole}
+    return [whole, *sorted(shared, reverse=True)]
 
 
 def _split_by(form: Linear, size: Expr) -> tuple[Linear, Linear]:
