@@ -8,7 +8,12 @@ from schedule.analysis.einsum import Einsum, einsum_of, unused
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.rewrite.caching import axis_variables, place_beside, require_whole, top_statement
+from schedule.rewrite.caching import (
+    axis_variables,
+    place_beside,
+    require_whole_before,
+    top_statement,
+)
 from schedule.rewrite.placement import fresh_loops
 from schedule.rewrite.rebind import plain_loop
 from schedule.state import BlockRef, State, add_buffers, nest
@@ -62,7 +67,7 @@ def pad_einsum(
         - it reads at each padded variable itself, once, and at others in any way; it uses its own
           buffer only to update it
         - each read uses all padded reduction variables, since 0 times infinity is not 0
-        - what it reads at other variables is computed as a whole
+        - what it reads at other variables is computed as a whole before it
         - no other block writes the buffer
         - the rounded extents are known to be no smaller, which can fail for symbolic ones
         - the block is alone in its nest, one serial loop without annotation per variable
@@ -197,7 +202,7 @@ class _Padding:
             if it is not None and it.var in self.grown:
                 inside.append(binary("<", it.var, it.extent))
             elif it is None or it.extent is not size or load.indices.count(it.var) > 1:
-                require_whole(self.state, load.buffer, self.node.name)
+                require_whole_before(self.state, load.buffer, self.node.name)
                 it = other
             iters.append(replace(it, extent=size))
         indices = tuple(it.var for it in iters)

@@ -8,7 +8,14 @@ from schedule.analysis.uses import accesses, read, readers, writers, written
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
 from schedule.primitive import primitive
-from schedule.rewrite.caching import check_scope, pick, place_beside, require_whole, top_statement
+from schedule.rewrite.caching import (
+    check_scope,
+    pick,
+    place_beside,
+    require_whole,
+    require_whole_before,
+    top_statement,
+)
 from schedule.rewrite.placement import conditions_of_writes, fresh_loops, names_in
 from schedule.state import BlockRef, State, add_buffers, nest
 from tensorir import (
@@ -52,7 +59,7 @@ def reindex(
         - the block uses the buffer, at one place only: it reads it there, or stores to it
         - that place is said in the block's own variables, and is inside the buffer for all of
           their values
-        - a buffer that is read is computed as a whole, in other nests
+        - a buffer that is read is computed as a whole, in nests before
         - a buffer that is written is written by no other block and not read in the same nest
         - a buffer that is written gets each element from one instance, and all instances run
         - a buffer that is written is not updated from what it holds before the block
@@ -111,7 +118,7 @@ def _read_whole(state: State, source: Buffer, block: str) -> None:
         f"block {''.join(near[:1])!r} writes {source.name!r} in the same nest",
         "reindex before compute_at or reverse_compute_at",
     )
-    require_whole(state, source, block)
+    require_whole_before(state, source, block)
 
 
 def _written_once(

@@ -8,7 +8,7 @@ from schedule.analysis.uses import readers, writers, written
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import Illegal, require
 from schedule.primitive import primitive
-from schedule.rewrite.caching import require_whole, top_statement
+from schedule.rewrite.caching import require_whole, require_whole_before, top_statement
 from schedule.rewrite.placement import names_in
 from schedule.rewrite.rebind import plain_loop
 from schedule.state import BlockRef, State
@@ -45,6 +45,7 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
         - it is alone in its nest, whose loops are serial and carry no annotation, as are those of a
           block that goes with it
         - no block writes what one that goes with it has read before
+        - what the algorithm reads is computed as a whole before it: it may read more of that
     """
     known = find_algorithm(algorithm)
     names = ", ".join(known_algorithms())
@@ -65,6 +66,7 @@ def use_algorithm(state: State, block: str, algorithm: str) -> tuple[State, Bloc
         for writer in writers(state, buffer):
             late = min(reads, default=place[block]) < place[writer] < place[block]
             require(not late, writer, f"block {writer!r} writes {buffer.name!r} in between")
+        require_whole_before(state, buffer, block)
     return State(with_unique_names(made.func)), BlockRef(made.block)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from schedule.analysis.uses import writers
 from schedule.errors import require
-from schedule.rewrite.placement import conditions_of_writes, fresh_loops
+from schedule.rewrite.placement import conditions_of_writes, fresh_loops, names_in
 from schedule.state import State, extents, fresh, nest
 from tensorir import (
     SCOPES,
@@ -50,8 +50,29 @@ def require_whole(state: State, buffer: Buffer, where: str, terms: bool = True) 
 
     Without `terms` it does not matter whether reductions provably have all of theirs.
     """
+    _require_parts(state, buffer, writers(state, buffer), where, terms)
+
+
+def require_whole_before(state: State, buffer: Buffer, reader: str) -> None:
+    """Refuse to read all of a buffer before the nest of `reader` where it is not computed by then:
+    parts of it may be made later, as by a stage that rolls, or in that nest."""
+    made = writers(state, buffer)
+    if not made:
+        return
+    body = state.func.body
+    nests = body.stmts if isinstance(body, Seq) else (body,)
+    earlier = nests[: nests.index(top_statement(state, reader))]
+    before = [name for name in made if any([name in names_in(nest) for nest in earlier])]
+    _require_all(bool(before) or buffer in state.func.params, made[0], buffer, reader)
+    _require_parts(state, buffer, before, reader)
+
+
+def _require_parts(
+    state: State, buffer: Buffer, names: Sequence[str], where: str, terms: bool = True
+) -> None:
+    """Refuse unless the blocks of these names compute all of a buffer, one part each."""
     parts: dict[object, list[_Part]] = {}
-    for name in writers(state, buffer):
+    for name in names:
         left = conditions_of_writes(state, state.block(name))
         require(
             not left,
