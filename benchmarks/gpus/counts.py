@@ -28,9 +28,8 @@ CONFLICTS = 1.01
 TILE = 64 * 64
 """Results of a block where the shape gives two waves of them, at least."""
 
-AGREE = 0.1
-"""By how much the estimate may differ from what the emulator counts, which takes the n-th access of
-each lane for one: in small sizes, where much is an end, lanes that skip one are behind."""
+AGREE = 0.03
+"""By how much the estimate may differ from what the emulator counts: it looks at some warps."""
 
 ERROR = 1e-4
 """Of the largest value, at the most."""

@@ -134,8 +134,15 @@ template <class T> Memory<T> part(ti_buffer &buffer) {
     memory.buffer = &buffer;
     return memory;
 }
+// The steps of loops that a thread is in.
+struct Step {
+    const unsigned long before;
+    Step(long long number, int line) : before(ti_emulator_begin_step(number, line)) {}
+    ~Step() { ti_emulator_end_step(before); }
+};
 } // namespace ti_emulator
 
+#define TI_STEP(number) const ti_emulator::Step ti_step(number, __LINE__)
 #define TI_GLOBAL(type) ti_emulator::Memory<type>
 #define TI_LOCAL(type, name, count) ti_emulator::Local<type, (count)> name(#name)
 #define TI_ARENA(bytes)                                                                            \

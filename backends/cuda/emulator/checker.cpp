@@ -50,6 +50,14 @@ void Checker::flush_counts() {
     if (wants(TI_CHECK_COUNTS)) counts_.flush();
 }
 
+unsigned long Checker::begin_step(long long number, int line) {
+    return wants(TI_CHECK_COUNTS) ? counts_.begin_step(block_.running().number, number, line) : 0;
+}
+
+void Checker::end_step(unsigned long before) {
+    if (wants(TI_CHECK_COUNTS)) counts_.end_step(block_.running().number, before);
+}
+
 ti_buffer Checker::part(const char *name, unsigned char *data, int offset, int elements, int itemsize) {
     return {data, elements, itemsize, 1, 0, name, &arena_[offset / granule], itemsize / granule};
 }
@@ -196,6 +204,12 @@ ti_buffer ti_emulator_part(const char *name, int offset, int elements, int items
 int ti_emulator_touch(const ti_buffer *buffer, long long index, int count, int access, int line) {
     return checker().touch(*buffer, index, count, access, line);
 }
+
+unsigned long ti_emulator_begin_step(long long number, int line) {
+    return checker().begin_step(number, line);
+}
+
+void ti_emulator_end_step(unsigned long before) { checker().end_step(before); }
 
 int ti_emulator_local_fault(const char *name, long long index, int count, int elements, int access,
                             int line) {

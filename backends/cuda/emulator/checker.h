@@ -43,6 +43,8 @@ public:
     void warp_barrier(int warp, int line, const char *what, bool orders);
     void flush_counts();
     void flush_counts(int warp, unsigned lanes) { counts_.flush(warp, lanes); }
+    unsigned long begin_step(long long number, int line);
+    void end_step(unsigned long before);
 
     ti_buffer part(const char *name, unsigned char *data, int offset, int elements, int itemsize);
     bool touch(const ti_buffer &buffer, long long index, int count, int access, int line);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 
 from backends.c import compiler as cc
@@ -39,6 +40,10 @@ RUNTIME = (
 PROGRAM = ("-ldl",)
 
 
+LOOP = re.compile(r"(\bfor \([\w ]+? (\w+) = .*; \2\+\+\)) \{$", re.MULTILINE)
+"""A loop as emitters spell it; its text may be written by hand otherwise, and then is no step."""
+
+
 def compile_kernels(
     source: str,
     kernels: Kernels,
@@ -52,6 +57,8 @@ def compile_kernels(
     Raises BuildError where there is no C++ compiler, and with its words where it refuses the text.
     """
     entries = "".join(f"TI_EMULATED({name})\n" for name in kernels)
+    if checked:  # what lanes do in one step of a loop is one instruction
+        source = LOOP.sub(r"\1 { TI_STEP(\2);", source)
     flags = CHECKED_FLAGS if checked else KERNEL_FLAGS
     return _compile(f"{source}\n{entries}", flags, next(iter(kernels)), cache, timeout)
 

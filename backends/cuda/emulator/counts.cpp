@@ -23,7 +23,7 @@ private:
 
 bool Counts::touch(int thread, const ti_buffer &buffer, unsigned long address, int bytes, bool write,
                    int line) {
-    noted_[thread].push_back({site(buffer, bytes, write, line), address});
+    noted_[thread].push_back({site(buffer, bytes, write, line), steps_[thread], address});
     return noted_[thread].size() >= MOST_NOTED;
 }
 
@@ -53,25 +53,49 @@ void Counts::barrier(int line, const char *what) {
     barriers_.push_back({line, what, 1});
 }
 
-// The n-th access at a site by one lane and that by another are one instruction.
+// Names a step by that around it, its number and the line of its loop.
+static unsigned long inner(unsigned long step, long long number, int line) {
+    constexpr unsigned long ODD = 0x9e3779b97f4a7c15; // of Knuth's multiplicative hashing
+    const unsigned long mixed = (step ^ line) * ODD + number;
+    return (mixed ^ mixed >> 32) * ODD;
+}
+
+unsigned long Counts::begin_step(int thread, long long number, int line) {
+    const unsigned long before = steps_[thread];
+    steps_[thread] = inner(before, number, line);
+    return before;
+}
+
+// The n-th access at a site by one lane, in one step of the loops around, and that by another are one instruction.
+Counts::Instruction &Counts::instruction(Site &site, Next &next, unsigned long step) {
+    next.times = step == next.step ? next.times + 1 : 0;
+    next.step = step;
+    const unsigned long number = inner(step, next.times, 0);
+    if (next.place >= site.open.size() || site.open[next.place].step != number) {
+        const auto found = site.places.emplace(number, site.open.size());
+        if (found.second) site.open.push_back({number});
+        next.place = found.first->second;
+    }
+    return site.open[next.place++];
+}
+
 void Counts::flush(int warp, unsigned lanes) {
-    std::vector<int> times(sites_.size());
+    std::vector<Next> next(sites_.size());
     for (int lane = 0; lane < WARP; lane++) {
         std::vector<Noted> &noted = noted_[warp * WARP + lane];
         if (noted.empty() || !(lanes >> lane & 1)) continue;
-        for (int &count : times) count = 0;
+        for (Next &each : next) each = {0, ~0ul, 0};
         for (const Noted &n : noted) {
-            std::vector<Instruction> &open = sites_[n.site].open;
-            const size_t at = times[n.site]++;
-            if (at == open.size()) open.emplace_back();
-            open[at].lanes |= 1u << lane;
-            open[at].addresses[lane] = n.address;
+            Instruction &open = instruction(sites_[n.site], next[n.site], n.step);
+            open.lanes |= 1u << lane;
+            open.addresses[lane] = n.address;
         }
         noted.clear();
     }
     for (Site &site : sites_) {
         for (const Instruction &instruction : site.open) finish(site, instruction);
         site.open.clear();
+        site.places.clear();
     }
 }
 
@@ -134,4 +158,5 @@ void Counts::clear() {
     of_line_.clear();
     barriers_.clear();
     for (auto &noted : noted_) noted.clear();
+    for (unsigned long &step : steps_) step = 0;
 }

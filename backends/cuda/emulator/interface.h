@@ -45,5 +45,8 @@ int ti_emulator_local_fault(const char *name, long long index, int count, int el
                             int line);
 void ti_emulator_copy_async_checked(const ti_buffer *to, long long i, const ti_buffer *from,
                                     long long j, int count, int line);
+// A thread begins a step of a loop, and ends it, giving back what the beginning returned.
+unsigned long ti_emulator_begin_step(long long number, int line);
+void ti_emulator_end_step(unsigned long before);
 int ti_emulator_note_itemsize(int itemsize); // of a part of shared memory, when the object is loaded
 }

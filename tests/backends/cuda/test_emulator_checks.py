@@ -418,6 +418,26 @@ def test_counts(cache: ObjectCache):
         }
 
 
+def test_lanes_that_leave_out_a_step_are_not_behind(cache: ObjectCache):
+    """Steps of 32 elements that begin with a sector, in rows that begin behind one."""
+    text = """
+extern "C" __global__ void some(TI_GLOBAL(float) A, int begin) {
+    for (int row = 0; row < 3; row++) {
+        for (int i = 0; i < 4; i++) {
+            if (begin <= i * 32 + threadIdx.x) {
+                A[row * 128 + i * 32 + threadIdx.x] = 1.0f;
+            }
+        }
+    }
+}
+"""
+    kernels = Emulator(prelude(text) + text, cache=cache)
+    for begin, sectors in ((0, 48), (3, 48), (9, 45), (33, 36)):
+        given = np.zeros(384, "float32"), begin
+        (count,) = kernels.check(Launch("some", 1, 32, given), "counts").counts
+        assert (count.instructions, count.transactions) == (3 * (4 - begin // 32), sectors)
+
+
 def test_counts_of_accesses_under_conditions_and_of_vectors(cache: ObjectCache):
     text = """
 extern "C" __global__ void some(TI_GLOBAL(float) A, int stride) {
