@@ -14,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from autotune.gpu.integers import Integers, Path
 from autotune.gpu.lanes import Values, values_of
 from autotune.gpu.work import Room, Work
 from autotune.rules.group import size
@@ -60,10 +61,6 @@ BASE_REGISTERS = 24
 
 UNROLLED = 4
 """Iterations of a loop without waits whose loads compilers let run ahead of their uses."""
-
-Path = tuple[For | Expr | Let, ...]
-"""What an access stands in: serial loops, conditions and names."""
-
 
 def works_of(func: PrimFunc, gpu: Gpu) -> list[Work]:
     """The work of each kernel of a program, in the order of launches; symbolic sizes count as they
@@ -136,6 +133,7 @@ class _Kernel:
         self.moved: dict[Buffer, float] = defaultdict(float)
         self.seen: dict[tuple[For, ...], _Warps] = {}
         self.read = set[Load]()
+        self.integers = Integers()
 
     def work(self) -> Work:
         self.walk(self.body, ())
@@ -187,6 +185,10 @@ class _Kernel:
             for index in e.indices:
                 for load in loads(index):
                     self.access(load.buffer, load.indices, path, write=False)
+            return
+        if self.integers.has(e):
+            for part, where in self.integers.instructions(e, path):
+                self.add(_pipe(part), where, dtype.lanes(part.dtype))
             return
         if isinstance(e, Select):
             self.expression(e.cond, path)
@@ -340,14 +342,15 @@ def _waits(stmt: Stmt) -> float:
     return _waits(stmt.body) if isinstance(stmt, (Alloc, Let)) else 0.0
 
 
-def _pipe(e: BinOp | Call) -> str:
+def _pipe(e: Expr) -> str:
     """The unit that an operation is done by."""
     kind = dtype.element(e.dtype)
-    if isinstance(e, Call) or (isinstance(e, BinOp) and e.op == "/"):
+    op = e.op if isinstance(e, BinOp) else ""
+    if isinstance(e, Call) or op == "/":
         return "special"
     if kind == "float64":
         return "float64"
-    return "float32" if dtype.is_float(kind) and e.op in "+-*" else "other"
+    return "float32" if dtype.is_float(kind) and op in ("+", "-", "*") else "other"
 
 
 def _distinct(rows: Values) -> Values:

@@ -9,10 +9,25 @@ import numpy as np
 import pytest
 
 from autotune.gpu.count import works_of
+from autotune.gpu.integers import Integers
 from autotune.gpu.work import Work, cycles
 from schedule import Schedule
 from schedule.library import gpu
-from tensorir import ARCHITECTURES, Gpu, PrimFunc, Target, ops, te
+from tensorir import (
+    ARCHITECTURES,
+    WRITTEN_OUT,
+    Buffer,
+    For,
+    ForKind,
+    Gpu,
+    PrimFunc,
+    Store,
+    Target,
+    Var,
+    const,
+    ops,
+    te,
+)
 
 H200 = Gpu(Target.parse("cuda-emulator -arch=sm_90a"))
 
@@ -67,7 +82,15 @@ def read_twice() -> Schedule:
     return sch
 
 
+def shifted() -> Schedule:
+    """Rows that begin within a sector, in pieces that begin with one."""
+    sch = Schedule(program(lambda x: ops.max_pool2d(x, 3, 2, name="S"), (2, 3, 37, 77)))
+    gpu.windows(sch, "S", (1, 1, 2, 64), (1, 1, 5, 1), sectors=True)
+    return sch
+
+
 CASES = {
+    "shifted": shifted,
     "rows by warps": lambda: row_sums("warp"),
     "rows by blocks": lambda: row_sums("block"),
     "product": product,
@@ -89,6 +112,26 @@ def test_counts_are_those_of_the_emulator(name):
         ("shared least", [w.free for w in works]),
     ):
         assert sum(given) == pytest.approx(found[what], rel=0.03), what
+
+
+def test_integers_are_computed_once_where_they_are_known():
+    t, i, k = (Var(name) for name in "tik")
+    body = Store(Buffer("B", (1,), "float32"), (const(0),), const(0.0))
+    rows, steps = For(k, const(5), body), For(i, const(4), body, ForKind.UNROLLED)
+    begin, integers = (t * 113 + k * 3) % 8, Integers()
+
+    def places(e, *path):
+        assert integers.has(e)
+        return [where for _, where in integers.instructions(e, path)]
+
+    assert places(t * 113, rows, steps) == [()]
+    assert places(begin, rows, steps) == 3 * [(rows,)], "the rest of it was met"
+    assert places(begin, rows, steps) == []
+    assert places(i * 8 + 3, rows, steps) == [], "a number in each copy of the body"
+    inside = (begin + 2 <= i * 8 + t % 4) & (i < 3)
+    assert sorted(places(inside, rows, steps)) == sorted([(), (rows, steps)], key=len)
+    partly = For(i, const(4), body, ForKind.UNROLLED, annotations={WRITTEN_OUT: 2})
+    assert places(i * 8, partly) == [(partly,)], "a variable"
 
 
 MEMORY = Work(blocks=1e5, threads=256, bytes=4e9, sectors=1.25e8, least=1.25e8, requests=4e6)

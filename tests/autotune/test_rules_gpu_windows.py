@@ -12,7 +12,7 @@ from autotune import default_schedule
 from autotune.gpu.count import works_of
 from autotune.rules import choose
 from autotune.rules.gpu.move import bound_rooms
-from autotune.rules.gpu.windows import ROOM, surroundings
+from autotune.rules.gpu.windows import surroundings
 from autotune.rules.group import find_groups
 from backends import build
 from schedule import Schedule, ScheduleError
@@ -71,14 +71,16 @@ def depthwise(layout):
 
 WIDE = {
     "stencil": program(cross, (8194, 8194)),
+    "stencil, primes": program(cross, (4099, 4093)),
+    "pooling, primes": program(lambda x: ops.max_pool2d(x, 3, 2), (8, 64, 227, 113)),
     "stencil in three dimensions": program(cross, (258, 258, 258)),
     "pooling, padded": program(lambda x: ops.max_pool2d(x, 3, 2, 1), (32, 64, 112, 112)),
     "pooling, turned": program(turned_pool, (32, 64, 113, 113)),
     "depthwise": program(depthwise("NCHW"), (32, 128, 56, 56), (128, 1, 3, 3)),
     "depthwise, channels last": program(depthwise("NHWC"), (32, 56, 56, 128), (3, 3, 1, 128)),
 }
-MOVED = {"stencil": 1.2, "stencil in three dimensions": 1.5, "pooling, turned": 1.3,
-         "pooling, padded": 1.2}  # fmt: skip
+MOVED = {"stencil, primes": 1.16, "pooling, primes": 1.16, "stencil in three dimensions": 1.5,
+         "pooling, turned": 1.3, "pooling, padded": 1.17}  # fmt: skip
 """Times the arguments that they move, at most: rows that begin within a sector cost more; 1.15 of
 the others."""
 
@@ -182,7 +184,7 @@ def test_boxes_hold_what_they_were_taken_to_and_else_are_refused():
     sch = Schedule(func)
     plan.apply(sch, plan.default())
     (room,) = bound_rooms(sch.func, DEVICE)
-    assert room.shared <= ROOM[0][1]
+    assert 2 * room.at_once(DEVICE) * room.threads >= DEVICE.architecture.warps * Gpu.warp
     large = {plan.key("tile"): ((64, 2, 4, 1, 1), (8, 1, 1, 4, 2)), plan.key("sectors"): False}
     sch = Schedule(func)
     with pytest.raises(ScheduleError, match="512 threads would have .* bytes of shared memory"):

@@ -136,14 +136,21 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         tiles = tuple(dict.fromkeys(tile_of(around, *room) for room in rooms))
         if not around.pays(tiles[0]):
             return []
-        likely = [{"tile": tile, "sectors": False} for tile in tiles]
-        plan = MovePlan(
-            "windows", group, gpu, sch.copy(), partial(_windows, move),
-            {"tile": tiles, "sectors": (False, True)}, likely, close=CLOSE,
-        )  # fmt: skip
-        if plan.works:
-            return [plan]
+        for way in (True, False) if _begin_within(sch, group) else (False,):
+            likely = [{"tile": tile, "sectors": way} for tile in tiles]
+            plan = MovePlan(
+                "windows", group, gpu, sch.copy(), partial(_windows, move),
+                {"tile": tiles, "sectors": (False, True)}, likely, close=CLOSE,
+            )  # fmt: skip
+            if plan.works:  # not all loops can be shifted
+                return [plan]
     return []
+
+
+def _begin_within(sch: Schedule, group: Group) -> bool:
+    """Whether rows that windows read, or that padding is laid around, begin within a sector."""
+    blocks = (group.block, *group.padding)
+    return any(library.gpu.begins_within(sch.state.block(name)) for name in blocks)
 
 
 def surroundings(block: Block) -> Surroundings | None:

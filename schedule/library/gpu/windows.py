@@ -63,8 +63,8 @@ def windows(
     threads   side by side along each axis of the result, in the order of memory, 32 or a multiple
               in all
     own       elements of each thread along each axis: neighbours, but along the last one
-    sectors   whether warps that copy rows begin where sectors of memory do, in rows that begin
-              within one
+    sectors   whether warps that copy rows longer than they are begin where sectors of memory do, in
+              rows that begin within one
     epilogue  an elementwise block that alone reads what a reduction makes, computed with it
     padding   blocks that pad what `block` reads, for it alone
 
@@ -210,9 +210,10 @@ class _Windows(NamedTuple):
             sch.storage_align(copy, made.name, -2, *pitch)
         lanes = [rows.pop()] if side > 1 else []
         row = rows.pop()
-        if self.sectors:
+        near = side if lanes else Gpu.warp
+        if self.sectors and self.length([row]) > near:  # else each row would take a turn more
             row = from_sectors(sch, copy, row)
-        part, lane = sch.split(row, [None, side if lanes else Gpu.warp])
+        part, lane = sch.split(row, [None, near])
         serial, shared = list[LoopRef](), list[LoopRef]()
         for loop, count in zip(rows[-2:], self.of_rows(rows[-2:], warps)):
             turn, warp = sch.split(loop, [None, count])
