@@ -105,6 +105,9 @@ def examples() -> dict[str, Example]:
         "bind": (plane(), "", 'sch.bind("i", "blockIdx.x")'),
         "blockize": (copy(8), 'sch.split("i", [None, 4])', 'sch.blockize("i_1")'),
         "cache_read": (row_sums(), "", 'sch.cache_read("C", "A", "local")'),
+        "cache_value": (
+            scaled_matmul(), 'sch.regroup("C", [[0], [1, 2]])', 'sch.cache_value("C", [1, 1])'
+        ),
         "cache_write": (row_sums(), "", 'sch.cache_write("C", "C", "local")'),
         "compute_at": (window(), "", 'sch.compute_at("B", "i_C")'),
         "compute_inline": (chain(), "", 'sch.compute_inline("B")'),

@@ -76,6 +76,7 @@ class Schedule:
     tensorize = method(p.tensorize)
     blockize = method(p.blockize)
     cache_read = method(p.cache_read)
+    cache_value = method(p.cache_value)
     cache_write = method(p.cache_write)
     decompose_reduction = method(p.decompose_reduction)
     rfactor = method(p.rfactor)

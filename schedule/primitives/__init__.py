@@ -5,6 +5,7 @@ from schedule.primitives.annotate import annotate
 from schedule.primitives.bind import bind
 from schedule.primitives.blockize import blockize
 from schedule.primitives.cache_read import cache_read
+from schedule.primitives.cache_value import cache_value
 from schedule.primitives.cache_write import cache_write
 from schedule.primitives.compute_at import compute_at
 from schedule.primitives.compute_inline import compute_inline
@@ -52,6 +53,7 @@ __all__ = [
     "bind",
     "blockize",
     "cache_read",
+    "cache_value",
     "cache_write",
     "compute_at",
     "compute_inline",

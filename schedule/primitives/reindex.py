@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedule.analysis.uses import accesses, read, readers, writers, written
+from schedule.analysis.uses import accesses, read, readers, written
 from schedule.checks.ownership import require_sole_writer
 from schedule.errors import require
 from schedule.primitive import primitive
@@ -12,8 +12,8 @@ from schedule.rewrite.caching import (
     check_scope,
     pick,
     place_beside,
+    require_made_before,
     require_whole,
-    require_whole_before,
     top_statement,
 )
 from schedule.rewrite.placement import conditions_of_writes, fresh_loops, names_in
@@ -94,7 +94,7 @@ def reindex(
         iters = [it for it in node.iters if it.kind is not IterKind.REDUCE]
         _written_once(state, node, source, indices, iters)
     else:
-        _read_whole(state, source, block)
+        require_made_before(state, source, block, "reindex")
     name = state.fresh_buffer(f"{source.name}_reindex")
     copy = Buffer(name, tuple(it.extent for it in iters), source.dtype, scope)
     return _with_copy(state, node, source, copy, indices, iters)
@@ -107,18 +107,6 @@ def _one_place(node: Block, source: Buffer) -> tuple[Expr, ...]:
     same = all(all(a is b for a, b in zip(first, other)) for other in places)
     require(same, node.name, f"block {node.name!r} uses {source.name!r} at more than one place")
     return first
-
-
-def _read_whole(state: State, source: Buffer, block: str) -> None:
-    inside = names_in(top_statement(state, block))
-    near = [name for name in writers(state, source) if name in inside]
-    require(
-        not near,
-        block,
-        f"block {''.join(near[:1])!r} writes {source.name!r} in the same nest",
-        "reindex before compute_at or reverse_compute_at",
-    )
-    require_whole_before(state, source, block)
 
 
 def _written_once(

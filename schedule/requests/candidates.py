@@ -229,4 +229,5 @@ CANDIDATES: dict[str, Candidates] = {
     "tensorize": layout.tensorize,
     "use_algorithm": layout.use_algorithm,
     "regroup": layout.regroup,
+    "cache_value": layout.cache_value,
 }

@@ -15,12 +15,15 @@ from tensorir import (
     INTRINS,
     Block,
     Buffer,
+    Expr,
     For,
+    Load,
     Store,
     const,
     find_intrin,
     int_value,
     known_algorithms,
+    variables,
     walk,
 )
 
@@ -156,6 +159,28 @@ def regroup(state: State) -> Iterator[Args]:
             for alone in range(len(product.factors)):
                 rest = [n for n in range(len(product.factors)) if n != alone]
                 yield name, [[alone], rest] if alone == 0 else [rest, [alone]], place
+
+
+def cache_value(state: State) -> Iterator[Args]:
+    """The operations in a value that do not move with all variables of their block."""
+    for name in state.block_names():
+        node = state.block(name)
+        own = {it.var for it in node.iters}
+        if isinstance(node.body, Store):
+            for value, part in _operations(node.body.value).items():
+                if not own <= variables(value):
+                    yield name, list(part)
+
+
+def _operations(value: Expr) -> dict[Expr, tuple[int, ...]]:
+    """The operations in a value, each with the first place of it."""
+    found: dict[Expr, tuple[int, ...]] = {}
+    pending: list[tuple[Expr, tuple[int, ...]]] = [(value, ())]
+    for part, place in pending:
+        if part.operands and not isinstance(part, Load) and part not in found:
+            found[part] = place
+            pending += [(each, (*place, n)) for n, each in enumerate(part.operands)]
+    return found
 
 
 @lru_cache(maxsize=256)

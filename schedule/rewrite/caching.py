@@ -89,6 +89,20 @@ def _require_parts(
         _require_all(_are_all(found), found[0].block, buffer, where)
 
 
+def require_made_before(state: State, buffer: Buffer, block: str, step: str) -> None:
+    """Refuse a buffer that is not whole before the nest of a block begins, which `step` reads there
+    for it."""
+    inside = names_in(top_statement(state, block))
+    near = [name for name in writers(state, buffer) if name in inside]
+    require(
+        not near,
+        block,
+        f"block {''.join(near[:1])!r} writes {buffer.name!r} in the same nest",
+        f"{step} before compute_at or reverse_compute_at",
+    )
+    require_whole_before(state, buffer, block)
+
+
 def _require_all(all_of_it: bool, name: str, buffer: Buffer, where: str) -> None:
     missing = f"block {name!r} computes only the part of {buffer.name!r} that is needed"
     require(all_of_it, where, missing, "cache before compute_at")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from schedule.requests.candidates import candidates
-from tensorir import Buffer, Let, known_algorithms
+from tensorir import Buffer, Let, const, known_algorithms
 
 if TYPE_CHECKING:
     from random_schedules import Stress
@@ -110,3 +110,13 @@ def regroup(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
     """Of a product of several factors, in one of the ways that are proposed."""
     found = list(candidates(sch.state, "regroup"))
     return stress.pick(found) if found else None
+
+
+def cache_value(stress: Stress, sch: Schedule) -> tuple[Any, ...] | None:
+    """Of any part of a value, also of those that no sensible request is for."""
+    block, part = stress.block(sch), list[int]()
+    found = getattr(sch.state.block(block).body, "value", const(0))
+    while found.operands and (not part or stress.pick([True, True, False])):
+        part.append(stress.pick(list(range(len(found.operands)))))
+        found = found.operands[part[-1]]
+    return block, part, stress.pick(["global", "local"])

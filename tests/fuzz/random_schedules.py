@@ -296,6 +296,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "blockize": Stress.blockize,
     "cache_read": Stress.cache_read,
     "cache_write": Stress.cache,
+    "cache_value": layout_requests.cache_value,
     "decompose_reduction": Stress.block_and_loop,
     "rfactor": Stress.block_and_loop,
     "reindex": layout_requests.reindex,

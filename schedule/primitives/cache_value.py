@@ -1,0 +1,111 @@
+"""cache_value: compute a part of what a block stores ahead, and read it from a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedule.analysis.uses import written
+from schedule.checks.verified import require_verified
+from schedule.errors import require
+from schedule.primitive import primitive
+from schedule.rewrite.caching import check_scope, place_beside, require_made_before, top_statement
+from schedule.rewrite.placement import fresh_loops
+from schedule.state import BlockRef, State, add_buffers, nest
+from tensorir import (
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    IterKind,
+    Load,
+    Store,
+    Var,
+    loads,
+    replace,
+    transform,
+    variables,
+)
+
+
+@primitive
+def cache_value(
+    state: State, block: str, part: Sequence[int], scope: str = "global"
+) -> tuple[State, BlockRef]:
+    """Make `block` read a part of its value from a buffer, and return the block that computes it.
+
+    The reverse of compute_inline. The buffer has one axis for each variable of the block that the
+    part uses, in their order, and is filled in a nest of its own, directly before that of the
+    block: what moves with some of the variables alone is then computed once for all the others.
+    compute_at brings it to where it is used, and a copy that packs the buffer takes it in by
+    compute_inline. `part` is its place in the value: which operand of the whole, which operand of
+    that, and so on. Wherever the same part occurs in the value, it is read.
+
+    rewrite:  cache_value("C", [1, 1])
+                                                 for j, k in grid(8, 8):
+        for i, j, k in grid(8, 8, 8):                C_part[vj, vk] = B[vk, vj] * s[vk]
+            C[vi, vj] = C[vi, vj]          ->    for i, j, k in grid(8, 8, 8):
+                + A[vi, vk] * (B[vk, vj]             C[vi, vj] = C[vi, vj]
+                               * s[vk])                  + A[vi, vk] * C_part[vj, vk]
+
+    requires:
+        - the block stores one value
+        - `part` leads from it to an operation or to what is read, that is no part of an index
+        - that does not read what the block writes
+        - what it reads is inside of its buffers without the conditions around the part
+        - what it reads is computed as a whole, in other nests
+        - `scope` is one of global, shared, local
+    """
+    node = state.block(block)
+    check_scope(scope, block)
+    store = node.body
+    require(isinstance(store, Store), block, f"block {block!r} stores more than one value")
+    assert isinstance(store, Store)
+    value = _at(store.value, part, block)
+    _require_ahead(state, node, value)
+    iters = [it for it in node.iters if it.var in variables(value)]
+    name = state.fresh_buffer(f"{store.buffer.name}_part")
+    made = Buffer(name, tuple(it.extent for it in iters), value.dtype, scope)
+    own = tuple(it.var for it in iters)
+    kept = transform(store.value, lambda e: made[own] if e is value else None)
+    changed = state.replace(
+        state.block_path(block), replace(node, body=replace(store, value=kept))
+    )
+    changed = State(add_buffers(changed.func, made))
+    maker = changed.fresh_block(name)
+    free = tuple(replace(it, kind=IterKind.SPATIAL) for it in iters)
+    making = Block(maker, free, Store(made, own, value))
+    loops, bound = fresh_loops(changed, making, {}, (), changed.analyzer())
+    placed = place_beside(changed, top_statement(changed, block), nest(loops, bound), before=True)
+    return require_verified(placed, block, f"the part {value!r} by itself"), BlockRef(maker)
+
+
+def _at(value: Expr, part: Sequence[int], block: str) -> Expr:
+    """The part of a value at a place."""
+    found = value
+    for step, number in enumerate(part):
+        count = 0 if isinstance(found, Load) else len(found.operands)
+        require(
+            0 <= number < count,
+            block,
+            f"part {list(part)} of block {block!r}: {found!r}, at {list(part[:step])}, has "
+            + (f"operands 0 to {count - 1}" if count else "no operands that are values"),
+        )
+        found = found.operands[number]
+    require(
+        not isinstance(found, (Const, Var)),
+        block,
+        f"part {list(part)} of block {block!r} is {found!r}, of which nothing is computed",
+    )
+    return found
+
+
+def _require_ahead(state: State, node: Block, value: Expr) -> None:
+    """Refuse a part of which something is not there before the nest of the block."""
+    block = node.name
+    for buffer in dict.fromkeys(load.buffer for load in loads(value)):
+        require(
+            buffer not in written(node),
+            block,
+            f"the part {value!r} of block {block!r} reads {buffer.name!r}, which the block writes",
+        )
+        require_made_before(state, buffer, block, "cache_value")
