@@ -15,6 +15,7 @@ from functools import cached_property, reduce
 from operator import mul
 from typing import ClassVar
 
+from backends.gpu.addresses import Place
 from backends.gpu.emitter import GpuEmitter
 from backends.gpu.exchanges import Pattern
 from backends.math.helpers import helper_name
@@ -106,6 +107,10 @@ class CudaEmitter(GpuEmitter):
         if buffer.scope == "local":
             return f"TI_LOCAL({kind}, {name}, {count});"
         return f"TI_SHARED({kind}, {name}, {self.kernel.shared_offsets[buffer.name]}, {count});"
+
+    def address(self, place: Place) -> str:
+        name, of = self.names.of(place.at), self.names.of(place.buffer)
+        return f"TI_AT({name}, {of}, {self.expr(place.index)});"
 
     def arena(self, size: int) -> str:
         return f"TI_ARENA({size});"

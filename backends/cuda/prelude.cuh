@@ -15,6 +15,9 @@
     static_assert((offset) % sizeof(type) == 0, #name " is misaligned in shared memory");          \
     static_assert((offset) + (count) * sizeof(type) <= ti_arena_bytes, #name " is out of bounds"); \
     type *const name = reinterpret_cast<type *>(ti_arena + (offset))
+// part: places
+// The elements of memory from the one at `index` on.
+#define TI_AT(name, memory, index) auto *const name = (memory) + (index)
 // part: barriers
 // All threads of the block, or all lanes of the warp, wait here for each other and see what the
 // others wrote before.

@@ -8,8 +8,8 @@ can name the statement of a line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ from backends.emit.bounds import Bounds
 from backends.emit.cstyle import CStyleEmitter
 from backends.emit.extern_calls import Known, extern_call
 from backends.errors import BuildError
+from backends.gpu.addresses import Place, Places, is_written_out
 from backends.gpu.device_text import device_text
 from backends.gpu.exchanges import Pattern, pattern_of
 from backends.gpu.launches import Kernel
@@ -105,6 +106,9 @@ class GpuEmitter(GpuVectorEmitter):
         self.names.reserve((*self.reserved, *taken))
         self.names.fresh(kernel.name)
         self.loops: list[For] = []
+        self.nest: Places | None = None
+        self.count = 0
+        self.placed: dict[Store, Store] = {}
         self.at: Stmt | None = None
 
     # What the language says
@@ -131,6 +135,10 @@ class GpuEmitter(GpuVectorEmitter):
 
     def declaration(self, buffer: Buffer, count: int) -> str:
         """The line that declares an array of a thread, or a part of the shared one."""
+        raise NotImplementedError
+
+    def address(self, place: Place) -> str:
+        """The line that names the address of a place."""
         raise NotImplementedError
 
     def arena(self, size: int) -> str:
@@ -187,16 +195,36 @@ class GpuEmitter(GpuVectorEmitter):
         super().stmt(s)
         self.at = before
 
+    def stmt_run(self, run: Sequence[Store]) -> None:
+        if self.nest is not None:
+            placed = {self.nest.store(s): s for s in run}
+            self.placed, run = placed, list(placed)
+        super().stmt_run(run)
+
     def store(self, s: Store) -> None:
-        before, self.at = self.at, s
+        before, self.at = self.at, self.placed.get(s, s)
         super().store(s)
         self.at = before
 
     def stmt_for(self, s: For) -> None:
         if TENSORIZE in s.annotations and tensorized_loop(self, s):
             return
-        with self.inside(s):
+        with self.written_out(s), self.inside(s):
             super().stmt_for(s)
+
+    @contextmanager
+    def written_out(self, s: For) -> Iterator[None]:
+        """The names of addresses before a nest that is written out, in a block of their own."""
+        if self.nest is not None or not is_written_out(s):
+            yield
+            return
+        nest = self.nest = Places(s, self.count)
+        self.count += len(nest.found)
+        with self.block("") if nest.found else nullcontext():
+            for place in nest.found.values():
+                self.line(self.address(place))
+            yield
+        self.nest = None
 
     def prefix_unroll(self, s: For) -> None:
         self.line(f"#pragma unroll {s.annotations.get(WRITTEN_OUT, '')}".rstrip())

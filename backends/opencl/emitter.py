@@ -13,7 +13,9 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from backends.emit.expressions import ADD
 from backends.errors import BuildError
+from backends.gpu.addresses import Place
 from backends.gpu.emitter import GpuEmitter
 from backends.gpu.exchanges import Pattern
 from backends.math.helpers import helper_name
@@ -95,6 +97,12 @@ class OpenCLEmitter(GpuEmitter):
             return f"{kind} {name}[{count}] __attribute__((aligned(16)));"
         offset = self.kernel.shared_offsets[buffer.name]
         return f"__local {kind} *const {name} = (__local {kind} *)(arena + {offset});"
+
+    def address(self, place: Place) -> str:
+        buffer, name = place.buffer, self.names.of(place.at)
+        const = "const " if buffer.scope == "global" and buffer not in self.kernel.written else ""
+        kind = f"{self.memory_space(buffer)} {const}{self.stored_type(buffer.dtype)}"
+        return f"{kind} *const {name} = {self.names.of(buffer)} + {self.expr(place.index, ADD)};"
 
     def arena(self, size: int) -> str:
         return f"__local uchar arena[{size}] __attribute__((aligned(128)));"

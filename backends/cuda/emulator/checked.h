@@ -56,19 +56,24 @@ template <class V> V poison() {
 template <class Q> struct Memory {
     using value = typename plain<Q>::type;
     const ti_buffer *buffer;
+    long long first = 0; // element that index 0 is
 
-    template <int N> ti_vec<value, N> read(At at) const {
+    At moved(At at) const { return At(first + at.index, at.line); }
+    template <int N> ti_vec<value, N> read(At given) const {
         using V = ti_vec<value, N>;
+        const At at = moved(given);
         if (!ti_emulator_touch(buffer, at.index, N, TI_READ, at.line)) return poison<V>();
         V result;
         __builtin_memcpy((void *)&result, (value *)buffer->data + at.index, sizeof(V));
         return result;
     }
-    template <int N> void write(At at, const ti_vec<value, N> &given) const {
+    template <int N> void write(At place, const ti_vec<value, N> &given) const {
+        const At at = moved(place);
         if (ti_emulator_touch(buffer, at.index, N, TI_WRITE, at.line))
             __builtin_memcpy((void *)((value *)buffer->data + at.index), &given, sizeof(given));
     }
-    value *part(At at, long long count, int access) const {
+    value *part(At given, long long count, int access) const {
+        const At at = moved(given);
         ti_emulator_touch(buffer, at.index, count, access | TI_PART, at.line);
         return (value *)buffer->data + at.index;
     }
@@ -140,6 +145,12 @@ struct Step {
     Step(long long number, int line) : before(ti_emulator_begin_step(number, line)) {}
     ~Step() { ti_emulator_end_step(before); }
 };
+// The elements of memory from the one at `index` on.
+template <class M> M from(const M &memory, long long index) {
+    M result = memory;
+    result.first += index;
+    return result;
+}
 } // namespace ti_emulator
 
 #define TI_STEP(number) const ti_emulator::Step ti_step(number, __LINE__)
@@ -153,6 +164,8 @@ struct Step {
     static_assert((offset) + (count) * sizeof(type) <= ti_arena_bytes, #name " is out of bounds"); \
     ti_buffer ti_part_of_##name = ti_emulator_part(#name, offset, count, sizeof(type));            \
     const ti_emulator::Memory<type> name = ti_emulator::part<type>(ti_part_of_##name)
+#define TI_AT(name, memory, index)                                                                 \
+    const auto name = ti_emulator::from(memory, (long long)(index))
 
 #define TI_VEC_ACCESS(N)                                                                           \
     template <class M> ti_vec<typename M::value, N> ti_load##N(const M &memory, ti_emulator::At at) { \
@@ -171,7 +184,8 @@ TI_VEC_ACCESS(16)
 
 template <int N, class To, class From>
 void ti_copy_async(const To &to, ti_emulator::At i, const From &from, ti_emulator::At j) {
-    ti_emulator_copy_async_checked(to.buffer, i.index, from.buffer, j.index, N, i.line);
+    const long long goal = to.moved(i).index, source = from.moved(j).index;
+    ti_emulator_copy_async_checked(to.buffer, goal, from.buffer, source, N, i.line);
 }
 
 #define ti_read_part(memory, index, count) ((memory).part(index, count, TI_READ))

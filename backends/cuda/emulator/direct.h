@@ -10,6 +10,7 @@
     static_assert((offset) % sizeof(type) == 0, #name " is misaligned in shared memory");          \
     static_assert((offset) + (count) * sizeof(type) <= ti_arena_bytes, #name " is out of bounds"); \
     type *const name = (type *)(ti_arena + (offset))
+#define TI_AT(name, memory, index) auto *const name = (memory) + (index)
 
 namespace ti_emulator {
 template <class T> using value_of = T;

@@ -47,9 +47,12 @@ extern "C" __global__ void __launch_bounds__(64) softmax_0(TI_GLOBAL(const float
     TI_SHARED(float, R, 0, 2);
     TI_LOCAL(float, m, 2);
     m[0] = -INF_F32;
-    for (i64 i = 0; i < 2; i++) {
-        if (i * 64 + t < 100) {
-            m[0] = max_f32(X[row * 100 + i * 64 + t], m[0]);
+    {
+        TI_AT(X_at_0, X, row * 100 + t);
+        for (i64 i = 0; i < 2; i++) {
+            if (i * 64 + t < 100) {
+                m[0] = max_f32(X_at_0[i * 64], m[0]);
+            }
         }
     }
     #pragma unroll
@@ -64,9 +67,12 @@ extern "C" __global__ void __launch_bounds__(64) softmax_0(TI_GLOBAL(const float
     m[0] = max_f32(R[0], R[1]);
     ti_sync();
     m[1] = 0.0f;
-    for (i64 i = 0; i < 2; i++) {
-        if (i * 64 + t < 100) {
-            m[1] += exp_f32(X[row * 100 + i * 64 + t] - m[0]);
+    {
+        TI_AT(X_at_1, X, row * 100 + t);
+        for (i64 i = 0; i < 2; i++) {
+            if (i * 64 + t < 100) {
+                m[1] += exp_f32(X_at_1[i * 64] - m[0]);
+            }
         }
     }
     {
@@ -87,10 +93,13 @@ extern "C" __global__ void __launch_bounds__(64) softmax_0(TI_GLOBAL(const float
         }
     }
     ti_sync();
-    for (i64 i = 0; i < 2; i++) {
-        if (i * 64 + t < 100) {
-            const i64 t_1 = row * 100 + i * 64 + t;
-            Y[t_1] = exp_f32(X[t_1] - m[0]) / (R[0] + R[1]);
+    {
+        TI_AT(X_at_2, X, row * 100 + t);
+        TI_AT(Y_at_3, Y, row * 100 + t);
+        for (i64 i = 0; i < 2; i++) {
+            if (i * 64 + t < 100) {
+                Y_at_3[i * 64] = exp_f32(X_at_2[i * 64] - m[0]) / (R[0] + R[1]);
+            }
         }
     }
 }
