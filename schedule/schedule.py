@@ -18,13 +18,11 @@ from schedule.services import service
 from schedule.state import BlockRef, LoopRef, State
 from schedule.trace import Trace
 from tensorir import (
-    Block,
     PrimFunc,
     TensorIRError,
     format_func,
     prove,
     rectangular,
-    walk,
     with_declared,
     with_unique_names,
 )
@@ -230,12 +228,9 @@ class Schedule:
 
     def get_child_blocks(self, loop: str) -> list[BlockRef]:
         """The blocks below a loop, in program order."""
-
-        def find() -> list[BlockRef]:
-            body = self.state.loop(loop)
-            return [BlockRef(node.name) for node in walk(body) if isinstance(node, Block)]
-
-        return self._query("get_child_blocks", loop, find)
+        return self._query(
+            "get_child_blocks", loop, lambda: [BlockRef(b) for b in self.state.blocks_inside(loop)]
+        )
 
     def get_producers(self, block: str) -> list[BlockRef]:
         """The blocks that write what `block` reads."""

@@ -143,6 +143,12 @@ class State:
         """The loops around a block, outermost first."""
         return [node for node in self.block_path(name) if isinstance(node, For)]
 
+    def blocks_inside(self, name: str) -> list[str]:
+        """The blocks below a loop, in program order."""
+        outside = self.loop_path(name)
+        depth, loop = len(outside) - 1, outside[-1]
+        return [n for n, path in self._blocks.items() if len(path) > depth and path[depth] is loop]
+
     def loops_outside(self, name: str) -> list[For]:
         """The loops around a loop, outermost first, without itself."""
         return [node for node in self.loop_path(name)[:-1] if isinstance(node, For)]

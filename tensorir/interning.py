@@ -33,6 +33,7 @@ class _Entry(weakref.ref):  # type: ignore[type-arg]
 
 _entries: dict[Key, _Entry] = {}
 _gone: deque[_Entry] = deque()
+_went = _gone.append  # one object for all entries
 
 
 entry_of = _entries.get
@@ -73,7 +74,7 @@ def _make(cls: Any, dtype: str, values: Key, operands: tuple[Any, ...] | None) -
 
 def _publish(key: Key, node: Any) -> Any:
     """`node`, now in the table; or the one of that key that another thread has put there."""
-    entry = _Entry(node, _gone.append)
+    entry = _Entry(node, _went)
     entry.key = key
     if len(_gone) > _UNSWEPT:
         _sweep()

@@ -194,8 +194,10 @@ def walk(stmt: Stmt) -> Iterator[Stmt]:
     while stack:
         node = stack.pop()
         yield node
-        if not isinstance(node, Store):
-            stack.extend(reversed(child_stmts(node)))
+        if isinstance(node, For):
+            stack.append(node.body)
+        elif not isinstance(node, Store):
+            stack.extend(child_stmts(node)[::-1])
 
 
 def stmt_exprs(stmt: Stmt) -> tuple[Expr, ...]:

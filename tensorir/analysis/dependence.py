@@ -268,8 +268,10 @@ def _told(
         return []
     found = []
     for digit in left:
+        if digit.var is not mine:
+            continue
         twin = replace(digit, var=theirs)
-        if digit.var is not mine or twin not in right:
+        if twin not in right:
             continue
         below = _below(left, digit), _below(right, twin)
         if below[0] is not None and below[1] is not None:

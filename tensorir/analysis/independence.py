@@ -110,6 +110,5 @@ def _analyzer(sizes: SizeRanges, ranges: tuple[tuple[Var, Expr], ...]) -> Analyz
     """Not to be changed."""
     analyzer = Analyzer()
     analyzer.bind_sizes(sizes)
-    for var, extent in ranges:
-        analyzer.bind(var, extent)
+    analyzer.bind_all(dict(ranges))
     return analyzer

@@ -79,8 +79,24 @@ class Analyzer:
         self._level = 0
         self.remembered: dict[Any, Any] = {}
         """Answers to other questions about expressions, by all that is asked."""
-        for var, extent in (extents or {}).items():
-            self.bind(var, extent)
+        self.bind_all(extents or {})
+
+    def bind_all(self, extents: Mapping[Var, ExprLike]) -> None:
+        """`bind` for each of some variables, outermost first."""
+        facts, stale = self.facts, False
+        for var, extent in extents.items():
+            size = convert(extent)
+            value = int_value(size)
+            if value is None or var in facts.order:
+                self.bind(var, size)
+                stale = False
+                continue
+            facts.order[var] = len(facts.order)
+            facts.ranges[var] = (0, value - 1)
+            facts.extents[var] = size
+            stale = True
+        if stale:  # what was concluded is forgotten once for all of them
+            self._forget()
 
     def bind(self, var: Var, extent: ExprLike) -> None:
         """State that `var` is in [0, extent), forgetting what an earlier binding said of it.
@@ -365,6 +381,10 @@ class Analyzer:
         if var in self.facts.order:
             self.facts.forget(var)
         self.facts.order[var] = len(self.facts.order)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget conclusions, and ranges too: they were of variables that are now others."""
         self.reset()
         self._before = {}
 

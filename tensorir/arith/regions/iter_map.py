@@ -97,9 +97,10 @@ def determines_all(
     i // 4; see `determines`."""
     an = bound_in(extents, analyzer)
     key = _Known, tuple(indices), tuple(extents)
-    known = an.remembered.get(key)
-    if known is None:
-        known = an.remembered[key] = _Known(an, extents)
+    atoms = an.remembered.get(key)  # not what has them, which knows the analyzer: a cycle
+    known = _Known(an, extents, {} if atoms is None else atoms)
+    if atoms is None:
+        an.remembered[key] = known.atoms
         known.solve([an.linear(e) for e in indices])
     return all([known.has(e) for e in wanted])
 
@@ -136,8 +137,7 @@ def bound_in(extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> Analyzer:
     if not missing:
         return analyzer
     an = analyzer.copy()
-    for var, extent in missing.items():
-        an.bind(var, extent)
+    an.bind_all(missing)
     return an
 
 
@@ -172,10 +172,12 @@ def _contains(digit: Parts, part: Parts) -> bool:
 class _Known:
     """The atoms whose value is fixed, growing until nothing more follows."""
 
-    def __init__(self, an: Analyzer, extents: Mapping[Var, ExprLike]) -> None:
+    def __init__(
+        self, an: Analyzer, extents: Mapping[Var, ExprLike], atoms: dict[Expr, None]
+    ) -> None:
         self.an = an
         self.extents = extents
-        self.atoms: dict[Expr, None] = {}
+        self.atoms = atoms
 
     def has(self, atom: Expr) -> bool:
         """Whether the value of `atom` is fixed: found so, or free of undetermined variables."""

@@ -9,6 +9,7 @@ from tensorir.arith.analyzer import Analyzer
 from tensorir.arith.bits import wide_and_narrow
 from tensorir.arith.bounds import nonnegative
 from tensorir.arith.linear import Linear, factors, of_atom, plain_form, product, times, to_expr
+from tensorir.arith.regions.iter_map import bound_in
 from tensorir.expr import (
     BinOp,
     Expr,
@@ -40,11 +41,7 @@ def relax(index: Expr, inner: Mapping[Var, ExprLike], analyzer: Analyzer) -> Int
     Other variables stay symbolic in `low`; the extent is constant whenever possible. A strided
     index gives its dense hull. None where no interval is found.
     """
-    an, known = analyzer, analyzer.facts.extents
-    for var, extent in inner.items():
-        if known.get(var) is not extent and not an.binds(var, extent):
-            an = analyzer.copy() if an is analyzer else an
-            an.bind(var, extent)
+    an = bound_in(inner, analyzer)
     form = an.linear(index)
     span = _Relax(an, inner).sum(form)
     low, high = an.interval(form)

@@ -206,8 +206,7 @@ class Finds:
         key = id(analyzer), tuple(varying.items()), read.known
         if key not in self.places:
             known = analyzer.copy() if varying else analyzer
-            for var, extent in varying.items():
-                known.bind(var, extent)
+            known.bind_all(varying)
             self.places[key] = known if read.known is TRUE else known.assuming(read.known)
         return self.places[key]
 

@@ -32,8 +32,7 @@ class Scope:
         if self.constant:
             return outer
         inner = outer.copy()
-        for var, extent in loops.items():
-            inner.bind(var, extent)
+        inner.bind_all(loops)
         return inner
 
 
