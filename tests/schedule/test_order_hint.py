@@ -112,7 +112,7 @@ def follow(sch, name, args, hint):
         (pipelined, "parallel", ("i_C",), "split"),
         (lambda: pipelined(13), "parallel", ("i_C",), "split"),
         (pipelined, "vectorize", ("i_C",), "split"),
-        (pipelined, "bind", ("i_C", "threadIdx.x"), "leave out"),
+        (pipelined, "bind", ("i_C", "threadIdx.x"), "split"),
         (pipelined, "unroll", ("i_C",), "leave out"),
         (pipelined, "cache_read", ("C", "B", "local"), "before"),
         (pipelined, "cache_write", ("B",), "before"),
