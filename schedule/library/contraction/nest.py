@@ -33,21 +33,28 @@ def make_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:
     _Nest(sch, c, plan).run()
 
 
-def make_inner_nest(
+def place_inner_nest(
     sch: Schedule, c: Contraction, plan: NestPlan, where: LoopRef, makers: Sequence[str] = ()
 ) -> None:
-    """The part of a contraction that a loop needs, inside of that loop: what the users of `c.last`
-    read there. Blocks `makers` of its operands move there, too, before tiles are cut.
+    """Compute the part of a contraction that a loop needs inside of that loop: what the users of
+    `c.last` read there. Blocks `makers` of its operands move there, too.
 
     `c.last` copies the sums to an intermediate, which gets a dimension for each axis in order, the
-    lane last. The plan is one of the whole contraction in one task, its loops in order.
-    ScheduleError if refused.
+    lane last. The plan is one of the whole contraction in one task, its loops in order; what it
+    says of tiles is for `cut_inner_nest`. ScheduleError if refused.
     """
     nest = _Nest(sch, c, plan)
     for stage in (c.last, c.block):
         nest.lay_out(stage, [stage], None)
     sch.compute_at(c.last, where)
-    nest.sums_at(where, c.last, makers)
+    for block in (c.block, *makers):
+        sch.compute_at(block, where)
+    nest.align_sums()
+
+
+def cut_inner_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:
+    """Cut what `place_inner_nest` has placed into register tiles. ScheduleError if refused."""
+    _Nest(sch, c, plan).sums_in_tiles(c.last)
 
 
 class _Nest:
@@ -222,15 +229,21 @@ class _Nest:
             outer = [sch.add_unit_loop(rows[0] if rows else stage)]
         return task, outer, rows
 
-    def sums_at(
-        self, where: LoopRef, tile: str | None = None, makers: Sequence[str] = ()
-    ) -> None:
+    def sums_at(self, where: LoopRef, tile: str | None = None) -> None:
         """The sums of a register tile; with `tile`, the stage after them goes with each tile."""
+        self.sch.compute_at(self.c.block, where)
+        self.align_sums()
+        self.sums_in_tiles(tile)
+
+    def align_sums(self) -> None:
+        """Rows of the sums of a tile begin with vectors."""
+        sch, store = self.sch, store_of(self.sch, self.c.block)
+        if len(store.indices) > 1:
+            sch.storage_align(self.c.block, store.buffer.name, -2, self.plan.lanes)
+
+    def sums_in_tiles(self, tile: str | None) -> None:
+        """The same, of sums that are where they belong."""
         sch, c, plan = self.sch, self.c, self.plan
-        for block in (c.block, *makers):
-            sch.compute_at(block, where)
-        if len(store_of(sch, c.block).indices) > 1:
-            sch.storage_align(c.block, store_of(sch, c.block).buffer.name, -2, plan.lanes)
         found = loops_by_dimension(sch, c.block)
         lane = found[-1]
         axes = [n for n in c.spatial if n != plan.lane]

@@ -9,7 +9,7 @@ from schedule.library.contraction.axes import FAR, Contraction
 from schedule.library.contraction.copies import turn
 from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.laid_out import LaidOut
-from schedule.library.contraction.nest import make_inner_nest
+from schedule.library.contraction.nest import cut_inner_nest, place_inner_nest
 from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plan import NestPlan
 from schedule.library.tile import split_at_most
@@ -165,12 +165,13 @@ class _Winograd:
         kb, k = split_at_most(sch, k, self.filter_lanes)
         sch.reorder(*others, task, share, kb, *windows, k)
         task = sch.fuse(*others, task, share)
+        sch.parallel(task)
         self.transform_output(kb)
         if self.last is not self.out:
             self.write_back(windows, k)
-        self.multiply(task, (self.input.name,))
+        products = self.multiply(task, (self.input.name,))
         self.transform_input()
-        sch.parallel(task)
+        cut_inner_nest(sch, *products)
 
     def by_channels(self) -> None:
         """Threads share the channels, and after that the filters."""
@@ -182,9 +183,10 @@ class _Winograd:
         self.transform_output(kb)
         if self.last is not self.out:
             self.write_back(windows, k)
-        self.multiply(task)
+        products = self.multiply(task)
         sch.parallel(self.transform_input())
         sch.parallel(task)
+        cut_inner_nest(sch, *products)
 
     def result_loops(self) -> tuple[list[LoopRef], list[LoopRef], LoopRef]:
         """The loops of what writes the result: over what is neither window nor filter, over the
@@ -239,13 +241,16 @@ class _Winograd:
             row = sch.fuse(*plane)  # else a vector would reach into rows of the next task
         turn(sch, row, k, lanes)
 
-    def multiply(self, where: LoopRef, makers: tuple[str, ...] = ()) -> None:
-        """The products of all tiles in `where`, a register tile at a time."""
+    def multiply(
+        self, where: LoopRef, makers: tuple[str, ...] = ()
+    ) -> tuple[Contraction, NestPlan]:
+        """The products of all tiles in `where`; returns what is still to be cut into tiles."""
         c = find_contraction(self.sch, self.products.name, self.writer)
         plan, points = self.nest(c)
-        make_inner_nest(self.sch, c, plan, where, makers)
+        place_inner_nest(self.sch, c, plan, where, makers)
         buffer = store_of(self.sch, self.writer).buffer.name
         self.spread(self.writer, str(buffer), plan.order.index(points))
+        return c, plan
 
     def nest(self, c: Contraction) -> tuple[NestPlan, int]:
         """The nest of the products, and the axis of the points of a tile."""
