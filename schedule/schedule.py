@@ -190,7 +190,7 @@ class Schedule:
         """From now on this schedule and its copies remember what primitives made of their states.
 
         Copies that begin with the same steps share the states, as the candidates of a search do;
-        that costs memory for the last thousand different steps.
+        that costs memory for the last thousands of different steps.
         """
         from schedule.step_memory import StepMemory
 

@@ -8,7 +8,7 @@ from typing import Any
 from schedule.primitive import run
 from schedule.state import State
 
-LIMIT = 1024
+LIMIT = 4096
 """Steps that are kept. A state with what was concluded about it takes some ten kilobytes."""
 
 Key = tuple[State, str, Any]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tensorir.analysis.dependence import carries as carries
     from tensorir.analysis.dependence import conflict as conflict
     from tensorir.analysis.dependence import disjoint as disjoint
+    from tensorir.analysis.dependence import outliving as outliving
     from tensorir.analysis.dependence import piped as piped
     from tensorir.analysis.dependence import recurrent as recurrent
     from tensorir.analysis.dependence import same_slice as same_slice
@@ -255,7 +256,7 @@ __all__ = lazy_names(
         "tensorir.buffer": "SCOPES Buffer",
         "tensorir.analysis.combiner": "ASSOCIATIVE Combiner combiner_of neutral",
         "tensorir.analysis.dependence": (
-            "belongs_to carries conflict disjoint piped recurrent same_slice"
+            "belongs_to carries conflict disjoint outliving piped recurrent same_slice"
         ),
         "tensorir.targets.costs": "Costs",
         "tensorir.targets.cpu": "Cpu",

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from schedule.analysis.dependence import private
-from schedule.analysis.uses import accesses, blocks_below, written
+from schedule.analysis.uses import accesses, blocks_below
 from schedule.errors import Illegal
 from schedule.state import State, extents, loops_below
-from tensorir import Buffer, For, ForKind, conflict
+from tensorir import Buffer, For, ForKind, conflict, outliving
 
 STATES = 16
 """States of which the answer is kept: what one step leaves is what the next one begins with."""
@@ -52,10 +51,9 @@ def _shared(state: State) -> tuple[tuple[For, Buffer], ...]:
 
 
 def _found(state: State) -> Iterator[tuple[For, Buffer]]:
+    intermediates, every = set(state.func.buffers), blocks_below(state.func.body)
     for loop in state.loops():
-        if loop.kind is not ForKind.PARALLEL:
-            continue
-        below = blocks_below(loop)
-        for buffer in dict.fromkeys(b for block in below for b in written(block)):
-            if buffer in state.func.buffers and not private(state, buffer, below):
-                yield loop, buffer
+        if loop.kind is ForKind.PARALLEL:
+            for buffer in outliving(blocks_below(loop), every):
+                if buffer in intermediates:
+                    yield loop, buffer

@@ -28,8 +28,8 @@ from tensorir.expr import BinOp, Const, Expr, Var, const, int_value
 from tensorir.stmt import Block, For, Stmt
 from tensorir.visit import child_stmts, substitute, variables
 
-PROGRAMS = 16
-"""Programs of which the users of each buffer are kept."""
+LENT = 64
+"""Loops of programs of which is kept what others use of what is inside."""
 
 
 def conflict(
@@ -103,27 +103,38 @@ def belongs_to(buffer: Buffer, below: Iterable[Block], every: Iterable[Block]) -
 
     Its memory then belongs to one iteration of the loop above those blocks.
     """
-    users = _users(tuple(every)).get(buffer, ())
-    own = _names_of(tuple(below))
-    if not all([(block.name, block.body) in own for block in users]):
-        return False
-    return not any([carries(block, buffer) for block in users])  # else a later one needs it
+    return buffer not in _lent(_said(below), _said(every))
 
 
-@lru_cache(maxsize=PROGRAMS)
-def _names_of(below: tuple[Block, ...]) -> frozenset[tuple[str, Stmt]]:
-    """What tells blocks apart wherever they stand: of one loop it is asked for many buffers."""
-    return frozenset([(block.name, block.body) for block in below])
+def outliving(below: Iterable[Block], every: Iterable[Block]) -> list[Buffer]:
+    """What blocks of `below` write that does not belong to them."""
+    lent = _lent(_said(below), _said(every))
+    return [b for b in dict.fromkeys([b for block in below for b in written(block)]) if b in lent]
 
 
-@lru_cache(maxsize=PROGRAMS)
-def _users(every: tuple[Block, ...]) -> Mapping[Buffer, list[Block]]:
-    """The blocks that use each buffer: of one program it is asked of many."""
-    found: dict[Buffer, list[Block]] = {}
-    for block in every:
-        for buffer in {*read(block), *written(block)}:
-            found.setdefault(buffer, []).append(block)
-    return found
+_Said = tuple[str, Stmt | None, Stmt]
+"""What is left of a block wherever it stands: its name, init and body. Most steps change none."""
+
+
+def _said(blocks: Iterable[Block]) -> tuple[_Said, ...]:
+    return tuple([(block.name, block.init, block.body) for block in blocks])
+
+
+@lru_cache(maxsize=LENT)
+def _lent(below: tuple[_Said, ...], every: tuple[_Said, ...]) -> frozenset[Buffer]:
+    """What blocks of `every` use that does not belong to those `below`: others use it too, or a
+    later instance needs what one of them made."""
+    own = frozenset(below)
+    return frozenset([
+        buffer
+        for block in every
+        for buffer in _touched(*block[1:])
+        if block not in own or buffer in _carried(*block[1:])
+    ])  # fmt: skip
+
+
+def _touched(init: Stmt | None, body: Stmt) -> set[Buffer]:
+    return {buffer for buffer, _, _ in touches(init, body)}
 
 
 def piped(loops: Iterable[For], buffer: Buffer) -> bool:

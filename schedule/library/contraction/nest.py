@@ -33,23 +33,26 @@ def make_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:
     _Nest(sch, c, plan).run()
 
 
+def lay_out_inner_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:
+    """Give the sums of a contraction, and the intermediate that its stage `c.last` copies them to,
+    a dimension for each axis in order, the lane last: what comes before `place_inner_nest`."""
+    nest = _Nest(sch, c, plan)
+    for stage in (c.last, c.block):
+        nest.lay_out(stage, [stage], None)
+
+
 def place_inner_nest(
     sch: Schedule, c: Contraction, plan: NestPlan, where: LoopRef, makers: Sequence[str] = ()
 ) -> None:
     """Compute the part of a contraction that a loop needs inside of that loop: what the users of
     `c.last` read there. Blocks `makers` of its operands move there, too.
 
-    `c.last` copies the sums to an intermediate, which gets a dimension for each axis in order, the
-    lane last. The plan is one of the whole contraction in one task, its loops in order; what it
-    says of tiles is for `cut_inner_nest`. ScheduleError if refused.
+    The plan is one of the whole contraction in one task, its loops in order; what it says of tiles
+    is for `cut_inner_nest`. ScheduleError if refused.
     """
-    nest = _Nest(sch, c, plan)
-    for stage in (c.last, c.block):
-        nest.lay_out(stage, [stage], None)
-    sch.compute_at(c.last, where)
-    for block in (c.block, *makers):
+    for block in (c.last, c.block, *makers):
         sch.compute_at(block, where)
-    nest.align_sums()
+    _Nest(sch, c, plan).align_sums()
 
 
 def cut_inner_nest(sch: Schedule, c: Contraction, plan: NestPlan) -> None:

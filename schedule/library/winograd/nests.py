@@ -9,7 +9,7 @@ from schedule.library.contraction.axes import FAR, Contraction
 from schedule.library.contraction.copies import turn
 from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.laid_out import LaidOut
-from schedule.library.contraction.nest import cut_inner_nest, place_inner_nest
+from schedule.library.contraction.nest import cut_inner_nest, lay_out_inner_nest, place_inner_nest
 from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plan import NestPlan
 from schedule.library.tile import split_at_most
@@ -111,6 +111,9 @@ class _Winograd:
             name = str(sch.cache_write(self.out.name, 0, "local"))
             self.last = LaidOut(sch, name, list(found.result))
             self.out.put_in_lanes("f", self.filter_lanes)
+        c = find_contraction(sch, self.products.name, self.writer)
+        self.sums, self.points = self.nest(c)
+        lay_out_inner_nest(sch, *self.sums)
 
     def lay_out_image(self) -> None:
         """A copy of the image with channels in the lanes, unless they are there.
@@ -169,9 +172,9 @@ class _Winograd:
         self.transform_output(kb)
         if self.last is not self.out:
             self.write_back(windows, k)
-        products = self.multiply(task, (self.input.name,))
+        self.multiply(task, (self.input.name,))
         self.transform_input()
-        cut_inner_nest(sch, *products)
+        cut_inner_nest(sch, *self.sums)
 
     def by_channels(self) -> None:
         """Threads share the channels, and after that the filters."""
@@ -183,10 +186,10 @@ class _Winograd:
         self.transform_output(kb)
         if self.last is not self.out:
             self.write_back(windows, k)
-        products = self.multiply(task)
+        self.multiply(task)
         sch.parallel(self.transform_input())
         sch.parallel(task)
-        cut_inner_nest(sch, *products)
+        cut_inner_nest(sch, *self.sums)
 
     def result_loops(self) -> tuple[list[LoopRef], list[LoopRef], LoopRef]:
         """The loops of what writes the result: over what is neither window nor filter, over the
@@ -241,19 +244,14 @@ class _Winograd:
             row = sch.fuse(*plane)  # else a vector would reach into rows of the next task
         turn(sch, row, k, lanes)
 
-    def multiply(
-        self, where: LoopRef, makers: tuple[str, ...] = ()
-    ) -> tuple[Contraction, NestPlan]:
-        """The products of all tiles in `where`; returns what is still to be cut into tiles."""
-        c = find_contraction(self.sch, self.products.name, self.writer)
-        plan, points = self.nest(c)
-        place_inner_nest(self.sch, c, plan, where, makers)
+    def multiply(self, where: LoopRef, makers: tuple[str, ...] = ()) -> None:
+        """The products of all tiles in `where`, which are still to be cut into tiles."""
+        place_inner_nest(self.sch, *self.sums, where, makers)
         buffer = store_of(self.sch, self.writer).buffer.name
-        self.spread(self.writer, str(buffer), plan.order.index(points))
-        return c, plan
+        self.spread(self.writer, str(buffer), self.points)
 
-    def nest(self, c: Contraction) -> tuple[NestPlan, int]:
-        """The nest of the products, and the axis of the points of a tile."""
+    def nest(self, c: Contraction) -> tuple[tuple[Contraction, NestPlan], int]:
+        """The products, their nest, and where in its order the points of a tile are."""
         node = self.sch.state.block(c.block)
         indices = store_of(self.sch, c.block).indices
         places = {it.var: n for n, it in enumerate(node.iters)}
@@ -273,7 +271,7 @@ class _Winograd:
         plan = NestPlan(
             lane, self.plan.lanes, tuple(size), whole, steps, order, threads=False
         )
-        return plan, points
+        return (c, plan), order.index(points)
 
     def transform_input(self) -> LoopRef:
         """B^T d B, a vector of channels at a time; returns the loop over those."""
