@@ -45,6 +45,11 @@ GCC_ARM_FLAGS = ("-fno-schedule-insns",)
 """Before it allocates registers, gcc 12 moves loads up so far that sums in registers are spilled;
 for x86 it does not by default."""
 
+X86_HALF, ARM_HALF = "__AVX512FP16__", "__ARM_FEATURE_FP16_SCALAR_ARITHMETIC"
+"""Processors that compute in half precision. Compilers take these instructions for a float32
+operation that is rounded to float16, which is the same; then gcc contracts two of them into a
+multiply-add, and the rounding between them is lost. So they are told to do without."""
+
 DEFAULT_TIMEOUT = 120.0
 PROBE_SECONDS = 30.0
 """How long a compiler may take to say who it is, or to compile one line."""
@@ -221,7 +226,21 @@ def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[
     gcc = "__GNUC__" in known and "__clang__" not in known
     arm = GCC_ARM_FLAGS if gcc and "__aarch64__" in known else ()
     own = (*(GCC_FLAGS if gcc else ()), *arm)
-    return (*FLAGS, *own, *_march(march), *(("-fopenmp",) if openmp else ()))
+    processor = _without_half(compiler, march, known) if march else ()
+    return (*FLAGS, *own, *processor, *(("-fopenmp",) if openmp else ()))
+
+
+def _without_half(compiler: Compiler, march: str, known: frozenset[str]) -> tuple[str, ...]:
+    """-march, less arithmetic in half precision where the processor has it."""
+    if X86_HALF in known:
+        return (*_march(march), "-mno-avx512fp16")
+    if ARM_HALF not in known:
+        return _march(march)
+    try:
+        macros(compiler, f"{march}+nofp16")
+    except UnknownProcessor:  # that a suffix of its own may follow
+        return (*_march(march), "-ffp-contract=off")
+    return _march(f"{march}+nofp16")
 
 
 def _march(march: str | None) -> tuple[str, ...]:

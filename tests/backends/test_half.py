@@ -1,0 +1,47 @@
+"""Processors that compute in half precision do not: float16 is computed in float32, and rounded."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from backends import build, resolve
+from backends.c import compiler as cc
+from backends.c.cross import knows
+from tensorir import te
+
+WITH_HALF = "sapphirerapids"
+
+
+def rounded_twice(n: int = 256):
+    a, b = (te.placeholder((n,), "float16", name=name) for name in "ab")
+    c = te.compute((n,), lambda i: (a[i] * b[i]).astype("float16") + a[i], name="c")
+    return te.create_prim_func([a, b, c], name="rounded_twice")
+
+
+def test_no_rounding_is_contracted_away(cache):
+    if not knows(cc.find_compiler(), WITH_HALF):
+        pytest.skip(f"this compiler does not know -march={WITH_HALF}")
+    target = resolve(f"c -march={WITH_HALF}")
+    assert "avx512fp16" in target.features
+    asm = build(rounded_twice(), target, cache=cache).asm
+    assert "vcvtph2ps" in asm, "float16 is read"
+    assert not re.findall(r"\bv(?:mul|add|fn?m\w+)[ps]h\b", asm)
+
+
+@pytest.mark.parametrize(("follows", "flag"), [
+    (True, "-march=armv9-a+nofp16"), (False, "-ffp-contract=off"),
+])  # fmt: skip
+def test_on_arm_too(monkeypatch, follows, flag):
+    known = frozenset({"__GNUC__", "__aarch64__", cc.ARM_HALF})
+    compiler = cc.find_compiler()
+
+    def macros(asked, march):
+        if march.endswith("+nofp16") and not follows:
+            raise cc.UnknownProcessor("no such suffix", (), "")
+        return known
+
+    monkeypatch.setattr(cc, "macros", macros)
+    flags = cc.compile_flags(compiler, "armv9-a", False)
+    assert flag in flags and sum(each.startswith("-march=") for each in flags) == 1
