@@ -11,16 +11,21 @@ from tensorir import Processor
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 """Where Linux lists the caches of the first processor."""
 
+MOST_SHARE = 16 << 20
+"""Bytes of the last cache for each processor of this machine, at most. A virtual machine may list
+the 480 MiB of its whole host, of which its two processors have what the neighbours leave."""
+
 
 def host_processor() -> Processor:
-    """This machine; where it does not tell the size of a cache, the default of Processor."""
+    """This machine, and of the last cache what its processors can count on; where it does not tell
+    the size of a cache, the default of Processor."""
     known = {name.lower(): size for name, size in host_caches().items()}
     usual = Processor()
     return Processor(
         host_threads(),
         known.get("l1d", usual.l1d),
         known.get("l2", usual.l2),
-        known.get("l3", usual.l3),
+        min(known.get("l3", usual.l3), MOST_SHARE * (os.cpu_count() or 1)),
     )
 
 
@@ -37,7 +42,7 @@ def host_processors() -> list[int]:
 
 @cache
 def host_caches() -> dict[str, int]:
-    """Bytes of the data and unified caches: "L1d", "L2", "L3", as far as they are known.
+    """Bytes of the data and unified caches: "L1d", "L2", "L3", as far as they are told.
 
     From sysfs. The C library asks the processor itself, which in a virtual machine may tell the
     third level of the whole host: 384 MiB of which the guest has 32.

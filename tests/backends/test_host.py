@@ -38,6 +38,15 @@ def test_what_a_machine_does_not_tell_is_the_usual_size(monkeypatch):
     assert found == Processor(host.host_threads(), usual.l1d, 1 << 19, usual.l3)
 
 
+@pytest.mark.parametrize(
+    ("processors", "told", "found"), [(2, 480, 32), (2, 32, 32), (64, 256, 256)]
+)
+def test_a_guest_counts_on_its_share_of_the_last_cache(monkeypatch, processors, told, found):
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    monkeypatch.setattr(host, "host_caches", lambda: {"L3": told << 20})
+    assert host.host_processor().l3 == found << 20
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="needs affinity masks")
 def test_threads_are_those_this_process_may_use():
     allowed = os.sched_getaffinity(0)
