@@ -222,7 +222,8 @@ def has_openmp(compiler: Compiler) -> bool:
 
 def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[str, ...]:
     """The flags of everything compiled for `march`."""
-    known = macros(compiler, march) if march else ()  # the runtime is fast without flags of its own
+    none = frozenset[str]()  # the runtime is fast without flags of its own
+    known = macros(compiler, march) if march else none
     gcc = "__GNUC__" in known and "__clang__" not in known
     arm = GCC_ARM_FLAGS if gcc and "__aarch64__" in known else ()
     own = (*(GCC_FLAGS if gcc else ()), *arm)
