@@ -86,10 +86,12 @@ def flat_strides(
 
 @dataclass(frozen=True)
 class Operand(Access):
-    """A load of a block. `pad` is the block that makes the buffer, for it alone, by padding."""
+    """A load of a block. `pad` is the block that makes the buffer, for it alone, by padding; `own`
+    are the axes at whose values alone it is read, of a buffer that is read at one place."""
 
     param: bool = False
     pad: str | None = None
+    own: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -176,18 +178,9 @@ class Contraction:
         return step is not None and 0 <= step <= NEAR
 
     def can_pack(self, operand: int, axis: int) -> bool:
-        """Whether `pack` takes an operand in panels of an axis: read at one place, where one index
-        is the axis, alone or beside axes that go on where it ends, or several are its digits."""
-        o, extent = self.operands[operand], self.axes[axis].extent or FAR
-        alone = sum(other.buffer == o.buffer for other in self.operands) == 1
-        if o.pad is not None or None in o.strides or not alone:
-            return False
-        mine = [row for row in o.dims if row[axis] != 0]
-        if len(mine) > 1:
-            return not any(step for row in mine for n, step in enumerate(row) if n != axis)
-        if not mine or mine[0][axis] != 1:
-            return False
-        return all(not s or n == axis or s % extent == 0 for n, s in enumerate(mine[0]))
+        """Whether `pack` takes an operand in panels of an axis."""
+        o = self.operands[operand]
+        return axis in o.own and o.pad is None and None not in o.strides
 
 
 def _steps(o: Operand, row: Sequence[int | None], *axes: int) -> Sequence[int | None]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm, prod
 
-from schedule.library.contraction.axes import FAR, Contraction, Digit, flat_strides
+from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand, flat_strides
+from schedule.library.contraction.digits import digits_read
 from schedule.library.contraction.normalise import sorted_axes
 from schedule.library.contraction.places import (
     axis_text,
-    digit_text,
     loops_by_dimension,
     own_loops,
     store_of,
@@ -18,18 +18,7 @@ from schedule.library.contraction.places import (
 from schedule.library.contraction.plan import Pack
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import (
-    Analyzer,
-    Expr,
-    Load,
-    TensorIRError,
-    Var,
-    body_loads,
-    const,
-    int_value,
-    slope,
-    substitute,
-)
+from tensorir import TensorIRError, body_loads, int_value
 
 LONGEST = 256
 """Iterations of a loop that becomes vectors without a loop around them."""
@@ -50,7 +39,7 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     if len(found) != 1:
         raise TensorIRError(f"{operand.buffer!r} is read at {len(found)} places; it is not packed")
     indices = found[0].indices
-    own = digits_read(sch, c, found[0])
+    own = digits_read(node, c, found[0], sch.state.analyzer())
     rest: list[tuple[int, str]] = []  # what else is read, with the step that it belongs to
     for at in range(len(indices)):
         if not any(text.startswith(f"d{at}") for text in own.values()):
@@ -69,12 +58,22 @@ def pack(sch: Schedule, c: Contraction, what: Pack, steps: tuple[int, ...], para
     rest.sort(key=lambda item: item[0])
     dims = [f"({value}) // {what.width}", *(text for _, text in rest), f"({value}) % {what.width}"]
     copier = str(sch.cache_read(c.block, operand.buffer, "global"))
-    whole = axis.extent is not None and axis.extent % what.width == 0
+    whole = axis.extent is not None and axis.extent % what.width == 0 and _fills(operand, own)
     text = f"{', '.join(f'd{n}' for n in range(len(indices)))}: {', '.join(dims)}"
     sch.transform_layout(copier, store_of(sch, copier).buffer.name, text, None if whole else 0)
     straight = own[axis.digits[-1]].startswith(f"d{len(indices) - 1}")
     _finish(sch, copier, straight, parallel)
     return copier
+
+
+def _fills(operand: Operand, own: Mapping[Digit, str]) -> bool:
+    """Whether all of each dimension that digits are parts of is read, so that these give back the
+    place of each element and leave none out."""
+    for at, size in enumerate(operand.shape):
+        here = [d.extent for d, text in own.items() if text.startswith(f"d{at}")]
+        if here and None not in (size, *here) and prod(n or 1 for n in here) != size:
+            return False
+    return True
 
 
 def with_panel(c: Contraction, operand: int, axis: int, buffer: str = "") -> Contraction:
@@ -86,69 +85,11 @@ def with_panel(c: Contraction, operand: int, axis: int, buffer: str = "") -> Con
     shape = tuple(c.axes[n].extent for n in order)
     dims = tuple(tuple(int(n == m) for n in range(len(c.axes))) for m in order)
     strides = flat_strides(shape, dims, len(c.axes))
-    copy = replace(o, buffer=buffer, shape=shape, dims=dims, strides=strides, param=False)
+    copy = replace(
+        o, buffer=buffer, shape=shape, dims=dims, strides=strides, own=frozenset(order), param=False
+    )
     operands = (*c.operands[:operand], copy, *c.operands[operand + 1 :])
     return sorted_axes(replace(c, operands=operands))
-
-
-def digits_read(sch: Schedule, c: Contraction, load: Load) -> dict[Digit, str]:
-    """The digits that dimensions of an operand are: by themselves, or as whole variables."""
-    iters = sch.state.block(c.block).iters
-    units: dict[Var, Expr] = {it.var: const(0) for it in iters if int_value(it.extent) == 1}
-    analyzer = sch.state.analyzer()
-    found: dict[Digit, str] = {}
-    for at, index in enumerate(load.indices):
-        plain = analyzer.simplify(substitute(index, units))
-        for run in _runs(c):
-            if plain in _values_of(run, iters[run[0].place].var, analyzer):
-                low = run[-1].lower
-                parts = (replace(d, lower=d.lower // low, top=d is run[0]) for d in run)
-                found.update((d, digit_text(part, f"d{at}")) for d, part in zip(run, parts))
-        found.update(_digits_of_sum(plain, at, c, [it.var for it in iters], analyzer))
-    return found
-
-
-def _runs(c: Contraction) -> list[list[Digit]]:
-    """Digits of a variable that follow each other, outermost first, one or several of them."""
-    found: list[list[Digit]] = []
-    digits = sorted((d for axis in c.axes for d in axis.digits), key=lambda d: (d.place, -d.lower))
-    for first, digit in enumerate(digits):
-        mine = [d for d in digits[first:] if d.place == digit.place]
-        found += [mine[: n + 1] for n in range(len(mine))]
-    return found
-
-
-def _values_of(run: Sequence[Digit], var: Var, analyzer: Analyzer) -> set[Expr]:
-    """Neighbouring digits of a variable as one number: as a part of it, or as a sum of them."""
-    low, size = run[-1].lower, None if run[0].top else prod(digit.extent or 1 for digit in run)
-    value = var // low
-    total: Expr = const(0)
-    for digit in run:
-        part = var // digit.lower
-        total = total + (part if digit.top else part % (digit.extent or 1)) * (digit.lower // low)
-    whole = value if size is None else value % size
-    return {analyzer.simplify(whole), analyzer.simplify(total)}
-
-
-def _digits_of_sum(
-    index: Expr, at: int, c: Contraction, own: Sequence[Var], analyzer: Analyzer
-) -> dict[Digit, str]:
-    """The whole variables that an index is made of, such as `v * 4 + w` with w below 4."""
-    digits = (d for axis in c.axes for d in axis.digits)
-    whole = [d for d in digits if d.whole and own[d.place] in index.variables]
-    steps = {d: slope(index, own[d.place], analyzer) or 0 for d in whole}
-    parts = sorted(whole, key=lambda d: steps[d])
-    lower = 1
-    value: Expr = const(0)
-    found: dict[Digit, str] = {}
-    for digit in parts:
-        top = digit is parts[-1]
-        if steps[digit] != lower or digit.extent is None and not top:
-            return {}
-        found[digit] = digit_text(Digit(0, lower, digit.extent, top), f"d{at}")
-        value = value + own[digit.place] * lower
-        lower *= digit.extent or 1
-    return found if len(parts) > 1 and analyzer.simplify(index - value) is const(0) else {}
 
 
 def _finish(sch: Schedule, copier: str, straight: bool, parallel: bool) -> None:

@@ -15,6 +15,7 @@ from schedule.library.contraction.axes import (
     Operand,
     flat_strides,
 )
+from schedule.library.contraction.digits import axes_read
 from schedule.library.contraction.normalise import (
     merged_axes,
     move_two_indices,
@@ -98,7 +99,20 @@ def find_contraction(
         products=tuple(_products(store, found)),
     )  # fmt: skip
     apart = (None if windows else one_is_window) if merged else move_two_indices
-    return sorted_axes(merged_axes(raw, apart))
+    made = sorted_axes(merged_axes(raw, apart))
+    return _with_own(node, made, found, sch.state.analyzer())
+
+
+def _with_own(
+    node: Block, c: Contraction, found: Sequence[Load], analyzer: Analyzer
+) -> Contraction:
+    """With the axes at whose values alone each operand is read that is read at one place."""
+
+    def read(o: Operand) -> Operand:
+        places = [load for load in found if load.buffer.name == o.buffer]
+        return replace(o, own=axes_read(node, c, places[0], analyzer)) if len(places) == 1 else o
+
+    return replace(c, operands=tuple(map(read, c.operands)))
 
 
 def find_again(sch: Schedule, c: Contraction) -> Contraction:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from schedule.library.contraction.axes import Access, Axis, Contraction, Factors
+from schedule.library.contraction.axes import Access, Axis, Contraction, Factors, Operand
 
 A = TypeVar("A", bound=Access)
 
@@ -128,9 +128,12 @@ def _ordered(c: Contraction, order: Sequence[int]) -> Contraction:
         dims = tuple(tuple(row[n] for n in order) for row in access.dims)
         return replace(access, dims=dims, strides=tuple(access.strides[n] for n in order))
 
+    def read(o: Operand) -> Operand:
+        return replace(pick(o), own=frozenset(order.index(n) for n in o.own))
+
     written = tuple(order.index(n) for n in c.written if n in order)
     return replace(
         c, axes=tuple(c.axes[n] for n in order), written=written,
-        operands=tuple(pick(o) for o in c.operands), sums=pick(c.sums), result=pick(c.result),
+        operands=tuple(map(read, c.operands)), sums=pick(c.sums), result=pick(c.result),
         numbers=tuple(tuple(row[n] for n in order) for row in c.numbers),
     )  # fmt: skip

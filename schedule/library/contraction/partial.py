@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import TypeVar
 
-from schedule.library.contraction.axes import Access, Axis, Contraction, Digit
+from schedule.library.contraction.axes import Access, Axis, Contraction, Digit, Operand
 from schedule.library.contraction.normalise import sorted_axes
 from schedule.library.contraction.places import axis_loops, loops_by_place, own_loops, store_of
 from schedule.library.contraction.plan import Partial
@@ -41,13 +41,17 @@ def with_partial(c: Contraction, what: Partial) -> Contraction:
         dims = tuple(cut(row) for row in access.dims)
         return replace(access, dims=dims, strides=cut(access.strides))
 
+    def read(o: Operand) -> Operand:
+        added = {len(c.axes)} if what.axis in o.own else set()
+        return replace(moved(o), own=o.own | added)
+
     sums = _with_dimension(moved(c.sums), count, last=lanes)
     axes = list(c.axes)
     axes[what.axis] = Axis((Digit(LEFT, 1, rest),), reduce=True)
     axes.append(Axis((Digit(ADDED, 1, count),), reduce=False))
     missing = 0 if outer is None or inner is None else outer * inner - (extent or 0)
     made = replace(
-        c, axes=tuple(axes), operands=tuple(moved(o) for o in c.operands), sums=sums,
+        c, axes=tuple(axes), operands=tuple(map(read, c.operands)), sums=sums,
         result=moved(c.result) if lanes else sums, last=c.last if lanes else c.block,
         missing=missing if lanes else c.missing, numbers=tuple(cut(row) for row in c.numbers),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from schedule.errors import require
-from schedule.library.contraction.axes import Access, Axis, Contraction
+from schedule.library.contraction.axes import Access, Axis, Contraction, Operand
 from schedule.library.contraction.partial import partial_sums
 from schedule.library.contraction.plan import Partial
 from schedule.library.gpu.tile_plan import Cut, TilePlan
@@ -101,9 +101,12 @@ def _in_pieces(c: Contraction, plan: TilePlan, axis: int) -> tuple[Contraction, 
     def twice(order: Sequence[int]) -> tuple[int, ...]:
         return tuple(m for n in order for m in ((n, n + 1) if n == axis else (place(n),)))
 
+    def read(o: Operand) -> Operand:
+        return replace(moved(o), own=frozenset(twice(sorted(o.own))))
+
     made = replace(
         c, axes=(*c.axes[:axis], *split, *c.axes[axis + 1 :]), written=twice(c.written),
-        operands=tuple(map(moved, c.operands)), sums=moved(c.sums), result=moved(c.result),
+        operands=tuple(map(read, c.operands)), sums=moved(c.sums), result=moved(c.result),
         numbers=tuple(map(steps, c.numbers)),
     )  # fmt: skip
     cut = plan.cuts[axis]

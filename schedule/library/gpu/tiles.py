@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from schedule.library.contraction.axes import Contraction
-from schedule.library.contraction.copies import digits_read
+from schedule.library.contraction.digits import digits_read
 from schedule.library.contraction.find import find_contraction
 from schedule.library.contraction.partial import partial_sums
 from schedule.library.contraction.places import (
@@ -180,8 +180,9 @@ class _Tiles:
         else:
             copy = str(sch.cache_read(block, name, "shared"))
         buffer = store_of(sch, copy).buffer
-        (load,) = [x for x in body_loads(sch.state.block(block)) if x.buffer is buffer]
-        text = index_map(tile, digits_read(sch, self.c, load), buffer.ndim)
+        node = sch.state.block(block)
+        (load,) = [x for x in body_loads(node) if x.buffer is buffer]
+        text = index_map(tile, digits_read(node, self.c, load, sch.state.analyzer()), buffer.ndim)
         lay_out(sch, copy, text)
         factor, offset = tile.pitch
         if len(tile.dims) > 1:

@@ -1,0 +1,81 @@
+"""Which digits of its variables a block reads an operand at: a copy may have these in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from schedule.library.contraction.axes import Contraction, Digit
+from schedule.library.contraction.places import digit_text
+from tensorir import Analyzer, Block, Expr, Load, Var, const, int_value, slope, substitute
+
+
+def axes_read(node: Block, c: Contraction, load: Load, analyzer: Analyzer) -> frozenset[int]:
+    """The axes at whose values alone an operand is read: all their digits are parts of its place,
+    so that a copy may have them anywhere."""
+    own = digits_read(node, c, load, analyzer)
+    return frozenset(n for n, axis in enumerate(c.axes) if all(d in own for d in axis.digits))
+
+
+def digits_read(
+    node: Block, c: Contraction, load: Load, analyzer: Analyzer
+) -> dict[Digit, str]:
+    """The digits that dimensions of an operand are, by themselves or as whole variables, as parts
+    of the dimensions d0, d1, ...; `node` is the block of the contraction."""
+    iters = node.iters
+    units: dict[Var, Expr] = {it.var: const(0) for it in iters if int_value(it.extent) == 1}
+    found: dict[Digit, str] = {}
+    for at, index in enumerate(load.indices):
+        plain = analyzer.simplify(substitute(index, units))
+        for run in _runs(c):
+            var = iters[run[0].place].var
+            if var in plain.variables and plain in _values_of(run, var, analyzer):
+                low = run[-1].lower
+                parts = (replace(d, lower=d.lower // low, top=d is run[0]) for d in run)
+                found.update((d, digit_text(part, f"d{at}")) for d, part in zip(run, parts))
+        found.update(_digits_of_sum(plain, at, c, [it.var for it in iters], analyzer))
+    return found
+
+
+def _runs(c: Contraction) -> list[list[Digit]]:
+    """Digits of a variable that follow each other, outermost first, one or several of them."""
+    found: list[list[Digit]] = []
+    digits = sorted((d for axis in c.axes for d in axis.digits), key=lambda d: (d.place, -d.lower))
+    for first, digit in enumerate(digits):
+        mine = [d for d in digits[first:] if d.place == digit.place]
+        found += [mine[: n + 1] for n in range(len(mine))]
+    return found
+
+
+def _values_of(run: Sequence[Digit], var: Var, analyzer: Analyzer) -> set[Expr]:
+    """Neighbouring digits of a variable as one number: as a part of it, or as a sum of them."""
+    low, size = run[-1].lower, None if run[0].top else prod(digit.extent or 1 for digit in run)
+    value = var // low
+    total: Expr = const(0)
+    for digit in run:
+        part = var // digit.lower
+        total = total + (part if digit.top else part % (digit.extent or 1)) * (digit.lower // low)
+    whole = value if size is None else value % size
+    return {analyzer.simplify(whole), analyzer.simplify(total)}
+
+
+def _digits_of_sum(
+    index: Expr, at: int, c: Contraction, own: Sequence[Var], analyzer: Analyzer
+) -> dict[Digit, str]:
+    """The whole variables that an index is made of, such as `v * 4 + w` with w below 4."""
+    digits = (d for axis in c.axes for d in axis.digits)
+    whole = [d for d in digits if d.whole and own[d.place] in index.variables]
+    steps = {d: slope(index, own[d.place], analyzer) or 0 for d in whole}
+    parts = sorted(whole, key=lambda d: steps[d])
+    lower = 1
+    value: Expr = const(0)
+    found: dict[Digit, str] = {}
+    for digit in parts:
+        top = digit is parts[-1]
+        if steps[digit] != lower or digit.extent is None and not top:
+            return {}
+        found[digit] = digit_text(Digit(0, lower, digit.extent, top), f"d{at}")
+        value = value + own[digit.place] * lower
+        lower *= digit.extent or 1
+    return found if len(parts) > 1 and analyzer.simplify(index - value) is const(0) else {}

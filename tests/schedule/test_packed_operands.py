@@ -1,0 +1,73 @@
+"""What a contraction says can be packed is packed, however its operands are read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from schedule import Schedule, library
+from schedule.library.contraction.copies import pack
+from schedule.library.contraction.plan import Pack
+from tensorir import interpret, te, verify
+
+READS = {
+    "rows": lambda a, i, j, k: a[i, k],
+    "patches": lambda a, i, j, k: a[i, j * 3 + k],
+    "turned": lambda a, i, j, k: a[k, j * 4 + i],
+    "flat": lambda a, i, j, k: a[i // 2, (i % 2 * 2 + j) * 3 + k],
+    "every_other": lambda a, i, j, k: a[i, 2 * j + 1],
+    "behind": lambda a, i, j, k: a[i + 1, k + 1],
+    "windows": lambda a, i, j, k: a[i + k, j],
+    "groups": lambda a, i, j, k: a[j, i // 2 * 3 + k],
+    "backwards": lambda a, i, j, k: a[3 - i, k],
+}
+"""Ways to read a matrix of 7 rows and 12 columns at i < 4, j < 2, k < 3."""
+
+
+def reading(how, kind="float32"):
+    a, b = te.placeholder((7, 12), kind, name="A"), te.placeholder((3, 2), kind, name="B")
+    k = te.reduce_axis(3, name="k")
+    c = te.compute(
+        (4, 2), lambda i, j: te.sum(READS[how](a, i, j, k) * b[k, j], axis=k), name="C"
+    )
+    return te.create_prim_func([a, b, c])
+
+
+def summed(how):
+    """The sum of all that is read: neighbours in memory are one axis."""
+    a = te.placeholder((7, 12), name="A")
+    axes = [te.reduce_axis(n, name=name) for n, name in ((4, "i"), (2, "j"), (3, "k"))]
+    c = te.compute((1,), lambda _: te.sum(READS[how](a, *axes), axis=axes), name="C")
+    return te.create_prim_func([a, c])
+
+
+@pytest.mark.parametrize("make", [reading, summed], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("how", READS)
+def test_what_can_be_packed_is_packed(make, how):
+    """Of places two apart, or beside a part of another variable, it was said and then refused."""
+    func = make(how)
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-3, 4, p.const_shape).astype(p.dtype) for p in func.inputs]
+    expected = interpret(func, *inputs)[0]
+    sch = Schedule(func)
+    for flags in ({}, {"merged": False}, {"windows": False}):
+        c = library.find_contraction(sch, "C", **flags)
+        for n, _ in enumerate(c.operands):
+            for axis, found in enumerate(c.axes):
+                if c.can_pack(n, axis):
+                    packed = sch.copy()
+                    pack(packed, c, Pack(n, axis, min(2, found.extent)), c.written, False)
+                    verify(packed.func)
+                    np.testing.assert_array_equal(interpret(packed.func, *inputs)[0], expected)
+
+
+@pytest.mark.parametrize(
+    "how, axes",
+    [("rows", {4, 3}), ("patches", {4, 2, 3}), ("behind", set()), ("every_other", {4})],
+)
+def test_axes_that_can_be_packed(how, axes):
+    """By their extents."""
+    sch = Schedule(reading(how))
+    c = library.find_contraction(sch, "C")
+    (n,) = [n for n, o in enumerate(c.operands) if o.buffer == "A"]
+    assert {axis.extent for m, axis in enumerate(c.axes) if c.can_pack(n, m)} == axes
