@@ -27,6 +27,7 @@ def program(make, *shapes) -> PrimFunc:
 
 ROWS = ("renamed", "split", "unit")
 ALL = (*ROWS, "fused")
+ORDERS = ("reordered", "permuted")
 ALIKE = {
     "renamed letters", "renamed topi", "renamed of others", "reduce axes reversed", "fused reduce",
     "split first", "split first, inputs too", "split reduce, inputs too", "unit first",
@@ -46,6 +47,19 @@ def depthwise(batch: int, channels: int, size: int) -> PrimFunc:
         lambda x, w: ops.depthwise_conv2d(x, w, padding=1),
         (batch, channels, size, size), (channels, 1, 3, 3),
     )  # fmt: skip
+
+
+def taken(rows: int, columns: int, count: int) -> PrimFunc:
+    inputs = [te.placeholder((rows, columns), name="x"), te.placeholder((count,), "int32")]
+    return te.create_prim_func([*inputs, ops.take(*inputs)])
+
+
+def joined(*shape: int) -> PrimFunc:
+    return program(lambda x, y: ops.concat([x, y], 1), shape, shape)
+
+
+def enlarged(*shape: int) -> PrimFunc:
+    return program(lambda x: ops.resize2d(x, (2 * shape[2], 2 * shape[3])), shape)
 
 
 PROGRAMS = {
@@ -75,6 +89,7 @@ PROGRAMS = {
         program(ops.global_avg_pool, (8, 256, 56, 56)),
         ("permuted", "split reduce", "fused reduce", "unit"),
     ),
+    "rows at places": (taken(512, 1024, 256), ("split", "fused", "unit")),
     "product": (program(ops.matmul, (512, 256), (256, 512)), ("split", "fused")),
     "convolution": (convolution(4, 64, 28, 3, 1), ("reordered", "fused")),
     "convolution, one tap": (convolution(4, 64, 28, 1, 0), ("split last",)),
@@ -128,14 +143,28 @@ def test_forms_have_the_plan_of_the_plain_program(name):
         assert moved <= MORE * sectors, form.name
 
 
+TURNED_RESULTS = {
+    "concatenation": (joined(256, 512), "permuted reversed"),
+    "image of twice the size": (enlarged(2, 16, 28, 28), "permuted last first"),
+}
+
+
+@pytest.mark.parametrize("name", TURNED_RESULTS)
+def test_what_is_turned_moves_no_more_whatever_it_is_computed_of(name):
+    func, rewriting = TURNED_RESULTS[name]
+    _, sectors = planned(func)
+    (form,) = (form for form in forms_of(func, ("permuted",)) if form.name == rewriting)
+    plans, moved = planned(form.func)
+    assert plans == ["turned"]
+    assert moved <= MORE * sectors
+
+
 def stencil(x):
     return te.compute((510, 510), lambda i, j: x[i, j + 1] + x[i + 2, j + 1] + x[i + 1, j])
 
 
 AROUND = {
-    "concatenation": (
-        program(lambda x, y: ops.concat([x, y], 1), (256, 512), (256, 512)), ["chain"],
-    ),
+    "concatenation": (joined(256, 512), ["chain"]),
     "stencil": (program(stencil, (512, 512)), ["rows", "rows"]),
 }  # fmt: skip
 
@@ -196,6 +225,11 @@ SMALL = {
     "permutation": (
         program(lambda x: ops.transpose(x, (2, 0, 1)), (6, 10, 14)), "boxes", ("fused output",)
     ),
+    "concatenation": (joined(24, 40), "turned", ("permuted reversed",)),
+    "image of twice the size": (
+        enlarged(2, 3, 5, 7), "turned", ("permuted reversed", "permuted last first"),
+    ),
+    "rows at places": (taken(5, 32, 7), "elementwise", ("fused output", "unit last")),
     "row sums": (program(lambda x: ops.sum(x, (1,)), (12, 40)), "rows", ("split reduce",)),
     "column sums": (
         program(lambda x: ops.sum(x, (0,)), (40, 12)), "columns", ("split last, inputs too",)
@@ -232,7 +266,7 @@ SMALL = {
 @pytest.mark.parametrize("name", SMALL)
 def test_forms_compute_what_the_plain_program_does(name, cache):
     func, plan, names = SMALL[name]
-    forms = [form for form in forms_of(func, (*ALL, "reordered")) if form.name in names]
+    forms = [form for form in forms_of(func, (*ALL, *ORDERS)) if form.name in names]
     assert {form.name for form in forms} == {*names}
     arrays = numbers(func)
     for form in forms:

@@ -62,6 +62,28 @@ def test_transpose(shape, golden):
         golden(str(sch.func), "transpose")
 
 
+@pytest.mark.parametrize("shape", [(16, 8), (13, 9)])
+def test_results_are_turned_where_not_every_element_is_read(shape):
+    n, m = shape
+    a, c = te.placeholder((n, m), name="A"), te.placeholder((m, 2), name="C")
+    b = te.compute(
+        (m + 3, n),
+        lambda i, j: te.if_then_else(i < m, a[j, te.minimum(i, m - 1)] * c[i % m, 0], 1.0),
+        name="B",
+    )  # fmt: skip
+    func = te.create_prim_func([a, c, b], name="turn")
+    checked(func, lambda s: gpu.transpose(s, "B", warps=2, tile=8, results=True))
+
+
+def test_results_are_turned_where_they_are_stored_at_variables():
+    a = te.placeholder((8, 16), name="A")
+    split = te.compute((16, 8), lambda i, j: a[j, i], name="B")
+    sch = Schedule(te.create_prim_func([a, split], name="turn"))
+    sch.transform_block_layout("B", "i, j: i * 8 + j")
+    with pytest.raises(ScheduleError, match="does not store at its own variables"):
+        gpu.transpose(sch, "B", results=True)
+
+
 def sums(n, m, combine=te.sum, axis=1):
     a = te.placeholder((n, m), name="A")
     k = te.reduce_axis(m if axis else n, name="k")

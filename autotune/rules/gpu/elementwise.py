@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from autotune.rules.forms import moved_on_axes
 from autotune.rules.gpu.move import MovePlan
 from autotune.rules.group import Group, instances, output_store
 from autotune.rules.plan import Plan
@@ -29,7 +32,8 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     if large and _reads_alike(sch, group):
         likely = [*({"warps": 8, "items": 1, "rows": rows} for rows in ROWS[3:1:-1]), likely[-1]]
     likely = [{"rows": 1, **point} for point in likely]
-    plan = MovePlan("elementwise", group, gpu, sch.copy(), _elements, options, likely)
+    move = _elements_on_axes if _is_wider_on_axes(sch, group.block) else _elements
+    plan = MovePlan("elementwise", group, gpu, sch.copy(), move, options, likely)
     if plan.works:
         return [plan]
     if any(it.kind is IterKind.OPAQUE for it in sch.state.block(group.block).iters):
@@ -72,6 +76,19 @@ def _reads_alike(sch: Schedule, group: Group) -> bool:
     used = [frozenset().union(*map(variables, load.indices)) for load in body_loads(block)]
     first, last = store.indices[0], store.indices[-1]
     return any(last in each and first not in each for each in used)
+
+
+def _is_wider_on_axes(sch: Schedule, block: str) -> bool:
+    """Whether accesses of a stage move more elements where it has a variable for each axis."""
+    if library.gpu.widest(sch, block) > 1:
+        return False
+    trial = sch.copy()
+    return moved_on_axes(trial, block) and library.gpu.widest(trial, block) > 1
+
+
+def _elements_on_axes(sch: Schedule, group: Group, **options: Any) -> None:
+    moved_on_axes(sch, group.block)
+    _elements(sch, group, **options)
 
 
 def _elements(sch: Schedule, group: Group, warps: int, items: int, rows: int) -> None:

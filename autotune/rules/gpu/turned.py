@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -10,7 +11,7 @@ from autotune.rules.gpu.move import Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, size
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
-from tensorir import Block, Gpu, Var, accesses
+from tensorir import Block, Gpu, Var, accesses, variables
 
 WARPS = (4, 8, 16)
 RUNS = (32, 64)
@@ -43,7 +44,23 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         ]
         points += [{**point, "sizes": s, "pad": pad} for s in sizes for pad in PADS]
         found.insert(0, plan("boxes", _boxes, options, *points))
-    return [*by_time(found)]
+    if any(each.works for each in found) or not _reads_turned(block):
+        return [*by_time(found)]
+    made = plan("turned", partial(_turn, results=True), {"warps": warps}, {"warps": 8})
+    return [made] if made.works else []
+
+
+def _reads_turned(block: Block) -> bool:
+    """Whether neighbours in what is stored are no neighbours in what is read, by the dimensions in
+    which their variable is, whatever its indices are. What it alone moves is little."""
+    stored = next((library.gpu.in_memory(a) for a in accesses(block) if a.is_write), [])
+    if not stored:
+        return False
+    own, last = {it.var for it in block.iters if size(it.extent) > 1}, stored[-1]
+    reads = [[own & variables(i) for i in a.indices] for a in accesses(block) if not a.is_write]
+    moved = [[dim for dim in dims if dim] for dims in reads]
+    along = [dims for dims in moved if {last} < set().union(*dims)]
+    return bool(along) and all(last not in dims[-1] for dims in along)
 
 
 def _extents(block: Block) -> dict[Var, int]:
@@ -102,8 +119,8 @@ def _box(block: Block, run: int) -> tuple[int, ...] | None:
     return tuple(box[var] for var in stored)
 
 
-def _turn(sch: Schedule, group: Group, warps: int) -> None:
-    library.gpu.transpose(sch, group.block, warps=warps)
+def _turn(sch: Schedule, group: Group, warps: int, results: bool = False) -> None:
+    library.gpu.transpose(sch, group.block, warps=warps, results=results)
 
 
 def _boxes(

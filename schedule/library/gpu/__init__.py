@@ -3,7 +3,7 @@
 from schedule.library.gpu.blockwise.online import Online, online
 from schedule.library.gpu.boxes import Boxes, boxes
 from schedule.library.gpu.columns import Columns, columns
-from schedule.library.gpu.elementwise import Elementwise, elementwise
+from schedule.library.gpu.elementwise import Elementwise, elementwise, widest
 from schedule.library.gpu.filled import copied_bytes, in_sector, laid_out
 from schedule.library.gpu.long_rows import LongRows, long_rows
 from schedule.library.gpu.matmul import Matmul, matmul
@@ -55,5 +55,6 @@ __all__ = [
     "shared_reads",
     "transpose",
     "whole",
+    "widest",
     "windows",
 ]

@@ -12,6 +12,7 @@ from schedule.library.gpu.steps import (
     bind_blocks,
     fuse_for_blocks,
     in_memory,
+    last_axis,
     vector_of,
 )
 from schedule.schedule import Schedule
@@ -149,30 +150,22 @@ def _binding(node: Block, var: Var) -> Expr | None:
 
 
 def _aligned(access: Access, var: Var) -> int:
-    """Elements of a piece along `var` that lie side by side, at a multiple of their bytes."""
+    """Elements of a piece along `var` that lie side by side, at a multiple of their bytes.
+
+    Rows begin at multiples of as many: where no other index has the variable, the last one tells.
+    """
     indices, buffer = access.indices, access.buffer
     if not any(var in variables(index) for index in indices):
         return Gpu.access_bytes
-    lanes = vector_of(buffer)
-    if any(var in variables(index) for index in indices[:-1]):
-        return _aligned_in_memory(access, var)
-    offset = Analyzer().simplify(indices[-1] - var)
-    start = int_value(offset)
-    if start is None:
-        return 1
-    while lanes > 1 and start % lanes:
-        lanes //= 2
-    return lanes
-
-
-def _aligned_in_memory(access: Access, var: Var) -> int:
-    """The same of a variable that is in several indices, which go on where the last one ends."""
-    lanes = vector_of(access.buffer)
-    flat = flat_index(Load(access.buffer, access.indices))
+    last = last_axis(buffer)
+    across = any(var in variables(index) for index in indices[:last])
+    place = flat_index(Load(buffer, indices)) if across else indices[last]
     analyzer = Analyzer({it.var: it.extent for it in access.block.iters})
-    steps = [slope(flat, v, analyzer) for v in variables(flat) if v is not var]
-    start = int_value(analyzer.simplify(substitute(flat, {v: const(0) for v in variables(flat)})))
-    if slope(flat, var, analyzer) != 1 or start is None:
+    place, lanes = analyzer.simplify(place), vector_of(buffer, axis=last)
+    used = variables(place)
+    steps = [slope(place, v, analyzer) for v in used if v is not var]
+    start = int_value(analyzer.simplify(substitute(place, {v: const(0) for v in used})))
+    if slope(place, var, analyzer) != 1 or start is None:
         return 1
     while lanes > 1 and any(step is None or step % lanes for step in (*steps, start)):
         lanes //= 2

@@ -14,6 +14,7 @@ from schedule.state import BlockRef, LoopRef
 from tensorir import (
     Access,
     Analyzer,
+    Block,
     Buffer,
     Expr,
     Gpu,
@@ -46,13 +47,19 @@ def all_or_nothing(sch: Schedule, call: str) -> Iterator[None]:
         ) from None
 
 
-def vector_of(buffer: Buffer) -> int:
+def vector_of(buffer: Buffer, *, axis: int = -1) -> int:
     """Elements that one access can move along the last axis: all rows begin at a multiple."""
     lanes = max(1, Gpu.access_bytes // dtype.itemsize(buffer.dtype))
-    last = int_value(buffer.shape[-1]) if buffer.shape else None
+    last = int_value(buffer.shape[axis]) if buffer.shape else None
     while lanes > 1 and (last is None or last % lanes):
         lanes //= 2
     return lanes
+
+
+def last_axis(buffer: Buffer) -> int:
+    """The last dimension along which an array has neighbours."""
+    long = [n for n, extent in enumerate(buffer.shape) if int_value(extent) != 1]
+    return max(long, default=len(buffer.shape) - 1)
 
 
 def in_memory(access: Access) -> list[Var]:
@@ -69,6 +76,16 @@ def in_memory(access: Access) -> list[Var]:
     steps = {var: slope(flat, var, analyzer) for var in order}
     known = {var: step for var, step in steps.items() if step is not None and step > 0}
     return sorted(known, key=lambda var: -known[var]) if len(known) == len(steps) else []
+
+
+def order_of_reads(node: Block) -> list[Var]:
+    """The variables of a block as the array moves that most of them move, neighbours along the last
+    one: by its dimensions, whatever functions of variables its indices are."""
+    own = [it.var for it in node.iters]
+    reads = [a for a in accesses(node) if not a.is_write]
+    used = [{v: n for n, i in enumerate(a.indices) for v in variables(i)} for a in reads]
+    places = max(used, key=lambda dims: len(dims.keys() & set(own)), default={})
+    return sorted(own, key=lambda var: places.get(var, -1))
 
 
 def dimension_of(access: Access, var: Var) -> int:

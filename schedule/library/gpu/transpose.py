@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from schedule.analysis.uses import accesses
+from schedule.analysis.uses import accesses, plain_stores, written
 from schedule.errors import require
+from schedule.library.contraction.places import lay_out
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_blocks,
     fuse_for_blocks,
     in_memory,
     in_order_of_reads,
+    order_of_reads,
     shared_copy,
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Gpu, Var
+from tensorir import Expr, Gpu, Var, dtype, int_value
 
 
 class Transpose(NamedTuple):
@@ -30,7 +33,9 @@ class Transpose(NamedTuple):
     loop: LoopRef
 
 
-def transpose(sch: Schedule, block: str, *, warps: int = 8, tile: int = Gpu.warp) -> Transpose:
+def transpose(
+    sch: Schedule, block: str, *, warps: int = 8, tile: int = Gpu.warp, results: bool = False
+) -> Transpose:
     """Schedule B[.., j, .., i] = f(A[.., i, .., j]) for a GPU, any permutation of any axes in which
     the last one changes, however their indices are written: axes are those of memory.
 
@@ -42,13 +47,43 @@ def transpose(sch: Schedule, block: str, *, warps: int = 8, tile: int = Gpu.warp
 
     warps  of a block of threads
     tile   its rows and columns, a multiple of 32 if it is to be fast
+    results whether tiles have what is computed, in the order of what is read, and not that itself:
+           whatever it is computed of, and whether or not each element is read
 
     Raises ScheduleError where the block reads nothing along another axis than it writes.
     """
     with all_or_nothing(sch, f"gpu.transpose({str(block)!r})"):
         require(warps > 0 and tile > 0, block, f"{warps} warps and tiles of {tile} are too small")
-        return _Transpose(sch, block, *_turned(sch, block), warps, tile).schedule()
+        made = block if results else None
+        last = _apart(sch, block) if results else block
+        return _Transpose(sch, last, made, *_turned(sch, last), warps, tile).schedule()
     raise AssertionError
+
+
+def _apart(sch: Schedule, block: str) -> str:
+    """Let a block store in the order in which it reads; returns the one that takes its results to
+    their place."""
+    node = sch.state.block(block)
+    stores, order = plain_stores(node), order_of_reads(node)
+    where = f"block {block!r} does not store at its own variables"
+    require(stores is not None and node.init is None, block, where)
+    assert stores is not None
+    indices = stores[1]
+    plain = all(i in order or int_value(i) is not None for i in indices)
+    require(plain and len(set(indices)) == len(indices), block, where)
+    last = sch.cache_write(block, 0, "global")
+    places = sorted(range(len(indices)), key=lambda n: _place(indices[n], order))
+    names, dims = (", ".join(f"d{n}" for n in each) for each in (range(len(indices)), places))
+    lay_out(sch, block, f"{names}: {dims}")
+    bound = {it.var: it.binding for it in node.iters}
+    loops = [LoopRef(b.name) for b in map(bound.__getitem__, order) if isinstance(b, Var)]
+    if len(loops) > 1:
+        sch.reorder(*loops)
+    return last
+
+
+def _place(index: Expr, order: Sequence[Var]) -> int:
+    return order.index(index) if isinstance(index, Var) and index in order else -1
 
 
 def _turned(sch: Schedule, block: str) -> tuple[str, str, tuple[str, ...], Var]:
@@ -75,10 +110,11 @@ def _turned(sch: Schedule, block: str) -> tuple[str, str, tuple[str, ...], Var]:
 class _Transpose(NamedTuple):
     """What is to be scheduled: `row` is the loop over the last axis of what is read, `column` that
     over the last axis of what is written, `last` the variable of it, `turned` are the arrays that
-    are read along the first."""
+    are read along the first; `made` is the block that computes these, None where they are given."""
 
     sch: Schedule
     block: str
+    made: str | None
     row: str
     column: str
     turned: tuple[str, ...]
@@ -94,10 +130,13 @@ class _Transpose(NamedTuple):
         row_part, warp = sch.split(row, [None, self.warps])
         column_part, lane = sch.split(column, [None, Gpu.warp])
         sch.reorder(*others, rows, columns, warp, lane, row_part, column_part)
-        copies = [shared_copy(sch, block, name, self.last, banks=1) for name in self.turned]
-        for copy in copies:
-            sch.compute_at(copy, columns)
-            in_order_of_reads(sch, copy)
+        if self.made is not None:
+            copies = [self._moved_in(self.made, columns)]
+        else:
+            copies = [shared_copy(sch, block, name, self.last, banks=1) for name in self.turned]
+            for copy in copies:
+                sch.compute_at(copy, columns)
+                in_order_of_reads(sch, copy)
         loop = bind_blocks(sch, fuse_for_blocks(sch, [*others, rows, columns]))
         sch.bind(warp, "warp")
         sch.bind(lane, "lane")
@@ -107,3 +146,13 @@ class _Transpose(NamedTuple):
             part, *_ = sch.cooperative_fetch(copy, {"warp": self.warps, "lane": Gpu.warp})
             sch.unroll(part)
         return Transpose(tuple(copies), loop)
+
+    def _moved_in(self, made: str, loop: LoopRef) -> BlockRef:
+        """Compute what makes a tile for it alone, in shared memory."""
+        sch = self.sch
+        sch.compute_at(made, loop)
+        sch.set_scope(made, 0, "shared")
+        (buffer,) = written(sch.state.block(made))
+        word = max(1, Gpu.bank_bytes // dtype.itemsize(buffer.dtype))
+        sch.storage_align(made, buffer.name, max(0, buffer.ndim - 2), Gpu.banks * word, word)
+        return sch.get_block(made)
