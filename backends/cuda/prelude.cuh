@@ -75,6 +75,27 @@ TI_VEC_ACCESS(2)
 TI_VEC_ACCESS(4)
 TI_VEC_ACCESS(8)
 TI_VEC_ACCESS(16)
+// part: extrema
+// The larger and the smaller of two numbers, NaN where one is; 0 is larger than -0.
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ float ti_max(float a, float b) {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+__device__ __forceinline__ float ti_min(float a, float b) {
+    float result;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+#else
+__device__ __forceinline__ float ti_max(float a, float b) {
+    return a != a ? a : b != b ? b : fmaxf(a, b);
+}
+__device__ __forceinline__ float ti_min(float a, float b) {
+    return a != a ? a : b != b ? b : fminf(a, b);
+}
+#endif
 // part: float16
 // Storage types are bits; the hardware rounds to nearest, ties to even.
 __device__ __forceinline__ float ti_f16_to_f32(unsigned short x) {

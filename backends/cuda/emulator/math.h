@@ -34,6 +34,10 @@ inline bool isfinite(double x) { return __builtin_isfinite(x); }
 inline bool signbit(float x) { return __builtin_signbit(x); }
 inline bool signbit(double x) { return __builtin_signbit(x); }
 
+// As GPUs have them: NaN where one is, and 0 is larger than -0.
+inline float ti_max(float a, float b) { return a != a || (a == b ? !signbit(a) : a > b) ? a : b; }
+inline float ti_min(float a, float b) { return a != a || (a == b ? signbit(a) : a < b) ? a : b; }
+
 #define TI_EXTREMA(T)                                                                              \
     inline T max(T a, T b) { return a > b ? a : b; }                                               \
     inline T min(T a, T b) { return a < b ? a : b; }

@@ -1,3 +1,5 @@
+#endif
+
 typedef long long i64;
 typedef unsigned long long u64;
 
@@ -8,16 +10,11 @@ static __device__ __forceinline__ float bits_of_i32_as_f32(int x) {
     return v.y;
 }
 
-static __device__ __forceinline__ float maxc_f32(float a, float b) { return a > b ? a : b; }
-
-static __device__ __forceinline__ float max_f32(float a, float b) {
-    float m = maxc_f32(a, b);
-    return a != a ? a : m;
-}
-
 static __device__ __forceinline__ i64 shl_i64(i64 a, i64 b) { return (i64)((u64)b < 64 ? (i64)(a << b) : 0); }
 
 static __device__ __forceinline__ float minc_f32(float a, float b) { return a < b ? a : b; }
+
+static __device__ __forceinline__ float maxc_f32(float a, float b) { return a > b ? a : b; }
 
 static __device__ __forceinline__ float scale_f32(float p, float n) {
     int k = (int)n, half = k >> 1;
@@ -51,20 +48,20 @@ extern "C" __global__ void __launch_bounds__(64) softmax_0(TI_GLOBAL(const float
         TI_AT(X_at_0, X, row * 100 + t);
         for (i64 i = 0; i < 2; i++) {
             if (i * 64 + t < 100) {
-                m[0] = max_f32(X_at_0[i * 64], m[0]);
+                m[0] = ti_max(X_at_0[i * 64], m[0]);
             }
         }
     }
     #pragma unroll
     for (i64 e = 0; e < 5; e++) {
         m[1] = ti_shuffle(m[0], (t & 31) ^ shl_i64(1, e));
-        m[0] = max_f32(m[1], m[0]);
+        m[0] = ti_max(m[1], m[0]);
     }
     if ((t & 31) == 0) {
         R[t >> 5] = m[0];
     }
     ti_sync();
-    m[0] = max_f32(R[0], R[1]);
+    m[0] = ti_max(R[0], R[1]);
     ti_sync();
     m[1] = 0.0f;
     {

@@ -1,11 +1,6 @@
+#endif
+
 typedef long long i64;
-
-static __device__ __forceinline__ float maxc_f32(float a, float b) { return a > b ? a : b; }
-
-static __device__ __forceinline__ float max_f32(float a, float b) {
-    float m = maxc_f32(a, b);
-    return a != a ? a : m;
-}
 
 static __device__ __forceinline__ int floordiv_i32(int a, int b) {
     if (b == 0) return 0; /* as NumPy: no trap */
@@ -18,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(16) vectors_0(TI_GLOBAL(const float
     const ti_vec<float, 4> A_v = ti_load4(A, t * 4);
     const ti_vec<float, 4> x = ti_vec<float, 4>{A_v[0] + 1.0f, A_v[1] + 1.0f, A_v[2] + 1.0f, A_v[3] + 1.0f};
     ti_store4(B, t * 4, ti_vec<float, 4>{x[0] * x[0], x[1] * x[1], x[2] * x[2], x[3] * x[3]});
-    ti_store4(B, 64 + t * 4, ti_vec<float, 4>{x[0] < 1.0f ? x[0] : max_f32(x[0], A[t * 4 + 64]), x[1] < 1.0f ? x[1] : max_f32(x[1], A[t * 4 + 64 + 1]), x[2] < 1.0f ? x[2] : max_f32(x[2], A[t * 4 + 64 + 2]), x[3] < 1.0f ? x[3] : max_f32(x[3], A[t * 4 + 64 + 3])});
+    ti_store4(B, 64 + t * 4, ti_vec<float, 4>{x[0] < 1.0f ? x[0] : ti_max(x[0], A[t * 4 + 64]), x[1] < 1.0f ? x[1] : ti_max(x[1], A[t * 4 + 64 + 1]), x[2] < 1.0f ? x[2] : ti_max(x[2], A[t * 4 + 64 + 2]), x[3] < 1.0f ? x[3] : ti_max(x[3], A[t * 4 + 64 + 3])});
     const ti_vec<float, 4> B_v = ti_vec<float, 4>{A[128 + t], A[128 + t + 16], A[128 + t + 32], A[128 + t + 48]};
     B[128 + t] = B_v[0];
     B[128 + t + 16] = B_v[1];
