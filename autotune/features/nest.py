@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 
 from tensorir import (
@@ -49,6 +50,9 @@ CALL_OPS = 10
 
 DIVIDE_OPS = 4
 """Operations that a division counts for."""
+
+EXPRESSIONS = 4096
+"""Expressions of which the work is kept: schedules leave what blocks compute as it is."""
 
 Terms = dict[int, tuple[int, int]]
 
@@ -195,16 +199,28 @@ def _open_block(
 def _record(stmt: Stmt, env: dict[Var, Form], block: BlockNest) -> None:
     """Add the accesses and operations that stand directly in `stmt`."""
     for expr in stmt_exprs(stmt):
-        for node in _arithmetic(expr):
-            if isinstance(node, Load):
-                block.accesses.append(_access(node.buffer, node.indices, False, env))
-            elif isinstance(node, Select):
-                block.selects = True
-                block.ops += 1
-            else:
-                block.ops += _cost(node)
+        found, ops, selects = _work_of(expr)
+        block.accesses += [_access(load.buffer, load.indices, False, env) for load in found]
+        block.ops += ops
+        block.selects |= selects
     if isinstance(stmt, Store):
         block.accesses.append(_access(stmt.buffer, stmt.indices, True, env))
+
+
+@lru_cache(maxsize=EXPRESSIONS)
+def _work_of(expr: Expr) -> tuple[tuple[Load, ...], int, bool]:
+    """The different loads of an expression, without those inside indices, its operations, and
+    whether it chooses."""
+    loads, ops, selects = list[Load](), 0, False
+    for node in _arithmetic(expr):
+        if isinstance(node, Load):
+            loads.append(node)
+        elif isinstance(node, Select):
+            selects = True
+            ops += 1
+        else:
+            ops += _cost(node)
+    return tuple(loads), ops, selects
 
 
 def _record_call(

@@ -12,15 +12,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from functools import lru_cache
 
+from tensorir.analysis.block_accesses import touches
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
 from tensorir.expr import Var
 from tensorir.func import DECLARED, PrimFunc
-from tensorir.passes.facts.accesses import accesses
+from tensorir.parts import touched
 from tensorir.scalars import split_order
-from tensorir.stmt import Alloc, Seq, Stmt, seq
-from tensorir.visit import replace_buffers, stmt_exprs, variables, walk
+from tensorir.stmt import Alloc, Block, Seq, Stmt, seq
+from tensorir.visit import child_stmts, loads, replace_buffers, stmt_exprs, variables, walk
+
+NESTS = 512
+"""Nests of which is kept what they touch: schedules of a program have many in common."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +78,12 @@ def split_constants(func: PrimFunc, names: Collection[str]) -> SplitFunc:
     written = frozenset[Buffer]().union(*[nests[n].writes for n in moved])
     packed = tuple(b for b in func.buffers if b in written & used)
     if not packed:
-        return SplitFunc(_main(func, func.body, constants, (), func.buffers), None, ())
+        return SplitFunc(_main(func, nests, constants, ()), None, ())
     # A buffer that crosses from one function to the other is memory that both can see.
     shared = {b: b.with_scope("global") for b in packed}
     inside = tuple(b for b in func.buffers if b in written and b not in shared)
-    outside = tuple(b for b in func.buffers if b not in written)
     ahead = replace_buffers(seq(*[nests[n].stmt for n in sorted(moved)]), shared)
-    rest = replace_buffers(seq(*[nests[n].stmt for n in stay]), shared)
+    rest = seq(*[nests[n].stmt for n in stay])
     crossing = tuple(shared.values())
     read = frozenset[Buffer]().union(*[nests[n].reads for n in moved])
     prepare = replace_fields(
@@ -91,7 +95,12 @@ def split_constants(func: PrimFunc, names: Collection[str]) -> SplitFunc:
         attrs={key: value for key, value in func.attrs.items() if key != DECLARED},
         scalars=(),
     )
-    return SplitFunc(_main(func, rest, constants, crossing, outside), prepare, crossing)
+    main = replace_fields(
+        _main(func, [nests[n] for n in stay], constants, crossing),
+        buffers=tuple(b for b in func.buffers if b not in written),
+        body=replace_buffers(rest, shared),
+    )
+    return SplitFunc(main, prepare, crossing)
 
 
 def prepare_name(name: str) -> str:
@@ -121,31 +130,47 @@ def check_constants(func: PrimFunc, names: Collection[str]) -> tuple[Buffer, ...
 
 def _main(
     func: PrimFunc,
-    body: Stmt,
+    nests: Sequence[_Nest],
     constants: Sequence[Buffer],
     packed: tuple[Buffer, ...],
-    buffers: tuple[Buffer, ...],
 ) -> PrimFunc:
-    read = accesses(body)
+    """`func` with the parameters that these nests need, and `packed` ones."""
+    read = frozenset[Buffer]().union(*[nest.reads for nest in nests])
     kept = [a for a in func.arguments if a not in constants or a in read]
     at = next((n for n, a in enumerate(kept) if a in func.outputs), len(kept))
     kept[at:at] = packed
     params = tuple([a for a in kept if isinstance(a, Buffer)])
-    if params == func.params and body is func.body:
+    if params == func.params:
         return func
-    return replace_fields(
-        func, params=params, buffers=buffers, body=body, scalars=split_order(kept)
-    )
+    return replace_fields(func, params=params, scalars=split_order(kept))
 
 
 def _nest(stmt: Stmt, func: PrimFunc) -> _Nest:
-    found = accesses(stmt)
-    reads = {b for b, uses in found.items() if not all(a.is_write for a in uses)}
-    writes = {b for b, uses in found.items() if any(a.is_write for a in uses)}
-    names = {v for s in walk(stmt) for e in stmt_exprs(s) for v in variables(e)}
-    names |= {v for b in writes for dim in b.shape for v in variables(dim)}
-    numbers = frozenset(func.free_vars) & names
-    return _Nest(stmt, frozenset(reads), frozenset(writes), numbers)
+    reads, writes = _touched_in(stmt)
+    numbers = frozenset[Var]()
+    if func.free_vars:
+        names = {v for s in walk(stmt) for e in stmt_exprs(s) for v in variables(e)}
+        names |= {v for b in writes for dim in b.shape for v in variables(dim)}
+        numbers = frozenset(func.free_vars) & names
+    return _Nest(stmt, reads, writes, numbers)
+
+
+@lru_cache(maxsize=NESTS)
+def _touched_in(stmt: Stmt) -> tuple[frozenset[Buffer], frozenset[Buffer]]:
+    """The buffers that are read in a nest, and those that are written."""
+    reads, writes = set[Buffer](), set[Buffer]()
+    stack = [stmt]
+    while stack:
+        node = stack.pop()
+        reads.update([load.buffer for e in stmt_exprs(node) if e.has_loads for load in loads(e)])
+        if isinstance(node, Block):  # schedules share what is inside
+            found = touches(node.init, node.body)
+        else:
+            found = touched(node)
+            stack.extend(child_stmts(node))
+        for buffer, _, is_write in found:
+            (writes if is_write else reads).add(buffer)
+    return frozenset(reads), frozenset(writes)
 
 
 def _moved(
