@@ -260,9 +260,18 @@ def compile_shared(
     flags: tuple[str, ...],
     name: str,
     timeout: float = DEFAULT_TIMEOUT,
+    objects: tuple[Path, ...] = (),
 ) -> None:
     """Compile C text to a shared object at `path`; BuildError says what the compiler said."""
-    compile_object(compiler, source, path, flags, name, timeout)
+    link = (*SHARED, "-x", "none", *map(str, objects)) if objects else SHARED
+    compile_object(compiler, source, path, flags, name, timeout, link=link)
+
+
+def compile_part(
+    compiler: Compiler, source: str, path: Path, flags: tuple[str, ...], name: str
+) -> None:
+    """Compile C text to an object that shared ones are linked with; raises BuildError."""
+    compile_object(compiler, source, path, flags, name, link=("-c",))
 
 
 def compile_object(
@@ -279,7 +288,7 @@ def compile_object(
     """Compile and link a text to `path`; BuildError says what the compiler said.
 
     language  as the compiler calls it: "c++" for a C++ compiler
-    link      what makes a shared object of it, or the options of a program
+    link      what makes a shared object of it, with others; or the options of a program
     """
     # The assembler reads what the compiler writes meanwhile, and no file lies between.
     tail: tuple[str, ...] = ("-pipe", *link, "-o", str(path), "-x", language, "-", "-lm")

@@ -8,9 +8,16 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from backends.c import compiler as cc
+from backends.c.support import Support, split_support
+from backends.c.threads import THREADS
+from backends.c.workspace import WORKSPACE
 from backends.cache import ObjectCache, object_key
 from backends.commands import stop_commands
 from backends.errors import BuildError, BuildMemoryError, BuildPlaceError, BuildTimeout
+
+SUPPORT = (THREADS, WORKSPACE)
+PART = "part"
+"""Tells objects that others are linked with from those that are loaded."""
 
 T = TypeVar("T")
 
@@ -37,15 +44,23 @@ class ObjectMaker:
             flags = cc.compile_flags(compiler, march, openmp)
             # "native" means another thing on another machine that shares the directory.
             machine = "\n".join(sorted(cc.macros(compiler, march))) if march else ""
-            key = object_key(text, *compiler.command, compiler.identity, *flags, machine)
-            path = store.find(key)
-            if path is not None:
-                return key, path
+            made_by = (*compiler.command, compiler.identity, *flags, machine)
+            own, shared = split_support(text, SUPPORT)
+
+            keys = [object_key(support.source, PART, *made_by) for support in shared]
+
+            def part(key: str, support: Support) -> Path:
+                def compile_to(draft: Path) -> None:
+                    cc.compile_part(compiler, support.source, draft, flags, support.name)
+
+                return _kept(store, key, compile_to)
 
             def compile_to(draft: Path) -> None:
-                cc.compile_shared(compiler, text, draft, flags, name, timeout)
+                parts = tuple(map(part, keys, shared))
+                cc.compile_shared(compiler, own, draft, flags, name, timeout, parts)
 
-            return key, store.add(key, compile_to)
+            key = object_key(own, *keys, *made_by)
+            return key, _kept(store, key, compile_to)
 
         if compiler not in self._without_openmp:
             # Trying costs nothing where OpenMP is there; asking first costs a compilation.
@@ -59,6 +74,11 @@ class ObjectMaker:
                         raise
                     self._without_openmp.add(compiler)
         return with_flags(openmp=False)
+
+
+def _kept(store: ObjectCache, key: str, build: Callable[[Path], None]) -> Path:
+    """The object of `key`; made where there is none."""
+    return store.find(key) or store.add(key, build)
 
 
 class Background(Generic[T]):

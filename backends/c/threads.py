@@ -15,19 +15,19 @@ of either process. libomp prepares for a fork itself, and must not be asked to w
 
 from __future__ import annotations
 
-THREADS_TEXT = """\
-/* A worker that wakes on the caller's processor moves to another one, if there are enough. */
-#if defined(_OPENMP) && defined(__linux__)
-extern int omp_get_thread_num(void);
+from string import Template
+
+from backends.c.support import Support
+
+_WHERE = "defined(_OPENMP) && defined(__linux__)"
+
+_FUNCTIONS = Template("""\
 extern int omp_get_num_threads(void);
 extern int getpid(void);
-extern int sched_getcpu(void);
 extern int sched_getaffinity(int, __SIZE_TYPE__, void *);
 extern int sched_setaffinity(int, __SIZE_TYPE__, const void *);
 
-static int threads_home(void) { return sched_getcpu(); }
-
-__attribute__((noinline, cold)) static void threads_move(int home) {
+__attribute__((noinline, cold)) ${static}void threads_move(int home) {
     enum { WORD = 8 * sizeof(long), WORDS = 1024 / WORD };
     unsigned long set[WORDS] = {0};
     int processors = 0;
@@ -36,10 +36,6 @@ __attribute__((noinline, cold)) static void threads_move(int home) {
     if (processors < omp_get_num_threads()) return;
     set[home / WORD] &= ~(1UL << home % WORD);
     sched_setaffinity(0, sizeof set, set);
-}
-
-static inline void threads_spread(int home) {
-    if (omp_get_thread_num() && sched_getcpu() == home) threads_move(home);
 }
 
 /* The threads of libgomp end before a fork, since a child would wait for them for ever. */
@@ -54,8 +50,26 @@ static void threads_end(void) {
 __attribute__((constructor)) static void threads_begin(void) {
     pthread_atfork(threads_end, 0, 0);
 }
+""")
+
+_DECLARATIONS = Template("${static}void threads_move(int home);\n")
+
+THREADS = Support("threads", "", _DECLARATIONS, _FUNCTIONS, _WHERE)
+
+THREADS_TEXT = f"""\
+/* A worker that wakes on the caller's processor moves to another one, if there are enough. */
+#if {_WHERE}
+extern int omp_get_thread_num(void);
+extern int sched_getcpu(void);
+
+{THREADS.text}
+static int threads_home(void) {{ return sched_getcpu(); }}
+
+static inline void threads_spread(int home) {{
+    if (omp_get_thread_num() && sched_getcpu() == home) threads_move(home);
+}}
 #else
-static inline int threads_home(void) { return 0; }
-static inline void threads_spread(int home) { (void)home; }
+static inline int threads_home(void) {{ return 0; }}
+static inline void threads_spread(int home) {{ (void)home; }}
 #endif
 """

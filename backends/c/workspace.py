@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from string import Template
 
+from backends.c.support import Support
+
 HUGE_PAGE = 1 << 21
 HUGE_FROM = 2 * HUGE_PAGE
 """Bytes of a block from which on it is worth the rounding to huge pages."""
 
-_TEXT = Template(
-    """\
-/* Memory for large intermediate buffers, kept between calls; $release() gives it back. */
+_FUNCTIONS = Template("""\
 extern int posix_memalign(void **, __SIZE_TYPE__, __SIZE_TYPE__);
 extern void free(void *);
 extern int sched_yield(void);
@@ -32,13 +32,12 @@ extern int madvise(void *, __SIZE_TYPE__, int);
 #define madvise(p, n, advice) ((void)0)
 #endif
 
-typedef struct workspace_block {
-    struct workspace_block *next;
+struct workspace_block {
+    workspace_block *next;
     const void *owner;
     i64 bytes;
-} __attribute__((aligned(64))) workspace_block;
+} __attribute__((aligned(64)));
 
-static workspace_block *workspace_free[$slots];
 static int workspace_lock;
 static __thread char workspace_owner; /* its address tells threads apart */
 
@@ -57,9 +56,9 @@ __attribute__((constructor)) static void workspace_begin(void) { /* no fork with
 }
 
 /* At least `bytes` bytes, aligned to 64; a null pointer where there is no memory. */
-static void *workspace_take(int slot, i64 bytes) {
+${static}void *workspace_take(workspace_block **kept, i64 bytes) {
     workspace_enter();
-    workspace_block **chosen = &workspace_free[slot];
+    workspace_block **chosen = kept;
     for (workspace_block **at = chosen; *at; at = &(*at)->next)
         if ((*at)->owner == &workspace_owner) {
             chosen = at;
@@ -85,13 +84,46 @@ static void *workspace_take(int slot, i64 bytes) {
     return block + 1;
 }
 
-static void workspace_give(int slot, void *memory) {
+${static}void workspace_give(workspace_block **kept, void *memory) {
     workspace_block *block = (workspace_block *)memory - 1;
     workspace_enter();
-    block->next = workspace_free[slot];
-    workspace_free[slot] = block;
+    block->next = *kept;
+    *kept = block;
     workspace_leave();
 }
+
+${static}void workspace_drop(workspace_block **kept) {
+    workspace_enter();
+    workspace_block *block = *kept;
+    *kept = 0;
+    workspace_leave();
+    while (block) {
+        workspace_block *next = block->next;
+        free(block);
+        block = next;
+    }
+}
+""")
+
+_TYPE = "typedef struct workspace_block workspace_block;\n"
+
+WORKSPACE = Support(
+    "workspace",
+    f"typedef __INT64_TYPE__ i64;\n{_TYPE}",
+    Template(
+        "${static}void *workspace_take(workspace_block **kept, i64 bytes);\n"
+        "${static}void workspace_give(workspace_block **kept, void *memory);\n"
+        "${static}void workspace_drop(workspace_block **kept);\n"
+    ),
+    Template(_FUNCTIONS.safe_substitute(huge_from=HUGE_FROM, huge_page=HUGE_PAGE)),
+)
+
+_TEXT = Template(
+    f"""\
+/* Memory for large intermediate buffers, kept between calls; $release() gives it back. */
+{_TYPE}
+{WORKSPACE.text}
+static workspace_block *workspace_free[$slots];
 """
 )
 
@@ -99,17 +131,7 @@ _RELEASE = Template(
     """\
 /* Frees the memory kept between calls; the kernel may be called again afterwards. */
 void $release(void) {
-    for (int slot = 0; slot < $slots; slot++) {
-        workspace_enter();
-        workspace_block *block = workspace_free[slot];
-        workspace_free[slot] = 0;
-        workspace_leave();
-        while (block) {
-            workspace_block *next = block->next;
-            free(block);
-            block = next;
-        }
-    }
+    for (int slot = 0; slot < $slots; slot++) workspace_drop(&workspace_free[slot]);
 }
 """
 )
@@ -121,10 +143,5 @@ def workspace_text(slots: int, release: str) -> tuple[str, str]:
     """The text before the kernel and the one after it, for a number of allocation sites."""
     if not slots:
         return "", _NOTHING.substitute(release=release)
-    words = {
-        "slots": slots,
-        "release": release,
-        "huge_page": HUGE_PAGE,
-        "huge_from": HUGE_FROM,
-    }
+    words = {"slots": slots, "release": release}
     return _TEXT.substitute(words), _RELEASE.substitute(words)

@@ -223,12 +223,13 @@ class CEmitter(ParallelEmitter):
             return
         slot, self.slots = self.slots, self.slots + 1
         count = self.expr(s.buffer.shape[0], UNARY) if size is None else str(size)
-        self.line(f"{element} *restrict {name} = workspace_take({slot}, {count} * {item});")
+        kept = f"&workspace_free[{slot}]"
+        self.line(f"{element} *restrict {name} = workspace_take({kept}, {count} * {item});")
         self.give_up_if(f"!{name}")
         self.taken.append((slot, name))
         self.stmt(s.body)
         self.taken.pop()
-        self.line(f"workspace_give({slot}, {name});")
+        self.line(f"workspace_give({kept}, {name});")
 
     # Registers
 

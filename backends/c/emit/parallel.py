@@ -240,7 +240,7 @@ class ParallelEmitter(MaskedEmitter):
         """Leave the function with status 1; memory taken so far is put back."""
         with self.block(f"if ({condition})"):
             for slot, name in reversed(self.taken):
-                self.line(f"workspace_give({slot}, {name});")
+                self.line(f"workspace_give(&workspace_free[{slot}], {name});")
             self.line("return 1;")
 
 

@@ -38,6 +38,8 @@ static inline float exp_f32(float x) {
 }
 
 /* Memory for large intermediate buffers, kept between calls; softmax_row_release() gives it back. */
+typedef struct workspace_block workspace_block;
+
 extern int posix_memalign(void **, __SIZE_TYPE__, __SIZE_TYPE__);
 extern void free(void *);
 extern int sched_yield(void);
@@ -47,13 +49,12 @@ extern int madvise(void *, __SIZE_TYPE__, int);
 #define madvise(p, n, advice) ((void)0)
 #endif
 
-typedef struct workspace_block {
-    struct workspace_block *next;
+struct workspace_block {
+    workspace_block *next;
     const void *owner;
     i64 bytes;
-} __attribute__((aligned(64))) workspace_block;
+} __attribute__((aligned(64)));
 
-static workspace_block *workspace_free[1];
 static int workspace_lock;
 static __thread char workspace_owner; /* its address tells threads apart */
 
@@ -72,9 +73,9 @@ __attribute__((constructor)) static void workspace_begin(void) { /* no fork with
 }
 
 /* At least `bytes` bytes, aligned to 64; a null pointer where there is no memory. */
-static void *workspace_take(int slot, i64 bytes) {
+static void *workspace_take(workspace_block **kept, i64 bytes) {
     workspace_enter();
-    workspace_block **chosen = &workspace_free[slot];
+    workspace_block **chosen = kept;
     for (workspace_block **at = chosen; *at; at = &(*at)->next)
         if ((*at)->owner == &workspace_owner) {
             chosen = at;
@@ -100,17 +101,31 @@ static void *workspace_take(int slot, i64 bytes) {
     return block + 1;
 }
 
-static void workspace_give(int slot, void *memory) {
+static void workspace_give(workspace_block **kept, void *memory) {
     workspace_block *block = (workspace_block *)memory - 1;
     workspace_enter();
-    block->next = workspace_free[slot];
-    workspace_free[slot] = block;
+    block->next = *kept;
+    *kept = block;
     workspace_leave();
 }
 
+static void workspace_drop(workspace_block **kept) {
+    workspace_enter();
+    workspace_block *block = *kept;
+    *kept = 0;
+    workspace_leave();
+    while (block) {
+        workspace_block *next = block->next;
+        free(block);
+        block = next;
+    }
+}
+
+static workspace_block *workspace_free[1];
+
 int softmax_row(const float *restrict X, float *restrict Y, i64 n) {
     float T[2] __attribute__((aligned(64)));
-    float *restrict E = workspace_take(0, n * 4);
+    float *restrict E = workspace_take(&workspace_free[0], n * 4);
     if (!E) {
         return 1;
     }
@@ -126,21 +141,11 @@ int softmax_row(const float *restrict X, float *restrict Y, i64 n) {
     for (i64 i = 0; i < n; i++) {
         Y[i] = E[i] / T[1];
     }
-    workspace_give(0, E);
+    workspace_give(&workspace_free[0], E);
     return 0;
 }
 
 /* Frees the memory kept between calls; the kernel may be called again afterwards. */
 void softmax_row_release(void) {
-    for (int slot = 0; slot < 1; slot++) {
-        workspace_enter();
-        workspace_block *block = workspace_free[slot];
-        workspace_free[slot] = 0;
-        workspace_leave();
-        while (block) {
-            workspace_block *next = block->next;
-            free(block);
-            block = next;
-        }
-    }
+    for (int slot = 0; slot < 1; slot++) workspace_drop(&workspace_free[slot]);
 }

@@ -10,13 +10,12 @@ typedef __INT64_TYPE__ i64;
 /* A worker that wakes on the caller's processor moves to another one, if there are enough. */
 #if defined(_OPENMP) && defined(__linux__)
 extern int omp_get_thread_num(void);
+extern int sched_getcpu(void);
+
 extern int omp_get_num_threads(void);
 extern int getpid(void);
-extern int sched_getcpu(void);
 extern int sched_getaffinity(int, __SIZE_TYPE__, void *);
 extern int sched_setaffinity(int, __SIZE_TYPE__, const void *);
-
-static int threads_home(void) { return sched_getcpu(); }
 
 __attribute__((noinline, cold)) static void threads_move(int home) {
     enum { WORD = 8 * sizeof(long), WORDS = 1024 / WORD };
@@ -27,10 +26,6 @@ __attribute__((noinline, cold)) static void threads_move(int home) {
     if (processors < omp_get_num_threads()) return;
     set[home / WORD] &= ~(1UL << home % WORD);
     sched_setaffinity(0, sizeof set, set);
-}
-
-static inline void threads_spread(int home) {
-    if (omp_get_thread_num() && sched_getcpu() == home) threads_move(home);
 }
 
 /* The threads of libgomp end before a fork, since a child would wait for them for ever. */
@@ -44,6 +39,12 @@ static void threads_end(void) {
 
 __attribute__((constructor)) static void threads_begin(void) {
     pthread_atfork(threads_end, 0, 0);
+}
+
+static int threads_home(void) { return sched_getcpu(); }
+
+static inline void threads_spread(int home) {
+    if (omp_get_thread_num() && sched_getcpu() == home) threads_move(home);
 }
 #else
 static inline int threads_home(void) { return 0; }
