@@ -77,6 +77,7 @@ class TileCounts:
         )
         how = f", {self.plan.split} parts" * (self.plan.split > 1)
         laid = "".join(f", {c.operands[n].buffer} laid out ahead" for n in self.plan.laid)
+        how += ", from sectors" * self.plan.sectors
         return f"tile {tile}, steps of {step}{', copied ahead' * bool(self.plan.ahead)}{how}{laid}"
 
     @property
@@ -221,7 +222,7 @@ class TileColumns:
         """Blocks that a multiprocessor runs at once."""
         gpu, registers, threads = self.gpu, self.registers, 32 * self.warps
         fits = (registers <= min(MOST_REGISTERS, gpu.registers_per_thread)) & (
-            (self.shared <= gpu.shared_bytes) & (threads <= gpu.threads_per_block)
+            (self.shared <= gpu.shared_most) & (threads <= gpu.threads_per_block)
         )
         known = zip(fits.tolist(), threads.tolist(), registers.tolist(), self.shared.tolist())
         return np.array([fit and gpu.blocks_at_once(t, r, int(s)) for fit, t, r, s in known], int)
@@ -314,7 +315,7 @@ class TileColumns:
                 reads /= np.maximum(1, self._tile(n, lambda tile: tile.wide))
             asked += reads * read
             again += reads * (read - 1)
-            fetched = self._tile(n, lambda tile: tile.elements) / Gpu.warp
+            fetched = self._tile(n, lambda tile: tile.asked) / Gpu.warp
             vector = np.maximum(1, self._tile(n, lambda tile: tile.vector))
             straight = self._tile(n, lambda tile: tile.vector if tile.straight else 1)
             copied += fetched / vector + fetched * written / np.maximum(1, straight)

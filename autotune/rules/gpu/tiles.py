@@ -8,7 +8,7 @@ from functools import cache, cached_property, lru_cache, partial
 from math import ceil, prod
 
 from autotune.rules.gpu.move import CLOSE
-from autotune.rules.gpu.reuse import has_windows, is_shared
+from autotune.rules.gpu.reuse import is_shared
 from autotune.rules.gpu.thin import thin_plans
 from autotune.rules.gpu.tile_cycles import TileColumns, TileCounts
 from autotune.rules.group import SYMBOLIC_SIZE
@@ -136,10 +136,8 @@ class _Search:
         return tuple(dict.fromkeys(found))
 
     def in_order(self, found: Sequence[TileCounts]) -> list[TileCounts]:
-        """Best first: of those that take about the least time that which moves least. Tiles of
-        windows ask for more that is not counted, where images end."""
-        most = 1.0 if has_windows(self.c) else CLOSE
-        about = most * min((counts.cycles for counts in found), default=0.0)
+        """Best first: of those that take about the least time that which moves least."""
+        about = CLOSE * min((counts.cycles for counts in found), default=0.0)
 
         def order(counts: TileCounts) -> tuple[bool, float, float]:
             far = counts.cycles > about
@@ -163,6 +161,12 @@ class _Search:
                         parts = -(-cuts[axis].parts // unit) * unit
                         cuts[axis] = cuts[axis]._replace(parts=parts)
         return replace(plan, cuts=tuple(cuts), laid=tuple(laid))
+
+    def from_sectors(self, plan: library.gpu.TilePlan) -> library.gpu.TilePlan:
+        """The same with rows fetched from where their sectors begin, if there are such."""
+        moved, found = self.c.moving, replace(plan, sectors=True)
+        every = (self.tile(n, found, moved[n], True) for n in plan.shared)
+        return found if any(tile.from_sectors for tile in every) else plan
 
     @cached_property
     def can_be_laid(self) -> list[int]:
@@ -193,6 +197,7 @@ class _Search:
         ranked.sort(key=lambda counts: counts.cycles)
         kept = [x.plan for x in ranked[: 2 * KEPT]]
         kept += [self.laid(x) for x in ranked[: 2 * KEPT]]
+        kept = [p for plan in kept for p in dict.fromkeys((self.from_sectors(plan), plan))]
         exact = self.counts(
             replace(plan, ahead=ahead)
             for plan in dict.fromkeys(kept)
@@ -224,7 +229,7 @@ class _Search:
     ) -> library.gpu.StagedTile:
         """What a plan fetches of an operand that some axes move; if `rough` by sizes alone."""
         laid = n in plan.laid
-        key = (n, laid, *([plan.cuts[a].total for a in axes] if rough else plan.cuts))
+        key = (n, laid, plan.sectors, *([plan.cuts[a].total for a in axes] if rough else plan.cuts))
         if key not in self.known:
             c = library.gpu.laid_out(self.c, (n,)) if laid else self.c
             self.known[key] = library.gpu.StagedTile(c, plan, n)

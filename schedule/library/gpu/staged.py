@@ -270,6 +270,22 @@ class StagedTile:
         return lanes
 
     @property
+    def from_sectors(self) -> bool:
+        """Whether each row is fetched from where its sector begins: an access of a warp more of a
+        row would touch another one."""
+        long = bool(self.in_memory) and 2 * self.in_memory[-1].extent > Gpu.warp
+        return self.plan.sectors and self.vector == 1 and long and self.in_memory[-1].stride == 1
+
+    @property
+    def asked(self) -> int:
+        """Elements that threads ask for: with those between a row and where its sectors begin and
+        end."""
+        if not self.from_sectors:
+            return self.elements
+        row, sector = self.in_memory[-1].extent, Gpu.sector_bytes // self.item
+        return self.elements // row * -(-(row + sector - 1) // sector) * sector
+
+    @property
     def _moves(self) -> list[tuple[int, int]]:
         """The axes that move the operand, with their strides."""
         return [(n, s) for n, s in enumerate(self.c.operands[self.operand].strides) if s]
@@ -299,21 +315,23 @@ class StagedTile:
     def sectors(self) -> float:
         """Transactions that fetch the tile, on average over where its rows begin: each access of a
         warp touches a sector more if it begins within one."""
-        run, step, rows, together = 1, 1, 1, True
+        o, run, step, rows, together = self.c.operands[self.operand], 1, 1, 1, True
         for dim in reversed(self.in_memory):
             together = together and dim.stride == step
             if not together:
                 rows *= dim.extent
                 continue
             run, step = run * dim.extent, step * dim.extent
-            together = self._whole(dim)
+            together = self._whole(dim) and o.pad is None  # which is no memory
         known = [s for dim in self.in_memory if (s := dim.stride or 1) >= step]
         begins = [
             s * total for n, s in self._moves
             if (total := self.plan.cuts[n].total) < (self.c.axes[n].extent or FAR)
         ]  # fmt: skip
         near = gcd(Gpu.sector_bytes, *(self.item * s for s in (*known, *begins)))
-        accesses = max(1.0, run / (Gpu.warp * self.vector))
+        if o.pad is not None and _is_window(self.in_memory[-1]):  # rows begin behind their padding
+            near = self.item
+        accesses = 1.0 if self.from_sectors else max(1.0, run / (Gpu.warp * self.vector))
         more = accesses * (Gpu.sector_bytes - near)
         return rows * (run * self.item + more) / Gpu.sector_bytes
 
@@ -331,6 +349,11 @@ def _first(extents: Sequence[int]) -> Places:
     """The first iterations of nested loops that the lanes of a warp have: a row for each lane."""
     lanes = np.arange(min(Gpu.warp, prod(extents)))
     return np.stack(np.unravel_index(lanes, extents), 1)
+
+
+def _is_window(dim: TileDim) -> bool:
+    """Whether several axes move along it."""
+    return sum(step != 0 for step in dim.steps) > 1
 
 
 def _moved_by(row: Sequence[int | None]) -> list[int]:

@@ -42,6 +42,7 @@ class TilePlan:
     split     parts into which `along`, an axis that is summed over, is cut, each with blocks of
               threads of its own; a second kernel adds them up
     laid      those of `shared` that a kernel of its own lays out ahead
+    sectors   whether rows that begin within a sector of memory are fetched from where it begins
     """
 
     cuts: tuple[Cut, ...]
@@ -52,17 +53,20 @@ class TilePlan:
     split: int = 1
     along: int = 0
     laid: tuple[int, ...] = ()
+    sectors: bool = False
 
     @property
     def values(self) -> tuple[object, ...]:
         """The same in plain tuples, as records keep it; `of` reads it."""
         cuts = tuple(map(tuple, self.cuts))
-        how = (self.ahead, self.gathered, self.split, self.along, self.laid)
+        how = (self.ahead, self.gathered, self.split, self.along, self.laid, self.sectors)
         return (cuts, self.shared, self.steps, *how)
 
     @classmethod
     def of(cls, values: tuple[Any, ...]) -> TilePlan:
         """The plan of such values."""
-        cuts, shared, steps, ahead, gathered, split, along, *laid = values
+        cuts, shared, steps, ahead, gathered, split, along, *later = values
         plain = (tuple(shared), tuple(steps), ahead, tuple(gathered), split, along)
-        return cls(tuple(Cut(*cut) for cut in cuts), *plain, *map(tuple, laid))
+        laid = tuple(later[0]) if later else ()  # older records have less
+        sectors = len(later) > 1 and bool(later[1])
+        return cls(tuple(Cut(*cut) for cut in cuts), *plain, laid, sectors)

@@ -23,7 +23,8 @@ from schedule.library.contraction.places import (
 )
 from schedule.library.contraction.plan import Partial
 from schedule.library.gpu.cooperative_fetch import split_for_threads
-from schedule.library.gpu.filled import copy_ahead, fill, laid_out
+from schedule.library.gpu.filled import copy_ahead, fill, in_sector, laid_out
+from schedule.library.gpu.sectors import from_sectors
 from schedule.library.gpu.staged import StagedTile, index_map
 from schedule.library.gpu.steps import (
     all_or_nothing,
@@ -224,6 +225,11 @@ class _Tiles:
         in_order_of_reads(sch, copy)
         kinds = [kind for kind in ("warps", "lanes") if kind in threads]
         sizes = [sch.state.loop(threads[kind]).const_extent or 1 for kind in kinds]
+        if tile.from_sectors:
+            *_, row = own_loops(sch, copy)
+            begun = from_sectors(sch, copy, row)
+            if begun != row:  # rows of whole sectors, as what threads share
+                sch.split(begun, [None, in_sector(self.c.operands[tile.operand])])
         _, *loops = split_for_threads(sch, copy, sizes, tile.vector)
         if tile.vector > 1:
             sch.vectorize(loops[-1])

@@ -1,0 +1,67 @@
+"""Rows that begin within a sector of memory, as tiles of convolutions on GPUs fetch them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotune.gpu.count import works_of
+from autotune.rules import choose
+from autotune.rules.gpu.product import ProductPlan
+from backends import build
+from benchmarks.gpus.counts import EMULATOR, default, implied
+from benchmarks.gpus.rows import PRODUCT
+from schedule import Schedule, library
+from tensorir import Gpu, PrimFunc, Target, ops, reference, te
+
+DEVICE = Gpu(Target.parse("cuda -arch=sm_90a"))
+
+
+def conv(shape: tuple[int, ...], weight: tuple[int, ...], **how: int) -> PrimFunc:
+    x, w = te.placeholder(shape, name="x"), te.placeholder(weight, name="w")
+    return te.create_prim_func([x, w, ops.conv2d(x, w, padding=1, **how)], name="program")
+
+
+LARGE = {
+    "rows of whole sectors": conv((32, 64, 56, 56), (64, 64, 3, 3)),
+    "odd rows": conv((32, 64, 57, 57), (64, 64, 3, 3)),
+    "a prime, every second": conv((32, 64, 59, 61), (128, 64, 3, 3), stride=2),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_tiles_of_windows_move_few_sectors_beside_their_own(name):
+    sch, _, counts = default(LARGE[name])
+    (work,) = works_of(sch.func, DEVICE)
+    assert counts.plan.sectors
+    assert work.sectors <= PRODUCT.most * implied(counts)
+    assert work.wavefronts <= 1.01 * work.free
+
+
+@pytest.mark.parametrize("size", [33, 41])
+def test_rows_from_their_sectors_are_right_and_move_less(size, cache):
+    """Of any plan: with as many terms in a step as there are, copied ahead or not."""
+    func = conv((1, 4, 5, size), (8, 4, 3, 3))
+    (plan,) = choose(func, DEVICE, None, ()).sketch.plans
+    assert isinstance(plan, ProductPlan)
+    counts = next(x for x in plan.found if x.plan.sectors)
+    rng, moved = np.random.default_rng(0), []
+    given = [rng.integers(-4, 5, p.const_shape).astype("float32") for p in func.inputs]
+    for sectors in (True, False):
+        sch = Schedule(func)
+        tile = replace(counts.plan, sectors=sectors).values
+        plan.apply(sch, {f"{plan.group.block}.tile": tile})
+        kernel = build(sch, f"{EMULATOR},races,uninitialised", cache=cache)
+        np.testing.assert_array_equal(kernel(*given), reference(func, *given)[0])
+        found = [c for c in kernel.findings.counts if (c.space, c.buffer) == ("global", "x")]
+        moved.append(sum(c.transactions for c in found))
+    assert moved[0] < 0.95 * moved[1]
+
+
+def test_records_from_before_there_were_sectors_are_read():
+    plan = library.gpu.TilePlan((library.gpu.Cut(2),), (0,), (0,), 1, (), 1, 0, (0,))
+    assert library.gpu.TilePlan.of(plan.values) == plan
+    assert library.gpu.TilePlan.of(plan.values[:-1]) == plan
+    assert library.gpu.TilePlan.of(plan.values[:-2]) == replace(plan, laid=())
