@@ -45,10 +45,14 @@ def _require_own_place(func: PrimFunc, store: Access, loop: For, uses: list[Acce
     if buffer in func.buffers and all([loop in use.loops() for use in uses]):
         return
     analyzer = function_analyzer(func)
-    if analyzer.prove(binary("<=", loop.extent, const(1))):
+    around = store.loops()
+    for outer in around[: around.index(loop)]:  # which have an iteration where there is a store
+        if outer.const_extent is None:
+            analyzer.bind(outer.var, outer.extent)
+    known = analyzer.assuming(store.known)
+    if known.prove(binary("<=", loop.extent, const(1))):
         return
     if loop.var in variables(store.known):  # only one of the iterations may be left
-        known = analyzer.assuming(store.known)
         if determines(store.indices, loop.var, store.inner(), known):
             return
     whose = "which is used outside of that loop too"

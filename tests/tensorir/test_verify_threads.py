@@ -95,3 +95,22 @@ def test_one_iteration_writes(where):
 def test_several_iterations_write(where):
     with pytest.raises(VerifyError, match=r"all write B\[1\]"):
         verify(parse(ONE.format(where=where)))
+
+
+FEW = """
+@prim_func
+def few(A: f32[1], factor: i64 >= 1, B: f32[1]):
+    for i in range({around}):
+        for k in parallel({count}):
+            with block("B"):
+                v = spatial(1, 0)
+                B[v] = A[v]
+"""
+
+
+def test_one_iteration_where_the_loop_around_has_any():
+    """Schedules saw that 1 // factor iterations, if there are any, are of a factor of 1."""
+    verify(parse(FEW.format(around="1 // factor", count="factor")))
+    for around, count in (("factor", "factor"), ("1 // factor", "factor + 1")):
+        with pytest.raises(VerifyError, match=r"'k' all write B\[0\]"):
+            verify(parse(FEW.format(around=around, count=count)))
