@@ -7,7 +7,7 @@ That is tried element by element (touches.py). Where only lanes of one warp meet
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
@@ -16,7 +16,7 @@ from tensorir.func import PrimFunc
 from tensorir.parts import touched
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.gpu.axes import is_kernel, nest_of
-from tensorir.passes.gpu.touches import ANY, Meetings, Touch
+from tensorir.passes.gpu.touches import ANY, Ages, Meetings, Touch
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import For, If, Seq, Stmt, Sync, seq
 from tensorir.visit import child_stmts, loads, map_children, stmt_exprs, walk
@@ -50,15 +50,14 @@ def _visit(stmt: Stmt, analyzer: Analyzer) -> Stmt:
     return map_children(stmt, lambda child: _visit(child, analyzer))
 
 
-@dataclass(frozen=True)
-class _Pending:
+class _Pending(NamedTuple):
     """An access, the Sync that was passed since which is to be kept if one is needed, and how many
     iterations ago it was made of each of the loops that it is in; `lanes` have waited for each
     other since."""
 
     touch: Touch
     sync: Sync | None = None
-    ages: tuple[tuple[Var, int], ...] = ()
+    ages: Ages = ()
     lanes: bool = False
 
 
@@ -73,17 +72,21 @@ class _Kernel:
         written = {b for s in walk(body) for b, _, is_write in touched(s) if is_write}
         self.seen = {b for b in written if b.scope != "local"}
         self.depth: dict[Sync, int] = {}
+        self.waiting: set[For] = set()  # loops in which there is one
         self.count_loops(self.body, 0)
         self.kept: dict[Sync, str] = {}
         self.touches: dict[Stmt, list[Touch]] = {}
 
-    def count_loops(self, stmt: Stmt, depth: int) -> None:
-        """In how many loops each Sync is."""
+    def count_loops(self, stmt: Stmt, depth: int) -> bool:
+        """In how many loops each Sync is; whether there is one."""
         if isinstance(stmt, Sync):
             self.depth[stmt] = depth
+            return True
         inside = depth + (isinstance(stmt, For) and stmt.const_extent != 1)
-        for child in child_stmts(stmt):
-            self.count_loops(child, inside)
+        waits = any([self.count_loops(child, inside) for child in child_stmts(stmt)])
+        if waits and isinstance(stmt, For):
+            self.waiting.add(stmt)
+        return waits
 
     def result(self) -> Stmt:
         while self.needs_more():
@@ -158,7 +161,7 @@ class _Kernel:
         var = loop.var
         inside = {**loops, var: loop.extent}
         before = state
-        if loop.const_extent == 1 or not any(isinstance(s, Sync) for s in walk(loop.body)):
+        if loop.const_extent == 1 or loop not in self.waiting:
             state = self.run(loop.body, state, inside, conditions)
             return _aged(state, var, left=True)
         while True:
@@ -191,7 +194,7 @@ class _Kernel:
         for p in state:
             if p.sync is None:
                 continue  # the program is as it is: nobody waits in between
-            scope = self.meetings.scope(p.touch, dict(p.ages), touch)
+            scope = self.meetings.scope(p.touch, p.ages, touch)
             if scope == "block" or (scope == "warp" and not p.lanes):
                 self.kept[p.sync] = scope
                 raise _Kept
@@ -207,10 +210,8 @@ def _aged(state: State, var: Var, left: bool) -> State:
     """`state` one iteration later, or when the loop is over."""
     made = []
     for p in state:
-        ages = dict(p.ages)
-        if var in ages:
-            ages[var] = ANY if left or ages[var] else 1
-        made.append(_Pending(p.touch, p.sync, tuple(ages.items()), p.lanes))
+        ages = tuple([(v, (ANY if left or n else 1) if v is var else n) for v, n in p.ages])
+        made.append(p if ages == p.ages else p._replace(ages=ages))
     return tuple(dict.fromkeys(made))
 
 

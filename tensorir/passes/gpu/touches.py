@@ -41,6 +41,10 @@ ANY = -1
 """The age of an access that any earlier iteration of a loop may have made."""
 
 
+Ages = tuple[tuple[Var, int], ...]
+"""How many iterations of some loops ago something was."""
+
+
 @dataclass(frozen=True, eq=False)
 class Touch:
     """One load or store of a flat buffer: its index, and the conditions that it stands under."""
@@ -80,7 +84,7 @@ class Meetings:
         self.found: dict[Any, str | None] = {}
         self.met: dict[Any, Met | None] = {}
 
-    def scope(self, earlier: Touch, ages: Mapping[Var, int], later: Touch) -> str | None:
+    def scope(self, earlier: Touch, ages: Ages, later: Touch) -> str | None:
         """Who has to wait between the two: None, "warp" or "block".
 
         `ages` are those of the loops that both are in: how many iterations ago the earlier one was.
@@ -89,9 +93,9 @@ class Meetings:
             return None
         if earlier.buffer is not later.buffer:
             return self.worst if self.overlap(earlier.buffer, later.buffer) else None
-        key = earlier, later, tuple(ages.items())
+        key = earlier, later, ages
         if key not in self.found:
-            self.found[key] = self._scope(earlier, ages, later)
+            self.found[key] = self._scope(earlier, dict(ages), later)
         return self.found[key]
 
     def _scope(self, earlier: Touch, ages: Mapping[Var, int], later: Touch) -> str | None:
