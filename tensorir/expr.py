@@ -473,9 +473,9 @@ def maximum(a: ExprLike, b: ExprLike) -> Expr:
 
 def int_value(e: ExprLike) -> int | None:
     """The value of an integer constant; None for anything that is not one."""
-    if isinstance(e, int):
-        return int(e)
-    return int(e.value) if isinstance(e, Const) and not dt.is_float(e.dtype) else None
+    if isinstance(e, Const):
+        return None if dt.is_float(e.dtype) else int(e.value)
+    return int(e) if isinstance(e, int) else None
 
 
 Expr.operate = staticmethod(binary)  # type: ignore[method-assign]

@@ -185,6 +185,16 @@ def same_slice(
     whatever these are called, and it tells the loop.
     """
     theirs = (other or node).var
+    key = same_slice, a.in_loops(), b.in_loops(), node.var, node.extent, theirs, *inner.items()
+    found: bool | None = analyzer.remembered.get(key)  # asked again for each axis that is bound
+    if found is None:
+        found = analyzer.remembered[key] = _same_slice(a, b, node, inner, analyzer, theirs)
+    return found
+
+
+def _same_slice(
+    a: Access, b: Access, node: For, inner: Mapping[Var, Expr], analyzer: Analyzer, theirs: Var
+) -> bool:
     if _one_function(a, b, {theirs: node.var}, inner):
         if determines(a.in_loops(), node.var, inner, analyzer):  # whatever either predicate is
             return True

@@ -279,7 +279,7 @@ class Analyzer:
     def range(self, atom: Expr) -> Range:
         """The interval of one atom."""
         if isinstance(atom, Var) and atom.dtype == dt.INDEX:
-            return self.facts.range(atom)
+            return self.facts.ranges.get(atom, UNBOUNDED)
         found = self._ranges.get(atom)
         if found is None:
             ranges = self._ranges

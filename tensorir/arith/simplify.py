@@ -22,14 +22,17 @@ def linear_form(an: Analyzer, e: Expr) -> Linear:
     if isinstance(e, Const):
         return Linear({}, int(e.value))
     if isinstance(e, BinOp):
+        right = e.b  # most often a number, of which no form has to be kept
+        number = Linear({}, int(right.value)) if isinstance(right, Const) else None
         if e.op in ("+", "-"):
-            form = an.linear(e.a).plus(an.linear(e.b), 1 if e.op == "+" else -1)
-            return an.recombined(form)
+            left, sign = an.linear(e.a), 1 if e.op == "+" else -1
+            if number is not None:
+                return an.recombined(left.shifted(sign * number.const))
+            return an.recombined(left.plus(an.linear(right), sign))
         if e.op == "*":
-            return an.recombined(times(an.linear(e.a), an.linear(e.b)))
+            return an.recombined(times(an.linear(e.a), number or an.linear(right)))
         if e.op in ("//", "%"):
-            form = an.divmod(e.op, an.linear(e.a), an.linear(e.b))
-            return an.recombined(form)
+            return an.recombined(an.divmod(e.op, an.linear(e.a), number or an.linear(right)))
         if e.op == "^":
             return an.exclusive_or(an.linear(e.a), an.linear(e.b))
     node = e if isinstance(e, Var) else _node(an, e)

@@ -121,7 +121,7 @@ class MovePlan(Plan):
         try:
             self._make(sch, point)
         except ScheduleError as error:
-            object.__setattr__(self, "_refusal", error)
+            object.__setattr__(self, "_refusal", error.with_traceback(None))  # which knows the plan
             return None
         return sch
 

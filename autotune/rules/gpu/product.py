@@ -83,7 +83,7 @@ class ProductPlan(FormedPlan):
                 made = self.base.copy()
                 self._make(made, counts.plan)
             except TensorIRError as error:
-                refused = error
+                refused = error.with_traceback(None)  # which knows this frame: a cycle
                 why = error.reason if isinstance(error, ScheduleError) else str(error)
                 self._refused[counts.text] = why
                 continue

@@ -302,7 +302,7 @@ class StagedTile:
     @cached_property
     def elements(self) -> int:
         """Of the tile."""
-        return prod(dim.extent for dim in self.dims)
+        return prod([dim.extent for dim in self.in_memory])
 
     @cached_property
     def bytes(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
+from operator import is_
 
 from tensorir.arith.analyzer import Analyzer
 from tensorir.arith.bits import wide_and_narrow
@@ -129,11 +130,9 @@ def is_bijective(
 def bound_in(extents: Mapping[Var, ExprLike], analyzer: Analyzer) -> Analyzer:
     """The analyzer, knowing also the extents where it does not know them yet."""
     known = analyzer.facts.extents
-    missing = {
-        v: extent
-        for v, extent in extents.items()
-        if known.get(v) is not extent and not analyzer.binds(v, extent)
-    }
+    if all(map(is_, map(known.get, extents), extents.values())):  # what is asked most
+        return analyzer
+    missing = {v: extent for v, extent in extents.items() if not analyzer.binds(v, extent)}
     if not missing:
         return analyzer
     an = analyzer.copy()
