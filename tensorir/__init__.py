@@ -104,8 +104,10 @@ if TYPE_CHECKING:
     from tensorir.parts import part_axes as part_axes
     from tensorir.parts import touched as touched
     from tensorir.passes.facts.lifetimes import keeps_to_itself as keeps_to_itself
-    from tensorir.passes.facts.registers import held_bytes as held_bytes
+    from tensorir.passes.facts.registers import ADDRESSES as ADDRESSES
+    from tensorir.passes.facts.registers import ample_registers as ample_registers
     from tensorir.passes.facts.registers import sum_bytes as sum_bytes
+    from tensorir.passes.facts.registers import thread_registers as thread_registers
     from tensorir.passes.gpu.axes import kernel_roots as kernel_roots
     from tensorir.passes.gpu.axes import nest_of as nest_of
     from tensorir.passes.gpu.axes import threads_of as threads_of
@@ -281,7 +283,9 @@ __all__ = lazy_names(
         "tensorir.passes.gpu.axes": "kernel_roots nest_of threads_of",
         "tensorir.passes.gpu.written_out": "WRITTEN_OUT calls_written",
         "tensorir.passes.facts.lifetimes": "keeps_to_itself",
-        "tensorir.passes.facts.registers": "held_bytes sum_bytes",
+        "tensorir.passes.facts.registers": (
+            "ADDRESSES ample_registers sum_bytes thread_registers"
+        ),
         "tensorir.passes.lower": "lower",
         "tensorir.passes.lower_prefetch": "prefetch_region",
         "tensorir.passes.partition_loops": "copies_of_body",

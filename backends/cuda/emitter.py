@@ -24,9 +24,9 @@ from tensorir import (
     Buffer,
     Expr,
     Part,
+    ample_registers,
     calls_written,
     const,
-    held_bytes,
     int_value,
     sum_bytes,
 )
@@ -55,10 +55,6 @@ MANY_SUMS = 48
 """Sums of a thread from which on the compiler is told how many registers it may have: large tiles
 of products. Left alone it took 168 for 56 sums of a convolution, for which one block less has
 room; with fewer sums it stays below what limits blocks."""
-
-BESIDE = 48
-"""Registers for addresses, and for what is loaded ahead, beside the arrays and a quarter of them:
-with these no tile of the defaults is spilled."""
 
 
 class CudaEmitter(GpuEmitter):
@@ -95,7 +91,7 @@ class CudaEmitter(GpuEmitter):
         once."""
         if sum_bytes(self.kernel.body) < 4 * MANY_SUMS:
             return str(threads)
-        each = held_bytes(self.kernel.body) // 4 * 5 // 4 + BESIDE
+        each = ample_registers(self.kernel.body)
         return f"{threads}, {max(1, Architecture.registers // (threads * each))}"
 
     def parameter(self, buffer: Buffer) -> str:

@@ -36,7 +36,7 @@ KNOWN = {
     "autotune/rules/effort.py": {"REUSED": MODEL, "ROWS_EACH": SHAPE},
     "autotune/rules/find_chain.py": {"IDLE": SHAPE, "LONG_ROW": SHAPE},
     "autotune/rules/gpu/tile_cycles.py": {
-        "LATENCY": TILES, "LAUNCH": TILES, "OVERHEAD": TILES, "WAIT": TILES, "SECTORS": TILES,
+        "LATENCY": TILES, "LAUNCH": TILES, "WAIT": TILES, "SECTORS": TILES,
         "MOST_REGISTERS": TILES, "SHUFFLE": TILES, "MOST_HELD": SHAPE,
     },
     "autotune/rules/gpu/tiles.py": {

@@ -18,16 +18,13 @@ import numpy.typing as npt
 from autotune.rules.group import SYMBOLIC_SIZE
 from autotune.streams import Column
 from schedule import library
-from tensorir import Gpu, dtype
+from tensorir import ADDRESSES, Gpu, dtype
 
 LATENCY = 600.0
 """Cycles from asking memory to having what it holds (cuda.md has 500 to 700 for Hopper)."""
 
 LAUNCH = 4000.0
 """Cycles that a second kernel takes before it begins."""
-
-OVERHEAD = 28
-"""Registers of a thread for addresses and counters."""
 
 NEVER_HIDDEN = 0.1
 """The part of the shorter one of what is computed and what is fetched that adds to the time."""
@@ -47,7 +44,7 @@ PARTS = 4.0
 SECTORS = 1.0
 """Sectors that the second cache delivers to a multiprocessor in a cycle."""
 
-MOST_REGISTERS = 168
+MOST_REGISTERS = 164
 """Registers up to which no tile was seen to spill."""
 
 
@@ -188,7 +185,7 @@ class TileColumns:
         last = self.c.spatial[-1]  # which come before those of the sum
         read = sum(self._own(n for n in axes if n <= last) for axes in self.c.moving)
         used = self.own + np.maximum(np.minimum(read, self.own + 8), self.held)
-        return words * used + OVERHEAD
+        return words * used + ADDRESSES
 
     @cached_property
     def held(self) -> npt.NDArray[np.int64]:

@@ -1,14 +1,29 @@
-"""What a thread of a GPU keeps in arrays of its own."""
+"""What a thread of a GPU keeps in registers: arrays of its own, and what it needs beside them."""
 
 from __future__ import annotations
 
-from math import prod
+from math import isqrt, prod
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.expr import int_value
 from tensorir.stmt import Alloc, Stmt, Store
 from tensorir.visit import child_stmts, loads, walk
+
+ADDRESSES = 24
+"""Registers of 32 bits for indices, addresses and counters."""
+
+
+def thread_registers(stmt: Stmt) -> int:
+    """Registers of 32 bits that the code of a thread takes, about: its arrays, a row and a column
+    of what is multiplied for its sums, taken for a square, and addresses."""
+    return held_bytes(stmt) // 4 + 2 * isqrt(sum_bytes(stmt) // 4) + ADDRESSES
+
+
+def ample_registers(stmt: Stmt) -> int:
+    """Registers that a compiler does well with: as many again as for addresses, for what it loads
+    ahead. With these no tile of the defaults is spilled."""
+    return thread_registers(stmt) + ADDRESSES
 
 
 def held_bytes(stmt: Stmt) -> int:

@@ -1,0 +1,35 @@
+"""Registers of a thread are an estimate, which the compiler's log must bear out."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune import default_schedule
+from autotune.gpu.count import kernels_of
+from backends import source_text
+from backends.cuda.nvrtc import compile_cubin, why_not
+from backends.cuda.resources import read_resources
+from benchmarks.gpus.rows import ROWS
+from tensorir import Gpu, Target, ample_registers, lower, sum_bytes, thread_registers
+
+TARGET = Target.parse("cuda -arch=sm_90a")
+APART = 1.5
+"""Times that one of the two may be the other: for arrays of sums, which live as long as the
+loop around them; others may be read from memory one after the other."""
+
+MANY = 4 * 32
+"""Bytes of sums from which on these are most of the registers."""
+
+
+@pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+def test_the_compiler_needs_as_many_as_estimated(row):
+    sch = default_schedule(row.func(), TARGET)
+    used = read_resources(compile_cubin(source_text(sch.func, TARGET), "sm_90a").log)
+    for n, kernel in enumerate(kernels_of(lower(sch.func, Gpu(TARGET).target))):
+        registers, estimate = used[f"program_{n}"].registers, thread_registers(kernel)
+        assert not used[f"program_{n}"].spills
+        assert registers <= APART * estimate
+        if sum_bytes(kernel) >= MANY:
+            assert estimate <= APART * registers and registers <= APART * ample_registers(kernel)
