@@ -30,7 +30,9 @@ round scalbn signbit sin sincos sinh tan tanh tgamma trunc
 """.split()
 """Functions of the C library: a kernel must not replace them in the process that loads it."""
 
-MACROS = ("LOAD", "STORE", "KEEP", "UNROLL", "PRAGMA", "NULL", "failed", "home")
+MACROS = (
+    "LOAD", "STORE", "KEEP128", "KEEP256", "KEEP512", "UNROLL", "PRAGMA", "NULL", "failed", "home",
+)  # fmt: skip
 """Words that the emitted text uses itself."""
 
 _LIBRARY_FLOAT = tuple(f"{name}{end}" for name in LIBRARY for end in "fl")

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from backends.c.emit.native import FEATURES
 from backends.c.emit.parallel import ParallelEmitter
 from backends.c.emit.tensorized import tensorized_loop
 from backends.c.workspace import workspace_text
@@ -40,10 +41,10 @@ from tensorir import (
 from tensorir import dtype as dt
 
 _KEEP = """\
-#if defined(__x86_64__) && defined(__GNUC__)
-#define KEEP(v) __asm__("" : "+v"(v)) /* keeps gcc from loading v again at each of its few uses */
+#if defined(__x86_64__) && defined(__GNUC__) && defined({feature})
+#define {keep}(v) __asm__("" : "+v"(v)) /* keeps gcc from loading v again at each of its few uses */
 #else
-#define KEEP(v) ((void)0)
+#define {keep}(v) ((void)0)
 #endif"""
 
 
@@ -244,9 +245,12 @@ class CEmitter(ParallelEmitter):
         )
         name = super().name_load(shared)
         if keep:
-            self.declarations.setdefault("KEEP", _KEEP)
+            register = min(bits for bits in FEATURES if width <= bits)
+            macro = f"KEEP{register}"
+            text = _KEEP.format(feature=FEATURES[register], keep=macro)
+            self.declarations.setdefault(macro, text)
             self.lines[-1] = self.lines[-1].replace("const ", "", 1)
-            self.line(f"KEEP({name});")
+            self.line(f"{macro}({name});")
         return name
 
 

@@ -139,3 +139,11 @@ def test_exp_has_the_instructions_for_exponents(tmp_path):
     vector = [line for line in lines if "zmm" in line and not line.startswith("vbroadcast")]
     assert sum(line.startswith("vscalefps") for line in vector) == 1
     assert sum("%zmm" in line and line[0] == "v" for line in vector) <= 30, "with its constants"
+
+
+def test_vectors_wider_than_the_registers_compile(tmp_path):
+    """What a text holds in registers it asks only of processors with registers as wide."""
+    (tmp_path / "f.c").write_text(emit(matmul(6, 4), Target(vector_bits=512)))
+    assert "KEEP512" in (tmp_path / "f.c").read_text()
+    command = ["gcc", *FLAGS.replace("-v4", "-v3").split(), "-S", "f.c", "-o", "f.s"]
+    subprocess.run(command, cwd=tmp_path, check=True)

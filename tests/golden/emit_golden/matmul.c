@@ -12,10 +12,10 @@ typedef float f32x16_u __attribute__((vector_size(64), aligned(4), may_alias));
 #define LOAD(T, p) ((T)*(const T##_u *)(p))
 #define STORE(T, p, v) (*(T##_u *)(p) = (v))
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define KEEP(v) __asm__("" : "+v"(v)) /* keeps gcc from loading v again at each of its few uses */
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__AVX512F__)
+#define KEEP512(v) __asm__("" : "+v"(v)) /* keeps gcc from loading v again at each of its few uses */
 #else
-#define KEEP(v) ((void)0)
+#define KEEP512(v) ((void)0)
 #endif
 
 static inline float maxc_f32(float a, float b) { return a > b ? a : b; }
@@ -86,11 +86,11 @@ static void matmul_i(
     acc[3] = (f32x16){0};
     for (i64 k = 0; k < 16; k++) {
         f32x16 B_v = LOAD(f32x16, &B[k * 32]);
-        KEEP(B_v);
+        KEEP512(B_v);
         const float A_v = A[i * 32 + k];
         acc[0] += A_v * B_v;
         f32x16 B_v_1 = LOAD(f32x16, &B[k * 32 + 16]);
-        KEEP(B_v_1);
+        KEEP512(B_v_1);
         acc[1] += A_v * B_v_1;
         const float A_v_1 = A[i * 32 + 16 + k];
         acc[2] += A_v_1 * B_v;
