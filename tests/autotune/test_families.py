@@ -22,6 +22,10 @@ from tensorir import TensorIRError, te
 from tests.fuzz.killed_searches import FakeMeasurer, Killed, Run
 
 GIVEN = {"cost_model": "random", "progress": False}
+TARGET = (
+    "c -threads=2 -vector_bits=512 -l1d=32768 -l2=1048576 -l3=33554432 -features=avx512f,fma"
+)
+"""All machines draw the same programs, whose times their texts decide."""
 SIZES, TRIALS = [4, 30, 1000], 9
 FEW = partial(policy.propose, settings=policy.Policy(builds=12))
 
@@ -117,7 +121,7 @@ def tuned(tmp_path_factory):
 
     def run(path="family.db", after=None, **given):
         ran = Run(0, "" if after is None else "killed", after or 0)
-        options = {"trials": TRIALS, "database": folder / path, **GIVEN, **given}
+        options = {"target": TARGET, "trials": TRIALS, "database": folder / path, **GIVEN, **given}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("autotune.tuning.session.is_current", lambda *given: True)
             patch.setattr("autotune.tuning.search.Measurer", partial(BySize, ran))

@@ -113,7 +113,8 @@ def test_rows_of_a_tile_are_neighbours_in_memory_where_that_decides():
         lambda k, i, j: te.sum(x[c, i + dy, j + dx] * w[k, c, dy, dx, i, j], axis=terms),
         name="out",
     )
-    space = make_space(te.create_prim_func([x, w, out], name="local"), device_of(resolve(TARGET)))
+    target = resolve(f"{TARGET} -features=avx512vl,fma")  # 32 registers
+    space = make_space(te.create_prim_func([x, w, out], name="local"), device_of(target))
     first = default_candidate(space)
     assert first.sketch == "out:contraction"
     _, _, (filters, rows, _), _ = space.decisions(first)["out.tile"]

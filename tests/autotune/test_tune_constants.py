@@ -181,7 +181,7 @@ def f(A: f32[n], W: f32[n], C: f32[n]):
 
 
 def test_the_default_packs_constants_ahead_of_all_calls():
-    func = linear(64, 64, 64)
+    func = linear(128, 128, 128)
     space = make_space(func, device_of(resolve("c -vector_bits=256")))
     plain, known = default_candidate(space), default_candidate(space, ("W",))
     assert plain != known
