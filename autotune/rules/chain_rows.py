@@ -106,6 +106,9 @@ def find_rows(
             return None
         text, base = "", sch
         if kept:
+            stored = stored_at(sch.state.block(last)) or ()
+            if not all(isinstance(i, Var) or int_value(i) is not None for i in stored):
+                return None  # one dimension of the result is a part of a column
             base = sch.copy()
             base.cache_write(last, 0, "global")
             text = _Found(base, last, "", among).layout(last)[0] or ""

@@ -75,6 +75,32 @@ def test_results_are_turned_where_not_every_element_is_read(shape):
     checked(func, lambda s: gpu.transpose(s, "B", warps=2, tile=8, results=True))
 
 
+def turned_softmax(rows, columns):
+    """The softmax of rows, whose results are columns, laid out by a block of its own."""
+    x = te.placeholder((rows, columns), name="A")
+    y = ops.softmax(x, name="S")
+    out = te.compute((columns, rows), lambda j, i: y[i, j], name="T")
+    return te.create_prim_func([x, out], name="turned")
+
+
+@pytest.mark.parametrize(
+    ("shape", "how"),
+    [((16, 40), {}), ((11, 70), {}), ((11, 70), {"by": "block", "warps": 2, "turns": 4})],
+)
+def test_rows_are_turned_in_shared_memory(shape, how):
+    sch = checked(turned_softmax(*shape), lambda s: gpu.turned_rows(s, "S", **how))
+    assert sch.state.block("S").body.buffer.scope == "shared"
+
+
+def test_rows_are_turned_by_one_block():
+    x = te.placeholder((8, 40), name="A")
+    y = ops.softmax(x, name="S")
+    out = [te.compute((40, 8), lambda j, i, n=n: y[i, j] + n, name=f"T{n}") for n in range(2)]
+    sch = Schedule(te.create_prim_func([x, *out], name="turned"))
+    with pytest.raises(ScheduleError, match="not taken to their place by one block alone"):
+        gpu.turned_rows(sch, "S")
+
+
 def test_results_are_turned_where_they_are_stored_at_variables():
     a = te.placeholder((8, 16), name="A")
     split = te.compute((16, 8), lambda i, j: a[j, i], name="B")

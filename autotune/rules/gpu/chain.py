@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from math import ceil, prod
 from typing import Any
 
@@ -11,10 +12,21 @@ from autotune.rules.chain_rows import InRows, find_rows, may_have_rows, put_in_r
 from autotune.rules.followers import followers
 from autotune.rules.gpu.move import CLOSE, MovePlan
 from autotune.rules.gpu.reductions import contiguous
-from autotune.rules.group import Group, in_scan, instances
+from autotune.rules.group import Group, in_scan, instances, stores_of
 from autotune.rules.plan import Plan
 from schedule import LoopRef, Schedule, ScheduleError, library
-from tensorir import Gpu, IterKind, TensorIRError, Var, accesses, body_loads, int_value, variables
+from tensorir import (
+    Block,
+    Gpu,
+    IterKind,
+    TensorIRError,
+    Var,
+    accesses,
+    body_loads,
+    dtype,
+    int_value,
+    variables,
+)
 
 WARPS = (1, 2, 4, 8, 16, 32)
 TURNS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
@@ -71,11 +83,17 @@ def _chain(sch: Schedule, last: str, groups: Sequence[Group], gpu: Gpu) -> MoveP
         return plan
     if rows is None:
         return None
-    return (
-        _plan_on_axes(sch, members, gpu)
-        or _plan(sch, rows, gpu)
-        or _plan_on_axes(sch, members, gpu, merged=False)
+    found: list[MovePlan] = []
+    ways = (
+        partial(_plan_on_axes, sch, members, gpu),
+        partial(_plan, sch, rows, gpu),
+        partial(_plan_on_axes, sch, members, gpu, merged=False),
     )
+    for way in ways:  # what is left where likely points are refused may take much longer
+        found += [plan for plan in (way(),) if plan is not None]
+        if found and found[-1].refusal is None:
+            break
+    return min(found, key=lambda plan: plan.cycles(plan.default()), default=None)
 
 
 def _in_parts(sch: Schedule, members: Sequence[str]) -> bool:
@@ -212,6 +230,30 @@ def _sharing(rows: InRows, groups: Sequence[Group]) -> tuple[str, ...] | None:
     return tuple(stage.block for stage in kept) if sums and back and len(kept) > 1 else None
 
 
+def _kept(
+    sch: Schedule, rows: InRows, first: tuple[tuple[str, ...], bool] | None
+) -> InRows | None:
+    """The rows of a chain whose result stays in rows, for another stage to take it to its place,
+    where neighbours there are of different rows; `first` are the stages to bring on their axes."""
+    if not rows.order.turned or rows.order.apart:
+        return None
+    trial = sch.copy()
+    if first is not None:
+        _on_axes(trial, *first)
+    found = find_rows(trial, rows.order.last, rows.order.members, kept=True)
+    return found if found is not None and found.order.members == rows.order.members else None
+
+
+def _turned_points(rows: InRows, terms: int, gpu: Gpu) -> list[dict[str, Any]]:
+    """Points for results that are written through shared memory, with a sector's rows at once."""
+    buffer = stores_of(rows.sch.state.block(rows.order.last))[0].buffer
+    together = max(1, gpu.sector_bytes // dtype.itemsize(buffer.dtype))
+    point = {"keep": None, "parts": 1, "sectors": False, "turned": True}
+    by_warp = {**point, "by": "warp", "warps": together, "turns": 1}
+    by_block = {**point, "by": "block", "warps": 8, "turns": together}
+    return [by_warp, by_block] if terms <= MOST_KEPT * gpu.warp else [by_block]
+
+
 def _in_turns(
     rows: InRows, point: dict[str, Any], terms: int, gpu: Gpu
 ) -> dict[str, Any] | None:
@@ -244,18 +286,10 @@ def _is_common(rows: InRows, name: str) -> bool:
     return any(used and used <= own for used in found)
 
 
-def _plan(
-    sch: Schedule, rows: InRows, gpu: Gpu,
-    written: tuple[Schedule, tuple[str, ...], bool] | None = None,
-) -> MovePlan | None:  # fmt: skip
-    """The plan for a chain; `written` is the program as it was, with the stages that are brought on
-    their axes first, merged or not, if they are so in `sch`."""
-    order, state = rows.order, rows.sch.state
-    base, stages, merged = written or (sch, order.members, True)
-    sums = [b for b in map(state.block, order.members) if b.is_reduction]
-    terms = max(instances(b, IterKind.REDUCE) for b in sums)
-    warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
-    ways = "lanes" if contiguous(sums[0]) is IterKind.SPATIAL else "block"
+def _points(
+    rows: InRows, sums: Sequence[Block], ways: str, terms: int, warps: Sequence[int], gpu: Gpu
+) -> list[dict[str, Any]]:
+    """Points that may be good for rows whose results lie as the rows do, preferred first."""
     each = gpu.warp if ways == "block" else 1
     shared = min((n for n in warps if n * each * KEPT >= terms), default=warps[-1])
     likely: list[dict[str, Any]] = [{"by": ways, "warps": shared, "keep": None}]
@@ -272,15 +306,41 @@ def _plan(
     if ways == "block" and any(library.gpu.begins_within(b) for b in sums):
         whole = {"by": "block", "warps": shared, "keep": None, "parts": 1, "sectors": True}
         likely = [{**whole, "turns": likely[0]["turns"]}, *likely]
+    return [{**point, "turned": False} for point in likely]
+
+
+def _plan(
+    sch: Schedule, rows: InRows, gpu: Gpu,
+    written: tuple[Schedule, tuple[str, ...], bool] | None = None,
+) -> MovePlan | None:  # fmt: skip
+    """The plan for a chain; `written` is the program as it was, with the stages that are brought on
+    their axes first, merged or not, if they are so in `sch`."""
+    order, state = rows.order, rows.sch.state
+    base, stages, merged = written or (sch, order.members, True)
+    sums = [b for b in map(state.block, order.members) if b.is_reduction]
+    terms = max(instances(b, IterKind.REDUCE) for b in sums)
+    warps = tuple(n for n in WARPS if n * gpu.warp <= gpu.threads_per_block)
+    ways = "lanes" if contiguous(sums[0]) is IterKind.SPATIAL else "block"
+    first = None if written is None else (stages, merged)
+    kept = _kept(base, rows, first) if ways == "block" else None  # lanes have rows anyway
+    likely = _points(rows, sums, ways, terms, warps, gpu)
+    if kept is not None:
+        likely = [*_turned_points(kept, terms, gpu), *likely]
     group = Group(order.last)
 
     def in_rows(
         sch: Schedule, group: Group, by: str, warps: int, turns: int, keep: str | None, parts: int,
-        sectors: bool,
+        sectors: bool, turned: bool,
     ) -> None:
         if written is not None:
             _on_axes(sch, stages, merged)
         last = order.members[-1]
+        if turned and kept is not None:
+            put_in_rows(sch, kept.order)
+            library.gpu.turned_rows(
+                sch, last, by=by, warps=warps, turns=turns, keep=keep, stages=order.members,
+            )
+            return
         _as_in_sums(sch, last, order.members, put_in_rows(sch, order))
         if parts > 1:
             library.gpu.long_rows(sch, last, blocks=parts, warps=warps, stages=order.members)
@@ -292,6 +352,7 @@ def _plan(
 
     options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP, "parts": BLOCKS}
     options["sectors"] = (False, True)
+    options["turned"] = (False,) if kept is None else (False, True)
     plan = ChainPlan(
         "chain", group, gpu, base.copy(), in_rows, options,
         likely, "reassociated", stages, close=CLOSE,

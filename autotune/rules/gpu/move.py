@@ -85,6 +85,11 @@ class MovePlan(Plan):
         return self._found is not None
 
     @property
+    def refusal(self) -> ScheduleError | None:
+        """Why primitives refused one of the points that `works` tried: the last one, if any."""
+        return self._refusal
+
+    @property
     def is_least(self) -> bool:
         """Whether nothing else takes much less time, if it works."""
         return self._found is not None and self._leaves_little(self._found[1])

@@ -15,7 +15,7 @@ from schedule.library.gpu.staged import StagedTile
 from schedule.library.gpu.steps import in_memory
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.library.gpu.tiles import make_tiles
-from schedule.library.gpu.transpose import Transpose, transpose
+from schedule.library.gpu.transpose import Transpose, transpose, turned_rows
 from schedule.library.gpu.whole import Whole, whole
 from schedule.library.gpu.windows import Windows, row_pitch, shared_reads, windows
 
@@ -54,6 +54,7 @@ __all__ = [
     "scan",
     "shared_reads",
     "transpose",
+    "turned_rows",
     "whole",
     "widest",
     "windows",

@@ -1,13 +1,17 @@
-"""transpose: what is read along another axis than it is written goes through shared memory."""
+"""transpose: what is read along another axis than it is written goes through shared memory; so do
+the results of rows that lie across, in `turned_rows`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, plain_stores, written
 from schedule.errors import require
-from schedule.library.contraction.places import lay_out
+from schedule.library.contraction.places import lay_out, own_loops
+from schedule.library.gpu.cooperative_fetch import cooperative_fetch
+from schedule.library.gpu.elementwise import axes_of
+from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_blocks,
@@ -19,7 +23,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Expr, Gpu, Var, dtype, int_value
+from tensorir import Architecture, Expr, Gpu, Var, dtype, int_value
 
 
 class Transpose(NamedTuple):
@@ -156,3 +160,45 @@ class _Transpose(NamedTuple):
         word = max(1, Gpu.bank_bytes // dtype.itemsize(buffer.dtype))
         sch.storage_align(made, buffer.name, max(0, buffer.ndim - 2), Gpu.banks * word, word)
         return sch.get_block(made)
+
+
+def turned_rows(
+    sch: Schedule,
+    block: str,
+    *,
+    by: str = "warp",
+    warps: int = 8,
+    turns: int = 1,
+    keep: str | None = None,
+    shared: int = Architecture.shared_default,
+    stages: Collection[str] | None = None,
+) -> Rows:
+    """`rows`, of which `block` is the last one that computes, and one that takes its results to
+    their place follows: neighbours there are of different rows.
+
+    Results of all rows that a block of threads has are in shared memory, from where they are
+    written in the order of their place: as many rows as fill a sector of memory, or more.
+
+    Arguments are those of `rows`, and `shared` is what is left beside these results. Raises
+    ScheduleError where several blocks use the results, or one that is no copy, and as `rows` does.
+    """
+    with all_or_nothing(sch, f"gpu.turned_rows({str(block)!r})"):
+        users = sch.get_consumers(block)
+        alone = f"the results of block {block!r} are not taken to their place by one block alone"
+        require(len(users) == 1, block, alone, "cache_write it first")
+        axes_of(sch, users[0])
+        made = rows(
+            sch, block, by=by, warps=warps, turns=turns, keep=keep, shared=shared, stages=stages
+        )
+        sch.reverse_compute_at(users[0], made.loop)
+        sch.set_scope(block, 0, "shared")
+        (results,) = written(sch.state.block(block))
+        word = max(1, Gpu.bank_bytes // dtype.itemsize(results.dtype))
+        at_once = {"warp": warps, "lanes": Gpu.warp}.get(by, 1) * turns
+        apart = max(1, Gpu.banks // at_once) * word
+        sch.storage_align(block, results.name, results.ndim - 2, Gpu.banks * word, apart)
+        if len(own := own_loops(sch, users[0])) > 1:
+            sch.reorder(*own)
+        cooperative_fetch(sch, users[0])
+        return made
+    raise AssertionError
