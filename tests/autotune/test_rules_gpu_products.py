@@ -237,7 +237,7 @@ def test_large_tiles_where_there_are_two_waves_of_them(name):
     ]
     assert prod(sides) >= 64 * 64 and min(sides) >= (32 if name == "3x3" else 64)
     assert counts.occupancy >= 0.125 and counts.plan.ahead
-    assert all(tile.ways(*tile.pitch)[0] == 1 for tile in counts.tiles)
+    assert all(tile.met[0] == 1 for tile in counts.tiles)
 
 
 @pytest.mark.parametrize("func", [
@@ -273,7 +273,7 @@ def test_taps_beside_channels_are_fetched_once_without_conflicts(stride):
     taps = [n for n in c.reduced if c.is_window(n)]
     assert [cuts[n].total for n in taps] == [c.axes[n].extent for n in taps] == [3, 3]
     assert counts.plan.ahead
-    assert all(tile.ways(*tile.pitch) == (1, 1) for tile in counts.tiles)
+    assert all(tile.met == (1, 1) for tile in counts.tiles)
 
 
 def test_rows_of_any_number_of_vectors_are_fetched_ahead(cache):

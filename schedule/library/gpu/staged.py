@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import count
 from math import gcd, prod
 
 import numpy as np
 import numpy.typing as npt
 
-from schedule.library.contraction.axes import FAR, Contraction, Digit
+from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand
 from schedule.library.gpu.tile_plan import TilePlan
 from tensorir import Gpu, dtype
+
+OPERANDS = 64
+"""Operands of which is kept how they are moved: it is the same for all tiles of them."""
 
 Places = npt.NDArray[np.int64]
 """Elements of arrays, or steps between them, as numbers."""
@@ -49,16 +53,7 @@ class StagedTile:
     @cached_property
     def axes(self) -> tuple[int, ...]:
         """The axes whose digits are dimensions of what is copied by themselves."""
-        o = self.c.operands[self.operand]
-        moving = [n for n, step in enumerate(o.strides) if step != 0]
-        if self.operand in self.plan.gathered:
-            return tuple(moving)
-        rows = {n: [row for row in o.dims if row[n] != 0] for n in moving}
-        return tuple(
-            n
-            for n in moving
-            if all(row[n] in (1, None) and _moved_by(row) == [n] for row in rows[n])
-        )
+        return _own_axes(self.c.operands[self.operand], self.operand in self.plan.gathered)
 
     @cached_property
     def in_memory(self) -> tuple[TileDim, ...]:
@@ -68,56 +63,12 @@ class StagedTile:
         for n in self.axes:
             steps = tuple(int(m == n) for m in range(len(c.axes)))
             found.append(TileDim(n, True, steps, self._extent(steps), o.strides[n]))
-        weights = self._weights()
-        for first, last in self._groups():
-            rows = o.dims[first : last + 1]
-            if any(row[n] != 0 for row in rows for n in self.axes):
-                continue
-            moved, extent = self._steps(first, last), self._extent(self._steps(first, last))
-            sizes = o.shape[first : last + 1]
+        for first, last, moved, stride in _taken_as_one(o, self.axes):
+            extent, sizes = self._extent(moved), o.shape[first : last + 1]
             if None not in sizes:
                 extent = min(extent, prod(size or 0 for size in sizes))
-            found.append(TileDim(first, False, moved, extent, weights[last], last))
+            found.append(TileDim(first, False, moved, extent, stride, last))
         return tuple(sorted(found, key=lambda dim: -(dim.stride or 1 << 62)))
-
-    def _weights(self) -> list[int | None]:
-        """Elements between neighbours of each dimension of the operand."""
-        found: list[int | None] = [1]
-        for size in reversed(self.c.operands[self.operand].shape[1:]):
-            found.insert(0, None if found[0] is None or size is None else found[0] * size)
-        return found
-
-    def _groups(self) -> list[tuple[int, int]]:
-        """Dimensions that are fetched as one, first and last: those that one axis moves, or that
-        the same axis moves beside others."""
-        o = self.c.operands[self.operand]
-        found: list[tuple[int, int]] = []
-        for at, row in enumerate(o.dims):
-            mine = {n for n, step in enumerate(row) if step != 0}
-            if found:
-                first, last = found[-1]
-                before = {n for row in o.dims[first : last + 1] for n, s in enumerate(row) if s}
-                before |= {
-                    n for row in o.dims[first : last + 1] for n, s in enumerate(row) if s is None
-                }
-                if mine & before:
-                    found[-1] = (first, at)
-                    continue
-            found.append((at, at))
-        return found
-
-    def _steps(self, first: int, last: int) -> tuple[int | None, ...]:
-        """How far each axis moves some dimensions taken as one."""
-        o = self.c.operands[self.operand]
-        if first == last:
-            return o.dims[first]
-        weight = self._weights()[last] or 1
-        moved = [
-            any(row[n] != 0 for row in o.dims[first : last + 1]) for n in range(len(o.strides))
-        ]
-        return tuple(
-            None if s is None else s // weight if m else 0 for s, m in zip(o.strides, moved)
-        )
 
     def _extent(self, steps: Sequence[int | None]) -> int:
         reach = 1
@@ -166,18 +117,29 @@ class StagedTile:
                 return n
         return max(0, first - 1)
 
-    @cached_property
+    @property
     def pitch(self) -> tuple[int, int]:
         """Factor and offset for storage_align, in elements, with the fewest conflicts of banks."""
+        return self._pitched[0]
+
+    @property
+    def met(self) -> tuple[int, int]:
+        """How many times a warp has to ask with this pitch, for one read of the sums and for one
+        write of the copy: 1 without conflicts."""
+        return self._pitched[1]
+
+    @cached_property
+    def _pitched(self) -> tuple[tuple[int, int], tuple[int, int]]:
         unit = max(1, Gpu.bank_bytes // self.item)
         factor = Gpu.banks * Gpu.bank_bytes // self.item
         every = range(0, factor, max(unit, self.vector if self.straight else 1))
         offsets = sorted(every, key=lambda n: n % (4 * unit) != 0)
-        ways = self._ways(factor, offsets).sum(1)
-        free = np.flatnonzero(ways == 2)
-        if len(free):
-            return factor, offsets[free[0]]
-        return factor, min(zip(ways.tolist(), offsets))[1]
+        ways = self._ways(factor, offsets)
+        asked = ways.sum(1)
+        free = np.flatnonzero(asked == 2)
+        best = int(free[0]) if len(free) else min(zip(asked.tolist(), offsets, count()))[2]
+        read, written = ways[best].tolist()
+        return (factor, offsets[best]), (read, written)
 
     def weights(self, factor: int = 1, offset: int = 0) -> list[int]:
         """Elements between neighbours of each dimension in shared memory."""
@@ -193,17 +155,6 @@ class StagedTile:
                 pitch = pitch + (offsets - pitch) % factor
             found.insert(0, pitch)
         return np.stack(found, 1)
-
-    def ways(self, factor: int, offset: int) -> tuple[int, int]:
-        """How many times a warp has to ask, for one read of the sums and for one write of the
-        copy: 1 without conflicts."""
-        read, written = self._ways(factor, [offset])[0].tolist()
-        return read, written
-
-    @cached_property
-    def met(self) -> tuple[int, int]:
-        """The same for the pitch that it has."""
-        return self.ways(*self.pitch)
 
     @cached_property
     def straight(self) -> bool:
@@ -228,7 +179,7 @@ class StagedTile:
         return places
 
     def _ways(self, factor: int, offsets: Sequence[int]) -> Places:
-        """The same for several offsets, two columns."""
+        """`met` for several offsets, two columns."""
         weights = self._weights_for(factor, np.array(offsets, np.int64))
         places = [(dim.source, dim.axis) for dim in self.dims]
         near = weights[:, [places.index((dim.source, dim.axis)) for dim in self.in_memory]]
@@ -354,6 +305,61 @@ def _first(extents: Sequence[int]) -> Places:
 def _is_window(dim: TileDim) -> bool:
     """Whether several axes move along it."""
     return sum(step != 0 for step in dim.steps) > 1
+
+
+@lru_cache(maxsize=OPERANDS)
+def _own_axes(o: Operand, gathered: bool) -> tuple[int, ...]:
+    """`axes` of each tile of an operand."""
+    moving = [n for n, step in enumerate(o.strides) if step != 0]
+    if gathered:
+        return tuple(moving)
+    rows = {n: [row for row in o.dims if row[n] != 0] for n in moving}
+    return tuple(
+        [
+            n
+            for n in moving
+            if all([row[n] in (1, None) and _moved_by(row) == [n] for row in rows[n]])
+        ]
+    )
+
+
+@lru_cache(maxsize=OPERANDS)
+def _taken_as_one(
+    o: Operand, axes: tuple[int, ...]
+) -> tuple[tuple[int, int, tuple[int | None, ...], int | None], ...]:
+    """Dimensions that are fetched as one, but those that `axes` move: the first and the last, how
+    far each axis moves them, and the elements between their neighbours."""
+    weights: list[int | None] = [1]
+    for size in reversed(o.shape[1:]):
+        weights.insert(0, None if weights[0] is None or size is None else weights[0] * size)
+    found = []
+    for first, last in _groups(o):
+        rows = o.dims[first : last + 1]
+        moved = [any([row[n] != 0 for row in rows]) for n in range(len(o.strides))]
+        if any([moved[n] for n in axes]):
+            continue
+        weight = weights[last] or 1
+        steps = o.dims[first] if first == last else tuple(
+            [None if s is None else s // weight if m else 0 for s, m in zip(o.strides, moved)]
+        )  # fmt: skip
+        found.append((first, last, steps, weights[last]))
+    return tuple(found)
+
+
+def _groups(o: Operand) -> list[tuple[int, int]]:
+    """Dimensions that are fetched as one, first and last: those that one axis moves, or that the
+    same axis moves beside others."""
+    found: list[tuple[int, int]] = []
+    before: set[int] = set()
+    for at, row in enumerate(o.dims):
+        mine = {n for n, step in enumerate(row) if step != 0}
+        if found and mine & before:
+            found[-1] = (found[-1][0], at)
+            before |= mine
+        else:
+            found.append((at, at))
+            before = mine
+    return found
 
 
 def _moved_by(row: Sequence[int | None]) -> list[int]:
