@@ -37,7 +37,7 @@ def bind(state: State, loop: str | Sequence[str], thread: str) -> tuple[State, N
         - blocks below reduce over `loop` only if it is bound to threadIdx, warp or lane, and then
           they combine terms, or tuples of terms, in a way that is associative and commutative,
           start from what changes nothing, have their init, and have all spatial loops that are no
-          threads outside of the reduction
+          threads outside of the reduction; no loop reduces and chooses the element
         - no other block uses inside the reduction what threads make together
         - iterations write elements of their own and use none that another one writes
         - neither `loop` nor what is around or inside it is parallel; nothing around is vectorized

@@ -87,6 +87,13 @@ def _one_element(block: Block, within: Sequence[For], shared: For) -> Fault | No
         for var in variables(it.binding)
     }
     for loop in within:
+        if loop.var in spatial and reduces(block, loop.var):
+            return Fault(
+                loop.name,
+                f"loop {loop.name!r} is a reduction of block {block.name!r}, which threads share, "
+                "and chooses its element too",
+                "split it into a loop that chooses and one that reduces",
+            )
         if loop.var in spatial and loop.thread not in REAL_AXES:
             return Fault(
                 loop.name,

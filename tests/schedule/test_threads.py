@@ -247,6 +247,8 @@ class TestCrossThreadReduction:
             refused(sch.bind, "k", axis, match="(?s)only threads of one block can share.*rfactor")
         sch.reorder("k", "j")
         refused(sch.bind, "k", "threadIdx.x", match="'j' chooses the element of block 'C' inside")
+        fused = sch.fuse("k", "j")
+        refused(sch.bind, fused, "threadIdx.x", match="(?s)chooses its element too.*split it into")
         sch = bound(matmul(), ("k", "threadIdx.x"))
         refused(sch.decompose_reduction, "C", "k", match="init was split off")
         sch = Schedule(matmul())
