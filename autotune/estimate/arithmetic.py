@@ -69,10 +69,9 @@ class Arithmetic(Results):
                 if not self.c.is_window(lane, n):  # all lanes are padding, or none
                     each = each * (1.0 if plan.flat else costs.masked)
                 else:
-                    kind = self.c.operands[n].dtype
-                    can = bool(plan.flat) and dtype.bits(kind) in self.of.masked
-                    known = self.decided(n) & can
-                    each = each * np.where(known, 1.0, costs.asked)
+                    can = dtype.bits(self.c.operands[n].dtype) in self.of.masked
+                    known = self.decided(n) & (can and bool(plan.flat))
+                    each = each * np.where(known, 1.0, costs.masked if can else costs.asked)
             count = mine * terms
             if plan.flat:
                 count = np.where(shared, self.distinct(n, sizes), count)
@@ -137,8 +136,8 @@ class Arithmetic(Results):
 
     def decided(self, operand: int) -> npt.NDArray[np.bool_]:
         """Whether compilers write a tile out for each way in which its lanes can reach into the
-        padding, so that what is padding is known there. Lanes look for themselves where there are
-        too many ways to get to their loop."""
+        padding, so that what is padding is known there. Where there are too many ways to get to
+        their loop, lanes are masked; those of types that have no masks look for themselves."""
         plan, ways = self.plan, np.ones(len(self.tile))
         around = plan.order[: plan.order.index(plan.lane) + 1]
         for n in self.c.spatial:

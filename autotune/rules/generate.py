@@ -248,11 +248,16 @@ class PlannedSketch(Sketch):
     """Parameters that are taken to be known when a kernel is built."""
 
     def cycles(self, rows: Sequence[Sequence[Any]]) -> Column | None:
-        """Of the plans that have a formula: the others take the same, as far as is known."""
+        """None where a plan with choices has no formula: what it takes may be most of the time."""
         decided = [self.decisions(values) for values in rows]
-        found = [plan.columns(decided, self.constants) for plan in self.plans]
-        known = [column for column in found if column is not None]
-        return np.sum(known, axis=0) if known else None
+        found = []
+        for plan in self.plans:
+            column = plan.columns(decided, self.constants)
+            if column is not None:
+                found.append(column)
+            elif plan.choices:
+                return None
+        return np.sum(found, axis=0) if found else None
 
     def values(self, constants: Collection[str] = ()) -> dict[str, Any]:
         """A value for each choice that needs no tuning.

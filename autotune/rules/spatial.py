@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
+
+import numpy as np
 
 from autotune.rules.effort import ROWS_EACH, one_thread
 from autotune.rules.group import Group, bent, lane_of, output_store, size
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
 from autotune.rules.plan import OpenPlan, Values, threads
 from autotune.rules.stores import stores
+from autotune.streams import Column
 from schedule import LoopRef, Schedule, ScheduleError
 from tensorir import Block, Cpu, IterKind, Var, body_loads, int_value
 
@@ -34,10 +37,25 @@ class SpatialPlan(OpenPlan):
 
     def estimate(self, constants: Collection[str] = ()) -> float:
         """What is made of constants alone is made ahead of all calls."""
-        if self.reads and self.reads <= set(constants):
+        if self._is_ahead(constants):
             return 0.0
-        shared = self.cpu.costs.start + self.cycles / self.cpu.threads
-        return min(self.cycles, shared) if self.cpu.worth_threads(self.cycles) else self.cycles
+        alone = not self.cpu.worth_threads(self.cycles)
+        return self.cycles if alone else min(self.cycles, self._shared)
+
+    def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
+        """By whether threads share it; vectors and ways to store are all the same to it."""
+        if self._is_ahead(constants):
+            return np.zeros(len(rows))
+        parallel = [values[self.key("threads")] == "parallel" for values in rows]
+        return np.where(parallel, self._shared, self.cycles)
+
+    def _is_ahead(self, constants: Collection[str]) -> bool:
+        return bool(self.reads) and self.reads <= set(constants)
+
+    @property
+    def _shared(self) -> float:
+        """Cycles where threads share it."""
+        return self.cpu.costs.start + self.cycles / self.cpu.threads
 
     def apply(self, sch: Schedule, values: Values) -> None:
         """Schedule the block, padding ahead of it, and its epilogue in the same loop."""

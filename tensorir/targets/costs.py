@@ -19,7 +19,7 @@ class Costs:
     unaligned  times a load: of a vector that reaches into a second line; `strided`: of every other
                element
     masked     times a load in a loop, where padding is computed in place; `asked`: where each lane
-               has to look for itself
+               has to look for itself, since loads of its type take no masks
     transpose  turning a vector of results; `add`: the sum of one vector's lanes
     stall      reading a vector that was just written in parts
     beside     share by which rows that are read side by side come later, each time they double

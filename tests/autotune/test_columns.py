@@ -63,7 +63,7 @@ def test_cycles_of_many_candidates_are_those_of_each_alone(spaces, monkeypatch):
 
 
 def test_cycles_of_the_default_are_those_that_it_was_chosen_for(spaces):
-    """Of products and sums, of Winograd's stages, and of several sums in one program."""
+    """Of products and sums, Winograd's stages, elementwise stages, and several in one program."""
     kinds = set()
     for space in spaces:
         for sketch, rows in told(space):
@@ -71,7 +71,7 @@ def test_cycles_of_the_default_are_those_that_it_was_chosen_for(spaces):
             kinds |= {plan.name for plan in plans}
             best = sum(plan.estimate() for plan in plans)
             assert sketch.cycles(rows[:1])[0] == pytest.approx(best)
-    assert kinds == {"contraction", "winograd"}
+    assert kinds == {"contraction", "winograd", "spatial"}
 
 
 def test_a_plan_takes_the_same_whichever_plans_are_estimated_with_it():
@@ -106,6 +106,38 @@ def test_what_is_packed_ahead_of_all_calls_costs_nothing():
         assert pack == library.Pack(at, lane, values[f"{block}.tile"][2][lane])
         packed[constants] = sketch.cycles([tuple(values[x.name] for x in sketch.choices)])[0]
     assert packed["b",] < packed[()]
+
+
+def test_a_formula_for_a_part_of_the_work_decides_nothing():
+    """Where another part is open too: the part without a formula may be most of the time."""
+    a, b = te.placeholder((40, 33), name="a"), te.placeholder((33, 24), name="b")
+    product = ops.matmul(a, b, name="product")
+    func = te.create_prim_func([a, b, ops.softmax(product, name="out")])
+    untold = 0
+    for sketch in make_space(func, CPU).sketches.values():
+        values = sketch.decisions(sketch.default())
+        formulas = [p.columns([values]) is not None for p in sketch.plans if p.choices]
+        known = sketch.cycles([sketch.default()]) is not None
+        assert known == (bool(formulas) and all(formulas))
+        untold += any(formulas) and not known
+    assert untold
+
+
+def test_padding_in_masked_loads_costs_about_what_other_loads_do():
+    """So it hardly decides between nests where there are masks. Else each lane looks for itself."""
+    x, w = te.placeholder((1, 8, 200), name="x"), te.placeholder((12, 8, 5), name="w")
+    sch = Schedule(te.create_prim_func([x, w, ops.conv1d(x, w, padding=2, name="out")]))
+    c = library.find_contraction(sch, "out", None, ("pad",))
+    lane = c.spatial[-1]
+    plan = next(
+        n for _, n in plans(c, CPU) if n.lane == lane and n.pad != "inline" and not n.flat
+    )
+    ratios = {}
+    for features in (("fma", "avx2"), ("fma",)):
+        one = replace(CPU, target=replace(CPU.target, features=features))
+        inline, copied = Estimate(c, one).cycles([replace(plan, pad="inline"), plan])
+        ratios[features] = inline / copied
+    assert ratios["fma", "avx2"] < 1.2 < 1.5 < ratios["fma",]
 
 
 @pytest.fixture
