@@ -197,7 +197,7 @@ class _Search:
         ranked.sort(key=lambda counts: counts.cycles)
         kept = [x.plan for x in ranked[: 2 * KEPT]]
         kept += [self.laid(x) for x in ranked[: 2 * KEPT]]
-        kept = [p for plan in kept for p in dict.fromkeys((self.from_sectors(plan), plan))]
+        kept = [p for plan in kept for p in dict.fromkeys((plan, self.from_sectors(plan)))]
         exact = self.counts(
             replace(plan, ahead=ahead)
             for plan in dict.fromkeys(kept)

@@ -224,8 +224,10 @@ class StagedTile:
     def from_sectors(self) -> bool:
         """Whether each row is fetched from where its sector begins: an access of a warp more of a
         row would touch another one."""
-        long = bool(self.in_memory) and 2 * self.in_memory[-1].extent > Gpu.warp
-        return self.plan.sectors and self.vector == 1 and long and self.in_memory[-1].stride == 1
+        if not (self.plan.sectors and self.in_memory) or self.vector > 1:
+            return False
+        row = self.in_memory[-1]
+        return row.stride == 1 and 2 * row.extent > Gpu.warp and Gpu.warp % row.extent != 0
 
     @property
     def asked(self) -> int:
@@ -282,7 +284,8 @@ class StagedTile:
         near = gcd(Gpu.sector_bytes, *(self.item * s for s in (*known, *begins)))
         if o.pad is not None and _is_window(self.in_memory[-1]):  # rows begin behind their padding
             near = self.item
-        accesses = 1.0 if self.from_sectors else max(1.0, run / (Gpu.warp * self.vector))
+        warp = Gpu.warp * self.vector  # rows are copied one after the other, by warps in turn
+        accesses = 1.0 if self.from_sectors else 1.0 + (run - gcd(run, warp)) / warp
         more = accesses * (Gpu.sector_bytes - near)
         return rows * (run * self.item + more) / Gpu.sector_bytes
 

@@ -190,7 +190,7 @@ class _Known:
         # A part of a sum all of whose terms are fixed: (i // 4 * 3 + j) % 8, of i // 4 and j.
         if not isinstance(atom, BinOp) or atom.op not in ("//", "%") or int_value(atom.b) is None:
             return False
-        return all(self.has(part) for part in plain_form(atom.a).terms)
+        return self.fixes(plain_form(atom.a))
 
     def solve(self, forms: list[Linear]) -> None:
         pending = forms
@@ -329,21 +329,23 @@ class _Known:
 
     def covered(self, atom: Expr) -> bool:
         """Whether several known digits together are that one: of x % 4 those are x // 2 % 2 and
-        x % 2."""
+        x % 2, of x // 4 those are x // 4 % 3 and x // 12."""
         base, position, extent = digit_parts(atom)
-        if extent is None:
+        if base is atom:
             return False
-        end = position * extent
+        end = None if extent is None else position * extent
         known = [parts for parts in map(digit_parts, self.atoms) if parts[0] is base]
-        while position < end:
-            reached = [
-                divisor * (size or end)
-                for _, divisor, size in known
-                if position % divisor == 0 and divisor * (size or end) % position == 0
-            ]
-            if max(reached, default=0) <= position:
+        while end is None or position < end:
+            reached = position
+            for _, divisor, size in known:
+                if position % divisor == 0:
+                    if size is None:
+                        return True
+                    if divisor * size % position == 0:
+                        reached = max(reached, divisor * size)
+            if reached == position:
                 return False
-            position = max(reached)
+            position = reached
         return position % end == 0
 
 
