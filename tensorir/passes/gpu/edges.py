@@ -33,6 +33,7 @@ from tensorir.func import PrimFunc
 from tensorir.passes.facts.accesses import Access, accesses
 from tensorir.passes.facts.instances import bounds_an_index, for_the_element
 from tensorir.passes.facts.ranges import function_analyzer
+from tensorir.passes.gpu.asked_first import asked_first
 from tensorir.passes.gpu.axes import THREAD_AXES, has_threads
 from tensorir.passes.rewriting import with_body
 from tensorir.stmt import Alloc, Exchange, Extern, For, ForKind, If, Stmt, Store, Sync, replace
@@ -53,13 +54,13 @@ def edges(func: PrimFunc) -> PrimFunc:
     One copy of the body serves the edge and all else. A tile is filled if one statement writes all
     of it; registers are computed without a condition if what reads them has that condition anyway,
     or if the terms that it had left out are zero: a product of two that are. What is left of
-    conditions stands outside of the loops that it does not speak of. Requires that place_buffers
-    ran, and that buffers are not flat.
+    conditions stands outside of the loops that it does not speak of, which registers stand in the
+    order for. Requires that place_buffers ran, and that buffers are not flat.
     """
     if not has_threads(func.body):
         return func
-    body = _Edges(func).result()
-    return with_body(func, hoisted(body))
+    found = _Edges(func)
+    return with_body(func, hoisted(asked_first(found.result(), found.analyzer)))
 
 
 def hoisted(stmt: Stmt) -> Stmt:
