@@ -91,16 +91,18 @@ class Reference:
         """
         expected = self.expected[name]
         bounds = self.tolerance[name] if not loose else self.loose.get(name, self.tolerance[name])
-        tolerance = np.broadcast_to(bounds, expected.shape)
         if np.array_equal(found, expected):
             return 0.0, float(np.max(bounds, initial=0.0)), None
+        tolerance = np.broadcast_to(bounds, expected.shape)
+        # In one dimension, whose slices are views: those of `.flat` are copied value by value.
+        got, want, most = (each.reshape(-1) for each in (found, expected, tolerance))
         largest, place, bad = 0.0, 0, None
         for start in range(0, expected.size, PIECE):
             at = slice(start, start + PIECE)
-            error = _errors(found.flat[at], expected.flat[at], self.dtypes[name])
+            error = _errors(got[at], want[at], self.dtypes[name])
             if error.max() > largest or start == 0:
                 largest, place = float(error.max()), start + int(np.argmax(error))
-            beyond = ~(error <= tolerance.flat[at])
+            beyond = ~(error <= most[at])
             if bad is None and beyond.any():
                 bad = start + int(np.argmax(beyond))
         if not expected.size:
