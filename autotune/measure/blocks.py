@@ -10,6 +10,10 @@ from typing import Any
 CALLS = 5
 """Calls in a block with cold caches, at most: evicting takes milliseconds."""
 
+GROWTH = 100.0
+"""How many times as long a block may be as the one before: a clock that ticks seldom may say that a
+call takes no time. First calls are slow, if anything, which makes a block too short and not too
+long."""
 
 HOPELESS, LONG = 3.0, 0.05
 """A first call condemns where it takes so many times the limit, and so many seconds: waking threads
@@ -22,8 +26,7 @@ def more_calls(calls: int, taken: float, min_ms: float, most: float = math.inf) 
     wanted = min_ms / 1000
     if taken >= 0.9 * wanted or calls >= most:
         return calls
-    # At most tenfold a step, since the first calls are slow.
-    grown = math.ceil(calls * min(10.0, wanted / max(taken, 1e-9)))
+    grown = math.ceil(calls * min(GROWTH, wanted / max(taken, 1e-9)))
     return int(min(max(calls + 1, grown), most))
 
 
