@@ -98,10 +98,9 @@ def _sketches(
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
-    if rules.joins is not None:
-        rules.joins(base, device)
+    unplaced = rules.joins(base, device) if rules.joins is not None else {}
     asked = [_known([(plan,)]) for plan in own]
-    asked += _parts(base, rules, device, numerics, rng if many else None, kept)
+    asked += _parts(base, rules, device, numerics, rng if many else None, unplaced, kept)
     if rules.backwards:
         order = [str(name) for name in base.get_blocks()]
         asked.sort(key=lambda part: -order.index(part[0]))
@@ -142,21 +141,27 @@ def _parts(
     device: Device,
     numerics: str,
     rng: random.Random | None,
+    unplaced: Mapping[str, str],
     kept: Collection[str] = (),
 ) -> Iterator[_Asked]:
     """The parts of a program but `kept` blocks: groups by themselves, then those that a plan is for
     together, which may be scheduled one by one as well. With `rng` all ways, of too many some that
-    are drawn."""
+    are drawn. Plans tell what was refused for their blocks, results `unplaced` too."""
     groups = find_groups(sch, kept)
     found = _within([p for rule in rules.chains for p in rule(sch, groups, device)], numerics)
     chains, taken = list[Plan](), set(kept)
+    refused = {name: {f"{name!r} stored by its user": why} for name, why in unplaced.items()}
     for plan in found:  # some may want the same
-        if not taken & set(plan.stages):
+        if not plan.works:
+            refused.setdefault(plan.group.block, {}).update(plan.refused)
+        elif not taken & set(plan.stages):
             chains.append(plan)
             taken.update(plan.stages)
 
     def alone(group: Group, sch: Schedule) -> Part:
-        return [(plan,) for plan in _plans(sch, group, rules, device, numerics, rng is not None)]
+        before = {what: why for name in group.blocks for what, why in refused.get(name, {}).items()}
+        plans = _plans(sch, group, rules, device, numerics, rng is not None, before)
+        return [(plan,) for plan in plans]
 
     def taken_by_rules(trial: Schedule, group: Group) -> bool:
         return any(rule(trial, group, device) for rule in rules.groups)
@@ -187,11 +192,13 @@ def _mixed(
 
 
 def _plans(
-    sch: Schedule, group: Group, rules: Rules, device: Device, numerics: str, many: bool
-) -> Sequence[Plan]:
-    """The plans that fit one group; without `many` no more than the default may be one of."""
+    sch: Schedule, group: Group, rules: Rules, device: Device, numerics: str, many: bool,
+    before: Mapping[str, str],
+) -> Sequence[Plan]:  # fmt: skip
+    """The plans that fit one group; without `many` no more than the default may be one of. They
+    tell what is refused, and what was `before` it."""
     found: list[Plan] = []
-    refused: dict[str, str] = {}
+    refused = {**before}
     if not in_scan(sch, sch.state.block(group.block)):  # steps stay in their order
         for rule in rules.groups:
             known = {plan.name for plan in found}

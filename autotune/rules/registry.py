@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,7 @@ class Rules:
     backwards whether plans of later groups are applied first: what copies an operand wants its
               producer as it was written
     joins     from a schedule and the device: makes parts of a group of what is none yet, before
-              groups are found
+              groups are found; returns the blocks for which primitives refuse that, and why
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
     """
@@ -60,7 +60,7 @@ class Rules:
     copies: Callable[..., float] | None = None
     anywhere: bool = False
     backwards: bool = False
-    joins: Callable[..., None] | None = None
+    joins: Callable[..., Mapping[str, str]] | None = None
     general: Callable[..., Plan] | None = None
 
 
@@ -78,11 +78,11 @@ def _online_stages(*args: Any) -> Sequence[Plan]:
     return online_stages(*args)
 
 
-def _place_results(*args: Any) -> None:
+def _place_results(*args: Any) -> Mapping[str, str]:
     """`place_results`, which schedules for CPUs do not need."""
     from autotune.rules.gpu.placed import place_results
 
-    place_results(*args)
+    return place_results(*args)
 
 
 RULES: dict[str, Rules] = {

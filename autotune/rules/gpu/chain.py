@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import ceil, prod
@@ -58,9 +58,18 @@ class ChainPlan(MovePlan):
 
     tells = True
 
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The likely point that primitives refused, and why."""
+        if self.refusal is None:
+            return {}
+        what = "a likely point of the chain" if self.works else "the chain"
+        return {f"{what} that ends in {self.group.block!r}": self.refusal.reason}
+
 
 def chain_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
-    """A plan for each chain of the program; the later ones are found first."""
+    """A plan for each chain of the program; the later ones are found first. One that primitives
+    refuse is told, and takes no stages."""
     taken: set[str] = set()
     found: list[Plan] = []
     known = {name for group in groups for name in group.blocks}
@@ -68,21 +77,23 @@ def chain_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
         plan = None if name in taken or name not in known else _chain(sch, str(name), groups, gpu)
         if plan is not None:
             found.append(plan)
-            taken.update(plan.stages)
+            taken.update(plan.stages if plan.works else ())
     return found
 
 
 def _chain(sch: Schedule, last: str, groups: Sequence[Group], gpu: Gpu) -> MovePlan | None:
-    """The plan for the largest chain that ends in `last`; None where there is none."""
+    """The plan for the largest chain that ends in `last`, one that works if there is one; None
+    where there is no chain."""
     if not may_have_rows(sch, last):
         return None
     rows = _largest(sch, last, groups)
     members = (last,) if rows is None else rows.order.members
     more = _members_on_axes(sch, last, groups) if _in_parts(sch, members) else ()
-    if len(more) > len(members) and (plan := _plan_on_axes(sch, more, gpu)):
-        return plan
+    larger = _plan_on_axes(sch, more, gpu) if len(more) > len(members) else None
+    if larger is not None and larger.works:
+        return larger
     if rows is None:
-        return None
+        return larger
     found: list[MovePlan] = []
     ways = (
         partial(_plan_on_axes, sch, members, gpu),
@@ -91,9 +102,10 @@ def _chain(sch: Schedule, last: str, groups: Sequence[Group], gpu: Gpu) -> MoveP
     )
     for way in ways:  # what is left where likely points are refused may take much longer
         found += [plan for plan in (way(),) if plan is not None]
-        if found and found[-1].refusal is None:
+        if found and found[-1].works and found[-1].refusal is None:
             break
-    return min(found, key=lambda plan: plan.cycles(plan.default()), default=None)
+    works = [plan for plan in found if plan.works]
+    return min(works, key=lambda plan: plan.cycles(plan.default()), default=found[-1])
 
 
 def _in_parts(sch: Schedule, members: Sequence[str]) -> bool:
@@ -312,7 +324,7 @@ def _points(
 def _plan(
     sch: Schedule, rows: InRows, gpu: Gpu,
     written: tuple[Schedule, tuple[str, ...], bool] | None = None,
-) -> MovePlan | None:  # fmt: skip
+) -> MovePlan:  # fmt: skip
     """The plan for a chain; `written` is the program as it was, with the stages that are brought on
     their axes first, merged or not, if they are so in `sch`."""
     order, state = rows.order, rows.sch.state
@@ -353,9 +365,8 @@ def _plan(
     options = {"by": WAYS, "warps": warps, "turns": TURNS, "keep": KEEP, "parts": BLOCKS}
     options["sectors"] = (False, True)
     options["turned"] = (False,) if kept is None else (False, True)
-    plan = ChainPlan(
+    return ChainPlan(
         "chain", group, gpu, base.copy(), in_rows, options,
         likely, "reassociated", stages, close=CLOSE,
         otherwise=[{**likely[-1], "keep": "nothing"}],
     )  # fmt: skip
-    return plan if plan.works else None

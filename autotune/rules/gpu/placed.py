@@ -10,10 +10,12 @@ from schedule import Schedule, ScheduleError
 from tensorir import Gpu
 
 
-def place_results(sch: Schedule, gpu: Gpu) -> None:
+def place_results(sch: Schedule, gpu: Gpu) -> dict[str, str]:
     """Let products store where their only user would move each element: out of parts of rows, or
     without some of them, such as phases of a stride that are interleaved. So the elements stay in
-    registers in between, and the user is an epilogue that is found like others."""
+    registers in between, and the user is an epilogue that is found like others. Returns the sums
+    whose user refuses, and why."""
+    refused: dict[str, str] = {}
     sums = [str(name) for name in sch.get_blocks() if sch.state.block(name).is_reduction]
     for name in sums:
         users = sch.get_consumers(name)
@@ -28,5 +30,7 @@ def place_results(sch: Schedule, gpu: Gpu) -> None:
         try:
             sch.cache_write(name, 0, "global")
             sch.reverse_compute_inline(users[0], part=True)
-        except ScheduleError:  # it reads elements twice, or sums of others besides
+        except ScheduleError as error:  # it reads elements twice, or sums of others besides
             sch.undo(len(sch.trace) - steps)
+            refused[name] = error.reason
+    return refused
