@@ -71,26 +71,32 @@ def audit(
     run       compile the best of each group and compare its result with the definition
     retime    and time it in turns with the default schedule
     settings  how to measure; their threads are those of each record
-    report    told about waits
+    report    told about waits, and which record is run, as that takes seconds
 
     Raises MeasureError where measuring itself fails. Nothing is stored.
     """
-    for group in competing(records):
-        first, *others = group
-        yield _run(first, retime, settings, report) if run or retime else standing(first)
+    groups = competing(records)
+    for number, (first, *others) in enumerate(groups, 1):
+        place = f"{number} of {len(groups)}"
+        yield _run(first, retime, settings, report, place) if run or retime else standing(first)
         yield from map(standing, others)
 
 
 def standing(record: Record) -> Finding:
     """What can be said of a record without running it."""
+    return _replayed(record)[0]
+
+
+def _replayed(record: Record) -> tuple[Finding, Schedule | None]:
+    """The same, and its schedule where its steps are possible."""
     try:
         schedule = replayed(parse(record.workload.text), record)
         made = source_hash(record, schedule, Target.parse(record.target))
     except TensorIRError as error:
-        return Finding(record, IMPOSSIBLE, str(error).partition("\n")[0])
+        return Finding(record, IMPOSSIBLE, str(error).partition("\n")[0]), None
     if made != record.source_hash:
-        return Finding(record, CHANGED, "its steps make other code than was timed")
-    return Finding(record, SOUND)
+        return Finding(record, CHANGED, "its steps make other code than was timed"), schedule
+    return Finding(record, SOUND), schedule
 
 
 def withdrawn(finding: Finding) -> Record:
@@ -101,17 +107,21 @@ def withdrawn(finding: Finding) -> Record:
 
 
 def _run(
-    record: Record, retime: bool, settings: MeasureSettings | None, report: Report | None
+    record: Record,
+    retime: bool,
+    settings: MeasureSettings | None,
+    report: Report | None,
+    place: str,
 ) -> Finding:
-    found = standing(record)
-    if found.state == IMPOSSIBLE:
+    found, schedule = _replayed(record)
+    if schedule is None:
         return found
     other = _elsewhere(record)
     if other:
         return Finding(record, found.state, found.detail or f"not run: {other}")
-    func = parse(record.workload.text)
-    schedule = replayed(func, record)
-    conditions = record.conditions
+    if report is not None:
+        report(f"{place}: running {record.workload.name}")
+    func, conditions = parse(record.workload.text), record.conditions
     given = (settings or MeasureSettings()).to_json()
     chosen = MeasureSettings(**{**given, "threads": conditions.threads})
     measurer = Measurer(

@@ -146,6 +146,7 @@ def test_the_command(trials, fake, tmp_path, capsys):
     assert main(["db", "audit", "--database", database]) == 1
     told = capsys.readouterr()
     assert "1 failed" in told.out and "died of SIGSEGV" in told.out and "--mark" in told.err
+    assert "1 of 1: running" in told.err, "which takes seconds"
     assert main(["db", "audit", "--mark", "--database", database]) == 1
     with Database(database) as db:
         assert len(db.records(status="crash")) == 2
