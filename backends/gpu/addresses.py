@@ -33,6 +33,7 @@ from tensorir import (
     binary,
     child_stmts,
     const,
+    dtype,
     int_value,
     map_loads,
     stmt_exprs,
@@ -120,6 +121,8 @@ class Places:
         if isinstance(index, Ramp):
             base, rest = self.parted(index.base)
             return base, Ramp(rest, index.stride, index.lanes)
+        if dtype.lanes(index.dtype) > 1:  # lanes at places of their own have no address in common
+            return None, index
         same, others = list[_Term](), list[_Term]()
         for term in _terms(index, "+"):
             (same if self.is_same(*term) else others).append(term)

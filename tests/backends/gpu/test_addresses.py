@@ -52,6 +52,12 @@ def emitted(line: str) -> list[str]:
             "B[t + i * 64] = select(t <= j, A[j + i * 64 - t], 0.0)",
             ["TI_AT(B_at_0, B, t);", "B_at_0[i * 64] = t <= j ? A[j + i * 64 - t] : 0.0f;"],
         ),
+        (  # lanes of a swizzled row have places of their own, and a vector is no address
+            "B[ramp(t * 8, 1, 2)] = "
+            "A[broadcast(t * 8, 2) + (ramp(0, 1, 2) ^ broadcast(t, 2))]",
+            ["TI_AT(B_at_0, B, t * 8);",
+             "ti_store2(B_at_0, 0, ti_vec<float, 2>{A[t * 8 + (0 ^ t)], A[t * 8 + (1 ^ t)]});"],
+        ),
         (
             "if t <= i:\n                    B[96 - t + i * 64] = A[i]",
             ["B[96 - t + i * 64] = A[i];"],
