@@ -25,8 +25,11 @@ from autotune.rules.ranked import RankedPlan, group_contraction
 from schedule import Schedule, ScheduleError, library
 from tensorir import Cpu, allows, weakest
 
-SURELY, ABOUT = 1.35, 0.95
-"""How much better an estimate has to be than that of another kind of nest."""
+SURELY, ABOUT, ALIKE = 1.35, 0.95, 1.03
+"""How much better an estimate has to be than that of another kind of nest, or of the same kind."""
+
+AHEAD = ("ahead", "factors_ahead")
+"""The moves that come along and leave the nest to the same plans."""
 
 Moves = tuple[tuple["library.Move", Any], ...]
 Ranked = list[tuple[float, "library.MovedPlan"]]
@@ -50,7 +53,7 @@ class _Base:
     def ranked(self, constants: Collection[str]) -> dict[tuple[str, ...], Ranked]:
         """The plans by the names of their moves, the best kind first, and of each the best plan."""
         found = self.partial(self.c, constants)
-        found += self.moved(self.sch, self.c, constants, tuple(MOVES.values()))
+        found += self.moved(self.sch, self.c, constants, _moves(self.numerics))
         kinds: dict[tuple[str, ...], Ranked] = {}
         for item in sorted(found, key=lambda item: item[0]):
             kinds.setdefault(_names(item[1]), []).append(item)
@@ -85,6 +88,8 @@ class _Base:
                     self.refused[error.call] = error.reason
                     continue
                 nests = plans(after, self.cpu, constants, self.numerics)
+                if move.name in AHEAD:
+                    nests = [(t, library.with_parts_packed(c, after, nest)) for t, nest in nests]
                 left = [(cycles, library.MovedPlan((), nest)) for cycles, nest in nests]
                 left += self.partial(after, constants)
                 left += self.moved(at, after, constants, others)
@@ -150,8 +155,10 @@ class MovedNest(RankedPlan["library.MovedPlan"]):
         from autotune.plans import plans
 
         c = self.of.c
-        reuse = all(c.is_used_again(n) for n in range(len(c.operands)))
         whole = plans(c, self.of.cpu, constants, self.of.numerics)
+        if set(self.kinds) <= set(AHEAD):
+            return self.estimate(constants) * ALIKE < whole[0][0]
+        reuse = all(c.is_used_again(n) for n in range(len(c.operands)))
         return self.estimate(constants) * (SURELY if reuse else ABOUT) < whole[0][0]
 
     def make(self, sch: Schedule, nest: library.MovedPlan) -> None:
@@ -221,9 +228,15 @@ def moved_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[Plan]:
         return []
     base = _Base(sch.copy(), c, cpu, reduces_by_one(node))
     made = [MovedNest(group, base, found) for found in base.ranked(()).values()]
-    if all(MOVES.keys() & set(plan.kinds) for plan in made) or made[0].always:
+    if all({*MOVES, *AHEAD} & set(plan.kinds) for plan in made) or made[0].always:
         return list(made)
     return [*made, ContractionPlan(group, base.sch, c, cpu)]
+
+
+def _moves(numerics: str) -> tuple[library.Move, ...]:
+    """The moves that are tried one after the other, ahead of whatever nest."""
+    found = [move for move in map(find_move, AHEAD) if allows(numerics, move.numerics)]
+    return (*found, *MOVES.values())
 
 
 def _names(plan: library.MovedPlan) -> tuple[str, ...]:

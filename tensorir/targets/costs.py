@@ -24,7 +24,8 @@ class Costs:
     stall      reading a vector that was just written in parts
     beside     share by which rows that are read side by side come later, each time they double
     l2, l3, memory   a line of 64 bytes from there, as it comes in order
-    copy, copy_turned  an element that is packed in order, or against it; `fill`: of a padded image
+    copy, copy_turned  an element that is packed in order, or against it; `fill`: of a padded image;
+               `passed`: one that a thread computes and another one reads
     hidden     share of the smaller of arithmetic and traffic that goes on beside the other
     start      threads that begin to share tasks, and wait for each other
     """
@@ -52,5 +53,6 @@ class Costs:
     copy: float = 0.3
     copy_turned: float = 12.0
     fill: float = 0.5
+    passed: float = 3.0
     hidden: float = 0.45
     start: float = 8000.0

@@ -109,6 +109,16 @@ class Factors:
 
 
 @dataclass(frozen=True)
+class Expression:
+    """An operation in the terms of a contraction: its place in the value that the block stores, the
+    positions of the variables that it uses, and the operands that it reads."""
+
+    place: tuple[int, ...]
+    variables: tuple[int, ...]
+    reads: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Contraction:
     """A block with sums, its elementwise user `last` (itself if none), and all of its accesses.
 
@@ -117,7 +127,8 @@ class Contraction:
     how the block stores, `result` how `last` does; `operations` are the instructions on values of
     an instance, a multiply-add being one. `numbers` are the steps along each axis of what is
     computed of the variables alone, as a part of a value; `missing` are terms that partial sums in
-    lanes lack in their last step; `products` are those of three factors or more.
+    lanes lack in their last step; `products` are those of three factors or more, `expressions` the
+    operations on what is read, the largest first.
     """
 
     block: str
@@ -131,6 +142,7 @@ class Contraction:
     numbers: tuple[tuple[int | None, ...], ...] = ()
     missing: int = 0
     products: tuple[Factors, ...] = ()
+    expressions: tuple[Expression, ...] = ()
 
     @cached_property
     def spatial(self) -> tuple[int, ...]:

@@ -38,21 +38,21 @@ def regroup(sch: Schedule, c: Contraction, apart: int | None) -> None:
     if apart is None:
         return
     for product in reversed(c.products):  # those within another one before it
-        groups = _groups(c, product, apart)
+        groups = groups_of(c, product, apart)
         if groups:
             sch.regroup(c.block, groups, product.place)
 
 
 def _parts(c: Contraction, product: Factors, apart: int | None) -> Groups:
     """The products within one, as it is taken apart."""
-    groups = () if apart is None else _groups(c, product, apart)
+    groups = () if apart is None else groups_of(c, product, apart)
     parts = [group[:size] for group in groups for size in range(2, len(group) + 1)]
     return tuple(parts) if groups else product.parts
 
 
-def _groups(c: Contraction, product: Factors, axis: int) -> Groups:
-    """The factors that move along an axis and those that do not, whichever is written first; none
-    where there is one kind only."""
+def groups_of(c: Contraction, product: Factors, axis: int) -> Groups:
+    """The positions of factors that move along an axis and of those that do not, whichever is
+    written first; none where there is one kind only."""
     moving: dict[bool, list[int]] = {}
     for n, operands in enumerate(product.reads):
         moves = any(c.operands[operand].strides[axis] != 0 for operand in operands)

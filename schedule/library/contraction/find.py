@@ -16,6 +16,7 @@ from schedule.library.contraction.axes import (
     flat_strides,
 )
 from schedule.library.contraction.digits import axes_read
+from schedule.library.contraction.expressions import expressions_of
 from schedule.library.contraction.normalise import (
     merged_axes,
     move_two_indices,
@@ -97,6 +98,7 @@ def find_contraction(
         tuple(operands), sums, stored, _operations(store),
         tuple(tuple(reader.steps(number)) for number in numbers_of(store.value)),
         products=tuple(_products(store, found)),
+        expressions=tuple(expressions_of(node, store, found)),
     )  # fmt: skip
     apart = (None if windows else one_is_window) if merged else move_two_indices
     made = sorted_axes(merged_axes(raw, apart))

@@ -9,12 +9,12 @@ from typing import Any
 
 from schedule.analysis.numerics import numerics_class
 from schedule.errors import ScheduleError
-from schedule.library.contraction.axes import Access, Contraction
+from schedule.library.contraction.axes import Access, Contraction, Operand
 from schedule.library.contraction.find import find_again
 from schedule.library.contraction.nest import make_nest
 from schedule.library.contraction.plan import NestPlan
 from schedule.schedule import Schedule
-from tensorir import Device, TensorIRError, allows, check_numerics, weakest
+from tensorir import Device, Load, Store, TensorIRError, allows, check_numerics, weakest
 
 
 def _always(c: Contraction, option: Any) -> str | None:
@@ -137,9 +137,25 @@ class MovedPlan:
 
 def make_moved_nest(sch: Schedule, c: Contraction, plan: MovedPlan) -> None:
     """Schedule a contraction by moves and the nest of what they leave. TensorIRError if refused."""
+    before = set(sch.get_blocks())
     for move, option in plan.moves:
         c = move(sch, c, option)
+    made = [block for block in sch.get_blocks() if block not in before]
+    straight = [c.operands[p.operand] for p in plan.nest.packs]
+    straight = [o for o, p in zip(straight, plan.nest.packs) if o.strides[p.axis] == 1]
+    taken = [block for block in made if _computes(sch, block, straight)]
     make_nest(sch, c, plan.nest)
+    for block in taken:
+        sch.compute_inline(block)
+
+
+def _computes(sch: Schedule, block: str, operands: Sequence[Operand]) -> bool:
+    """Whether a stage is no reduction and no copy, and makes one of some operands: the copy that
+    packs it computes it, as it reads what lies side by side."""
+    node = sch.state.block(block)
+    if node.is_reduction or not isinstance(node.body, Store) or isinstance(node.body.value, Load):
+        return False
+    return node.body.buffer.name in {o.buffer for o in operands}
 
 
 def left_by(moves: Sequence[tuple[Move, Any]], sch: Schedule, c: Contraction) -> Contraction:

@@ -53,7 +53,10 @@ def sorted_axes(c: Contraction) -> Contraction:
     rows = [[far(step) for step in o.strides] for o in c.operands]
     places = sorted(range(len(rows)), key=rows.__getitem__)
     operands = tuple(c.operands[n] for n in places)
-    return replace(c, operands=operands, products=tuple(_read(p, places) for p in c.products))
+    products = tuple(_read(p, places) for p in c.products)
+    moved = (tuple(sorted(map(places.index, e.reads))) for e in c.expressions)
+    expressions = tuple(replace(e, reads=reads) for e, reads in zip(c.expressions, moved))
+    return replace(c, operands=operands, products=products, expressions=expressions)
 
 
 def _read(product: Factors, places: Sequence[int]) -> Factors:

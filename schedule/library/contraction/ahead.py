@@ -1,0 +1,191 @@
+"""The moves that compute parts of the terms ahead: operands that are expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from schedule.library.contraction.axes import Contraction, Expression
+from schedule.library.contraction.copies import BLOCK, LONGEST
+from schedule.library.contraction.factors import groupings, groups_of, regroup
+from schedule.library.contraction.find import find_again
+from schedule.library.contraction.move import Move
+from schedule.library.contraction.places import store_of
+from schedule.library.contraction.plain import in_axes
+from schedule.library.contraction.plan import NestPlan, Pack
+from schedule.schedule import Schedule
+from tensorir import Buffer, Cpu, Device, Var, body_loads, int_value
+
+SYMBOLIC = 256
+"""The extent assumed for symbolic axes."""
+
+Ahead = tuple[int, bool]
+"""The axis along which the factors of products are taken apart, -1 for products as they are
+written; and whether threads share what is computed ahead."""
+
+
+class _Part(NamedTuple):
+    """What is computed ahead: the axes that it moves with, and the operands that it reads."""
+
+    axes: frozenset[int]
+    reads: tuple[int, ...]
+
+
+def _parts(c: Contraction, apart: int) -> list[_Part]:
+    """What is computed ahead, products being taken apart along an axis."""
+    found = [_Part(_moved_by(c, e), e.reads) for e in _expressions(c)]
+    for product in c.products if apart >= 0 else ():
+        for group in groups_of(c, product, apart):
+            read = tuple(operand for n in group for operand in product.reads[n])
+            axes = frozenset(axis for operand in read for axis in c.moving[operand])
+            part = _Part(axes, read)
+            if len(group) > 1 and _is_shared(c, part):
+                found.append(part)
+    return found
+
+
+def _expressions(c: Contraction) -> Iterator[Expression]:
+    """The largest operations that several elements of the result share."""
+    done: list[tuple[int, ...]] = []
+    for e in c.expressions:
+        inside = any(e.place[: len(place)] == place for place in done)
+        if not inside and _is_shared(c, _Part(_moved_by(c, e), e.reads)):
+            done.append(e.place)
+            yield e
+
+
+def _moved_by(c: Contraction, e: Expression) -> frozenset[int]:
+    return frozenset(
+        n for n, axis in enumerate(c.axes) if any(d.place in e.variables for d in axis.digits)
+    )
+
+
+def _is_shared(c: Contraction, part: _Part) -> bool:
+    """Whether elements of the result share a part that is no larger than what it is made of: of
+    windows it would have each element several times, and padding has a stage of its own."""
+    windows = any(c.is_window(axis, n) for axis in part.axes for n in part.reads)
+    padded = any(c.operands[n].pad for n in part.reads)
+    return not (windows or padded) and any(n not in part.axes for n in c.spatial)
+
+
+def _why_not(c: Contraction, option: Ahead) -> str | None:
+    apart, _ = option
+    if apart >= 0 and apart not in groupings(c):
+        return f"products are not taken apart along axis {apart}"
+    return None if _parts(c, apart) else "no part of the terms is shared by elements of the result"
+
+
+def _size(c: Contraction, part: _Part) -> int:
+    return prod(c.axes[n].extent or SYMBOLIC for n in part.axes)
+
+
+def _alone(c: Contraction, apart: int, device: Device, constants: Collection[str]) -> float:
+    """Cycles of one thread for what is computed ahead."""
+    known = {n for n, o in enumerate(c.operands) if o.buffer in constants}
+    assert isinstance(device, Cpu)
+    changing = [part for part in _parts(c, apart) if not known.issuperset(part.reads)]
+    return device.costs.passed * sum(_size(c, part) for part in changing)
+
+
+def _cycles(c: Contraction, option: Ahead, device: Device, constants: Collection[str]) -> float:
+    apart, threads = option
+    alone = _alone(c, apart, device, constants)
+    if not threads or not alone:
+        return alone
+    assert isinstance(device, Cpu)
+    return alone / device.threads + device.costs.start * len(_parts(c, apart))
+
+
+def _as_written(c: Contraction, device: Device) -> Iterator[Ahead]:
+    if device.kind == "cpu" and _parts(c, -1):
+        yield -1, _pays(c, -1, device)
+
+
+def _taken_apart(c: Contraction, device: Device) -> Iterator[Ahead]:
+    for apart in groupings(c)[1:] if device.kind == "cpu" else ():
+        if apart is not None and _parts(c, apart):
+            yield apart, _pays(c, apart, device)
+
+
+def _pays(c: Contraction, apart: int, device: Device) -> bool:
+    """Whether it is faster that threads share what is computed ahead."""
+    return _cycles(c, (apart, True), device, ()) < _cycles(c, (apart, False), device, ())
+
+
+def _made(sch: Schedule, c: Contraction, option: Ahead) -> Contraction:
+    apart, threads = option
+    regroup(sch, c, apart if apart >= 0 else None)
+    c = find_again(sch, c)
+    while part := next(_expressions(c), None):
+        _in_order(sch, str(sch.cache_value(c.block, list(part.place))), threads)
+        c = find_again(sch, c)
+    return c
+
+
+def _in_order(sch: Schedule, block: str, threads: bool) -> None:
+    """Lay a part out, and compute it, in the order of the largest buffer that it reads; its rows
+    are odd numbers of blocks apart, so that those of a column are in different sets of caches."""
+    store, node = store_of(sch, block), sch.state.block(block)
+    largest = max(body_loads(node), key=lambda load: _elements(load.buffer))
+    read = [index for index in largest.indices if isinstance(index, Var)]
+    order = sorted(range(len(node.iters)), key=lambda n: _place(read, node.iters[n].var))
+    if order != sorted(order):
+        names = [f"d{n}" for n in range(len(order))]
+        text = f"{', '.join(names)}: {', '.join(names[n] for n in order)}"
+        sch.transform_layout(block, store.buffer.name, text)
+        sch.transform_block_layout(block, text)
+    row = int_value(store_of(sch, block).buffer.shape[-1]) if order[1:] else None
+    if row is not None and row >= LONGEST:
+        sch.storage_align(block, store.buffer.name, -2, 2 * BLOCK, BLOCK)
+    in_axes(sch, block)
+    own = sch.get_loops(block)
+    if own:  # in one block, which a copy may still compute
+        extent = sch.state.loop(own[-1]).const_extent
+        long = extent is None or extent > LONGEST
+        sch.vectorize(sch.split(own[-1], [None, LONGEST])[1] if long else own[-1])
+    if threads and own[1:]:
+        sch.parallel(own[0] if len(own) == 2 else sch.fuse(*own[:-1]))
+
+
+def _elements(buffer: Buffer) -> int:
+    return prod(int_value(size) or SYMBOLIC for size in buffer.shape)
+
+
+def _place(read: list[Var], var: Var) -> int:
+    return next((n for n, index in enumerate(read) if index is var), -1)
+
+
+def with_parts_packed(c: Contraction, after: Contraction, nest: NestPlan) -> NestPlan:
+    """The nest of what is left of `c`, with those parts packed whose elements are in vectors: the
+    copy computes them, so that panels cost no more than rows, which lie a page apart each."""
+    known, packed = {o.buffer for o in c.operands}, {pack.operand for pack in nest.packs}
+    more = [
+        Pack(n, nest.lane, nest.tile[nest.lane])
+        for n, o in enumerate(after.operands)
+        if o.buffer not in known and n not in packed and o.strides[nest.lane]
+        and after.can_pack(n, nest.lane)
+    ]  # fmt: skip
+    return replace(nest, packs=(*nest.packs, *more))
+
+
+ahead = Move(
+    "ahead",
+    apply=_made,
+    requires=_why_not,
+    options=_as_written,
+    cycles=_cycles,
+)
+"""(-1, threads): operations that elements of the result share are made once, ahead of the nest."""
+
+factors_ahead = Move(
+    "factors_ahead",
+    apply=_made,
+    requires=_why_not,
+    options=_taken_apart,
+    cycles=_cycles,
+    numerics="reassociated",
+)
+"""(axis, threads): the same, after the factors of products that move along an axis and those that
+do not were multiplied by themselves."""
