@@ -96,8 +96,12 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
+def _is_ints(value: Any) -> bool:
+    return _is_list(value) and all(map(_is_int, value))
+
+
 def _is_lists(value: Any) -> bool:
-    return _is_list(value) and all([_is_list(row) and all(map(_is_int, row)) for row in value])
+    return _is_list(value) and all(map(_is_ints, value))
 
 
 def _is_names(value: Any) -> bool:
@@ -120,7 +124,7 @@ KINDS: dict[str, tuple[Fits, str]] = {
     "Any": (lambda value: True, "anything"),
     "Callable[..., Any]": (_is_name, "a function of indices"),
     "Sequence[int | None]": (_is_list, "a list of integers, None for one to find, as [None, 8],"),
-    "Sequence[int]": (_is_list, "a list of integers, such as [8, 4],"),
+    "Sequence[int]": (_is_ints, "a list of integers, such as [8, 4],"),
     "Sequence[Sequence[int]]": (_is_lists, "a list of lists of integers, such as [[0], [1, 2]],"),
     "Sequence[float]": (_is_list, "a list of numbers, such as [1.0, 2.0],"),
     "Sequence[str]": (_is_names, "a list of names, such as ['A', 'B'],"),

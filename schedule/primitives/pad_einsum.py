@@ -73,9 +73,8 @@ def pad_einsum(
         - the block is alone in its nest, one serial loop without annotation per variable
     """
     node = state.block(block)
-    counts = [p for p in padding if isinstance(p, int) and not isinstance(p, bool) and p > 0]
     require(
-        len(counts) == len(padding) == len(node.iters),
+        len(padding) == len(node.iters) and all(p > 0 for p in padding),
         block,
         f"padding {list(padding)} is not one positive integer for each of the variables "
         f"{', '.join(it.var.name for it in node.iters)}",
@@ -84,7 +83,7 @@ def pad_einsum(
     analyzer = state.analyzer()
     sizes = {
         it.var: analyzer.simplify((it.extent + (count - 1)) // count * count)
-        for it, count in zip(node.iters, counts)
+        for it, count in zip(node.iters, padding)
     }
     for it in node.iters:
         within = state.analyzer()

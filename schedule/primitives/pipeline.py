@@ -97,8 +97,7 @@ def _check_stages(state: State, node: For, parts: Sequence[Stmt], stages: Sequen
         f"loop {where!r} has one statement, so there is no overlap",
         lambda: _first_stage(state, node),
     )
-    whole = all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in stages)
-    require(whole, where, f"stages {list(stages)} are not integers from 0 on")
+    require(all(s >= 0 for s in stages), where, f"stages {list(stages)} are not integers from 0 on")
     require(
         len(stages) == len(parts),
         where,
@@ -120,9 +119,8 @@ def _check_init(node: For, block: Block) -> None:
 def _check_order(
     node: For, parts: Sequence[Stmt], stages: Sequence[int], order: Sequence[int]
 ) -> None:
-    each = sorted(order) == list(range(len(parts)))
     require(
-        each and not any(isinstance(n, bool) for n in order),
+        sorted(order) == list(range(len(parts))),
         node.name,
         f"order {list(order)} does not have each of the {len(parts)} statements of loop "
         f"{node.name!r} once",

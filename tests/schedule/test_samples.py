@@ -57,8 +57,9 @@ class TestPerfectTile:
         sch = Schedule(matmul())
         assert sch.sample_perfect_tile("i", 2, decision=[3, 2]) == [3, 2]
         replays(sch)
-        for wrong in ([2, 2], [6], [6, 1, 1], [-2, -3], [True, 6]):
+        for wrong in ([2, 2], [6], [6, 1, 1], [-2, -3]):
             refused(sch.sample_perfect_tile, "i", 2, decision=wrong, match="is not 2 positive int")
+        refused(sch.sample_perfect_tile, "i", 2, decision=[True, 6], match="a list of integers")
         refused(sch.sample_perfect_tile, "i", 2, 2, [2, 3], match="innermost .* is larger than 2")
 
     def test_refuses(self, matmul):
