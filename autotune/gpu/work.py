@@ -8,7 +8,7 @@ those of the one table, tensorir/targets/architectures.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tensorir import ARCHITECTURES, DEFAULT_ARCH, WARP, Architecture, Gpu
@@ -138,6 +138,17 @@ def leaves_little(launches: Sequence[Work], gpu: Gpu, close: float) -> bool:
     moved = Work(work.blocks, work.threads, bytes=work.bytes, rounds=0)
     quick = cycles(launches, gpu) <= close * cycles([moved], gpu)
     return quick and work.wavefronts <= close * work.free
+
+
+def is_balanced(work: Work, gpu: Gpu, close: float) -> bool:
+    """Whether a kernel takes at most `close` times as long as it would with its work spread evenly
+    over all multiprocessors, without waiting for loads: other blocks of it cannot take less time
+    by more than that, unless they ask for less."""
+    card = architecture_of(gpu).card
+    even = replace(work, blocks=4 * card.sms * max(1, work.at_once(gpu)), rounds=0, waits=0)
+    return _time(work.cycles_by_limit(gpu).values()) <= close * _time(
+        even.cycles_by_limit(gpu).values()
+    )
 
 
 def _time(limits: Collection[float]) -> float:

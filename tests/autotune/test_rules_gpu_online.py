@@ -8,6 +8,7 @@ import pytest
 from autotune import default_schedule
 from autotune.gpu.count import works_of
 from autotune.rules import default_candidates, make_space
+from autotune.rules.gpu.online import OnlinePlan
 from backends import build
 from tensorir import device_of, ops, reference, te
 from tensorir.targets.target import Target
@@ -30,6 +31,20 @@ def test_scores_are_in_no_memory():
     sector, tiles = 32 // 4, -(-queries // 128)
     moved = heads * features * (2 * queries + 2 * tiles * keys)
     assert work.sectors == pytest.approx(moved / sector, rel=0.02)
+
+
+@pytest.mark.parametrize(("heads", "tried"), [(2048, 1), (1, 3)])
+def test_smaller_tiles_are_tried_where_multiprocessors_stand_idle(heads, tried, monkeypatch):
+    """Tiles of 2048 heads are many blocks, whose instructions bind; those of one are four."""
+    made, make = [], OnlinePlan._made
+
+    def counted(self, point):
+        made.append(point)
+        return make(self, point)
+
+    monkeypatch.setattr(OnlinePlan, "_made", counted)
+    default_schedule(attention(heads, 512, 256, 64), TARGET)
+    assert len(made) == tried
 
 
 def test_between_other_stages():

@@ -34,7 +34,7 @@ class MovePlan(Plan):
     base     the program that the rule looked at
     options  the values of each argument
     likely   points of these that may be good without tuning, preferred first; the one of the least
-             estimated time is the default, and those after one that leaves little are not tried
+             estimated time is the default, and those after one that settles it are not tried
     members  the blocks, where they are of several groups
     close    how many times the least estimated time the preferred one of them may take
     otherwise points that are tried where primitives refuse all likely ones
@@ -109,7 +109,7 @@ class MovePlan(Plan):
                 continue
             made[n], one = sch, len(points) == 1
             times[n] = 0.0 if one else self._time(sch)
-            if one or self._leaves_little(sch):
+            if one or self._settles(sch):
                 break
         if not made:
             return None
@@ -151,6 +151,10 @@ class MovePlan(Plan):
         from autotune.gpu.work import leaves_little
 
         return leaves_little(bound_works(sch.func, self.gpu, self.base.func), self.gpu, CLOSE)
+
+    def _settles(self, sch: Schedule) -> bool:
+        """Whether the likely points after one that works need not be tried."""
+        return self._leaves_little(sch)
 
     def apply(self, sch: Schedule, values: Values) -> None:
         point = {name: values[self.key(name)] for name in self.options}

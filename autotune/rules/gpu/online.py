@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TYPE_CHECKING
 
 from autotune.rules.gpu.move import CLOSE, MovePlan, Options, bound_works
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
 from tensorir import Analyzer, ForKind, Gpu, IterKind, accesses, slope, variables
+
+if TYPE_CHECKING:
+    from autotune.gpu.work import Work
 
 ROWS = (1, 2, 4, 8)
 THREADS = ((8, 8), (16, 8), (32, 8), (8, 16), (16, 16))
@@ -30,9 +34,20 @@ class OnlinePlan(MovePlan):
         with its addition is one instruction."""
         from autotune.gpu.work import cycles
 
+        return cycles(self._works(sch), self.gpu)
+
+    def _settles(self, sch: Schedule) -> bool:
+        """Points that follow have smaller tiles: they compute the same and read no less, so that
+        they gain by more blocks alone, where multiprocessors wait or stand idle."""
+        from autotune.gpu.work import is_balanced
+
+        works = self._works(sch)
+        return len(works) == 1 and is_balanced(works[0], self.gpu, CLOSE)
+
+    def _works(self, sch: Schedule) -> Sequence[Work]:
         works = bound_works(sch.func, self.gpu, self.base.func)
         if len(works) != 1:
-            return cycles(works, self.gpu)
+            return works
         (work,), (terms, again) = works, _products(sch)
         mended = replace(
             work,
@@ -40,7 +55,7 @@ class OnlinePlan(MovePlan):
             wavefronts=max(0.0, work.wavefronts - again),
             free=max(0.0, work.free - again),
         )
-        return cycles([mended], self.gpu)
+        return [mended]
 
 
 def _products(sch: Schedule) -> tuple[float, float]:
