@@ -149,10 +149,9 @@ class Analyzer:
         other = self.copy()
         cond = unsaid(self, cond)
         assume(other, cond, memory)
-        canonical = self.simplify(cond)
-        if canonical is not cond:
-            assume(other, canonical, memory)
-        for part in self._in_light_of_each_other(conjuncts(cond), memory):
+        parts = conjuncts(cond)  # each by itself: which of them follow from others is costly to ask
+        canonical = [new for part in parts if (new := self.simplify(part)) is not part]
+        for part in (*canonical, *self._in_light_of_each_other(parts, memory)):
             assume(other, part, memory)
         return other
 
