@@ -186,16 +186,16 @@ def _on_axes(sch: Schedule, members: Sequence[str], merged: bool = True) -> bool
 def _stage_on_axes(sch: Schedule, name: str, merged: bool = True) -> bool:
     if in_scan(sch, sch.state.block(name)):
         return False
-    trial = sch.copy()
+    steps = len(sch.trace)
     try:
         if not merged:
             sums = sch.state.block(name).is_reduction
             return not sums and library.in_axes(sch, name, merged=False)
-        changes = library.with_result_on_axes(trial, name)
+        changes = library.with_result_on_axes(sch, name)
     except TensorIRError:  # it has several results, or loops of its own no more
+        sch.undo(len(sch.trace) - steps)
         return False
     if changes:
-        library.with_result_on_axes(sch, name)
         library.with_result_on_axes(sch, name)  # terms in the order of memory may be one axis now
     return changes
 
