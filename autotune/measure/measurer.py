@@ -156,8 +156,9 @@ class Measurer:
         on_result  called with (position, result), in order, as soon as each is known: a batch is
                    visited in rounds, so that is mostly at its end
         """
-        self._start_runner()
+        self._check_place()
         built = once(self._build(programs), known)
+        self._start_runner()
         texts = [program_text(program) for program in programs]
         results: list[MeasureResult] = []
         for start in range(0, len(texts), TOGETHER):
@@ -292,15 +293,22 @@ class Measurer:
         return self._builders
 
     def _build(self, programs: Sequence[Program]) -> list[Built]:
-        """Result and source text of building ahead; nothing when the runner is to build itself."""
+        """Result and source text of building ahead; nothing when the runner is to build itself.
+
+        The runner starts meanwhile, with the expected results: it is waited for here, so that
+        nothing of it disturbs what is timed.
+        """
         if self._executor is None and min(self._jobs, len(programs)) < 2:
             return [(MeasureResult("ok"), None)] * len(programs)
         pool = self._start_builders()
+        messages = [build_request(program) for program in programs]
         with self._phases.holding(self._building(), "building"), ThreadPoolExecutor(1) as beside:
+            runner = beside.submit(self._start_runner)
             if self._meanwhile is not None:  # where it fails, who needs it will say so
                 beside.submit(self._meanwhile)
                 self._meanwhile = None
-            replies = pool.request([build_request(program) for program in programs])
+            replies = pool.request(messages)
+            runner.result()
             strange = [at for at, r in enumerate(replies) if r.data.get("status") == OTHER_SPACE]
             texts = [text_request(programs[at]) for at in strange]
             for at, reply in zip(strange, pool.request(texts) if texts else ()):
@@ -382,12 +390,17 @@ class Measurer:
             env["OMP_NUM_THREADS"] = str(self.settings.threads)
         return env
 
-    def _start_runner(self) -> Slot:
+    def _check_place(self) -> None:
+        """Raise MeasureError where nothing can be run, before anything is built for it."""
         if self._runner is None:
             self._device.check()
-            path = self._folder.path / "reference.npz"
-            if not path.parent.exists():
+            if not self._folder.path.exists():
                 raise MeasureError("the measurer is closed: make a new one")
+
+    def _start_runner(self) -> Slot:
+        if self._runner is None:
+            self._check_place()
+            path = self._folder.path / "reference.npz"
             try:
                 self.reference.save(path)
             except OSError as error:

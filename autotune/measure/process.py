@@ -38,7 +38,7 @@ class Reply:
 
 
 class WorkerProcess:
-    """One worker, started at the first request and again after it died or was killed.
+    """One worker, started by `start` or the first request, and again after it died or was killed.
 
     start_message  sent first to every new process
     env            environment variables on top of ours
@@ -67,13 +67,37 @@ class WorkerProcess:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
+    def start(self) -> None:
+        """Start the process, if there is none: it begins while nobody waits for it.
+
+        Raises MeasureError where no process can be started.
+        """
+        if self._closed:
+            raise MeasureError("the measuring worker is closed")
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.kill()
+        try:
+            process = self._popen()
+        except OSError as error:
+            raise MeasureError(
+                f"the measuring worker cannot be started: {error.strerror or error}; make room, "
+                "in memory and in the temporary folder (TMPDIR)"
+            ) from error
+        with self._state:
+            self._process = process
+        if self._closed:
+            self.kill()
+            raise MeasureError("the measuring worker is closed")
+        self._send(self.start_message)
+
     def request(self, message: Mapping[str, Any], limits: Mapping[str, float]) -> Reply:
         """Send a message and wait for its answer.
 
         `limits` gives the seconds that each phase may take; a phase begins when the worker names
         it, the first one ("start") at once. A worker that is late is killed.
         """
-        self._ensure_started()
+        self.start()
         if not self._send(message):
             return self._bury("start")
         phase, deadline = "start", time.monotonic() + limits["start"]
@@ -126,26 +150,6 @@ class WorkerProcess:
         self.kill()
         if self._log is not None:
             self._log.close()
-
-    def _ensure_started(self) -> None:
-        if self._closed:
-            raise MeasureError("the measuring worker is closed")
-        if self._process is not None and self._process.poll() is None:
-            return
-        self.kill()
-        try:
-            process = self._popen()
-        except OSError as error:
-            raise MeasureError(
-                f"the measuring worker cannot be started: {error.strerror or error}; make room, "
-                "in memory and in the temporary folder (TMPDIR)"
-            ) from error
-        with self._state:
-            self._process = process
-        if self._closed:
-            self.kill()
-            raise MeasureError("the measuring worker is closed")
-        self._send(self.start_message)
 
     def _popen(self) -> subprocess.Popen[bytes]:
         if self._log is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,12 +14,13 @@ from autotune.measure import Measurer
 from autotune.measure.design import Design, Made, build_request
 from autotune.measure.job import Job
 from autotune.measure.measurer import DEFAULT_BUILDER
-from autotune.measure.process import Reply
+from autotune.measure.places.runner import LocalRunner, Workers
+from autotune.measure.process import Reply, WorkerProcess
 from autotune.measure.scoring import made_for, outline
 from autotune.rules import default_candidates, make_space
 from autotune.space import Candidate, Space
 from schedule import Schedule
-from tensorir import DEFAULT_NUMERICS, TensorIRError, device_of
+from tensorir import DEFAULT_NUMERICS, TensorIRError, device_of, te
 from tests.autotune.distinct_spaces import PROGRAMS, TARGET, key, lowered, space_of, walked
 from tests.brief import BRIEF
 
@@ -126,6 +127,38 @@ def test_what_takes_long_is_done_once_while_programs_are_compiled():
         for _ in range(2):
             assert [r.status for r, _ in measurer._build(["a", "b"])] == ["ok"] * 2
     assert calls == ["done"]
+
+
+class Ready(LocalRunner):
+    """A place that tells when its slot was asked for."""
+
+    def __init__(self, asked: threading.Event) -> None:
+        super().__init__()
+        self.asked = asked
+
+    def slot(self, start_message: Mapping[str, object], env: Mapping[str, str]) -> WorkerProcess:
+        self.asked.set()
+        return WorkerProcess(start_message, env)
+
+
+def test_the_runner_starts_while_programs_are_compiled():
+    asked = threading.Event()
+    here = Workers(runner=Ready(asked))
+    with Measurer(PROGRAMS["blur"](), str(TARGET), TWO, workers=here) as measurer:
+        measurer._builders = Waiting(asked)
+        assert [r.status for r, _ in measurer._build(["a", "b"])] == ["ok"] * 2
+
+
+def test_what_hinders_the_runner_is_told_once_programs_are_compiled():
+    done = threading.Event()
+    done.set()
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    func = te.create_prim_func([a, te.compute((n,), lambda i: a[i] * 2.0, name="B")])
+    with Measurer(func, str(TARGET), TWO) as measurer:
+        measurer._builders = Waiting(done)
+        with pytest.raises(MeasureError, match="symbolic size|in `sizes`"):
+            measurer.measure(["a", "b"])
 
 
 def twins_of(schedules: Iterable[Schedule]) -> Iterator[list[Schedule]]:

@@ -72,7 +72,9 @@ class LocalRunner:
         """It is of its own kind."""
 
     def slot(self, start_message: Mapping[str, Any], env: Mapping[str, str]) -> WorkerProcess:
-        return WorkerProcess(start_message, env, warn_once)
+        worker = WorkerProcess(start_message, env, warn_once)
+        worker.start()
+        return worker
 
     @contextmanager
     def alone(self, report: Report | None, *neighbours: Neighbours) -> Iterator[None]:
