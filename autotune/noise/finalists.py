@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.noise.race import LIMIT_S, LOOKS
+from autotune.noise.race import LIMIT_S, first_look
 from autotune.noise.spread import centre, error, pooled_spread
 from autotune.noise.visits import Visit, counting
 
@@ -47,8 +47,14 @@ def most_finalists(seconds: float) -> int:
     """How many may race with the default where the best takes so many seconds: fewer of slow
     kernels, so that the rounds before the first look take a second; one alone where even few would
     take longer than a race may."""
-    fitting = [int(limit / LOOKS[0] / max(seconds, 1e-9)) for limit in (FIRST_LOOK_S, LIMIT_S)]
-    return max(1, min(MOST, max(FEWEST, fitting[0]), fitting[1] - 1))
+    many = [n for n in range(FEWEST + 1, MOST + 1) if n * _look(n, seconds) <= FIRST_LOOK_S]
+    few = [n for n in range(2, FEWEST + 1) if (n + 1) * _look(n, seconds) <= LIMIT_S]
+    return max([1, *few, *many])
+
+
+def _look(finalists: int, seconds: float) -> float:
+    """Seconds that each takes before the first look, if so many race with the default."""
+    return first_look(finalists + 1) * seconds
 
 
 def _times(made: Sequence[Visit]) -> list[float]:

@@ -18,8 +18,9 @@ import numpy as np
 from autotune.noise.gain import Gain, Outcome
 from autotune.noise.signed_rank import Interval, interval
 
-LOOKS = (10, 14, 20, 28, 40)
-"""Rounds after which the race is looked at. Fewer than ten can decide nothing among many."""
+LATER = (14, 20, 28, 40)
+"""Rounds after which the race is looked at again; it is first after as few as can decide anything,
+which are the more the more take part."""
 
 CONFIDENCE = 0.95
 ALIKE = 0.01
@@ -28,6 +29,12 @@ ALIKE = 0.01
 LIMIT_S = 20.0
 """Seconds after which there are no further rounds: slow kernels have less noise. Where the rounds
 before the first look would take longer, there is one look, after as few as can decide anything."""
+
+
+def first_look(finalists: int, looks: int = 1 + len(LATER), confidence: float = CONFIDENCE) -> int:
+    """The fewest rounds that can decide anything between so many at one of so many looks: what is
+    slower in all of them is so by chance in one of two to their number."""
+    return math.ceil(math.log2(2 * looks * max(finalists - 1, 1) / (1 - confidence)))
 
 
 class Race:
@@ -52,8 +59,10 @@ class Race:
         self._intervals: dict[tuple[int, int], Interval] = {}
         self._aside: list[int] = []
         self._pairs = max(finalists - 1, 1)
-        fewest = math.ceil(math.log2(2 * self._pairs / (1 - confidence)))
-        self._looks = LOOKS if LOOKS[0] * round_s <= LIMIT_S else (fewest,)
+        first = first_look(finalists, confidence=confidence)
+        self._looks = (first, *(look for look in LATER if look > first))
+        if first * round_s > LIMIT_S:
+            self._looks = (first_look(finalists, 1, confidence),)
 
     @property
     def wanted(self) -> int:

@@ -10,7 +10,7 @@ import pytest
 from autotune.cost_model.ceiling import ceiling
 from autotune.noise.finalists import MOST, finalists, most_finalists
 from autotune.noise.gain import Gain, Outcome
-from autotune.noise.race import LIMIT_S, LOOKS, Race
+from autotune.noise.race import LATER, LIMIT_S, Race, first_look
 from autotune.noise.signed_rank import interval
 from autotune.noise.spread import LEAST, USUAL, pooled_spread
 from autotune.noise.visits import Visit
@@ -129,13 +129,13 @@ def test_slow_kernels_are_not_raced_for_ever():
     race = Race(3, 0)
     while race.wanted:
         race.add(np.full((race.wanted, 3), 1.0))
-    assert len(race.times) == LOOKS[0]
+    assert len(race.times) == first_look(3)
     for seconds in (1e-6, 1e-3, 0.02, 0.1, 0.4, 0.6, 1.0, 2.0, 9.0):
         many = most_finalists(seconds) + 1
         round_s = many * seconds
         race = Race(many, 0, round_s=round_s)
         assert race.wanted * round_s <= max(LIMIT_S, 12 * seconds) + 1e-9
-        assert (race.wanted == LOOKS[0]) == (seconds <= 1.0)
+        assert (race.wanted == first_look(many)) == (seconds <= 1.0)
         rows = np.full((race.wanted, many), seconds)
         rows[:, 1] *= 0.9
         race.add(rows * np.exp(np.random.default_rng(0).normal(0, 1e-3, rows.shape)))
@@ -144,11 +144,25 @@ def test_slow_kernels_are_not_raced_for_ever():
 
 def test_a_race_ends_as_soon_as_it_is_decided():
     clear = raced([1e-3, 0.5e-3, 3e-3, 4e-3], 0)
-    assert len(clear.times) <= LOOKS[1] and clear.running == [0, 1]
+    assert len(clear.times) <= LATER[0] and clear.running == [0, 1]
     copies = raced([1e-3] * 4, 0, own=0.0005, drift=0.0, load=0.0)
-    assert len(copies.times) <= LOOKS[1] and winner(copies) == 0
+    assert len(copies.times) <= LATER[0] and winner(copies) == 0
     alone = raced([1e-3], 0)
-    assert len(alone.times) == LOOKS[0] and winner(alone) == 0 and not alone.outcomes()[0].missed
+    assert len(alone.times) == first_look(1)
+    assert winner(alone) == 0 and not alone.outcomes()[0].missed
+
+
+@pytest.mark.parametrize("finalists", [1, 2, 5, 9, 17, 60])
+def test_the_first_look_is_the_first_that_can_decide_anything(finalists):
+    """One that is slower in all rounds is out then, and with a round less nothing would be said."""
+    times = np.ones(finalists)
+    times[1:] = 2.0
+    race = Race(finalists, default=0)
+    assert race.wanted == first_look(finalists)
+    early = Race(finalists, default=0)
+    early.add(np.tile(times, (race.wanted - 1, 1)))
+    race.add(np.tile(times, (race.wanted, 1)))
+    assert race.running == [0] and early.running == list(range(finalists))
 
 
 def test_no_interval_is_found_twice(monkeypatch):
@@ -175,8 +189,8 @@ def test_who_is_not_among_the_better_half_is_set_aside_and_told_of():
     """Sixteen that nobody can tell apart take little more than half of what all would in all
     rounds, and the default is within what those set aside may have been."""
     race = raced([1e-3] * 16, 0, drift=0.01, load=0.0)
-    assert winner(race) == 0 and len(race.times) >= LOOKS[1]
-    assert np.isfinite(race.times).sum() < 0.6 * LOOKS[-1] * 16
+    assert winner(race) == 0 and len(race.times) >= LATER[0]
+    assert np.isfinite(race.times).sum() < 0.5 * LATER[-1] * 16
     gains = [outcome.gain for outcome in race.outcomes()]
     assert all(gain.high < math.inf for gain in gains)
     assert race.outcomes()[0].missed == max(gain.high for gain in gains[1:]) > 0
