@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autotune.measure.settings import MeasureResult
+from autotune.errors import MeasureError
+from autotune.measure.process import Reply
+from autotune.measure.settings import MeasureResult, MeasureSettings
 from autotune.noise.visits import Visits
 from autotune.phases import Phases
 
@@ -81,6 +83,21 @@ class Batch:
         self._visits.add(at, replace(answer.visits[0], at=after))
         found = replace(answer if new else known, build_seconds=seconds)
         self.results[at] = found.visited(self._visits, at)
+
+
+def result_of(reply: Reply, settings: MeasureSettings) -> MeasureResult:
+    """What a worker's reply says of a candidate. Raises MeasureError where no worker starts."""
+    if reply.outcome == "answer":
+        return MeasureResult.from_json(reply.data)
+    if reply.phase == "start":
+        raise MeasureError(f"the measuring worker does not start: {reply.error}")
+    if reply.outcome == "died":
+        return MeasureResult("crash", f"in phase {reply.phase!r}, {reply.error}")
+    if reply.phase == "build":
+        limit = settings.build_timeout_s
+        return MeasureResult("build_timeout", f"the build took longer than {limit:g} s")
+    limit = settings.timeout_s
+    return MeasureResult("run_timeout", f"no answer for {limit:g} s in phase {reply.phase!r}")
 
 
 def once(built: Sequence[Built], known: Collection[str]) -> list[Built]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotune.errors import MeasureError
-from autotune.measure.batch import Batch, Built, OnResult, once
+from autotune.measure.batch import Batch, Built, OnResult, once, result_of
 from autotune.measure.builders import BuilderPool
 from autotune.measure.busy import TOLERABLE, Neighbours
 from autotune.measure.cold import check_cold
@@ -34,7 +34,6 @@ from autotune.measure.oracle import make_oracle
 from autotune.measure.places.executors import ExecutorBuilders
 from autotune.measure.places.folder import no_room, working_folder
 from autotune.measure.places.runner import HERE, LocalRunner, Slot, Workers
-from autotune.measure.process import Reply
 from autotune.measure.reference import Reference
 from autotune.measure.scoring import OTHER_SPACE, made_for, scored_of
 from autotune.measure.settings import MeasureResult, MeasureSettings, Rounds
@@ -317,7 +316,7 @@ class Measurer:
         for program, reply in zip(programs, replies):
             if isinstance(program, Design) and "made" in reply.data:
                 program.tell(reply.data["made"])
-        return [(self._result(reply), reply.data.get("source")) for reply in replies]
+        return [(result_of(reply, self.settings), reply.data.get("source")) for reply in replies]
 
     def _run(self, request: Mapping[str, Any], fresh: bool) -> MeasureResult:
         """Visit one candidate; a crash is blamed on it only if it crashes a fresh worker."""
@@ -331,23 +330,10 @@ class Measurer:
         reply = runner.request(request, self._limits())
         if reply.outcome == "died" and used:
             reply = runner.request(request, self._limits())
-        result = self._result(reply)
+        result = result_of(reply, self.settings)
         if result.status not in SOUND:
             runner.kill()
         return result
-
-    def _result(self, reply: Reply) -> MeasureResult:
-        if reply.outcome == "answer":
-            return MeasureResult.from_json(reply.data)
-        if reply.phase == "start":
-            raise MeasureError(f"the measuring worker does not start: {reply.error}")
-        if reply.outcome == "died":
-            return MeasureResult("crash", f"in phase {reply.phase!r}, {reply.error}")
-        if reply.phase == "build":
-            limit = self.settings.build_timeout_s
-            return MeasureResult("build_timeout", f"the build took longer than {limit:g} s")
-        limit = self.settings.timeout_s
-        return MeasureResult("run_timeout", f"no answer for {limit:g} s in phase {reply.phase!r}")
 
     def _request(
         self, program: Program, text: str, source: str | None, check: bool, min_ms: float | None
