@@ -215,3 +215,13 @@ for i in parallel(4):
                 C[i * 12 + j] = C[i * 12 + j] + P[k + j]
 """
     assert ("if ramp(0, 1, 16) < broadcast(12, 16):" in masked(body)) == is_masked
+
+
+@pytest.mark.parametrize("padding, within", [("0.0", "0"), ("3.0", "3"), ("0.5", ""), ("-0.0", "")])
+def test_padding_of_converted_loads_is_a_mask_where_it_converts_back(
+    padding: str, within: str
+) -> None:
+    """Zeros that were no zeros of the other type, and fractions, are chosen after the load."""
+    text = masked(f"for j in vectorized(16):\n    C[j] = select(1 <= j, f32(H[j - 1]), {padding})")
+    assert text.startswith("C[ramp(0, 1, 16)] = " + ("f32x16(select(" if within else "select("))
+    assert f"broadcast(u8({within}), 16)" in text or not within

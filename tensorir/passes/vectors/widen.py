@@ -161,8 +161,13 @@ class Lanes:
         return stride in strides and known and not dt.is_bool(load.buffer.dtype)
 
     def _masked(self, e: Select, a: Expr) -> Expr | None:
-        """`e` as a load of the lanes that hold it, a constant in others; None where it is
-        something else."""
+        """`e` as a load of the lanes that hold it, a constant in others, converted where that gives
+        the same; None where it is something else."""
+        if isinstance(e.a, Cast) and isinstance(a, Cast):
+            before = cast(e.a.a.dtype, e.b)
+            exact = cast(e.dtype, before) is e.b
+            part = self._masked(Select(e.cond, e.a.a, before), a.a) if exact else None
+            return None if part is None else Cast(a.dtype, part)
         if not isinstance(e.b, Const) or not isinstance(a, Load) or not self._maskable(a):
             return None
         parts = self._conditions(e.cond)
