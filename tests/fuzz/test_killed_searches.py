@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from autotune.tuning import batches
 sys.path.insert(0, str(Path(__file__).parent))
 import fuzz  # noqa: E402
 import killed_searches  # noqa: E402
-from killed_searches import Case, Run, check  # noqa: E402
+from killed_searches import Case, Ended, Run, check, same_end  # noqa: E402
 
 
 @pytest.mark.sampled(2)
@@ -46,3 +47,17 @@ def test_a_search_that_begins_a_batch_anew_is_found(never_ended, monkeypatch):
     monkeypatch.setattr("autotune.tuning.session.split_open", batches.split_open)
     with pytest.raises(AssertionError):
         check(case_of(Run(7, "killed", 4)), never_ended)
+
+
+def test_only_answers_that_were_told_before_may_be_in_the_race_besides():
+    expected = Ended([], frozenset("ab"), ["a"], frozenset())
+    told = Ended([], frozenset("abc"), ["a"], frozenset("c"))
+    same_end(told, expected, [])
+    for wrong in (
+        replace(told, earlier=frozenset()),
+        replace(told, raced=frozenset("abcd")),
+        replace(told, answer=["c"]),
+        replace(told, raced=frozenset("a")),
+    ):
+        with pytest.raises(AssertionError):
+            same_end(wrong, expected, [])
