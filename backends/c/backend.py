@@ -166,7 +166,7 @@ class CBackend:
     def exported(
         self, ir: PrimFunc, source: str, target: Target, prepare: PrimFunc | None = None
     ) -> str:
-        return source
+        return cc.WHOLE_HALF + source if "_Float16" in source else source
 
     def header(
         self,

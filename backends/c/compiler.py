@@ -50,6 +50,16 @@ X86_HALF, ARM_HALF = "__AVX512FP16__", "__ARM_FEATURE_FP16_SCALAR_ARITHMETIC"
 operation that is rounded to float16, which is the same; then gcc contracts two of them into a
 multiply-add, and the rounding between them is lost. So they are told to do without."""
 
+WHOLE_HALF = f"""\
+#if defined({X86_HALF}) && !defined(__clang__)
+#pragma GCC target("no-avx512fp16") /* which would lose a rounding between two operations */
+#elif defined({ARM_HALF}) && !defined(__clang__)
+#pragma GCC target("+nofp16")
+#endif
+
+"""
+"""The same for texts that somebody else compiles."""
+
 DEFAULT_TIMEOUT = 120.0
 PROBE_SECONDS = 30.0
 """How long a compiler may take to say who it is, or to compile one line."""

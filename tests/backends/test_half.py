@@ -12,6 +12,8 @@ from backends.c.cross import knows
 from tensorir import te
 
 WITH_HALF = "sapphirerapids"
+HALF = r"\bv(?:mul|add|fn?m\w+)[ps]h\b"
+"""Instructions that compute in half precision."""
 
 
 def rounded_twice(n: int = 256):
@@ -27,7 +29,17 @@ def test_no_rounding_is_contracted_away(cache):
     assert "avx512fp16" in target.features
     asm = build(rounded_twice(), target, cache=cache).asm
     assert "vcvtph2ps" in asm, "float16 is read"
-    assert not re.findall(r"\bv(?:mul|add|fn?m\w+)[ps]h\b", asm)
+    assert not re.findall(HALF, asm)
+
+
+def test_nor_by_who_compiles_an_exported_text(cache, tmp_path):
+    compiler = cc.find_compiler()
+    if not knows(compiler, WITH_HALF):
+        pytest.skip(f"this compiler does not know -march={WITH_HALF}")
+    source, _ = build(rounded_twice(), cache=cache).export(tmp_path)
+    flags = ("-O2", f"-march={WITH_HALF}")
+    asm = cc.assembly(compiler, source.read_text(), flags, "exported")
+    assert "vcvtph2ps" in asm and not re.findall(HALF, asm)
 
 
 @pytest.mark.parametrize(("follows", "flag"), [
