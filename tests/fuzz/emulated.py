@@ -125,8 +125,8 @@ def _run(
     batch: Sequence[tuple[Program, PrimFunc]], target: Target
 ) -> Iterator[tuple[int, str | None]]:
     lowered = [ir for _, ir in batch]
-    emulator = Emulator(cuda_text(lowered[-1], target, *lowered[:-1]).source)
     try:
+        emulator = Emulator(cuda_text(lowered[-1], target, *lowered[:-1]).source)
         emulator.compile(checked=bool(target.check))
     except BuildError as error:
         for each in batch if len(batch) > 1 else ():

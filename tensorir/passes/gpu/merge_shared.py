@@ -52,7 +52,7 @@ def merge_shared(func: PrimFunc) -> PrimFunc:
                                                         ...
 
     Threads wait before bytes are used for something else, unless `barriers` finds that none needs
-    to. Requires that flatten_buffers ran.
+    to. Requires that flatten_buffers ran, and that all that kernels allocate has a constant size.
     """
     return with_body(func, _visit(func.body))
 
@@ -66,14 +66,15 @@ def offsets_of(nest: list[For]) -> Mapping[str, int]:
 def _visit(stmt: Stmt) -> Stmt:
     if not is_kernel(stmt):
         return map_children(stmt, _visit)
-    allocated = [s for s in walk(stmt) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
+    sizes = {s.buffer: size_of(s.buffer) for s in walk(stmt) if isinstance(s, Alloc)}
+    allocated = [buffer for buffer in sizes if buffer.scope == "shared"]
     if not allocated:
         return stmt
     nest, body = nest_of(stmt)
     own = frozenset(loop.var for loop in nest if loop.thread in THREAD_AXES)
     arena = _Arena()
     arena.apart(body, own)
-    for buffer in [s.buffer for s in allocated if size_of(s.buffer) <= FEW]:
+    for buffer in [buffer for buffer in allocated if sizes[buffer] <= FEW]:
         if buffer not in arena.spans:
             arena.put(buffer, arena.end)
     arena.place(body, arena.end)
@@ -90,8 +91,9 @@ def size_of(buffer: Buffer) -> int:
     count = int_value(buffer.shape[0])
     if count is None:
         raise TensorIRError(
-            f"{buffer.name!r} is in shared memory and has {buffer.shape[0]!r} elements; what "
-            "threads share has a constant size"
+            f"{buffer.name!r} is in {buffer.scope} memory and has {buffer.shape[0]!r} elements; "
+            "what a kernel allocates has a constant size: compute it tile by tile, or keep it in "
+            "'global'"
         )
     return count * dt.itemsize(buffer.dtype)
 

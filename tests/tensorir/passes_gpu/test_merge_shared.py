@@ -106,14 +106,15 @@ def test_elements_of_all_sizes():
     assert notes(check_passes(func))[BYTES] == 512
 
 
-def test_a_size_must_be_known():
-    func = parse("""
+@pytest.mark.parametrize("scope", ["shared", "local"])
+def test_a_size_must_be_known(scope):
+    func = parse(f"""
 @prim_func
 def f(A: f32[n], D: f32[n]):
     for t in thread("threadIdx.x", 64):
-        with alloc(S, f32[n], scope="shared"):
+        with alloc(S, f32[n], scope="{scope}"):
             S[t] = A[t]
             D[t] = S[t]
 """)
-    with pytest.raises(TensorIRError, match="'S' is in shared memory and has n elements"):
+    with pytest.raises(TensorIRError, match=f"'S' is in {scope} memory and has n elements"):
         merge_shared(func)
