@@ -41,6 +41,10 @@ which leaves no registers to the sums. And in straight-line code it asks for eac
 stores before it are to the same place, up to a thousand of them: time that grows by the square of
 the code."""
 
+GCC_AVX512_FLAGS = ("-mprefer-vector-width=512",)
+"""For many processors gcc 12 makes two halves of a choice by lane of 512 bits, and lanes of those
+whose condition is known: texts have vectors as long only where these are wanted."""
+
 GCC_ARM_FLAGS = ("-fno-schedule-insns",)
 """Before it allocates registers, gcc 12 moves loads up so far that sums in registers are spilled;
 for x86 it does not by default."""
@@ -236,7 +240,8 @@ def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[
     known = macros(compiler, march) if march else none
     gcc = "__GNUC__" in known and "__clang__" not in known
     arm = GCC_ARM_FLAGS if gcc and "__aarch64__" in known else ()
-    own = (*(GCC_FLAGS if gcc else ()), *arm)
+    wide = GCC_AVX512_FLAGS if gcc and "__AVX512F__" in known else ()
+    own = (*(GCC_FLAGS if gcc else ()), *arm, *wide)
     processor = _without_half(compiler, march, known) if march else ()
     return (*FLAGS, *own, *processor, *(("-fopenmp",) if openmp else ()))
 
