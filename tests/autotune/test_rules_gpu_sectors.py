@@ -61,6 +61,60 @@ def test_rows_from_their_sectors_are_right_and_move_less(size, cache):
     assert moved[0] < 0.95 * moved[1]
 
 
+def turned(shape: tuple[int, ...], order: tuple[int, ...], kind: str = "float32") -> PrimFunc:
+    x = te.placeholder(shape, kind, name="x")
+    return te.create_prim_func([x, ops.transpose(x, order)], name="program")
+
+
+def between(m: int, n: int) -> PrimFunc:
+    """What is turned stands between a sum along what is read and one along what is written."""
+    x, b = te.placeholder((m, n), name="x"), te.placeholder((n,), name="b")
+    rows, k = ops.sum(x, 1, name="rows"), te.reduce_axis(m, name="k")
+    y = te.compute((n, m), lambda i, j: te.max(x[j, i] - rows[j], 0.0) * b[i], name="y")
+    return te.create_prim_func([x, b, y, te.compute((n,), lambda i: te.sum(y[i, k], k), name="z")])
+
+
+TURNED = {
+    "primes": (turned((5003, 3001), (1, 0)), 1.055),
+    "what is read begins with sectors": (turned((4099, 4096), (1, 0)), 1.04),
+    "what is written begins with them": (turned((4096, 4099), (1, 0)), 1.04),
+    "in batches": (turned((3, 2503, 3001), (0, 2, 1)), 1.06),
+    "around another axis": (turned((2503, 5, 3001), (2, 1, 0)), 1.06),
+    "of 8 bytes": (turned((3001, 4099), (1, 0), "float64"), 1.05),
+    "of 2 bytes": (turned((4099, 4101), (1, 0), "float16"), 1.08),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_what_is_turned_is_in_tiles_of_many_sectors(name):
+    func, most = TURNED[name]
+    (work,) = works_of(default(func)[0].func, DEVICE)
+    assert work.sectors * Gpu.sector_bytes <= most * work.bytes
+    assert work.wavefronts <= 1.01 * work.free
+    assert work.occupancy(DEVICE) >= 0.5
+
+
+SMALL_TURNED = {
+    "odd": (turned((67, 41), (1, 0)), "transpose"),
+    "in batches, of 8 bytes": (turned((2, 35, 37), (0, 2, 1), "float64"), "transpose"),
+    "around another axis": (turned((37, 3, 61), (2, 1, 0)), "transpose"),
+    "of 2 bytes": (turned((35, 69), (1, 0), "int16"), "transpose"),
+    "between others": (between(35, 41), "y"),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_TURNED)
+def test_tiles_from_their_sectors_are_turned_right(name, cache):
+    func, block = SMALL_TURNED[name]
+    sch, rng = Schedule(func), np.random.default_rng(0)
+    library.gpu.transpose(sch, block, tile=64, warps=2, sectors=True)
+    given = [rng.integers(-4, 5, p.const_shape).astype(p.dtype) for p in func.inputs]
+    kernel = build(sch, f"{EMULATOR},races,uninitialised", cache=cache)
+    made, right = kernel(*given), reference(func, *given)
+    for found, expected in zip(made if isinstance(made, tuple) else (made,), right):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_records_from_before_there_were_sectors_are_read():
     plan = library.gpu.TilePlan((library.gpu.Cut(2),), (0,), (0,), 1, (), 1, 0, (0,))
     assert library.gpu.TilePlan.of(plan.values) == plan

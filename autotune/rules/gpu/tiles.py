@@ -157,7 +157,7 @@ class _Search:
                 laid.append(n)
                 for axis in self.c.reduced:
                     if o.dims[-1][axis] == 1:
-                        unit = library.gpu.in_sector(o)
+                        unit = library.gpu.in_sector(o.dtype)
                         parts = -(-cuts[axis].parts // unit) * unit
                         cuts[axis] = cuts[axis]._replace(parts=parts)
         return replace(plan, cuts=tuple(cuts), laid=tuple(laid))
@@ -175,7 +175,7 @@ class _Search:
         found = []
         for n in self.shared:
             o = self.c.operands[n]
-            odd = None not in o.shape and (o.shape[-1] or 0) % library.gpu.in_sector(o) != 0
+            odd = None not in o.shape and (o.shape[-1] or 0) % library.gpu.in_sector(o.dtype) != 0
             if odd and len(o.shape) > 1 and n not in self.gathered:
                 after = library.gpu.laid_out(self.c, (n,)).operands[n]
                 found += [n] * (None not in after.strides)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
 from typing import Any
@@ -11,11 +11,16 @@ from autotune.rules.gpu.move import Move, MovePlan, Options, by_time
 from autotune.rules.group import Group, size
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
-from tensorir import Block, Gpu, Var, accesses, variables
+from tensorir import Block, Gpu, Var, accesses, dtype, variables
 
 WARPS = (4, 8, 16)
 RUNS = (32, 64)
 """Elements side by side that a box is to have, in what is read and in what is written."""
+SECTORS = (20, 10)
+"""Sectors that rows of a tile have where rows of memory begin within one, if there is room: a tile
+has a part of one at each end of a row."""
+MANY = (16, 32)
+"""Warps of a block with such a tile: of two blocks at once, and of one."""
 PADS = (None, 0)
 """How boxes lie in shared memory: for what reads them, or as they were read."""
 
@@ -32,7 +37,7 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     def plan(name: str, move: Move, options: Options, *likely: Mapping[str, Any]) -> MovePlan:
         return MovePlan(name, group, gpu, base, move, options, likely)
 
-    found = [plan("turned", _turn, {"warps": warps}, {"warps": 8})]
+    found = [_tiles(plan, block, gpu, warps)]
     sizes = tuple(dict.fromkeys(_box(block, run) for run in RUNS))
     if None not in sizes and _has_short(block, gpu):
         between = _between(block)
@@ -48,6 +53,36 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
         return [*by_time(found)]
     made = plan("turned", partial(_turn, results=True), {"warps": warps}, {"warps": 8})
     return [made] if made.works else []
+
+
+def _tiles(
+    plan: Callable[..., MovePlan], block: Block, gpu: Gpu, warps: tuple[int, ...]
+) -> MovePlan:
+    """Tiles of a warp's width, or of many sectors where rows begin within one."""
+    large = _of_sectors(block, gpu)
+    if large is None:
+        return plan("turned", _turn, {"warps": warps}, {"warps": 8})
+    many = tuple(dict.fromkeys((*warps, large["warps"])))
+    options: Options = {"warps": many, "tile": (gpu.warp, large["tile"])}
+    return plan("turned", _turn, options, large, {"warps": 8, "tile": gpu.warp})
+
+
+def _of_sectors(block: Block, gpu: Gpu) -> dict[str, int] | None:
+    """The largest tile of many sectors that has room and that no axis is shorter than."""
+    turned = _turned(block)
+    if turned is None or not library.gpu.begins_within(block):
+        return None
+    lengths = [_extents(block)[order[-1]] for order in turned]
+    reads = [a for a in accesses(block) if not a.is_write]
+    sector = max(library.gpu.in_sector(a.buffer.dtype) for a in accesses(block))
+    for count in SECTORS:
+        tile = -(-count * sector // gpu.warp) * gpu.warp
+        each = sum(dtype.itemsize(a.buffer.dtype) for a in reads)
+        room = gpu.shared_most // (tile * (tile + sector) * each)
+        if tile <= min(lengths) and room:
+            most = gpu.threads_per_block // gpu.warp
+            return {"warps": min(most, MANY[room < 2]), "tile": tile}
+    return None
 
 
 def _reads_turned(block: Block) -> bool:
@@ -119,8 +154,13 @@ def _box(block: Block, run: int) -> tuple[int, ...] | None:
     return tuple(box[var] for var in stored)
 
 
-def _turn(sch: Schedule, group: Group, warps: int, results: bool = False) -> None:
-    library.gpu.transpose(sch, group.block, warps=warps, results=results)
+def _turn(
+    sch: Schedule, group: Group, warps: int, tile: int = Gpu.warp, results: bool = False
+) -> None:
+    sectors = tile > Gpu.warp
+    library.gpu.transpose(
+        sch, group.block, warps=warps, tile=tile, results=results, sectors=sectors
+    )
 
 
 def _boxes(

@@ -4,13 +4,13 @@ from schedule.library.gpu.blockwise.online import Online, online
 from schedule.library.gpu.boxes import Boxes, boxes
 from schedule.library.gpu.columns import Columns, columns
 from schedule.library.gpu.elementwise import Elementwise, elementwise, widest
-from schedule.library.gpu.filled import copied_bytes, in_sector, laid_out
+from schedule.library.gpu.filled import copied_bytes, laid_out
 from schedule.library.gpu.long_rows import LongRows, long_rows
 from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.scans import Recurrence, Scan, recurrence, scan
-from schedule.library.gpu.sectors import begins_within
+from schedule.library.gpu.sectors import begins_within, in_sector
 from schedule.library.gpu.staged import StagedTile
 from schedule.library.gpu.steps import in_memory
 from schedule.library.gpu.tile_plan import Cut, TilePlan

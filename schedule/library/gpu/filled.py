@@ -16,9 +16,10 @@ from schedule.analysis.einsum import is_einsum
 from schedule.library.contraction.axes import Contraction, Operand
 from schedule.library.contraction.places import store_of
 from schedule.library.gpu.elementwise import elementwise
+from schedule.library.gpu.sectors import in_sector
 from schedule.library.gpu.tile_plan import TilePlan
 from schedule.schedule import Schedule
-from tensorir import Gpu, Var, body_loads, dtype, int_value
+from tensorir import Var, body_loads, dtype, int_value
 
 ITEMS = 4
 """Elements of a thread that lays an operand out, asked for together."""
@@ -74,7 +75,7 @@ def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contracti
 
 def _rows(c: Contraction, plan: TilePlan, axis: int) -> list[int]:
     """Elements of a sector of the operands laid out ahead whose rows an axis goes along."""
-    return [in_sector(c.operands[n]) for n in plan.laid if c.operands[n].dims[-1][axis] == 1]
+    return [in_sector(c.operands[n].dtype) for n in plan.laid if c.operands[n].dims[-1][axis] == 1]
 
 
 def _is_free(c: Contraction, plan: TilePlan, axis: int) -> bool:
@@ -89,11 +90,6 @@ def _is_free(c: Contraction, plan: TilePlan, axis: int) -> bool:
     return digit.whole and not more
 
 
-def in_sector(o: Operand) -> int:
-    """Elements of a sector of memory."""
-    return max(1, Gpu.sector_bytes // dtype.itemsize(o.dtype))
-
-
 def laid_out(c: Contraction, operands: Collection[int]) -> Contraction:
     """A contraction as it is when some of its operands are laid out ahead: of known shape, in rows
     of whole sectors, padded by nobody else. Tiles may make these and other dimensions longer."""
@@ -104,7 +100,7 @@ def laid_out(c: Contraction, operands: Collection[int]) -> Contraction:
 def _in_sectors(o: Operand) -> Operand:
     """Strides are None along an axis that goes on from row to row."""
     *outer, row = (size or 1 for size in o.shape)
-    longer = -(-row // in_sector(o)) * in_sector(o)
+    longer = -(-row // in_sector(o.dtype)) * in_sector(o.dtype)
 
     def apart(axis: int, step: int | None) -> int | None:
         if o.dims[-1][axis] == 0:
@@ -131,8 +127,8 @@ def lay_out_ahead(sch: Schedule, c: Contraction, operand: int, pad: str | None) 
     copy = pad or o.pad or str(sch.cache_read(c.block, o.buffer, "global"))
     buffer = store_of(sch, copy).buffer
     row = int_value(buffer.shape[-1]) or 1
-    if row % in_sector(o) and buffer.ndim > 1:
-        sch.storage_align(copy, buffer.name, buffer.ndim - 2, in_sector(o))
+    if row % in_sector(o.dtype) and buffer.ndim > 1:
+        sch.storage_align(copy, buffer.name, buffer.ndim - 2, in_sector(o.dtype))
     return replace(_in_sectors(o), buffer=buffer.name, pad=copy)
 
 

@@ -26,10 +26,15 @@ from tensorir import (
 
 def begins_within(block: Block) -> bool:
     """Whether rows of an array that a block accesses begin within a sector of memory, or may."""
-    rows = [
-        (int_value(a.buffer.shape[-1]), _in_sector(a)) for a in accesses(block) if a.buffer.ndim > 1
-    ]
-    return any(length is None or (length > 1 and length % sector) for length, sector in rows)
+    return any(before_rows(access) for access in accesses(block))
+
+
+def before_rows(access: Access) -> int:
+    """Elements of a sector in which rows of an array begin, 0 where they begin with one."""
+    if access.buffer.ndim < 2:
+        return 0
+    length, sector = int_value(access.buffer.shape[-1]), in_sector(access.buffer.dtype)
+    return sector if length is None or (length > 1 and length % sector) else 0
 
 
 def from_sectors(sch: Schedule, block: str, loop: LoopRef) -> LoopRef:
@@ -50,7 +55,7 @@ def from_sectors(sch: Schedule, block: str, loop: LoopRef) -> LoopRef:
     found = Counter[Expr]()
     for access in accesses(state.block(block)):
         flat = flat_index(Load(access.buffer, access.in_loops()))
-        step, sector = slope(flat, node.var, analyzer), _in_sector(access)
+        step, sector = slope(flat, node.var, analyzer), in_sector(access.buffer.dtype)
         if access.buffer.scope == "global" and step and step > 0 and sector % step == 0:
             begin = analyzer.simplify(substitute(flat, inner) % sector // step)
             if variables(begin) <= outside:
@@ -70,6 +75,6 @@ def ends_apart(sch: Schedule, loop: LoopRef, full: int) -> tuple[LoopRef, ...]:
     return sch.partition(loop, [1, full - 1, None] if full < count else [1, None])
 
 
-def _in_sector(access: Access) -> int:
-    """Elements of an array that a sector has."""
-    return max(1, Gpu.sector_bytes // dtype.itemsize(access.buffer.dtype))
+def in_sector(kind: str) -> int:
+    """Elements of a type that a sector of memory has."""
+    return max(1, Gpu.sector_bytes // dtype.itemsize(kind))

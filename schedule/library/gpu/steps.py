@@ -94,10 +94,17 @@ def dimension_of(access: Access, var: Var) -> int:
 
 
 def shared_copy(
-    sch: Schedule, block: str, buffer: str, last: Var, banks: int, parts: int = 1
+    sch: Schedule,
+    block: str,
+    buffer: str,
+    last: Var,
+    banks: int,
+    parts: int = 1,
+    every: int = Gpu.banks,
 ) -> BlockRef:
     """A copy in shared memory of what a block reads of an array, neighbours along `last` so many
-    banks apart, or as they come with 0; side by side where so many `parts` are read between them.
+    banks more than a multiple of `every` apart, or as they come with 0; side by side where so many
+    `parts` are read between them.
 
     Where it is read at its axes the copy has these, else one for each variable of the block: tiles
     of these are boxes in it, whatever they are in the array.
@@ -119,7 +126,7 @@ def shared_copy(
         sch.storage_align(copy, made.name, made.ndim - 2, Gpu.banks * word, apart)
     elif banks:
         (axis,) = {dimension_of(a, last) for a in _reads(sch, block, made.name)}
-        sch.storage_align(copy, made.name, axis, Gpu.banks * word, banks * word)
+        sch.storage_align(copy, made.name, axis, every * word, banks * word)
     return copy
 
 

@@ -23,8 +23,8 @@ from schedule.library.contraction.places import (
 )
 from schedule.library.contraction.plan import Partial
 from schedule.library.gpu.cooperative_fetch import split_for_threads
-from schedule.library.gpu.filled import copy_ahead, fill, in_sector, laid_out
-from schedule.library.gpu.sectors import from_sectors
+from schedule.library.gpu.filled import copy_ahead, fill, laid_out
+from schedule.library.gpu.sectors import from_sectors, in_sector
 from schedule.library.gpu.staged import StagedTile, index_map
 from schedule.library.gpu.steps import (
     all_or_nothing,
@@ -229,7 +229,7 @@ class _Tiles:
             *_, row = own_loops(sch, copy)
             begun = from_sectors(sch, copy, row)
             if begun != row:  # rows of whole sectors, as what threads share
-                sch.split(begun, [None, in_sector(self.c.operands[tile.operand])])
+                sch.split(begun, [None, in_sector(self.c.operands[tile.operand].dtype)])
         _, *loops = split_for_threads(sch, copy, sizes, tile.vector)
         if tile.vector > 1:
             sch.vectorize(loops[-1])

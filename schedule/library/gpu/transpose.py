@@ -12,6 +12,7 @@ from schedule.library.contraction.places import lay_out, own_loops
 from schedule.library.gpu.cooperative_fetch import cooperative_fetch
 from schedule.library.gpu.elementwise import axes_of
 from schedule.library.gpu.rows import Rows, rows
+from schedule.library.gpu.sectors import before_rows, from_sectors
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_blocks,
@@ -38,7 +39,13 @@ class Transpose(NamedTuple):
 
 
 def transpose(
-    sch: Schedule, block: str, *, warps: int = 8, tile: int = Gpu.warp, results: bool = False
+    sch: Schedule,
+    block: str,
+    *,
+    warps: int = 8,
+    tile: int = Gpu.warp,
+    results: bool = False,
+    sectors: bool = False,
 ) -> Transpose:
     """Schedule B[.., j, .., i] = f(A[.., i, .., j]) for a GPU, any permutation of any axes in which
     the last one changes, however their indices are written: axes are those of memory.
@@ -53,14 +60,19 @@ def transpose(
     tile   its rows and columns, a multiple of 32 if it is to be fast
     results whether tiles have what is computed, in the order of what is read, and not that itself:
            whatever it is computed of, and whether or not each element is read
+    sectors whether lanes begin where sectors of memory do, in rows that begin within one: rows of
+           results are divided there, and of what a tile reads for them a sector at each end is in
+           another one too. Tiles are to be many sectors long
 
     Raises ScheduleError where the block reads nothing along another axis than it writes.
     """
     with all_or_nothing(sch, f"gpu.transpose({str(block)!r})"):
         require(warps > 0 and tile > 0, block, f"{warps} warps and tiles of {tile} are too small")
+        alone = f"tiles of results of block {block!r} begin where the elements do"
+        require(not (results and sectors), block, alone, "leave sectors out")
         made = block if results else None
         last = _apart(sch, block) if results else block
-        return _Transpose(sch, last, made, *_turned(sch, last), warps, tile).schedule()
+        return _Transpose(sch, last, made, *_turned(sch, last), warps, tile, sectors).schedule()
     raise AssertionError
 
 
@@ -125,31 +137,64 @@ class _Transpose(NamedTuple):
     last: Var
     warps: int
     tile: int
+    sectors: bool
 
     def schedule(self) -> Transpose:
         sch, block = self.sch, self.block
         others = [x for x in sch.get_loops(block) if x not in (self.row, self.column)]
-        rows, row = sch.split(self.row, [None, self.tile])
-        columns, column = sch.split(self.column, [None, self.tile])
-        row_part, warp = sch.split(row, [None, self.warps])
-        column_part, lane = sch.split(column, [None, Gpu.warp])
-        sch.reorder(*others, rows, columns, warp, lane, row_part, column_part)
+        rows, row = sch.split(self.row, [None, self.read_at_once])
+        column = LoopRef(self.column)
+        if self.sectors:
+            sch.reorder(*others, rows, row, column)
+            column = from_sectors(sch, block, column)
+        columns, column = sch.split(column, [None, self.tile])
+        sch.reorder(*others, rows, columns, row, column)
         if self.made is not None:
             copies = [self._moved_in(self.made, columns)]
         else:
-            copies = [shared_copy(sch, block, name, self.last, banks=1) for name in self.turned]
+            every = 2 if self.sectors else Gpu.banks  # any odd pitch will do, and room is short
+            copies = [
+                shared_copy(sch, block, name, self.last, banks=1, every=every)
+                for name in self.turned
+            ]
             for copy in copies:
                 sch.compute_at(copy, columns)
                 in_order_of_reads(sch, copy)
+        row_part, warp = sch.split(row, [None, self.warps])
+        column_part, lane = sch.split(column, [None, Gpu.warp])
+        sch.reorder(warp, lane, row_part, column_part)
+        shared = [self._rows_of(copy) for copy in copies if self.sectors]
         loop = bind_blocks(sch, fuse_for_blocks(sch, [*others, rows, columns]))
-        sch.bind(warp, "warp")
-        sch.bind(lane, "lane")
-        sch.unroll(row_part)
+        for loops in ((warp, lane), *shared):
+            for each, axis in zip(loops, ("warp", "lane")):
+                sch.bind(each, axis)
+        if not self.sectors:  # else there are too many
+            sch.unroll(row_part)
         sch.unroll(column_part)
-        for copy in copies:
+        for copy in copies if not self.sectors else ():
             part, *_ = sch.cooperative_fetch(copy, {"warp": self.warps, "lane": Gpu.warp})
             sch.unroll(part)
         return Transpose(tuple(copies), loop)
+
+    @property
+    def read_at_once(self) -> int:
+        """Neighbours of what is read that a tile has: those before them in their first sector are
+        read too, so that these together fill warps."""
+        if not self.sectors:
+            return self.tile
+        reads = [a for a in accesses(self.sch.state.block(self.block)) if not a.is_write]
+        return max(1, self.tile - max(map(before_rows, reads)))
+
+    def _rows_of(self, copy: BlockRef) -> tuple[LoopRef, LoopRef]:
+        """Let warps copy a row each, from where its sector begins; returns the loops over warps and
+        over the lanes of one."""
+        sch = self.sch
+        *others, rows, row = own_loops(sch, copy)
+        part, lane = sch.split(from_sectors(sch, copy, row), [None, Gpu.warp])
+        turn, warp = sch.split(rows, [None, self.warps])
+        sch.reorder(*others, warp, lane, turn, part)
+        sch.unroll(part)
+        return warp, lane
 
     def _moved_in(self, made: str, loop: LoopRef) -> BlockRef:
         """Compute what makes a tile for it alone, in shared memory."""
