@@ -40,29 +40,12 @@ def literal(value: Any) -> Any:
     raise TypeError(f"{value!r} is neither a name nor a literal")
 
 
-Places = Callable[[int, tuple[str, ...]], Mapping[str, Any]]
-"""`places` of one signature, which a caller may remember: to bind arguments takes long."""
-
-
-def places(signature: inspect.Signature, count: int, names: tuple[str, ...]) -> Mapping[str, Any]:
-    """The argument that each parameter gets of so many without a name and of those with one: its
-    number, several numbers or its name. TypeError where they do not fit."""
-    return signature.bind(*range(count), **{name: name for name in names}).arguments
-
-
-def bound(
-    signature: inspect.Signature, at: Places, args: tuple[Any, ...], kwargs: Any
-) -> dict[str, Any]:
+def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Any) -> dict[str, Any]:
     """Literals by parameter name, defaults left out. A parameter for any number of names takes one
     list of them as well. Raises Illegal where they do not fit."""
     try:
         named = in_our_names(signature.parameters, kwargs)
-        found = at(len(args), tuple(named)).items()
-        each: dict[Any, Any] = {**dict(enumerate(args)), **named}
-        given = {
-            key: tuple([args[n] for n in place]) if isinstance(place, tuple) else each[place]
-            for key, place in found
-        }
+        given = signature.bind(*args, **named).arguments
     except TypeError as error:
         takes = ", ".join(str(p).partition(":")[0] for p in signature.parameters.values())
         raise Illegal("", str(error), f"it takes ({takes})") from None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from schedule.arguments import bound, literal, places, require_fitting
+from schedule.arguments import bound, literal, require_fitting
 from schedule.checks.buffer_hints import without_lost
 from schedule.checks.early_init import init_conflict
 from schedule.checks.externs import extern_conflict, require_changeable
@@ -62,11 +62,6 @@ def _parameters(name: str) -> inspect.Signature:
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-@functools.cache
-def _places(name: str, count: int, names: tuple[str, ...]) -> Mapping[str, Any]:
-    return places(_parameters(name), count, names)
-
-
 def parameter_names(name: str) -> list[str]:
     """The parameters of a primitive in order; none for a name that is no primitive."""
     return list(_parameters(name).parameters) if name in REGISTRY else []
@@ -74,7 +69,7 @@ def parameter_names(name: str) -> list[str]:
 
 def bind(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Literals by parameter name, defaults left out; Illegal where the primitive takes no such."""
-    plain = bound(_parameters(name), functools.partial(_places, name), args, kwargs)
+    plain = bound(_parameters(name), args, kwargs)
     check_arguments(name, plain)
     return plain
 
