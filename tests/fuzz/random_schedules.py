@@ -12,7 +12,7 @@ import loop_requests
 from prepared_requests import PREPARED
 
 from schedule import Schedule, ScheduleError
-from schedule.analysis.uses import read_by_others, readers
+from schedule.analysis.uses import read_by_others, readers, written
 from tensorir import ForKind, PrimFunc, Seq, child_stmts, te
 
 T = TypeVar("T")
@@ -201,18 +201,25 @@ class Stress:
         loops = sch.get_loops(self.pick(makers)) if makers else []
         return (block, self.pick(loops), self.pick([False, False, True])) if loops else None
 
-    def cache(self, sch: Schedule) -> tuple[Any, ...] | None:
-        return self.block(sch), 0, self.pick(["local", "global"])
+    def cache_write(self, sch: Schedule) -> tuple[Any, ...] | None:
+        block = self.block(sch)
+        return block, self.pick(range(len(written(sch.state.block(block))))), self.scope()
 
     def cache_read(self, sch: Schedule) -> tuple[Any, ...] | None:
         """For one block, or for several of those that read the buffer."""
         block = self.block(sch)
         found = read_by_others(sch.state.block(block))
-        users = readers(sch.state, found[0]) if found else []
+        if not found:
+            return block, 0, self.scope()
+        buffer = self.pick(range(len(found)))
+        users = readers(sch.state, found[buffer])
         if len(users) < 2 or self.pick([True, False]):
-            return self.cache(sch)
+            return block, buffer, self.scope()
         others = [user for user in users if self.pick([True, True, False])]
-        return block, 0, self.pick(["local", "global"]), others
+        return block, buffer, self.scope(), others
+
+    def scope(self) -> str:
+        return self.pick(["local", "global", "shared"])
 
     def tensorize(self, sch: Schedule) -> tuple[Any, ...] | None:
         innermost = [sch.get_loops(block)[-1:] for block in sch.get_blocks()]
@@ -295,7 +302,7 @@ REQUESTS: dict[str, Callable[[Stress, Schedule], tuple[Any, ...] | None]] = {
     "tensorize": Stress.tensorize,
     "blockize": Stress.blockize,
     "cache_read": Stress.cache_read,
-    "cache_write": Stress.cache,
+    "cache_write": Stress.cache_write,
     "cache_value": layout_requests.cache_value,
     "decompose_reduction": Stress.block_and_loop,
     "rfactor": Stress.block_and_loop,

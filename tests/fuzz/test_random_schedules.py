@@ -31,7 +31,7 @@ LEAST_ACCEPTED = {
     "decompose_padding": 0.06, "reindex": 0.3, "add_unit_loop": 0.9, "partition": 0.2, "shift": 0.2,
     "merge": 0.15, "annotate": 0.2, "unannotate": 0.2, "bind": 0.15, "set_scope": 0.15,
     "sample_perfect_tile": 0.4, "sample_categorical": 0.4, "sample_compute_location": 0.7,
-    "use_algorithm": 0.1, "transform_block_layout": 0.15, "regroup": 0.4,
+    "use_algorithm": 0.04, "transform_block_layout": 0.15, "regroup": 0.4,
     "cache_value": 0.1,
 }  # fmt: skip
 """Shares of requests that were accepted when this was written, halved; those of the steps that
