@@ -124,7 +124,8 @@ def find_rows(
     except ScheduleError:
         return None
     sizes = tuple(size(made.state.loop(loop).extent) for loop in loops)
-    return InRows(order, made, found.stages(made, prod(sizes)), sizes)
+    stages = found.stages(made, prod(sizes))
+    return InRows(order, made, stages, sizes) if stages else None
 
 
 def may_have_rows(sch: Schedule, last: str, among: Collection[str] | None = None) -> bool:
@@ -250,7 +251,7 @@ class _Found:
         )  # fmt: skip
 
     def stages(self, made: Schedule, rows: int) -> tuple[Stage, ...]:
-        """The stages, once they are in rows."""
+        """The stages, once they are in rows; none where one stores at two places of a row."""
         found = []
         for name in self.members:
             node = made.state.block(name)
@@ -259,7 +260,8 @@ class _Found:
                 found.append(Stage(name, width, (), self.is_tiled, self.turned))
                 continue
             stored = stored_at(node)
-            assert stored is not None
+            if stored is None:
+                return ()
             columns = [stored[at] for at in self.layouts[name][1]]
             mine = tuple(index for index in columns if isinstance(index, Var))
             found.append(Stage(name, width, mine, len(mine) == 1))

@@ -262,6 +262,9 @@ def find_groups(sch: Schedule, kept: Collection[str] = ()) -> list[Group]:
 
 
 def _feeds_reduction(sch: Schedule, name: str) -> bool:
+    """Whether what a stage makes is for one reduction alone, and no output."""
+    if any(buffer in sch.func.params for buffer in _stored(sch.state.block(name))):
+        return False
     users = sch.get_consumers(name)
     return len(users) == 1 and sch.state.block(users[0]).is_reduction
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from schedule.analysis.uses import accesses, plain_store, readers, writers, written
+from schedule.checks.buffer_hints import KEYS
 from schedule.checks.verified import require_verified
 from schedule.errors import require
 from schedule.primitive import primitive
@@ -96,11 +97,7 @@ def _changeable(state: State, old: Buffer, block: str) -> None:
         f"{name!r} is a parameter of the function: callers know its layout",
         "cache_read or cache_write it, and transform the copy",
     )
-    marks = [
-        key
-        for key, marked in state.func.attrs.items()
-        if isinstance(marked, (list, tuple, dict)) and name in marked
-    ]
+    marks = [key for key in KEYS if name in state.func.attrs.get(key, ())]
     require(not marks, block, f"{name!r} is marked {', '.join(marks)}", "transform_layout first")
     for user in (*writers(state, old), *readers(state, old)):
         keys = ", ".join(state.block(user).annotations)

@@ -114,3 +114,31 @@ def test_a_table_counts_by_what_is_read_of_it():
     out = ops.take(table, places, 0)
     sch = default_schedule(te.create_prim_func([table, places, out]), "c -l3=33554432")
     assert "stream" not in [step.name for step in sch.trace.instructions]
+
+
+def test_what_looks_like_padding_and_is_an_output_stays_one():
+    a, b = te.placeholder((3, 129, 5, 7), name="A"), te.placeholder((24, 7), name="B")
+    s = te.compute(a.shape, lambda *i: te.select(0 < a[i], a[i], 0.0), name="S")
+    k = te.reduce_axis(7, name="k")
+    c = te.compute((3, 129, 5, 24), lambda *i: te.sum(s[(*i[:3], k)] * b[i[3], k], axis=k))
+    d = te.compute((6, 129, 5, 24), lambda h, *i: c[(h // 2, *i)], name="D")
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-3, 4, n).astype(np.float32) for n in ((3, 129, 5, 7), (24, 7)))
+    first, second = build(default_schedule(te.create_prim_func([a, b, s, d], name="two")))(x, y)
+    np.testing.assert_array_equal(first, np.maximum(x, 0))
+    np.testing.assert_array_equal(second, np.repeat(np.maximum(x, 0) @ y.T, 2, axis=0))
+
+
+@pytest.mark.parametrize("shape", [(5, 12, 12, 1), (2, 16, 4, 2)])
+def test_norms_across_the_first_axes(shape):
+    """Of which stages have few columns, or those of another order than their rows."""
+    x = te.placeholder(shape, name="X")
+    for axis in (0, 1):
+        out = te.compute(shape, lambda *i: x[i] * 2, name="twice")
+        norm = ops.layer_norm(out, axis=axis, algorithm="welford")
+        func = te.create_prim_func([x, norm], name="norm")
+        data = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        want = (data - data.mean(axis, keepdims=True)) * 2
+        want /= np.sqrt((4 * data.var(axis, keepdims=True)) + 1e-5)
+        found = build(default_schedule(func, numerics="mixed"))(data)
+        np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-4)

@@ -8,7 +8,7 @@ from refusal import refused
 
 from backends import build
 from schedule import Schedule, ScheduleError, Trace
-from tensorir import interpret, parse, te, verify
+from tensorir import interpret, ops, parse, te, verify
 
 
 def packed_lanes(k, j):
@@ -261,3 +261,14 @@ def test_a_writer_stays_at_its_variables_where_an_extent_is_one(width):
     verify(sch.func)
     x = np.arange(8, dtype=np.float32).reshape(1, 8)
     np.testing.assert_array_equal(interpret(sch.func, x)[0], (x + 1) * 2)
+
+
+def test_a_block_that_an_algorithm_computes_has_no_hint_of_memory():
+    """The function says by block what was computed otherwise; a buffer may have the same name."""
+    x = te.placeholder((4, 9), name="X")
+    sch = Schedule(te.create_prim_func([x, ops.var(x, 1, algorithm="welford")], name="var"))
+    made = str(sch.use_algorithm("moments", "two_pass_moments"))
+    assert made in sch.func.attrs["algorithms"]
+    sch.transform_layout(made, made, "i: 3 - i")
+    x = np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32)
+    np.testing.assert_allclose(interpret(sch.func, x)[0], x.var(axis=1), rtol=1e-4)
