@@ -178,6 +178,15 @@ def macros(compiler: Compiler, march: str | None) -> frozenset[str]:
     raise UnknownProcessor(message, tuple(map(str, found.args)), found.stderr)
 
 
+def knows(compiler: Compiler, march: str) -> bool:
+    """Whether a compiler makes code for -march. Raises BuildError for one that does not work."""
+    try:
+        macros(compiler, march)
+    except UnknownProcessor:
+        return False
+    return True
+
+
 @cache
 def _macros(
     compiler: Compiler, march: str | None
@@ -252,11 +261,9 @@ def _without_half(compiler: Compiler, march: str, known: frozenset[str]) -> tupl
         return (*_march(march), "-mno-avx512fp16")
     if ARM_HALF not in known:
         return _march(march)
-    try:
-        macros(compiler, f"{march}+nofp16")
-    except UnknownProcessor:  # that a suffix of its own may follow
-        return (*_march(march), "-ffp-contract=off")
-    return _march(f"{march}+nofp16")
+    if knows(compiler, f"{march}+nofp16"):
+        return _march(f"{march}+nofp16")
+    return (*_march(march), "-ffp-contract=off")  # for one that no suffix may follow
 
 
 def _march(march: str | None) -> tuple[str, ...]:

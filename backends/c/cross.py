@@ -14,6 +14,7 @@ from backends.c.compiler import (
     Compiler,
     UnknownProcessor,
     find_compiler,
+    knows,
     macros,
     named_compiler,
 )
@@ -82,15 +83,6 @@ def cross_compilers() -> tuple[Compiler, ...]:
                 if architecture(compiler, None) != here:
                     found.append(compiler)
     return tuple(found)
-
-
-def knows(compiler: Compiler, march: str) -> bool:
-    """Whether a compiler makes code for -march. Raises BuildError for one that does not work."""
-    try:
-        macros(compiler, march)
-    except UnknownProcessor:
-        return False
-    return True
 
 
 def architecture(compiler: Compiler, march: str | None) -> str:

@@ -46,7 +46,6 @@ class ObjectMaker:
             machine = "\n".join(sorted(cc.macros(compiler, march))) if march else ""
             made_by = (*compiler.command, compiler.identity, *flags, machine)
             own, shared = split_support(text, SUPPORT)
-
             keys = [object_key(support.source, PART, *made_by) for support in shared]
 
             def part(key: str, support: Support) -> Path:

@@ -8,7 +8,6 @@ import pytest
 
 from backends import build, resolve
 from backends.c import compiler as cc
-from backends.c.cross import knows
 from tensorir import te
 
 WITH_HALF = "sapphirerapids"
@@ -23,7 +22,7 @@ def rounded_twice(n: int = 256):
 
 
 def test_no_rounding_is_contracted_away(cache):
-    if not knows(cc.find_compiler(), WITH_HALF):
+    if not cc.knows(cc.find_compiler(), WITH_HALF):
         pytest.skip(f"this compiler does not know -march={WITH_HALF}")
     target = resolve(f"c -march={WITH_HALF}")
     assert "avx512fp16" in target.features
@@ -34,7 +33,7 @@ def test_no_rounding_is_contracted_away(cache):
 
 def test_nor_by_who_compiles_an_exported_text(cache, tmp_path):
     compiler = cc.find_compiler()
-    if not knows(compiler, WITH_HALF):
+    if not cc.knows(compiler, WITH_HALF):
         pytest.skip(f"this compiler does not know -march={WITH_HALF}")
     source, _ = build(rounded_twice(), cache=cache).export(tmp_path)
     flags = ("-O2", f"-march={WITH_HALF}")

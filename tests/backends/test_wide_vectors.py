@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from backends.c import compiler as cc
-from backends.c.cross import knows
+from backends.c.compiler import knows
 
 
 def test_choices_of_lanes_are_whole_vectors_on_processors_tuned_for_halves(tmp_path) -> None:
