@@ -71,7 +71,7 @@ def elementwise(
     """
     with all_or_nothing(sch, f"gpu.elementwise({str(block)!r})"):
         require(threads > 0 and items > 0, block, f"{threads} threads of {items} items are too few")
-        last = block if epilogue is None else epilogue
+        last = epilogue or _of_sums(sch, block)
         axes = axes_of(sch, last)
         if not axes:
             around = sch.get_loops(last)
@@ -87,7 +87,7 @@ def elementwise(
         piece = [items] if items > 1 else []
         over, *item, thread = sch.split(loops[-1], [None, *piece, threads])
         sch.reorder(over, thread, *item, *lanes)
-        if epilogue is not None:
+        if last != block:
             sch.compute_at(block, (item or [thread])[0])
             sch.set_scope(block, 0, "local")
         for each in item:
@@ -98,6 +98,15 @@ def elementwise(
         sch.bind(thread, "threadIdx.x")
         return Elementwise(loop, thread)
     raise AssertionError
+
+
+def _of_sums(sch: Schedule, block: str) -> str:
+    """The block that stores what another one adds up in registers; itself where it is no sum, or
+    has several values."""
+    node = sch.state.block(block)
+    made = sum(access.is_write for access in accesses(node))
+    adds = any(it.kind is IterKind.REDUCE for it in node.iters) and made == 1
+    return str(sch.cache_write(block, 0, "local")) if adds else block
 
 
 def axes_of(sch: Schedule, block: str) -> list[LoopRef]:
