@@ -199,3 +199,16 @@ def test_parts_of_rows_begin_far_apart_in_the_banks(parts):
     begins = sorted(n * offset % Gpu.banks for n in range(parts))
     ends = [*begins[1:], begins[0] + Gpu.banks]
     assert min(end - begin for begin, end in zip(begins, ends)) >= Gpu.banks // (parts + 1)
+
+
+@pytest.mark.parametrize("channels", [61, 121])
+def test_pieces_of_rows_that_begin_within_a_sector_are_long(channels):
+    """Each has a part of a sector at both ends: eight channels are in two sectors, which is twice
+    the least. Long ones leave room for fewer pixels, whose surroundings are read again."""
+
+    def depthwise(x, w):
+        return ops.depthwise_conv2d(x, w, padding=1, layout="NHWC")
+
+    func = program(depthwise, (2, 44, 157, channels), (3, 3, 1, channels))
+    (work,) = works_of(default_schedule(func, EMULATOR).func, DEVICE)
+    assert work.sectors * Gpu.sector_bytes <= 1.55 * work.bytes

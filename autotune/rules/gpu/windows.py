@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, prod
@@ -12,6 +12,7 @@ from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
 from tensorir import (
+    Access,
     Analyzer,
     Block,
     Expr,
@@ -67,7 +68,7 @@ class Surroundings:
     """What reads its surroundings: the axes of the result, in the order of memory, by the array
     that a result reads in most places, `near` that along which it lies in memory; bytes of an
     element, how many such places there are, and arrays that are read so. `reduces` if the places
-    are terms of a sum."""
+    are terms of a sum; `within` if rows of the array, and of the result, begin within a sector."""
 
     sides: tuple[Side, ...]
     near: int
@@ -75,6 +76,7 @@ class Surroundings:
     places: int
     arrays: int
     reduces: bool
+    within: tuple[bool, bool]
 
     def elements(self, box: Sequence[int]) -> int:
         """Of the array, that a box of the result reads."""
@@ -94,18 +96,31 @@ class Surroundings:
     def over(self, box: Sequence[int]) -> float:
         """Times the elements that a box has to itself that it reads; a row begins and ends within
         a sector of memory."""
-        near, sector = self.sides[self.near], Gpu.sector_bytes // self.item
-        row = near.read(box[self.near])
-        whole = box[self.near] == near.extent and not near.reach
-        begun = row if whole else ceil(row / sector) * sector + (sector - 1) * (near.reach > 0)
+        near, within = self.sides[self.near], self.within[0]
+        row, reach = near.read(box[self.near]), near.reach > 0
+        whole = box[self.near] == near.extent and not reach and not within
+        begun = row if whole else self.in_sectors(row, within)
+        begun += (self.sector - 1) * (reach and not within)
         own = prod(count * max(1, side.step) for side, count in zip(self.sides, box))
         return self.elements(box) / row * begun / own
 
     def cost(self, box: Sequence[int]) -> float:
-        """The same, with what it stores, as bytes of an element of the result."""
-        sector, run = Gpu.sector_bytes // self.item, box[-1]
-        stored = 1.0 if run == self.sides[-1].extent else ceil(run / sector) * sector / run
+        """The same, with what it stores, as bytes of an element of the result; warps store pieces
+        of rows."""
+        run, within = box[-1], self.within[1]
+        whole = run == self.sides[-1].extent and not within
+        piece = min(run, Gpu.warp) if within else run
+        stored = 1.0 if whole else self.in_sectors(piece, within) / piece
         return self.over(box) * prod(max(1, side.step) for side in self.sides) + stored
+
+    @property
+    def sector(self) -> int:
+        """Elements of a sector."""
+        return Gpu.sector_bytes // self.item
+
+    def in_sectors(self, count: int, within: bool) -> int:
+        """Elements of the sectors that so many neighbours are in, anywhere or from one on."""
+        return count + self.sector - 1 if within else ceil(count / self.sector) * self.sector
 
     def pays(self, tile: Tile) -> bool:
         """Whether a box reads much less than its results do one by one; sums always have terms
@@ -129,14 +144,15 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
             move(base, group)
         except TensorIRError:  # its loops were changed before, or it stores several values
             continue
-        around = surroundings(base.state.block(group.block))
+        odd = _begin_within(sch, group)
+        around = surroundings(base.state.block(group.block), odd)
         if around is None:
             continue
         rooms = [(t, min(room, gpu.shared_most // 2)) for t, room in ROOM]
         tiles = tuple(dict.fromkeys(tile_of(around, *room) for room in rooms))
         if not around.pays(tiles[0]):
             return []
-        for way in (True, False) if _begin_within(sch, group) else (False,):
+        for way in (True, False) if odd else (False,):
             likely = [{"tile": tile, "sectors": way} for tile in tiles]
             plan = MovePlan(
                 "windows", group, gpu, sch.copy(), partial(_windows, move),
@@ -147,15 +163,24 @@ def windows_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     return []
 
 
-def _begin_within(sch: Schedule, group: Group) -> bool:
-    """Whether rows that windows read, or that padding is laid around, begin within a sector."""
-    blocks = (group.block, *group.padding)
-    return any(library.gpu.begins_within(sch.state.block(name)) for name in blocks)
+def _begin_within(sch: Schedule, group: Group) -> set[str]:
+    """Arrays whose rows begin within a sector; of a padded one those that it is made of."""
+    found = {a.buffer.name for a in accesses(sch.state.block(group.block)) if _is_within(a)}
+    for name in group.padding:
+        node = sch.state.block(name)
+        made = {a.buffer.name for a in accesses(node) if a.is_write}
+        odd = any(_is_within(a) for a in accesses(node) if not a.is_write)
+        found = found | made if odd else found - made
+    return found
 
 
-def surroundings(block: Block) -> Surroundings | None:
+def _is_within(access: Access) -> bool:
+    return library.gpu.before_rows(access) > 0
+
+
+def surroundings(block: Block, odd: Collection[str] = ()) -> Surroundings | None:
     """How a block reads its surroundings; None where it does not, or as no array with windows moves
-    along all axes of the result."""
+    along all axes of the result. Rows of `odd` arrays begin within a sector."""
     found = accesses(block)
     stored = [library.gpu.in_memory(a) for a in found if a.is_write]
     spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
@@ -172,7 +197,8 @@ def surroundings(block: Block) -> Surroundings | None:
         if all(side.step for side in sides) and any(side.reach for side in sides):
             item = dtype.itemsize(mine[0].buffer.dtype)
             many = len(places) * terms
-            read.append(Surroundings(sides, near, item, many, 1, block.is_reduction))
+            within = name in odd, any(a.buffer.name in odd for a in found if a.is_write)
+            read.append(Surroundings(sides, near, item, many, 1, block.is_reduction, within))
     best = max(read, key=lambda each: each.places, default=None)
     if best is None or not all(side.extent for side in best.sides):
         return None
@@ -214,7 +240,7 @@ def tile_of(around: Surroundings, threads: int, room: int) -> Tile:
     sides = around.sides
     box = [1] * len(sides)
     for n in {around.near, len(sides) - 1}:
-        box[n] = min(Gpu.sector_bytes // around.item, sides[n].extent)
+        box[n] = min(around.sector, sides[n].extent)
     while True:
         least, best = around.cost(box), None
         for n in reversed(range(len(sides))):

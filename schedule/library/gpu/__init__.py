@@ -10,7 +10,7 @@ from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.scans import Recurrence, Scan, recurrence, scan
-from schedule.library.gpu.sectors import begins_within, in_sector
+from schedule.library.gpu.sectors import before_rows, begins_within, in_sector
 from schedule.library.gpu.staged import StagedTile
 from schedule.library.gpu.steps import in_memory
 from schedule.library.gpu.tile_plan import Cut, TilePlan
@@ -35,6 +35,7 @@ __all__ = [
     "Transpose",
     "Whole",
     "Windows",
+    "before_rows",
     "begins_within",
     "boxes",
     "columns",
