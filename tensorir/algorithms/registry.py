@@ -11,13 +11,14 @@ ALGORITHMS: dict[str, Algorithm] = {}
 def known_algorithms() -> dict[str, Algorithm]:
     """ALGORITHMS with those that come along."""
     from tensorir.algorithms.extremes import EXTREMES
+    from tensorir.algorithms.factored import FACTORED
     from tensorir.algorithms.im2col import IM2COL
     from tensorir.algorithms.online import ONLINE
     from tensorir.algorithms.scans import SCANS
     from tensorir.algorithms.statistics import STATISTICS
     from tensorir.algorithms.winograd import WINOGRAD
 
-    for algorithm in (*EXTREMES, *STATISTICS, IM2COL, *SCANS, *WINOGRAD, *ONLINE):
+    for algorithm in (*EXTREMES, *STATISTICS, FACTORED, IM2COL, *SCANS, *WINOGRAD, *ONLINE):
         ALGORITHMS.setdefault(algorithm.name, algorithm)
     return ALGORITHMS
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from autotune.gpu.count import works_of
+from autotune.gpu.work import cycles
 from autotune.rules import choose
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
@@ -143,6 +144,32 @@ def test_forms_have_the_plan_of_the_plain_program(name):
         assert moved <= MORE * sectors, form.name
 
 
+SCALED = {
+    "product": PROGRAMS["product"][0],
+    "product of square matrices": program(ops.matmul, (1024, 1024), (1024, 1024)),
+    "batches": program(ops.batch_matmul, (64, 128, 64), (64, 64, 128)),
+    "convolution": PROGRAMS["convolution"][0],
+    "groups": program(
+        lambda x, w: ops.conv2d(x, w, padding=1, groups=4), (4, 64, 28, 28), (64, 16, 3, 3)
+    ),
+}
+
+
+def seconds(func: PrimFunc) -> float:
+    return cycles(works_of(scheduled(func)[1].func, DEVICE), DEVICE)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", SCALED)
+def test_a_factor_more_takes_no_longer(name):
+    func = SCALED[name]
+    most = MORE * seconds(func)
+    forms = chosen_forms(func, ("scaled",))
+    assert {form.name for form in forms} == {f"scaled by {what}" for what in ("k", "row", "column")}
+    for form in forms:
+        assert seconds(form.func) <= most, form.name
+
+
 TURNED_RESULTS = {
     "concatenation": (joined(256, 512), "permuted reversed", "turned"),
     "image of twice the size": (enlarged(2, 16, 28, 28), "permuted last first", "turned"),
@@ -258,8 +285,12 @@ SMALL = {
         program(lambda x, a, b: ops.group_norm(x, a, b, 4), (2, 8, 5, 6), (8,), (8,)),
         "chain", ("reduce axes rotated", "permuted first last"),
     ),
-    "product": (program(ops.matmul, (24, 16), (16, 40)), "product", ("split last",)),
-    "convolution": (convolution(2, 4, 10, 3, 1), "product", ("fused output",)),
+    "product": (
+        program(ops.matmul, (24, 16), (16, 40)), "product", ("split last", "scaled by row"),
+    ),
+    "convolution": (
+        convolution(2, 4, 10, 3, 1), "product", ("fused output", "scaled by column"),
+    ),
     "convolution, one tap": (convolution(2, 8, 12, 1, 0), "product", ("split last",)),
     "depthwise": (depthwise(2, 4, 12), "windows", ("split last",)),
     "depthwise, channels last": (
@@ -279,7 +310,7 @@ SMALL = {
 @pytest.mark.parametrize("name", SMALL)
 def test_forms_compute_what_the_plain_program_does(name, cache):
     func, plan, names = SMALL[name]
-    forms = [form for form in forms_of(func, (*ALL, *ORDERS)) if form.name in names]
+    forms = [form for form in forms_of(func, (*ALL, *ORDERS, "scaled")) if form.name in names]
     assert {form.name for form in forms} == {*names}
     arrays = numbers(func)
     for form in forms:

@@ -113,7 +113,8 @@ class _Search:
     @cached_property
     def shared(self) -> tuple[int, ...]:
         """Operands whose elements several threads of a block use, in different places of its tile.
-        What batches alone move is held in registers: a thread has all that it needs of it."""
+        What batches alone move, or no terms, is held in registers: a thread has all that it needs
+        of it."""
         c = self.c
         free = {n for side in self.sides for n in side} - set(self.batch)
         names = [o.buffer for o in c.operands]
@@ -121,7 +122,7 @@ class _Search:
             n
             for n, o in enumerate(c.operands)
             if None not in o.strides and names.count(o.buffer) == 1 and c.is_used_again(n)
-            if any(o.strides[axis] != 0 for axis in free)
+            if all(any(o.strides[axis] != 0 for axis in axes) for axes in (free, c.reduced))
         )
 
     @cached_property
