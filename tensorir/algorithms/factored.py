@@ -51,7 +51,7 @@ def _recognise(func: PrimFunc, block: Block) -> Alternative:
 
         def scaled(*i: Expr) -> Expr:
             (_, factor), _ = terms.at(i, given)
-            return sums[i] * factor
+            return BinOp("*", sums[i], factor)
 
         sums = te.compute(terms.row.shape, summed, f"{names[0]}_sums")
         return [te.compute(terms.row.shape, scaled, names[0])]
