@@ -13,6 +13,7 @@ from autotune.rules.gpu.chain import chain_plans as gpu_chain_plans
 from autotune.rules.gpu.elementwise import elementwise_plans
 from autotune.rules.gpu.product import product_plans
 from autotune.rules.gpu.reductions import reduction_plans
+from autotune.rules.gpu.scan import rows_of_scans
 from autotune.rules.gpu.scan import scan_plans as gpu_scan_plans
 from autotune.rules.gpu.turned import turned_plans
 from autotune.rules.gpu.windows import windows_plans
@@ -27,6 +28,7 @@ from autotune.rules.transposed import transposed_plans
 from autotune.rules.tuples import tuples_plans
 from autotune.rules.window import window_plans
 from autotune.rules.winograd import winograd_stages
+from schedule import Schedule
 from tensorir import Device, TensorIRError
 
 Rule = Callable[..., Sequence[Plan]]
@@ -78,11 +80,12 @@ def _online_stages(*args: Any) -> Sequence[Plan]:
     return online_stages(*args)
 
 
-def _place_results(*args: Any) -> Mapping[str, str]:
-    """`place_results`, which schedules for CPUs do not need."""
+def _in_place(sch: Schedule, device: Any) -> Mapping[str, str]:
+    """States and results where they are used; `place_results` is none that CPUs need."""
     from autotune.rules.gpu.placed import place_results
 
-    return place_results(*args)
+    rows_of_scans(sch)
+    return place_results(sch, device)
 
 
 RULES: dict[str, Rules] = {
@@ -111,7 +114,7 @@ RULES: dict[str, Rules] = {
         groups=[windows_plans, product_plans, reduction_plans, turned_plans],
         rest=elementwise_plans,
         backwards=True,
-        joins=_place_results,
+        joins=_in_place,
     ),
 }
 """By the kind of a device."""

@@ -19,11 +19,12 @@ from tensorir.algorithms.algorithm import Algorithm, Alternative
 from tensorir.algorithms.recognise import plain_indices, require, same_index, writers
 from tensorir.algorithms.tuples import Row, RowTerms
 from tensorir.analysis.combiner import neutral
+from tensorir.arith import Analyzer
 from tensorir.expr import BinOp, Expr, Load, Var, binary, const, int_value
 from tensorir.func import PrimFunc
 from tensorir.stmt import Block, IterKind, Store
 from tensorir.te.tensor import Tensor
-from tensorir.visit import blocks, loads, substitute
+from tensorir.visit import blocks, loads, substitute, variables
 
 THREADS = (256, 1024)
 """Pieces that are scanned together at the most."""
@@ -42,16 +43,19 @@ class _Scan:
 
     terms  the term and the first value, of the time and the variables of a row
     alike  whether the first value is the term at 0
+    place  the dimension of y that is the time
     """
 
     op: str
     count: int
     terms: RowTerms
     alike: bool
+    place: int
 
     @property
     def rows(self) -> tuple[Expr, ...]:
-        return self.terms.row.shape[1:]
+        shape = self.terms.row.shape
+        return (*shape[: self.place], *shape[self.place + 1 :])
 
     def at(self, t: Expr, row: Index, given: Sequence[Tensor]) -> Expr:
         """The value that enters at a time."""
@@ -79,35 +83,56 @@ def _recognise(func: PrimFunc, block: Block, threads: int, each: int) -> Alterna
 
 def _scan_of(start: Block, step: Block, what: str) -> _Scan:
     """The scan of a block that makes the first row, and one that makes all others."""
-    store, first = step.body, start.body
-    time, *rows = step.iters
-    kinds = [it.kind for it in (*rows, *start.iters)]
-    require(time.kind is IterKind.OPAQUE and set(kinds) <= {IterKind.SPATIAL}, what)
-    require(isinstance(store, Store) and isinstance(first, Store) and start.init is None, what)
-    assert isinstance(store, Store) and isinstance(first, Store)
-    value, own = store.value, tuple(it.var for it in rows)
+    kinds = [it.kind for it in (*step.iters, *start.iters)]
+    times = [it for it in step.iters if it.kind is IterKind.OPAQUE]
+    require(kinds.count(IterKind.OPAQUE) == len(times) == 1 and IterKind.REDUCE not in kinds, what)
+    require(start.init is None, what)
+    (time,), store, first = times, _plain_store(step, what), _plain_store(start, what)
+    value, shape, steps = store.value, store.buffer.shape, int_value(time.extent)
     require(isinstance(value, BinOp) and value.op in OPERATIONS, what)
-    require(store.indices[1:] == own and same_index(store.indices[0], time.var + 1), what)
     assert isinstance(value, BinOp)
-    units = {it.var: const(0) for it in rows if int_value(it.extent) == 1}
-    before = Load(store.buffer, (time.var, *(substitute(var, units) for var in own)))
-    old = [e for e in (value.a, value.b) if plain_indices(substitute(e, units)) is before]
+    places = [n for n, index in enumerate(store.indices) if time.var in variables(index)]
+    require(len(places) == 1 and same_index(store.indices[places[0]], time.var + 1), what)
+    (place,) = places
+    own = _variables_of_rows(step, store.indices, place, what)
+    before = list(store.indices)
+    before[place] = time.var
+    old = [e for e in (value.a, value.b) if plain_indices(e) is Load(store.buffer, tuple(before))]
     require(len(old) == 1, what)
     term = value.b if value.a is old[0] else value.a
-    steps, shape = int_value(time.extent), store.buffer.shape
     require(not any(load.buffer is store.buffer for load in loads(term)), what)
     many = f"block {step.name!r} has a number of steps that is not known"
-    require(steps is not None and int_value(shape[0]) == (steps or 0) + 1, many)
-    places = [i for i in first.indices if isinstance(i, Var)]
-    require(len(places) == len(start.iters) == len(shape) and places[0] is start.iters[0].var, what)
-    known: dict[Var, Expr] = {places[0]: const(0), **dict(zip(places[1:], own))}
-    require(int_value(start.iters[0].extent) == 1, what)
+    require(steps is not None and int_value(shape[place]) == (steps or 0) + 1, many)
+    require(int_value(first.indices[place]) == 0, what)
+    known = dict(zip(_variables_of_rows(start, first.indices, place, what), own))
     t = Var("t")
     entering = plain_indices(substitute(term, {time.var: t - 1}))
     begun = plain_indices(substitute(first.value, known))
     alike = plain_indices(substitute(entering, {t: const(0)})) is begun
     terms = Row((t, *own), {}, shape).over(entering, begun)
-    return _Scan(value.op, (steps or 0) + 1, terms, alike)
+    return _Scan(value.op, (steps or 0) + 1, terms, alike, place)
+
+
+def _plain_store(block: Block, what: str) -> Store:
+    """The only store of a block, its variables of one value being 0, but that of a time."""
+    rows = (it for it in block.iters if it.kind is not IterKind.OPAQUE)
+    units = {it.var: const(0) for it in rows if int_value(it.extent) == 1}
+    require(isinstance(block.body, Store), what)
+    assert isinstance(block.body, Store)
+    value, simplify = substitute(block.body.value, units), Analyzer().simplify
+    indices = tuple(simplify(substitute(index, units)) for index in block.body.indices)
+    return Store(block.body.buffer, indices, value)
+
+
+def _variables_of_rows(block: Block, indices: Index, place: int, what: str) -> list[Var]:
+    """The variable of each dimension but that at `place`; those of one value have new ones."""
+    wide = {it.var for it in block.iters if int_value(it.extent) != 1}
+    rows = [index for n, index in enumerate(indices) if n != place]
+    found = [index if isinstance(index, Var) else Var("unit") for index in rows]
+    plain = all(isinstance(index, Var) or int_value(index) == 0 for index in rows)
+    alone = len(set(found)) == len(found) and wide <= {*found, *variables(indices[place])}
+    require(plain and alone, what)
+    return found
 
 
 class _Pieces:
@@ -132,10 +157,11 @@ class _Pieces:
         from tensorir import te
 
         pieces = self._pieces(self._before() if self.blocks > 1 else None)
-        totals = self._totals(pieces)
+        totals, at = self._totals(pieces), self.scan.place
 
-        def element(t: Expr, *i: Expr) -> Expr:
-            row, block, place = self._flat(i), t // self.together, t % self.together
+        def element(*i: Expr) -> Expr:
+            t, row = i[at], self._flat((*i[:at], *i[at + 1 :]))
+            block, place = t // self.together, t % self.together
             thread = place // self.each
             e: Expr = pieces[place % self.each, row, block, thread]
             if self.threads > 1:

@@ -90,6 +90,11 @@ PROGRAMS = {
         program(ops.global_avg_pool, (8, 256, 56, 56)),
         ("permuted", "split reduce", "fused reduce", "unit"),
     ),
+    "running sums": (program(ops.cumsum, (2048, 1024)), ("split last", "unit")),
+    "running sums of one row": (program(ops.cumsum, (1 << 16,)), ("unit", "unit first")),
+    "running sums of images": (
+        program(lambda x: ops.cumsum(x, 2), (16, 32, 512)), ("split first", "fused"),
+    ),
     "rows at places": (taken(512, 1024, 256), ("split", "fused", "unit")),
     "product": (program(ops.matmul, (512, 256), (256, 512)), ("split", "fused")),
     "convolution": (convolution(4, 64, 28, 3, 1), ("reordered", "fused")),
@@ -197,6 +202,7 @@ def stencil(x):
 AROUND = {
     "concatenation": (joined(256, 512), ["chain"]),
     "stencil": (program(stencil, (512, 512)), ["rows", "rows"]),
+    "running sums": (program(ops.cumsum, (512, 1024)), ["rows", "scan", "rows"]),
 }  # fmt: skip
 
 
@@ -285,6 +291,10 @@ SMALL = {
         program(lambda x, a, b: ops.group_norm(x, a, b, 4), (2, 8, 5, 6), (8,), (8,)),
         "chain", ("reduce axes rotated", "permuted first last"),
     ),
+    "running sums": (
+        program(ops.cumsum, (3, 100)), "scan", ("split last", "unit first", "unit last"),
+    ),
+    "running sums of one row": (program(ops.cumsum, (100,)), "scan", ("unit first",)),
     "product": (
         program(ops.matmul, (24, 16), (16, 40)), "product", ("split last", "scaled by row"),
     ),

@@ -7,14 +7,30 @@ from functools import partial
 from typing import Any
 
 from autotune.rules.gpu.move import CLOSE, MovePlan, Options
-from autotune.rules.group import Group, instances, output_store, stride_in
+from autotune.rules.group import Group, instances, output_store, stores_of, stride_in
 from autotune.rules.plan import Plan
-from schedule import Schedule, library
-from tensorir import Block, Gpu, IterKind, body_loads, dtype
+from schedule import Schedule, ScheduleError, library
+from tensorir import Block, Gpu, IterKind, Mismatch, body_loads, dtype, find_algorithm
 
 THREADS = (256, 1024)
 ELEMENTS = (5, 9, 17)
 WARPS = (4, 8, 16)
+
+
+def rows_of_scans(sch: Schedule) -> None:
+    """Lay out the states of associative scans row by row, where what they read is: so what reads
+    them is found as after any other stage whose rows are contiguous."""
+    algorithm = find_algorithm(f"scan_{THREADS[0]}x{ELEMENTS[0]}")
+    assert algorithm is not None
+    for name in map(str, sch.get_blocks()):
+        if not _along(sch.state.block(name)):
+            continue
+        steps = len(sch.trace)
+        try:
+            library.gpu.states_in_rows(sch, name)
+            algorithm.recognise(sch.func, sch.state.block(name))
+        except (ScheduleError, Mismatch):  # other steps: their rows are side by side
+            sch.undo(len(sch.trace) - steps)
 
 
 def scan_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
@@ -69,10 +85,10 @@ def _elements(node: Block, gpu: Gpu, threads: int) -> int:
 
 def _along(node: Block) -> bool:
     """Whether steps that follow each other read neighbours in memory."""
-    time = node.iters[0] if node.iters else None
-    if time is None or time.kind is not IterKind.OPAQUE:
-        return False
-    return any(stride_in(load, time.var, node) in (1, -1) for load in body_loads(node))
+    times = [it.var for it in node.iters if it.kind is IterKind.OPAQUE]
+    made = {store.buffer for store in stores_of(node)}
+    reads = [load for load in body_loads(node) if load.buffer not in made]
+    return any(stride_in(load, time, node) in (1, -1) for time in times for load in reads)
 
 
 def _reader(sch: Schedule, node: Block) -> str | None:

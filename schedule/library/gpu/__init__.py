@@ -9,7 +9,7 @@ from schedule.library.gpu.long_rows import LongRows, long_rows
 from schedule.library.gpu.matmul import Matmul, matmul
 from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.same_rows import same_rows
-from schedule.library.gpu.scans import Recurrence, Scan, recurrence, scan
+from schedule.library.gpu.scans import Recurrence, Scan, recurrence, scan, states_in_rows
 from schedule.library.gpu.sectors import before_rows, begins_within, in_sector
 from schedule.library.gpu.staged import StagedTile
 from schedule.library.gpu.steps import in_memory
@@ -54,6 +54,7 @@ __all__ = [
     "same_rows",
     "scan",
     "shared_reads",
+    "states_in_rows",
     "transpose",
     "turned_rows",
     "whole",

@@ -156,6 +156,7 @@ def scan(
     """
     with all_or_nothing(sch, f"gpu.scan({str(block)!r})"):
         require(elements > 0 and warps > 0, block, f"{elements} elements, {warps} warps: too few")
+        states_in_rows(sch, block)
         before = set(sch.get_blocks())
         last: str = sch.use_algorithm(block, f"scan_{threads}x{elements}")
         made = [b for b in sch.get_blocks() if b not in before or b == last]
@@ -169,6 +170,27 @@ def scan(
     raise AssertionError
 
 
+def states_in_rows(sch: Schedule, block: str) -> None:
+    """Lay out the states of a te.scan row by row, if they are no result: the time last, as one
+    dimension if it is several, and none that has one value. So what reads them is found as if a
+    reduction or an elementwise stage had made them."""
+    node = sch.state.block(block)
+    access, *others = [a for a in accesses(node) if a.is_write]
+    require(not others, block, f"block {block!r} makes several states")
+    times = {it.var for it in node.iters if it.kind is IterKind.OPAQUE}
+    steps = [it.extent for it in node.iters if it.var in times]
+    if access.buffer in sch.func.params or all(int_value(n) == 1 for n in steps):
+        return  # callers know where it lies, and of a single step the time would be gone
+    names = [f"d{n}" for n in range(access.buffer.ndim)]
+    rows, time = list[str](), ""
+    for name, index, size in zip(names, access.indices, access.buffer.shape):
+        if times & variables(index):
+            time = f"({time}) * {size} + {name}" if time else name
+        elif int_value(size) != 1:
+            rows.append(name)
+    lay_out(sch, block, f"{', '.join(names)}: {', '.join((*rows, time))}")
+
+
 def _with_reader(sch: Schedule, last: str, reader: str | None, whole_rows: bool) -> str:
     """Compute what reads the states in their place, or them where they are read, or else keep them
     in memory in the order of rows; returns the block that is left."""
@@ -180,10 +202,6 @@ def _with_reader(sch: Schedule, last: str, reader: str | None, whole_rows: bool)
             sch.compute_inline(last)
             return reader
         elementwise(sch, reader)
-    (states,) = written(sch.state.block(last))
-    if states not in sch.func.params and states.ndim > 1:
-        time, *axes = [f"d{n}" for n in range(states.ndim)]
-        lay_out(sch, last, f"{', '.join((time, *axes))}: {', '.join((*axes, time))}")
     return last
 
 
