@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 from schedule import Schedule, ScheduleError
@@ -29,6 +30,7 @@ from tensorir import (
     loads,
     slope,
     stmt_exprs,
+    substitute,
     variables,
     walk,
     walk_exprs,
@@ -60,8 +62,16 @@ class Group:
 
 
 def size(extent: Expr) -> int:
-    """An extent as a number; symbolic ones count as SYMBOLIC_SIZE."""
+    """An extent as a number; symbolic sizes in it count as SYMBOLIC_SIZE."""
     known = int_value(extent)
+    return _usual(extent) if known is None else known
+
+
+@lru_cache(maxsize=1024)
+def _usual(extent: Expr) -> int:
+    """What an extent is where each size in it is the usual one; what depends on memory is that."""
+    usual = {var: const(SYMBOLIC_SIZE, var.dtype) for var in variables(extent)}
+    known = int_value(Analyzer().simplify(substitute(extent, usual)))
     return SYMBOLIC_SIZE if known is None else known
 
 

@@ -223,6 +223,25 @@ def test_batches_of_any_size_have_the_plan_of_the_plain_program():
     assert planned(form.func)[0] == ["product"]
 
 
+SYMBOLIC = {
+    "product": program(ops.matmul, (256, 1024), (1024, 512)),
+    "long sums": program(ops.matmul, (256, 16384), (16384, 64)),
+    "row sums": program(lambda x: ops.sum(x, (1,)), (256, 1024)),
+    "softmax": program(lambda x: ops.softmax(x), (256, 1024)),
+    "running sums": program(ops.cumsum, (256, 1024)),
+    "pooling": program(lambda x: ops.max_pool2d(x, 3, stride=2), (256, 4, 17, 17)),
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_a_symbolic_size_counts_as_the_usual_one(name):
+    func = SYMBOLIC[name]
+    (form,) = forms_of(func, ("symbolic",))
+    assert planned(form.func)[0] == planned(func)[0]
+    assert seconds(form.func) == pytest.approx(seconds(func), rel=MORE - 1)
+
+
 def stage(shape, made, value) -> PrimFunc:
     a = te.placeholder(shape, name="a")
     return te.create_prim_func([a, te.compute(made, lambda *at: value(a, *at), name="out")])
