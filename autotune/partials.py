@@ -56,10 +56,12 @@ def partial_plans(
     if not c.reduced:  # sums of one term
         return []
     found = list(_lanes(c, cpu))
-    for copied, (operand, axis) in _turned(c, cpu, constants):
+    for operand, axis in _turned(c, cpu):
         for cycles, plan in _lanes(library.with_panel(c, operand, axis), cpu):
-            turned = (library.panel, (operand, axis, plan.nest.threads))
-            found.append((copied + cycles, replace(plan, moves=(turned, *plan.moves))))
+            option = (operand, axis, plan.nest.threads)
+            copied = library.panel.cycles(c, option, cpu, constants)
+            moves = ((library.panel, option), *plan.moves)
+            found.append((copied + cycles, replace(plan, moves=moves)))
     shares = _shares(c, cpu)
     for part in _parts(c, cpu):
         after = library.with_partial(c, part)
@@ -80,10 +82,10 @@ def _in_parts(
     c: library.Contraction, part: library.Partial, left: Iterable[Timed], cpu: Cpu
 ) -> Iterator[Timed]:
     """Estimates and plans of parts, from those of what they leave."""
-    rest = _adding(c, part, cpu)
     for cycles, plan in left:
-        move = (library.parts, (part.axis, part.count, part.step, plan.nest.lanes))
-        yield cycles + rest, replace(plan, moves=(move, *plan.moves))
+        option = (part.axis, part.count, part.step, plan.nest.lanes)
+        rest = library.parts.cycles(c, option, cpu, ())
+        yield cycles + rest, replace(plan, moves=((library.parts, option), *plan.moves))
 
 
 def lanes_of(c: library.Contraction, cpu: Cpu) -> int:
@@ -122,22 +124,16 @@ def _lanes(c: library.Contraction, cpu: Cpu) -> Iterator[Timed]:
             yield float(cycles), library.MovedPlan((move,), nest)
 
 
-def _turned(
-    c: library.Contraction, cpu: Cpu, constants: Collection[str]
-) -> Iterator[tuple[float, tuple[int, int]]]:
-    """The one operand whose terms are apart, to be turned ahead, with their axis, and the cycles of
-    that: for results of which no axis fills vectors."""
+def _turned(c: library.Contraction, cpu: Cpu) -> Iterator[tuple[int, int]]:
+    """The one operand whose terms are apart, to be turned ahead, with their axis: for results of
+    which no axis fills vectors."""
     lanes = lanes_of(c, cpu)
     if any((c.axes[n].extent or lanes) >= lanes for n in c.spatial if c.result.strides[n] == 1):
         return
     for axis in c.reduced:
-        extent = c.axes[axis].extent
         apart = [n for n, o in enumerate(c.operands) if o.strides[axis] not in (0, 1)]
-        if len(apart) == 1 and extent is not None and c.can_pack(apart[0], axis):
-            o = c.operands[apart[0]]
-            size = prod(a.extent or SYMBOLIC for n, a in enumerate(c.axes) if o.strides[n] != 0)
-            each = 0.0 if o.buffer in constants else cpu.costs.copy_turned / cpu.threads
-            yield each * size, (apart[0], axis)
+        if len(apart) == 1 and c.axes[axis].extent is not None and c.can_pack(apart[0], axis):
+            yield apart[0], axis
 
 
 def _is_dear(c: library.Contraction, cpu: Cpu) -> bool:
@@ -287,13 +283,3 @@ def _few_tiles(c: library.Contraction, cpu: Cpu) -> bool:
     extents, lanes = Estimate(c, cpu).extents, lanes_of(c, cpu)
     *rows, lane = (extents[n] for n in c.spatial)
     return -(-prod(rows) // 6) * -(-lane // (4 * lanes)) < FEW * cpu.threads
-
-
-def _adding(c: library.Contraction, part: library.Partial, cpu: Cpu) -> float:
-    """Cycles of adding up parts: few results, which are near."""
-    costs, lanes = cpu.costs, lanes_of(c, cpu)
-    vectors = 1.0
-    for n in c.spatial:
-        extent = c.axes[n].extent or SYMBOLIC
-        vectors *= -(-extent // lanes) if c.result.strides[n] == 1 else extent
-    return costs.tile + vectors * part.count * costs.latency / 2

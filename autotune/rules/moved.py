@@ -16,12 +16,15 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from autotune.rules.contraction import ContractionPlan, fits, nest_of, nest_values
 from autotune.rules.group import Group
 from autotune.rules.lanes import reduces_by_one
 from autotune.rules.moves import MOVES, find_move
 from autotune.rules.plan import Plan, Values
 from autotune.rules.ranked import RankedPlan, group_contraction
+from autotune.streams import Column
 from schedule import Schedule, ScheduleError, library
 from tensorir import Cpu, allows, weakest
 
@@ -160,6 +163,22 @@ class MovedNest(RankedPlan["library.MovedPlan"]):
             return self.estimate(constants) * ALIKE < whole[0][0]
         reuse = all(c.is_used_again(n) for n in range(len(c.operands)))
         return self.estimate(constants) * (SURELY if reuse else ABOUT) < whole[0][0]
+
+    def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
+        """Of the moves, and of the nests of what they leave."""
+        from autotune.estimate.estimate import Estimate
+
+        alike: dict[Moves, list[int]] = {}
+        for at, values in enumerate(rows):
+            alike.setdefault(self._moves(values), []).append(at)
+        found = np.zeros(len(rows))
+        for moves, places in alike.items():
+            estimate = Estimate(self._after(moves), self.of.cpu, constants)
+            found[places] = estimate.cycles([self._plan(rows[at]).nest for at in places])
+            for n, (move, option) in enumerate(moves):
+                before = self._after(moves[:n])
+                found[places] += move.cycles(before, option, self.of.cpu, constants)
+        return found
 
     def make(self, sch: Schedule, nest: library.MovedPlan) -> None:
         library.make_moved_nest(sch, self.of.c, nest)

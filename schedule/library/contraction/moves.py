@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from math import prod
+
+from schedule.library.contraction.ahead import SYMBOLIC
 from schedule.library.contraction.axes import Contraction
 from schedule.library.contraction.copies import pack, with_panel
 from schedule.library.contraction.find import find_contraction
@@ -11,6 +15,7 @@ from schedule.library.contraction.partial import partial_sums, why_whole, with_p
 from schedule.library.contraction.places import store_of
 from schedule.library.contraction.plan import NestPlan, Pack, Partial
 from schedule.schedule import Schedule
+from tensorir import Cpu, Device
 
 WIDE = 4
 """Vectors of results that parts are added up in."""
@@ -77,6 +82,30 @@ def _copied(sch: Schedule, c: Contraction, option: Panel) -> Contraction:
     return with_panel(c, operand, axis, store_of(sch, copier).buffer.name)
 
 
+def _adding(
+    c: Contraction, option: Parts, device: Device, constants: Collection[str]
+) -> float:
+    """Of few results, which are near."""
+    assert isinstance(device, Cpu)
+    _, count, _, lanes = option
+    vectors = 1.0
+    for n in c.spatial:
+        extent = c.axes[n].extent or SYMBOLIC
+        vectors *= -(-extent // lanes) if c.result.strides[n] == 1 else extent
+    return device.costs.tile + vectors * count * device.costs.latency / 2
+
+
+def _copying(
+    c: Contraction, option: Panel, device: Device, constants: Collection[str]
+) -> float:
+    assert isinstance(device, Cpu)
+    operand, _, threads = option
+    o = c.operands[operand]
+    size = prod(a.extent or SYMBOLIC for n, a in enumerate(c.axes) if o.strides[n] != 0)
+    each = device.costs.copy_turned / (device.threads if threads else 1)
+    return 0.0 if o.buffer in constants else each * size
+
+
 lanes = Move(
     "lanes",
     apply=lambda sch, c, option: partial_sums(sch, c, _in_lanes(option)),
@@ -90,6 +119,7 @@ parts = Move(
     "parts",
     apply=_part,
     requires=lambda c, option: why_whole(c, _in_parts(option)),
+    cycles=_adding,
     numerics="reassociated",
     foresee=lambda c, option: with_partial(c, _in_parts(option)),
 )
@@ -100,6 +130,7 @@ panel = Move(
     "panel",
     apply=_copied,
     requires=_fills,
+    cycles=_copying,
     foresee=lambda c, option: with_panel(c, option[0], option[1]),
 )
 """(operand, axis, threads): an operand is copied ahead, all values of an axis side by side."""
