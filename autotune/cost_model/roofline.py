@@ -11,6 +11,8 @@ nothing; what matters is that the draft orders schedules as the machine does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from autotune.features.features import COLUMN, FEATURES
@@ -57,7 +59,11 @@ def draft(features: np.ndarray) -> np.ndarray:
         raise TensorIRError(
             f"rows have {rows.shape[1]} features, not {len(FEATURES)}; extract them again"
         )
-    c = {name: rows[:, at] for name, at in COLUMN.items()}
+    return seconds({name: rows[:, at] for name, at in COLUMN.items()})
+
+
+def seconds(c: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The same, of columns by name: those that are read here."""
     speed_up = 2 ** (c["cores"] - c["imbalance"])
     # Lowering trims loops whose last iterations are padding: most of the waste is not run.
     ops = 2 ** (c["flops"] + TRIMMED * c["waste"])
@@ -70,7 +76,7 @@ def draft(features: np.ndarray) -> np.ndarray:
     return time * _others(c) + _copies(c) / speed_up + _overheads(c)
 
 
-def _arithmetic(c: dict[str, np.ndarray], ops: np.ndarray) -> np.ndarray:
+def _arithmetic(c: Mapping[str, np.ndarray], ops: np.ndarray) -> np.ndarray:
     """Seconds of one core for the anchor, if all data were in L1."""
     peak = CLOCK * OPS_PER_CYCLE * 2 ** (c["lanes"] + c["vector_use"])
     reduces = c["reduce_total"] > 0
@@ -89,19 +95,19 @@ def _arithmetic(c: dict[str, np.ndarray], ops: np.ndarray) -> np.ndarray:
     return ops / peak * slow
 
 
-def _others(c: dict[str, np.ndarray]) -> np.ndarray:
+def _others(c: Mapping[str, np.ndarray]) -> np.ndarray:
     """The factor by which the arithmetic of the other blocks lengthens the anchor's time."""
     extra = 2 ** c["other_time"] - 1
     return 1 + extra * (1 + c["copied_strided"])
 
 
-def _copies(c: dict[str, np.ndarray]) -> np.ndarray:
+def _copies(c: Mapping[str, np.ndarray]) -> np.ndarray:
     """Seconds of one core for copying blocks, which no arithmetic hides."""
     touched = 2 ** (c["flops"] - c["intensity"])
     return touched * (2 ** c["copied"] - 1) * (1 + c["copied_strided"]) / COPY
 
 
-def _overheads(c: dict[str, np.ndarray]) -> np.ndarray:
+def _overheads(c: Mapping[str, np.ndarray]) -> np.ndarray:
     """Seconds for starting parallel loops and tasks."""
     parallel = c["tasks"] + c["cores"] > 0
     regions = 2 ** c["regions"]

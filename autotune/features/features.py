@@ -160,12 +160,24 @@ def extract(func: PrimFunc, machine: Target) -> np.ndarray:
         raise TensorIRError(f"{func.name!r} has no block that stores anything; it has no features")
     anchor = max(blocks, key=lambda b: b.nest.instances * max(b.nest.ops, 1))
     others = [block for block in blocks if block is not anchor]
-    row: dict[str, float] = {}
-    for group in (_work, _vector, _registers, _caches, _parallel):
-        row.update(group(anchor, machine))
-    row.update(_code(anchor, blocks))
+    row = _of_block(anchor, machine) | _code(anchor, blocks)
     row.update(_others(anchor, others, machine, home))
     return np.array([row[name] for name in FEATURES], dtype=np.float32)
+
+
+def block_features(
+    nest: BlockNest, home: dict[Buffer, int], machine: Target
+) -> dict[str, float]:
+    """The features of one block, but for those that compare it with the others."""
+    block = _analyse(nest, home, machine)
+    return _of_block(block, machine) | _code(block, [block])
+
+
+def _of_block(block: _Analysed, machine: Target) -> dict[str, float]:
+    row: dict[str, float] = {}
+    for group in (_work, _vector, _registers, _caches, _parallel):
+        row.update(group(block, machine))
+    return row
 
 
 def extractor(machine: Target, constants: Collection[str] = ()) -> Callable[[Schedule], np.ndarray]:

@@ -4,6 +4,7 @@
     places.py   where a producer is computed: at the root, in its user, in a loop of it, or sliding
     decide.py   what values of the choices come to, and which do not go together
     build.py    from decisions to steps of a schedule
+    columns.py  the time of many decisions, which nothing is built for
     plan.py     the plan that the rules and the search know
 """
 

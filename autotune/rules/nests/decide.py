@@ -173,9 +173,9 @@ class Refusals:
         return found
 
     def users(self, name: str, decisions: Mapping[str, Decision]) -> list[str]:
-        """Who reads a stage, once those that are inlined are gone."""
+        """Which stages read a stage, once those that are inlined are gone."""
         found: dict[str, None] = {}
-        for user in self.links[name].users:
+        for user in filter(self.stages.get, self.links[name].users):
             inlined = decisions[user].place == INLINE
             found.update(dict.fromkeys(self.users(user, decisions) if inlined else [user]))
         return [stage for stage in self.stages if stage in found]

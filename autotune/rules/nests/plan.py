@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.choices import Categorical, Choice, ImperfectTile
 from autotune.rules.group import Group
@@ -16,8 +16,12 @@ from autotune.rules.nests.places import INLINE, ROOT, Links, find_links, find_pl
 from autotune.rules.nests.stage import Stage, find_stage
 from autotune.rules.plan import Plan, Values
 from autotune.space import Infeasible
+from autotune.streams import Column
 from schedule import Schedule
 from tensorir import Const, Cpu, Var
+
+if TYPE_CHECKING:
+    from autotune.rules.nests.columns import Formula
 
 MEANINGS = {
     "where": "where a stage is computed that others read: in a nest of its own (root), in place of"
@@ -47,6 +51,7 @@ TRIES = 50
 class NestsPlan(Plan):
     """Nests of some stages, `parts`, in the order of the program.
 
+    base     the program, of which nothing was done to them
     links    who reads what each of them makes
     inlined  those that need no tuning to be inlined
     impossible  what is not among the choices, and why
@@ -58,6 +63,7 @@ class NestsPlan(Plan):
 
     group: Group
     cpu: Cpu
+    base: Schedule = field(repr=False)
     parts: tuple[Stage, ...]
     links: Mapping[str, Links]
     inlined: frozenset[str] = frozenset()
@@ -143,6 +149,15 @@ class NestsPlan(Plan):
             raise Infeasible(reason)
         return True
 
+    @cached_property
+    def formula(self) -> Formula:
+        from autotune.rules.nests.columns import Formula  # the default schedule needs none
+
+        return Formula(self.base, self.parts, self.refusals, self.cpu)
+
+    def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
+        return self.formula.cycles([self.decisions(values) for values in rows])
+
     def apply(self, sch: Schedule, values: Values) -> None:
         make_nests(sch, self.parts, self.decisions(values), self.refusals, self.cpu)
 
@@ -167,7 +182,7 @@ def nests_plan(
         find_stage(sch, name, device, find_places(sch, name, links, refused)) for name in names
     ]
     return NestsPlan(
-        Group(names[-1]), device, tuple(stages), links, frozenset(inlined),
+        Group(names[-1]), device, sch.copy(), tuple(stages), links, frozenset(inlined),
         least=_least(sch, names), impossible=refused, name=name, wanted=wanted or {},
     )  # fmt: skip
 
