@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 
 from benchmarks.table import write_readme
-from benchmarks.tuner import dealt, kills, memory, metaschedule, seconds, transfer
+from benchmarks.tuner import dealt, formulas, kills, memory, metaschedule, seconds, transfer
 from benchmarks.tuner.__main__ import LIVE, SECTIONS, SIMULATED
 from benchmarks.tuner.__main__ import main as report
 from benchmarks.tuner.section import Section, publish
@@ -52,6 +52,20 @@ def test_a_section_is_written_where_it_belongs(tmp_path, capsys, monkeypatch):
     assert write_readme(readme, "mark", table) and readme.read_text().count("| x |") == 1
     readme.write_text("none")
     assert publish(replace(section, failed=()), options) == 2
+
+
+def test_formulas_order_candidates_no_worse_than_what_needs_them_built(tmp_path, capsys):
+    """On recorded times; those of general nests, of moves and of several plans are among them."""
+    found = tmp_path / "found.json"
+    words = ["--only", "softmax", "--only", "mlp", "--only", "matmul", "--json", str(found)]
+    assert formulas.main(words) == 0
+    rows = json.loads(found.read_text())["sketches"]
+    told = [row for row in rows if row["formula"] is not None]
+    assert len(told) > 6 and {"nests", "out:contraction"} <= {row["sketch"] for row in told}
+    assert sum(row["formula"] for row in told) > sum(row["draft"] for row in told)
+    bad = formulas.Told("mlp", "nests", 100, 0.9, 0.6)
+    assert bad.is_worse and not replace(bad, formula=0.8).is_worse
+    assert "measured times" in capsys.readouterr().out
 
 
 def test_shares_of_a_search_add_up():

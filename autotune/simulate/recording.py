@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -22,7 +22,7 @@ import numpy as np
 from autotune.choices import freeze
 from autotune.errors import DatabaseError
 from autotune.features.features import FEATURES
-from autotune.space import Candidate
+from autotune.space import Candidate, Space
 
 FORMAT = 1
 
@@ -58,6 +58,7 @@ class Recording:
     choices   the names of the choices of each sketch
     defaults  what needs no tuning, the best first; part of `entries`
     about     machine, target, settings and dates, for people
+    cycles    what formulas of plans tell of candidates; none is in a file (`with_formulas`)
     """
 
     name: str
@@ -65,6 +66,19 @@ class Recording:
     entries: Sequence[Recorded]
     defaults: tuple[Candidate, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
+    cycles: Mapping[Candidate, float] = field(default_factory=dict)
+
+    def with_formulas(self, space: Space) -> Recording:
+        """The recording with the cycles of candidates that a space has the formulas of, as searches
+        of that space have them: of sketches that have the same choices there."""
+        found: dict[Candidate, float] = {}
+        for name, choices in self.choices.items():
+            sketch = space.sketches.get(name)
+            if sketch is not None and choices == tuple(choice.name for choice in sketch.choices):
+                some = [e.candidate for e in self.entries if e.candidate.sketch == name]
+                cycles = sketch.cycles([candidate.values for candidate in some])
+                found |= {} if cycles is None else dict(zip(some, map(float, cycles)))
+        return replace(self, cycles=found)
 
     def entry(self, candidate: Candidate) -> Recorded:
         """What is recorded of a candidate; DatabaseError where nothing is."""

@@ -10,6 +10,7 @@ A recording has to be dense where searches go: see `autotune.simulate.recorder`.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
@@ -90,6 +91,13 @@ class _Drawn(Sketch):
     """A sketch whose samples are the recorded candidates."""
 
     places: Places = field(kw_only=True)
+    told: Mapping[Candidate, float] = field(kw_only=True)
+
+    def cycles(self, rows: Sequence[Sequence[Any]]) -> np.ndarray | None:
+        if not self.told:
+            return None
+        found = [self.told.get(Candidate(self.name, tuple(row))) for row in rows]
+        return None if None in found else np.array(found, dtype=np.float64)
 
     def size(self) -> int:
         return len(self.places.known)
@@ -111,4 +119,5 @@ def _drawn(recording: Recording, name: str, places: Places) -> _Drawn:
         return cast("Schedule", found)
 
     choices = tuple(map(Categorical, recording.choices[name], places.options))
-    return _Drawn(name, choices, build, lambda d: tuple(d.values()) in entries, places=places)
+    return _Drawn(name, choices, build, lambda d: tuple(d.values()) in entries,
+                  places=places, told=recording.cycles)  # fmt: skip

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from autotune.search import STRATEGIES, Propose
 from autotune.search.policy import DEFAULT, Policy, propose
-from autotune.simulate import Recording, simulate
+from autotune.simulate import simulate
+from benchmarks.tuner.record import recorded
 
 MARKS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96, 128, 192, 256)
 """Numbers of trials after which a search is looked at."""
@@ -81,14 +82,9 @@ def compared(
 
 def _regrets(task: tuple[str, Path, int], trials: int, marks: Sequence[int]) -> list[float]:
     name, path, seed = task
-    run = simulate(_read(path), _strategy(name), trials, seed)
+    run = simulate(recorded(path), _strategy(name), trials, seed)
     return [run.regret(mark) for mark in marks]
 
 
 def _strategy(name: str) -> str | Propose:
     return partial(propose, settings=WITHOUT[name]) if name in WITHOUT else name
-
-
-@lru_cache(maxsize=16)
-def _read(path: Path) -> Recording:
-    return Recording.read(path)

@@ -17,11 +17,16 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
+from autotune.rules import make_space
+from autotune.simulate import Recording
 from autotune.simulate.recorder import Recorder
 from autotune.space import Candidate
+from backends import resolve
 from benchmarks.tuner.workloads import WORKLOADS
+from tensorir import DEFAULT_NUMERICS, device_of
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded"
@@ -71,6 +76,17 @@ def _build(names: Sequence[str], options: argparse.Namespace) -> int:
 def _recorder(options: argparse.Namespace, name: str) -> Recorder:
     also = neighbours(options.out / FILE).get(name, ())
     return Recorder(options.work / name, name, WORKLOADS[name](), options.count, also=also)
+
+
+@lru_cache(maxsize=16)
+def recorded(path: Path) -> Recording:
+    """A recording, of a workload with what the formulas of today's plans tell of its candidates."""
+    found = Recording.read(path)
+    if found.name not in WORKLOADS or "target" not in found.about:
+        return found
+    target = f"{found.about['target']} -threads={found.about['machine']['cores']}"
+    space = make_space(WORKLOADS[found.name](), device_of(resolve(target)), DEFAULT_NUMERICS)
+    return found.with_formulas(space)
 
 
 def neighbours(path: Path) -> dict[str, list[Candidate]]:

@@ -21,7 +21,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "tuner"
 class Section:
     """What one command has found.
 
-    mark    of its place in the README: between `<!-- mark -->` and `<!-- /mark -->`
+    mark    of its place in the README: between `<!-- mark -->` and `<!-- /mark -->`; "" for none
     file    its figures as JSON, below benchmarks/results/tuner if nothing else is asked for
     title   what the table says
     lines   its cells, as `header`
@@ -55,7 +55,7 @@ def publish(section: Section, options: argparse.Namespace) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(section.data) + "\n", encoding="utf-8")
         print(f"written: {path}")
-    if options.write_readme and not write_readme(
+    if options.write_readme and section.mark and not write_readme(
         ROOT / "README.md", section.mark, section.markdown()
     ):
         mark = section.mark

@@ -18,21 +18,21 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from autotune import Database
 from autotune.machine.machine import this_machine
-from autotune.simulate import Recording, simulate
+from autotune.simulate import simulate
 from autotune.space import Candidate
 from autotune.tuning.session import start_session
 from autotune.tuning.transfer import hints
 from backends import host_threads
 from benchmarks.searched import searched
 from benchmarks.tuner.compare import NEAR
-from benchmarks.tuner.record import FILE, RECORDED, neighbours
+from benchmarks.tuner.record import FILE, RECORDED, neighbours, recorded
 from benchmarks.tuner.section import Section, chosen, parser_of, publish
 from benchmarks.tuner.workloads import NEIGHBOURS, WORKLOADS
 
@@ -124,8 +124,8 @@ def _spent(
     options: argparse.Namespace,
 ) -> list[Spent]:
     """The trials of all searches of these workloads."""
-    recorded = {n: {e.candidate for e in _read(paths[n]).entries} for n in names}
-    like = {n: tuple(c for c in known[n] if c in recorded[n]) for n in names}
+    there = {n: {e.candidate for e in recorded(paths[n]).entries} for n in names}
+    like = {n: tuple(c for c in known[n] if c in there[n]) for n in names}
     tasks = [(paths[n], c, seed) for n in names for c in ((), like[n]) for seed in range(seeds)]
     one: Callable[[Any], int] = partial(_trials, most=options.trials)
     if options.jobs == 1:
@@ -141,7 +141,7 @@ def _spent(
 def _trials(task: tuple[Path, tuple[Candidate, ...], int], most: int) -> int:
     """Trials of one search until something within 5 % of the best was tried."""
     path, like, seed = task
-    recording = _read(path)
+    recording = recorded(path)
     limit = NEAR * recording.best_seconds()
 
     def near(candidate: Candidate) -> bool:
@@ -150,11 +150,6 @@ def _trials(task: tuple[Path, tuple[Candidate, ...], int], most: int) -> int:
 
     run = simulate(recording, trials=most, seed=seed, hints=like, enough=near)
     return next((count for count, c in enumerate(run.tried, 1) if near(c)), most)
-
-
-@lru_cache(maxsize=16)
-def _read(path: Path) -> Recording:
-    return Recording.read(path)
 
 
 def _share(found: Sequence[Spent]) -> float:

@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from autotune.choices import Categorical
 from autotune.cost_model import draft
 from autotune.errors import DatabaseError
 from autotune.features.features import COLUMN, FEATURES
@@ -22,7 +23,7 @@ from autotune.simulate import Recorded, Recording, simulate
 from autotune.simulate.journal import Journal
 from autotune.simulate.recorder import Recorder
 from autotune.simulate.space import RecordedSpace, row_of, space_of
-from autotune.space import Candidate
+from autotune.space import Candidate, Sketch, Space
 from benchmarks.tuner.searches import main as benchmark
 from tensorir import TensorIRError, te
 from tests.autotune.distinct_spaces import PROGRAMS, key
@@ -122,6 +123,31 @@ def test_the_space_answers_with_what_was_recorded_alone():
     assert {Candidate(n, s.at(p)) for n, s in space.sketches.items() for p in places} == known
     with pytest.raises(TensorIRError, match="has no candidate"):
         MADE.entry(Candidate("tiled", (5, (1, 1), "near")))
+
+
+def test_formulas_of_a_space_are_those_of_its_recorded_sketches():
+    """Where choices are the same; of others nothing is told, and nothing of it is in the file."""
+    told = sketch_of("tiled", ("vector", "tile", "place"))
+    other = sketch_of("plain", ("vector", "tile"))
+    recording = MADE.with_formulas(Space([told, other]))
+    space = RecordedSpace(recording)
+    for name, sketch in space.sketches.items():
+        rows = [e.candidate.values for e in MADE.entries if e.candidate.sketch == name]
+        cycles = sketch.cycles(rows)
+        assert (cycles is not None) == (name == "tiled")
+        if cycles is not None:
+            np.testing.assert_array_equal(cycles, [values[0] for values in rows])
+    assert RecordedSpace(MADE).sketches["tiled"].cycles([]) is None
+
+
+def sketch_of(name, choices):
+    """A sketch that is told the first of its values as cycles."""
+
+    class Told(Sketch):
+        def cycles(self, rows):
+            return np.array([float(row[0]) for row in rows])
+
+    return Told(name, tuple(Categorical(what, (1, 2)) for what in choices), lambda values: None)
 
 
 def test_a_simulation_ends_with_the_batch_that_has_enough():
