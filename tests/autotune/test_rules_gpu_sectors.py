@@ -12,7 +12,7 @@ from autotune.rules import choose
 from autotune.rules.gpu.product import ProductPlan
 from backends import build
 from benchmarks.gpus.counts import EMULATOR, default, implied
-from benchmarks.gpus.rows import PRODUCT
+from benchmarks.gpus.rows import MEMORY, PRODUCT
 from schedule import Schedule, library
 from tensorir import Gpu, PrimFunc, Target, ops, reference, te
 
@@ -113,6 +113,43 @@ def test_tiles_from_their_sectors_are_turned_right(name, cache):
     made, right = kernel(*given), reference(func, *given)
     for found, expected in zip(made if isinstance(made, tuple) else (made,), right):
         np.testing.assert_array_equal(found, expected)
+
+
+BOXES = {
+    "short rows": (turned((300, 7), (1, 0)), (7, 80)),
+    "of 8 bytes": (turned((151, 2), (1, 0), "float64"), (2, 80)),
+    "of 2 bytes, even": (turned((331, 20), (1, 0), "float16"), (20, 160)),
+    "in batches": (turned((3, 157, 9), (0, 2, 1)), (1, 9, 80)),
+}
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_boxes_from_their_sectors_are_turned_right(name, cache):
+    func, sizes = BOXES[name]
+    x = np.random.default_rng(0).integers(-9, 9, func.inputs[0].const_shape)
+    x, moved = x.astype(func.inputs[0].dtype), list[float]()
+    for sectors in (True, False):
+        sch = Schedule(func)
+        library.gpu.boxes(sch, "transpose", sizes, sectors=sectors)
+        kernel = build(sch, f"{EMULATOR},races,uninitialised,bounds", cache=cache)
+        np.testing.assert_array_equal(kernel(x), reference(func, x)[0])
+        counts = kernel.findings.counts
+        moved.append(sum(c.transactions for c in counts if c.space == "global"))
+    assert moved[0] < moved[1]
+
+
+LARGE_BOXES = {
+    "seven columns": turned((1139011, 7), (1, 0)),
+    "twenty columns of 2 bytes": turned((3033705, 20), (1, 0), "float16"),
+    "two columns of 8 bytes": turned((1086811, 2), (1, 0), "float64"),
+}
+
+
+@pytest.mark.parametrize("name", LARGE_BOXES)
+def test_short_rows_are_turned_in_boxes_of_many_sectors(name):
+    (work,) = works_of(default(LARGE_BOXES[name])[0].func, DEVICE)
+    assert work.sectors * Gpu.sector_bytes <= MEMORY.most * work.bytes
+    assert work.wavefronts <= 1.01 * work.free
 
 
 def test_records_from_before_there_were_sectors_are_read():

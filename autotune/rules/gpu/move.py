@@ -147,6 +147,13 @@ class MovePlan(Plan):
 
         return cycles(bound_works(sch.func, self.gpu, self.base.func), self.gpu)
 
+    @property
+    def asks(self) -> float:
+        """Transactions and wavefronts of the default."""
+        assert self._found is not None
+        works = bound_works(self._found[1].func, self.gpu, self.base.func)
+        return sum(work.sectors + work.wavefronts for work in works)
+
     def _leaves_little(self, sch: Schedule) -> bool:
         from autotune.gpu.work import leaves_little
 
@@ -171,15 +178,23 @@ class MovePlan(Plan):
 
 
 def by_time(plans: Sequence[MovePlan]) -> list[MovePlan]:
-    """The plans that work, that of the least estimated time first; the others as they come, made by
-    nobody yet, where one leaves little."""
+    """The plans that work, that of the least estimated time first, of several that take about it
+    the one that asks memory least; the others as they come, made by nobody yet, where one leaves
+    little."""
     if len(plans) > 1:
         for plan in plans:
             if plan.is_least:
                 return [plan, *(other for other in plans if other is not plan)]
     works = [plan for plan in plans if plan.works]
     if len(works) > 1:
-        works.sort(key=lambda plan: plan.cycles(plan.default()))
+        times = {id(plan): plan.cycles(plan.default()) for plan in works}
+        about = CLOSE * min(times.values())
+
+        def order(plan: MovePlan) -> tuple[bool, float]:
+            time = times[id(plan)]
+            return time > about, time if time > about else plan.asks
+
+        works.sort(key=order)
     return works
 
 

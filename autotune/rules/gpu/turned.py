@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import prod
 from typing import Any
 
-from autotune.rules.gpu.move import Move, MovePlan, Options, by_time
-from autotune.rules.group import Group, size
+from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
+from autotune.rules.group import Group, instances, size
 from autotune.rules.plan import Plan
 from schedule import Schedule, library
 from tensorir import Block, Gpu, Var, accesses, dtype, variables
@@ -19,10 +18,11 @@ RUNS = (32, 64)
 SECTORS = (20, 10)
 """Sectors that rows of a tile have where rows of memory begin within one, if there is room: a tile
 has a part of one at each end of a row."""
+MANY_EACH = 4
+"""Elements for each thread that runs at once from which on rows of boxes begin with sectors: with
+fewer memory is not what takes time."""
 MANY = (16, 32)
 """Warps of a block with such a tile: of two blocks at once, and of one."""
-PADS = (None, 0)
-"""How boxes lie in shared memory: for what reads them, or as they were read."""
 
 
 def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
@@ -35,20 +35,11 @@ def turned_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     base = sch.copy()
 
     def plan(name: str, move: Move, options: Options, *likely: Mapping[str, Any]) -> MovePlan:
-        return MovePlan(name, group, gpu, base, move, options, likely)
+        return MovePlan(name, group, gpu, base, move, options, likely, close=CLOSE)
 
     found = [_tiles(plan, block, gpu, warps)]
-    sizes = tuple(dict.fromkeys(_box(block, run) for run in RUNS))
-    if None not in sizes and _has_short(block, gpu):
-        between = _between(block)
-        parts = (1, between) if 1 < between < gpu.warp else (1,)
-        options: Options = {"sizes": sizes, "pad": PADS, "parts": parts, "warps": warps}
-        point: dict[str, Any] = {"parts": 1, "warps": 8}
-        points = [
-            {**point, "sizes": s, "pad": 0, "parts": n} for n in parts[1:] for s in sizes[::-1]
-        ]
-        points += [{**point, "sizes": s, "pad": pad} for s in sizes for pad in PADS]
-        found.insert(0, plan("boxes", _boxes, options, *points))
+    if _has_short(block, gpu):
+        found.insert(0, _in_boxes(plan, block, gpu, warps))
     if any(each.works for each in found) or not _reads_turned(block):
         return [*by_time(found)]
     made = plan("turned", partial(_turn, results=True), {"warps": warps}, {"warps": 8})
@@ -65,6 +56,21 @@ def _tiles(
     many = tuple(dict.fromkeys((*warps, large["warps"])))
     options: Options = {"warps": many, "tile": (gpu.warp, large["tile"])}
     return plan("turned", _turn, options, large, {"warps": 8, "tile": gpu.warp})
+
+
+def _in_boxes(
+    plan: Callable[..., MovePlan], block: Block, gpu: Gpu, warps: tuple[int, ...]
+) -> MovePlan:
+    """Boxes of several axes; longer ones where rows of the result begin within a sector."""
+    stored = next(a for a in accesses(block) if a.is_write)
+    runs = {run: False for run in RUNS[::-1]}
+    if instances(block) >= MANY_EACH * gpu.full:
+        sector = library.gpu.before_rows(stored)
+        runs = {count * sector: True for count in SECTORS if sector} | runs
+    boxes = {_box(block, run): begun for run, begun in runs.items()}
+    options: Options = {"sizes": tuple(boxes), "sectors": (False, True), "warps": warps}
+    points = [{"sizes": sizes, "sectors": begun, "warps": 8} for sizes, begun in boxes.items()]
+    return plan("boxes", _boxes, options, *points)
 
 
 def _of_sectors(block: Block, gpu: Gpu) -> dict[str, int] | None:
@@ -125,22 +131,11 @@ def _has_short(block: Block, gpu: Gpu) -> bool:
     return min(extents[stored[-1]], extents[read[-1]]) < gpu.warp
 
 
-def _between(block: Block) -> int:
-    """Elements that lie between neighbours of what is stored where these are read."""
-    turned = _turned(block)
-    if turned is None:
-        return 1
-    stored, read = turned
-    extents = _extents(block)
-    return prod(extents[var] for var in read[read.index(stored[-1]) + 1 :])
-
-
-def _box(block: Block, run: int) -> tuple[int, ...] | None:
+def _box(block: Block, run: int) -> tuple[int, ...]:
     """The sizes of a box, along the axes of what is stored, that has about `run` elements side by
     side in what is read and in what is written."""
     turned = _turned(block)
-    if turned is None:
-        return None
+    assert turned is not None
     stored, read = turned
     extents = _extents(block)
     box = dict.fromkeys(extents, 1)
@@ -164,6 +159,6 @@ def _turn(
 
 
 def _boxes(
-    sch: Schedule, group: Group, sizes: tuple[int, ...], pad: int | None, parts: int, warps: int
+    sch: Schedule, group: Group, sizes: tuple[int, ...], sectors: bool, warps: int
 ) -> None:
-    library.gpu.boxes(sch, group.block, sizes, warps=warps, pad=pad, parts=parts)
+    library.gpu.boxes(sch, group.block, sizes, warps=warps, sectors=sectors)

@@ -7,10 +7,10 @@ from schedule.library.gpu.elementwise import Elementwise, elementwise, widest
 from schedule.library.gpu.filled import copied_bytes, laid_out
 from schedule.library.gpu.long_rows import LongRows, long_rows
 from schedule.library.gpu.matmul import Matmul, matmul
+from schedule.library.gpu.memory.sectors import before_rows, begins_within, in_sector
 from schedule.library.gpu.rows import Rows, rows
 from schedule.library.gpu.same_rows import same_rows
 from schedule.library.gpu.scans import Recurrence, Scan, recurrence, scan, states_in_rows
-from schedule.library.gpu.sectors import before_rows, begins_within, in_sector
 from schedule.library.gpu.staged import StagedTile
 from schedule.library.gpu.steps import in_memory
 from schedule.library.gpu.tile_plan import Cut, TilePlan

@@ -16,7 +16,7 @@ from schedule.analysis.einsum import is_einsum
 from schedule.library.contraction.axes import Contraction, Operand
 from schedule.library.contraction.places import store_of
 from schedule.library.gpu.elementwise import elementwise
-from schedule.library.gpu.sectors import in_sector
+from schedule.library.gpu.memory.sectors import in_sector
 from schedule.library.gpu.tile_plan import TilePlan
 from schedule.schedule import Schedule
 from tensorir import Var, body_loads, dtype, int_value

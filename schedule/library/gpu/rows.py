@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedule.analysis.uses import accesses, written
 from schedule.errors import require
 from schedule.library.contraction.find import flat_index
-from schedule.library.gpu.sectors import ends_apart, from_sectors
+from schedule.library.gpu.memory.sectors import ends_apart, from_sectors
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_all,

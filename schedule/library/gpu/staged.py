@@ -9,17 +9,14 @@ from itertools import count
 from math import gcd, prod
 
 import numpy as np
-import numpy.typing as npt
 
 from schedule.library.contraction.axes import FAR, Contraction, Digit, Operand
+from schedule.library.gpu.memory.banks import Places, asked
 from schedule.library.gpu.tile_plan import TilePlan
 from tensorir import Gpu, dtype
 
 OPERANDS = 64
 """Operands of which is kept how they are moved: it is the same for all tiles of them."""
-
-Places = npt.NDArray[np.int64]
-"""Elements of arrays, or steps between them, as numbers."""
 
 
 @dataclass(frozen=True)
@@ -135,9 +132,9 @@ class StagedTile:
         every = range(0, factor, max(unit, self.vector if self.straight else 1))
         offsets = sorted(every, key=lambda n: n % (4 * unit) != 0)
         ways = self._ways(factor, offsets)
-        asked = ways.sum(1)
-        free = np.flatnonzero(asked == 2)
-        best = int(free[0]) if len(free) else min(zip(asked.tolist(), offsets, count()))[2]
+        both = ways.sum(1)
+        free = np.flatnonzero(both == 2)
+        best = int(free[0]) if len(free) else min(zip(both.tolist(), offsets, count()))[2]
         read, written = ways[best].tolist()
         return (factor, offsets[best]), (read, written)
 
@@ -184,24 +181,9 @@ class StagedTile:
         places = [(dim.source, dim.axis) for dim in self.dims]
         near = weights[:, [places.index((dim.source, dim.axis)) for dim in self.in_memory]]
         at_once = Gpu.warp // self.vector if self.straight else Gpu.warp
-        read = self._asked(weights @ self._lanes.T, Gpu.warp)
-        written = self._asked(near @ self._copies.T, at_once)
-        return np.stack([read, written], 1)
-
-    def _asked(self, places: Places, at_once: int) -> Places:
-        """Words of one bank that so many lanes want at once, at the most, for rows of places."""
-        wide = max(self.item, Gpu.bank_bytes)
-        banks = Gpu.banks * Gpu.bank_bytes // wide
-        at_once = min(at_once, banks)
-        words = places * self.item // wide
-        if missing := -words.shape[1] % at_once:
-            words = np.pad(words, ((0, 0), (0, missing)), mode="edge")
-        words = np.sort(words.reshape(-1, at_once))
-        other = np.ones(words.shape, np.int64)
-        other[:, 1:] = words[:, 1:] != words[:, :-1]
-        held = np.zeros((len(words), banks), np.int64)
-        np.add.at(held, (np.arange(len(words))[:, None], words % banks), other)
-        return np.asarray(held.max(1).reshape(len(places), -1).max(1))
+        read = asked(weights @ self._lanes.T, self.item)
+        written = asked(near @ self._copies.T, self.item, at_once)
+        return np.stack([read.max(1), written.max(1)], 1)
 
     @cached_property
     def vector(self) -> int:

@@ -93,18 +93,8 @@ def dimension_of(access: Access, var: Var) -> int:
     return max(n for n, index in enumerate(access.indices) if var in variables(index))
 
 
-def shared_copy(
-    sch: Schedule,
-    block: str,
-    buffer: str,
-    last: Var,
-    banks: int,
-    parts: int = 1,
-    every: int = Gpu.banks,
-) -> BlockRef:
-    """A copy in shared memory of what a block reads of an array, neighbours along `last` so many
-    banks more than a multiple of `every` apart, or as they come with 0; side by side where so many
-    `parts` are read between them.
+def shared_copy(sch: Schedule, block: str, buffer: str) -> tuple[BlockRef, Access]:
+    """A copy in shared memory of what a block reads of an array, and how the block reads that.
 
     Where it is read at its axes the copy has these, else one for each variable of the block: tiles
     of these are boxes in it, whatever they are in the array.
@@ -116,18 +106,7 @@ def shared_copy(
         sch.set_scope(copy, 0, "shared")
         _lay_out_as_read(sch, copy)
     (made,) = written(sch.state.block(copy))
-    word = max(1, Gpu.bank_bytes // dtype.itemsize(made.dtype))
-    if parts > 1:
-        (axis,) = {dimension_of(a, last) for a in _reads(sch, block, made.name)}
-        dims = [f"d{n}" for n in range(made.ndim)]
-        order = [*dims[:axis], *dims[axis + 1 :], dims[axis]]
-        lay_out(sch, copy, f"{', '.join(dims)}: {', '.join(order)}")
-        apart = -(-Gpu.banks // parts) * word
-        sch.storage_align(copy, made.name, made.ndim - 2, Gpu.banks * word, apart)
-    elif banks:
-        (axis,) = {dimension_of(a, last) for a in _reads(sch, block, made.name)}
-        sch.storage_align(copy, made.name, axis, every * word, banks * word)
-    return copy
+    return copy, _reads(sch, block, made.name)[0]
 
 
 def _lay_out_as_read(sch: Schedule, copy: str) -> None:

@@ -24,7 +24,7 @@ from schedule.library.contraction.places import (
 from schedule.library.contraction.plan import Partial
 from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.filled import copy_ahead, fill, laid_out
-from schedule.library.gpu.sectors import from_sectors, in_sector
+from schedule.library.gpu.memory.sectors import from_sectors, in_sector
 from schedule.library.gpu.staged import StagedTile, index_map
 from schedule.library.gpu.steps import (
     all_or_nothing,

@@ -11,11 +11,12 @@ from schedule.errors import require
 from schedule.library.contraction.places import lay_out, own_loops
 from schedule.library.gpu.cooperative_fetch import cooperative_fetch
 from schedule.library.gpu.elementwise import axes_of
+from schedule.library.gpu.memory.sectors import before_rows, from_sectors
 from schedule.library.gpu.rows import Rows, rows
-from schedule.library.gpu.sectors import before_rows, from_sectors
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_blocks,
+    dimension_of,
     fuse_for_blocks,
     in_memory,
     in_order_of_reads,
@@ -152,11 +153,7 @@ class _Transpose(NamedTuple):
         if self.made is not None:
             copies = [self._moved_in(self.made, columns)]
         else:
-            every = 2 if self.sectors else Gpu.banks  # any odd pitch will do, and room is short
-            copies = [
-                shared_copy(sch, block, name, self.last, banks=1, every=every)
-                for name in self.turned
-            ]
+            copies = [self._copied(name) for name in self.turned]
             for copy in copies:
                 sch.compute_at(copy, columns)
                 in_order_of_reads(sch, copy)
@@ -175,6 +172,15 @@ class _Transpose(NamedTuple):
             part, *_ = sch.cooperative_fetch(copy, {"warp": self.warps, "lane": Gpu.warp})
             sch.unroll(part)
         return Transpose(tuple(copies), loop)
+
+    def _copied(self, name: str) -> BlockRef:
+        """A copy of an array whose rows begin in other banks."""
+        copy, read = shared_copy(self.sch, self.block, name)
+        word = max(1, Gpu.bank_bytes // dtype.itemsize(read.buffer.dtype))
+        every = 2 if self.sectors else Gpu.banks  # any odd pitch will do, and room is short
+        at = dimension_of(read, self.last)
+        self.sch.storage_align(copy, read.buffer.name, at, every * word, word)
+        return copy
 
     @property
     def read_at_once(self) -> int:

@@ -11,7 +11,7 @@ from schedule.errors import require
 from schedule.library.contraction.places import own_loops
 from schedule.library.gpu.cooperative_fetch import split_for_threads
 from schedule.library.gpu.elementwise import axes_of
-from schedule.library.gpu.sectors import from_sectors
+from schedule.library.gpu.memory.sectors import from_sectors
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_all,
