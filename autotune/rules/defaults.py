@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from autotune.rules.alternatives import (
@@ -44,15 +45,27 @@ def choose(
     kernel is built, `first` the `first_start` of the function where the caller has made it.
     """
     allowed = DEFAULT_NUMERICS if numerics is None else numerics
+    start = first or first_start(func, allowed)
 
-    def planned(start: Start) -> Chosen:
-        return Chosen(start, default_sketch(sketches_of(start, device, allowed), constants))
+    def planned(start: Start, most: float = inf) -> Chosen | None:
+        sketch = _first(sketches_of(start, device, allowed, most=most), constants)
+        return None if sketch is None else Chosen(start, sketch)
 
-    best = planned(first or first_start(func, allowed))
+    best: Chosen | None = None
     algorithms = other_algorithms(allowed, device, numerics is not None)
-    for block in reductions(best.start.schedule) if algorithms else ():
-        made = [with_algorithm(best.start, block, algorithm) for algorithm in algorithms]
-        tried = [planned(start) for start in made if start is not None]
+    for block in reductions(start.schedule) if algorithms else ():
+        now = start if best is None else best.start
+        made = [with_algorithm(now, block, algorithm) for algorithm in algorithms]
+        tried = [found for start in made if start is not None and (found := planned(start))]
+        if not tried:
+            continue
+        if best is None:  # which need not be planned where it cannot be the best
+            totals = [_cycles(each.sketch, (), constants) for each in tried]
+            least, n = min((inf if total is None else total, n) for n, total in enumerate(totals))
+            best = planned(start, SURELY * least)
+            if best is None:
+                best = tried[n]
+                continue
         times = [_compared(each.sketch, best.sketch, constants) for each in tried]
         better = [
             (after - before, n)
@@ -61,6 +74,8 @@ def choose(
         ]
         if better:
             best = tried[min(better)[1]]
+    best = best or planned(start)
+    assert best is not None
     return best
 
 
@@ -113,12 +128,20 @@ def default_sketch(found: Iterable[PlannedSketch], constants: Collection[str]) -
 
     `constants` are the parameters that are known when a kernel is built.
     """
+    sketch = _first(found, constants)
+    assert sketch is not None
+    return sketch
+
+
+def _first(
+    found: Iterable[PlannedSketch], constants: Collection[str]
+) -> PlannedSketch | None:
+    """The same, if there is any."""
     first = None
     for sketch in found:
         if sketch.suits(constants):
             return sketch
         first = first or sketch
-    assert first is not None
     return first
 
 

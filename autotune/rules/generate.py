@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,8 +39,15 @@ NESTS = "nests"
 UNTOUCHED = "untouched"
 """The sketch of the program as it was written."""
 
-_Asked = tuple[str, Callable[[Schedule], Part]]
-"""A part of a program: the block that it is told by, and its plans for a schedule."""
+
+
+class _Asked(NamedTuple):
+    """A part of a program: the block that it is told by, its plans for a schedule, and cycles that
+    these take at least."""
+
+    block: str
+    plans: Callable[[Schedule], Part]
+    least: Callable[[], float]
 
 
 def sketches(
@@ -72,10 +80,11 @@ def sketches_of(
     numerics: str,
     many: bool = False,
     rng: random.Random | None = None,
+    most: float = inf,
 ) -> Iterator[PlannedSketch]:
-    """What the rules make of a program."""
+    """What the rules make of a program; nothing where that surely takes more than `most` cycles."""
     rng, used = rng or random.Random(0), start.name
-    for sketch in _sketches(start.schedule, device, numerics, not used, many, rng):
+    for sketch in _sketches(start.schedule, device, numerics, not used, many, rng, most):
         yield replace(sketch, name=f"{used}:{sketch.name}" if used else sketch.name, algorithm=used)
 
 
@@ -86,6 +95,7 @@ def _sketches(
     written: bool,
     many: bool,
     rng: random.Random,
+    most: float,
 ) -> Iterator[PlannedSketch]:
     """What the rules make of a program; with `many`, what searches want besides: general nests too,
     if it is the one that was `written`, and no other algorithm for it."""
@@ -101,11 +111,13 @@ def _sketches(
     unplaced = rules.joins(base, device) if rules.joins is not None else {}
     asked = [_known([(plan,)]) for plan in own]
     asked += _parts(base, rules, device, numerics, rng if many else None, unplaced, kept)
+    if rules.least is not None and most < inf and sum(part.least() for part in asked) > most:
+        return
     if rules.backwards:
         order = [str(name) for name in base.get_blocks()]
-        asked.sort(key=lambda part: -order.index(part[0]))
+        asked.sort(key=lambda part: -order.index(part.block))
     in_turn = rules.backwards and not many
-    parts = list(_one_by_one(base, asked) if in_turn else [of(base) for _, of in asked])
+    parts = list(_one_by_one(base, asked) if in_turn else [of.plans(base) for of in asked])
     for plans in combined(parts, rng):
         yield replace(_sketch(base, plans, many), ways=ways(parts))
     if many and written and rules.general is not None:
@@ -118,14 +130,21 @@ def _sketches(
 
 
 def _known(part: Part) -> _Asked:
-    return part[0][0].group.block, lambda _: part
+    def least() -> float:  # those that cannot tell take some time as well
+        return sum(plan.estimate() or 0.0 for plan in part[0])
+
+    return _Asked(part[0][0].group.block, lambda _: part, least)
+
+
+def _least(rules: Rules, sch: Schedule, group: Group, device: Device) -> float:
+    return 0.0 if rules.least is None else rules.least(sch, group, device)
 
 
 def _one_by_one(sch: Schedule, asked: Sequence[_Asked]) -> Iterator[Part]:
     """The plans of each part of the program with the first plans of those before in it: what plans
     try are then the steps that a sketch of them makes, which its schedule remembers."""
-    for n, (_, of) in enumerate(asked):
-        plans = of(sch)
+    for n, part in enumerate(asked):
+        plans = part.plans(sch)
         yield plans
         if n + 1 < len(asked):
             with suppress(TensorIRError):  # which the sketch says when it is built
@@ -169,7 +188,8 @@ def _parts(
     rest = [group for group in groups if group.block not in taken]
     bring_on_axes(sch, rest, taken_by_rules, rules.anywhere)
     for group in rest:
-        yield group.block, partial(alone, group.without(taken))
+        own = group.without(taken)
+        yield _Asked(group.block, partial(alone, own), partial(_least, rules, sch, own, device))
     for plan in chains:
         inside = [group for group in groups if group.block in plan.stages]
         others = combined([alone(g, sch) for g in inside], rng) if rng else ()

@@ -11,7 +11,7 @@ from autotune.rules.chain import chain_plans
 from autotune.rules.contraction import contraction_plans
 from autotune.rules.gpu.chain import chain_plans as gpu_chain_plans
 from autotune.rules.gpu.elementwise import elementwise_plans
-from autotune.rules.gpu.product import product_plans
+from autotune.rules.gpu.product import least_cycles, product_plans
 from autotune.rules.gpu.reductions import reduction_plans
 from autotune.rules.gpu.scan import rows_of_scans
 from autotune.rules.gpu.scan import scan_plans as gpu_scan_plans
@@ -51,6 +51,8 @@ class Rules:
               producer as it was written
     joins     from a schedule and the device: makes parts of a group of what is none yet, before
               groups are found; returns the blocks for which primitives refuse that, and why
+    least     from a schedule, a group and the device: cycles that any plan takes, so that what
+              cannot be the fastest program need not be planned
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
               are to be inlined without tuning, to a plan of nests with all choices open
     """
@@ -63,6 +65,7 @@ class Rules:
     anywhere: bool = False
     backwards: bool = False
     joins: Callable[..., Mapping[str, str]] | None = None
+    least: Callable[..., float] | None = None
     general: Callable[..., Plan] | None = None
 
 
@@ -115,6 +118,7 @@ RULES: dict[str, Rules] = {
         rest=elementwise_plans,
         backwards=True,
         joins=_in_place,
+        least=least_cycles,
     ),
 }
 """By the kind of a device."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ from autotune import default_schedule
 from autotune.gpu.count import works_of
 from autotune.rules import default_candidates, make_space
 from autotune.rules.gpu.online import OnlinePlan
+from autotune.rules.gpu.product import ProductPlan
+from autotune.rules.registry import RULES
 from backends import build
 from tensorir import device_of, ops, reference, te
 from tensorir.targets.target import Target
@@ -45,6 +49,27 @@ def test_smaller_tiles_are_tried_where_multiprocessors_stand_idle(heads, tried, 
     monkeypatch.setattr(OnlinePlan, "_made", counted)
     default_schedule(attention(heads, 512, 256, 64), TARGET)
     assert len(made) == tried
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asked"), [((64, 1024, 1024, 64), False), ((2, 16, 2048, 128), True)]
+)
+def test_the_definition_is_planned_only_where_it_may_be_the_fastest(sizes, asked, monkeypatch):
+    """Its scores go through memory, which takes longer than all of the one kernel, where that has
+    work for all multiprocessors."""
+    func, planned, find = attention(*sizes), [], ProductPlan.in_best_form
+
+    def counted(self):
+        planned.append(self)
+        return find(self)
+
+    monkeypatch.setattr(ProductPlan, "in_best_form", counted)
+    made = default_schedule(func, TARGET)
+    assert bool(planned) == asked
+    monkeypatch.setitem(RULES, "gpu", replace(RULES["gpu"], least=None))
+    del planned[:]
+    assert default_schedule(func, TARGET).trace == made.trace
+    assert planned, "the same was chosen among all"
 
 
 def test_between_other_stages():

@@ -10,7 +10,7 @@ from typing import Any
 
 from autotune.rules.chain_rows import InRows, find_rows, may_have_rows, put_in_rows
 from autotune.rules.followers import followers
-from autotune.rules.gpu.move import CLOSE, MovePlan
+from autotune.rules.gpu.move import CLOSE, MovePlan, by_time
 from autotune.rules.gpu.reductions import contiguous
 from autotune.rules.group import Group, in_scan, instances, stores_of
 from autotune.rules.plan import Plan
@@ -104,8 +104,7 @@ def _chain(sch: Schedule, last: str, groups: Sequence[Group], gpu: Gpu) -> MoveP
         found += [plan for plan in (way(),) if plan is not None]
         if found and found[-1].works and found[-1].refusal is None:
             break
-    works = [plan for plan in found if plan.works]
-    return min(works, key=lambda plan: plan.cycles(plan.default()), default=found[-1])
+    return next(iter(by_time(found)), found[-1])
 
 
 def _in_parts(sch: Schedule, members: Sequence[str]) -> bool:

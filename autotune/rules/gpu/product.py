@@ -145,6 +145,15 @@ def product_plans(sch: Schedule, group: Group, gpu: Gpu) -> Sequence[Plan]:
     return [] if c is None else [ProductPlan(group, sch.copy(), c, gpu).in_best_form()]
 
 
+def least_cycles(sch: Schedule, group: Group, gpu: Gpu) -> float:
+    """Cycles that any plan for a group takes: those in which all multiprocessors together do the
+    operations of its sums. 0 for what is no sum with reuse."""
+    from autotune.rules.gpu.tile_cycles import computing
+
+    c = contraction_of(sch, group)
+    return 0.0 if c is None else computing(c, gpu)
+
+
 def contraction_of(sch: Schedule, group: Group) -> library.Contraction | None:
     """The contraction of a reduction with reuse, or whose windows lie side by side."""
     from autotune.rules.gpu.reuse import has_windows

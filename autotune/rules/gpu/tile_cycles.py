@@ -48,6 +48,23 @@ MOST_REGISTERS = 164
 """Registers up to which no tile was seen to spill."""
 
 
+def computing(c: library.Contraction, gpu: Gpu) -> float:
+    """Cycles of all multiprocessors together for the operations of a contraction alone."""
+    operations = prod(map(_size, c.axes)) * max(1, c.operations)
+    return operations / (_lanes(c, gpu) * gpu.multiprocessors)
+
+
+def _size(axis: library.Axis) -> int:
+    return SYMBOLIC_SIZE if axis.extent is None else axis.extent
+
+
+def _lanes(c: library.Contraction, gpu: Gpu) -> int:
+    """Multiplications and additions that a multiprocessor does in a cycle."""
+    known, sums = gpu.architecture, c.sums.dtype
+    double = dtype.itemsize(sums) > 4 and dtype.is_float(sums)
+    return 64 if known is None else known.fp64_lanes if double else known.fp32_lanes
+
+
 @dataclass(frozen=True)
 class TileCounts:
     """What one plan takes: a row of columns. `cycles` is the estimate, infinite for what cannot be
@@ -141,8 +158,7 @@ class TileColumns:
 
     def extent(self, n: int) -> int:
         """The extent of an axis; symbolic ones count as usual sizes."""
-        known = self.c.axes[n].extent
-        return SYMBOLIC_SIZE if known is None else known
+        return _size(self.c.axes[n])
 
     def _parts(self, axes: Sequence[int]) -> npt.NDArray[np.int64]:
         """Boxes of some axes."""
@@ -295,9 +311,7 @@ class TileColumns:
     @cached_property
     def step(self) -> Column:
         """Cycles of a multiprocessor for a step of one block, with nothing to wait for."""
-        known, sums = self.gpu.architecture, self.c.sums.dtype
-        double = dtype.itemsize(sums) > 4 and dtype.is_float(sums)
-        lanes = 64 if known is None else known.fp64_lanes if double else known.fp32_lanes
+        lanes = _lanes(self.c, self.gpu)
         adds = self.warps * self.own * self._own(self.c.reduced) * max(1, self.c.operations)
         asked, copied, again = np.zeros((3, len(self.plans)))
         for n in self.tiles:
