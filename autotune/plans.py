@@ -203,14 +203,29 @@ class _Search:
                 for size in self.sizes(n, tall):
                     if size > 1:
                         yield vectors, [(n, size)]
-                if self.extents[n] <= tall // 2:
-                    for m in others:
-                        for size in self.sizes(m, tall // self.extents[n]):
-                            if m != n and size > 1:
-                                yield vectors, [(n, self.extents[n]), (m, size)]
+                for m in others:
+                    if m != n:
+                        for two in self.two_rows(lane, n, m, vectors == most, tall):
+                            yield vectors, two
         for vectors in dict.fromkeys([*range(1, WIDEST + 1), 6, 8, 12, LONGEST_ROW]):
             if vectors <= most:
                 yield vectors, []
+
+    def two_rows(
+        self, lane: int, n: int, m: int, whole: bool, most: int
+    ) -> Iterator[list[tuple[int, int]]]:
+        """Values of two axes in the rows of a register tile: all of the first where it is short.
+        Where more vectors of the lane share nothing, or there are none, each of the axes shares
+        what moves with the other one, so that parts of both may do."""
+        first = [self.extents[n]] if self.extents[n] <= most // 2 else []
+        steps = [o.strides for o in self.c.operands]
+        across = any(s[n] == 0 != s[m] for s in steps) and any(s[m] == 0 != s[n] for s in steps)
+        if n < m and across and (whole or all(s[lane] != 0 for s in steps)):
+            first = [size for size in self.sizes(n, most // 2) if size > 1]
+        for rows in first:
+            for size in self.sizes(m, most // rows):
+                if size > 1:
+                    yield [(n, rows), (m, size)]
 
     def rows(self, lane: int) -> list[int]:
         """Axes for the rows of a tile: of known extent, unless only rows along a symbolic one read

@@ -79,10 +79,13 @@ def rebuild(e: Expr, parts: tuple[Expr, ...]) -> Expr:
     return e.rebuild(parts) if make is None else make(e, parts)  # type: ignore[attr-defined]
 
 
-def walk_exprs(e: Expr, seen: set[Expr] | None = None) -> Iterator[Expr]:
+def walk_exprs(
+    e: Expr, seen: set[Expr] | None = None, into: Callable[[Expr], bool] | None = None
+) -> Iterator[Expr]:
     """`e` and all its subexpressions, each once, parents before children.
 
     Those in `seen` are left out, and what is found is added: expressions of a program share parts.
+    With `into` only the parts of those for which that holds are looked at.
     """
     seen = set() if seen is None else seen
     if e in seen:
@@ -92,6 +95,8 @@ def walk_exprs(e: Expr, seen: set[Expr] | None = None) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
+        if into is not None and not into(node):
+            continue
         for child in reversed(node.operands):
             if child not in seen:
                 seen.add(child)

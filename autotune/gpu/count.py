@@ -101,7 +101,7 @@ class _Kernel:
         self.room = Room(self.threads, min(most, thread_registers(self.body)), self.shared)
         self.counts: dict[str, float] = defaultdict(float)
         self.moved: dict[Buffer, float] = defaultdict(float)
-        self.read = set[Load]()
+        self.made = set[Expr]()
         self.integers = Integers()
 
     def work(self) -> Work:
@@ -136,7 +136,7 @@ class _Kernel:
             for part in stmt.stmts:
                 self.walk(part, path)
         elif isinstance(stmt, Store):
-            self.read.clear()
+            self.made.clear()
             self.expression(stmt.value, path)
             self.access(stmt.buffer, stmt.indices, path, write=True)
         elif isinstance(stmt, Exchange):
@@ -146,10 +146,10 @@ class _Kernel:
     def expression(self, e: Expr, path: Path) -> None:
         """Count operations on values, and loads where they are done, of several alike in one
         statement the first."""
+        if e in self.made:
+            return
+        self.made.add(e)
         if isinstance(e, Load):
-            if e in self.read:
-                return
-            self.read.add(e)
             self.access(e.buffer, e.indices, path, write=False)
             for index in e.indices:
                 for load in loads(index):

@@ -21,9 +21,9 @@ from tensorir import (
     Load,
     Select,
     body_loads,
-    children,
     dtype,
     variables,
+    walk_exprs,
 )
 
 EVERY_OTHER = 2.5
@@ -79,16 +79,18 @@ def _used(load: Load) -> set[object]:
 
 
 def _operations(e: Expr) -> float:
-    """Operations of an expression without those of indices; a multiply-add is one."""
-    if isinstance(e, Load):
-        return 0
-    inner = sum(map(_operations, children(e)))
+    """Operations of an expression without those of indices; a multiply-add is one, and what is used
+    twice is computed once."""
+    return sum(map(_cost, walk_exprs(e, into=lambda node: not isinstance(node, Load))))
+
+
+def _cost(e: Expr) -> float:
     if isinstance(e, Call):
-        return inner + Cpu.call_operations
+        return Cpu.call_operations
     if isinstance(e, BinOp):
         fused = e.op == "+" and any(isinstance(x, BinOp) and x.op == "*" for x in (e.a, e.b))
-        return inner + (0 if fused else 1)
-    return inner + isinstance(e, Select)
+        return 0 if fused else 1
+    return isinstance(e, Select)
 
 
 def _lines(block: Block, buffers: set[Buffer], cpu: Cpu) -> float:

@@ -108,9 +108,9 @@ def _sketches(
     if not all(instances(base.state.block(name)) for name in base.get_blocks()):
         yield _sketch(base, (), many)  # a stage has no elements: nothing to gain
         return
-    unplaced = rules.joins(base, device) if rules.joins is not None else {}
+    unprepared = rules.prepare(base, device) if rules.prepare is not None else {}
     asked = [_known([(plan,)]) for plan in own]
-    asked += _parts(base, rules, device, numerics, rng if many else None, unplaced, kept)
+    asked += _parts(base, rules, device, numerics, rng if many else None, unprepared, kept)
     if rules.least is not None and most < inf and sum(part.least() for part in asked) > most:
         return
     if rules.backwards:
@@ -160,16 +160,16 @@ def _parts(
     device: Device,
     numerics: str,
     rng: random.Random | None,
-    unplaced: Mapping[str, str],
+    unprepared: Mapping[str, dict[str, str]],
     kept: Collection[str] = (),
 ) -> Iterator[_Asked]:
     """The parts of a program but `kept` blocks: groups by themselves, then those that a plan is for
     together, which may be scheduled one by one as well. With `rng` all ways, of too many some that
-    are drawn. Plans tell what was refused for their blocks, results `unplaced` too."""
+    are drawn. Plans tell what was refused for their blocks, what is `unprepared` too."""
     groups = find_groups(sch, kept)
     found = _within([p for rule in rules.chains for p in rule(sch, groups, device)], numerics)
     chains, taken = list[Plan](), set(kept)
-    refused = {name: {f"{name!r} stored by its user": why} for name, why in unplaced.items()}
+    refused = dict(unprepared)
     for plan in found:  # some may want the same
         if not plan.works:
             refused.setdefault(plan.group.block, {}).update(plan.refused)

@@ -19,7 +19,7 @@ from autotune.rules.gpu.turned import turned_plans
 from autotune.rules.gpu.windows import windows_plans
 from autotune.rules.moved import moved_plans
 from autotune.rules.plan import Plan
-from autotune.rules.scan import scan_plans
+from autotune.rules.scan import lay_out_states, scan_plans
 from autotune.rules.short_rows import short_rows_plans
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.stencil import copies, stencil_plans
@@ -49,8 +49,8 @@ class Rules:
     anywhere  whether `rest` takes stages that store elsewhere than at their variables
     backwards whether plans of later groups are applied first: what copies an operand wants its
               producer as it was written
-    joins     from a schedule and the device: makes parts of a group of what is none yet, before
-              groups are found; returns the blocks for which primitives refuse that, and why
+    prepare   from a schedule and the device: what is done to a program before groups are found;
+              returns the blocks for which primitives refuse that, and for each what, and why
     least     from a schedule, a group and the device: cycles that any plan takes, so that what
               cannot be the fastest program need not be planned
     general   for searches: from a schedule, some blocks, the device and those of the blocks that
@@ -64,7 +64,7 @@ class Rules:
     copies: Callable[..., float] | None = None
     anywhere: bool = False
     backwards: bool = False
-    joins: Callable[..., Mapping[str, str]] | None = None
+    prepare: Callable[..., Mapping[str, dict[str, str]]] | None = None
     least: Callable[..., float] | None = None
     general: Callable[..., Plan] | None = None
 
@@ -83,7 +83,7 @@ def _online_stages(*args: Any) -> Sequence[Plan]:
     return online_stages(*args)
 
 
-def _in_place(sch: Schedule, device: Any) -> Mapping[str, str]:
+def _in_place(sch: Schedule, device: Any) -> Mapping[str, dict[str, str]]:
     """States and results where they are used; `place_results` is none that CPUs need."""
     from autotune.rules.gpu.placed import place_results
 
@@ -109,6 +109,7 @@ RULES: dict[str, Rules] = {
         rest=spatial_plans,
         copies=copies,
         anywhere=True,
+        prepare=lay_out_states,
         general=_nests,
     ),
     "gpu": Rules(
@@ -117,7 +118,7 @@ RULES: dict[str, Rules] = {
         groups=[windows_plans, product_plans, reduction_plans, turned_plans],
         rest=elementwise_plans,
         backwards=True,
-        joins=_in_place,
+        prepare=_in_place,
         least=least_cycles,
     ),
 }

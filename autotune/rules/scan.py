@@ -15,17 +15,18 @@ from autotune.rules.effort import one_thread
 from autotune.rules.group import Group, instances, output_store
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, works_out
-from schedule import LoopRef, Schedule
-from tensorir import Block, Cpu, IterKind, Store, Var, body_loads, int_value
+from schedule import LoopRef, Schedule, ScheduleError
+from tensorir import Block, Buffer, Cpu, IterKind, Load, body_loads, int_value
 
 ROWS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
 class Scan:
-    """The blocks of a scan, in program order: its first rows, its step, and what reads the states.
+    """The blocks of a scan, in program order: its first rows, its step, and what copies the states
+    in their order, if it is all that reads them.
 
-    at  how many axes are before the time in the layout of the reader; the state takes that layout
+    at  how many axes of the states are before the time
     """
 
     stages: tuple[str, ...]
@@ -50,20 +51,12 @@ class ScanPlan(OpenPlan):
 
     def apply(self, sch: Schedule, values: Values) -> None:
         scan, own = self.scan, self.chosen(values)
-        step = sch.state.block(scan.step)
-        rank = len(step.iters)
-        if len(scan.stages) == 3 and scan.at:
-            names = [f"d{n}" for n in range(rank)]
-            moved = [*names[1 : scan.at + 1], "d0", *names[scan.at + 1 :]]
-            store = output_store(step)
-            assert store is not None
-            index_map = f"{', '.join(names)}: {', '.join(moved)}"
-            sch.transform_layout(scan.step, store.buffer.name, index_map)
+        rank = len(sch.state.block(scan.step).iters)
         tasks = [self._nest(sch, stage, own["size"]) for stage in scan.stages]
         if len(tasks) == 3:
             tasks = [sch.merge(*tasks)]
-        if len(scan.stages) == 3 and scan.at == rank - 1:
-            finish_nest(sch, scan.stages[2], self.cpu, unroll_rows=0)
+            if scan.at == rank - 1:
+                finish_nest(sch, scan.stages[2], self.cpu, unroll_rows=0)
         if own["threads"] == "parallel":
             sch.parallel(tasks[-1])
 
@@ -90,7 +83,7 @@ class ScanPlan(OpenPlan):
 
 
 def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPlan]:
-    """A plan for each scan of one elementwise step and at most one reader of its states."""
+    """A plan for each scan of one elementwise step."""
     plans = []
     for group in groups:
         block = sch.state.block(group.block)
@@ -108,8 +101,64 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPla
     return plans
 
 
+def lay_out_states(sch: Schedule, cpu: Cpu) -> dict[str, dict[str, str]]:
+    """Put the time among the axes of states where what reads them most has it, so that neither side
+    goes across memory. The last scans first, since these may read what others make. Returns the
+    steps whose states stay as they are, and why."""
+    refused: dict[str, dict[str, str]] = {}
+    for name in map(str, reversed(sch.get_blocks())):
+        block = sch.state.block(name)
+        store = output_store(block)
+        if store is None or _first_rows(sch, block) is None:
+            continue
+        buffer = store.buffer
+        readers = [sch.state.block(user) for user in sch.get_consumers(name)]
+        readers = [reader for reader in readers if _loads(reader, buffer) and reader is not block]
+        if not readers or buffer in sch.func.params:
+            continue
+        reader = max(readers, key=lambda user: (not user.is_reduction, instances(user)))
+        at = max(_before_time(reader, load) for load in _loads(reader, buffer))
+        if at:
+            axes = [f"d{n}" for n in range(len(buffer.shape))]
+            moved = [*axes[1 : at + 1], "d0", *axes[at + 1 :]]
+            try:
+                sch.transform_layout(name, buffer.name, f"{', '.join(axes)}: {', '.join(moved)}")
+            except ScheduleError as error:
+                what = f"states of {name!r} in the order of {reader.name!r}"
+                refused[name] = {what: error.reason}
+    return refused
+
+
+def _before_time(reader: Block, load: Load) -> int:
+    """How many axes of states, whose first one is the time, `reader` has before that."""
+    store = output_store(reader)
+    order = () if store is None else tuple(v for i in store.indices for v in i.variables)
+    order += tuple(it.var for it in reader.iters if it.var not in order)
+    places = [max((order.index(v) for v in i.variables), default=-1) for i in load.indices]
+    return sum(0 <= place < places[0] for place in places[1:])
+
+
 def _find(sch: Schedule, block: Block) -> Scan | None:
     """The scan that `block` is the step of; None where it has other blocks as well."""
+    first, store = _first_rows(sch, block), output_store(block)
+    if first is None or store is None:
+        return None
+    time = block.iters[0].var
+    at = next((n for n, i in enumerate(store.indices) if time in i.variables), None)
+    if at is None:  # a single step
+        return None
+    stages = (first, str(block.name))
+    if store.buffer in sch.func.params:
+        return Scan(stages, at)
+    order = [str(name) for name in sch.get_blocks()]
+    after = order[order.index(str(block.name)) + 1 :]
+    readers = [name for name in after if _loads(sch.state.block(name), store.buffer)]
+    alone = readers == after[:1] and _copies(sch.state.block(readers[0]), store.buffer)
+    return Scan((*stages, *readers) if alone else stages, at)
+
+
+def _first_rows(sch: Schedule, block: Block) -> str | None:
+    """The block that makes the first rows of the scan that `block` is the elementwise step of."""
     store = output_store(block)
     kinds = [it.kind for it in block.iters]
     if store is None or kinds[:1] != [IterKind.OPAQUE] or len(kinds) < 2:
@@ -126,32 +175,17 @@ def _find(sch: Schedule, block: Block) -> Scan | None:
         return None
     if [it.kind for it in first.iters] != [IterKind.SPATIAL] * len(kinds):
         return None
-    stages = (str(first.name), str(block.name))
-    if store.buffer in sch.func.params:
-        return Scan(stages, 0)
-    readers = [str(name) for name in order[place + 1 :] if _reads(sch, name, store)]
-    if readers != order[place + 1 : place + 2]:
-        return None
-    at = _time_axis(sch.state.block(readers[0]), store)
-    return None if at is None else Scan((*stages, readers[0]), at)
+    return str(first.name)
 
 
-def _reads(sch: Schedule, name: str, store: Store) -> bool:
-    return any(load.buffer is store.buffer for load in body_loads(sch.state.block(name)))
+def _loads(block: Block, buffer: Buffer) -> list[Load]:
+    return [load for load in body_loads(block) if load.buffer is buffer]
 
 
-def _time_axis(reader: Block, state: Store) -> int | None:
-    """Where in what `reader` stores the time is; None where other axes are not in their order."""
+def _copies(reader: Block, states: Buffer) -> bool:
+    """Whether a stage reads states where it stores, at its own variables in their order."""
     store = output_store(reader)
-    loads = [load for load in body_loads(reader) if load.buffer is state.buffer]
-    spatial = [it.var for it in reader.iters if it.kind is IterKind.SPATIAL]
-    if store is None or len(spatial) != len(reader.iters) or list(store.indices) != spatial:
-        return None
-    rest = {load.indices[1:] for load in loads}
-    if len(rest) != 1 or len(state.buffer.shape) != len(spatial):
-        return None
-    (axes,) = rest
-    left = [var for var in spatial if var not in axes]
-    plain = all(isinstance(i, Var) for i in axes) and len(left) == 1
-    ordered = [var for var in spatial if var in axes] == list(axes)
-    return spatial.index(left[0]) if plain and ordered else None
+    own = tuple(it.var for it in reader.iters if it.kind is IterKind.SPATIAL)
+    if store is None or len(own) != len(reader.iters) or store.indices != own:
+        return False
+    return all(load.indices == own for load in _loads(reader, states))

@@ -165,14 +165,14 @@ class GpuVectorEmitter(SpellingEmitter):
         return None
 
 
-def _certain(e: Expr) -> Iterator[Load]:
-    """The loads of vectors in `e` that happen whatever the conditions are."""
-    if isinstance(e, Load) and dt.lanes(e.dtype) > 1:
-        yield e
-    if isinstance(e, Select):
-        yield from _certain(e.cond)
-    elif isinstance(e, BinOp) and e.op in ("and", "or"):
-        yield from _certain(e.a)
-    else:
-        for part in e.operands:
-            yield from _certain(part)
+def _certain(root: Expr) -> Iterator[Load]:
+    """The loads of vectors in an expression that happen whatever the conditions are, each once."""
+    stack, seen = [root], {root}
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Load) and dt.lanes(e.dtype) > 1:
+            yield e
+        asked_first = isinstance(e, Select) or isinstance(e, BinOp) and e.op in ("and", "or")
+        parts = [part for part in e.operands[: 1 if asked_first else None] if part not in seen]
+        seen.update(parts)
+        stack += reversed(parts)

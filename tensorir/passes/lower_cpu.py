@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorir.passes.carry_elements import carry_elements
 from tensorir.passes.conditions.hoist_conditions import hoist_conditions
 from tensorir.passes.conditions.implied_conditions import implied_conditions
 from tensorir.passes.conditions.join_branches import join_branches
@@ -63,5 +64,6 @@ def cpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("lane_patterns", lambda f: lane_patterns(f, masked)),
         ("vector_locals", vector_locals),
         ("simplify", simplify),
+        ("carry_elements", carry_elements),
         ("unswitch", unswitch),
     ]

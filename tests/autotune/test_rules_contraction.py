@@ -8,7 +8,7 @@ import pytest
 from autotune import default_schedule
 from autotune.rules import default_candidate, make_space
 from backends import build, resolve
-from tensorir import device_of, ops, reference, te
+from tensorir import ForKind, device_of, ops, reference, te
 
 TARGET = "c -vector_bits=128 -threads=2"
 
@@ -119,3 +119,39 @@ def test_rows_of_a_tile_are_neighbours_in_memory_where_that_decides():
     assert first.sketch == "out:contraction"
     _, _, (filters, rows, _), _ = space.decisions(first)["out.tile"]
     assert filters == 1 and rows > 1
+
+
+BATCHES = {
+    "beside": lambda a, b, k: lambda i, j, x: te.sum(a[i, k, x] * b[j, k, x], axis=k),
+    "terms first": lambda a, b, k: lambda i, j, x: te.sum(a[k, i, x] * b[k, j, x], axis=k),
+    "turned": lambda a, b, k: lambda i, j, x: te.sum(a[k, i, x] * b[j, k, x], axis=k),
+    "apart": lambda a, b, k: lambda i, j, x: te.sum(te.abs(a[i, k, x] - b[j, k, x]), axis=k),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("order", ["ijx", "jix"])
+def test_products_side_by_side_share_both_of_their_operands(name, order):
+    """Where neighbours in memory are of different products, no operand is the same for all lanes:
+    each is read once for a part of the other's rows."""
+    n, lanes, k = 24, 16, te.reduce_axis(24, name="k")
+    a, b = (te.placeholder((n, n, lanes), name=name) for name in "ab")
+    of = BATCHES[name](a, b, k)
+    value = of if order == "ijx" else lambda j, i, x: of(i, j, x)
+    out = te.compute((n, n, lanes), value, name="out")
+    func = te.create_prim_func([a, b, out], name="products")
+    sch = default_schedule(func, "c -vector_bits=512 -threads=1")
+    block = sch.state.block("out")
+    tile = {}
+    for loop in sch.get_loops("out"):
+        node = sch.state.loop(loop)
+        if node.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):
+            for it in block.iters:
+                if node.var in it.binding.variables:
+                    tile[it.var] = tile.get(it.var, 1) * node.const_extent
+    i, j = (it.var for it in block.iters[:2])
+    assert tile[i] >= 3 and tile[j] >= 3, tile
+    given = np.random.default_rng(0).integers(-3, 4, (2, n, n, lanes)).astype("float32")
+    np.testing.assert_array_equal(
+        build(sch, "c -threads=1")(*given), reference(func, *given)[0]
+    )

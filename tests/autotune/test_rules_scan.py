@@ -7,8 +7,11 @@ import random
 import numpy as np
 import pytest
 
+from autotune import default_schedule
 from autotune.rules import make_space
-from tensorir import Target, device_of, interpret, ops, reference, te
+from autotune.rules.group import lane_of, output_store, stride_in
+from backends import build
+from tensorir import Target, body_loads, device_of, interpret, ops, reference, te
 
 
 def running_sum(m=5, n=6):
@@ -45,3 +48,59 @@ def test_candidates_keep_the_meaning(make):
     for candidate in [space.sample(draw) for _ in range(4)]:
         (found,) = interpret(space.build(candidate).func, *inputs)
         np.testing.assert_allclose(found, expected)
+
+
+def sums_of_sums(*axes):
+    def make(x):
+        for axis in axes:
+            x = ops.cumsum(x, axis)
+        return x
+
+    return make
+
+
+def windows_of_sums(x):
+    total = ops.cumsum(x, 1)
+    m, n = total.shape
+    return te.compute((m, n - 3), lambda i, j: total[i, j + 3] - total[i, j], name="window")
+
+
+READ = {
+    "an integral image": sums_of_sums(1, 0),
+    "the other way": sums_of_sums(0, 1),
+    "sums twice": sums_of_sums(1, 1),
+    "columns twice": sums_of_sums(0, 0),
+    "softmax": lambda x: ops.softmax(ops.cumsum(x, 1)),
+    "differences": windows_of_sums,
+    "the largest of a row": lambda x: ops.max(ops.cumsum(x, 1), axis=1),
+    "turned": lambda x: ops.transpose(ops.cumsum(x, 1)),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", READ)
+def test_states_lie_as_what_reads_them_wants(name, threads):
+    """Whatever reads the states of a scan, also another scan, reads neighbours in memory: turning
+    them element by element took ten times as long."""
+    x = te.placeholder((37, 53), name="x")
+    func = te.create_prim_func([x, READ[name](x)], name="f")
+    sch = default_schedule(func, f"c -threads={threads}")
+    blocks = [sch.state.block(name) for name in sch.get_blocks()]
+    states = {output_store(block).buffer for block in blocks if block.name.startswith("step")}
+    assert states
+    for block in blocks:
+        lane = lane_of(block)
+        for load in body_loads(block):
+            if load.buffer in states and not block.is_reduction and lane is not None:
+                assert stride_in(load, lane, block) == 1, (block, load)
+    given = np.random.default_rng(0).integers(-3, 4, (37, 53)).astype("float32")
+    (expected,) = reference(func, given)
+    np.testing.assert_allclose(build(sch)(given), expected, rtol=1e-5)
+
+
+def test_a_cube_of_sums():
+    x = te.placeholder((5, 17, 19), name="x")
+    func = te.create_prim_func([x, sums_of_sums(2, 1, 0)(x)], name="f")
+    given = np.random.default_rng(0).integers(-3, 4, (5, 17, 19)).astype("float32")
+    found = build(default_schedule(func))(given)
+    np.testing.assert_array_equal(found, given.cumsum(2).cumsum(1).cumsum(0))

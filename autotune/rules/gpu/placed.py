@@ -10,12 +10,12 @@ from schedule import Schedule, ScheduleError
 from tensorir import Gpu
 
 
-def place_results(sch: Schedule, gpu: Gpu) -> dict[str, str]:
+def place_results(sch: Schedule, gpu: Gpu) -> dict[str, dict[str, str]]:
     """Let products store where their only user would move each element: out of parts of rows, or
     without some of them, such as phases of a stride that are interleaved. So the elements stay in
     registers in between, and the user is an epilogue that is found like others. Returns the sums
     whose user refuses, and why."""
-    refused: dict[str, str] = {}
+    refused: dict[str, dict[str, str]] = {}
     sums = [str(name) for name in sch.get_blocks() if sch.state.block(name).is_reduction]
     for name in sums:
         users = sch.get_consumers(name)
@@ -32,5 +32,5 @@ def place_results(sch: Schedule, gpu: Gpu) -> dict[str, str]:
             sch.reverse_compute_inline(users[0], part=True)
         except ScheduleError as error:  # it reads elements twice, or sums of others besides
             sch.undo(len(sch.trace) - steps)
-            refused[name] = error.reason
+            refused[name] = {f"{name!r} stored by its user": error.reason}
     return refused

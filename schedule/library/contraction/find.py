@@ -259,11 +259,13 @@ def _maker(sch: Schedule, load: Load, stages: Collection[str]) -> str | None:
 
 def numbers_of(e: Expr) -> Iterator[Expr]:
     """The largest parts of a value that are computed of variables alone."""
-    if e.dtype == dtype.INDEX and not e.has_loads:
-        yield from () if isinstance(e, Const) else (e,)
-    elif not isinstance(e, Load):
-        for part in e.operands:
-            yield from numbers_of(part)
+
+    def is_number(part: Expr) -> bool:
+        return part.dtype == dtype.INDEX and not part.has_loads
+
+    for part in walk_exprs(e, into=lambda part: not isinstance(part, Load) and not is_number(part)):
+        if is_number(part) and not isinstance(part, Const):
+            yield part
 
 
 def _products(store: Store, found: Sequence[Load]) -> Iterator[Factors]:

@@ -84,14 +84,18 @@ def _visit(stmt: Stmt, above: tuple[Stmt, ...], conditions: frozenset[Expr]) -> 
         yield from _visit(child, path, conditions)
 
 
-def _loads(e: Expr, guards: frozenset[Expr]) -> Iterator[tuple[Load, frozenset[Expr]]]:
-    if isinstance(e, Load):
-        yield e, guards
-    if isinstance(e, Select):
-        yield from _loads(e.cond, guards)
-        yield from _loads(e.a, guards.union(conjuncts(e.cond)))
-        yield from _loads(e.b, guards | {~e.cond})
-        return
-    for child in e.operands:
-        if child.has_loads:
-            yield from _loads(child, guards)
+def _loads(root: Expr, guards: frozenset[Expr]) -> Iterator[tuple[Load, frozenset[Expr]]]:
+    """The loads in an expression, each once under the same guards: values share parts."""
+    stack, seen = [(root, guards)], {(root, guards)}
+    while stack:
+        e, known = stack.pop()
+        if isinstance(e, Load):
+            yield e, known
+        if isinstance(e, Select):
+            then, other = known.union(conjuncts(e.cond)), known | {~e.cond}
+            parts = [(e.cond, known), (e.a, then), (e.b, other)]
+        else:
+            parts = [(child, known) for child in e.operands if child.has_loads]
+        fresh = [part for part in parts if part not in seen]
+        seen.update(fresh)
+        stack += reversed(fresh)
