@@ -15,7 +15,8 @@ from backends.c.cross import compiler_for
 from backends.c.emit.codegen import c_name, emit, emit_cases
 from backends.c.emit.export import packed_entry, write_header
 from backends.c.foreign import foreign_executable, why_not_here
-from backends.c.objects import Background, ObjectMaker
+from backends.c.objects import SUPPORT, Background, ObjectMaker
+from backends.c.support import split_support
 from backends.cache import ObjectCache, default_cache
 from backends.call.constants import Binding
 from backends.call.signature import Signature
@@ -157,7 +158,8 @@ class CBackend:
 
     def assembly(self, source: str, target: Target, name: str) -> str:
         compiler = compiler_for(target)
-        flags = cc.compile_flags(compiler, target.march, cc.has_openmp(compiler))
+        own, _ = split_support(source, SUPPORT)
+        flags = cc.kernel_flags(compiler, target.march, cc.has_openmp(compiler), own)
         return cc.assembly(compiler, source, flags, name)
 
     def symbol(self, ir: PrimFunc) -> str:

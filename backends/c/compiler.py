@@ -49,6 +49,15 @@ GCC_ARM_FLAGS = ("-fno-schedule-insns",)
 """Before it allocates registers, gcc 12 moves loads up so far that sums in registers are spilled;
 for x86 it does not by default."""
 
+GCC_VECTOR_FLAGS = ("-fno-tree-slp-vectorize",)
+"""gcc looks for scalars side by side to make vectors of: a third of what it takes for a matrix
+product, in which there are none."""
+
+ELEMENT = re.compile(r"^ *(\w+)\[.*\] \S{0,2}= ", re.MULTILINE)
+"""What is assigned to an element of an array."""
+VECTORS = re.compile(r"^ *\w+x\d+ (\w+)\[\d+\]", re.MULTILINE)
+"""An array whose elements are vectors."""
+
 X86_HALF, ARM_HALF = "__AVX512FP16__", "__ARM_FEATURE_FP16_SCALAR_ARITHMETIC"
 """Processors that compute in half precision. Compilers take these instructions for a float32
 operation that is rounded to float16, which is the same; then gcc contracts two of them into a
@@ -247,12 +256,25 @@ def compile_flags(compiler: Compiler, march: str | None, openmp: bool) -> tuple[
     """The flags of everything compiled for `march`."""
     none = frozenset[str]()  # the runtime is fast without flags of its own
     known = macros(compiler, march) if march else none
-    gcc = "__GNUC__" in known and "__clang__" not in known
+    gcc = _is_gcc(known)
     arm = GCC_ARM_FLAGS if gcc and "__aarch64__" in known else ()
     wide = GCC_AVX512_FLAGS if gcc and "__AVX512F__" in known else ()
     own = (*(GCC_FLAGS if gcc else ()), *arm, *wide)
     processor = _without_half(compiler, march, known) if march else ()
     return (*FLAGS, *own, *processor, *(("-fopenmp",) if openmp else ()))
+
+
+def kernel_flags(
+    compiler: Compiler, march: str | None, openmp: bool, text: str
+) -> tuple[str, ...]:
+    """The flags of a kernel with this text, its support functions left out."""
+    plain = set(ELEMENT.findall(text)) - set(VECTORS.findall(text))
+    alone = march is not None and not plain and _is_gcc(macros(compiler, march))
+    return (*compile_flags(compiler, march, openmp), *(GCC_VECTOR_FLAGS if alone else ()))
+
+
+def _is_gcc(known: frozenset[str]) -> bool:
+    return "__GNUC__" in known and "__clang__" not in known
 
 
 def _without_half(compiler: Compiler, march: str, known: frozenset[str]) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ class ObjectMaker:
             machine = "\n".join(sorted(cc.macros(compiler, march))) if march else ""
             made_by = (*compiler.command, compiler.identity, *flags, machine)
             own, shared = split_support(text, SUPPORT)
+            kernel = cc.kernel_flags(compiler, march, openmp, own)
             keys = [object_key(support.source, PART, *made_by) for support in shared]
 
             def part(key: str, support: Support) -> Path:
@@ -56,9 +57,9 @@ class ObjectMaker:
 
             def compile_to(draft: Path) -> None:
                 parts = tuple(map(part, keys, shared))
-                cc.compile_shared(compiler, own, draft, flags, name, timeout, parts)
+                cc.compile_shared(compiler, own, draft, kernel, name, timeout, parts)
 
-            key = object_key(own, *keys, *made_by)
+            key = object_key(own, *keys, *made_by, *kernel)
             return key, _kept(store, key, compile_to)
 
         if compiler not in self._without_openmp:

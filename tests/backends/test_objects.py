@@ -10,7 +10,7 @@ import pytest
 
 from backends import BuildError, ObjectCache, build, build_source
 from backends.c.objects import Background
-from tensorir import te
+from tensorir import parse, te
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
@@ -76,3 +76,26 @@ def test_work_in_the_background_returns_or_raises():
     for _ in range(2):
         with pytest.raises(ValueError, match="no"):
             work.wait()
+
+
+KEPT = """
+@prim_func
+def kept(A: f32[64], B: f32[64]):
+    with alloc(T, f32[64], scope="local"):
+        for i in unrolled(4):
+            for j in vectorized(16):
+                T[i * 16 + j] = A[i * 16 + j] * 2.0
+        for i in KIND(64):
+            B[i] = T[63 - i]
+"""
+"""What is kept in registers as vectors is stored as vectors, or element by element."""
+
+
+@pytest.mark.parametrize(("kind", "scalars"), [("vectorized", False), ("range", True)])
+def test_gcc_makes_vectors_of_scalars_only_where_there_are_some(kind, scalars, logged, tmp_path):
+    program = parse(KEPT.replace("KIND", kind))
+    kernel = build(program, cache=ObjectCache(tmp_path / "cache"))
+    given = np.arange(64, dtype=np.float32)
+    assert (kernel(given) == 2 * given[::-1]).all()
+    (call,) = (c for c in logged() if "-march=native" in c and "-shared" in c)
+    assert ("-fno-tree-slp-vectorize" in call) != scalars
