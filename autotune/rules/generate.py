@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -40,14 +40,9 @@ UNTOUCHED = "untouched"
 """The sketch of the program as it was written."""
 
 
-
-class _Asked(NamedTuple):
-    """A part of a program: the block that it is told by, its plans for a schedule, and cycles that
-    these take at least."""
-
-    block: str
-    plans: Callable[[Schedule], Part]
-    least: Callable[[], float]
+_Asked = tuple[str, Callable[[Schedule], Part], Callable[[], float]]
+"""A part of a program: the block that it is told by, its plans for a schedule, and cycles that
+these take at least."""
 
 
 def sketches(
@@ -111,13 +106,13 @@ def _sketches(
     unprepared = rules.prepare(base, device) if rules.prepare is not None else {}
     asked = [_known([(plan,)]) for plan in own]
     asked += _parts(base, rules, device, numerics, rng if many else None, unprepared, kept)
-    if rules.least is not None and most < inf and sum(part.least() for part in asked) > most:
+    if rules.least is not None and most < inf and sum(least() for *_, least in asked) > most:
         return
     if rules.backwards:
         order = [str(name) for name in base.get_blocks()]
-        asked.sort(key=lambda part: -order.index(part.block))
+        asked.sort(key=lambda part: -order.index(part[0]))
     in_turn = rules.backwards and not many
-    parts = list(_one_by_one(base, asked) if in_turn else [of.plans(base) for of in asked])
+    parts = list(_one_by_one(base, asked) if in_turn else [of(base) for _, of, _ in asked])
     for plans in combined(parts, rng):
         yield replace(_sketch(base, plans, many), ways=ways(parts))
     if many and written and rules.general is not None:
@@ -133,7 +128,7 @@ def _known(part: Part) -> _Asked:
     def least() -> float:  # those that cannot tell take some time as well
         return sum(plan.estimate() or 0.0 for plan in part[0])
 
-    return _Asked(part[0][0].group.block, lambda _: part, least)
+    return part[0][0].group.block, lambda _: part, least
 
 
 def _least(rules: Rules, sch: Schedule, group: Group, device: Device) -> float:
@@ -143,8 +138,8 @@ def _least(rules: Rules, sch: Schedule, group: Group, device: Device) -> float:
 def _one_by_one(sch: Schedule, asked: Sequence[_Asked]) -> Iterator[Part]:
     """The plans of each part of the program with the first plans of those before in it: what plans
     try are then the steps that a sketch of them makes, which its schedule remembers."""
-    for n, part in enumerate(asked):
-        plans = part.plans(sch)
+    for n, (_, of, _) in enumerate(asked):
+        plans = of(sch)
         yield plans
         if n + 1 < len(asked):
             with suppress(TensorIRError):  # which the sketch says when it is built
@@ -189,7 +184,7 @@ def _parts(
     bring_on_axes(sch, rest, taken_by_rules, rules.anywhere)
     for group in rest:
         own = group.without(taken)
-        yield _Asked(group.block, partial(alone, own), partial(_least, rules, sch, own, device))
+        yield group.block, partial(alone, own), partial(_least, rules, sch, own, device)
     for plan in chains:
         inside = [group for group in groups if group.block in plan.stages]
         others = combined([alone(g, sch) for g in inside], rng) if rng else ()
