@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from autotune.rules.across import across_plans
 from autotune.rules.chain import chain_plans
 from autotune.rules.contraction import contraction_plans
-from autotune.rules.gpu.chain import chain_plans as gpu_chain_plans
-from autotune.rules.gpu.elementwise import elementwise_plans
-from autotune.rules.gpu.product import least_cycles, product_plans
-from autotune.rules.gpu.reductions import reduction_plans
-from autotune.rules.gpu.scan import rows_of_scans
-from autotune.rules.gpu.scan import scan_plans as gpu_scan_plans
-from autotune.rules.gpu.turned import turned_plans
-from autotune.rules.gpu.windows import windows_plans
 from autotune.rules.moved import moved_plans
 from autotune.rules.plan import Plan
 from autotune.rules.scan import lay_out_states, scan_plans
@@ -28,7 +21,6 @@ from autotune.rules.transposed import transposed_plans
 from autotune.rules.tuples import tuples_plans
 from autotune.rules.window import window_plans
 from autotune.rules.winograd import winograd_stages
-from schedule import Schedule
 from tensorir import Device, TensorIRError
 
 Rule = Callable[..., Sequence[Plan]]
@@ -69,26 +61,16 @@ class Rules:
     general: Callable[..., Plan] | None = None
 
 
-def _nests(*args: Any, **options: Any) -> Plan:
-    """`nests_plan`, which default schedules do not need."""
-    from autotune.rules.nests import nests_plan
+def _later(place: str) -> Callable[..., Any]:
+    """A function that is imported when it is first called: schedules for processors need none of
+    those for GPUs, and default schedules no general nests."""
+    module, _, name = place.partition(":")
 
-    return nests_plan(*args, **options)
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(import_module(module), name)(*args, **options)
 
-
-def _online_stages(*args: Any) -> Sequence[Plan]:
-    """`online_stages`, which schedules for CPUs do not need."""
-    from autotune.rules.gpu.online import online_stages
-
-    return online_stages(*args)
-
-
-def _in_place(sch: Schedule, device: Any) -> Mapping[str, dict[str, str]]:
-    """States and results where they are used; `place_results` is none that CPUs need."""
-    from autotune.rules.gpu.placed import place_results
-
-    rows_of_scans(sch)
-    return place_results(sch, device)
+    call.__name__ = name
+    return call
 
 
 RULES: dict[str, Rules] = {
@@ -110,16 +92,24 @@ RULES: dict[str, Rules] = {
         copies=copies,
         anywhere=True,
         prepare=lay_out_states,
-        general=_nests,
+        general=_later("autotune.rules.nests:nests_plan"),
     ),
     "gpu": Rules(
-        stages=[_online_stages],
-        chains=[gpu_scan_plans, gpu_chain_plans],
-        groups=[windows_plans, product_plans, reduction_plans, turned_plans],
-        rest=elementwise_plans,
+        stages=[_later("autotune.rules.gpu.online:online_stages")],
+        chains=[
+            _later("autotune.rules.gpu.scan:scan_plans"),
+            _later("autotune.rules.gpu.chain:chain_plans"),
+        ],
+        groups=[
+            _later("autotune.rules.gpu.windows:windows_plans"),
+            _later("autotune.rules.gpu.product:product_plans"),
+            _later("autotune.rules.gpu.reductions:reduction_plans"),
+            _later("autotune.rules.gpu.turned:turned_plans"),
+        ],
+        rest=_later("autotune.rules.gpu.elementwise:elementwise_plans"),
         backwards=True,
-        prepare=_in_place,
-        least=least_cycles,
+        prepare=_later("autotune.rules.gpu.placed:in_place"),
+        least=_later("autotune.rules.gpu.product:least_cycles"),
     ),
 }
 """By the kind of a device."""

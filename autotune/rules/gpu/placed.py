@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from autotune.rules.gpu.product import contraction_of
 from autotune.rules.gpu.reuse import is_shared
+from autotune.rules.gpu.scan import rows_of_scans
 from autotune.rules.gpu.windows import windows_plans
 from autotune.rules.group import Group, epilogue_of
 from schedule import Schedule, ScheduleError
 from tensorir import Gpu
+
+
+def in_place(sch: Schedule, gpu: Gpu) -> dict[str, dict[str, str]]:
+    """States of scans and results of products where they are used, ahead of all rules. Returns the
+    sums whose user refuses, and why."""
+    rows_of_scans(sch)
+    return place_results(sch, gpu)
 
 
 def place_results(sch: Schedule, gpu: Gpu) -> dict[str, dict[str, str]]:
