@@ -108,11 +108,9 @@ def _sketches(
     asked += _parts(base, rules, device, numerics, rng if many else None, unprepared, kept)
     if rules.least is not None and most < inf and sum(least() for *_, least in asked) > most:
         return
-    if rules.backwards:
-        order = [str(name) for name in base.get_blocks()]
-        asked.sort(key=lambda part: -order.index(part[0]))
-    in_turn = rules.backwards and not many
-    parts = list(_one_by_one(base, asked) if in_turn else [of(base) for _, of, _ in asked])
+    order = [str(name) for name in base.get_blocks()]  # what copies wants its producer as written
+    asked.sort(key=lambda part: -order.index(part[0]))
+    parts = list(_one_by_one(base, asked))
     for plans in combined(parts, rng):
         yield replace(_sketch(base, plans, many), ways=ways(parts))
     if many and written and rules.general is not None:

@@ -39,8 +39,6 @@ class Rules:
     copies    from the device, a schedule and two blocks: how often the first one computes elements
               of the second one that is inlined into it
     anywhere  whether `rest` takes stages that store elsewhere than at their variables
-    backwards whether plans of later groups are applied first: what copies an operand wants its
-              producer as it was written
     prepare   from a schedule and the device: what is done to a program before groups are found;
               returns the blocks for which primitives refuse that, and for each what, and why
     least     from a schedule, a group and the device: cycles that any plan takes, so that what
@@ -55,7 +53,6 @@ class Rules:
     stages: list[Rule] = field(default_factory=list)
     copies: Callable[..., float] | None = None
     anywhere: bool = False
-    backwards: bool = False
     prepare: Callable[..., Mapping[str, dict[str, str]]] | None = None
     least: Callable[..., float] | None = None
     general: Callable[..., Plan] | None = None
@@ -107,7 +104,6 @@ RULES: dict[str, Rules] = {
             _later("autotune.rules.gpu.turned:turned_plans"),
         ],
         rest=_later("autotune.rules.gpu.elementwise:elementwise_plans"),
-        backwards=True,
         prepare=_later("autotune.rules.gpu.placed:in_place"),
         least=_later("autotune.rules.gpu.product:least_cycles"),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from schedule.analysis.uses import writers
+from schedule.analysis.uses import accesses, writers
 from schedule.errors import require
 from schedule.rewrite.placement import conditions_of_writes, fresh_loops, names_in
 from schedule.state import State, extents, fresh, nest
@@ -20,6 +20,8 @@ from tensorir import (
     Stmt,
     Store,
     Var,
+    all_of,
+    binary,
     const,
     int_value,
     is_dense,
@@ -73,7 +75,7 @@ def _require_parts(
     """Refuse unless the blocks of these names compute all of a buffer, one part each."""
     parts: dict[object, list[_Part]] = {}
     for name in names:
-        left = conditions_of_writes(state, state.block(name))
+        left = _left_out(state, state.block(name), buffer)
         require(
             not left,
             where,
@@ -87,6 +89,21 @@ def _require_parts(
         parts.setdefault(part.key(state.block(name), buffer), []).append(part)
     for found in parts.values():
         _require_all(_are_all(found), found[0].block, buffer, where)
+
+
+def _left_out(state: State, block: Block, buffer: Buffer) -> list[Expr]:
+    """What a block's predicate says of the elements of `buffer` that it writes: more than that they
+    are in it, as the first row of one that has `n` rows is where `0 < n`."""
+    conditions = conditions_of_writes(state, block)
+    if not conditions:
+        return []
+    known = state.analyzer(state.loops_around(block.name))
+    places = [a.in_loops() for a in accesses(block) if a.is_write and a.buffer is buffer]
+    inside = [
+        known.assuming(all_of(*(binary("<", *pair) for pair in zip(place, buffer.shape))))
+        for place in places
+    ]
+    return [part for part in conditions if not all([an.prove(part) for an in inside])]
 
 
 def require_made_before(state: State, buffer: Buffer, block: str, step: str) -> None:
@@ -162,7 +179,10 @@ def _part_that_runs(state: State, name: str, terms: bool) -> _Part | None:
     bindings = [block.iters[n].binding for n in asked]
     if all([isinstance(binding, Var) for binding in bindings]):
         return found
-    return found if is_dense(bindings, ranges, analyzer) else None
+    if is_dense(bindings, ranges, analyzer):
+        return found
+    in_range = [binary("<", it.binding, it.extent) for it in block.iters]  # a tail leaves these out
+    return found if is_dense(bindings, ranges, analyzer.assuming(all_of(*in_range))) else None
 
 
 def copy_nest(state: State, name: str, source: Buffer, target: Buffer) -> Stmt:

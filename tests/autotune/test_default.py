@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from autotune import default_schedule
-from backends import build
-from tensorir import TensorIRError, ops, te
+from autotune.rules import default_candidate, make_space
+from backends import build, resolve
+from tensorir import TensorIRError, device_of, ops, te
 from tensorir.arrays import encode
 
 
@@ -142,3 +143,42 @@ def test_norms_across_the_first_axes(shape):
         want /= np.sqrt((4 * data.var(axis, keepdims=True)) + 1e-5)
         found = build(default_schedule(func, numerics="mixed"))(data)
         np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-4)
+
+
+MAKERS = {
+    "gram": lambda x: ops.matmul(x, x, transpose_a=True),
+    "scan": lambda x: ops.cumsum(ops.floor(x), axis=0),
+    "softmax": lambda x: ops.softmax(x, axis=1),
+    "window": lambda x: ops.max_pool2d(x, 3, stride=1, padding=1),
+    "padding": lambda x: ops.pad(x, ((0, 0), (1, 0), (2, 3), (1, 1))),
+}
+
+READERS = {
+    "vector": lambda x, w: ops.matmul(x, w(1, x.shape[-1]), transpose_b=True),
+    "matrices": lambda x, w: ops.matmul(x, w(*x.shape[:2], 31, x.shape[-1]), transpose_b=True),
+    "itself": lambda x, w: ops.matmul(x, x, transpose_a=True),
+    "sum": lambda x, w: ops.sum(x, axis=-1),
+    "place": lambda x, w: ops.argmax(x, axis=-1),
+    "rows": lambda x, w: ops.softmax(x, axis=-1),
+    "turned": lambda x, w: ops.transpose(x, (3, 1, 2, 0)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("shape", [(8, 8, 17, 4), ("n", 2, 3, 12)])
+def test_what_reads_the_result_of_another_rule(shape, maker, reader):
+    """A plan is asked of the program that the plans before it leave, in searches too."""
+    sizes = [te.var(size) if isinstance(size, str) else size for size in shape]
+    inputs = [te.placeholder(sizes, name="X")]
+
+    def weight(*shape):
+        inputs.append(te.placeholder(shape, name="W"))
+        return inputs[-1]
+
+    made = MAKERS[maker](inputs[0])
+    out = READERS[reader](made, weight)
+    func = te.create_prim_func([*inputs, out], name="two")
+    sch = default_schedule(func, "c -march=x86-64", numerics="mixed")
+    space = make_space(func, device_of(resolve("c -march=x86-64")), "mixed")
+    assert str(space.build(default_candidate(space)).func) == str(sch.func)

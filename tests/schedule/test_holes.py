@@ -7,7 +7,7 @@ import pytest
 from refusal import refused
 
 from schedule import Schedule
-from tensorir import interpret, parse
+from tensorir import interpret, ops, parse, te
 
 OVERLAP = """
 @prim_func
@@ -53,6 +53,23 @@ def kept(A: f32[8], C: f32[8]):
             if {where}:
                 C[v] = A[v]
 {otherwise}"""
+
+TAIL = """
+@prim_func
+def tail(A: f32[6, 8], C: f32[8, 6]):
+    B = alloc(f32[6, 8])
+    for f, g in grid({count}, {step}):
+        with block("B"):
+            vi = spatial(6, (f * {step} + g) // 8)
+            vj = spatial(8, (f * {step} + g) % 8)
+            where(f * {step} + g < 48)
+            B[vi, vj] = A[vi, vj] * 2.0
+    for j, i in grid(8, 6):
+        with block("C"):
+            vj = spatial(8, j)
+            vi = spatial(6, i)
+            C[vj, vi] = B[vi, vj] + 1.0
+"""
 
 
 def test_a_value_of_the_iteration_before():
@@ -112,3 +129,36 @@ def test_a_triangle_has_no_copy_of_the_whole():
     sch = Schedule(parse(TRIANGLE))
     why = "(?s)block 'T' leaves out elements of 'T': it runs where j < i \\+ 1.*zeros say"
     refused(sch.cache_read, "C", "T", match=why)
+
+
+@pytest.mark.parametrize("primitive", ["cache_read", "reindex"])
+@pytest.mark.parametrize("step", [1, 3, 5, 8, 48, 50])
+def test_a_tail_of_loops_that_were_one_leaves_nothing_out(step, primitive):
+    a = te.placeholder((6, 8), name="A")
+    b = te.compute((6, 8), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((8, 6), lambda j, i: b[i, j] + 1.0, name="C")
+    sch = Schedule(te.create_prim_func([a, c]))
+    copy = sch.cache_write("B", 0)
+    loop, _ = sch.split(sch.fuse(*sch.get_loops(copy)), [None, step])
+    sch.compute_at("B", loop)
+    getattr(sch, primitive)("C", "B")
+    x = np.arange(48.0, dtype="float32").reshape(6, 8)
+    np.testing.assert_array_equal(interpret(sch.func, x)[0], x.T * 2 + 1)
+
+
+def test_a_part_of_loops_that_were_one_has_no_copy_of_the_whole():
+    """It ends at a whole row too, and rows after it are not written."""
+    text = TAIL.format(count=10, step=4)
+    sch = Schedule(parse(text))
+    refused(sch.cache_read, "C", "B", match="only the part of 'B'")
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4])
+def test_a_first_row_that_there_may_not_be_is_left_out_by_nobody(rows):
+    a = te.placeholder((te.var("n"), 3), name="A")
+    b = te.compute(a.shape, lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute(a.shape, lambda i, j: ops.cumsum(b, axis=0)[i, j] + 1.0, name="C")
+    sch = Schedule(te.create_prim_func([a, c]))
+    sch.cache_read("C", 0)
+    x = np.arange(3.0 * rows, dtype="float32").reshape(rows, 3)
+    np.testing.assert_array_equal(interpret(sch.func, x)[0], (2 * x).cumsum(axis=0) + 1)

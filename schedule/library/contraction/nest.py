@@ -65,7 +65,7 @@ class _Nest:
 
     def __init__(self, sch: Schedule, c: Contraction, plan: NestPlan) -> None:
         self.sch, self.c, self.plan = sch, c, plan
-        self.pads = [o.pad for o in c.operands if o.pad is not None]
+        self.pads = list(dict.fromkeys(o.pad for o in c.operands if o.pad is not None))
 
     def run(self) -> None:
         sch, c, plan = self.sch, self.c, self.plan
