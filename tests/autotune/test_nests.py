@@ -12,13 +12,13 @@ import pytest
 from autotune.rules import make_space
 from autotune.rules.generate import NESTS
 from autotune.rules.nest import finish_nest
-from autotune.rules.nests.decide import reassociates
+from autotune.rules.nests.decide import MOST_CODE, reassociates
 from autotune.rules.nests.places import INLINE
 from autotune.space import Candidate
 from benchmarks.peers.invented import INVENTED_QUICK
 from benchmarks.peers.programs_invented import invented
 from schedule import Schedule, ScheduleError
-from tensorir import Cpu, Target, te
+from tensorir import Cpu, ForKind, Target, te
 
 for folder in ("schedule", "fuzz"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
@@ -150,6 +150,23 @@ def test_what_is_drawn_is_legal(row):
             assert sch.numerics == ("reassociated" if moved else plan.least)
 
 
+@pytest.mark.parametrize("row", INVENTED_QUICK, ids=INVENTED)
+def test_what_is_written_out_is_bounded(row):
+    """By the loops that were made, whatever the decisions say: of one whose lanes are scalars, the
+    tile of the lanes is written out too."""
+    for sketch, _, sch in drawn(invented(row.sizes), 30):
+        (plan,) = sketch.plans
+        for stage in plan.parts if sch is not None else ():
+            around = sch.state.loops_around(stage.block) if stage.block in sch.get_blocks() else ()
+            count = stage.work
+            for loop in around:
+                if loop.kind is ForKind.UNROLLED:
+                    count *= loop.const_extent
+                elif loop.kind is ForKind.VECTORIZED:
+                    count *= -(-loop.const_extent // stage.lanes)
+            assert count <= max(MOST_CODE, stage.work), (stage.block, str(sch.func))
+
+
 @pytest.mark.parametrize("numerics", ["bitwise", "reassociated"])
 def test_orders_of_terms_say_what_they_do(numerics):
     """Sums over two axes of floats: bitwise searches draw only what keeps the order."""
@@ -221,7 +238,8 @@ def test_all_blocks_have_nests_and_their_places():
         ({"B1_where": "at task", "B0_i1": (1, 64)}, "a user without a task loop"),
         ({"B1_where": "at beside"}, "a user at the root is beside no loop"),
         ({"B1_where": "slide first", "B0_threads": 1}, "a window that does not move"),
-        ({"B0_i0": (1, 16), "B0_i1": (1, 64), "B0_lanes": "scalar"}, None),
+        ({"B0_i0": (1, 16), "B0_i1": (1, 64), "B0_lanes": "scalar"}, "too much code"),
+        ({"B0_i0": (1, 16), "B0_i1": (1, 64), "B0_lanes": "scalar", "B0_unroll": "none"}, None),
         ({"pad_where": "at first", "B1_where": "slide tile"}, "does not slide with it"),
         ({"pad_where": "slide beside", "B1_where": "slide tile"}, None),
         ({"B0_threads": 2, "B0_i1": (1, 64)}, "more loops for threads than tasks have"),

@@ -10,8 +10,9 @@ from autotune.rules.nests.places import INLINE, ROOT, SLIDE, Links
 from autotune.rules.nests.stage import PLAIN_LEVELS, Axis, Stage
 from autotune.rules.plan import Values
 
-MOST_CODE = 1024
-"""Operations on vectors, or on scalars, that a tile may be written out as."""
+MOST_CODE = 512
+"""Operations on vectors, or on scalars, that a tile may be written out as: far more than registers
+hold. Last pieces and borders have texts of their own besides, and gcc takes seconds for 200 KB."""
 
 MOST_INLINED = 512
 """Operations of one instance, what is inlined into it counted."""
@@ -156,7 +157,7 @@ class Refusals:
             return "another order of terms"
         if d.stream and not d.vector:
             return "results past the caches, and no vectors"
-        return "too much code" if _code(stage, d) > MOST_CODE else ""
+        return "too much code" if _code(stage, d) > max(MOST_CODE, stage.work) else ""
 
     def _inlined(self, name: str, decisions: Mapping[str, Decision]) -> str:
         for user in self.users(name, decisions):
@@ -271,12 +272,12 @@ def _outside_terms(d: Decision, levels: Mapping[str, Sequence[str]]) -> bool:
 
 def _code(stage: Stage, d: Decision) -> int:
     """Operations that the innermost tile is written out as."""
-    rows = [d.tiles[axis.var][1] for axis in stage.spatial if axis.var != stage.lane]
-    terms = [d.tiles[axis.var][1] for axis in stage.reduce]
-    count = stage.work * (prod(rows) if d.unroll != "none" else 1)
+    rows = prod(d.tiles[axis.var][1] for axis in stage.spatial if axis.var != stage.lane)
+    lane = d.tiles[stage.lane][1] if stage.lane else 1
+    count = stage.work
+    if d.unroll != "none":
+        count *= rows * (1 if d.vector else lane)
     if d.unroll == "rows and terms":
-        count *= prod(terms)
-    if stage.lane and d.vector:
-        count *= -(-d.tiles[stage.lane][1] // stage.lanes)
-    return count
+        count *= prod(d.tiles[axis.var][1] for axis in stage.reduce)
+    return count * (-(-lane // stage.lanes) if d.vector else 1)
 
