@@ -133,7 +133,8 @@ def explain(
         kernels.append(KernelAccount(kernel.name, grid, block, work, gpu, used, tuple(own)))
     said = "the emulator" if counts else "evaluating the code of some warps"
     notes = (*notes, f"counted by {said}", *([why] if why else []))
-    return Explanation(func.name, how, gpu, tuple(kernels), _least(func, numbers), notes)
+    least = least_transactions(func, numbers)
+    return Explanation(func.name, how, gpu, tuple(kernels), least, notes)
 
 
 def _scheduled(program: Any, target: Target) -> tuple[PrimFunc, str]:
@@ -207,7 +208,7 @@ def _numbers(extents: Sequence[Any]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _least(func: PrimFunc, sizes: Numbers) -> int:
+def least_transactions(func: PrimFunc, sizes: Numbers) -> int:
     """Transactions of inputs and outputs; what is changed in place counts as both."""
     given = specialize(func, sizes)
     held = (

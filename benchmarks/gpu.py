@@ -2,6 +2,7 @@
 
     python benchmarks/gpu.py               on a GPU: times, beside cuBLAS, torch and torch.compile
     python benchmarks/gpu.py --dry-run     on any machine, in four minutes: counts against limits
+    python benchmarks/gpu.py --dry-run --drawn 200 --seed 1     of shapes that nobody chose
 
 A dry run schedules and compiles every row at full size and counts what its kernels ask for
 (`autotune.explain`), and runs it in a small size on the emulator, where results are compared with
@@ -35,6 +36,7 @@ from benchmarks.gpus.counts import (  # noqa: E402
     held,
     slow,
 )
+from benchmarks.gpus.drawn import drawn  # noqa: E402
 from benchmarks.gpus.rows import ROWS, Row  # noqa: E402
 from benchmarks.table import plain_table, show_table, write_readme  # noqa: E402
 from schedule import Schedule  # noqa: E402
@@ -96,7 +98,7 @@ def dry_run(rows: Sequence[Row], options: argparse.Namespace) -> int:
     wrong = {c.name: m for c in found for m in c.misses if m.startswith("wrong")}
     for name, why in {**failed, **wrong}.items():
         print(f"{name}: {why}", file=sys.stderr)
-    seconds = {} if options.only else tools(64)
+    seconds = {} if options.only or options.drawn else tools(64)
     for name, value in seconds.items():
         print(f"{name:36} {1e3 * value:10.1f} ms")
     if options.write_readme and not write_readme(PAGE, "gpu", as_markdown(found, failed)):
@@ -141,14 +143,21 @@ def main() -> int:
     parser.add_argument("--dry-run", action="store_true", help="counts, on any machine")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT",
                         help="only rows with this text in their name; may be repeated")  # fmt: skip
+    parser.add_argument("--drawn", type=int, default=0, metavar="N",
+                        help="instead N rows of shapes that nobody chose")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="of the rows that are drawn")
     parser.add_argument("--rounds", type=int, default=20, help="blocks of calls of each")
     parser.add_argument("--json", type=Path, help="where the figures go")
     parser.add_argument("--write-readme", action="store_true",
                         help="renew the table of the dry run in docs/gpu_counts.md")  # fmt: skip
     options = parser.parse_args()
-    rows = [r for r in ROWS.values() if not options.only or any(t in r.name for t in options.only)]
+    every = drawn(options.seed, options.drawn) if options.drawn else ROWS.values()
+    rows = [r for r in every if not options.only or any(t in r.name for t in options.only)]
     if not rows:
         print(f"no row has {options.only!r} in its name; rows are:", *ROWS, sep="\n  ")
+        return 2
+    if options.drawn and not options.dry_run:
+        print("--drawn counts, and times nothing: give --dry-run too", file=sys.stderr)
         return 2
     why = None if options.dry_run else why_not_here("cuda")
     if why is not None:

@@ -140,6 +140,13 @@ def leaves_little(launches: Sequence[Work], gpu: Gpu, close: float) -> bool:
     return quick and work.wavefronts <= close * work.free
 
 
+def under_way(gpu: Gpu) -> float:
+    """Bytes that memory moves while one load waits for it (Little's law): whatever moves no more
+    takes no less time."""
+    arch = architecture_of(gpu)
+    return arch.latency * arch.card.bandwidth / arch.card.clock
+
+
 def is_balanced(work: Work, gpu: Gpu, close: float) -> bool:
     """Whether a kernel takes at most `close` times as long as it would with its work spread evenly
     over all multiprocessors, without waiting for loads: other blocks of it cannot take less time

@@ -11,11 +11,13 @@ import numpy as np
 
 from autotune import explain
 from autotune.explain import Explanation
+from autotune.gpu.account import KernelAccount
+from autotune.gpu.work import Work, architecture_of, under_way
 from autotune.rules import choose
 from autotune.rules.gpu.product import ProductPlan
 from autotune.rules.gpu.tile_cycles import TileCounts
 from backends import build, have_compiler, source_text
-from benchmarks.gpus.rows import FREE, PRODUCT, Row
+from benchmarks.gpus.rows import FREE, PRODUCT, Family, Row
 from schedule import Schedule
 from tensorir import Gpu, PrimFunc, Target, device_of, dtype, reference
 
@@ -32,7 +34,9 @@ AGREE = 0.03
 """By how much the estimate may differ from what the emulator counts: it looks at some warps."""
 
 ERROR = 1e-4
-"""Of the largest value, at the most."""
+"""Of the largest value, at the most, or as often what the type of results rounds."""
+
+ROUNDINGS = 8
 
 DEFAULT_MS, COMPILE_MS = 50.0, 200.0
 """To make a default schedule and to compile a kernel, CPU time: told, since it is no count."""
@@ -50,7 +54,8 @@ class Counted:
     us            of a call, by the estimate
     default_ms    to make the schedule, CPU time, and `compile_ms` for NVRTC to compile a kernel of
                   it, on average; None where it is not there
-    small         transactions over those of the arguments in the emulated size, and `error` there
+    small         transactions over those of the arguments in the emulated size, and `error` there,
+                  a share of what is allowed
     misses        the figures that do not hold, in words; `why` is the reason
     """
 
@@ -86,9 +91,10 @@ def count(row: Row) -> Counted:
     found = explain(sch, TARGET)
     gpu = found.gpu
     last = max(found.kernels, key=lambda k: max(k.work.cycles_by_limit(gpu).values()))
-    of = found.moved
+    least = float(found.arguments)
     if row.family is PRODUCT and tiles is not None:
-        of = found.moved * found.arguments / implied(tiles)
+        least = implied(tiles)
+    of = found.moved * found.arguments / least
     spills = [k.spills for k in found.kernels]
     counted = Counted(
         row.name,
@@ -107,7 +113,7 @@ def count(row: Row) -> Counted:
         _compile_ms(sch),
         small.moved,
         error,
-        tuple(_misses(row, of, found, last.work.occupancy(gpu), tiles, small, estimated, error)),
+        tuple(_misses(row, least, found, last, tiles, small, estimated, error)),
         row.why,
     )
     return counted
@@ -150,7 +156,8 @@ def implied(tiles: TileCounts) -> float:
 
 
 def emulated(row: Row) -> tuple[Explanation, Explanation, float]:
-    """What the emulator counts in the small size, what is estimated for it, and the error."""
+    """What the emulator counts in the small size, what is estimated for it, and the error, as a
+    share of that which is allowed."""
     func = row.func(small=True)
     sch, _, _ = default(func)
     kernel = build(sch, EMULATOR)
@@ -159,33 +166,50 @@ def emulated(row: Row) -> tuple[Explanation, Explanation, float]:
     error = 0.0
     results = found if isinstance(found, tuple) else (found,)
     for one, wanted in zip(results, reference(func, *inputs), strict=True):
+        rounds = np.finfo(one.dtype).eps if one.dtype.kind == "f" else 0.0
         scale = max(float(np.abs(wanted).max(initial=0.0)), 1e-30)
-        error = max(error, float(np.abs(one - wanted).max(initial=0.0)) / scale)
+        far = float(np.abs(one - wanted).max(initial=0.0)) / scale
+        error = max(error, far / max(ERROR, ROUNDINGS * rounds))
     return explain(kernel), explain(sch, TARGET), error
+
+
+def most_transactions(family: Family, least: float, gpu: Gpu) -> float:
+    """What a program may ask of memory for which so many transactions would do: where these are
+    less than memory has under way at once, asking for that costs nothing."""
+    assert family.most is not None
+    return family.most * max(least, under_way(gpu) / Gpu.sector_bytes)
+
+
+def most_wavefronts(work: Work, gpu: Gpu) -> float:
+    """What a kernel may ask of shared memory: of as many as multiprocessors do while a load waits
+    for memory none costs anything."""
+    arch = architecture_of(gpu)
+    return CONFLICTS * max(work.free, arch.card.sms * arch.latency)
 
 
 def _misses(
     row: Row,
-    transactions: float,
+    least: float,
     found: Explanation,
-    occupancy: float,
+    last: KernelAccount,
     tiles: TileCounts | None,
     small: Explanation,
     estimated: Explanation,
     error: float,
 ) -> Iterator[str]:
     """The figures that do not hold."""
-    family = row.family
-    if error > ERROR:
-        yield f"wrong by {error:.1e}"
-    if family.most is not None and transactions > family.most:
-        yield f"transactions {transactions:.2f} > {family.most:g}"
-    conflicts = max(kernel.conflicts for kernel in found.kernels)
-    if conflicts > CONFLICTS:
-        yield f"conflicts {conflicts:.2f}"
+    family, gpu = row.family, found.gpu
+    if error > 1:
+        yield f"wrong: {error:.1f} times what it may be"
+    moved = found.moved * found.arguments
+    if family.most is not None and moved > most_transactions(family, least, gpu):
+        yield f"transactions {moved / least:.2f} > {family.most:g}"
+    if any(k.work.wavefronts > most_wavefronts(k.work, gpu) for k in found.kernels):
+        yield f"conflicts {max(kernel.conflicts for kernel in found.kernels):.2f}"
     if any(kernel.spills for kernel in found.kernels):
         yield "spills"
-    if occupancy < family.occupancy:
+    occupancy, filled = last.work.occupancy(gpu), last.work.blocks >= gpu.multiprocessors
+    if filled and occupancy < family.occupancy:
         yield f"occupancy {occupancy:.0%} < {family.occupancy:.1%}"
     if tiles is not None and row.family is PRODUCT:
         result = prod(map(tiles.of.extent, tiles.of.c.spatial))

@@ -86,7 +86,7 @@ class Row:
             if dtype.is_int(kind):
                 found.append(rng.integers(0, below, shape).astype(kind))
             else:
-                found.append(rng.random(shape, np.float32) * 2 - 1)
+                found.append((rng.random(shape, np.float32) * 2 - 1).astype(kind))
         return found
 
     @property

@@ -1,4 +1,5 @@
-"""Sums of few terms on GPUs, which threads have alone: they are in registers, and stored once."""
+"""Sums on GPUs of little: of few terms, which threads have alone, in registers, and stored once;
+products of few rows or columns, one of them with the sum of something else."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ import pytest
 
 from autotune.gpu.count import works_of
 from backends import build
-from benchmarks.gpus.counts import EMULATOR, default
-from benchmarks.gpus.rows import MEMORY
+from benchmarks.gpus.counts import EMULATOR, default, implied
+from benchmarks.gpus.rows import MEMORY, PRODUCT
 from tensorir import Gpu, PrimFunc, Target, ops, reference, te
 
 DEVICE = Gpu(Target.parse("cuda -arch=sm_90a"))
@@ -17,6 +18,36 @@ DEVICE = Gpu(Target.parse("cuda -arch=sm_90a"))
 def program(make, shape: tuple[int, ...], kind: str = "float32") -> PrimFunc:
     x = te.placeholder(shape, kind, name="x")
     return te.create_prim_func([x, make(x)], name="program")
+
+
+def linear(rows: int, outputs: int, terms: int) -> PrimFunc:
+    shapes = {"x": (rows, terms), "w": (outputs, terms), "b": (outputs,)}
+    x, w, b = (te.placeholder(shape, name=name) for name, shape in shapes.items())
+    return te.create_prim_func([x, w, b, ops.linear(x, w, b)], name="program")
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_linear_layer_of_one_row_has_the_tiles_of_several(rows, cache):
+    """Its bias stands in the way of leaving out the axis of the only row before the tiles."""
+    sch, rules, tiles = default(linear(rows, 512, 2708))
+    assert rules == ["product"] and tiles is not None
+    (work,) = works_of(sch.func, DEVICE)
+    assert work.sectors <= PRODUCT.most * implied(tiles)
+    func = linear(rows, 37, 300)
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-4, 5, p.const_shape).astype("float32") for p in func.inputs]
+    kernel = build(default(func)[0], f"{EMULATOR},races,uninitialised", cache=cache)
+    np.testing.assert_array_equal(kernel(*given), reference(func, *given)[0])
+
+
+def test_few_columns_that_lanes_read_apart_are_fetched_together():
+    """Lanes have the terms of rows: each column of the other operand is one that they read apart,
+    a sector for each element."""
+    x, y = te.placeholder((509, 256), "float64", name="x"), te.placeholder((256, 5), "float64")
+    sch, _, tiles = default(te.create_prim_func([x, y, ops.matmul(x, y)], name="program"))
+    works = works_of(sch.func, DEVICE)
+    assert tiles is not None
+    assert sum(work.sectors for work in works) <= PRODUCT.most * implied(tiles)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "int8"])

@@ -128,9 +128,8 @@ class ProductPlan(FormedPlan):
         """As it was written where its best tile is accepted, else on its axes if that takes less
         time: parts of variables are there for tiles to divide."""
         c, whole = self.contraction, self.is_whole
-        if whole and all(len(c.axes[n].digits) == 1 for n in c.spatial):
-            return self
-        if whole and self.works and not self.refused:
+        plain = whole and all(len(c.axes[n].digits) == 1 for n in c.spatial)
+        if whole and self.works and (plain or not self.refused):
             return self
         moved = self.on_axes()
         if moved is None or not moved.works:

@@ -92,8 +92,12 @@ class _Thin:
             shares = {axis: cut(warps, 1, Gpu.warp, piece)}
             shares[self.many[0]] = cut(BLOCK if warps == 1 else 1, own)
             yield self.plan(shares)
-            if self.rows > SOME and warps == 1:
+            if self.rows > SOME and warps == 1 or self.rows > 1 and not self.small_along(axis):
                 yield self.plan(shares, self.small)
+
+    def small_along(self, axis: int) -> bool:
+        """Whether lanes along an axis read neighbours in all that is small."""
+        return all(self.c.operands[n].strides[axis] in (0, 1) for n in self.small)
 
     def along_elements(self, axis: int) -> Iterator[library.gpu.TilePlan]:
         """Lanes have neighbours among the elements of the result."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -261,13 +261,16 @@ class TileColumns:
         for count in (2, 4):
             if count * size <= Gpu.access_bytes:
                 wide[near % count == 0] = count
+        apart = (size * s for s in o.strides if s not in (0, 1, None))
+        within = 1.0 - gcd(Gpu.sector_bytes, *apart) / Gpu.sector_bytes
         sectors = np.ones(len(self.plans))
         for n, stride in enumerate(o.strides):
             if stride != 0:
                 step = size * self.near[:, n] * abs(stride or Gpu.sector_bytes)
                 lanes = self.lanes[:, n]
                 every = lanes * np.minimum(step, Gpu.sector_bytes) / Gpu.sector_bytes
-                sectors *= np.where(lanes > 1, np.maximum(1.0, every), 1.0)
+                more = within if stride == 1 else 0.0
+                sectors *= np.where(lanes > 1, np.maximum(1.0, every) + more, 1.0)
         reads = self._own(self.c.moving[operand])
         return np.asarray(sectors * np.maximum(1, reads // wide) * self.warps)
 
