@@ -9,6 +9,8 @@ import pytest
 from autotune.gpu.count import works_of
 from autotune.gpu.work import cycles
 from autotune.rules import choose
+from autotune.rules.gpu.reductions import reduction_plans
+from autotune.rules.group import Group
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
 from benchmarks.general.rewritings import forms_of
@@ -96,7 +98,20 @@ PROGRAMS = {
         program(lambda x: ops.cumsum(x, 2), (16, 32, 512)), ("split first", "fused"),
     ),
     "rows at places": (taken(512, 1024, 256), ("split", "fused", "unit")),
+    "sums of channels": (
+        program(lambda x: ops.sum(x, (1,)), (4, 512, 28, 32)), ("permuted", "unit"),
+    ),
+    "rows that share a factor": (
+        program(lambda x, s: ops.multiply(x, s), (2048, 1024), (1024,)), ("fused", "unit"),
+    ),
     "product": (program(ops.matmul, (512, 256), (256, 512)), ("split", "fused")),
+    "product of odd sizes": (program(ops.matmul, (513, 511), (511, 515)), ("unit",)),
+    "convolution, channels last": (
+        program(
+            lambda x, w: ops.conv2d(x, w, padding=1, layout="NHWC"),
+            (4, 28, 28, 64), (3, 3, 64, 64),
+        ), ("unit",),
+    ),
     "convolution": (convolution(4, 64, 28, 3, 1), ("reordered", "fused")),
     "convolution, one tap": (convolution(4, 64, 28, 1, 0), ("split last",)),
     "convolution, tiles across rows": (
@@ -105,7 +120,7 @@ PROGRAMS = {
     "depthwise": (depthwise(4, 64, 28), ("split last", "fused")),
     "pooling": (
         program(lambda x: ops.max_pool2d(x, 3, stride=2), (4, 64, 57, 57)),
-        ("split last", "fused", "unit"),
+        ("split last", "fused", "unit", "unit last"),
     ),
     "depthwise, channels last": (
         program(
@@ -140,6 +155,7 @@ def chosen_forms(func: PrimFunc, kinds: tuple[str, ...]) -> list[Form]:
 def test_forms_have_the_plan_of_the_plain_program(name):
     func, kinds = PROGRAMS[name]
     plans, sectors = planned(func)
+    met = conflicts(func)
     forms = chosen_forms(func, kinds)
     missing = [kind for kind in kinds if not any(kind in (f.kind, f.name) for f in forms)]
     assert not missing, "they rewrite nothing here"
@@ -147,6 +163,13 @@ def test_forms_have_the_plan_of_the_plain_program(name):
         found, moved = planned(form.func)
         assert found == plans, form.name
         assert moved <= MORE * sectors, form.name
+        assert conflicts(form.func) <= MORE * met, form.name
+
+
+def conflicts(func: PrimFunc) -> float:
+    """Wavefronts of the worst kernel, over those without conflicts of banks."""
+    works = works_of(scheduled(func)[1].func, DEVICE)
+    return max([work.wavefronts / work.free for work in works if work.free] or [1.0])
 
 
 SCALED = {
@@ -349,3 +372,16 @@ def test_forms_compute_what_the_plain_program_does(name, cache):
         (found,) = restored(form, func, [kernel(*given(form, func, arrays))])
         (wanted,) = expected(form, func, arrays)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5, err_msg=form.name)
+
+
+def test_axes_of_one_value_that_stay_are_told():
+    x = te.placeholder((64, 512), name="x")
+    k = te.reduce_axis(512, name="k")
+    sums = te.compute((64,), lambda i: te.sum(x[i, k], axis=k), name="sums")
+    out = te.compute((64, 1), lambda i, u: sums[i] * 2.0, name="out")
+    sch = Schedule(te.create_prim_func([x, out]))
+    sch.split(sch.get_loops("out")[0], [None, 4])
+    (plan,) = reduction_plans(sch, Group("sums", "out"), DEVICE)
+    ((what, why),) = plan.refused.items()
+    assert what == "'out' without axes of one value"
+    assert "not alone in loops of its own" in why

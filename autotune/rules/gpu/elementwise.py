@@ -6,10 +6,10 @@ from typing import Any
 
 from autotune.rules.forms import moved_on_axes
 from autotune.rules.gpu.move import MovePlan
-from autotune.rules.group import Group, instances, output_store
+from autotune.rules.group import Group, instances
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
-from tensorir import Gpu, IterKind, body_loads, variables
+from tensorir import Block, Gpu, IterKind, accesses, body_loads, int_value, variables
 
 WARPS = (2, 4, 8, 16)
 ITEMS = (1, 2, 4, 8)
@@ -29,10 +29,11 @@ def elementwise_plans(sch: Schedule, group: Group, gpu: Gpu) -> list[Plan]:
     }
     large = instances(sch.state.block(group.block)) >= gpu.full
     likely = [{"warps": 8, "items": items} for items in (ITEMS[2::-1] if large else ITEMS[:1])]
-    if large and _reads_alike(sch, group):
+    moved = _better_on_axes(sch, group)
+    if large and _reads_alike(moved or sch, group):
         likely = [*({"warps": 8, "items": 1, "rows": rows} for rows in ROWS[3:1:-1]), likely[-1]]
     likely = [{"rows": 1, **point} for point in likely]
-    move = _elements_on_axes if _is_wider_on_axes(sch, group.block) else _elements
+    move = _elements if moved is None else _elements_on_axes
     plan = MovePlan("elementwise", group, gpu, sch.copy(), move, options, likely)
     if plan.works:
         return [plan]
@@ -70,20 +71,29 @@ def _reads_alike(sch: Schedule, group: Group) -> bool:
     """Whether an elementwise stage reads something that moves with its last variable, and not with
     its first one."""
     block = sch.state.block(group.block)
-    store = output_store(block)
-    if block.is_reduction or group.epilogue is not None or store is None or not store.indices:
+    places = [library.gpu.in_memory(access) for access in accesses(block) if access.is_write]
+    if block.is_reduction or group.epilogue is not None or len(places) != 1 or not places[0]:
         return False
     used = [frozenset().union(*map(variables, load.indices)) for load in body_loads(block)]
-    first, last = store.indices[0], store.indices[-1]
+    first, last = places[0][0], places[0][-1]
     return any(last in each and first not in each for each in used)
 
 
-def _is_wider_on_axes(sch: Schedule, block: str) -> bool:
-    """Whether accesses of a stage move more elements where it has a variable for each axis."""
-    if library.gpu.widest(sch, block) > 1:
-        return False
-    trial = sch.copy()
-    return moved_on_axes(trial, block) and library.gpu.widest(trial, block) > 1
+def _better_on_axes(sch: Schedule, group: Group) -> Schedule | None:
+    """A stage with a variable for each axis, where accesses move more elements then, or something
+    is read for several rows alike; else None."""
+    block, trial = group.block, sch.copy()
+    wide = library.gpu.widest(sch, block) > 1
+    if wide and _at_variables(sch.state.block(block)) or not moved_on_axes(trial, block):
+        return None
+    wider = not wide and library.gpu.widest(trial, block) > 1
+    return trial if wider or _reads_alike(trial, group) else None
+
+
+def _at_variables(block: Block) -> bool:
+    """Whether a stage accesses all at variables alone that have several values."""
+    wide = {it.var for it in block.iters if int_value(it.extent) != 1}
+    return all(i in wide for access in accesses(block) for i in access.indices)
 
 
 def _elements_on_axes(sch: Schedule, group: Group, **options: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from autotune.rules.gpu.move import CLOSE, Move, MovePlan, Options, by_time
@@ -14,6 +14,7 @@ from tensorir import Block, Gpu, IterKind, body_loads
 
 WARPS = (1, 2, 4, 8, 16)
 PARTS = (1, 4, 16, 64)
+NOTHING: Mapping[str, str] = MappingProxyType({})
 BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -33,12 +34,12 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
 
     def plan(
         name: str, move: Move, options: Options, *likely: Mapping[str, Any],
-        otherwise: Sequence[Mapping[str, Any]] = (),
+        otherwise: Sequence[Mapping[str, Any]] = (), says: Mapping[str, str] = NOTHING,
     ) -> MovePlan:  # fmt: skip
         close = CLOSE if any(point.get("sectors") for point in likely) else 1.0
         return MovePlan(
             name, group, gpu, sch, move, options, likely, "reassociated", close=close,
-            otherwise=otherwise,
+            otherwise=otherwise, says=says,
         )  # fmt: skip
 
     wanted = 2 * gpu.multiprocessors
@@ -66,7 +67,8 @@ def _plans(sch: Schedule, group: Group, gpu: Gpu, block: Block) -> Iterator[Move
     if library.gpu.begins_within(block):
         point = {"by": "block", "sectors": True, "keep": "shared"}
         likely = [*({**point, "warps": n} for n in each[-2:]), *likely]
-    yield plan("rows", _rows, options, *likely, otherwise=again)
+    says = _without_units(sch.copy(), group)
+    yield plan("rows", _rows, options, *likely, otherwise=again, says=says)
 
 
 def contiguous(block: Block) -> IterKind | None:
@@ -93,14 +95,17 @@ def _rows(
     )
 
 
-def _without_units(sch: Schedule, group: Group) -> None:
+def _without_units(sch: Schedule, group: Group) -> dict[str, str]:
     """Where an epilogue has variables for other axes than the sums, leave out those of extent 1 of
-    both."""
-    names = [name for name in (group.block, group.epilogue) if name is not None]
+    both; returns what is refused, and why."""
+    names, refused = [name for name in (group.block, group.epilogue) if name is not None], {}
     if len({_outer(sch.state.block(name)) for name in names}) > 1:
         for name in names:
-            with suppress(ScheduleError):  # its loops are not its own
+            try:
                 library.in_axes(sch, name, merged=False)
+            except ScheduleError as error:  # its loops are not its own
+                refused[f"{name!r} without axes of one value"] = error.reason
+    return refused
 
 
 def _outer(block: Block) -> int:

@@ -157,7 +157,7 @@ class _Search:
             if saved > library.gpu.copied_bytes(self.c, n) / Gpu.sector_bytes:
                 laid.append(n)
                 for axis in self.c.reduced:
-                    if o.dims[-1][axis] == 1:
+                    if o.dims[o.row][axis] == 1:
                         unit = library.gpu.in_sector(o.dtype)
                         parts = -(-cuts[axis].parts // unit) * unit
                         cuts[axis] = cuts[axis]._replace(parts=parts)
@@ -176,8 +176,8 @@ class _Search:
         found = []
         for n in self.shared:
             o = self.c.operands[n]
-            odd = None not in o.shape and (o.shape[-1] or 0) % library.gpu.in_sector(o.dtype) != 0
-            if odd and len(o.shape) > 1 and n not in self.gathered:
+            row = o.shape[o.row] if o.row > 0 and None not in o.shape else 0
+            if (row or 0) % library.gpu.in_sector(o.dtype) and n not in self.gathered:
                 after = library.gpu.laid_out(self.c, (n,)).operands[n]
                 found += [n] * (None not in after.strides)
         return found
@@ -355,7 +355,7 @@ class _Search:
         if c.result.strides[n] != 1:
             return True
         size = dtype.itemsize(c.result.dtype)
-        last = c.result.shape[-1] if c.result.shape else None
+        last = c.result.shape[c.result.row] if c.result.shape else None
         return last is not None and last % 4 == 0 and size <= 4
 
     def split(self, counts: TileCounts) -> Iterator[library.gpu.TilePlan]:

@@ -66,6 +66,11 @@ class Access:
     dims: tuple[tuple[int | None, ...], ...]
     strides: tuple[int | None, ...]
 
+    @property
+    def row(self) -> int:
+        """The dimension along which it has neighbours: the last one of more than one value."""
+        return max((n for n, size in enumerate(self.shape) if size != 1), default=-1)
+
 
 def flat_strides(
     shape: Sequence[int | None], dims: Sequence[Sequence[int | None]], axes: int

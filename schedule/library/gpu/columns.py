@@ -10,6 +10,7 @@ from schedule.library.gpu.steps import (
     bind_blocks,
     end_in,
     fuse_for_blocks,
+    loops_in_memory,
     reduction_of,
 )
 from schedule.schedule import Schedule
@@ -65,6 +66,7 @@ def columns(
 def _columns(sch: Schedule, block: str, warps: int) -> LoopRef:
     outer, along = reduction_of(sch, block)
     sch.reorder(*outer, *along)
+    outer = loops_in_memory(sch, block, outer)
     term = sch.fuse(*along) if len(along) > 1 else along[0]
     step, warp = sch.split(term, [None, warps])
     group, lane = sch.split(outer[-1], [None, Gpu.warp])

@@ -170,7 +170,7 @@ def _aligned(access: Access, var: Var) -> int:
     across = any(var in variables(index) for index in indices[:last])
     place = flat_index(Load(buffer, indices)) if across else indices[last]
     analyzer = Analyzer({it.var: it.extent for it in access.block.iters})
-    place, lanes = analyzer.simplify(place), vector_of(buffer, axis=last)
+    place, lanes = analyzer.simplify(place), vector_of(buffer)
     used = variables(place)
     steps = [slope(place, v, analyzer) for v in used if v is not var]
     start = int_value(analyzer.simplify(substitute(place, {v: const(0) for v in used})))

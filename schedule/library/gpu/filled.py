@@ -17,6 +17,7 @@ from schedule.library.contraction.axes import Contraction, Operand
 from schedule.library.contraction.places import store_of
 from schedule.library.gpu.elementwise import elementwise
 from schedule.library.gpu.memory.sectors import in_sector
+from schedule.library.gpu.steps import last_axis
 from schedule.library.gpu.tile_plan import TilePlan
 from schedule.schedule import Schedule
 from tensorir import Var, body_loads, dtype, int_value
@@ -75,7 +76,8 @@ def fill(sch: Schedule, c: Contraction, plan: TilePlan, ends: bool) -> Contracti
 
 def _rows(c: Contraction, plan: TilePlan, axis: int) -> list[int]:
     """Elements of a sector of the operands laid out ahead whose rows an axis goes along."""
-    return [in_sector(c.operands[n].dtype) for n in plan.laid if c.operands[n].dims[-1][axis] == 1]
+    laid = [c.operands[n] for n in plan.laid]
+    return [in_sector(o.dtype) for o in laid if o.dims[o.row][axis] == 1]
 
 
 def _is_free(c: Contraction, plan: TilePlan, axis: int) -> bool:
@@ -99,16 +101,18 @@ def laid_out(c: Contraction, operands: Collection[int]) -> Contraction:
 
 def _in_sectors(o: Operand) -> Operand:
     """Strides are None along an axis that goes on from row to row."""
-    *outer, row = (size or 1 for size in o.shape)
-    longer = -(-row // in_sector(o.dtype)) * in_sector(o.dtype)
+    shape = [size or 1 for size in o.shape]
+    row = shape[o.row]
+    longer = shape[o.row] = -(-row // in_sector(o.dtype)) * in_sector(o.dtype)
 
     def apart(axis: int, step: int | None) -> int | None:
-        if o.dims[-1][axis] == 0:
+        if o.dims[o.row][axis] == 0:
             return None if step is None else step // row * longer
-        return step if all(dim[axis] == 0 for dim in o.dims[:-1]) else None
+        return step if all(dim[axis] == 0 for dim in others) else None
 
+    others = [dim for n, dim in enumerate(o.dims) if n != o.row]
     strides = tuple(apart(axis, step) for axis, step in enumerate(o.strides))
-    return replace(o, shape=(*outer, longer), strides=strides, pad=None)
+    return replace(o, shape=tuple(shape), strides=strides, pad=None)
 
 
 def copied_bytes(c: Contraction, operand: int) -> int:
@@ -126,9 +130,9 @@ def lay_out_ahead(sch: Schedule, c: Contraction, operand: int, pad: str | None) 
         sch.compute_inline(o.pad)
     copy = pad or o.pad or str(sch.cache_read(c.block, o.buffer, "global"))
     buffer = store_of(sch, copy).buffer
-    row = int_value(buffer.shape[-1]) or 1
-    if row % in_sector(o.dtype) and buffer.ndim > 1:
-        sch.storage_align(copy, buffer.name, buffer.ndim - 2, in_sector(o.dtype))
+    last = last_axis(buffer)
+    if last > 0 and (int_value(buffer.shape[last]) or 1) % in_sector(o.dtype):
+        sch.storage_align(copy, buffer.name, last - 1, in_sector(o.dtype))
     return replace(_in_sectors(o), buffer=buffer.name, pad=copy)
 
 

@@ -16,7 +16,7 @@ from schedule.library.gpu.steps import (
     bind_blocks,
     fuse_for_blocks,
     in_memory,
-    terms_in_memory,
+    loops_in_memory,
     vector_of,
 )
 from schedule.state import BlockRef, LoopRef, chain_below
@@ -370,7 +370,7 @@ class _Rows(NamedTuple):
             if not along:
                 continue
             if self._is_sum(name):
-                along = terms_in_memory(sch, name, along)
+                along = loops_in_memory(sch, name, along)
             element = sch.fuse(*along) if len(along) > 1 else along[0]
             each = 1 if self._is_sum(name) and keep != "registers" else lanes
             begun, length = element, sch.state.loop(element).const_extent

@@ -62,6 +62,8 @@ class StagedTile:
             found.append(TileDim(n, True, steps, self._extent(steps), o.strides[n]))
         for first, last, moved, stride in _taken_as_one(o, self.axes):
             extent, sizes = self._extent(moved), o.shape[first : last + 1]
+            if set(sizes) == {1}:
+                continue
             if None not in sizes:
                 extent = min(extent, prod(size or 0 for size in sizes))
             found.append(TileDim(first, False, moved, extent, stride, last))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from schedule.analysis.uses import accesses, plain_stores, written
+from schedule.analysis.uses import accesses, plain_stores, read_by_others, written
 from schedule.errors import Illegal, ScheduleError, require
 from schedule.library.contraction.find import flat_index
 from schedule.library.contraction.places import lay_out, own_loops
@@ -47,10 +47,10 @@ def all_or_nothing(sch: Schedule, call: str) -> Iterator[None]:
         ) from None
 
 
-def vector_of(buffer: Buffer, *, axis: int = -1) -> int:
+def vector_of(buffer: Buffer) -> int:
     """Elements that one access can move along the last axis: all rows begin at a multiple."""
     lanes = max(1, Gpu.access_bytes // dtype.itemsize(buffer.dtype))
-    last = int_value(buffer.shape[axis]) if buffer.shape else None
+    last = int_value(buffer.shape[last_axis(buffer)]) if buffer.shape else None
     while lanes > 1 and (last is None or last % lanes):
         lanes //= 2
     return lanes
@@ -184,19 +184,21 @@ def reduction_of(sch: Schedule, block: str) -> tuple[list[LoopRef], list[LoopRef
     return [*units, *dict.fromkeys(places)], along
 
 
-def terms_in_memory(sch: Schedule, block: str, loops: Sequence[LoopRef]) -> list[LoopRef]:
-    """Loops over the terms of a reduction, nested in the order in which these lie in memory: that
-    of the array which most of them move."""
+def loops_in_memory(sch: Schedule, block: str, loops: Sequence[LoopRef]) -> list[LoopRef]:
+    """Loops over the terms of a reduction, or over its results, nested in the order in which what
+    it reads lies in memory: the array which most of them move. Those of one iteration come first.
+    """
     node = sch.state.block(block)
     bound = {it.var: variables(it.binding) for it in node.iters}
-    own = {sch.state.loop(loop).var: loop for loop in loops}
+    wide = [loop for loop in loops if sch.state.loop(loop).const_extent != 1]
+    own, read = {sch.state.loop(loop).var: loop for loop in wide}, read_by_others(node)
     orders = [
         list(dict.fromkeys(own[v] for var in in_memory(a) for v in bound[var] if v in own))
         for a in accesses(node)
-        if not a.is_write
+        if not a.is_write and a.buffer in read
     ]
     most = max(orders, key=len, default=[])
-    if [loop for loop in loops if loop in most] == most:
+    if list(loops[len(loops) - len(most) :]) == most:
         return list(loops)
     ordered = [*(loop for loop in loops if loop not in most), *most]
     sch.reorder(*ordered)

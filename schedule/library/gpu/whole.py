@@ -10,8 +10,9 @@ from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_blocks,
     fuse_for_blocks,
+    last_axis,
+    loops_in_memory,
     reduction_of,
-    terms_in_memory,
     vector_of,
 )
 from schedule.schedule import Schedule
@@ -46,7 +47,7 @@ def whole(sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8) -> Wh
     with all_or_nothing(sch, f"gpu.whole({str(block)!r})"):
         require(warps > 0 and blocks > 0, block, f"{blocks} blocks of {warps} warps are too few")
         outer, along = reduction_of(sch, block)
-        along = terms_in_memory(sch, block, along)
+        along = loops_in_memory(sch, block, along)
         buffers = _along(sch.state.block(block))
         lanes = min([vector_of(buffer) for buffer in buffers], default=1) if len(along) == 1 else 1
         threads = Gpu.warp * warps
@@ -72,7 +73,8 @@ def _along(node: Block) -> list[Buffer]:
     terms = {it.var for it in node.iters if it.kind is IterKind.REDUCE}
     own = read_by_others(node)
     found = [a for a in accesses(node) if not a.is_write and a.buffer in own and a.indices]
-    return list(dict.fromkeys(a.buffer for a in found if terms & variables(a.indices[-1])))
+    rows = {a.buffer: a.indices[last_axis(a.buffer)] for a in found}
+    return [buffer for buffer, index in rows.items() if terms & variables(index)]
 
 
 def _first(sch: Schedule, parts: BlockRef, terms: list[LoopRef], copied: list[str]) -> LoopRef:

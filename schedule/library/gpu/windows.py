@@ -19,6 +19,7 @@ from schedule.library.gpu.steps import (
     fuse_for_blocks,
     in_memory,
     in_order_of_reads,
+    last_axis,
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
@@ -123,15 +124,15 @@ class _Windows(NamedTuple):
         (made,) = written(sch.state.block(copy))
         dims = [f"d{n}" for n in range(made.ndim)]
         at, step = self.near(made)
-        last = dims.pop(at)
+        near, last = at == last_axis(made), dims.pop(at)
         parts = [last] if step == 1 else [f"{last} % {step}", f"{last} // {step}"]
         if at < made.ndim - 1 or step > 1:
             names = ", ".join(f"d{n}" for n in range(made.ndim))
             index_map = f"{names}: {', '.join([*dims, *parts])}"
             sch.transform_layout(copy, made.name, index_map, None if step == 1 else 0)
-        if rows := row_pitch(at == made.ndim - 1, step):
-            split = at == made.ndim - 1  # into parts, which are a dimension more
-            sch.storage_align(copy, made.name, made.ndim - (1 if split else 2), *rows)
+        if rows := row_pitch(near, step):
+            parted = made.ndim - (1 if near else 2)  # into parts, which are a dimension more
+            sch.storage_align(copy, made.name, parted, *rows)
         return copy
 
     def near(self, made: Buffer) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from schedule.library.contraction.find import flat_index
+from schedule.library.gpu.steps import last_axis
 from schedule.schedule import Schedule
 from schedule.state import LoopRef, loops_below
 from tensorir import (
@@ -31,9 +32,10 @@ def begins_within(block: Block) -> bool:
 
 def before_rows(access: Access) -> int:
     """Elements of a sector in which rows of an array begin, 0 where they begin with one."""
-    if access.buffer.ndim < 2:
+    last = last_axis(access.buffer)
+    if all(int_value(size) == 1 for size in access.buffer.shape[:last]):
         return 0
-    length, sector = int_value(access.buffer.shape[-1]), in_sector(access.buffer.dtype)
+    length, sector = int_value(access.buffer.shape[last]), in_sector(access.buffer.dtype)
     return sector if length is None or (length > 1 and length % sector) else 0
 
 
