@@ -73,8 +73,8 @@ def _along(node: Block) -> list[Buffer]:
     terms = {it.var for it in node.iters if it.kind is IterKind.REDUCE}
     own = read_by_others(node)
     found = [a for a in accesses(node) if not a.is_write and a.buffer in own and a.indices]
-    rows = {a.buffer: a.indices[last_axis(a.buffer)] for a in found}
-    return [buffer for buffer, index in rows.items() if terms & variables(index)]
+    rows = (a for a in found if terms & variables(a.indices[last_axis(a.buffer)]))
+    return list(dict.fromkeys(a.buffer for a in rows))
 
 
 def _first(sch: Schedule, parts: BlockRef, terms: list[LoopRef], copied: list[str]) -> LoopRef:
