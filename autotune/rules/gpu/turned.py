@@ -15,6 +15,8 @@ from tensorir import Block, Gpu, Var, accesses, dtype, variables
 WARPS = (4, 8, 16)
 RUNS = (32, 64)
 """Elements side by side that a box is to have, in what is read and in what is written."""
+DEEP = 4
+"""Pieces of a box that is worth more than a wait for what single elements are multiplied by."""
 SECTORS = (20, 10)
 """Sectors that rows of a tile have where rows of memory begin within one, if there is room: a tile
 has a part of one at each end of a row."""
@@ -68,6 +70,7 @@ def _in_boxes(
         sector = library.gpu.before_rows(stored)
         runs = {count * sector: True for count in SECTORS if sector} | runs
     boxes = {_box(block, run): begun for run, begun in runs.items()}
+    boxes |= {_deeper(block, sizes): begun for sizes, begun in boxes.items()}
     options: Options = {"sizes": tuple(boxes), "sectors": (False, True), "warps": warps}
     points = [{"sizes": sizes, "sectors": begun, "warps": 8} for sizes, begun in boxes.items()]
     return plan("boxes", _boxes, options, *points)
@@ -147,6 +150,16 @@ def _box(block: Block, run: int) -> tuple[int, ...]:
             if length >= run or box[var] < extents[var]:
                 break
     return tuple(box[var] for var in stored)
+
+
+def _deeper(block: Block, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """A box of several pieces along an axis of which it had one element: threads have as many, to
+    ask for together."""
+    extents, (stored, _) = _extents(block), _turned(block) or ([], [])
+    for n, var in reversed(list(enumerate(stored))):
+        if sizes[n] == 1 < extents[var]:
+            return (*sizes[:n], min(DEEP, extents[var]), *sizes[n + 1 :])
+    return sizes
 
 
 def _turn(
