@@ -5,10 +5,10 @@ They are random samples, neighbours of the best trials, and variations of trials
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 
@@ -90,10 +90,14 @@ class Pool:
             self.scores.update(zip(rows, map(float, seconds)))
         return list(rows)
 
-    def promising(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Those of the new ones that are worth a build, in their order: where a formula tells the
-        cycles of a sketch's candidates, the better part. The others count as if they were built."""
-        new = [c for c in dict.fromkeys(candidates) if self._is_new(c)][: max(self.left, 0)]
+    def promising(
+        self, candidates: Sequence[Candidate], most: float = math.inf
+    ) -> list[Candidate]:
+        """Those of the first `most` new ones that are worth a build, in their order: where a
+        formula tells the cycles of a sketch's candidates, the better part. The others count as if
+        they were built."""
+        wanted = int(max(min(self.left, most), 0))
+        new = [c for c in dict.fromkeys(candidates) if self._is_new(c)][:wanted]
         kept: set[Candidate] = set()
         for name in dict.fromkeys(c.sketch for c in new):
             some = [c for c in new if c.sketch == name]
@@ -101,7 +105,7 @@ class Pool:
             if cycles is None:
                 kept.update(some)
                 continue
-            best = np.argsort(cycles, kind="stable")[: ceil(BUILT * len(some))]
+            best = np.argsort(cycles, kind="stable")[: math.ceil(BUILT * len(some))]
             kept.update(some[at] for at in best)
         self.left -= len(new) - len(kept)
         return [c for c in new if c in kept]
@@ -137,12 +141,13 @@ def samples(
 
 
 def steps(space: Space, state: SearchState, pool: Pool, builds: int, rng: random.Random) -> None:
-    """Neighbours of the best trials, the very best first, until `builds` are used."""
-    floor = pool.left - builds
+    """Neighbours of the best trials, those of the very best first, as far as `builds` reach."""
+    near: list[Candidate] = []
     for parent in state.ranked()[:4]:
-        near = space.neighbors(parent)
-        rng.shuffle(near)
-        pool.add(near[: max(pool.left - floor, 0)])
+        found = space.neighbors(parent)
+        rng.shuffle(found)
+        near += found
+    pool.add(pool.promising(near, builds))
 
 
 def evolve(

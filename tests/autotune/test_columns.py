@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import product
+from math import ceil
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from autotune.plans import plans
 from autotune.rules import make_space
 from autotune.rules.contraction import nest_of
 from autotune.search import evolutionary
-from autotune.search.pool import BUILT, Pool
+from autotune.search.pool import BUILT, Pool, steps
 from autotune.space import Space
 from schedule import Schedule, library
 from tensorir import Cpu, Target, ops, te
@@ -178,14 +179,30 @@ def test_of_what_a_formula_tells_the_better_part_is_built(formula):
     assert [c for c in kept if c.sketch == "plain"] == drawn[30:50], "the others as they come"
 
 
-def test_searches_build_less_where_formulas_tell_and_find_as_much(formula):
+def test_of_the_steps_from_the_best_trials_the_better_part_is_built(formula):
+    space, asked = formula
+    state, rng = new_state(), random.Random(0)
+    for _ in range(4):
+        parent = space.sample(rng, "tiled")
+        state.add(parent, cost(parent))
+    near = {c for c in space.neighbors(state.ranked()[0]) if not state.spent(c)}
+    pool = Pool(space, state, 50)
+    steps(space, state, pool, len(near), rng)
+    assert asked == [len(near)] and pool.left == 50 - len(near), "as many were looked at"
+    assert 0 < len(pool.scores) <= ceil(len(near) * BUILT)
+    assert pool.scores.keys() <= near, "those of the very best first"
+
+
+def test_searches_build_less_where_formulas_tell_and_find_more(formula):
+    """In the mean of some seeds: of one search chance says more."""
     space, _ = formula
-    built = {}
-    for where in (SPACE, space):
-        state, rng = new_state(), random.Random(0)
-        for _ in range(3):
-            for candidate in evolutionary.propose(where, state, 8, rng, QUICK):
-                state.add(candidate, cost(candidate))
-        built[where] = state.builds, state.best_seconds()
-    (all_, blind), (few, best) = built.values()
-    assert few < 0.8 * all_ and best <= blind
+    built, found = np.zeros(2), np.zeros(2)
+    for seed in range(8):
+        for n, where in enumerate((SPACE, space)):
+            state, rng = new_state(), random.Random(seed)
+            for _ in range(3):
+                for candidate in evolutionary.propose(where, state, 8, rng, QUICK):
+                    state.add(candidate, cost(candidate))
+            built[n] += state.builds
+            found[n] += np.log(state.best_seconds()) / 8
+    assert built[1] < 0.6 * built[0] and np.exp(found[1] - found[0]) < 0.95
