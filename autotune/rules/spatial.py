@@ -16,13 +16,17 @@ from autotune.rules.plan import OpenPlan, Values, threads
 from autotune.rules.stores import stores
 from autotune.streams import Column
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Cpu, IterKind, Var, body_loads, int_value
+from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, int_value
 
 MOST_WRITTEN = 1024
 """Iterations of a last axis that is written out where it is read at quotients and the like."""
 
 MOST_READ = 4096
 """Elements read in all of them together; the text grows with these."""
+
+
+MOST_STILL = 16
+"""Results for the same elements that are made together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +99,17 @@ class SpatialPlan(OpenPlan):
             whole = _is_written_out(block, sch.state.loop(last).const_extent or 0)
             pieces = sch.split(last, [None, 8 * self.cpu.lanes() if whole else width])
             vector = pieces[1]
+            still = [] if whole else [LoopRef(names[var]) for var in _still(block, lane)]
+            if still:
+                outer = [loop for loop in outer if loop not in still]
+                sch.reorder(*outer, pieces[0], *still, vector)
             rows = prod(size(sch.state.loop(loop).extent) for loop in outer)
             if not whole and rows < ROWS_EACH * self.cpu.threads:
                 outer = [*outer, pieces[0]]
             try:
                 sch.vectorize(vector)
-                if whole:
-                    sch.unroll(pieces[0])
+                for loop in still or [pieces[0]] * whole:
+                    sch.unroll(loop)
                 if values.get(self.key("stores")) == "stream":
                     sch.stream(self.group.block)
             except ScheduleError:
@@ -116,6 +124,25 @@ def _is_written_out(block: Block, count: int) -> bool:
     """Whether all vectors of the last axis, `count` long, are code of their own: that tells where
     in memory their lanes lie."""
     return count <= MOST_WRITTEN and count * len(body_loads(block)) <= MOST_READ and bent(block)
+
+
+def _still(block: Block, lane: Var) -> list[str]:
+    """Short axes along which results are made of the same elements in other ways, such as the parts
+    of a transform: they are written out for each vector, which loads these once."""
+    moving = [load for load in body_loads(block) if lane in _variables(load)]
+    found, copies = list[str](), 1
+    for it in block.iters:
+        count = int_value(it.extent)
+        own = isinstance(it.binding, Var) and it.kind is IterKind.SPATIAL and it.var is not lane
+        if own and count and count > 1 and copies * count <= MOST_STILL:
+            if moving and not any(it.var in _variables(load) for load in moving):
+                found.append(it.var.name)
+                copies *= count
+    return found
+
+
+def _variables(load: Load) -> set[Var]:
+    return {var for index in load.indices for var in index.variables}
 
 
 def _lane(block: Block) -> Var | None:

@@ -7,9 +7,22 @@ import random
 import numpy as np
 import pytest
 
+from autotune import default_schedule
 from autotune.rules import default_candidate, make_space
 from backends import build
-from tensorir import Const, Cpu, For, PrimFunc, Target, interpret, reference, te, verify, walk
+from tensorir import (
+    Const,
+    Cpu,
+    For,
+    ForKind,
+    PrimFunc,
+    Target,
+    interpret,
+    reference,
+    te,
+    verify,
+    walk,
+)
 
 SMALL = Cpu(Target(vector_bits=128, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
 
@@ -378,3 +391,25 @@ def symbolic_matmul(m, n, k: int) -> PrimFunc:
     r = te.reduce_axis(k, name="k")
     c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
     return te.create_prim_func([a, b, c], name="matmul")
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2)])
+@pytest.mark.parametrize("count", [3, 40])
+def test_results_for_the_same_elements_are_made_together(order, count):
+    """What is computed of one element in several ways is loaded once for all of them, wherever
+    their axis stands: parts of a transform took twice as long. Of many each is made by itself."""
+    x, w = te.placeholder((9, 70), name="x"), te.placeholder((count,), name="w")
+    shape = [(count, 9, 70)[n] for n in order]
+
+    def value(*axes):
+        part, i, j = (axes[order.index(n)] for n in range(3))
+        return te.if_then_else(part == 0, x[i, j] - w[part], x[i, j] * w[part] + 1.0)
+
+    func = te.create_prim_func([x, w, te.compute(shape, value, name="y")], name="parts")
+    sch = default_schedule(func, "c -threads=1 -vector_bits=256")
+    kinds = [sch.state.loop(loop).kind for loop in sch.get_loops("y")]
+    assert (ForKind.UNROLLED in kinds) is (count == 3)
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(p.const_shape, "float32") for p in func.inputs]
+    found = build(sch, "c -threads=1")(*given)
+    np.testing.assert_allclose(found, reference(func, *given)[0], 1e-5, 1e-6)
