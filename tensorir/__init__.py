@@ -226,6 +226,7 @@ if TYPE_CHECKING:
     from tensorir.visit import map_exprs as map_exprs
     from tensorir.visit import map_iter as map_iter
     from tensorir.visit import map_loads as map_loads
+    from tensorir.visit import numbers_of as numbers_of
     from tensorir.visit import replace_buffers as replace_buffers
     from tensorir.visit import stmt_exprs as stmt_exprs
     from tensorir.visit import substitute as substitute
@@ -330,8 +331,8 @@ __all__ = lazy_names(
         "tensorir.vector_expr": "Broadcast Ramp Shuffle",
         "tensorir.visit": (
             "blocks child_stmts children loads map_children map_exprs map_iter "
-            "map_loads replace_buffers stmt_exprs substitute substitute_stmt transform variables "
-            "walk walk_exprs"
+            "map_loads numbers_of replace_buffers stmt_exprs substitute substitute_stmt transform "
+            "variables walk walk_exprs"
         ),
     },
 )

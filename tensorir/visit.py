@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import is_
 from typing import Any
 
+from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.expr import (
     BinOp,
@@ -101,6 +102,17 @@ def walk_exprs(
             if child not in seen:
                 seen.add(child)
                 stack.append(child)
+
+
+def numbers_of(e: Expr) -> Iterator[Expr]:
+    """The largest parts of a value that are computed of variables alone, without constants."""
+
+    def is_number(part: Expr) -> bool:
+        return part.dtype == dt.INDEX and not part.has_loads
+
+    for part in walk_exprs(e, into=lambda part: not isinstance(part, Load) and not is_number(part)):
+        if is_number(part) and not isinstance(part, Const):
+            yield part
 
 
 def transform(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from autotune.rules.group import stride_in
@@ -18,8 +18,8 @@ from tensorir import (
     Load,
     Var,
     body_loads,
-    dtype,
     int_value,
+    numbers_of,
     stmt_exprs,
     substitute,
     variables,
@@ -30,13 +30,14 @@ from tensorir import (
 
 def contiguous_run(block: Block) -> list[IterVar]:
     """The last reduction variables of a block along which each of its loads moves by one element,
-    or stays where it is: through all of them as through one.
+    or stays where it is: through all of them as through one. Where memory says what a load reads,
+    that counts for nothing.
 
     Empty where the last variable alone moves a load by another step, or no load.
     """
     reduce = [it for it in block.iters if it.kind is IterKind.REDUCE]
     reduce = [it for it in reduce if int_value(it.extent) != 1] or reduce[-1:]
-    reads = body_loads(block)
+    reads = placed_loads(block)
     if not reduce:
         return []
     steps = [stride_in(load, reduce[-1].var, block) for load in reads]
@@ -50,6 +51,11 @@ def contiguous_run(block: Block) -> list[IterVar]:
             break
         found.insert(0, it)
     return found if run_length(found) and _is_linear(block, found) else found[-1:]
+
+
+def placed_loads(block: Block) -> list[Load]:
+    """The loads of a block whose place no memory says."""
+    return [load for load in body_loads(block) if not any(i.has_loads for i in load.indices)]
 
 
 def run_length(run: Sequence[IterVar]) -> int | None:
@@ -86,20 +92,9 @@ def _is_linear(block: Block, run: Sequence[IterVar]) -> bool:
         rest = rest // it.extent
     values[run[0].var] = rest
     analyzer = Analyzer()
-    numbers = [n for stmt in walk(block.body) for e in stmt_exprs(stmt) for n in _numbers(e)]
+    numbers = [n for stmt in walk(block.body) for e in stmt_exprs(stmt) for n in numbers_of(e)]
     mine = [n for n in numbers if not variables(n).isdisjoint(values)]
     return not any(_divides(analyzer.simplify(substitute(n, values))) for n in mine)
-
-
-def _numbers(e: Expr) -> Iterator[Expr]:
-    """The largest parts of a value that are computed from variables alone."""
-    if isinstance(e, Load):
-        return
-    if e.dtype == dtype.INDEX and not e.has_loads:
-        yield e
-        return
-    for part in e.operands:
-        yield from _numbers(part)
 
 
 def _divides(e: Expr) -> bool:

@@ -16,7 +16,7 @@ from autotune.rules.group import Group, instances, output_store, size, stores_of
 from autotune.rules.lanes import is_reduce_loop
 from autotune.rules.nest import loop_of, own_loop_names
 from autotune.rules.plan import OpenPlan, Values, threads, works_out
-from autotune.rules.runs import contiguous_run, run_length
+from autotune.rules.runs import contiguous_run, placed_loads, run_length
 from schedule import LoopRef, Schedule, ScheduleError, library
 from tensorir import Block, Cpu, IterKind, IterVar, Load, Store, body_loads, int_value
 
@@ -114,7 +114,7 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     if size(row.extent) < lanes:
         return []
     terms = run_length(run)
-    reads = body_loads(block)
+    reads = placed_loads(block)
     steps = [(stride_in(r, row.var, block), stride_in(r, run[-1].var, block)) for r in reads]
     turned = [r for r, (across, along) in zip(reads, steps) if across != 0 and along != 0]
     whole = all(step == (terms, 1) for step in steps if 0 not in step)

@@ -10,9 +10,10 @@ from math import prod
 import numpy as np
 
 from autotune.rules.effort import ROWS_EACH, one_thread
-from autotune.rules.group import Group, bent, lane_of, output_store, size
+from autotune.rules.group import Group, bent, lane_of, output_store, size, stride_in
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
 from autotune.rules.plan import OpenPlan, Values, threads
+from autotune.rules.runs import placed_loads
 from autotune.rules.stores import stores
 from autotune.streams import Column
 from schedule import LoopRef, Schedule, ScheduleError
@@ -96,10 +97,13 @@ class SpatialPlan(OpenPlan):
             if last != spatial[-1]:
                 sch.reorder(*outer, last)
             width = values[self.key("vector")]
-            whole = _is_written_out(block, sch.state.loop(last).const_extent or 0)
+            parts = _parts_of_pixels(block, lane, self.cpu.lanes())
+            if parts:
+                last, width = sch.fuse(outer.pop(), last), parts * self.cpu.lanes()
+            whole = not parts and _is_written_out(block, sch.state.loop(last).const_extent or 0)
             pieces = sch.split(last, [None, 8 * self.cpu.lanes() if whole else width])
             vector = pieces[1]
-            still = [] if whole else [LoopRef(names[var]) for var in _still(block, lane)]
+            still = [] if whole or parts else [LoopRef(names[var]) for var in _still(block, lane)]
             if still:
                 outer = [loop for loop in outer if loop not in still]
                 sch.reorder(*outer, pieces[0], *still, vector)
@@ -118,6 +122,20 @@ class SpatialPlan(OpenPlan):
             outer = spatial
         together = values[self.key("threads")] == "parallel" or self.group.epilogue is not None
         return fuse_outer(sch, outer) if outer and together else None
+
+
+def _parts_of_pixels(block: Block, lane: Var, lanes: int) -> int:
+    """The extent of a last axis that fills no half of a vector, such as the colours of pixels, if
+    the elements of the axis before it follow each other in memory; else 0. Both together are
+    vectors whose lanes are known to be of which part where a piece has whole vectors of each."""
+    long = [it for it in block.iters if int_value(it.extent) != 1]
+    store, count = output_store(block), int_value(long[-1].extent) if long else None
+    if store is None or count is None or 2 * count > lanes or len(long) < 2 or block.is_reduction:
+        return 0
+    before = long[-2]
+    beside = stride_in(Load(store.buffer, store.indices), before.var, block) == count
+    own = isinstance(before.binding, Var) and before.kind is IterKind.SPATIAL
+    return count if own and beside and placed_loads(block) == list(body_loads(block)) else 0
 
 
 def _is_written_out(block: Block, count: int) -> bool:

@@ -291,8 +291,9 @@ class _Partition:
         stays = loop.kind in (ForKind.PARALLEL, ForKind.THREAD)
         for condition, (sure, _) in self.solved(loop, body, outer).items():
             free = sure.free <= self.sizes and (stays or sure.term is not loop.var)
-            if not free or not self.is_turn_of(condition):
-                continue
+            by_lane = loop.kind is ForKind.VECTORIZED and loop.var in variables(sure.term)
+            if by_lane or not free or not self.is_turn_of(condition):
+                continue  # lanes choose values, and run nothing by themselves
             split = split_at(sure, *(limits.get(sure.term) or self.whole(sure.term, loop)))
             if split is None or isinstance(body, If) and body.cond is split[0]:
                 continue

@@ -413,3 +413,33 @@ def test_results_for_the_same_elements_are_made_together(order, count):
     given = [rng.standard_normal(p.const_shape, "float32") for p in func.inputs]
     found = build(sch, "c -threads=1")(*given)
     np.testing.assert_allclose(found, reference(func, *given)[0], 1e-5, 1e-6)
+
+
+def blended(a, b, i, j, c):
+    share = a[i, j, a.shape[2] - 1]
+    return a[i, j, c] * share + b[i, j, c] * (255 - share)
+
+
+PIXELS = {
+    "parts by themselves": lambda a, b, i, j, c: a[i, j, c] * 3 - b[i, j, c],
+    "the last one": blended,
+    "the other way around": lambda a, b, i, j, c: a[i, j, a.shape[2] - 1 - c],
+    "the next one": lambda a, b, i, j, c: a[i, j, (c + 1) % a.shape[2]] - b[i, j, c],
+    "one is copied": lambda a, b, i, j, c: te.if_then_else(c < 1, a[i, j, 0], b[i, j, c] * 2),
+}
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "int16"])
+@pytest.mark.parametrize("shape", [(5, 37, 3), (3, 64, 4), (1, 7, 2), (2, 1, 3)])
+@pytest.mark.parametrize("name", PIXELS)
+def test_parts_of_pixels_fill_vectors(name, shape, dtype):
+    """Colours, complex numbers, points: parts that are too few for a vector took one for each
+    element they belong to."""
+    a, b = (te.placeholder(shape, dtype, name=name) for name in "ab")
+    y = te.compute(shape, lambda i, j, c: PIXELS[name](a, b, i, j, c).astype(dtype), name="y")
+    func = te.create_prim_func([a, b, y], name="pixels")
+    sch = default_schedule(func, "c -threads=1")
+    vector = sch.state.loop(sch.get_loops("y")[-1]).const_extent
+    assert vector >= min(16, shape[1] * shape[2])
+    given = [np.random.default_rng(n).integers(0, 50, shape).astype(dtype) for n in (0, 1)]
+    np.testing.assert_array_equal(build(sch, "c -threads=1")(*given), reference(func, *given)[0])

@@ -327,3 +327,28 @@ def rows(A: f32[64, 512], out: f32[1, 64]):
     found = build(default_schedule(func, "c -threads=2"), "c -threads=2")(data)
     wanted = data.sum(1) if op == "+" else data.max(1)
     np.testing.assert_array_equal(found, wanted[None])
+
+
+@pytest.mark.parametrize("rows", [64, 77])
+@pytest.mark.parametrize("terms", [5, 16])
+def test_rows_of_a_sparse_matrix_are_short_rows(rows: int, terms: int) -> None:
+    """Where memory says what is read, rows of one length are turned as others: gathers of all that
+    lies side by side in a row took twice as long as single elements."""
+    values = te.placeholder((rows, terms), name="values")
+    places = te.placeholder((rows, terms), "int32", name="places")
+    x, k = te.placeholder((50,), name="x"), te.reduce_axis(terms, name="k")
+
+    def term(i: Any) -> Any:
+        return te.sum(values[i, k] * x[te.clip(places[i, k], 0, 49)], axis=k)
+
+    func = te.create_prim_func([values, places, x, te.compute((rows,), term, name="y")])
+    assert first_sketch(func) == "y:short_rows"
+    rng = np.random.default_rng(0)
+    given = [
+        rng.integers(-3, 4, (rows, terms)).astype("float32"),
+        rng.integers(-5, 60, (rows, terms)).astype("int32"),
+        rng.integers(-3, 4, 50).astype("float32"),
+    ]
+    for target in ("c -vector_bits=128", "c"):
+        found = build(default_schedule(func, target), target)(*given)
+        np.testing.assert_array_equal(found, reference(func, *given)[0])

@@ -42,6 +42,7 @@ from tensorir import (
     dtype,
     int_value,
     loads,
+    numbers_of,
     slope,
     substitute,
     variables,
@@ -255,17 +256,6 @@ def _maker(sch: Schedule, load: Load, stages: Collection[str]) -> str | None:
         if isinstance(body, Store) and body.buffer is load.buffer:
             return stage
     return None
-
-
-def numbers_of(e: Expr) -> Iterator[Expr]:
-    """The largest parts of a value that are computed of variables alone."""
-
-    def is_number(part: Expr) -> bool:
-        return part.dtype == dtype.INDEX and not part.has_loads
-
-    for part in walk_exprs(e, into=lambda part: not isinstance(part, Load) and not is_number(part)):
-        if is_number(part) and not isinstance(part, Const):
-            yield part
 
 
 def _products(store: Store, found: Sequence[Load]) -> Iterator[Factors]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import combinations
 
 from schedule.library.contraction.axes import Axis, Contraction, Digit, Operand
-from schedule.library.contraction.find import flat_index, numbers_of, read_by
+from schedule.library.contraction.find import flat_index, read_by
 from schedule.library.contraction.normalise import merged_axes, sorted_axes
 from schedule.schedule import Schedule
-from tensorir import IterKind, Load, Store, body_loads, int_value, walk
+from tensorir import IterKind, Load, Store, body_loads, int_value, numbers_of, walk
 
 ROW = 64
 """Elements from which on a row stays one where neighbouring rows read the same."""
