@@ -330,7 +330,7 @@ def rows(A: f32[64, 512], out: f32[1, 64]):
 
 
 @pytest.mark.parametrize("rows", [64, 77])
-@pytest.mark.parametrize("terms", [5, 16])
+@pytest.mark.parametrize("terms", [5, 7])
 def test_rows_of_a_sparse_matrix_are_short_rows(rows: int, terms: int) -> None:
     """Where memory says what is read, rows of one length are turned as others: gathers of all that
     lies side by side in a row took twice as long as single elements."""
