@@ -106,11 +106,8 @@ def find_rows(
             return None
         text, base = "", sch
         if kept:
-            stored = stored_at(sch.state.block(last)) or ()
-            if not all(isinstance(i, Var) or int_value(i) is not None for i in stored):
-                return None  # one dimension of the result is a part of a column
             base = sch.copy()
-            base.cache_write(last, 0, "global")
+            _apart(base, last)
             text = _Found(base, last, "", among).layout(last)[0] or ""
             found = _Found(_laid_out(base, last, text), last, "", among)
         if found.node.is_reduction and found.columns:
@@ -146,7 +143,7 @@ def put_in_rows(sch: Schedule, order: RowOrder) -> list[LoopRef]:
     """Do what `order` says; returns the loops of rows, the outermost ones of the last stage."""
     end = order.members[-1]
     if order.kept:
-        sch.cache_write(order.last, 0, "global")
+        _apart(sch, order.last)
         _laid_out(sch, order.last, order.kept)
     if order.apart:
         sch.cache_write(order.last, 0, order.apart)
@@ -162,6 +159,16 @@ def put_in_rows(sch: Schedule, order: RowOrder) -> list[LoopRef]:
     if order.joined:
         sch.fuse(*columns)
     return rows
+
+
+def _apart(sch: Schedule, last: str) -> None:
+    """Let the last stage store in a buffer of its own, with a dimension for each of its variables
+    where the result has parts of them, and another one take that to its place."""
+    stored = stored_at(sch.state.block(last)) or ()
+    if all(isinstance(i, Var) or int_value(i) is not None for i in stored):
+        sch.cache_write(last, 0, "global")
+    else:
+        sch.reindex(last, _buffer(sch.state.block(last)).name)
 
 
 def _laid_out(sch: Schedule, stage: str, index_map: str) -> Schedule:

@@ -207,6 +207,12 @@ TURNED_RESULTS = {
     "softmax of long rows": (
         program(lambda x: ops.softmax(x), (512, 5000)), "permuted reversed", "chain",
     ),
+    "softmax of matrices": (
+        program(lambda x: ops.softmax(x), (16, 4, 128, 256)), "permuted reversed", "chain",
+    ),
+    "softmax of parts of rows": (
+        program(lambda x: ops.softmax(x), (16, 4, 128, 256)), "permuted last first", "chain",
+    ),
 }  # fmt: skip
 
 
@@ -327,6 +333,10 @@ SMALL = {
     "softmax of parts": (
         program(lambda x: ops.softmax(x), (3, 9, 50)), "chain",
         ("permuted reversed", "permuted last first"),
+    ),
+    "softmax of matrices": (
+        program(lambda x: ops.softmax(x), (2, 3, 16, 40)), "chain",
+        ("permuted reversed", "permuted first last", "permuted last first"),
     ),
     "softmax of rows too long for a warp": (
         program(lambda x: ops.softmax(x), (17, 1100)), "chain", ("permuted reversed",),

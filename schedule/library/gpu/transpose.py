@@ -12,7 +12,7 @@ from schedule.library.contraction.places import lay_out, own_loops
 from schedule.library.gpu.cooperative_fetch import cooperative_fetch
 from schedule.library.gpu.elementwise import axes_of
 from schedule.library.gpu.memory.sectors import before_rows, from_sectors
-from schedule.library.gpu.rows import Rows, rows
+from schedule.library.gpu.rows import Rows, chain_of, rows
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_blocks,
@@ -25,7 +25,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Architecture, Expr, Gpu, Var, dtype, int_value
+from tensorir import Architecture, Expr, Gpu, IterKind, Var, dtype, int_value, variables
 
 
 class Transpose(NamedTuple):
@@ -238,6 +238,7 @@ def turned_rows(
         alone = f"the results of block {block!r} are not taken to their place by one block alone"
         require(len(users) == 1, block, alone, "cache_write it first")
         axes_of(sch, users[0])
+        _rows_as_written(sch, block, users[0], stages)
         made = rows(
             sch, block, by=by, warps=warps, turns=turns, keep=keep, shared=shared, stages=stages
         )
@@ -253,3 +254,23 @@ def turned_rows(
         cooperative_fetch(sch, users[0])
         return made
     raise AssertionError
+
+
+def _rows_as_written(
+    sch: Schedule, block: str, user: str, stages: Collection[str] | None
+) -> None:
+    """Bring the loops over rows in the order in which the results of rows lie where `user` writes
+    them, so that rows which follow each other are neighbours there."""
+    chain = [sch.state.block(name) for name in chain_of(sch, block, stages)]
+    sums = [[it.kind for it in node.iters] for node in chain if node.is_reduction]
+    outer = min((kinds.count(IterKind.SPATIAL) for kinds in sums), default=0)
+    loops = sch.get_loops(block)[:outer]
+    store = next(a for a in accesses(chain[-1]) if a.is_write)
+    taken = accesses(sch.state.block(user))
+    read = next(a for a in taken if a.buffer is store.buffer)
+    (order,) = [in_memory(a) for a in taken if a.is_write]
+    place = {index: store.in_loops()[dim] for dim, index in enumerate(read.indices)}
+    own = {sch.state.loop(loop).var: loop for loop in loops}
+    moved = [own[v] for var in order if var in place for v in variables(place[var]) if v in own]
+    if len(set(moved)) == len(moved) > 1:
+        sch.reorder(*(loop for loop in loops if loop not in moved), *moved)
