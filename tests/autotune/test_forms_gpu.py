@@ -226,6 +226,13 @@ def test_what_is_turned_moves_no_more_whatever_it_is_computed_of(name):
     assert moved <= MORE * sectors
 
 
+def test_few_batches_that_lie_side_by_side_share_what_they_read():
+    func = program(ops.batch_matmul, (8, 256, 64), (8, 64, 256))
+    (form,) = (f for f in forms_of(func, ("permuted",)) if f.name == "permuted reversed")
+    (plan,) = choose(form.func, DEVICE, None, ()).sketch.plans
+    assert len(plan.chosen.plan.shared) == 2
+
+
 def stencil(x):
     return te.compute((510, 510), lambda i, j: x[i, j + 1] + x[i + 2, j + 1] + x[i + 1, j])
 

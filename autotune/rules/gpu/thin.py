@@ -43,8 +43,8 @@ def thin_plans(
 ) -> Iterator[library.gpu.TilePlan]:
     """Plans where one of two `sides`, axes of the result innermost first, has few values.
 
-    None for windows, for what is read at other places than steps of one size, and where a warp
-    has no room in what is contiguous.
+    None for windows, for what is read at other places than steps of one size, where a warp has no
+    room in what is contiguous, and where few batches use nothing of what is large together.
     """
     lengths = [None if any(c.axes[n].extent is None for n in side) else prod(map(extent, side))
                for side in sides]  # fmt: skip
@@ -57,7 +57,8 @@ def thin_plans(
         return
     large = [o for o in c.operands if any(o.strides[n] for n in many)]
     near = {n for o in large for n, step in enumerate(o.strides) if step == 1}
-    if len(near) != 1 or not large:
+    batches = few and all(o.strides[n] for o in large for n in few)
+    if len(near) != 1 or not large or batches:
         return
     thin = _Thin(c, few, many, extent, large)
     (axis,) = near
