@@ -32,8 +32,6 @@ from autotune.machine.machine import this_machine
 from autotune.measure import machine_lock
 from autotune.measure.busy import Neighbours, disturbance
 from autotune.rules import make_space
-from autotune.rules.contraction import ContractionPlan
-from autotune.rules.generate import PlannedSketch
 from autotune.space import Candidate, Infeasible, Space
 from backends import CompiledKernel, build, interleave, resolve
 from benchmarks.general.form import Arrays, numbers, require_close
@@ -72,23 +70,16 @@ def draft_cycles(point: Point) -> float:
     return float(draft(features)[0]) * CLOCK
 
 
-def nest_cycles(point: Point) -> float:
-    """That by which the nests of contractions are chosen."""
-    sketch = point.space.sketches[point.candidate.sketch]
-    assert isinstance(sketch, PlannedSketch)
-    values = dict(zip((choice.name for choice in sketch.choices), point.candidate.values))
-    return sum(
-        float(plan.columns([values], point.constants)[0])
-        for plan in sketch.plans
-        if isinstance(plan, ContractionPlan)
-    )
+def formula_cycles(point: Point) -> float:
+    """That of the plans' formulas, which needs no schedule."""
+    cycles = point.space.sketches[point.candidate.sketch].cycles([point.candidate.values])
+    if cycles is None:
+        raise TensorIRError(f"sketch {point.candidate.sketch!r} has no formula")
+    return float(cycles[0])
 
 
-ESTIMATES: dict[str, Estimate] = {"draft": draft_cycles, "nest": nest_cycles}
+ESTIMATES: dict[str, Estimate] = {"draft": draft_cycles, "formula": formula_cycles}
 """Estimates by name; another one is a line here."""
-
-PLANS = {nest_cycles: ContractionPlan}
-"""Those that are for sketches of such plans only."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +162,7 @@ def rank(plain: Workload, estimate: Estimate, settings: Settings) -> Ranked:
     arrays = dict(zip((b.name for b in plain.func.inputs), numbers(plain.func)))
     held = {name: arrays[name] for name in names}
     points, cycles, refused = list[Point](), list[float](), Counter[str]()
-    for candidate in _drawn(space, estimate, settings):
+    for candidate in _drawn(space, settings):
         try:
             point = Point(space, candidate, space.build(candidate), target, names)
             cycles.append(estimate(point))
@@ -232,20 +223,14 @@ def _is_right(
     return True
 
 
-def _drawn(space: Space, estimate: Estimate, settings: Settings) -> list[Candidate]:
+def _drawn(space: Space, settings: Settings) -> list[Candidate]:
     """Different feasible plans, each sketch with equal chances; fewer where there are no more."""
     rng, found = random.Random(settings.seed), dict[Candidate, None]()
-    names = list(space.sketches)
-    if (kind := PLANS.get(estimate)) is not None:
-        plans = {name: getattr(sketch, "plans", ()) for name, sketch in space.sketches.items()}
-        names = [name for name in names if plans[name] and {type(p) for p in plans[name]} == {kind}]
-    if not names:
-        return []
     for _ in range(20 * settings.count):
         if len(found) == settings.count:
             break
         try:
-            found[space.sample(rng, *names)] = None
+            found[space.sample(rng)] = None
         except Infeasible:
             break
     return list(found)

@@ -74,7 +74,8 @@ class Columns:
         self.vector = loops.vector & exists
         self.written = loops.vector | loops.unrolled
         self.serial = ~self.written & exists
-        self.reduces = np.isin(loops.axis, sorted(block.reduce)) & exists
+        reduces = [n in block.reduce for n in range(loops.box.shape[2])]
+        self.reduces = np.array([*reduces, False])[loops.axis] & exists
         inner = last(self.serial & self.reduces)
         self.tile = np.where(inner >= 0, inner, last(self.serial)) + 1
         at = np.arange(loops.places)
@@ -168,8 +169,9 @@ class Columns:
         known = [stride_class(access, n) for n in range(self.loops.box.shape[2])]
         moves = np.zeros(self.loops.extent.shape, dtype=bool)
         for dim in range(len(access.forms)):
-            reach, _ = self.span([access], dim, 1)
-            moves |= (reach[:, :-1] != reach[:, 1:]) | access.forms[dim].unknown
+            if access.forms[dim].terms or access.forms[dim].unknown:
+                reach, _ = self.span([access], dim, 1)
+                moves |= (reach[:, :-1] != reach[:, 1:]) | access.forms[dim].unknown
         return np.where(moves, np.array([*known, 2])[self.loops.axis], 0)
 
     def _regions(self) -> Column:
@@ -209,10 +211,11 @@ class Columns:
             whole = np.where((rows > 1) & (reach < extent), np.ceil(width / LINE) * LINE, width)
             below = whole * rows
         kept = self.kept.get(buffer, np.zeros(len(rows), dtype=np.int64))
-        at = np.maximum(np.arange(shape[1]), kept[:, None])
-        below, rows = (np.take_along_axis(each, at, axis=1) for each in (below, rows))
+        if kept.any():
+            at = np.maximum(np.arange(shape[1]), kept[:, None])
+            below, rows = (np.take_along_axis(each, at, axis=1) for each in (below, rows))
+            changes &= at[:, :-1] == np.arange(shape[1] - 1)
         distance = np.where(kept > 0, 0, extent * item * (len(buffer.shape) > 1))
-        changes &= at[:, :-1] == np.arange(len(at[0]) - 1)
         return _Reach(below, changes, rows, distance, any(use.store for use in uses))
 
     def span(self, uses: Sequence[Access], dim: int, extent: int) -> tuple[Column, Column]:
@@ -264,8 +267,8 @@ class Columns:
 
 def last(flags: Flags) -> Places:
     """The last place of each row that is set, -1 for none."""
-    found = flags.shape[1] - 1 - np.argmax(flags[:, ::-1], axis=1)
-    return np.where(flags.any(axis=1), found, -1)
+    found: Places = (flags * np.arange(1, flags.shape[1] + 1)).max(axis=1) - 1
+    return found
 
 
 def product(values: Column) -> Column:
@@ -276,5 +279,4 @@ def product(values: Column) -> Column:
 
 def pick(values: npt.NDArray[T], at: Places) -> npt.NDArray[T]:
     """The number of each row at its place."""
-    found: npt.NDArray[T] = np.take_along_axis(values, at[:, None], axis=1)[:, 0]
-    return found
+    return values[np.arange(len(at)), at]

@@ -84,13 +84,14 @@ def across_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[AcrossPlan]:
     if read is None or len(turned) <= 1 + steps.count(1):
         return []
     lanes = cpu.lanes()
+    cycles = one_thread([block], cpu)
     options = {
         "tile": ((lanes // 2, lanes) if lanes > 4 else (lanes,), lanes),
-        "threads": threads(cpu.worth_threads(one_thread([block], cpu))),
+        "threads": threads(cpu, cycles),
         **stores(sch, group.block, cpu),
     }
     plan = AcrossPlan(
-        group, cpu, options, read.name, written.name,
+        group, cpu, options, cycles, read.name, written.name,
         beside=max(1, Cpu.line_bytes // dtype.itemsize(store.buffer.dtype) // lanes),
         rows=MOST_WRITTEN // len(steps),
     )  # fmt: skip

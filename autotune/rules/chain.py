@@ -22,9 +22,10 @@ from autotune.rules.common_reads import read_in_common
 from autotune.rules.effort import one_thread
 from autotune.rules.find_chain import Chain, find_chains, last_reduce
 from autotune.rules.group import Group, size
-from autotune.rules.plan import Plan, Values, at_most, works_out
+from autotune.rules.plan import Plan, ThreadedPlan, Values, at_most, works_out
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.transposed import transposed_plans
+from autotune.streams import Column
 from schedule import Schedule, library
 from tensorir import Block, Cpu, IterKind
 
@@ -44,7 +45,7 @@ CHOSEN = ("width", "vector", "rows", "ahead", "threads")
 
 
 @dataclass(frozen=True)
-class ChainPlan(Plan):
+class ChainPlan(ThreadedPlan):
     """Threads share the rows of the last stage; what a few rows need is computed with them.
 
     `rows` are those that are good without tuning. With `rows_fit` the second-level cache has room
@@ -58,7 +59,7 @@ class ChainPlan(Plan):
     choices: tuple[Choice, ...]
     rows: int
     rows_fit: bool
-    large: bool
+    cycles: float
     together: int = 1
     products: tuple[library.Contraction, ...] = ()
     after: Plan | None = None
@@ -77,7 +78,7 @@ class ChainPlan(Plan):
             self.key("rows"): self.rows,
             self.key("vector"): 4 * self.chain.lanes,
             self.key("ahead"): "rows" if self.rows_fit else "results",
-            self.key("threads"): "parallel" if self.large else "serial",
+            self.key("threads"): "parallel" if self.cpu.worth_threads(self.cycles) else "serial",
         }
         if self.products:
             wanted[self.key("rows")], wanted[self.key("vector")] = self.shared_tile()
@@ -85,6 +86,11 @@ class ChainPlan(Plan):
             wanted.update(self.after.default(constants))
         options = {c.name: c.options for c in self.choices if isinstance(c, Categorical)}
         return {name: at_most(found, wanted[name]) for name, found in options.items()}
+
+    def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
+        own = super().columns(rows)
+        after = None if self.after is None else self.after.columns(rows, constants)
+        return own if after is None else own + after
 
     def shared_tile(self) -> tuple[int, int]:
         """The rows and columns of the register tile of all products that take the least time."""
@@ -154,17 +160,16 @@ def _plan(sch: Schedule, chain: Chain, cpu: Cpu) -> ChainPlan:
     if not chain.products:
         choices.append(Categorical(f"{last}.ahead", ("rows", "results", "none")))
     choices.append(Categorical(f"{last}.threads", ("parallel", "serial")))
-    work = one_thread((blocks(name) for name in chain.stages), cpu)
+    cycles = one_thread((blocks(name) for name in chain.stages), cpu)
     together = max(map(len, read_in_common(sch, chain.statistics)))
     usual = 6 if chain.products else _together(sch, chain, cpu, together)
     rows_fit = chain.item * usual * (chain.kept + 3 * chain.written) <= cpu.kept_bytes(2)
-    large = cpu.worth_threads(work)
     products = tuple(library.find_contraction(sch, name) for name in chain.products)
     after = _after(sch, chain, cpu)
     if after is not None:
         choices += after.choices
     return ChainPlan(
-        Group(last), cpu, chain, tuple(choices), usual, rows_fit, large, together, products, after
+        Group(last), cpu, chain, tuple(choices), usual, rows_fit, cycles, together, products, after
     )
 
 

@@ -12,6 +12,8 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from autotune.choices import Categorical, Choice
 from autotune.rules.group import Group
 from autotune.space import DRAWS, Infeasible
@@ -126,18 +128,43 @@ Options = Mapping[str, tuple[tuple[Any, ...], Any]]
 """What is open, by what it decides: its values, and the one that needs no tuning."""
 
 
-def threads(large: bool) -> tuple[tuple[Any, ...], Any]:
-    """The option whether threads share the work, which they should where it is large."""
-    return ("parallel", "serial"), "parallel" if large else "serial"
+def threads(cpu: Cpu, cycles: float) -> tuple[tuple[Any, ...], Any]:
+    """The option whether threads share work of so many cycles, which they should where it is
+    large."""
+    return ("parallel", "serial"), "parallel" if cpu.worth_threads(cycles) else "serial"
+
+
+class ThreadedPlan(Plan):
+    """A plan whose time is told by the `cycles` of one thread, and by whether threads share them;
+    whatever else is chosen is all the same to it."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def cpu(self) -> Cpu: ...
+
+        @property
+        def cycles(self) -> float: ...
+
+    @property
+    def shared(self) -> float:
+        """Cycles where threads share them."""
+        return self.cpu.costs.start + self.cycles / self.cpu.threads
+
+    def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
+        parallel = [values[self.key("threads")] == "parallel" for values in rows]
+        return np.where(parallel, self.shared, self.cycles)
 
 
 @dataclass(frozen=True, eq=False)
-class OpenPlan(Plan):
-    """A plan of which each choice has a value that is known to be good."""
+class OpenPlan(ThreadedPlan):
+    """A plan of which each choice has a value that is known to be good; `cycles` are about those of
+    one thread."""
 
     group: Group
     cpu: Cpu
     options: Options
+    cycles: float
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:

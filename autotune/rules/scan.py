@@ -94,8 +94,9 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPla
         sizes = ROWS if rows else tuple(n * cpu.lanes() for n in (1, 2, 4, 8, 16))
         wanted = 4 if rows else 4 * cpu.lanes()
         waiting = instances(block) * cpu.costs.latency / wanted  # each step for the one before it
-        large = cpu.worth_threads(waiting if rows else one_thread([block], cpu))
-        plan = ScanPlan(group, cpu, {"size": (sizes, wanted), "threads": threads(large)}, scan)
+        cycles = waiting if rows else one_thread([block], cpu)
+        options = {"size": (sizes, wanted), "threads": threads(cpu, cycles)}
+        plan = ScanPlan(group, cpu, options, cycles, scan)
         if works_out(sch, plan):  # not for dependences of its own
             plans.append(plan)
     return plans

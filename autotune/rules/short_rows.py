@@ -122,9 +122,9 @@ def short_rows_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[ShortRowsPla
     if not turned or not whole or not once:
         return []
     squares = len(turned) * instances(block) / lanes * cpu.costs.transpose
-    large = cpu.worth_threads(one_thread([block], cpu) + squares)
+    cycles = one_thread([block], cpu) + squares
     names = tuple(dict.fromkeys(r.buffer.name for r in turned))
-    plan = ShortRowsPlan(group, cpu, {"threads": threads(large)}, names, lanes)
+    plan = ShortRowsPlan(group, cpu, {"threads": threads(cpu, cycles)}, cycles, names, lanes)
     return [plan] if works_out(sch, plan) else []
 
 

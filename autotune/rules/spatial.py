@@ -34,8 +34,6 @@ MOST_STILL = 16
 class SpatialPlan(OpenPlan):
     """Spread the outer axes over threads and vectorize the last one."""
 
-    cycles: float
-    """Of one thread."""
     reads: frozenset[str]
     name: str = "spatial"
     numerics: str = "bitwise"
@@ -45,22 +43,13 @@ class SpatialPlan(OpenPlan):
         if self._is_ahead(constants):
             return 0.0
         alone = not self.cpu.worth_threads(self.cycles)
-        return self.cycles if alone else min(self.cycles, self._shared)
+        return self.cycles if alone else min(self.cycles, self.shared)
 
     def columns(self, rows: Sequence[Values], constants: Collection[str] = ()) -> Column:
-        """By whether threads share it; vectors and ways to store are all the same to it."""
-        if self._is_ahead(constants):
-            return np.zeros(len(rows))
-        parallel = [values[self.key("threads")] == "parallel" for values in rows]
-        return np.where(parallel, self._shared, self.cycles)
+        return np.zeros(len(rows)) if self._is_ahead(constants) else super().columns(rows)
 
     def _is_ahead(self, constants: Collection[str]) -> bool:
         return bool(self.reads) and self.reads <= set(constants)
-
-    @property
-    def _shared(self) -> float:
-        """Cycles where threads share it."""
-        return self.cpu.costs.start + self.cycles / self.cpu.threads
 
     def apply(self, sch: Schedule, values: Values) -> None:
         """Schedule the block, padding ahead of it, and its epilogue in the same loop."""
@@ -182,7 +171,7 @@ def spatial_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[SpatialPlan]:
     lanes = max(cpu.lanes(), cpu.elements(written, *(buffer.dtype for buffer in read)))
     options = {
         "vector": ((lanes, 2 * lanes, 4 * lanes, 8 * lanes), 4 * lanes),
-        "threads": threads(cpu.worth_threads(cycles)),
+        "threads": threads(cpu, cycles),
         **(stores(sch, group.block, cpu) if _lane(block) is not None else {}),
     }
     return [SpatialPlan(group, cpu, options, cycles, frozenset(buffer.name for buffer in read))]

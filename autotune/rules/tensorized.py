@@ -15,7 +15,7 @@ from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
 from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store
 from autotune.rules.nest import finish_nest, own_loop_names
-from autotune.rules.plan import Plan, Values
+from autotune.rules.plan import ThreadedPlan, Values
 from autotune.rules.ranked import group_contraction
 from schedule import Schedule, library
 from tensorir import Cpu, TensorIRError, body_loads, dtype, find_intrin
@@ -41,13 +41,13 @@ MANY_PANELS = 8
 
 
 @dataclass(frozen=True)
-class TensorizedPlan(Plan):
+class TensorizedPlan(ThreadedPlan):
     """Schedules one product by an intrinsic.
 
     roles      the parts that the loops of the block play
     weight     name of the operand that is packed
     numerics   what the intrinsic does to the sums
-    large      whether it is worth starting threads for
+    cycles     about those of one thread
     batches    extents of the loops over a batch, multiplied
     others     the same of the loops over rows, without the last one
     form       the contraction that is brought to its plain form first, and its axes in order
@@ -58,7 +58,7 @@ class TensorizedPlan(Plan):
     intrinsic: str
     roles: library.Roles
     numerics: str
-    large: bool
+    cycles: float
     batches: int
     others: int
     choices: tuple[Choice, ...]
@@ -76,7 +76,7 @@ class TensorizedPlan(Plan):
         Each task packs its own panel if that gives tasks enough, and a single tile of rows no more
         of it than it uses at once; otherwise panels are packed ahead.
         """
-        threads = self.cpu.threads if self.large else 1
+        threads = self.cpu.threads if self.cpu.worth_threads(self.cycles) else 1
         tiles = self._tiles()
         high, wide = tile = next((each for each in tiles if self._even(each[1], threads)), tiles[0])
         panels = self.batches * -(-_columns(self.roles) // wide)
@@ -89,7 +89,7 @@ class TensorizedPlan(Plan):
             self.key("tile"): tile,
             self.key("tiles"): _even_tiles(self.roles, high, self.others * panels, threads),
             self.pack: pack,
-            self.key("threads"): "parallel" if self.large else "serial",
+            self.key("threads"): "parallel" if self.cpu.worth_threads(self.cycles) else "serial",
         }
         return {choice.name: values[choice.name] for choice in self.choices}
 
@@ -197,7 +197,7 @@ def _plan(
         intrinsic=name,
         roles=roles,
         numerics="bitwise" if exact else intrin.numerics,
-        large=cpu.worth_threads(one_thread([sch.state.block(group.block)], cpu) / roles.group),
+        cycles=one_thread([sch.state.block(group.block)], cpu) / roles.group,
         batches=_extents(sch, roles.batch),
         others=_extents(sch, roles.outer),
         choices=_choices(group, roles),

@@ -85,10 +85,11 @@ def transposed_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TransposedPl
         return []
     bytes_each, lanes = dtype.itemsize(store.buffer.dtype), cpu.lanes()
     side = lanes * (2 if bytes_each == 2 else 1)  # of single bytes registers hold no more rows
+    cycles = one_thread([block], cpu)
     options = {
         "tile": (tuple(sorted({lanes, max(4, lanes // 2), side})), side),
         "band": (BANDS, 64 if bytes_each > 1 else 16),
-        "threads": threads(cpu.worth_threads(one_thread([block], cpu))),
+        "threads": threads(cpu, cycles),
         **stores(sch, group.block, cpu),
     }
-    return [TransposedPlan(group, cpu, options, read[0].name, bytes_each)]
+    return [TransposedPlan(group, cpu, options, cycles, read[0].name, bytes_each)]

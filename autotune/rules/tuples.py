@@ -120,7 +120,8 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TuplesPlan]:
         return []
     kinds = [store.buffer.dtype for store in stores]
     lanes = cpu.elements(*kinds, *(load.buffer.dtype for load in body_loads(block)))
-    shared = threads(cpu.worth_threads(one_thread([block], cpu)))
+    cycles = one_thread([block], cpu)
+    shared = threads(cpu, cycles)
     made: list[TuplesPlan] = []
     ways: list[tuple[type[TuplesPlan], Options]] = [
         (AlongResults, _results(block, lanes)),
@@ -128,7 +129,7 @@ def tuples_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TuplesPlan]:
     ]
     for kind, options in ways:
         if options:
-            plan = kind(group, cpu, {**options, "threads": shared}, lanes, len(stores))
+            plan = kind(group, cpu, {**options, "threads": shared}, cycles, lanes, len(stores))
             made += [plan] if works_out(sch, plan) else []
     last = [it for it in block.iters if it.kind is IterKind.SPATIAL][-1:]
     filled = bool(last) and size(last[0].extent) >= lanes

@@ -109,15 +109,16 @@ def window_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[WindowPlan]:
     lanes = cpu.elements(store.buffer.dtype)
     rows = (1,) if whole else tuple(r for r in (1, 2, 4, 8) if r <= size(spatial[-2].extent))
     row, most = _shared_rows(block, read[0], rows), -(-width // lanes)
+    cycles = one_thread([block], cpu)
     options: dict[str, Any] = {
         "rows": (rows, row),
         "vectors": ((most,) if whole else (1, 2, 4), min(most, 2 if row > 1 else 4)),
-        "threads": threads(cpu.worth_threads(one_thread([block], cpu))),
+        "threads": threads(cpu, cycles),
     }
     if group.padding:
         masked = 32 in masked_bits(cpu.target)
         options["pad"] = ("inline", "task"), "inline" if masked else "task"
-    plan = WindowPlan(group, cpu, options, lanes)
+    plan = WindowPlan(group, cpu, options, cycles, lanes)
     return [plan] if works_out(sch, plan) else []
 
 

@@ -94,8 +94,8 @@ class Pool:
         self, candidates: Sequence[Candidate], most: float = math.inf
     ) -> list[Candidate]:
         """Those of the first `most` new ones that are worth a build, in their order: where a
-        formula tells the cycles of a sketch's candidates, the better part. The others count as if
-        they were built."""
+        formula tells the cycles of a sketch's candidates, the better part, and what it cannot tell
+        from that. The others count as if they were built."""
         wanted = int(max(min(self.left, most), 0))
         new = [c for c in dict.fromkeys(candidates) if self._is_new(c)][:wanted]
         kept: set[Candidate] = set()
@@ -105,8 +105,8 @@ class Pool:
             if cycles is None:
                 kept.update(some)
                 continue
-            best = np.argsort(cycles, kind="stable")[: math.ceil(BUILT * len(some))]
-            kept.update(some[at] for at in best)
+            last = np.sort(cycles)[math.ceil(BUILT * len(some)) - 1]
+            kept.update(c for c, each in zip(some, cycles) if each <= last)
         self.left -= len(new) - len(kept)
         return [c for c in new if c in kept]
 

@@ -14,11 +14,16 @@ from autotune.estimate.estimate import Estimate
 from autotune.plans import plans
 from autotune.rules import make_space
 from autotune.rules.contraction import nest_of
+from autotune.rules.plan import Plan
+from autotune.rules.scan import ScanPlan
 from autotune.search import evolutionary
 from autotune.search.pool import BUILT, Pool, steps
 from autotune.space import Space
+from backends import resolve
 from schedule import Schedule, library
 from tensorir import Cpu, Target, ops, te
+from tensorir.ops import prim_func
+from tests.autotune.sampled_programs import PROGRAMS
 from tests.autotune.test_search import QUICK, SPACE, cost, new_state
 
 CPU = Cpu(Target(vector_bits=128, threads=2, features=("fma",), l1d=32 << 10, l2=1 << 20))
@@ -118,11 +123,61 @@ def test_what_is_packed_ahead_of_all_calls_costs_nothing():
     assert packed["b",] < packed[()]
 
 
-def test_a_formula_for_a_part_of_the_work_decides_nothing():
+def tensorized():
+    a, b = te.placeholder((48, 64), "uint8", name="a"), te.placeholder((64, 40), "int8", name="b")
+    return te.create_prim_func([a, b, ops.matmul(a, b, name="out")])
+
+
+def recurrence():
+    x = te.placeholder((16, 40), name="x")
+    return te.create_prim_func([x, ops.cumsum(x, axis=0, name="out")])
+
+
+def turned():
+    x = te.placeholder((64, 40, 24), name="x")
+    return te.create_prim_func([x, ops.transpose(x, (2, 1, 0), name="out")])
+
+
+def places():
+    x = te.placeholder((33, 100), name="x")
+    return te.create_prim_func([x, ops.argmax(x, axis=1, name="out")])
+
+
+KINDS = {**PROGRAMS, **{f.__name__: f for f in (tensorized, recurrence, turned, places)}}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_formula_tells_the_cycles_of_all_sketches(name):
+    """Of whatever rules: the same of each candidate alone."""
+    assert told_everywhere(KINDS[name]())
+
+
+@pytest.mark.parametrize("name", list(ops.OPERATORS)[::8])
+def test_a_formula_tells_the_cycles_of_operators(name):
+    assert told_everywhere(prim_func(name))
+
+
+def told_everywhere(func):
+    """How many sketches of a program with choices there are, each with a formula."""
+    device = Cpu(resolve("c -march=sapphirerapids -threads=2"))
+    rng, told = random.Random(0), 0
+    for sketch in make_space(func, device).sketches.values():
+        rows = [sketch.sample(rng).values for _ in range(6)]
+        cycles = sketch.cycles(rows)
+        if sketch.choices:
+            assert cycles is not None, sketch.name
+            assert np.isfinite(cycles).all() and (cycles > 0).all()
+            np.testing.assert_allclose(cycles, [sketch.cycles([row])[0] for row in rows])
+            told += 1
+    return told
+
+
+def test_a_formula_for_a_part_of_the_work_decides_nothing(monkeypatch):
     """Where another part is open too: the part without a formula may be most of the time."""
     a, b = te.placeholder((40, 33), name="a"), te.placeholder((33, 24), name="b")
     product = ops.matmul(a, b, name="product")
     func = te.create_prim_func([a, b, ops.cumsum(product, name="out")])
+    monkeypatch.setattr(ScanPlan, "columns", Plan.columns)
     untold = 0
     for sketch in make_space(func, CPU).sketches.values():
         values = sketch.decisions(sketch.default())
@@ -177,6 +232,14 @@ def test_of_what_a_formula_tells_the_better_part_is_built(formula):
     slowest = max(map(cost, of_one))
     assert all(cost(c) >= slowest for c in drawn[:30] if c not in of_one)
     assert [c for c in kept if c.sketch == "plain"] == drawn[30:50], "the others as they come"
+
+
+def test_what_a_formula_cannot_tell_apart_is_built(formula, monkeypatch):
+    space, _ = formula
+    (told, _) = space.sketches.values()
+    monkeypatch.setattr(type(told), "cycles", lambda self, rows: np.ones(len(rows)))
+    drawn = [space.sample(random.Random(seed), "tiled") for seed in range(12)]
+    assert Pool(space, new_state(), 50).promising(drawn) == list(dict.fromkeys(drawn))
 
 
 def test_of_the_steps_from_the_best_trials_the_better_part_is_built(formula):

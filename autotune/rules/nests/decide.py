@@ -59,19 +59,21 @@ class Decision:
 def decide(stage: Stage, values: Values) -> Decision:
     """What `values` say of one stage; what is not open has its only value."""
     get = lambda what, other: values.get(stage.key(what), other)  # noqa: E731
-    spatial = tuple(axis.var for axis in stage.spatial)
+    spatial = tuple([axis.var for axis in stage.spatial])
+    terms = tuple([axis.var for axis in stage.reduce])
 
-    def order(what: str, axes: Sequence[Axis]) -> tuple[str, ...]:
-        return tuple(axes[place].var for place in get(what, range(len(axes))))
+    def order(what: str, axes: tuple[str, ...]) -> tuple[str, ...]:
+        places = get(what, None)
+        return axes if places is None else tuple([axes[place] for place in places])
 
     return Decision(
         place=get("where", ROOT),
         tiles={axis.var: values[stage.key(f"tile[{axis.var}]")] for axis in stage.axes},
         orders={
-            "s0": order("outer", stage.spatial),
-            "s1": order("inner", stage.spatial),
+            "s0": order("outer", spatial),
+            "s1": order("inner", spatial),
             "s2": _lane_last(stage, spatial),
-            "r": order("terms", stage.reduce),
+            "r": order("terms", terms),
         },
         levels=tuple(get("levels", PLAIN_LEVELS).split()),
         cached=get("sums", "memory") == "registers",
