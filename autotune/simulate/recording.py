@@ -22,7 +22,7 @@ import numpy as np
 from autotune.choices import freeze
 from autotune.errors import DatabaseError
 from autotune.features.features import FEATURES
-from autotune.space import Candidate, Space
+from autotune.space import Candidate, Sketch, Space
 
 FORMAT = 1
 
@@ -70,13 +70,20 @@ class Recording:
 
     def with_formulas(self, space: Space) -> Recording:
         """The recording with the cycles of candidates that a space has the formulas of, as searches
-        of that space have them: of sketches that have the same choices there."""
+        of that space have them: of sketches that have the same choices there, in whatever order
+        their groups are in."""
         found: dict[Candidate, float] = {}
+        known: dict[object, list[Sketch]] = {}
+        for sketch in space.sketches.values():
+            names = [choice.name for choice in sketch.choices]
+            known.setdefault(_letters(sketch.name, names), []).append(sketch)
         for name, choices in self.choices.items():
-            sketch = space.sketches.get(name)
-            if sketch is not None and choices == tuple(choice.name for choice in sketch.choices):
+            alike = known.get(_letters(name, choices), [])
+            alike = [sketch for sketch in alike if sketch.name == name] or alike
+            if len(alike) == 1:
+                places = [choices.index(choice.name) for choice in alike[0].choices]
                 some = [e.candidate for e in self.entries if e.candidate.sketch == name]
-                cycles = sketch.cycles([candidate.values for candidate in some])
+                cycles = alike[0].cycles([[c.values[at] for at in places] for c in some])
                 found |= {} if cycles is None else dict(zip(some, map(float, cycles)))
         return replace(self, cycles=found)
 
@@ -151,6 +158,11 @@ class Recording:
             )
         except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
             raise DatabaseError(f"{str(path)!r} is not a recording: {error}") from error
+
+
+def _letters(name: str, choices: Sequence[str]) -> object:
+    """A sketch, whatever order its groups are in."""
+    return tuple(sorted(name)), tuple(sorted(choices))
 
 
 def _entry(fields: Sequence[Any], sketches: Sequence[str]) -> Recorded:
