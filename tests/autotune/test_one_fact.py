@@ -47,6 +47,8 @@ KNOWN = {
     "autotune/rules/gpu/online.py": {"LIKELY": SHAPE, "THREADS": SHAPE},
     "autotune/rules/gpu/scan.py": {"THREADS": SHAPE},
     "autotune/rules/gpu/thin.py": {"SUMS": SHAPE, "ROWS": SHAPE, "PIECES": SHAPE},
+    "autotune/rules/gpu/turned.py": {"MANY_EACH": SHAPE},
+    "autotune/rules/nests/decide.py": {"MOST_CODE": SHAPE},
     "autotune/rules/nests/stage.py": {
         "ROWS": SHAPE, "VECTORS": SHAPE, "WHOLE_ROW": SHAPE, "MOST_THREADED": SHAPE,
     },
