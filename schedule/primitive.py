@@ -16,6 +16,7 @@ from schedule.checks.buffer_hints import without_lost
 from schedule.checks.early_init import init_conflict
 from schedule.checks.externs import extern_conflict, require_changeable
 from schedule.checks.nested import require_flat
+from schedule.checks.overgrown import overgrown
 from schedule.checks.provable import unprovable
 from schedule.checks.sharing import sharing_conflict
 from schedule.checks.threads import thread_conflict
@@ -95,8 +96,9 @@ def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
 
     Whatever the primitive, the result has no hints for buffers that are gone, it keeps to the
     rules of threads and extern functions, threads share no memory that was each one's own, what an
-    init reads is there before the reduction, nested blocks are for those only that see inside, and
-    accesses of symbolic range are provably inside of their buffers.
+    init reads is there before the reduction, nested blocks are for those only that see inside, no
+    expression has become too large, and accesses of symbolic range are provably inside of their
+    buffers.
     """
     require_flat(state, name)
     require_changeable(state, name, args)
@@ -108,6 +110,7 @@ def run(state: State, name: str, args: dict[str, Any]) -> tuple[State, Any]:
     if after is not state:
         after = without_lost(state, after)
         refusal = thread_conflict(after) or extern_conflict(after) or init_conflict(state, after)
+        refusal = refusal or overgrown(state, after)
         refusal = refusal or sharing_conflict(state, after) or unprovable(state, after)
     if refusal is not None:
         raise refusal

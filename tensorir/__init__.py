@@ -235,6 +235,7 @@ if TYPE_CHECKING:
     from tensorir.visit import variables as variables
     from tensorir.visit import walk as walk
     from tensorir.visit import walk_exprs as walk_exprs
+    from tensorir.written import too_large as too_large
 
 __all__ = lazy_names(
     __name__,
@@ -334,5 +335,6 @@ __all__ = lazy_names(
             "map_loads numbers_of replace_buffers stmt_exprs substitute substitute_stmt transform "
             "variables walk walk_exprs"
         ),
+        "tensorir.written": "too_large",
     },
 )

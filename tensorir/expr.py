@@ -55,6 +55,10 @@ class Expr(Operators["Expr"]):
     """All variables that occur in it."""
     has_loads: bool = False
     """Whether a load occurs in it."""
+    depth: int = 0
+    """Operations inside of each other in it."""
+    written: int = 1
+    """Nodes of its text, where what is used twice is written twice."""
     is_load: ClassVar[bool] = False
     is_variable: ClassVar[bool] = False
 
@@ -175,7 +179,7 @@ class Var(Expr):
 class Compound(Expr):
     """Base of the expressions that have parts."""
 
-    __slots__ = ("has_loads", "operands", "variables")
+    __slots__ = ("depth", "has_loads", "operands", "variables", "written")
 
 
 class BinOp(Compound):

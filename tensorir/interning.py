@@ -7,10 +7,20 @@ only what takes an entry out of the table, since its node has gone, needs the lo
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections import deque
 from typing import Any
+
+MOST_DEEP = 180
+"""Operations inside of each other in one expression (`written.py`): Python's parser takes 200
+parentheses."""
+
+CALLS = 20
+"""Calls that walking an expression takes for each operation around another one, at most."""
+
+sys.setrecursionlimit(max(sys.getrecursionlimit(), CALLS * MOST_DEEP))
 
 Key = tuple[Any, ...]
 
@@ -58,12 +68,17 @@ def _make(cls: Any, dtype: str, values: Key, operands: tuple[Any, ...] | None) -
     for name, value in zip(cls.fields, values):
         _put(node, name, value)
     if operands is not None:
-        variables, has_loads = _NONE, cls.is_load
+        variables, has_loads, depth, written = _NONE, cls.is_load, 0, 1
         for part in operands:
             found = part.variables
             if not found <= variables:
                 variables = found if variables <= found else variables | found
             has_loads = has_loads or part.has_loads
+            written += part.written
+            if part.depth > depth:
+                depth = part.depth
+        _put(node, "depth", depth + 1)
+        _put(node, "written", written)
         _put(node, "operands", operands)
         _put(node, "variables", variables)
         _put(node, "has_loads", has_loads)

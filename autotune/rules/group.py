@@ -171,7 +171,8 @@ def inline_stages(
         if single and all(instances(u) <= 2 * instances(block) for u in users):
             ends = any(u.is_reduction or is_padding(u) for u in users)
             if not (ends and _reads_reduction(sch, name)):
-                sch.compute_inline(name)
+                with suppress(ScheduleError):  # one expression of all would be too large
+                    sch.compute_inline(name)
 
 
 def _copied(

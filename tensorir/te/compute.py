@@ -14,6 +14,7 @@ from tensorir.te.check import check_body
 from tensorir.te.reduce import Reduce
 from tensorir.te.tensor import ComputeOp, Shape, Tensor, check_name, make_shape
 from tensorir.visit import children
+from tensorir.written import too_large
 
 
 def compute(
@@ -69,6 +70,9 @@ def _define(
 ) -> tuple[Tensor, ...]:
     """The outputs of the operation that computes `parts` at `axes`."""
     parts = tuple(Cast(e.dtype, e.a) if isinstance(e, Rounded) else e for e in parts)
+    problem = too_large(parts)
+    if problem is not None:
+        raise TensorIRError(f"tensor {name!r}: {problem}")
     reduce_axes, early = check_body(name, axes, parts)
     names = [f"{name}_{n}" for n in range(len(parts))] if several else [name]
     ranges = tuple(e for axis in reduce_axes for e in axis.range_exprs)

@@ -36,6 +36,7 @@ from tensorir.verifier.reductions import check_reductions
 from tensorir.verifier.threads import check_threads
 from tensorir.verifier.types import check_types
 from tensorir.visit import child_stmts, loads, stmt_exprs, variables, walk
+from tensorir.written import too_large
 
 
 @dataclass(slots=True)
@@ -103,6 +104,13 @@ def _bound_names(stmt: Stmt) -> tuple[str, ...]:
     if isinstance(stmt, (For, Let)):
         return (stmt.var.name,)
     return tuple(it.var.name for it in stmt.iters) if isinstance(stmt, Block) else ()
+
+
+def expressions_fit(func: PrimFunc, places: list[Place]) -> None:
+    for place in places:
+        problem = None if place.block is None else too_large(stmt_exprs(place.stmt))
+        if problem is not None:
+            raise VerifyError(f"{place.where}: {problem}")
 
 
 def names_are_valid(func: PrimFunc, places: list[Place]) -> None:
@@ -319,6 +327,7 @@ def externs_fit(func: PrimFunc, places: list[Place]) -> None:
 
 
 RULES: list[Callable[[PrimFunc, list[Place]], None]] = [
+    expressions_fit,
     names_are_valid,
     names_are_unique,
     scalars_fit,

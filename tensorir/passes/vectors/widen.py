@@ -100,6 +100,8 @@ class Lanes:
             return Ramp(self.base, Const(1, e.dtype), self.count)
         if isinstance(e, Var):
             return self.vectors.get(e, e)
+        if isinstance(e, Select) and dt.lanes((cond := self.expr(e.cond)).dtype) > 1:
+            return self._select(e, cond)
         before = children(e)
         parts = tuple([self.expr(c) for c in before])
         if all(dt.lanes(p.dtype) == 1 for p in parts):
@@ -109,7 +111,7 @@ class Lanes:
             found = self._compared(e, *parts) if found is None else found
             return binary(e.op, *map(self.widened, parts)) if found is None else found
         if isinstance(e, Select):
-            return self._select(e, *parts)
+            return Select(parts[0], *map(self.widened, parts[1:]))
         if isinstance(e, Load):
             return self._load(e, parts[0])
         if isinstance(e, Cast):
@@ -130,14 +132,13 @@ class Lanes:
                 return Ramp(Cast(e.dtype, ramp.base), Const(stride, e.dtype), self.count)
         return Cast(dt.with_lanes(e.dtype, self.count), a)
 
-    def _select(self, e: Select, cond: Expr, a: Expr, b: Expr) -> Expr:
-        masked = self._masked(e, a) if dt.lanes(cond.dtype) > 1 else None
+    def _select(self, e: Select, cond: Expr) -> Expr:
+        """A choice of each lane for itself: both sides are evaluated in all lanes."""
+        masked = self._masked(e)
         if masked is not None:
             return masked
-        if dt.lanes(cond.dtype) > 1:  # both sides are evaluated in all lanes
-            a = self._side(e.a, self._lanes_of(e.cond))
-            b = self._side(e.b, None)
-        return Select(cond, self.widened(a), self.widened(b))
+        sides = self._side(e.a, self._lanes_of(e.cond)), self._side(e.b, None)
+        return Select(cond, *map(self.widened, sides))
 
     def _side(self, side: Expr, needed: tuple[Expr, Expr] | None) -> Expr:
         """A side of a choice, whose value is wanted in the lanes `needed`; None if not known."""
@@ -160,15 +161,18 @@ class Lanes:
         known = bits in self.masked_bits and bits * self.count in REGISTERS
         return stride in strides and known and not dt.is_bool(load.buffer.dtype)
 
-    def _masked(self, e: Select, a: Expr) -> Expr | None:
+    def _masked(self, e: Select) -> Expr | None:
         """`e` as a load of the lanes that hold it, a constant in others, converted where that gives
         the same; None where it is something else."""
-        if isinstance(e.a, Cast) and isinstance(a, Cast):
+        if isinstance(e.a, Cast):
             before = cast(e.a.a.dtype, e.b)
             exact = cast(e.dtype, before) is e.b
-            part = self._masked(Select(e.cond, e.a.a, before), a.a) if exact else None
-            return None if part is None else Cast(a.dtype, part)
-        if not isinstance(e.b, Const) or not isinstance(a, Load) or not self._maskable(a):
+            part = self._masked(Select(e.cond, e.a.a, before)) if exact else None
+            return None if part is None else Cast(dt.with_lanes(e.dtype, self.count), part)
+        if not isinstance(e.b, Const) or not isinstance(e.a, Load):
+            return None
+        a = self.expr(e.a)
+        if not isinstance(a, Load) or not self._maskable(a):
             return None
         parts = self._conditions(e.cond)
         if parts is None:
