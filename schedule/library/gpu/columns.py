@@ -71,7 +71,6 @@ def _columns(sch: Schedule, block: str, warps: int) -> LoopRef:
     step, warp = sch.split(term, [None, warps])
     group, lane = sch.split(outer[-1], [None, Gpu.warp])
     sch.reorder(*outer[:-1], group, lane, warp, step)
-    loop = bind_blocks(sch, fuse_for_blocks(sch, [*outer[:-1], group]))
     sch.bind(lane, "lane")
     sch.bind(warp, "warp")
-    return loop
+    return bind_blocks(sch, fuse_for_blocks(sch, [*outer[:-1], group]))

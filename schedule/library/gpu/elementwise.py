@@ -94,9 +94,8 @@ def elementwise(
             sch.unroll(each)
         for each in lanes:
             sch.vectorize(each)
-        loop = bind_blocks(sch, [*loops[:-1], over])
         sch.bind(thread, "threadIdx.x")
-        return Elementwise(loop, thread)
+        return Elementwise(bind_blocks(sch, [*loops[:-1], over]), thread)
     raise AssertionError
 
 

@@ -59,9 +59,8 @@ def same_rows(
         sch.unroll(turn)
         for lane in lanes:
             sch.vectorize(lane)
-        loop = bind_blocks(sch, fuse_for_blocks(sch, [over, part]))
         sch.bind(thread, "threadIdx.x")
-        return Elementwise(loop, thread)
+        return Elementwise(bind_blocks(sch, fuse_for_blocks(sch, [over, part])), thread)
     raise AssertionError
 
 

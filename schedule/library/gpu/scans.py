@@ -77,9 +77,8 @@ def recurrence(
         tried = [_fetch(sch, block, buffer, steps) for buffer in _given(sch, block)]
         copies = [copy for copy in tried if copy is not None]
         sch.unroll(turn)
-        loop = bind_blocks(sch, [*fused[:-1], part])
         sch.bind(thread, "threadIdx.x")
-        return Recurrence(tuple(copies), steps, loop)
+        return Recurrence(tuple(copies), steps, bind_blocks(sch, [*fused[:-1], part]))
     raise AssertionError
 
 
@@ -233,7 +232,6 @@ def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> LoopRef:
         tasks.append(sch.fuse(over, part))
         shares.append(own)
     loop = sch.merge(*tasks)
-    sch.bind(loop, "blockIdx.x")
     for name, own in zip(names, shares):
         share = sch.fuse(*own) if side > 1 else own[0]
         if sectors and side == 1 and name in (terms, last):
@@ -242,6 +240,7 @@ def _by_blocks(sch: Schedule, stages: Sequence[str], sectors: bool) -> LoopRef:
             _, share = sch.split(share, [None, side * threads])
         lanes.append(share)
     sch.bind(lanes, "threadIdx.x")
+    sch.bind(loop, "blockIdx.x")
     return loop
 
 
@@ -250,8 +249,8 @@ def _sum_up(sch: Schedule, sums: str, threads: int) -> None:
     row, part, term = sch.get_loops(sums)
     _, turn, thread = sch.split(term, [None, AT_ONCE, threads])
     sch.unroll(turn)
-    sch.bind(sch.fuse(row, part), "blockIdx.x")
     sch.bind(thread, "threadIdx.x")
+    sch.bind(sch.fuse(row, part), "blockIdx.x")
 
 
 def _loops(

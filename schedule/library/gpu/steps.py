@@ -158,7 +158,8 @@ def fuse_for_blocks(sch: Schedule, loops: Sequence[LoopRef]) -> list[LoopRef]:
 
 
 def bind_blocks(sch: Schedule, loops: Sequence[LoopRef]) -> LoopRef:
-    """Bind up to three nested loops, outermost first, to blocks of threads; returns the last."""
+    """Bind up to three nested loops, outermost first, to blocks of threads; returns the last. After
+    those over threads: who owns shared memory is asked at each step from then on."""
     for loop, axis in zip(loops, GRID[: len(loops)][::-1]):
         sch.bind(loop, axis)
     return loops[-1]

@@ -166,7 +166,7 @@ class _Tiles:
             loops = [nest[kind] for nest in nests if kind in nest]
             if loops:
                 bind_all(sch, loops, kind[:-1])
-        bind_blocks(sch, grid)  # at last, since who owns shared memory is asked from then on
+        bind_blocks(sch, grid)
         if plan.ahead and sch.state.loop(step).const_extent != 1:
             sch.pipeline(step, [*[0] * len(copies), plan.ahead])
         for pad in ahead:

@@ -15,6 +15,7 @@ from schedule.library.gpu.memory.sectors import before_rows, from_sectors
 from schedule.library.gpu.rows import Rows, chain_of, rows
 from schedule.library.gpu.steps import (
     all_or_nothing,
+    bind_all,
     bind_blocks,
     dimension_of,
     fuse_for_blocks,
@@ -161,17 +162,16 @@ class _Transpose(NamedTuple):
         column_part, lane = sch.split(column, [None, Gpu.warp])
         sch.reorder(warp, lane, row_part, column_part)
         shared = [self._rows_of(copy) for copy in copies if self.sectors]
-        loop = bind_blocks(sch, fuse_for_blocks(sch, [*others, rows, columns]))
-        for loops in ((warp, lane), *shared):
-            for each, axis in zip(loops, ("warp", "lane")):
-                sch.bind(each, axis)
+        for loops, axis in zip(zip((warp, lane), *shared), ("warp", "lane")):
+            bind_all(sch, loops, axis)
         if not self.sectors:  # else there are too many
             sch.unroll(row_part)
         sch.unroll(column_part)
         for copy in copies if not self.sectors else ():
             part, *_ = sch.cooperative_fetch(copy, {"warp": self.warps, "lane": Gpu.warp})
             sch.unroll(part)
-        return Transpose(tuple(copies), loop)
+        grid = fuse_for_blocks(sch, [*others, rows, columns])
+        return Transpose(tuple(copies), bind_blocks(sch, grid))
 
     def _copied(self, name: str) -> BlockRef:
         """A copy of an array whose rows begin in other banks."""

@@ -62,8 +62,8 @@ def whole(sch: Schedule, block: str, *, blocks: int = 256, warps: int = 8) -> Wh
         sch.reorder(*over, *left)
         _, last = sch.split(left[0], [None, threads])
         over = over or [sch.add_unit_loop(sch.get_loops(block)[0])]
-        bind_blocks(sch, fuse_for_blocks(sch, over))
         sch.bind(last, "threadIdx.x")
+        bind_blocks(sch, fuse_for_blocks(sch, over))
         return Whole(parts, first)
     raise AssertionError
 
@@ -83,8 +83,8 @@ def _first(sch: Schedule, parts: BlockRef, terms: list[LoopRef], copied: list[st
     step, thread, *lane = terms
     outer = [loop for loop in sch.get_loops(parts) if loop not in terms]
     sch.reorder(*outer, thread, step, *lane)
-    loop = bind_blocks(sch, fuse_for_blocks(sch, outer))
     sch.bind(thread, "threadIdx.x")
+    loop = bind_blocks(sch, fuse_for_blocks(sch, outer))
     for name in copied:
         copy = sch.cache_read(parts, name, "local")
         sch.compute_at(copy, step)
