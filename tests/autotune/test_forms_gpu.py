@@ -10,6 +10,7 @@ from autotune.gpu.count import works_of
 from autotune.gpu.work import cycles
 from autotune.rules import choose
 from autotune.rules.gpu.reductions import reduction_plans
+from autotune.rules.gpu.scan import rows_of_scans
 from autotune.rules.group import Group
 from backends import build
 from benchmarks.general.form import Form, expected, given, numbers, restored
@@ -404,3 +405,9 @@ def test_axes_of_one_value_that_stay_are_told():
     ((what, why),) = plan.refused.items()
     assert what == "'out' without axes of one value"
     assert "not alone in loops of its own" in why
+
+
+def test_states_that_stay_are_told():
+    sch = Schedule(program(ops.cumsum, (8, 64)))
+    sch.storage_align("step", "running", 0, 32, 0)
+    assert rows_of_scans(sch)["step"].keys() == {"states of 'step' row by row"}

@@ -13,9 +13,8 @@ from tensorir import Gpu
 
 def in_place(sch: Schedule, gpu: Gpu) -> dict[str, dict[str, str]]:
     """States of scans and results of products where they are used, ahead of all rules. Returns the
-    sums whose user refuses, and why."""
-    rows_of_scans(sch)
-    return place_results(sch, gpu)
+    steps and sums of which that is refused, and why."""
+    return {**rows_of_scans(sch), **place_results(sch, gpu)}
 
 
 def place_results(sch: Schedule, gpu: Gpu) -> dict[str, dict[str, str]]:

@@ -17,11 +17,13 @@ ELEMENTS = (5, 9, 17)
 WARPS = (4, 8, 16)
 
 
-def rows_of_scans(sch: Schedule) -> None:
+def rows_of_scans(sch: Schedule) -> dict[str, dict[str, str]]:
     """Lay out the states of associative scans row by row, where what they read is: so what reads
-    them is found as after any other stage whose rows are contiguous."""
+    them is found as after any other stage whose rows are contiguous. Returns the steps whose states
+    stay as they are, and why."""
     algorithm = find_algorithm(f"scan_{THREADS[0]}x{ELEMENTS[0]}")
     assert algorithm is not None
+    refused: dict[str, dict[str, str]] = {}
     for name in map(str, sch.get_blocks()):
         if not _along(sch.state.block(name)):
             continue
@@ -29,8 +31,11 @@ def rows_of_scans(sch: Schedule) -> None:
         try:
             library.gpu.states_in_rows(sch, name)
             algorithm.recognise(sch.func, sch.state.block(name))
-        except (ScheduleError, Mismatch):  # other steps: their rows are side by side
+        except Mismatch:  # other steps: their rows are to lie side by side
             sch.undo(len(sch.trace) - steps)
+        except ScheduleError as error:
+            refused[name] = {f"states of {name!r} row by row": error.reason}
+    return refused
 
 
 def scan_plans(sch: Schedule, groups: Sequence[Group], gpu: Gpu) -> list[Plan]:
