@@ -100,7 +100,7 @@ PROGRAMS = {
     ),
     "rows at places": (taken(512, 1024, 256), ("split", "fused", "unit")),
     "sums of channels": (
-        program(lambda x: ops.sum(x, (1,)), (4, 512, 28, 32)), ("permuted", "unit"),
+        program(lambda x: ops.sum(x, (1,)), (4, 512, 28, 32)), ("permuted", "unit", "split last"),
     ),
     "rows that share a factor": (
         program(lambda x, s: ops.multiply(x, s), (2048, 1024), (1024,)), ("fused", "unit"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from schedule.analysis.uses import accesses, read_by_others
 from schedule.errors import require
+from schedule.library.contraction.find import flat_index
 from schedule.library.gpu.steps import (
     all_or_nothing,
     bind_blocks,
@@ -15,7 +17,7 @@ from schedule.library.gpu.steps import (
 )
 from schedule.schedule import Schedule
 from schedule.state import BlockRef, LoopRef
-from tensorir import Gpu
+from tensorir import Gpu, Load, slope
 
 
 class Columns(NamedTuple):
@@ -56,17 +58,20 @@ def columns(
             part, _ = sch.split(term, [parts, None])
             made = sch.rfactor(block, part, 0)
             _columns(sch, made, warps)
-        loop = _columns(sch, block, warps)
+        loop = _columns(sch, block, warps, alone=epilogue is None)
         if epilogue is not None:
             end_in(sch, block, epilogue, loop)
         return Columns(loop, made)
     raise AssertionError
 
 
-def _columns(sch: Schedule, block: str, warps: int) -> LoopRef:
+def _columns(sch: Schedule, block: str, warps: int, alone: bool = True) -> LoopRef:
+    """The kernel of a reduction; where it ends `alone`, lanes go on from row to row of columns."""
     outer, along = reduction_of(sch, block)
     sch.reorder(*outer, *along)
     outer = loops_in_memory(sch, block, outer)
+    while alone and len(outer) > 1 and _are_one(sch, block, *outer[-2:]):
+        outer = [*outer[:-2], sch.fuse(*outer[-2:])]
     term = sch.fuse(*along) if len(along) > 1 else along[0]
     step, warp = sch.split(term, [None, warps])
     group, lane = sch.split(outer[-1], [None, Gpu.warp])
@@ -74,3 +79,14 @@ def _columns(sch: Schedule, block: str, warps: int) -> LoopRef:
     sch.bind(lane, "lane")
     sch.bind(warp, "warp")
     return bind_blocks(sch, fuse_for_blocks(sch, [*outer[:-1], group]))
+
+
+def _are_one(sch: Schedule, block: str, outer: LoopRef, inner: LoopRef) -> bool:
+    """Whether two loops move as one along all that a reduction reads."""
+    node, around = sch.state.block(block), sch.state.loops_around(block)
+    analyzer, (far, near) = sch.state.analyzer(around), (sch.state.loop(x) for x in (outer, inner))
+    reads = [a for a in accesses(node) if a.buffer in read_by_others(node)]
+    flat = [analyzer.simplify(flat_index(Load(a.buffer, a.in_loops()))) for a in reads]
+    steps = [(slope(e, far.var, analyzer), slope(e, near.var, analyzer)) for e in flat]
+    size = near.const_extent
+    return size is not None and all(b is not None and a == b * size for a, b in steps)
