@@ -214,4 +214,6 @@ def factors_of(node: Block) -> tuple[Load, Load] | None:
         return None
     sides = [side.a if isinstance(side, Cast) else side for side in (terms[0].a, terms[0].b)]
     a, b = sides
-    return (a, b) if isinstance(a, Load) and isinstance(b, Load) else None
+    if not isinstance(a, Load) or not isinstance(b, Load):
+        return None
+    return (a, b) if a.indices and b.indices else None  # a single number has no axes

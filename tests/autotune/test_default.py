@@ -182,3 +182,24 @@ def test_what_reads_the_result_of_another_rule(shape, maker, reader):
     sch = default_schedule(func, "c -march=x86-64", numerics="mixed")
     space = make_space(func, device_of(resolve("c -march=x86-64")), "mixed")
     assert str(space.build(default_candidate(space)).func) == str(sch.func)
+
+
+@pytest.mark.parametrize("target", ["c", "c -march=x86-64", "cuda"])
+@pytest.mark.parametrize("kinds", [("float32",) * 2, ("bfloat16",) * 2, ("uint8", "int8")])
+def test_products_with_a_single_number(kinds, target):
+    """Which has no axes, and is an operand all the same, where it is made by another stage too."""
+    a, b = te.placeholder((), kinds[0], name="A"), te.placeholder((8, 33), kinds[1], name="B")
+    k = te.reduce_axis(8, name="k")
+    acc = "int32" if kinds[1] == "int8" else "float32"
+    stage = te.compute((), lambda: te.maximum(a[()], a[()]) * a[()], name="S")
+
+    def program(s):
+        one = s[()].astype(acc)
+        first = te.compute(
+            (5, 33), lambda i, j: te.sum(one * b[k, j].astype(acc), axis=k), name="one"
+        )
+        second = te.compute((33,), lambda j: te.sum(b[k, j].astype(acc) * one, axis=k), name="two")
+        return te.create_prim_func([a, b, first, second], name="products")
+
+    for s in (a, stage):
+        assert default_schedule(program(s), target)

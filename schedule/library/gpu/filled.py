@@ -100,7 +100,9 @@ def laid_out(c: Contraction, operands: Collection[int]) -> Contraction:
 
 
 def _in_sectors(o: Operand) -> Operand:
-    """Strides are None along an axis that goes on from row to row."""
+    """Strides are None along an axis that goes on from row to row. A single number is no row."""
+    if not o.shape:
+        return o
     shape = [size or 1 for size in o.shape]
     row = shape[o.row]
     longer = shape[o.row] = -(-row // in_sector(o.dtype)) * in_sector(o.dtype)
