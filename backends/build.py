@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Sized
 from importlib import import_module
 from typing import Any
 
@@ -64,7 +64,7 @@ def build(
     if name is not None:
         func = dataclasses.replace(func, name=name)
     backend, resolved = _resolve(target)
-    if not constants:
+    if _without(constants):
         ir = lower(func, resolved)
         source = backend.emit(ir, resolved)
         _check_externs(func.name, resolved, ir)
@@ -137,7 +137,7 @@ def source_text(
 ) -> str:
     """The source text that `build` would compile, given the names of the constants."""
     backend, resolved = _resolve(target)
-    if not constants:
+    if _without(constants):
         return backend.emit(lower(program, resolved), resolved)
     _, main, binding = _with_constants(program, tuple(constants))
     prepare = None if binding.prepare is None else lower(binding.prepare, resolved)
@@ -161,7 +161,7 @@ def build_source(
     well, or that lowered: it tells what is launched.
     """
     resolved = resolve(target)
-    if not constants:
+    if _without(constants):
         ir = lower(func, resolved) if resolved.on_gpu and _has_blocks(func) else func
         return _load(func, ir, source, resolved, cache, timeout)
     constants = _on_host(constants, backend_of(resolved.kind))
@@ -178,6 +178,11 @@ def _check_externs(name: str, target: Target, *programs: PrimFunc | None) -> Non
     for ir in programs:
         if ir is not None:
             check_externs(ir, target, name)
+
+
+def _without(constants: Any) -> bool:
+    """Whether there are none; what is neither arrays by name nor names is refused later."""
+    return constants is None or isinstance(constants, Sized) and len(constants) == 0
 
 
 def _on_host(constants: Constants, backend: Backend) -> Constants:

@@ -36,7 +36,7 @@ LONG = {short: name for name, short in SHORT.items()}
 
 def check_dtype(dtype: str) -> str:
     """Return `dtype` if it names a scalar type, else raise TensorIRError listing the types."""
-    if dtype not in SCALARS:
+    if not isinstance(dtype, str) or dtype not in SCALARS:
         raise TensorIRError(f"unknown dtype {dtype!r}; known are {', '.join(SCALARS)}")
     return dtype
 

@@ -411,7 +411,7 @@ def _identity(op: str, a: Expr, b: Expr) -> Expr | None:
 
 def cast(dtype: str, value: ExprLike) -> Expr:
     """`value` converted to `dtype`."""
-    dt.check_dtype(dt.element(dtype))
+    dt.check_dtype(dt.element(dtype) if isinstance(dtype, str) else dtype)
     a = convert(value)
     if isinstance(a, Rounded):
         return Cast(dtype, a.a) if dtype == a.dtype else cast(dtype, a.a)

@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
+from tensorir.errors import TensorIRError
 from tensorir.expr import Expr, Var
 from tensorir.parts import touched
 from tensorir.scalars import Scalar, SizeRanges, divisors, in_call_order
@@ -17,6 +18,16 @@ from tensorir.visit import walk, walk_exprs
 
 DECLARED = "inout"
 """The attribute of a function that names its in-out parameters: attrs({"inout": ["C"]})."""
+
+
+def require_func(func: object, what: str) -> None:
+    """Raise TensorIRError for what is no PrimFunc, and say how to get one."""
+    if isinstance(func, PrimFunc):
+        return
+    remedy = "make one with te.create_prim_func([inputs..., outputs...])"
+    if isinstance(getattr(func, "func", None), PrimFunc):
+        remedy = "pass its .func"
+    raise TensorIRError(f"{what} needs a PrimFunc, not {type(func).__name__}; {remedy}")
 
 
 @dataclass(slots=True, eq=False, repr=False)

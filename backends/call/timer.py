@@ -10,6 +10,7 @@ import math
 import time as clock
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -190,7 +191,8 @@ def _interval_rank(count: int) -> int:
 
 
 def _check_protocol(repeats: int, min_ms: float) -> None:
-    if repeats < 1 or min_ms <= 0:
+    numbers = isinstance(repeats, Real) and isinstance(min_ms, Real)
+    if not numbers or repeats < 1 or min_ms <= 0:
         raise TensorIRError(
-            f"{repeats} blocks of {min_ms} ms cannot be timed; both have to be positive"
+            f"{repeats} blocks of {min_ms} ms cannot be timed; both have to be positive numbers"
         )

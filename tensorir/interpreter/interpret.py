@@ -22,7 +22,7 @@ from tensorir import dtype as dt
 from tensorir.arrays import decode, encode, match_arguments, shape_of
 from tensorir.errors import VerifyError
 from tensorir.externs.extern import find_extern, held_dtype
-from tensorir.func import PrimFunc
+from tensorir.func import PrimFunc, require_func
 from tensorir.interpreter.python_source import Emitter
 from tensorir.interpreter.sanitize import RaceEmitter, Races, combined_by_threads, placed
 from tensorir.interpreter.thread_source import ThreadEmitter, ThreadRaceEmitter, has_kernels
@@ -57,6 +57,7 @@ def interpret(
     raised where two iterations of a parallel, vectorized or thread loop touch one element and one
     of them writes.
     """
+    require_func(func, "interpret")
     given, values = match_arguments(func, arrays, sizes)
     shapes = {p: shape_of(p, values) for p in func.params}
     memory: list[Cells] = []

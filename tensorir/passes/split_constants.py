@@ -112,6 +112,10 @@ def check_constants(func: PrimFunc, names: Collection[str]) -> tuple[Buffer, ...
     """The parameters called `names`, in call order; raises TensorIRError where one cannot be."""
     if isinstance(names, str):
         raise TensorIRError(f"constants={names!r} is one text; write constants=({names!r},)")
+    if not isinstance(names, Collection) or hasattr(names, "dtype"):
+        raise TensorIRError(
+            f"constants is {type(names).__name__}; give arrays by the names of parameters, a dict"
+        )
     params = {p.name: p for p in func.params}
     inputs = ", ".join(repr(p.name) for p in func.inputs) or "none"
     for name in names:

@@ -9,7 +9,7 @@ import numpy as np
 from tensorir.arrays import decode, match_arguments
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError
-from tensorir.func import PrimFunc
+from tensorir.func import PrimFunc, require_func
 from tensorir.reference.balls import Ball, Balls
 from tensorir.reference.exact import Array, Exact
 from tensorir.reference.run import Runner
@@ -59,6 +59,7 @@ def reference_with_tolerance(
 
 
 def _run(func: PrimFunc, algebra: Any, inputs: Any, sizes: Numbers | None) -> list[Any]:
+    require_func(func, "reference")
     func = rectangular(func)
     given, values = match_arguments(func, inputs, sizes)
     outputs, in_outs = func.outputs, func.in_outs

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeGuard
 
 from tensorir import dtype as dt
 from tensorir.buffer import SCOPES, Buffer
-from tensorir.errors import TensorIRError
+from tensorir.errors import ParseError, TensorIRError
 from tensorir.expr import TRUE, Expr, Var, int_value
 from tensorir.externs.extern import find_extern
 from tensorir.func import PrimFunc
@@ -50,12 +50,15 @@ def parse(text: str) -> PrimFunc:
 
     Raises ParseError with the line, and what was expected there.
     """
+    if not isinstance(text, str):
+        raise ParseError(f"parse reads the text of a program, not {type(text).__name__}")
     text = textwrap.dedent(text).strip("\n")
     parser = Parser(text.split("\n"))
     module = parser.syntax(lambda: ast.parse(text))
     if len(module.body) != 1 or not isinstance(module.body[0], ast.FunctionDef):
         parser.fail(1, "one function: '@prim_func' and 'def name(A: f32[16], ...):'")
-    return parser.function(module.body[0])
+    definition = module.body[0]
+    return parser.syntax(lambda: parser.function(definition))  # type: ignore[no-any-return]
 
 
 def parse_expr(text: str, env: Env) -> Expr:
@@ -65,16 +68,19 @@ def parse_expr(text: str, env: Env) -> Expr:
     """
     parser = Parser(text.split("\n"))
     tree = parser.syntax(lambda: ast.parse(text.strip(), mode="eval"))
-    return parser.expr(tree.body, env)
+    return parser.syntax(lambda: parser.expr(tree.body, env))  # type: ignore[no-any-return]
 
 
 @dataclass
 class Parser(ExprParser):
     def syntax(self, read: Callable[[], Any]) -> Any:
+        """What `read` returns; ParseError where Python cannot read the text or walk through it."""
         try:
             return read()
         except SyntaxError as error:
             self.fail(error.lineno or 1, f"Python syntax ({error.msg})")
+        except (MemoryError, RecursionError):  # which Python says of texts that nest deep
+            self.fail(1, "expressions with fewer operations inside of each other")
 
     def unexpected(self, node: ast.AST, expected: str) -> NoReturn:
         self.fail(node, f"{expected}, not {ast.unparse(node).splitlines()[0]!r}")

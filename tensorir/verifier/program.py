@@ -14,7 +14,7 @@ from tensorir import dtype as dt
 from tensorir.buffer import Buffer
 from tensorir.errors import TensorIRError, VerifyError
 from tensorir.expr import Expr, Load, Var
-from tensorir.func import PrimFunc
+from tensorir.func import PrimFunc, require_func
 from tensorir.parts import touched
 from tensorir.scalars import SCALAR_LIMITS, refuse_values
 from tensorir.stmt import (
@@ -70,6 +70,7 @@ def verify(func: PrimFunc) -> None:
     In the body of a block every access must be provably inside its buffer for all values of the
     block's variables; in lowered code only what is certainly outside is an error.
     """
+    require_func(func, "verify")
     places = list(_places(func))
     for rule in RULES:
         rule(func, places)
