@@ -312,7 +312,9 @@ class _Found:
             if extent == 1 or not used or used <= self.rows:
                 rows.append((-1 if extent == 1 else min(mine, default=-1), d, f"d{d}"))
                 continue
-            assert isinstance(index, Var)
+            if not isinstance(index, Var):
+                reason = f"it stores elements of a row at {index!r}, which is no variable of it"
+                raise ScheduleError("find_rows", name, reason, None, None, None)
             text = f"d{d}"
             if mine:  # one dimension for rows and columns
                 steps = [slope(at, self.ordered[n], self.analyzer) or 1 for n in mine]

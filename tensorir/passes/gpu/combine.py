@@ -13,6 +13,7 @@ from tensorir.expr import (
     Var,
     all_of,
     binary,
+    cast,
     const,
     minimum,
     select,
@@ -60,10 +61,11 @@ class Values:
 
     def merge(self, others: Sequence[Expr]) -> Stmt:
         """The statement that merges `others` into the registers."""
-        known: Mapping[Expr, Expr] = dict(zip(self.parts, others))
+        taken: list[tuple[Expr, Expr]] = list(zip(self.parts, others))
         single = len(self.registers) == 1
         if single:
-            known = {**known, self.before[0]: self.registers[0]}
+            taken.append((self.before[0], self.registers[0]))
+        known: Mapping[Expr, Expr] = {e: cast(e.dtype, to) for e, to in taken}  # bools are bytes
         memo: dict[Expr, Expr] = {}
         values = [transform(e, known.get, memo) for e in self.merged]
         stmt = seq(*[Store(r.buffer, r.indices, v) for r, v in zip(self.registers, values)])

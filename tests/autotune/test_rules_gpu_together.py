@@ -1,0 +1,86 @@
+"""Defaults for GPUs of stages that were found to go together, or not: products beside each other,
+parts of networks, truth values that threads combine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from autotune.rules import default_sketch, sketches
+from backends import ObjectCache, build
+from tensorir import Gpu, PrimFunc, Target, ops, reference, te
+
+EMULATOR = "cuda-emulator -arch=sm_90a"
+CHECKED = f"{EMULATOR} -check=races,uninitialised"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> ObjectCache:
+    return ObjectCache(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.mark.parametrize("name", ["any", "all"])
+@pytest.mark.parametrize(
+    "shape, axis", [((9, 70), 1), ((70, 9), 0), ((2, 900), 1), ((3, 5, 40), (0, 2)), ((5000,), 0)]
+)
+def test_threads_combine_truth_values(name: str, shape: Any, axis: Any, cache: ObjectCache) -> None:
+    """Bools are bytes in memory, and threads exchange what they have of them: rows that threads
+    share could not be lowered."""
+    x = te.placeholder(shape, "bool", name="x")
+    func = te.create_prim_func([x, getattr(ops, name)(x, axis=axis)], name="f")
+    kernel = build(default_schedule(func, EMULATOR), CHECKED, cache=cache)
+    for share in (0.01, 0.99):
+        given = np.random.default_rng(0).random(shape) < share
+        np.testing.assert_array_equal(kernel(given), reference(func, given)[0])
+
+
+def gated(shape: tuple[int, int], terms: int, by: Any) -> PrimFunc:
+    """Two products of the same rows, element by element together."""
+    m, n = shape
+    x = te.placeholder((m, terms), name="x")
+    a, b = (te.placeholder((terms, n), name=name) for name in "ab")
+    return te.create_prim_func([x, a, b, by(ops.matmul(x, a), ops.matmul(x, b))], name="gated")
+
+
+TOGETHER = {
+    "silu": lambda u, v: ops.multiply(ops.silu(u), v),
+    "sum": ops.add,
+    "larger": ops.maximum,
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_products_that_meet_have_tiles_each(name: str, cache: ObjectCache) -> None:
+    """Sums of rows go together row by row where each row is its own; what all rows read goes
+    through tiles: gated layers moved 160 times as much."""
+    device = Gpu(Target.parse(EMULATOR))
+    func = gated((256, 256), 128, TOGETHER[name])
+    sketch = default_sketch(sketches(func, device, "reassociated"), ())
+    assert [plan.name for plan in sketch.plans] == ["product", "product"]
+    small = gated((20, 33), 17, TOGETHER[name])
+    given = [np.random.default_rng(0).integers(-2, 3, p.const_shape) for p in small.inputs]
+    given = [array.astype("float32") for array in given]
+    found = build(default_schedule(small, EMULATOR), CHECKED, cache=cache)(*given)
+    np.testing.assert_allclose(found, reference(small, *given)[0], 1e-5, 1e-5)
+
+
+def test_attention_between_layers_of_a_network(cache: ObjectCache) -> None:
+    """Heads are parts of rows there, which no chain of the norm behind them can have as they are:
+    its default ended in an assertion."""
+    t, d, heads = 8, 16, 2
+    x = te.placeholder((t, d), name="x")
+    w = [te.placeholder((d, d), name=f"w{n}") for n in range(4)]
+
+    def parts(y: Any) -> Any:
+        return ops.transpose(ops.reshape(y, (1, t, heads, d // heads)), (0, 2, 1, 3))
+
+    y = ops.attention(*(parts(ops.matmul(x, each)) for each in w[:3]))
+    y = ops.matmul(ops.reshape(ops.transpose(y, (0, 2, 1, 3)), (t, d)), w[3])
+    func = te.create_prim_func([x, *w, ops.layer_norm(ops.add(x, y))], name="block")
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(p.const_shape, "float32") for p in func.inputs]
+    found = build(default_schedule(func, EMULATOR), CHECKED, cache=cache)(*given)
+    np.testing.assert_allclose(found, reference(func, *given)[0], 1e-4, 1e-4)
