@@ -93,27 +93,29 @@ class InRows:
 
 
 def find_rows(
-    sch: Schedule, last: str, among: Collection[str] | None = None, kept: bool = False
-) -> InRows | None:
+    sch: Schedule, last: str, among: Collection[str] | None = None, kept: bool = False,
+    one: bool = False,
+) -> InRows | None:  # fmt: skip
     """The program in rows of `last`, with all stages, `among` some if given, that go along with
     them; None where no reduction does, none makes a number of each row, or they cannot be put in
-    order. With `kept` the result stays in rows, and another stage takes it to its place."""
+    order. With `kept` the result stays in rows, and another stage takes it to its place; with `one`
+    all of it is one row."""
     if not may_have_rows(sch, last, among):
         return None
     try:
-        found = _Found(sch, last, "", among)
+        found = _Found(sch, last, "", among, one)
         if not found.has_reductions:
             return None
         text, base = "", sch
         if kept:
             base = sch.copy()
             _apart(base, last)
-            text = _Found(base, last, "", among).layout(last)[0] or ""
-            found = _Found(_laid_out(base, last, text), last, "", among)
+            text = _Found(base, last, "", among, one).layout(last)[0] or ""
+            found = _Found(_laid_out(base, last, text), last, "", among, one)
         if found.node.is_reduction and found.columns:
-            found = _Found(base, last, "local", among)
+            found = _Found(base, last, "local", among, one)
             if not found.is_tiled:
-                found = _Found(base, last, "global", among)
+                found = _Found(base, last, "global", among, one)
         if not found.has_statistics:
             return None
         order, made = replace(found.order(), kept=text), sch.copy()
@@ -180,13 +182,15 @@ class _Found:
     """The rows that the stages before one share with it, in a schedule of which nothing but that
     stage is changed: its loops are cut, and what it computes may be copied from another scope."""
 
-    def __init__(self, sch: Schedule, last: str, apart: str, among: Collection[str] | None) -> None:
+    def __init__(
+        self, sch: Schedule, last: str, apart: str, among: Collection[str] | None, one: bool
+    ) -> None:
         self.last, self.apart = last, apart
         self.sch = sch = sch.copy()
         self.end = end = str(sch.cache_write(last, 0, apart)) if apart else last
         self.cuts = _cut(sch, end, last)
-        self.found = followers(sch, end, among)
-        self.rows = _shared(sch, self.found)
+        self.found = followers(sch, end, among, one)
+        self.rows = frozenset() if one else _shared(sch, self.found)
         self.members = tuple(n for n in reversed(self.found) if self.rows <= self.found[n].loops)
         self.node = sch.state.block(end)
         around = sch.state.loops_around(end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from autotune.rules.group import stores_of
 from schedule import Schedule
@@ -21,6 +22,9 @@ from tensorir import (
     variables,
 )
 
+NOWHERE: Mapping[Var, Expr] = MappingProxyType({})
+"""The places of a stage that is needed elsewhere too, or does not store at its variables."""
+
 
 @dataclass(frozen=True)
 class Follower:
@@ -36,12 +40,13 @@ class Follower:
 
 
 def followers(
-    sch: Schedule, last: str, among: Collection[str] | None = None
+    sch: Schedule, last: str, among: Collection[str] | None = None, one: bool = False
 ) -> dict[str, Follower]:
     """The last stage, and those before it, `among` some if given, that only it needs, directly or
-    through others, and that go along with one of its loops at least; by name, the last one first.
+    through others, and that go along with one of its loops at least, unless all of them are to be
+    `one` row; by name, the last one first.
     """
-    return _Search(sch, last).run(among)
+    return _Search(sch, last).run(among, one)
 
 
 class _Search:
@@ -55,7 +60,7 @@ class _Search:
         self.analyzer = sch.state.analyzer(around)
         self.found = {last: Follower(last, {it.var: it.binding for it in node.iters}, loops)}
 
-    def run(self, among: Collection[str] | None) -> dict[str, Follower]:
+    def run(self, among: Collection[str] | None, one: bool) -> dict[str, Follower]:
         order = [str(name) for name in self.sch.get_blocks()]
         for name in reversed(order[: order.index(self.last)]):
             if among is not None and name not in among:
@@ -63,7 +68,7 @@ class _Search:
             users = [str(user) for user in self.sch.get_consumers(name)]
             if users and all(user in self.found for user in users):
                 stage = self.follower(name, [self.found[user] for user in users])
-                if stage.loops:
+                if stage.loops or (one and stage.places is not NOWHERE):
                     self.found[name] = stage
         return self.found
 
@@ -74,7 +79,7 @@ class _Search:
         buffers = {store.buffer for store in stores_of(node)}
         steps = any(it.kind is IterKind.OPAQUE for it in node.iters)
         if stored is None or steps or any(buffer in self.sch.func.params for buffer in buffers):
-            return Follower(name, {}, frozenset())
+            return Follower(name, NOWHERE, frozenset())
         read = [
             tuple(self.analyzer.simplify(substitute(i, user.places)) for i in load.indices)
             for user in users

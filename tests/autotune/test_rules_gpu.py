@@ -56,6 +56,12 @@ def softmax(x: Any) -> Any:
     return ops.softmax(x, name="S")
 
 
+def by_norm(x: Any) -> Any:
+    axes = [te.reduce_axis(extent, name=f"k{n}") for n, extent in enumerate(x.shape)]
+    total = te.compute((), lambda: te.sum(x[tuple(axes)] * x[tuple(axes)], axes), name="total")
+    return te.compute(x.shape, lambda *at: x[at] / te.sqrt(total[()] + 1.0), name="S")
+
+
 RULED = {
     "softmax": (program(softmax, (70, 300)), ["chain"]),
     "softmax with one statistic of two values": (
@@ -67,6 +73,9 @@ RULED = {
     "softmax in the middle": (
         program(lambda x: ops.softmax(x, axis=1, name="S"), (3, 21, 40)), ["chain"],
     ),
+    "softmax of a vector": (program(softmax, (3001,)), ["chain"]),
+    "argmax of a vector": (program(lambda x: ops.argmax(x, 0, name="S"), (77,)), ["chain"]),
+    "a matrix by its norm": (program(by_norm, (17, 33)), ["chain"]),
     "rows that are parts of an axis": (
         program(lambda x: ops.group_norm(x, groups=4, name="S"), (2, 8, 6, 10)), ["chain"],
     ),
@@ -118,6 +127,15 @@ def test_each_family_has_its_rule_and_is_right(name, cache):
 )
 def test_sizes_decide_how_terms_are_shared(shape, axes, plan):
     assert plans(program(lambda x: ops.sum(x, axes, name="S"), shape)) == [plan]
+
+
+def test_a_vector_is_one_row():
+    """Read and written once by one block of threads; a long one is read for its maximum, for its
+    sum and for the result, which was seven kernels and 3.25 times the least."""
+    (work,) = works_of(default_schedule(program(softmax, (8000,)), EMULATOR).func, DEVICE)
+    assert work.sectors * Gpu.sector_bytes == work.bytes == 2 * 4 * 8000
+    works = works_of(default_schedule(program(softmax, (1 << 21,)), EMULATOR).func, DEVICE)
+    assert sum(work.sectors for work in works) * Gpu.sector_bytes <= 2.4 * 2 * 4 * (1 << 21)
 
 
 def norm(make: Callable[..., Any], rows: int, columns: int, vectors: int) -> PrimFunc:

@@ -138,13 +138,17 @@ def _members_on_axes(sch: Schedule, last: str, groups: Sequence[Group]) -> tuple
 
 
 def _largest(sch: Schedule, last: str, groups: Sequence[Group]) -> InRows | None:
-    """The rows of the largest chain that ends in `last`; None where there is none."""
-    rows = find_rows(sch, last)
-    while rows is not None:
-        members = _sharing(rows, groups)
-        if members is None or members == rows.order.members:
-            return None if members is None else rows
-        rows = find_rows(sch, last, members)
+    """The rows of the largest chain that ends in `last`; None where there is none. Where sums have
+    one value, and nothing tells rows, all is one."""
+    blocks = [sch.state.block(name) for name in sch.get_blocks()]
+    single = any(b.is_reduction and instances(b, IterKind.SPATIAL) == 1 for b in blocks)
+    for one in (False, True)[: 1 + single]:
+        rows = find_rows(sch, last, one=one)
+        while rows is not None:
+            members = _sharing(rows, groups)
+            if members == rows.order.members:
+                return rows
+            rows = None if members is None else find_rows(sch, last, members, one=one)
     return None
 
 

@@ -283,9 +283,10 @@ class TileColumns:
         if c.result.strides[near] != 1:
             return values.astype(float)
         run = self.lanes[:, near] * self.near[:, near] * size
-        pitch = min((s or 1 for n in c.spatial if (s := c.result.strides[n]) != 1), default=8)
-        apart = 0.0 if pitch * size % Gpu.sector_bytes == 0 else 0.5
-        return np.asarray(values * size / run * (-(-run // Gpu.sector_bytes) + apart))
+        apart = (size * (s or 1) for s in c.result.strides if s != 1)
+        step = np.gcd(gcd(Gpu.sector_bytes, *apart), self.total[:, near] * size)
+        touched = -(-run // step) * step + Gpu.sector_bytes - step  # wherever the run begins
+        return np.asarray(values * size / run * touched / Gpu.sector_bytes)
 
     @cached_property
     def transactions(self) -> Column:
