@@ -283,7 +283,7 @@ class TileColumns:
         if c.result.strides[near] != 1:
             return values.astype(float)
         run = self.lanes[:, near] * self.near[:, near] * size
-        apart = (size * (s or 1) for s in c.result.strides if s != 1)
+        apart = (size * (s or 1) for n in c.spatial if (s := c.result.strides[n]) != 1)
         step = np.gcd(gcd(Gpu.sector_bytes, *apart), self.total[:, near] * size)
         touched = -(-run // step) * step + Gpu.sector_bytes - step  # wherever the run begins
         return np.asarray(values * size / run * touched / Gpu.sector_bytes)

@@ -13,6 +13,7 @@ from schedule.library.gpu.steps import (
     fuse_for_blocks,
     in_memory,
     last_axis,
+    read_once,
     vector_of,
 )
 from schedule.schedule import Schedule
@@ -90,6 +91,8 @@ def elementwise(
         if last != block:
             sch.compute_at(block, (item or [thread])[0])
             sch.set_scope(block, 0, "local")
+        if item:
+            read_once(sch, last, thread)
         for each in item:
             sch.unroll(each)
         for each in lanes:

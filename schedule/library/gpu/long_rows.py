@@ -13,6 +13,9 @@ from schedule.schedule import Schedule
 from schedule.state import BlockRef
 from tensorir import Gpu
 
+ITEMS = 4
+"""Pieces of the result of a thread, which reads numbers of the row once for them."""
+
 
 class LongRows(NamedTuple):
     """The parts of the schedule, for steps that follow.
@@ -56,6 +59,6 @@ def long_rows(
                 sch.compute_inline(name)
         parts = [whole(sch, name, blocks=blocks, warps=warps).parts for name in sums]
         if chain[-1] not in sums:
-            elementwise(sch, block, threads=warps * Gpu.warp)
+            elementwise(sch, block, threads=warps * Gpu.warp, items=ITEMS)
         return LongRows(tuple(parts), tuple(sums))
     raise AssertionError

@@ -125,6 +125,19 @@ def _reads(sch: Schedule, block: str, buffer: str) -> list[Access]:
     return [a for a in found if not a.is_write and a.buffer.name == buffer]
 
 
+def read_once(sch: Schedule, block: str, loop: LoopRef) -> None:
+    """Let a block read before all iterations of a loop over threads what is the same in these: a
+    number of the row, or of all there is, each thread in a register."""
+    outside = {f.var for f in sch.state.loops_outside(loop)}
+    node = sch.state.block(block)
+    given = set(read_by_others(node))
+    reads = [a for a in accesses(node) if a.buffer in given]
+    moved = {a.buffer for a in reads if {v for i in a.in_loops() for v in variables(i)} - outside}
+    for buffer in dict.fromkeys(a.buffer for a in reads):
+        if buffer not in moved and buffer.scope == "global":
+            sch.compute_at(sch.cache_read(block, buffer.name, "local"), loop)
+
+
 def in_order_of_reads(sch: Schedule, copy: str) -> None:
     """Order the loops of a copy as the axes of what it reads: neighbours are read together."""
     (use,) = [a for a in accesses(sch.state.block(copy)) if not a.is_write]

@@ -12,6 +12,7 @@ from schedule.library.gpu.steps import (
     fuse_for_blocks,
     last_axis,
     loops_in_memory,
+    read_once,
     reduction_of,
     vector_of,
 )
@@ -83,6 +84,7 @@ def _first(sch: Schedule, parts: BlockRef, terms: list[LoopRef], copied: list[st
     step, thread, *lane = terms
     outer = [loop for loop in sch.get_loops(parts) if loop not in terms]
     sch.reorder(*outer, thread, step, *lane)
+    read_once(sch, parts, thread)
     sch.bind(thread, "threadIdx.x")
     loop = bind_blocks(sch, fuse_for_blocks(sch, outer))
     for name in copied:
