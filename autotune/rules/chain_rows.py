@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import NoReturn
 
 from autotune.rules.followers import Follower, followers, stored_at
 from autotune.rules.group import flat_place, instances, size, stores_of
@@ -178,6 +179,11 @@ def _laid_out(sch: Schedule, stage: str, index_map: str) -> Schedule:
     return sch
 
 
+def _refuse(stage: str, reason: str) -> NoReturn:
+    """Of a stage that no rows can have; `find_rows` finds none then."""
+    raise ScheduleError("find_rows", stage, reason, None, None, None)
+
+
 class _Found:
     """The rows that the stages before one share with it, in a schedule of which nothing but that
     stage is changed: its loops are cut, and what it computes may be copied from another scope."""
@@ -282,7 +288,8 @@ class _Found:
         """How far the store of a stage and its loads move in memory with the loops of rows."""
         node, places = self.sch.state.block(name), self.found[name].places
         stored = stored_at(node)
-        assert stored is not None
+        if stored is None:
+            _refuse(name, "it stores at no one place of variables of its own")
         accesses = [(_buffer(node), stored)]
         accesses += [(load.buffer, load.indices) for load in body_loads(node)]
         return [_step(buffer, at, places, self.analyzer) for buffer, at in accesses]
@@ -317,8 +324,7 @@ class _Found:
                 rows.append((-1 if extent == 1 else min(mine, default=-1), d, f"d{d}"))
                 continue
             if not isinstance(index, Var):
-                reason = f"it stores elements of a row at {index!r}, which is no variable of it"
-                raise ScheduleError("find_rows", name, reason, None, None, None)
+                _refuse(name, f"it stores elements of a row at {index!r}, no variable of it")
             text = f"d{d}"
             if mine:  # one dimension for rows and columns
                 steps = [slope(at, self.ordered[n], self.analyzer) or 1 for n in mine]
