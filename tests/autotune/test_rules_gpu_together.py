@@ -84,3 +84,35 @@ def test_attention_between_layers_of_a_network(cache: ObjectCache) -> None:
     given = [rng.standard_normal(p.const_shape, "float32") for p in func.inputs]
     found = build(default_schedule(func, EMULATOR), CHECKED, cache=cache)(*given)
     np.testing.assert_allclose(found, reference(func, *given)[0], 1e-4, 1e-4)
+
+
+def with_itself(name: str, m: int, n: int) -> PrimFunc:
+    """A product of a matrix by itself, as rows, columns, squares or differences meet."""
+    x, k = te.placeholder((m, n), name="x"), te.reduce_axis(n, name="k")
+    s, q = te.placeholder((m, m), name="s"), te.reduce_axis(m, name="q")
+
+    def apart(i: Any, j: Any) -> Any:
+        return te.sum(te.abs(x[i, k] - x[j, k]), axis=k)
+
+    terms = {
+        "rows": (x, m, lambda i, j: te.sum(x[i, k] * x[j, k], axis=k)),
+        "columns": (x, n, lambda i, j: te.sum(x[q, i] * x[q, j], axis=q)),
+        "square": (s, m, lambda i, j: te.sum(s[i, q] * s[q, j], axis=q)),
+        "differences": (x, m, apart),
+    }
+    read, size, term = terms[name]
+    return te.create_prim_func([read, te.compute((size, size), term, name="o")], name="itself")
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (70, 65), (129, 70)])
+@pytest.mark.parametrize("name", ["rows", "columns", "square", "differences"])
+def test_a_matrix_times_itself_is_fetched_twice(name: str, shape: Any, cache: ObjectCache) -> None:
+    """What is read in two places is two operands: each thread read all of its own, 30 times as
+    much."""
+    func = with_itself(name, *shape)
+    sch = default_schedule(func, EMULATOR)
+    assert sum(buffer.scope == "shared" for buffer in sch.func.buffers) == 2
+    given = [np.random.default_rng(0).integers(-3, 4, p.const_shape) for p in func.inputs]
+    given = [array.astype("float32") for array in given]
+    found = build(sch, CHECKED, cache=cache)(*given)
+    np.testing.assert_array_equal(found, reference(func, *given)[0])

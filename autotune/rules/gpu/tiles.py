@@ -117,18 +117,24 @@ class _Search:
         of it."""
         c = self.c
         free = {n for side in self.sides for n in side} - set(self.batch)
-        names = [o.buffer for o in c.operands]
         return tuple(
             n
             for n, o in enumerate(c.operands)
-            if None not in o.strides and names.count(o.buffer) == 1 and c.is_used_again(n)
+            if None not in o.strides and all(map(c.is_used_again, self.alike(n)))
+            if o.pad is None or len(self.alike(n)) == 1
             if all(any(o.strides[axis] != 0 for axis in axes) for axes in (free, c.reduced))
         )
 
+    def alike(self, operand: int) -> list[int]:
+        """The operands of the same buffer, which are fetched all or none."""
+        operands = self.c.operands
+        return [n for n, o in enumerate(operands) if o.buffer == operands[operand].buffer]
+
     @cached_property
     def gathered(self) -> tuple[int, ...]:
-        """Operands of which what lies between the elements is not used."""
-        found = []
+        """Operands of which what lies between the elements is not used; and those of a buffer that
+        is read in other places too, as in a product of a matrix by itself."""
+        found = [n for n in self.shared if len(self.alike(n)) > 1]
         for n in self.shared:
             for row in self.c.operands[n].dims:
                 moved = [axis for axis, step in enumerate(row) if step]

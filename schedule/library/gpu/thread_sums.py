@@ -63,13 +63,15 @@ def thread_sums(sch: Schedule, c: Contraction, plan: TilePlan) -> tuple[Contract
 
 def operands_of(plan: TilePlan, c: Contraction, after: Contraction) -> TilePlan:
     """A plan whose operands are those of another contraction that reads the same buffers."""
-    moved = {o.buffer: n for n, o in enumerate(after.operands)}
-    names = [o.buffer for o in c.operands]
+    places: dict[str, list[int]] = {}
+    for n, o in enumerate(after.operands):
+        places.setdefault(o.buffer, []).append(n)
+    moved = [places[o.buffer].pop(0) for o in c.operands]  # all of one buffer are treated alike
     return replace(
         plan,
-        shared=tuple(moved[names[n]] for n in plan.shared),
-        gathered=tuple(moved[names[n]] for n in plan.gathered),
-        laid=tuple(moved[names[n]] for n in plan.laid),
+        shared=tuple(moved[n] for n in plan.shared),
+        gathered=tuple(moved[n] for n in plan.gathered),
+        laid=tuple(moved[n] for n in plan.laid),
     )
 
 

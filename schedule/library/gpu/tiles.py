@@ -38,7 +38,7 @@ from schedule.library.gpu.thread_sums import operands_of, shared_terms, thread_s
 from schedule.library.gpu.tile_plan import Cut, TilePlan
 from schedule.schedule import Schedule
 from schedule.state import LoopRef
-from tensorir import Gpu, IterKind, body_loads
+from tensorir import Expr, Gpu, IterKind, Load, Store, body_loads, walk_exprs
 
 WRITTEN_OUT = 1024
 """Operations of a thread in one step that are written out, at most."""
@@ -131,14 +131,16 @@ class _Tiles:
     def run(self) -> None:
         sch, plan = self.sch, self.plan
         read = laid_out(self.c, plan.laid).operands
-        c = self.c = fill(sch, self.c, plan, self.adds is None)
+        alone = self.with_own_buffers()
+        c = self.c = fill(sch, alone, plan, self.adds is None)
         plain = replace(c, operands=read)  # what pads it is no reason to copy single elements
         tiles = [StagedTile(plain, plan, n) for n in plan.shared]
         copies = [self.staged(tile) for tile in tiles]
         near = [] if self.adds is None else [store_of(sch, copy).buffer.name for copy in copies]
         held = [str(sch.cache_read(c.block, name, "local")) for name in (*self.held(), *near)]
         ahead = [str(c.operands[n].pad) for n in plan.laid]
-        for pad in dict.fromkeys(o.pad for o in (*read, *c.operands) if o.pad is not None):
+        makers = (o.pad for o in (*read, *c.operands, *alone.operands) if o.pad is not None)
+        for pad in dict.fromkeys(makers):
             if pad not in ahead:
                 sch.compute_inline(pad)
         stored = c.last if c.last != c.block else str(sch.cache_write(c.block, 0, "local"))
@@ -189,6 +191,35 @@ class _Tiles:
         if len(tile.dims) > 1:
             sch.storage_align(copy, buffer.name, tile.apart, factor, offset)
         return copy
+
+    def with_own_buffers(self) -> Contraction:
+        """The contraction with a buffer for each operand of one that is read in several places and
+        fetched in each: they are copied apart, from where they are."""
+        operands = list(self.c.operands)
+        names = [o.buffer for o in operands]
+        for n in self.plan.shared:
+            if names.count(names[n]) > 1:
+                maker = str(self.sch.cache_value(self.c.block, self.place_of(n)))
+                own = store_of(self.sch, maker).buffer.name
+                operands[n] = replace(operands[n], buffer=own, pad=maker)
+        return replace(self.c, operands=tuple(operands))
+
+    def place_of(self, operand: int) -> list[int]:
+        """Where in the value of the block an operand is read first: it is told from others of its
+        buffer by the variables that it moves with."""
+        node, axes = self.sch.state.block(self.c.block), self.c.axes
+        moving = [axes[n] for n, step in enumerate(self.c.operands[operand].strides) if step != 0]
+        own = {node.iters[digit.place].var for axis in moving for digit in axis.digits}
+        store = node.body
+        assert isinstance(store, Store)
+        found: dict[Expr, list[int]] = {store.value: []}
+        for e in walk_exprs(store.value, into=lambda e: not isinstance(e, Load)):
+            if isinstance(e, Load) and e.buffer.name == self.c.operands[operand].buffer:
+                if own == {var for index in e.indices for var in index.variables}:
+                    return found[e]
+            for n, part in enumerate(e.operands):
+                found.setdefault(part, [*found[e], n])
+        raise AssertionError(f"{self.c.block} does not read operand {operand}")
 
     def held(self) -> list[str]:
         """The buffers of which a thread keeps what it reads of them in a step in registers: used
