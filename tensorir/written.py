@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from tensorir.expr import Expr
 from tensorir.interning import MOST_DEEP
 
-MOST_WRITTEN = 1 << 12
+MOST_WRITTEN = 1 << 16
 """Operations, where what is used twice is written twice."""
 
 

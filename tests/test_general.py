@@ -327,4 +327,4 @@ def test_no_time_of_a_wrong_kernel_is_ranked(capsys, monkeypatch):
 def test_a_ranking_of_nothing_is_refused(capsys):
     assert rank.main(["--dry-run", "--estimate", "tea leaves"]) == 2
     assert rank.main(["--rows", "nothing like it"]) == 2
-    assert "estimates are draft, nest; rows are:\n  matmul 256" in capsys.readouterr().err
+    assert "estimates are draft, formula; rows are:\n  matmul 256" in capsys.readouterr().err

@@ -66,6 +66,7 @@ KNOWN = {
     "schedule/library/gpu/rows.py": {"REGISTERS": SHAPE},
     "schedule/library/gpu/blockwise/online.py": {"WRITTEN_OUT": SHAPE},
     "schedule/library/gpu/filled.py": {"ITEMS": SHAPE},
+    "schedule/library/gpu/long_rows.py": {"ITEMS": SHAPE},
     "schedule/library/gpu/scans.py": {"AT_ONCE": SHAPE},
     "schedule/library/tensorized_matmul.py": {"STRIP_BYTES": RECIPE, "BLOCK_BYTES": RECIPE},
     "schedule/library/tensorized_tile.py": {
