@@ -11,9 +11,12 @@ from autotune import default_schedule
 from autotune.gpu.count import works_of
 from autotune.rules import default_candidates, make_space
 from autotune.rules.gpu.online import OnlinePlan
-from autotune.rules.gpu.product import ProductPlan
+from autotune.rules.gpu.product import ProductPlan, contraction_of, least_cycles
+from autotune.rules.gpu.tiles import tile_plans
+from autotune.rules.group import find_groups
 from autotune.rules.registry import RULES
 from backends import build
+from schedule import Schedule
 from tensorir import device_of, ops, reference, te
 from tensorir.targets.target import Target
 
@@ -92,3 +95,17 @@ def test_between_other_stages():
     inputs = [rng.standard_normal(p.const_shape).astype(p.dtype) for p in func.inputs]
     kernel = build(space.build(found[0]), EMULATOR)
     np.testing.assert_allclose(kernel(*inputs), reference(func, *inputs)[0], 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("m", "n", "k"), [(4096, 4096, 4096), (1, 4096, 64), (65, 33, 35)])
+def test_no_tile_takes_less_than_its_operations(m, n, k, dtype):
+    """So a definition that needs more than another algorithm takes is not planned."""
+    a, b = te.placeholder((m, k), dtype, name="a"), te.placeholder((k, n), dtype, name="b")
+    sch, device = Schedule(te.create_prim_func([a, b, ops.matmul(a, b)])), device_of(TARGET)
+    (group,) = find_groups(sch)
+    least = least_cycles(sch, group, device)
+    found = tile_plans(contraction_of(sch, group), device)
+    assert 0 < least <= min(counts.cycles for counts in found)
+    if m == n == k:  # what binds, so that it says something
+        assert least > 0.7 * found[0].cycles

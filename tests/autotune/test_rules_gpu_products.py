@@ -15,7 +15,7 @@ from autotune.gpu.work import cycles
 from autotune.rules.defaults import default_sketch, make_space
 from autotune.rules.generate import sketches
 from autotune.rules.gpu import tiles
-from autotune.rules.gpu.product import ProductPlan, contraction_of, least_cycles
+from autotune.rules.gpu.product import ProductPlan, contraction_of
 from autotune.rules.gpu.tile_cycles import TileCounts
 from autotune.rules.gpu.tiles import tile_plans
 from autotune.rules.group import find_groups
@@ -495,16 +495,3 @@ def test_the_estimate_counts_what_the_emulator_counts(cache):
     assert abs(found - counts.transactions) <= 0.1 * found
     wide = [c for c in kernel.findings.counts if c.space == "shared" and c.what == "store"]
     assert all(c.transactions == c.least for c in wide)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("m", "n", "k"), [(4096, 4096, 4096), (1, 4096, 64), (65, 33, 35)])
-def test_no_tile_takes_less_than_its_operations(m, n, k, dtype):
-    func = matmul(m, n, k, dtype=dtype)
-    sch = Schedule(func)
-    (group,) = find_groups(sch)
-    least = least_cycles(sch, group, DEVICE)
-    found = tile_plans(contraction_of(sch, group), DEVICE)
-    assert 0 < least <= min(counts.cycles for counts in found)
-    if m == n == k:  # what binds, so that it says something
-        assert least > 0.7 * found[0].cycles
