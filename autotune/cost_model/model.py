@@ -85,7 +85,7 @@ class ResidualModel:
         return 0 if self._data is None else len(self._data[1])
 
     def prepare(self) -> None:
-        """Make a regressor, which imports what learning takes: seconds for scikit-learn."""
+        """Make a regressor, which imports what learning takes: more than a second for xgboost."""
         self._make(self.seed)
 
     def fit(self, features: np.ndarray, seconds: Sequence[float | None]) -> None:

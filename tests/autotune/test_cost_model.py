@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -19,7 +17,6 @@ from autotune.cost_model import (
     make_cost_model,
     quality,
     register_cost_model,
-    xgb,
 )
 from autotune.cost_model import make as make_module
 from autotune.cost_model.quality import pairwise_accuracy, spearman, top_score
@@ -310,39 +307,3 @@ def test_a_model_of_a_user(monkeypatch):
     assert known_models() == (*KINDS, "middle", "trees")
     with pytest.raises(TensorIRError, match="known are auto.*trees; register_cost_model adds one"):
         make_cost_model("model")
-
-
-def test_trees_are_those_of_the_package_of_xgboost():
-    import xgboost  # which takes seconds
-
-    rows, seconds = world(60)
-    targets, weights = np.log(seconds), np.linspace(0.5, 1.0, 60)
-    ours = xgb.XGBoostRegressor(2)
-    ours.fit(rows, targets, weights)
-    data = xgboost.DMatrix(rows, label=targets, weight=weights)
-    theirs = [
-        xgboost.train({**xgb.PARAMETERS, "seed": 2 * xgb.BAGS + bag}, data, xgb.ROUNDS)
-        for bag in range(xgb.BAGS)
-    ]
-    expected = np.mean([model.predict(data) for model in theirs], axis=0)
-    assert np.ptp(expected) > 0.1 and np.array_equal(ours.predict(rows), expected)
-
-
-def test_learning_imports_neither_scikit_learn_nor_scipy():
-    """They take longer to import than a search has to learn."""
-    program = (
-        "import sys, numpy\n"
-        "from autotune.cost_model.xgb import XGBoostRegressor\n"
-        "rows = numpy.eye(8)\n"
-        "model = XGBoostRegressor(0)\n"
-        "model.fit(rows, rows[0], rows[0] + 1)\n"
-        "model.predict(rows)\n"
-        "sys.exit(bool({'xgboost', 'sklearn', 'scipy'} & sys.modules.keys()))\n"
-    )
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
-
-
-def test_what_xgboost_refuses_is_an_error_with_its_words():
-    model = xgb.XGBoostRegressor(0)
-    with pytest.raises(RuntimeError, match="XGDMatrixSetInfoFromInterface: .*Label"):
-        model.fit(np.ones((4, 2)), np.full(4, np.nan), np.ones(4))
