@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
 GCC = shutil.which("gcc") or "gcc"
 
 
+def executable(path: Path, text: str) -> str:
+    """A file with this text that can be run; returns its path.
+
+    Another process writes it: one that a thread of this one starts meanwhile would have it open for
+    writing for a moment, and a file that is written cannot be run ("Text file busy").
+    """
+    write = 'cat > "$0" && chmod 755 "$0"'
+    subprocess.run(["sh", "-c", write, path], input=text.encode(), check=True)
+    return str(path)
+
+
 def script(path: Path, body: str) -> str:
     """An executable shell script; returns its path."""
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-    return str(path)
+    return executable(path, f"#!/bin/sh\n{body}\n")
 
 
 def failing(path: Path, pattern: str, body: str) -> str:

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from fake_compilers import GCC, script
 
 from backends import BuildError, ObjectCache, build, build_source
 from backends.c.objects import Background
@@ -25,9 +26,7 @@ def add_one():
 def logged(monkeypatch, tmp_path):
     """A compiler that was never used before and notes its calls; gives the calls."""
     log, path = tmp_path / "log", tmp_path / "cc"
-    path.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexec {shutil.which("gcc")} "$@"\n')
-    path.chmod(0o755)
-    monkeypatch.setenv("CC", str(path))
+    monkeypatch.setenv("CC", script(path, f'echo "$*" >> {log}\nexec {GCC} "$@"'))
     return lambda: log.read_text().splitlines() if log.exists() else []
 
 

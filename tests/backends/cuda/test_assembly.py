@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fake_compilers import executable
 
 from backends import BuildError, build
 from backends.cuda import assembly, nvrtc
@@ -26,8 +27,7 @@ def tools(tmp_path, monkeypatch):
 
     def make(**texts: str) -> None:
         for name, text in texts.items():
-            (tmp_path / name).write_text(text)
-            (tmp_path / name).chmod(0o755)
+            executable(tmp_path / name, text)
         monkeypatch.setattr(assembly, "_of_package", lambda name: None)
         monkeypatch.setattr(assembly, "TOOLKIT", str(tmp_path))
         which = assembly.shutil.which
