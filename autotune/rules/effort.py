@@ -20,6 +20,7 @@ from tensorir import (
     IterKind,
     Load,
     Select,
+    Var,
     body_loads,
     dtype,
     variables,
@@ -54,7 +55,7 @@ def _cycles(block: Block, cpu: Cpu) -> float:
     width = cpu.elements(*(buffer.dtype for buffer in buffers))
     vectors = instances(block) / width
     loaded = sum(
-        (1.0 if spatial <= _used(load) else REUSED) * _apart(load, block, width) for load in reads
+        (1.0 if spatial <= used(load) else REUSED) * _apart(load, block, width) for load in reads
     )
     written = len(stores) / instances(block, IterKind.REDUCE) if block.is_reduction else len(stores)
     adds = vectors * sum(_operations(store.value) for store in stores) / costs.units
@@ -74,7 +75,8 @@ def _apart(load: Load, block: Block, width: int) -> float:
     return EVERY_OTHER if 2 in steps else float(width)
 
 
-def _used(load: Load) -> set[object]:
+def used(load: Load) -> set[Var]:
+    """The variables that the place of a load depends on."""
     return {var for index in load.indices for var in variables(index)}
 
 

@@ -114,11 +114,11 @@ def lay_out_states(sch: Schedule, cpu: Cpu) -> dict[str, dict[str, str]]:
             continue
         buffer = store.buffer
         readers = [sch.state.block(user) for user in sch.get_consumers(name)]
-        readers = [reader for reader in readers if _loads(reader, buffer) and reader is not block]
+        readers = [user for user in readers if user is not block and body_loads(user, buffer)]
         if not readers or buffer in sch.func.params:
             continue
         reader = max(readers, key=lambda user: (not user.is_reduction, instances(user)))
-        at = max(_before_time(reader, load) for load in _loads(reader, buffer))
+        at = max(_before_time(reader, load) for load in body_loads(reader, buffer))
         if at:
             axes = [f"d{n}" for n in range(len(buffer.shape))]
             moved = [*axes[1 : at + 1], "d0", *axes[at + 1 :]]
@@ -153,7 +153,7 @@ def _find(sch: Schedule, block: Block) -> Scan | None:
         return Scan(stages, at)
     order = [str(name) for name in sch.get_blocks()]
     after = order[order.index(str(block.name)) + 1 :]
-    readers = [name for name in after if _loads(sch.state.block(name), store.buffer)]
+    readers = [name for name in after if body_loads(sch.state.block(name), store.buffer)]
     alone = readers == after[:1] and _copies(sch.state.block(readers[0]), store.buffer)
     return Scan((*stages, *readers) if alone else stages, at)
 
@@ -179,14 +179,10 @@ def _first_rows(sch: Schedule, block: Block) -> str | None:
     return str(first.name)
 
 
-def _loads(block: Block, buffer: Buffer) -> list[Load]:
-    return [load for load in body_loads(block) if load.buffer is buffer]
-
-
 def _copies(reader: Block, states: Buffer) -> bool:
     """Whether a stage reads states where it stores, at its own variables in their order."""
     store = output_store(reader)
     own = tuple(it.var for it in reader.iters if it.kind is IterKind.SPATIAL)
     if store is None or len(own) != len(reader.iters) or store.indices != own:
         return False
-    return all(load.indices == own for load in _loads(reader, states))
+    return all(load.indices == own for load in body_loads(reader, states))

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from autotune.rules.effort import ROWS_EACH, one_thread
+from autotune.rules.effort import ROWS_EACH, one_thread, used
 from autotune.rules.group import Group, bent, lane_of, output_store, size, stride_in
 from autotune.rules.nest import finish_nest, fuse_outer, loops_by_variable, own_loop_names
 from autotune.rules.plan import OpenPlan, Values, threads
@@ -136,20 +136,16 @@ def _is_written_out(block: Block, count: int) -> bool:
 def _still(block: Block, lane: Var) -> list[str]:
     """Short axes along which results are made of the same elements in other ways, such as the parts
     of a transform: they are written out for each vector, which loads these once."""
-    moving = [load for load in body_loads(block) if lane in _variables(load)]
+    moving = [load for load in body_loads(block) if lane in used(load)]
     found, copies = list[str](), 1
     for it in block.iters:
         count = int_value(it.extent)
         own = isinstance(it.binding, Var) and it.kind is IterKind.SPATIAL and it.var is not lane
         if own and count and count > 1 and copies * count <= MOST_STILL:
-            if moving and not any(it.var in _variables(load) for load in moving):
+            if moving and not any(it.var in used(load) for load in moving):
                 found.append(it.var.name)
                 copies *= count
     return found
-
-
-def _variables(load: Load) -> set[Var]:
-    return {var for index in load.indices for var in index.variables}
 
 
 def _lane(block: Block) -> Var | None:
