@@ -12,12 +12,13 @@ from functools import partial
 from tensorir.arith import Analyzer
 from tensorir.expr import FALSE, TRUE, Const, Expr, Var, convert, maximum, minimum
 from tensorir.func import PrimFunc
+from tensorir.passes.facts.choices import Choices, choices
 from tensorir.passes.facts.conditions import (
     Loops,
     Memo,
     Solved,
-    comparisons,
     decided,
+    deciding,
     guards,
     in_expr,
     largest,
@@ -55,7 +56,8 @@ def copies_of_body(statements: int) -> int:
 
 
 def partition_loops(func: PrimFunc) -> PrimFunc:
-    """Cut loops so that tail and padding conditions are gone where most of the time is spent.
+    """Cut loops so that tail and padding conditions are gone where most of the time is spent, and
+    so are limits and remainders of indices that change with lanes or in innermost loops.
 
     rewrite:
         for i_0 in range(171):                 for i_0 in range(170):
@@ -70,11 +72,14 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
     would look for itself, then for those that are the same for all lanes.
     Requires that lower_blocks ran, and that loop names are unique.
     """
-    if not comparisons(func.body):
+    if not deciding(func.body, {}):
         return func
     scope = Scope(func)
-    lanes = {s.var for s in walk(func.body) if isinstance(s, For) and s.kind is ForKind.VECTORIZED}
-    partition = _Partition(scope, scope.top, frozenset(func.size_vars), frozenset(lanes))
+    loops = [s for s in walk(func.body) if isinstance(s, For)]
+    lanes = frozenset(s.var for s in loops if s.kind is ForKind.VECTORIZED)
+    inner = {s.var for s in loops if not any(isinstance(child, For) for child in walk(s.body))}
+    sizes = frozenset(func.size_vars)
+    partition = _Partition(scope, scope.top, sizes, lanes, lanes | inner)
     return with_body(func, partition.visit(func.body, {}, None))
 
 
@@ -86,17 +91,22 @@ class Piece:
     share: int
 
 
+NONE = Choices({}, {})
+
+
 @dataclass
 class _Partition:
     """`analyzer` knows the loops around the current one; or, where all are constant, every loop of
-    the function, of which copies are never longer."""
+    the function, of which copies are never longer. `choices` are of the body solved last."""
 
     place: Scope
     analyzer: Analyzer
     sizes: frozenset[Var]
     lanes: frozenset[Var]
+    often: frozenset[Var]
     only_lanes: bool = False
     memo: Memo = field(default_factory=dict)
+    choices: Choices = NONE
 
     def visit(self, stmt: Stmt, outer: Loops, copies: int | None) -> Stmt:
         """`stmt` inside the loops `outer`; `copies` may be made of it, None if none were yet."""
@@ -122,7 +132,7 @@ class _Partition:
         solved = {c: ranges for c, ranges in every.items() if self.is_turn_of(c)}
         known = decided(loop, solved)
         if known:
-            loop = replace(loop, body=replace_exprs(loop.body, known))
+            loop = replace(loop, body=self.choices.replaced(loop.body, known))
             solved = {c: ranges for c, ranges in solved.items() if c not in known}
         shorter = self.shortened(loop, solved)
         if shorter is not None:
@@ -157,12 +167,14 @@ class _Partition:
     def solved(self, loop: For, body: Stmt, outer: Loops) -> Solved:
         """The conditions of `body` in which `loop` has a say."""
         result: Solved = {}
-        scope = {*outer, *self.sizes}
-        for condition, places in comparisons(body, self.memo).items():
+        scope, here = {*outer, *self.sizes}, {**outer, loop.var: loop.extent}
+        self.choices = choices(
+            body, self.memo, self.often, lambda inner: self.place.within({**here, **inner})
+        )
+        for condition, inner in self.choices.places.items():
             used = variables(condition)
             if loop.var not in used:
                 continue
-            inner = {var: extent for place in places for var, extent in place.items()}
             around = {loop.var: loop.extent, **inner}
             mentioned = {v: extent for v, extent in around.items() if v in used}
             analyzer = self.place.inside(self.analyzer, mentioned)
@@ -266,7 +278,7 @@ class _Partition:
         pieces = []
         known[1] = dict.fromkeys(true, TRUE)
         for n in parts:
-            body = replace_exprs(loop.body, known[n]) if known[n] else loop.body
+            body = self.choices.replaced(loop.body, known[n]) if known[n] else loop.body
             length = self.analyzer.simplify(marks[n + 1] - marks[n])
             piece = self.segment(replace(loop, body=body), marks[n], length)
             share = max(1, copies - least * (len(parts) - 1)) if n == 1 else least
@@ -342,7 +354,7 @@ class _Partition:
         for term, (low, high) in limits.items():
             if isinstance(low, int) and isinstance(high, int) and low + 1 == high:
                 known[term] = Const(low, term.dtype)
-        return self.choose(loop, replace_exprs(body, known), outer, copies, limits)
+        return self.choose(loop, self.choices.replaced(body, known), outer, copies, limits)
 
 
 def _copies(made: Stmt, body: Stmt) -> int:

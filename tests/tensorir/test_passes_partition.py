@@ -417,3 +417,19 @@ def test_no_lane_looks_for_itself(around: str, statements: int) -> None:
     assert not [used for used in left if not lanes.isdisjoint(used) and used - lanes]  # no mask
     if statements == 3 and "parallel" not in loops:
         assert not [used for used in left if used - lanes]  # nine copies are as many as it takes
+
+
+def test_copies_of_other_lengths_are_cut_by_the_longest() -> None:
+    """Loops around a main part and a tail of lanes: what holds in the tail is not known of both."""
+    text = partition(
+        """
+for i in range(64):
+    for j_0 in range(2):
+        for j_1 in vectorized(64):
+            if j_0 * 64 + j_1 < 92:
+                C[i * 92 + j_0 * 64 + j_1] = select(i + j_1 < 70, A[i], 1.0)
+"""
+    )
+    whole, *tails = [part for part in text.split("for j_1 in ") if part.startswith("vectorized(")]
+    assert whole.startswith("vectorized(64)") and tails
+    assert "select(i + j_1 < 70, " in whole

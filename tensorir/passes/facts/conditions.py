@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorir import dtype as dt
-from tensorir.expr import FALSE, TRUE, BinOp, Expr, Var, conjuncts
+from tensorir.expr import FALSE, TRUE, BinOp, Const, Expr, Var, conjuncts
 from tensorir.passes.facts.inequality import Range
 from tensorir.passes.facts.work import is_tested_once
 from tensorir.stmt import Alloc, For, If, Let, Seq, Stmt
@@ -16,8 +16,10 @@ Solved = dict[Expr, tuple[Range, Range]]
 """Conditions, with the ranges in which they hold surely and possibly."""
 
 
-Memo = dict[Expr, list[Expr]]
-"""The comparisons in expressions that were searched before."""
+COMPARISONS = ("<", "<=")
+
+Memo = dict[Expr, list[BinOp]]
+"""The comparisons, limits and remainders in expressions that were searched before."""
 
 
 def comparisons(stmt: Stmt, memo: Memo | None = None) -> dict[Expr, list[Loops]]:
@@ -26,30 +28,49 @@ def comparisons(stmt: Stmt, memo: Memo | None = None) -> dict[Expr, list[Loops]]
     Comparisons that read memory are left out: what they read may change; and those that much work
     depends on at once.
     """
-    found: dict[Expr, list[Loops]] = {}
-    _comparisons(stmt, {}, found, {} if memo is None else memo)
+    found = deciding(stmt, {} if memo is None else memo)
+    return {n: places for n, places in found.items() if n.op in COMPARISONS}
+
+
+def deciding(stmt: Stmt, memo: Memo) -> dict[BinOp, list[Loops]]:
+    """Likewise the limits and remainders of indices as well."""
+    found: dict[BinOp, list[Loops]] = {}
+    _deciding(stmt, {}, found, memo)
     return found
 
 
-def _comparisons(stmt: Stmt, inner: Loops, found: dict[Expr, list[Loops]], memo: Memo) -> None:
+def _deciding(stmt: Stmt, inner: Loops, found: dict[BinOp, list[Loops]], memo: Memo) -> None:
     if not (isinstance(stmt, If) and is_tested_once(stmt)):
         for e in stmt_exprs(stmt):
-            for condition in in_expr(e, memo):
-                found.setdefault(condition, []).append(inner)
+            for node in in_expr(e, memo):
+                found.setdefault(node, []).append(inner)
     if isinstance(stmt, For):
         inner = {**inner, stmt.var: stmt.extent}
     for child in child_stmts(stmt):
-        _comparisons(child, inner, found, memo)
+        _deciding(child, inner, found, memo)
 
 
-def in_expr(e: Expr, memo: Memo) -> list[Expr]:
-    """The comparisons in `e`."""
+def in_expr(e: Expr, memo: Memo) -> list[BinOp]:
+    """The comparisons, limits and remainders of indices in `e`."""
     known = memo.get(e)
     if known is None:
-        nodes = [n for n in walk_exprs(e) if isinstance(n, BinOp) and n.op in ("<", "<=")]
-        indices = [n for n in nodes if n.a.dtype == dt.INDEX]
-        known = memo[e] = [n for n in indices if not n.has_loads]
+        nodes = [n for n in walk_exprs(e) if isinstance(n, BinOp) and n.a.dtype == dt.INDEX]
+        known = [n for n in nodes if n.op in (*COMPARISONS, "min", "max", "%")]
+        known = memo[e] = [n for n in known if not n.has_loads]
     return known
+
+
+def longest(places: list[Loops]) -> Loops | None:
+    """The loops around some occurrences; of copies with other lengths the longest one. None where
+    that is not known."""
+    found: Loops = {}
+    for var, extent in (item for place in places for item in place.items()):
+        before = found.setdefault(var, extent)
+        if before is not extent:
+            if not isinstance(before, Const) or not isinstance(extent, Const):
+                return None
+            found[var] = max(before, extent, key=lambda e: e.value)
+    return found
 
 
 def guards(stmt: Stmt) -> dict[Expr, None]:

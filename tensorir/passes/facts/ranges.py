@@ -25,7 +25,13 @@ class Scope:
         loops = [s for s in walk(func.body) if isinstance(s, For)]
         self.constant = all(loop.const_extent is not None for loop in loops)
         known = {loop.var: loop.extent for loop in loops} if self.constant else {}
-        self.top = analyzer_of(func.size_ranges, known)
+        self.sizes = func.size_ranges
+        self.top = analyzer_of(self.sizes, known)
+
+    def within(self, loops: Mapping[Var, Expr]) -> Analyzer:
+        """The analyzer inside of `loops`, of copies as many iterations as these have; not to be
+        changed."""
+        return analyzer_of(self.sizes, loops)
 
     def inside(self, outer: Analyzer, loops: Mapping[Var, Expr]) -> Analyzer:
         """The analyzer inside of `loops`, variables with their extents, from that outside."""

@@ -10,7 +10,8 @@ from tensorir.arith import Analyzer
 from tensorir.buffer import Buffer
 from tensorir.expr import FALSE, TRUE, Const, Expr, Var, int_value
 from tensorir.func import PrimFunc
-from tensorir.passes.facts.conditions import Memo, comparisons
+from tensorir.passes.facts.choices import Choices, choices
+from tensorir.passes.facts.conditions import Memo
 from tensorir.passes.facts.inequality import solve
 from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.partition_loops import MOST
@@ -108,10 +109,10 @@ class _Vectorize:
         if extent is None:
             return self.symbolic(loop) or replace(loop, kind=ForKind.SERIAL)
         lanes = max(2, self.vector_bits // widest(loop))
-        conditions = [c for c in comparisons(loop.body, self.memo) if loop.var in variables(c)]
+        conditions = self.conditions(loop)
         pieces: list[Stmt] = []
         done = 0
-        if not conditions and extent >= 2 * lanes or extent // lanes > MOST_CHUNKS:
+        if not conditions.places and extent >= 2 * lanes or extent // lanes > MOST_CHUNKS:
             chunks = extent // lanes
             done = chunks * lanes
             body = self.piece(loop, loop.var * lanes, lanes)
@@ -124,7 +125,7 @@ class _Vectorize:
         return seq(*pieces, *self.rest(loop, done, extent, lanes, conditions))
 
     def rest(
-        self, loop: For, done: int, extent: int, lanes: int, conditions: list[Expr]
+        self, loop: For, done: int, extent: int, lanes: int, conditions: Choices
     ) -> list[Stmt]:
         """The iterations from `done` on, fewer than `lanes`: masked, or in ever shorter vectors."""
         count = extent - done
@@ -147,7 +148,7 @@ class _Vectorize:
         lanes = max(2, self.vector_bits // widest(loop))
         if not self.masked_bits or most is None or most > MOST_MASKED * lanes:
             return None
-        conditions = [c for c in comparisons(loop.body, self.memo) if loop.var in variables(c)]
+        conditions = self.conditions(loop)
         pieces: list[Stmt] = []
         for done in range(0, most, lanes):
             piece = self.masked(loop, done, loop.extent, lanes, conditions)
@@ -157,7 +158,7 @@ class _Vectorize:
         return seq(*pieces)
 
     def masked(
-        self, loop: For, done: int, extent: Expr, lanes: int, conditions: list[Expr]
+        self, loop: For, done: int, extent: Expr, lanes: int, conditions: Choices
     ) -> Stmt | None:
         """The iterations from `done` to `extent` as one masked vector, if that can be.
 
@@ -190,11 +191,17 @@ class _Vectorize:
         )
         return (first_lanes(count, lanes, body), maskable) if maskable.stmt(body) else None
 
-    def decided(self, loop: For, conditions: list[Expr], low: int, high: int) -> For:
+    def decided(self, loop: For, conditions: Choices, low: int, high: int) -> For:
         """`loop` with the conditions that its iterations [low, high) have in common."""
-        known = {c: self.decide(c, loop.var, low, high) for c in conditions}
+        known = {c: self.decide(c, loop.var, low, high) for c in conditions.places}
         true = {c: e for c, e in known.items() if e is not None}
-        return replace(loop, body=replace_exprs(loop.body, true)) if true else loop
+        return replace(loop, body=conditions.replaced(loop.body, true)) if true else loop
+
+    def conditions(self, loop: For) -> Choices:
+        """Those of the body in which `loop` has a say."""
+        found = choices(loop.body, self.memo, (loop.var,), lambda _: self.analyzer)
+        places = {c: inner for c, inner in found.places.items() if loop.var in variables(c)}
+        return replace_fields(found, places=places)
 
     def decide(self, condition: Expr, var: Var, low: int, high: int) -> Expr | None:
         """The truth of `condition` for `var` in [low, high), whatever the others are."""
