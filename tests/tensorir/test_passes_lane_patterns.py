@@ -34,6 +34,9 @@ def lowered(index: str, size: int, lanes: int = 16, masks: bool = True):
         ("i * 16 + j * 45 // 16", 91),  # three vectors
         ("i * 2 + (j * 7) % 16", 22),
         ("i + 3", 7),  # one element
+        ("i * 16 + j + 1 - j % 2 * 2", 64),  # neighbours change places
+        ("max(i * 16 + j + 1 - j % 2 * 2, 0)", 64),  # a limit that no lane reaches
+        ("min(0 - j % 4 * 2 + j + 3 + i * 16, 63)", 64),
         ("(i * 16 + j) // 2", 32),  # what the lanes add is known, wherever the vector is
         ("(i * 16 + j) % 4 + i", 8),
     ],

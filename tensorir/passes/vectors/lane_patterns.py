@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tensorir import dtype as dt
+from tensorir.arith import Analyzer
 from tensorir.expr import BinOp, Const, Expr, Load, Select, binary, int_value
 from tensorir.func import PrimFunc
+from tensorir.passes.facts.ranges import function_analyzer
 from tensorir.passes.rewriting import with_body
 from tensorir.passes.vectors.masked_tails import REGISTERS, lanes_between
 from tensorir.passes.vectors.strided_loads import LEAST
@@ -34,13 +36,13 @@ def lane_patterns(func: PrimFunc, masked_bits: Collection[int]) -> PrimFunc:
         A[i + ramp(6, -2, 4)]       ->  shuffle(A[ramp(i, 1, 4)], A[ramp(i + 3, 1, 4)], 7, 5, 2, 0)
 
     Nothing is read but what lies between the first and the last element that is wanted. That takes
-    masks, of `masked_bits`, where these are less than a vector. Requires that vectorize and unroll
-    ran.
+    masks, of `masked_bits`, where these are less than a vector. Limits that no lane reaches count
+    for nothing. Requires that vectorize and unroll ran.
     """
-    bits, memo = frozenset(masked_bits), dict[Expr, Expr]()
+    bits, memo, analyzer = frozenset(masked_bits), dict[Expr, Expr](), function_analyzer(func)
 
     def expr(e: Expr) -> Expr:
-        return map_loads(e, lambda load: _from_neighbours(load, bits), memo)
+        return map_loads(e, lambda load: _from_neighbours(load, bits, analyzer), memo)
 
     def visit(stmt: Stmt) -> Stmt:
         if isinstance(stmt, If) and dt.lanes(stmt.cond.dtype) > 1:
@@ -50,13 +52,13 @@ def lane_patterns(func: PrimFunc, masked_bits: Collection[int]) -> PrimFunc:
     return with_body(func, visit(func.body))
 
 
-def _from_neighbours(load: Load, bits: frozenset[int]) -> Expr | None:
+def _from_neighbours(load: Load, bits: frozenset[int], analyzer: Analyzer) -> Expr | None:
     count, index = dt.lanes(load.dtype), load.indices[0]
     if len(load.indices) != 1 or count < LEAST or dt.lanes(load.buffer.dtype) > 1:
         return None
     if isinstance(index, Ramp) and int_value(index.stride) == 1:
         return None
-    found = places(index)
+    found = places(index, analyzer)
     if found is None or dt.is_bool(load.dtype):
         return None
     base, at = found
@@ -107,7 +109,7 @@ def _vector(load: Load, base: Expr) -> Load:
     return Load(load.buffer, (Ramp(base, Const(1, base.dtype), dt.lanes(load.dtype)),))
 
 
-def places(e: Expr) -> Places | None:
+def places(e: Expr, analyzer: Analyzer | None = None) -> Places | None:
     """An index vector as a scalar and distances that are known; None for others."""
     count = dt.lanes(e.dtype)
     if isinstance(e, Broadcast):
@@ -119,8 +121,11 @@ def places(e: Expr) -> Places | None:
         steps = tuple(n * stride for n in range(count))
         return (e.base, steps) if base is None else _known([base + s for s in steps])
     if isinstance(e, BinOp) and e.op in _OPERATIONS and dt.is_int(e.dtype):
-        a, b = places(e.a), places(e.b)
-        return None if a is None or b is None else _combined(e.op, a, b)
+        a, b = places(e.a, analyzer), places(e.b, analyzer)
+        if a is None or b is None:
+            return None
+        found = _combined(e.op, a, b)
+        return found if found or not analyzer else _unlimited(e.op, a, b, analyzer)
     return None
 
 
@@ -149,3 +154,13 @@ def _combined(op: str, a: Places, b: Places) -> Places | None:
     if op in ("//", "%") and min(right) <= 0:
         return None
     return _known([_OPERATIONS[op](x, y) for x, y in zip(left, right)])
+
+
+def _unlimited(op: str, a: Places, b: Places, analyzer: Analyzer) -> Places | None:
+    """The side of a limit that all lanes take."""
+    for x, y in ((a, b), (b, a)) if op in ("min", "max") else ():
+        apart = [m - n for m, n in zip(x[1], y[1])]
+        low, high = (y[0], x[0] + min(apart)) if op == "max" else (x[0] + max(apart), y[0])
+        if analyzer.prove(low <= high):
+            return x
+    return None
