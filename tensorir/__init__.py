@@ -219,6 +219,7 @@ if TYPE_CHECKING:
     from tensorir.verifier.reductions import reduction_problem as reduction_problem
     from tensorir.verifier.thread_loops import thread_fault as thread_fault
     from tensorir.visit import blocks as blocks
+    from tensorir.visit import certain_loads as certain_loads
     from tensorir.visit import child_stmts as child_stmts
     from tensorir.visit import children as children
     from tensorir.visit import loads as loads
@@ -331,7 +332,7 @@ __all__ = lazy_names(
         "tensorir.verifier.thread_loops": "thread_fault",
         "tensorir.vector_expr": "Broadcast Ramp Shuffle",
         "tensorir.visit": (
-            "blocks child_stmts children loads map_children map_exprs map_iter "
+            "blocks certain_loads child_stmts children loads map_children map_exprs map_iter "
             "map_loads numbers_of replace_buffers stmt_exprs substitute substitute_stmt transform "
             "variables walk walk_exprs"
         ),

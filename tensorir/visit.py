@@ -190,6 +190,20 @@ def loads(e: Expr) -> Iterator[Load]:
                 stack.append(child)
 
 
+def certain_loads(e: Expr) -> Iterator[Load]:
+    """Those of `loads(e)` that are done whatever the conditions are."""
+    stack, seen = [e], {e}
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Load):
+            yield node
+        asks = isinstance(node, Select) or (isinstance(node, BinOp) and node.op in ("and", "or"))
+        for child in reversed(node.operands[: 1 if asks else None]):
+            if child.has_loads and child not in seen:
+                seen.add(child)
+                stack.append(child)
+
+
 def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
     """The direct substatements; of a block its init, if any, and its body."""
     if isinstance(stmt, Store):

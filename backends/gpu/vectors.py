@@ -8,7 +8,7 @@ lanes are stored as one vector again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from backends.emit.expressions import ATOM, Text
 from backends.emit.sharing import SharedLoad
@@ -30,6 +30,7 @@ from tensorir import (
     Store,
     Target,
     Var,
+    certain_loads,
     int_value,
 )
 from tensorir import dtype as dt
@@ -136,7 +137,7 @@ class GpuVectorEmitter(SpellingEmitter):
         """Name the vectors that `roots` load whatever the conditions are; returns those."""
         added: list[Expr] = []
         compound = (root for root in roots if not isinstance(root, Load))  # others are copied
-        for load in (each for root in compound for each in _certain(root)):
+        for load in (each for root in compound for each in certain_loads(root)):
             if load not in self.named and self.whole_access(load) is not None:
                 super().name_load(SharedLoad(load, 0, 1))
                 added.append(load)
@@ -163,16 +164,3 @@ class GpuVectorEmitter(SpellingEmitter):
         for n, lane in enumerate(lanes):
             super().store(Store(s.buffer, tuple(self.lane(i, n) for i in s.indices), lane))
         return None
-
-
-def _certain(root: Expr) -> Iterator[Load]:
-    """The loads of vectors in an expression that happen whatever the conditions are, each once."""
-    stack, seen = [root], {root}
-    while stack:
-        e = stack.pop()
-        if isinstance(e, Load) and dt.lanes(e.dtype) > 1:
-            yield e
-        asked_first = isinstance(e, Select) or isinstance(e, BinOp) and e.op in ("and", "or")
-        parts = [part for part in e.operands[: 1 if asked_first else None] if part not in seen]
-        seen.update(parts)
-        stack += reversed(parts)

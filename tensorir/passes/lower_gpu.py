@@ -18,6 +18,7 @@ from tensorir.passes.gpu.bind_free import bind_free
 from tensorir.passes.gpu.compact_registers import compact_registers
 from tensorir.passes.gpu.edges import edges
 from tensorir.passes.gpu.exchanges_in_memory import exchanges_in_memory
+from tensorir.passes.gpu.hold_reads import hold_reads
 from tensorir.passes.gpu.kernels import kernels
 from tensorir.passes.gpu.merge_shared import merge_shared
 from tensorir.passes.gpu.narrow_indices import narrow_indices
@@ -58,6 +59,7 @@ def gpu_passes(target: Target) -> list[tuple[str, Pass]]:
         ("peel_pipelines", peel_pipelines),
         ("flatten_buffers", flatten_buffers),
         ("vector_accesses", vector_accesses),
+        ("hold_reads", hold_reads),
         ("merge_shared", merge_shared),
         ("barriers", barriers),
         ("simplify", simplify),

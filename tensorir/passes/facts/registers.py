@@ -15,9 +15,10 @@ ADDRESSES = 24
 
 
 def thread_registers(stmt: Stmt) -> int:
-    """Registers of 32 bits that the code of a thread takes, about: its arrays, a row and a column
-    of what is multiplied for its sums, taken for a square, and addresses."""
-    return held_bytes(stmt) // 4 + 2 * isqrt(sum_bytes(stmt) // 4) + ADDRESSES
+    """Registers of 32 bits that the code of a thread takes, about: its arrays, those of its sums
+    with a row and a column of what is multiplied, taken for a square, at least, and addresses."""
+    sums = sum_bytes(stmt) // 4
+    return max(held_bytes(stmt) // 4, sums + 2 * isqrt(sums)) + ADDRESSES
 
 
 def ample_registers(stmt: Stmt) -> int:

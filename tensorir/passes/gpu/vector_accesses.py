@@ -77,7 +77,7 @@ def _vectors(loop: For, analyzer: Analyzer) -> Stmt | None:
             found = _accesses(body)
             if not found:
                 return None
-            if all(_is_aligned(buffer, ramp, analyzer) for buffer, ramp in found):
+            if all(is_aligned(buffer, ramp, analyzer) for buffer, ramp in found):
                 body = substitute_stmt(body, {number: loop.var})
                 return replace(loop, extent=count, kind=ForKind.UNROLLED, body=body)
         lanes //= 2
@@ -152,6 +152,7 @@ def _accesses(stmt: Stmt) -> list[tuple[Buffer, Ramp]]:
     ]
 
 
-def _is_aligned(buffer: Buffer, ramp: Ramp, analyzer: Analyzer) -> bool:
+def is_aligned(buffer: Buffer, ramp: Ramp, analyzer: Analyzer) -> bool:
+    """Whether a vector of neighbours is no wider than an access, and begins at a multiple of it."""
     bits = dt.bits(buffer.dtype) * ramp.lanes
     return bits <= BITS and analyzer.divides(ramp.base, ramp.lanes)

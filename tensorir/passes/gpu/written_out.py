@@ -26,10 +26,10 @@ Function = tuple[str, str]
 WRITTEN_OUT = "written_out"
 """The annotation of an unrolled loop: how many iterations are written out, not all."""
 
-MOST = 256
-"""Operations that are written out for a loop, at most: four steps of a thread with 64 sums. With
-512 NVRTC takes 1.4 to 1.8 times as long for products and convolutions; with 128 a tenth to a
-quarter less, but a step of the loop is then done for each two of them."""
+MOST = 320
+"""Operations that are written out for a loop, at most: four steps of a thread with 64 sums, and
+what it reads for them. With 512 NVRTC takes 1.4 to 1.8 times as long for products and convolutions;
+with 128 a tenth to a quarter less, but a step of the loop is then done for each two of them."""
 
 FUNCTION = 16
 """Operations that a function such as exp counts for, about what its text has."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tensorir import dtype as dt
 from tensorir.arith import Analyzer
@@ -13,7 +13,7 @@ from tensorir.passes.vectors.masked_tails import lanes_between
 from tensorir.stmt import Seq, Stmt, Store, seq
 from tensorir.vector_expr import Ramp, Shuffle
 from tensorir.visit import (
-    children,
+    certain_loads,
     map_children,
     map_own_exprs,
     stmt_exprs,
@@ -164,8 +164,8 @@ def _partners(run: Sequence[Store]) -> dict[Load, Load]:
     places: dict[tuple[object, Expr, int], dict[int, Load]] = {}
     for store in run:
         for root in (*store.indices, store.value):
-            for load in _certain(root):
-                if _stride(load) != 2:
+            for load in certain_loads(root):
+                if not _strided(load) or _stride(load) != 2:
                     continue
                 base, offset = _place(load)
                 places.setdefault((load.buffer, base, dt.lanes(load.dtype)), {})[offset] = load
@@ -175,20 +175,6 @@ def _partners(run: Sequence[Store]) -> dict[Load, Load]:
             if loads[offset] not in found and offset + 1 in loads:
                 found[loads[offset]] = found[loads[offset + 1]] = loads[offset]
     return found
-
-
-def _certain(root: Expr) -> Iterator[Load]:
-    """The strided loads in an expression that are made in any case."""
-    seen: set[Expr] = set()
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, Load) and _strided(node):
-            yield node
-        stack += (node.cond,) if isinstance(node, Select) else children(node)
 
 
 def _place(load: Load) -> tuple[Expr, int]:

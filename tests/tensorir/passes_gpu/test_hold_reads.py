@@ -1,0 +1,92 @@
+"""hold_reads: what a written-out nest reads again is read once, neighbours in one access."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from gpu_programs import BLOCK, X, check_passes, program
+
+from tensorir import For, Ramp, certain_loads, dtype, int_value, stmt_exprs, walk
+
+ITEMS = {"f32": 4, "f64": 8, "f16": 2, "i8": 1}
+EXTENTS = {"k": 3, "i": 2, "j": 4}
+
+
+ZERO = {item: "0" if item == "i8" else "0.0" for item in ITEMS}
+
+
+def nest(order="kij", left="A[k, i]", right="B[k, t * 4 + j]", wide=128, item="f32"):
+    """Sums of a thread, its loops in any order."""
+    loops = [f"{'    ' * n}for {v} in unrolled({EXTENTS[v]}):" for n, v in enumerate(order)]
+    lines = "\n        ".join([*loops, f"            R[i, j] = R[i, j] + {left} * {right}"])
+    return program(
+        f"""
+for b in {BLOCK}2):
+    for t in {X}32):
+        for z in unrolled(2):
+            for y in unrolled(4):
+                R[z, y] = {ZERO[item]}
+        {lines}
+        for z in unrolled(2):
+            for y in unrolled(4):
+                D[b * 2 + z, t * 4 + y] = R[z, y]
+""",
+        f"A: {item}[3, 32], B: {item}[3, {wide}], D: {item}[4, 128]",
+        [("R", f"{item}[2, 4]", "local")],
+    )
+
+
+def reads(func):
+    """Accesses that read a buffer, and elements of each, by name."""
+    found = {}
+
+    def visit(stmt, times):
+        if isinstance(stmt, For) and stmt.thread is None:
+            times *= int_value(stmt.extent)
+        for e in stmt_exprs(stmt):
+            for load in certain_loads(e):
+                lanes = max(dtype.lanes(index.dtype) for index in load.indices)
+                count, most = found.get(load.buffer.name, (0, 1))
+                found[load.buffer.name] = count + times, max(most, lanes)
+        for child in getattr(stmt, "stmts", ()) or filter(None, [getattr(stmt, "body", None)]):
+            visit(child, times)
+
+    visit(func.body, 1)
+    return found
+
+
+@pytest.mark.parametrize("order", ["".join(p) for p in permutations("kij")])
+def test_each_element_is_read_once_whatever_the_order_of_loops(order):
+    found = reads(check_passes(nest(order)))
+    assert found["B"] == (3, 4), "one vector for each k"
+    assert found["A"] == (3, 2)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_neighbours_are_read_as_wide_as_an_access_may_be(item):
+    lanes = min(4, 16 // ITEMS[item])
+    assert reads(check_passes(nest(item=item)))["B"] == (3 * 4 // lanes, lanes)
+
+
+@pytest.mark.parametrize(
+    ("right", "wide", "count", "lanes"),
+    [
+        ("B[k, t * 4 + j]", 130, 6, 2),
+        ("B[k, t * 4 + j]", 129, 12, 1),
+        ("B[k, t * 4 + j + 2]", 132, 6, 2),
+        ("B[k, t * 4 + j + 1]", 132, 12, 1),
+        ("B[k, 127 - t * 4 - j]", 128, 12, 1),
+        ("B[k, t]", 128, 3, 1),
+        ("B[j % 3, t * 4 + k]", 128, 12, 1),
+    ],
+)
+def test_alignment_decides(right, wide, count, lanes):
+    assert reads(check_passes(nest(right=right, wide=wide)))["B"] == (count, lanes)
+
+
+def test_what_conditions_guard_stays_where_it_is():
+    func = nest(right="select(t + j < 20, B[k, t * 6 + j], 1.0)")
+    low = check_passes(func)
+    assert "B" not in reads(low), "each element is asked for"
+    assert any(isinstance(e, Ramp) for s in walk(low.body) for e in getattr(s, "indices", ()))
