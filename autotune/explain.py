@@ -197,6 +197,7 @@ def counted(work: Work, counts: Sequence[Any]) -> Work:
         sectors=float(sum(c.transactions for c in memory["global"])),
         least=float(sum(c.least for c in memory["global"])),
         requests=float(sum(c.instructions for c in memory["global"])),
+        touches=float(sum(c.instructions for c in memory["shared"])),
         wavefronts=float(sum(c.transactions for c in memory["shared"])),
         free=float(sum(c.least for c in memory["shared"])),
         waits=blocks / every + 0.5 * warps / (every * work.warps),

@@ -167,8 +167,10 @@ class _Kernel:
             return
         if isinstance(e, (BinOp, Call)):
             self.add(_pipe(e), path, dtype.lanes(e.dtype))
+        product = _product_added(e)
         for part in children(e):
-            self.expression(part, path)
+            for done in children(part) if part is product else (part,):
+                self.expression(done, path)
 
     def add(self, what: str, path: Path, times: float = 1.0) -> None:
         warps, _, running = self.launch.at(path)
@@ -178,8 +180,12 @@ class _Kernel:
         """Count one load or store; those of registers are free."""
         if buffer.scope not in ("global", "shared") or len(indices) > 1:
             return
-        warps, known, running = self.launch.at(path)
         index = indices[0] if indices else None
+        if isinstance(index, Ramp) and int_value(index.stride) != 1:  # elements one by one
+            for n in range(index.lanes):
+                self.access(buffer, (index.base + index.stride * n,), path, write)
+            return
+        warps, known, running = self.launch.at(path)
         lanes = index.lanes if isinstance(index, Ramp) else 1
         item = dtype.itemsize(buffer.dtype)
         found = np.zeros((), np.int64) if index is None else values_of(index, known)
@@ -191,6 +197,7 @@ class _Kernel:
         if buffer.scope == "shared":
             offset = self.offsets.get(buffer.name, 0)
             most, parts = wavefronts_of(address + offset, running, item * lanes, self.gpu)
+            self.counts["touches"] += warp_requests
             self.counts["wavefronts"] += warps.each * most
             self.counts["free"] += warps.each * parts
             return
@@ -199,6 +206,14 @@ class _Kernel:
         self.counts["sectors"] += warps.each * sectors
         self.counts["least"] += warps.each * least
         self.moved[buffer] += warps.each * sectors * self.gpu.sector_bytes
+
+
+def _product_added(e: Expr) -> Expr | None:
+    """The product of floats that a sum or difference is of: both are one instruction."""
+    if not isinstance(e, BinOp) or e.op not in ("+", "-") or not dtype.is_float(e.dtype):
+        return None
+    return next((x for x in (e.a, e.b) if isinstance(x, BinOp) and x.op == "*"), None)
+
 
 def _pipe(e: Expr) -> str:
     """The unit that an operation is done by."""

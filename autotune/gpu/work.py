@@ -40,7 +40,7 @@ class Work:
     bytes       that come from memory or go there at least once
     sectors     transactions of 32 bytes with global memory; `least` would do for the same bytes
     wavefronts  of shared memory; `free` of them without conflicts of banks
-    requests    instructions of warps that touch global memory
+    requests    instructions of warps that touch global memory; `touches` those of shared memory
     float32, float64, special, other
                 operations of warps by pipe: `special` are functions and divisions, `other` those of
                 integers, comparisons and conversions
@@ -58,6 +58,7 @@ class Work:
     wavefronts: float = 0.0
     free: float = 0.0
     requests: float = 0.0
+    touches: float = 0.0
     float32: float = 0.0
     float64: float = 0.0
     special: float = 0.0
@@ -98,7 +99,7 @@ class Work:
                       else self.blocks / card.sms) / self.blocks  # fmt: skip
         waves = max(1, -(-self.blocks // (card.sms * fit)))
         running = min(card.sms, self.blocks)
-        instructions = self.requests + self.wavefronts + self.operations
+        instructions = self.requests + self.touches + self.operations
         access = max(self.requests, self.sectors * Gpu.sector_bytes / arch.l1_bytes)
         return {
             "memory": self.bytes * card.clock / card.bandwidth,

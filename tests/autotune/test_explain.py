@@ -42,7 +42,7 @@ def test_what_is_evaluated_is_what_the_emulator_counts(name):
     for one, other in zip(evaluated.kernels, ran.kernels):
         assert (one.name, one.grid, one.block) == (other.name, other.grid, other.block)
         assert not one.counts and other.counts
-        for what in ("sectors", "least", "requests", "wavefronts", "free", "waits"):
+        for what in ("sectors", "least", "requests", "touches", "wavefronts", "free", "waits"):
             assert getattr(one.work, what) == pytest.approx(getattr(other.work, what), rel=0.05)
     assert evaluated.moved == pytest.approx(ran.moved, rel=0.05)
     assert ran.moved >= 1

@@ -109,6 +109,7 @@ def test_counts_are_those_of_the_emulator(name):
         ("global least", [w.least for w in works]),
         ("global requests", [w.requests for w in works]),
         ("shared", [w.wavefronts for w in works]),
+        ("shared requests", [w.touches for w in works]),
         ("shared least", [w.free for w in works]),
     ):
         assert sum(given) == pytest.approx(found[what], rel=0.03), what

@@ -10,7 +10,7 @@ import pytest
 from autotune import default_schedule
 from autotune.gpu.count import works_of
 from autotune.rules import default_candidates, make_space
-from autotune.rules.gpu.online import OnlinePlan
+from autotune.rules.gpu.online import LIKELY, OnlinePlan
 from autotune.rules.gpu.product import ProductPlan, contraction_of, least_cycles
 from autotune.rules.gpu.tiles import tile_plans
 from autotune.rules.group import find_groups
@@ -40,7 +40,7 @@ def test_scores_are_in_no_memory():
     assert work.sectors == pytest.approx(moved / sector, rel=0.02)
 
 
-@pytest.mark.parametrize(("heads", "tried"), [(2048, 1), (1, 3)])
+@pytest.mark.parametrize(("heads", "tried"), [(2048, 1), (1, len(LIKELY))])
 def test_smaller_tiles_are_tried_where_multiprocessors_stand_idle(heads, tried, monkeypatch):
     """Tiles of 2048 heads are many blocks, whose instructions bind; those of one are four."""
     made, make = [], OnlinePlan._made
@@ -107,5 +107,5 @@ def test_no_tile_takes_less_than_its_operations(m, n, k, dtype):
     least = least_cycles(sch, group, device)
     found = tile_plans(contraction_of(sch, group), device)
     assert 0 < least <= min(counts.cycles for counts in found)
-    if m == n == k:  # what binds, so that it says something
-        assert least > 0.7 * found[0].cycles
+    if m == n == k:  # what binds, beside shared memory, so that it says something
+        assert least > 0.55 * found[0].cycles

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import prod
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from math import inf
 
 from autotune.rules.gpu.move import CLOSE, MovePlan, Options, bound_works
 from autotune.rules.group import Group
 from autotune.rules.plan import Plan
 from schedule import Schedule, ScheduleError, library
-from tensorir import Analyzer, ForKind, Gpu, IterKind, accesses, slope, variables
-
-if TYPE_CHECKING:
-    from autotune.gpu.work import Work
+from tensorir import Gpu, IterKind
 
 ROWS = (1, 2, 4, 8)
 THREADS = ((8, 8), (16, 8), (32, 8), (8, 16), (16, 16))
-LIKELY = ((4, (32, 8)), (4, (16, 8)), (2, (8, 8)))
+LIKELY = ((8, (16, 8)), (4, (32, 8)), (4, (16, 8)), (2, (8, 8)))
 """Rows of a thread, and threads down and across: the largest tiles first, which read the least."""
+
+BALANCED = 1.1
+"""Times that a tile takes as long as with its blocks spread evenly, up to which smaller ones, which
+read more, are not tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,55 +29,20 @@ class OnlinePlan(MovePlan):
     tells = True
 
     def _time(self, sch: Schedule) -> float:
-        """With products as compilers make them: an operand that is read for one of the sums of a
-        thread is in a register for the others, neighbours are read at once, and a multiplication
-        with its addition is one instruction."""
-        from autotune.gpu.work import cycles
-
-        return cycles(self._works(sch), self.gpu)
+        """Infinite where a thread would have more than its registers: how long what does not fit
+        there takes is not told."""
+        works = bound_works(sch.func, self.gpu, self.base.func)
+        spills = any(work.registers >= self.gpu.registers_per_thread for work in works)
+        return inf if spills else super()._time(sch)
 
     def _settles(self, sch: Schedule) -> bool:
         """Points that follow have smaller tiles: they compute the same and read no less, so that
         they gain by more blocks alone, where multiprocessors wait or stand idle."""
         from autotune.gpu.work import is_balanced
 
-        works = self._works(sch)
-        return len(works) == 1 and is_balanced(works[0], self.gpu, CLOSE)
-
-    def _works(self, sch: Schedule) -> Sequence[Work]:
         works = bound_works(sch.func, self.gpu, self.base.func)
-        if len(works) != 1:
-            return works
-        (work,), (terms, again) = works, _products(sch)
-        mended = replace(
-            work,
-            float32=max(0.0, work.float32 - terms),
-            wavefronts=max(0.0, work.wavefronts - again),
-            free=max(0.0, work.free - again),
-        )
-        return [mended]
-
-
-def _products(sch: Schedule) -> tuple[float, float]:
-    """The terms of sums that are written out, by warps, and the reads of shared memory for them
-    that find what they want in registers."""
-    terms, again = 0.0, 0.0
-    for name in sch.get_blocks():
-        block, loops = sch.state.block(name), sch.state.loops_around(name)
-        written_out = {f.var: f.const_extent or 1 for f in loops if f.kind is ForKind.UNROLLED}
-        if not block.is_reduction or not written_out:
-            continue
-        each = prod(f.const_extent or 1 for f in loops) / Gpu.warp
-        terms += each
-        for access in accesses(block):
-            if access.is_write or access.buffer.scope != "shared":
-                continue
-            *_, last = indices = access.in_loops()
-            used = {v for index in indices for v in variables(index)}
-            once = prod(extent for var, extent in written_out.items() if var not in used)
-            near = any(slope(last, var, Analyzer()) == 1 for var in written_out)
-            again += each * (1 - 1 / (once * (Gpu.access_words if near else 1)))
-    return terms, again
+        balanced = len(works) == 1 and is_balanced(works[0], self.gpu, BALANCED)
+        return balanced and self._time(sch) < inf
 
 
 def online_stages(sch: Schedule, gpu: Gpu) -> Sequence[Plan]:

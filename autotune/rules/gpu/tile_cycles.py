@@ -317,18 +317,20 @@ class TileColumns:
         """Cycles of a multiprocessor for a step of one block, with nothing to wait for."""
         lanes = _lanes(self.c, self.gpu)
         adds = self.warps * self.own * self._own(self.c.reduced) * max(1, self.c.operations)
-        asked, copied, again = np.zeros((3, len(self.plans)))
+        asked, turns, copied, again = np.zeros((4, len(self.plans)))
         for n in self.tiles:
-            moved = self.c.moving[n]
-            reads = self.warps * self._own(moved) * self.staged[n].astype(float)
+            moved, item = self.c.moving[n], dtype.itemsize(self.c.operands[n].dtype)
             read = written = np.ones(len(self.plans))
             if self.rough:
-                reads /= self.near[:, list(moved)].max(1)
+                wide = self.near[:, list(moved)].max(1)
             else:
                 read = self._tile(n, lambda tile: tile.met[0])
                 written = self._tile(n, lambda tile: tile.met[1])
-                reads /= np.maximum(1, self._tile(n, lambda tile: tile.wide))
-            asked += reads * read
+                wide = self._tile(n, lambda tile: tile.wide)
+            wide = np.maximum(1, wide)
+            reads = self.warps * self._own(moved) * self.staged[n] / wide
+            asked += reads
+            turns += reads * np.maximum(read, wide * item // Gpu.bank_bytes)
             again += reads * (read - 1)
             fetched = self._tile(n, lambda tile: tile.asked) / Gpu.warp
             vector = np.maximum(1, self._tile(n, lambda tile: tile.vector))
@@ -336,7 +338,7 @@ class TileColumns:
             copied += fetched / vector + fetched * written / np.maximum(1, straight)
         issued = adds + asked + 6 * copied
         waits = WAIT * (2 - self.ahead)
-        busy = np.maximum(np.maximum(adds * Gpu.warp / lanes, asked + copied), issued / 4)
+        busy = np.maximum(np.maximum(adds * Gpu.warp / lanes, turns + copied), issued / 4)
         return np.asarray(busy + again / 4 + waits)
 
     @cached_property

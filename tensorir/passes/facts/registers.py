@@ -6,7 +6,7 @@ from math import isqrt, prod
 
 from tensorir import dtype as dt
 from tensorir.buffer import Buffer
-from tensorir.expr import int_value
+from tensorir.expr import Load, int_value
 from tensorir.stmt import Alloc, Stmt, Store
 from tensorir.visit import child_stmts, loads, walk
 
@@ -15,10 +15,9 @@ ADDRESSES = 24
 
 
 def thread_registers(stmt: Stmt) -> int:
-    """Registers of 32 bits that the code of a thread takes, about: its arrays, those of its sums
-    with a row and a column of what is multiplied, taken for a square, at least, and addresses."""
-    sums = sum_bytes(stmt) // 4
-    return max(held_bytes(stmt) // 4, sums + 2 * isqrt(sums)) + ADDRESSES
+    """Registers of 32 bits that the code of a thread takes, about: its arrays, a row and a column
+    of what is multiplied for its sums, taken for a square, and addresses."""
+    return held_bytes(stmt) // 4 + 2 * isqrt(sum_bytes(stmt) // 4) + ADDRESSES
 
 
 def ample_registers(stmt: Stmt) -> int:
@@ -28,11 +27,20 @@ def ample_registers(stmt: Stmt) -> int:
 
 
 def held_bytes(stmt: Stmt) -> int:
-    """Bytes of registers, of 4 bytes each, that arrays of a thread take at once at the most."""
+    """Bytes of registers, of 4 bytes each, that arrays of a thread take at once at the most, but
+    copies of shared memory: of these a compiler has in registers what it multiplies next."""
     below = max(map(held_bytes, child_stmts(stmt)), default=0)
-    if not isinstance(stmt, Alloc) or stmt.buffer.scope != "local":
+    if not isinstance(stmt, Alloc) or stmt.buffer.scope != "local" or _is_copy(stmt):
         return below
     return below + _bytes(stmt.buffer)
+
+
+def _is_copy(alloc: Alloc) -> bool:
+    """Whether all that is stored to an array is read from shared memory."""
+    stores = [s for s in walk(alloc.body) if isinstance(s, Store) and s.buffer is alloc.buffer]
+    return bool(stores) and all(
+        isinstance(s.value, Load) and s.value.buffer.scope == "shared" for s in stores
+    )
 
 
 def sum_bytes(stmt: Stmt) -> int:

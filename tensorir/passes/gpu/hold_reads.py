@@ -8,7 +8,7 @@ by accesses as wide as they may be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -30,7 +30,6 @@ from tensorir.visit import (
     map_loads,
     stmt_exprs,
     substitute,
-    substitute_stmt,
 )
 
 MOST_HELD = 64
@@ -109,6 +108,11 @@ def _ramp(index: Expr, loop: For, lanes: int, analyzer: Analyzer) -> Expr:
     return substitute(found, {number: loop.var})
 
 
+def _substituted(s: Store, place: Mapping[Var, Expr]) -> Store:
+    indices = tuple(substitute(index, place) for index in s.indices)
+    return Store(s.buffer, indices, substitute(s.value, place))
+
+
 @dataclass(frozen=True)
 class _Nest:
     """Loops around stores to registers, one in the other."""
@@ -126,7 +130,7 @@ class _Nest:
                 return None
             loops.append(stmt)
             stmt = stmt.body
-        stores = tuple(s for s in (stmt.stmts if isinstance(stmt, Seq) else (stmt,)))
+        stores = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
         if not all(isinstance(s, Store) and s.buffer.scope == "local" for s in stores):
             return None
         return cls(tuple(loops), tuple(s for s in stores if isinstance(s, Store)))
@@ -157,7 +161,7 @@ class _Nest:
                 loops[-1:] = [replace(loop, extent=count)]
                 loops.append(replace(loop, var=lane, extent=Const(lanes, dt.INDEX)))
                 place = {loop.var: loop.var * lanes + lane}
-                stores = [substitute_stmt(s, place) for s in stores]
+                stores = [_substituted(s, place) for s in stores]
         return _Nest(tuple(loops), tuple(stores))
 
     def held(self, analyzer: Analyzer, fresh: Callable[[str], str]) -> Stmt:
@@ -170,10 +174,7 @@ class _Nest:
         held = {copy.load: Load(copy.array, (copy.place(),)) for copy in copies}
         memo = dict[Expr, Expr]()
         body = seq(
-            *[
-                Store(s.buffer, s.indices, map_loads(s.value, held.get, memo))  # type: ignore
-                for s in self.stores
-            ]
+            *[Store(s.buffer, s.indices, map_loads(s.value, held.get, memo)) for s in self.stores]
         )
         for depth in range(len(self.loops), -1, -1):
             here = [copy for copy in copies if copy.depth == depth]
