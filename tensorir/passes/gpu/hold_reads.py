@@ -28,6 +28,7 @@ from tensorir.visit import (
     certain_loads,
     map_children,
     map_loads,
+    map_own_exprs,
     stmt_exprs,
     substitute,
 )
@@ -136,12 +137,14 @@ class _Nest:
         return cls(tuple(loops), tuple(s for s in stores if isinstance(s, Store)))
 
     def reads(self) -> list[Load]:
-        """Single elements of memory that are read in each iteration."""
+        """Single elements of memory that are read in each iteration, from places that nothing in
+        memory or registers says."""
         every = (e for s in self.stores for x in stmt_exprs(s) for e in certain_loads(x))
         return [
             load
             for load in dict.fromkeys(every)
             if load.buffer.scope != "local" and dt.lanes(load.dtype) == 1 == len(load.indices)
+            if not load.indices[0].has_loads
         ]
 
     def in_vectors(self, analyzer: Analyzer, fresh: Callable[[str], str]) -> _Nest:
@@ -173,9 +176,11 @@ class _Nest:
             return _around(self.loops, seq(*self.stores))
         held = {copy.load: Load(copy.array, (copy.place(),)) for copy in copies}
         memo = dict[Expr, Expr]()
-        body = seq(
-            *[Store(s.buffer, s.indices, map_loads(s.value, held.get, memo)) for s in self.stores]
-        )
+
+        def from_registers(e: Expr) -> Expr:
+            return map_loads(e, held.get, memo)
+
+        body = seq(*[map_own_exprs(s, from_registers) for s in self.stores])
         for depth in range(len(self.loops), -1, -1):
             here = [copy for copy in copies if copy.depth == depth]
             body = seq(*[copy.stmt(analyzer) for copy in here], body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
+import numpy as np
 import pytest
 from gpu_programs import BLOCK, X, check_passes, program
 
@@ -90,3 +91,22 @@ def test_what_conditions_guard_stays_where_it_is():
     low = check_passes(func)
     assert "B" not in reads(low), "each element is asked for"
     assert any(isinstance(e, Ramp) for s in walk(low.body) for e in getattr(s, "indices", ()))
+
+
+def test_what_registers_say_the_place_of_is_read_where_they_do():
+    """They may change from one iteration to the next."""
+    func = program(
+        f"""
+for b in {BLOCK}2):
+    for t in {X}32):
+        R[0] = 0
+        for k in unrolled(3):
+            for i in unrolled(2):
+                R[0] = A[R[0] * 4 + t] + 1
+        D[b, t] = R[0]
+""",
+        "A: i64[64], D: i64[2, 32]",
+        [("R", "i64[1]", "local")],
+    )
+    arrays = [np.arange(64) % 3]
+    assert "A" in reads(check_passes(func, arrays=arrays))
