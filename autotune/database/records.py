@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from typing import Any
 
@@ -194,8 +194,9 @@ class Record:
         """Make the text and the id of a new record."""
         if not self.time:
             object.__setattr__(self, "time", utc_now())
-        data = asdict(self)
-        del data["id"], data["text"]
+        data = {name: value for name, value in vars(self).items() if name not in ("id", "text")}
+        for name in ("workload", "verdict", "conditions"):
+            data[name] = dict(vars(data[name]))
         if not self.workload.constants:  # as records were before there were any
             del data["workload"]["constants"]
         for name in ("batch", "race", "own", "visits", "program"):

@@ -144,7 +144,6 @@ class Search:
                 predicted[index], batch=batch,
             )  # fmt: skip
             session.database.add(record)
-            session.vouch(record, designs[index])
             session.remember(record)
             if record.is_trial:
                 task.advance(record)

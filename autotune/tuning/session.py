@@ -101,7 +101,7 @@ class Session:
     _counted: set[str] = field(default_factory=set, repr=False)
     _current: dict[str, bool] = field(default_factory=dict, repr=False)
     _made: dict[str, Schedule | None] = field(default_factory=dict, repr=False)
-    _designs: dict[str, Design] = field(default_factory=dict, repr=False)
+    _built: dict[str, Schedule | Design] = field(default_factory=dict, repr=False)
 
     @property
     def known(self) -> int:
@@ -154,15 +154,10 @@ class Session:
             self._current[record.id] = is_current(record, self.target, replay)
         return self._current[record.id]
 
-    def vouch(self, record: Record, design: Design) -> None:
-        """The record's code is that of today: this very search made it, by that design."""
-        self._current[record.id] = True
-        self._designs[record.id] = design
-
     def made(self, record: Record) -> Schedule | Design | None:
-        """What makes the record's program: the design where this very search had it built, else its
+        """What makes the record's program: that by which this very search had it built, else its
         schedule; None where this version cannot make it."""
-        return self._designs.get(record.id) or self.replayed(record)
+        return self._built.get(record.id) or self.replayed(record)
 
     def replayed(self, record: Record) -> Schedule | None:
         """The record's schedule; None where this version cannot make it."""
@@ -303,11 +298,12 @@ class Session:
         race: Outcome | None = None,
         batch: int | None = None,
     ) -> Record:
-        """The record of one measurement: a trial, or what a race found about one."""
+        """The record of one measurement: a trial, or what a race found about one. Its code is that
+        of today, since this very search had it built."""
         settings, made = self.settings.to_json(), Made.of(schedule)
         if race is not None:
             settings = {**settings, "final": True, "phases": self.phases.so_far()}
-        return Record(
+        record = Record(
             workload=self.workload,
             target=str(self.target),
             features=self.target.features,
@@ -331,6 +327,8 @@ class Session:
             numerics=made.numerics,
             **result.record_fields(),
         )
+        self._current[record.id], self._built[record.id] = True, schedule
+        return record
 
 
 def _undecided(races: Iterable[Record]) -> set[str]:

@@ -111,9 +111,9 @@ def test_equal_times_give_an_equal_search(tuned, tmp_path):
     assert proposals[0] == proposals[1] and len(proposals[0]) == 6
 
 
-def test_steps_are_applied_to_the_winner_alone(pretended, monkeypatch):
-    """Whether its code is that of today is asked once; what this search has measured is raced as it
-    was made."""
+def test_no_steps_are_applied_to_answer_what_this_search_has_made(pretended, monkeypatch):
+    """What it has measured is raced, and given back, as it was made; a later call applies the steps
+    of the answer to see whether its code is that of today."""
     applied = []
 
     def counted(func, record):
@@ -122,9 +122,11 @@ def test_steps_are_applied_to_the_winner_alone(pretended, monkeypatch):
 
     for module in ("session", "replay"):
         monkeypatch.setattr(f"autotune.tuning.{module}.replayed", counted)
-    result = tune(matmul(), trials=3, database=None, settings=BRIEF, progress=False)
-    assert result.record.is_final
-    assert applied == [json.dumps(result.record.trace)]
+    with Database(":memory:") as db:
+        result = tune(matmul(), trials=3, database=db, settings=BRIEF, progress=False)
+        assert result.record.is_final and not applied
+        again = tune(matmul(), trials=3, database=db, settings=BRIEF, progress=False)
+    assert again.record == result.record and applied == [json.dumps(result.record.trace)]
 
 
 def test_bitwise_search_keeps_the_order_of_sums(pretended):
