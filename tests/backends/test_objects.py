@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from fake_compilers import GCC, script
 
-from backends import BuildError, ObjectCache, build, build_source
-from backends.c.objects import Background
+from backends import BuildError, ObjectCache, build, build_source, source_text
+from backends.c import compiler as cc
+from backends.c.objects import SUPPORT, Background
+from backends.c.support import split_support
 from tensorir import parse, te
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -98,3 +100,19 @@ def test_gcc_makes_vectors_of_scalars_only_where_there_are_some(kind, scalars, l
     assert (kernel(given) == 2 * given[::-1]).all()
     (call,) = (c for c in logged() if "-march=native" in c and "-shared" in c)
     assert ("-fno-tree-slp-vectorize" in call) != scalars
+
+
+@pytest.mark.parametrize("march", ["native", "haswell", "x86-64", "skylake-avx512"])
+def test_bits_that_gcc_need_not_know_change_no_instruction(march):
+    """But for the names of moves that are aligned, on processors where they take as long."""
+    gcc = cc.named_compiler(("gcc",))
+    if not cc.knows(gcc, march):
+        pytest.skip(f"gcc makes no code for {march}")
+    text = source_text(parse(KEPT.replace("KIND", "range")), f"c -march={march}")
+    own, _ = split_support(text, SUPPORT)
+    flags = cc.kernel_flags(gcc, march, True, own)
+    without = tuple(f for f in flags if f not in cc.GCC_BITS_FLAGS)
+    made, before = (cc.assembly(gcc, own, each, "kept") for each in (flags, without))
+    assert made.replace("vmova", "vmovu") == before.replace("vmova", "vmovu")
+    known = cc.macros(gcc, march)
+    assert (flags != without) == ("__AVX__" in known or "__SSE__" not in known)
