@@ -1,8 +1,8 @@
 """Counting what the kernels of a program ask for, from the code of one thread.
 
 Transactions and conflicts of banks are found by evaluating the indices of all lanes of some warps:
-all of them where they are few, else some that are drawn. What an index takes from memory counts as
-anywhere in the buffer.
+all of them where they are few, else some that are drawn. What an index takes from memory is drawn
+(`autotune/gpu/drawn.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from math import prod
 
 import numpy as np
 
+from autotune.gpu.drawn import places_of
 from autotune.gpu.integers import Integers, Path
-from autotune.gpu.lanes import values_of
 from autotune.gpu.transactions import sectors_of, wavefronts_of
 from autotune.gpu.waits import rounds, waits
 from autotune.gpu.warps import Launch
@@ -188,10 +188,10 @@ class _Kernel:
         warps, known, running = self.launch.at(path)
         lanes = index.lanes if isinstance(index, Ramp) else 1
         item = dtype.itemsize(buffer.dtype)
-        found = np.zeros((), np.int64) if index is None else values_of(index, known)
-        if found is None:
+        found = np.zeros((), np.int64)
+        if index is not None:
             high = max(1, prod(map(size, buffer.shape)))
-            found = np.random.default_rng(0).integers(0, high, running.shape)
+            found = places_of(index, known, high, running.shape)
         address = np.broadcast_to(found * item, running.shape)
         warp_requests = warps.each * float(running.any(axis=1).sum())
         if buffer.scope == "shared":

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir import BinOp, Broadcast, Cast, Const, Expr, Not, Ramp, Select, Var
+from tensorir import BinOp, Broadcast, Cast, Const, Expr, Load, Not, Ramp, Select, Var
 
 Values = np.ndarray
 """int64 or bool, a row for each warp that is looked at, a column for each lane."""
@@ -21,11 +21,12 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def values_of(e: Expr, known: Mapping[Var, Values]) -> Values | None:
-    """The values of an integer or a condition; None where it depends on memory or on floats."""
+def values_of(e: Expr, known: Mapping[Expr, Values]) -> Values | None:
+    """The values of an integer or a condition; None where it depends on floats or on memory that is
+    not among what is `known`."""
     if isinstance(e, Const):
         return np.asarray(e.value) if isinstance(e.value, (int, bool)) else None
-    if isinstance(e, Var):
+    if isinstance(e, (Var, Load)):
         return known.get(e)
     if isinstance(e, BinOp):
         a, b = values_of(e.a, known), values_of(e.b, known)

@@ -11,7 +11,7 @@ import numpy as np
 from autotune.gpu.integers import Path
 from autotune.gpu.lanes import Values, values_of
 from autotune.rules.group import size
-from tensorir import For, ForKind, Gpu, Let, Stmt, Var, dtype, stmt_exprs, variables, walk
+from tensorir import Expr, For, ForKind, Gpu, Let, Stmt, Var, dtype, stmt_exprs, variables, walk
 
 SAMPLES = 256
 """Warps, at steps of their loops, that are looked at for one access."""
@@ -22,7 +22,7 @@ class Warps:
     """Some warps at steps of loops: the values of variables, which lanes run, and how many such
     warps each of them stands for."""
 
-    known: Mapping[Var, Values]
+    known: Mapping[Expr, Values]
     running: Values
     each: float
 
@@ -45,7 +45,7 @@ class Launch:
         self.threads = prod(extent for _, extent in self.inner)
         self.seen: dict[tuple[For, ...], Warps] = {}
 
-    def at(self, path: Path) -> tuple[Warps, Mapping[Var, Values], Values]:
+    def at(self, path: Path) -> tuple[Warps, Mapping[Expr, Values], Values]:
         """Warps at steps of the loops of `path`, the values there, and the lanes that run."""
         loops = tuple(part for part in path if isinstance(part, For))
         warps = self.seen.get(loops)
@@ -69,7 +69,7 @@ class Launch:
         outer = [*self.grid, (None, count), *((loop.var, size(loop.extent)) for loop in loops)]
         total = prod(extent for _, extent in outer)
         chosen = _drawn(self.blocks, [extent for _, extent in outer[len(self.grid) :]])[:, None]
-        known: dict[Var, Values] = {}
+        known: dict[Expr, Values] = {}
         rest, warp = chosen, chosen
         for var, extent in reversed(outer):
             place = rest % max(1, extent)
@@ -110,7 +110,7 @@ def _drawn(blocks: int, inside: Sequence[int]) -> Values:
     return place
 
 
-def _sizes(stmt: Stmt, known: Mapping[Var, Values]) -> set[Var]:
+def _sizes(stmt: Stmt, known: Mapping[Expr, Values]) -> set[Var]:
     """Variables of a kernel that none of its statements gives a value: sizes."""
     own = {s.var for s in walk(stmt) if isinstance(s, (For, Let))}
     used = {v for s in walk(stmt) for e in stmt_exprs(s) for v in variables(e)}

@@ -115,6 +115,40 @@ def test_counts_are_those_of_the_emulator(name):
         assert sum(given) == pytest.approx(found[what], rel=0.03), what
 
 
+def gathered(count: tuple[int, ...], place, lowest: int = 0) -> PrimFunc:
+    """64 rows of 300 elements, read where `place` of the indices and the axes says."""
+    x, at = te.placeholder((64, 300), name="x"), te.placeholder(count, "int32", name="at")
+
+    def read(i, j):
+        row, column = place(at, i, j)
+        return x[te.clip(row, 0, 63), te.clip(column, lowest, 299)]
+
+    return te.create_prim_func([x, at, te.compute((64, 100), read, name="S")], name="gathered")
+
+
+GATHERED = {
+    "rows": gathered((64,), lambda at, i, j: (at[i], j)),
+    "columns": gathered((100,), lambda at, i, j: (i, at[j])),
+    "elements": gathered((64, 100), lambda at, i, j: (i, at[i, j])),
+    "few columns": gathered((100,), lambda at, i, j: (i, at[j]), lowest=290),
+    "one row": gathered((1,), lambda at, i, j: (at[0], j)),
+    "rows of rows": gathered((64,), lambda at, i, j: (at[te.clip(at[i], 0, 63)], j)),
+    "backwards": gathered((64, 100), lambda at, i, j: (63 - at[i, 0], 299 - at[i, j])),
+}
+
+
+@pytest.mark.parametrize("name", GATHERED)
+def test_lanes_that_read_one_number_go_to_one_place(name):
+    func, rng = GATHERED[name], np.random.default_rng(0)
+    sch = Schedule(func)
+    gpu.elementwise(sch, "S", threads=64)
+    x, at = (p.const_shape for p in func.inputs)
+    given = rng.random(x, "float32"), rng.integers(0, 64 if "row" in name else 300, at, "int32")
+    found = sch.sanitize(*given, checks="counts", target=str(H200.target)).counts
+    moved = sum(count.transactions for count in found if count.space == "global")
+    assert sum(w.sectors for w in works_of(sch.func, H200)) == pytest.approx(moved, rel=0.05)
+
+
 def test_integers_are_computed_once_where_they_are_known():
     t, i, k = (Var(name) for name in "tik")
     body = Store(Buffer("B", (1,), "float32"), (const(0),), const(0.0))
