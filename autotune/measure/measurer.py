@@ -319,18 +319,14 @@ class Measurer:
         return [(result_of(reply, self.settings), reply.data.get("source")) for reply in replies]
 
     def _run(self, request: Mapping[str, Any], fresh: bool) -> MeasureResult:
-        """Visit one candidate; a crash is blamed on it only if it crashes a fresh worker."""
+        """Visit one candidate; after what may spoil a worker there is a new one."""
         runner = self._start_runner()
         if fresh:
             if self._candidates >= self.settings.restart_every:
                 runner.kill()
                 self._candidates = 0
             self._candidates += 1
-        used = runner.requests > 0
-        reply = runner.request(request, self._limits())
-        if reply.outcome == "died" and used:
-            reply = runner.request(request, self._limits())
-        result = result_of(reply, self.settings)
+        result = result_of(runner.request(request, self._limits()), self.settings)
         if result.status not in SOUND:
             runner.kill()
         return result

@@ -95,8 +95,16 @@ class WorkerProcess:
         """Send a message and wait for its answer.
 
         `limits` gives the seconds that each phase may take; a phase begins when the worker names
-        it, the first one ("start") at once. A worker that is late is killed.
+        it, the first one ("start") at once. A worker that is late is killed. Where one died, a new
+        one is asked the same: only what ends that one too is to blame. The first may have been
+        spoiled by what it did before, or killed from outside, as where memory ran out.
         """
+        reply = self._ask(message, limits)
+        if reply.outcome == "died" and not self._closed:
+            reply = self._ask(message, limits)
+        return reply
+
+    def _ask(self, message: Mapping[str, Any], limits: Mapping[str, float]) -> Reply:
         self.start()
         if not self._send(message):
             return self._bury("start")

@@ -26,6 +26,8 @@ def build(text: str, target: str):
         _family(text)
     if behaviour == "compile_bug":
         raise IndexError("an emitter bug")
+    if behaviour == "dies_once":
+        _die_once(text, "compile")
     return FakeKernel(text, behaviour)
 
 
@@ -34,13 +36,14 @@ class FakeKernel:
 
     def __init__(self, text: str, behaviour: str) -> None:
         self.source = text
-        self.seconds = float(text.split()[1]) if behaviour == "ok" else 0.001
+        self.seconds = float(text.split()[1]) if behaviour in ("ok", "dies_once") else 0.001
         self.sleeps = "really" in text
+        self.behaviour = behaviour
+        self.run = globals().get(f"_{behaviour}", _ok)
         if behaviour == "family":
             self.run = lambda a, out: _family(text)
-            return
-        self.run = globals().get(f"_{behaviour}", _ok)
-        self.behaviour = behaviour
+        if behaviour == "dies_once":
+            self.run = lambda a, out: (_die_once(text, "check"), _ok(a, out))
 
     def __call__(self, a: np.ndarray, out: np.ndarray) -> None:
         self.run(a, out)
@@ -49,12 +52,22 @@ class FakeKernel:
         def seconds(calls: int) -> float:
             if self.behaviour == "crash_in_time":
                 os.kill(os.getpid(), 11)
+            if self.behaviour == "dies_once":
+                _die_once(self.source, "time")
             self.run(a, out)
             if self.sleeps:
                 time.sleep(self.seconds * calls)
             return self.seconds * calls
 
         return seconds
+
+
+def _die_once(text, phase):
+    """Be killed in the phase that the text names, unless its file is there, which is made then."""
+    wanted, path = text.split()[2:]
+    if wanted == phase and not os.path.exists(path):
+        open(path, "w").close()
+        os.kill(os.getpid(), 9)
 
 
 def _family(text):
@@ -91,6 +104,10 @@ def _slow(a, out):
 
 def _segfault(a, out):
     ctypes.memset(8, 0, 1)
+
+
+def _killed(a, out):
+    os.kill(os.getpid(), 9)
 
 
 def _exit(a, out):

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -159,24 +158,24 @@ def test_parallel_builds_keep_order_and_blame(measurer):
     assert [r.median for r in results if r.ok] == [0.1, 0.2, 0.3]
 
 
-def test_a_crash_is_retried_in_a_fresh_worker_before_it_is_blamed(measurer, tmp_path, monkeypatch):
-    script = tmp_path / "once.py"
-    script.write_text(
-        textwrap.dedent("""
-        import os
-        from fake_kernels import build as build_fake
-        count = 0
-        def build(text, target):
-            global count
-            count += 1
-            if count == 2:
-                os.kill(os.getpid(), 11)
-            return build_fake(text, target)
-        """)
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    results = measurer(builder="once:build").measure(["ok 1", "ok 2"])
+@pytest.mark.parametrize("phase", ["compile", "check", "time"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_worker_that_is_killed_once_is_nobodys_fault(measurer, tmp_path, phase, jobs):
+    """Whoever killed it, and whatever it did then: fresh or not, while it built, ran or raced."""
+    m = measurer(replace(SETTINGS, build_jobs=jobs))
+    programs = [f"dies_once 1 {phase} {tmp_path / name}" for name in ("first", "second")]
+    results = m.measure(programs)
     assert [r.status for r in results] == ["ok", "ok"]
+    assert (tmp_path / "second").exists()
+    (tmp_path / "first").unlink()  # it was made as the worker was killed
+    assert [len(times) for times in m.race(programs, rounds=2, min_ms=0).times] == [2, 2]
+    assert (tmp_path / "first").exists() == (phase != "compile")
+
+
+def test_it_is_told_that_a_worker_was_killed(measurer):
+    (result,) = measurer().measure(["killed"])
+    assert result.status == "crash" and "died of SIGKILL, as when the system runs" in result.error
+    assert "Traceback" not in result.error
 
 
 def test_far_slower_than_the_incumbent_is_pruned():

@@ -81,12 +81,11 @@ class DaskRunner:
 
 
 class DaskSlot:
-    """The slot of a runner; `requests` are those that its present process has answered."""
+    """The slot of a runner."""
 
     def __init__(
         self, runner: DaskRunner, start_message: Mapping[str, Any], env: Mapping[str, str]
     ) -> None:
-        self.requests = 0
         self._runner = runner
         self._data = Path(start_message["reference"]).read_bytes()
         self._asked = partial(question, {**start_message, "reference": None}, env)
@@ -99,11 +98,11 @@ class DaskSlot:
         lost: tuple[str, ...] = ()
         while len(lost) < LOST:
             if not self._worker:
-                self._worker, self.requests = self._runner.pick(lost), 0
+                self._worker = self._runner.pick(lost)
                 self._reference = self._runner.client.scatter(self._data, workers=[self._worker])
             answer = self._answer(message, limits)
             if answer is not None:
-                self.requests, self._renew = answer.requests, False
+                self._renew = False
                 return answer.reply
             lost, self._worker = (*lost, self._worker), ""
         raise MeasureError(
@@ -113,7 +112,7 @@ class DaskSlot:
 
     def kill(self) -> None:
         """Have the next request begin with a new process."""
-        self._renew, self.requests = True, 0
+        self._renew = True
 
     def close(self) -> None:
         """What is left there ends when it is idle."""

@@ -67,13 +67,11 @@ class Answer:
 
     object     where one was compiled, its name in the cache and its bytes
     made_with  what tells compilers and processors apart
-    requests   how many requests the worker process has answered
     """
 
     reply: Reply
     object: tuple[str, bytes] | None = None
     made_with: str = ""
-    requests: int = 0
 
 
 def ask(question: Question, reference: bytes | None = None) -> Answer:
@@ -85,7 +83,7 @@ def ask(question: Question, reference: bytes | None = None) -> Answer:
     worker = _HELD.worker(runs=reference is not None)
     with machine_lock(shared=reference is None):
         reply = worker.request(question, reference)
-    return Answer(reply, _object(reply), made_with(question.target), worker.requests)
+    return Answer(reply, _object(reply), made_with(question.target))
 
 
 def made_with(target: str) -> str:
@@ -110,10 +108,6 @@ class _Worker:
         self._process: WorkerProcess | None = None
         self._folder: ScratchFolder | None = None
         self._timer: threading.Timer | None = None
-
-    @property
-    def requests(self) -> int:
-        return 0 if self._process is None else self._process.requests
 
     def request(self, question: Question, reference: bytes | None) -> Reply:
         with self._lock:
