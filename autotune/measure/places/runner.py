@@ -16,7 +16,7 @@ from autotune.measure.process import Reply, WorkerProcess, warn_once
 
 
 class Slot(Protocol):
-    """The one place on a device where candidates run, one at a time, in a process that may crash."""
+    """The one place on a device where candidates run, one by one, in a process that may crash."""
 
     def request(self, message: Mapping[str, Any], limits: Mapping[str, float]) -> Reply:
         """Send a message and wait for its answer; `limits` are the seconds of each phase."""
