@@ -17,6 +17,7 @@ from backends.c.emit.export import packed_entry, write_header
 from backends.c.foreign import foreign_executable, why_not_here
 from backends.c.objects import SUPPORT, Background, ObjectMaker
 from backends.c.support import split_support
+from backends.c.tiles import tiles_allowed
 from backends.cache import ObjectCache, default_cache
 from backends.call.constants import Binding
 from backends.call.signature import Signature
@@ -28,7 +29,7 @@ from tensorir import Expr, PrimFunc, Processor, Target
 FEATURE_MACROS = (
     "__SSE4_2__ __AVX__ __AVX2__ __FMA__ __F16C__ __AVX512F__ __AVX512BW__ __AVX512DQ__ "
     "__AVX512VL__ __AVX512VNNI__ __AVX512BF16__ __AVX512FP16__ __AVXVNNI__ __AMX_TILE__ "
-    "__ARM_NEON __ARM_FEATURE_SVE __ARM_FEATURE_DOTPROD"
+    "__AMX_INT8__ __AMX_BF16__ __ARM_NEON __ARM_FEATURE_SVE __ARM_FEATURE_DOTPROD"
 ).split()
 """Instruction set extensions worth recording, as compilers announce them."""
 
@@ -213,5 +214,12 @@ def _executable(
 
 
 def _features(target: Target) -> tuple[str, ...]:
-    defined = cc.macros(compiler_for(target), target.march)
-    return tuple(sorted(m.strip("_").lower() for m in FEATURE_MACROS if m in defined))
+    """Of this machine, those that the operating system lets a process use."""
+    compiler = compiler_for(target)
+    defined = cc.macros(compiler, target.march)
+    names = sorted(m.strip("_").lower() for m in FEATURE_MACROS if m in defined)
+    if target.march == "native" and compiler == cc.find_compiler():
+        tiles = any(name.startswith("amx") for name in names)
+        if tiles and not tiles_allowed():
+            names = [name for name in names if not name.startswith("amx")]
+    return tuple(names)

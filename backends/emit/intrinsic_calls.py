@@ -53,16 +53,21 @@ class Emits(Protocol):
     def type_name(self, dtype: str) -> str: ...
 
 
-def print_call(emitter: Emits, call: IntrinsicCall, pointers: list[str], source: str) -> None:
+def print_call(
+    emitter: Emits, call: IntrinsicCall, pointers: list[str], source: str, part: str = ""
+) -> None:
     """The statement that calls the intrinsic, whose text in the language is `source`, under its
-    conditions: with pointers to the operands, then their strides."""
-    strides = [emitter.expr(step) for operand in call.operands for step in operand.strides]
-    text = f"{_function(emitter, call.intrin, source)}({', '.join(pointers + strides)});"
+    conditions: with pointers to the operands, then their strides. A `part` of it is a function
+    whose name ends so, and may take the first operands only."""
+    operands = call.operands[: len(pointers)]
+    strides = [emitter.expr(step) for operand in operands for step in operand.strides]
+    name = f"{intrinsic_function(emitter, call.intrin, source)}{part}"
+    text = f"{name}({', '.join(pointers + strides)});"
     condition = " && ".join(f"({emitter.expr(guard)})" for guard in call.guards)
     emitter.line(f"if ({condition}) {text}" if call.guards else text)
 
 
-def _function(emitter: Emits, intrin: TensorIntrin, source: str) -> str:
+def intrinsic_function(emitter: Emits, intrin: TensorIntrin, source: str) -> str:
     """The name of the function; its text comes along once."""
     known = emitter.intrinsics.get(intrin.name)
     if known is not None:

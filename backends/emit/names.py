@@ -32,13 +32,15 @@ round scalbn signbit sin sincos sinh tan tanh tgamma trunc
 
 MACROS = (
     "LOAD", "STORE", "KEEP128", "KEEP256", "KEEP512", "UNROLL", "PRAGMA", "NULL", "failed", "home",
+    "TILE_TEXT", "TILE_NAME", "TILE_ZERO", "TILE_LOAD", "TILE_STORE", "TILE_PRODUCT",
 )  # fmt: skip
 """Words that the emitted text uses itself."""
 
 _LIBRARY_FLOAT = tuple(f"{name}{end}" for name in LIBRARY for end in "fl")
 _RESERVED = frozenset((*KEYWORDS, *LIBRARY, *_LIBRARY_FLOAT, *MACROS))
 _TYPED = re.compile(
-    r"(.*_)?([iu](8|16|32|64)|b?f(16|32|64))(x\d+)?(_u)?|(workspace|threads|omp)_.*(?<!_)|_.*"
+    r"(.*_)?([iu](8|16|32|64)|b?f(16|32|64))(x\d+)?(_u)?|(workspace|threads|omp|tiles)_.*(?<!_)|"
+    r"tensor_.*_(in|on|out)|_.*"
 )
 """Our types and helpers end in a type, as in max_f32x16; a leading _ belongs to the compiler."""
 

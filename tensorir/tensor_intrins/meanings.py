@@ -31,6 +31,30 @@ def dot_{lanes}x{group}(A: {a}[{group}], B: {b}[{lanes}, {group}], C: {c}[{lanes
             C[vj] = C[vj] + {c}(A[vk]) * {c}(B[vj, vk])
 """
 
+_TILE = """
+@prim_func
+def tile_{rows}x{columns}(
+    A: {a}[{rows}, {steps}, {group}], B: {b}[{steps}, {columns}, {group}], C: {c}[{rows}, {columns}]
+):
+    for i, j, k, g in grid({rows}, {columns}, {steps}, {group}):
+        with block("C"):
+            vi = spatial({rows}, i)
+            vj = spatial({columns}, j)
+            vk = reduce({steps}, k)
+            vg = reduce({group}, g)
+            C[vi, vj] = C[vi, vj] + {c}(A[vi, vk, vg]) * {c}(B[vk, vj, vg])
+"""
+
+_ZEROS = """
+@prim_func
+def zeros_{rows}x{columns}(C: {kind}[{rows}, {columns}]):
+    for i, j in grid({rows}, {columns}):
+        with block("C"):
+            vi = spatial({rows}, i)
+            vj = spatial({columns}, j)
+            C[vi, vj] = {kind}(0)
+"""
+
 _PACK = """
 @prim_func
 def pack_{group}x{lanes}(A: {kind}[{group}, {lanes}], C: {kind}[{lanes}, {group}]):
@@ -79,6 +103,16 @@ def outer(kind: str, rows: int, lanes: int, dense: bool) -> str:
 def dot(a: str, b: str, c: str, lanes: int, group: int) -> str:
     """C[j] += sum over k of A[k] * B[j, k], in the type of C."""
     return _DOT.format(a=a, b=b, c=c, lanes=lanes, group=group)
+
+
+def tile(a: str, b: str, c: str, rows: int, columns: int, steps: int, group: int) -> str:
+    """C[i, j] += sum over k and g of A[i, k, g] * B[k, j, g], in the type of C."""
+    return _TILE.format(a=a, b=b, c=c, rows=rows, columns=columns, steps=steps, group=group)
+
+
+def zeros(kind: str, rows: int, columns: int) -> str:
+    """C[i, j] = 0: what sums begin with."""
+    return _ZEROS.format(kind=kind, rows=rows, columns=columns)
 
 
 def pack(kind: str, group: int, lanes: int) -> str:

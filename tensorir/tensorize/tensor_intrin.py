@@ -47,6 +47,12 @@ class TensorIntrin:
               "" for none. The emulator compiles it too, with TENSORIR_EMULATOR defined: what only
               a GPU has needs a second half there. Operands of several dimensions have to be dense,
               by `strides`
+    tiles     for texts that work on the tile registers of AMX: what these hold of the output, such
+              as "i32 2x2"; "" for others. Whoever calls $NAME has every tile configured as 16 rows
+              of 64 bytes, and `source`, which can use the macros of backends/c/tiles.py, defines
+              three functions more: ${NAME}_in loads the output into tiles, ${NAME}_on does the same
+              as $NAME with an output that is there, and ${NAME}_out stores it. So intrinsics that
+              hold the same can follow each other without memory between them
     aligned   by parameter: the bytes, up to 16, at multiples of which the operands of `cuda` have
               to begin
     """
@@ -59,6 +65,7 @@ class TensorIntrin:
     numerics: str = "reassociated"
     cuda: str = ""
     aligned: Mapping[str, int] = field(default_factory=dict)
+    tiles: str = ""
 
     def text_for(self, kind: str) -> str:
         """The implementation for targets of a kind; "" where there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ Runner = Callable[[PrimFunc, TensorIntrin], Callable[..., Any]]
 """Compiles a program that calls an intrinsic. The result takes arrays and writes into the last."""
 
 KINDS = ("small", "small", "wide", "wide", *["extreme"] * 60)
+FEWEST, TERMS = 8, 1 << 16
+"""Samples of an intrinsic, of these at least so many, and more while they have fewer terms."""
 
 
 def register_checked(intrin: TensorIntrin, *compiled: Runner) -> None:
@@ -38,7 +41,8 @@ def check_intrin(intrin: TensorIntrin, compiled: Runner) -> None:
     for padding in (0,) if flat else (0, 3):
         func = _program(intrin, padding)
         run = compiled(func, intrin)
-        for seed, kind in enumerate(KINDS):
+        terms = prod(loop.const_extent or 1 for loop in intrin.nest.loops)
+        for seed, kind in enumerate(KINDS[: max(FEWEST, TERMS // terms)]):
             rng = np.random.default_rng(seed)
             arrays = [_values(p.const_shape or (), p.dtype, kind, rng) for p in func.params]
             with np.errstate(all="ignore"):

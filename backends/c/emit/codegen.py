@@ -35,7 +35,6 @@ from tensorir import (
     Prefetch,
     PrimFunc,
     Target,
-    TensorIntrin,
     Var,
 )
 from tensorir import dtype as dt
@@ -115,8 +114,6 @@ class CEmitter(ParallelEmitter):
     def __init__(self, func: PrimFunc, target: Target) -> None:
         super().__init__(func, target)
         self.names.fresh(f"{self.name}_release")
-        self.intrinsics: dict[str, str] = {}
-        self.trial: TensorIntrin | None = None  # one that is being checked
         self.externs: Known = {}
         self.extern_trial: ExternFunc | None = None  # one that is being checked
         self.cases: list[tuple[Expr, str]] = []
@@ -146,6 +143,7 @@ class CEmitter(ParallelEmitter):
         given = ", ".join([self.names.of(each) for each in arguments])
         for condition, other in self.cases:
             self.line(f"if ({self.expr(condition)}) return {other}({given});")
+        self.ask_for_tiles()
         self.root(self.func.body)
         self.stream_fence(self.func.body)
         return "\n".join([f"{self.signature()} {{", *self.lines, f"{self.indent}return 0;", "}"])

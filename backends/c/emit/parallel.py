@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from backends.c.emit.masked import MaskedEmitter
 from backends.c.emit.outline import free_names
 from backends.c.emit.team import is_shared, plan_team
+from backends.c.emit.tiles import TileEmitter
 from backends.c.emit.work import work_of
 from backends.c.threads import THREADS_TEXT
 from backends.emit.expressions import ADD
@@ -42,7 +42,7 @@ LEAST_WORK = 1 << 13
 waking and joining the other threads costs where they still spin."""
 
 
-class ParallelEmitter(MaskedEmitter):
+class ParallelEmitter(TileEmitter):
     """Adds functions, parallel loops and memory to the emitter."""
 
     stack_bytes: ClassVar[int] = 16 * 1024
@@ -95,8 +95,9 @@ class ParallelEmitter(MaskedEmitter):
 
     def shared_loop(self, s: For, call: str, may_fail: bool) -> None:
         if self.target.threads == 1:
-            self.line(self.loop_head(s))
-            self.line(f"{self.indent}{call}")
+            with self.tiles_around(s):
+                self.line(self.loop_head(s))
+                self.line(f"{self.indent}{call}")
             return
         with self.block(""):
             self.begin_region(s, " reduction(|:failed)" if may_fail else "")
@@ -106,9 +107,10 @@ class ParallelEmitter(MaskedEmitter):
 
     def worksharing(self, s: For, call: str) -> None:
         """Iterations for each of the threads that come here; none waits for the others."""
-        self.line(f"#pragma omp for schedule({self.schedule(s)}) nowait")
-        self.line(self.loop_head(s))
-        self.line(f"{self.indent}{call}")
+        with self.tiles_around(s):
+            self.line(f"#pragma omp for schedule({self.schedule(s)}) nowait")
+            self.line(self.loop_head(s))
+            self.line(f"{self.indent}{call}")
         self.stream_fence(s.body)
 
     def loop_head(self, s: For) -> str:
@@ -200,12 +202,15 @@ class ParallelEmitter(MaskedEmitter):
         self.lines, self.depth, self.taken, self.named = [], 1, [], {}
         constant, self.constant = self.constant, frozenset(buffers) - frozenset(written)
         self.in_parallel = True
+        tiles = self.tiles_ready, self.tiles_open
+        self.tiles_ready, self.tiles_open = loop is not None, False
         if loop is None:
             self.stmt(s)
         else:
             with self.bounds.loop(loop.var, loop.extent):
                 self.stmt(s)
         self.in_parallel = False
+        self.tiles_ready, self.tiles_open = tiles
         may_fail = self.slots > outer[4]
         head = self.head(f"static {'int' if may_fail else 'void'} {function}", params) + " {"
         ending = [f"{self.indent}return 0;"] if may_fail else []
@@ -241,6 +246,8 @@ class ParallelEmitter(MaskedEmitter):
         with self.block(f"if ({condition})"):
             for slot, name in reversed(self.taken):
                 self.line(f"workspace_give(&workspace_free[{slot}], {name});")
+            if self.tiles_open:
+                self.line("tiles_end();")
             self.line("return 1;")
 
 

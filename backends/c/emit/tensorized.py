@@ -24,5 +24,8 @@ def tensorized_loop(emitter: CEmitter, s: For, trial: TensorIntrin | None = None
         emitter.line(kept(call))
         return False
     pointers = [f"&{emitter.element(o.buffer, (o.base,))}" for o in call.operands]
-    print_call(emitter, call, pointers, call.intrin.source)
+    if emitter.held is None:
+        print_call(emitter, call, pointers, call.intrin.source)
+    else:
+        print_call(emitter, call, pointers[:-1], call.intrin.source, "_on")
     return True
