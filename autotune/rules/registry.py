@@ -17,6 +17,7 @@ from autotune.rules.short_rows import short_rows_plans
 from autotune.rules.spatial import spatial_plans
 from autotune.rules.stencil import copies, stencil_plans
 from autotune.rules.tensorized import tensorized_plans
+from autotune.rules.tiled import tiled_plans
 from autotune.rules.transposed import transposed_plans
 from autotune.rules.tuples import tuples_plans
 from autotune.rules.window import window_plans
@@ -75,6 +76,7 @@ RULES: dict[str, Rules] = {
         stages=[winograd_stages],
         chains=[scan_plans, chain_plans],
         groups=[
+            tiled_plans,
             tensorized_plans,
             short_rows_plans,
             moved_plans,

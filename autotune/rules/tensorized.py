@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
-from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store
+from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store, size
 from autotune.rules.nest import finish_nest, own_loop_names
 from autotune.rules.plan import ThreadedPlan, Values
 from autotune.rules.ranked import group_contraction
@@ -65,6 +65,12 @@ class TensorizedPlan(ThreadedPlan):
     form: _Form | None = None
     name: str = "tensorized"
     always = False
+
+    @property
+    def packed(self) -> int:
+        """Elements of the operand that is packed."""
+        shape = self.roles.weight.buffer.shape
+        return prod(map(size, shape))
 
     @property
     def pack(self) -> str:
@@ -148,7 +154,7 @@ def tensorized_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TensorizedPl
     """The plan for a product whose types fit an intrinsic of the target, in the first of the forms
     of its axes that does; where columns are in two variables of which the last is short, in the
     first that has them in one."""
-    if not _widens(sch, group.block):
+    if not widens(sch, group.block):
         return []
     narrow: list[TensorizedPlan] = []
     for form in _forms(sch, group):
@@ -198,14 +204,14 @@ def _plan(
         roles=roles,
         numerics="bitwise" if exact else intrin.numerics,
         cycles=one_thread([sch.state.block(group.block)], cpu) / roles.group,
-        batches=_extents(sch, roles.batch),
-        others=_extents(sch, roles.outer),
+        batches=extents(sch, roles.batch),
+        others=extents(sch, roles.outer),
         choices=_choices(group, roles),
         form=form,
     )
 
 
-def _widens(sch: Schedule, block: str) -> bool:
+def widens(sch: Schedule, block: str) -> bool:
     """Whether a reduction is of a wider type than all it reads."""
     node = sch.state.block(block)
     store, loads = output_store(node), body_loads(node)
@@ -254,5 +260,5 @@ def _columns(roles: library.Roles) -> int:
     return SYMBOLIC_SIZE if roles.columns is None else roles.columns
 
 
-def _extents(sch: Schedule, loops: tuple[str, ...]) -> int:
+def extents(sch: Schedule, loops: tuple[str, ...]) -> int:
     return prod(sch.state.loop(loop).const_extent or SYMBOLIC_SIZE for loop in loops)

@@ -12,7 +12,7 @@ from backends.base import Executable
 from backends.c import compiler as cc
 from backends.c.binding import RUNTIME_SOURCE, CExecutable, Runtime
 from backends.c.cross import compiler_for
-from backends.c.emit.codegen import c_name, emit, emit_cases
+from backends.c.emit.codegen import CEmitter, c_name, emit, emit_cases
 from backends.c.emit.export import packed_entry, write_header
 from backends.c.foreign import foreign_executable, why_not_here
 from backends.c.objects import SUPPORT, Background, ObjectMaker
@@ -183,7 +183,8 @@ class CBackend:
             compiler = compiler_for(target)
             flags = cc.compile_flags(compiler, target.march, False)
             words = [*compiler.command, *(f for f in flags if f[:2] == "-O" or f not in cc.FLAGS)]
-        return write_header(ir, signature, " ".join(words), prepare)
+        tiles = CEmitter(ir, target).uses_tiles(ir.body)
+        return write_header(ir, signature, " ".join(words), prepare, tiles)
 
     def _begin_runtime(
         self, store: ObjectCache, compiler: cc.Compiler

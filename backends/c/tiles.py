@@ -36,7 +36,11 @@ static inline void tiles_begin(void) {{
         unsigned char palette, start, unused[14];
         unsigned short bytes[16];
         unsigned char rows[16];
-    }} all = {{1, 0, {{0}}, {{64, 64, 64, 64, 64, 64, 64, 64}}, {{16, 16, 16, 16, 16, 16, 16, 16}}}};
+    }} all = {{
+        .palette = 1,
+        .bytes = {{64, 64, 64, 64, 64, 64, 64, 64}},
+        .rows = {{16, 16, 16, 16, 16, 16, 16, 16}},
+    }};
     __asm__ volatile("ldtilecfg %0" : : "m"(all));
 }}
 

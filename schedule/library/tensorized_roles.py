@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from schedule.analysis.uses import plain_store
@@ -25,6 +25,19 @@ from tensorir import (
     variables,
 )
 
+TILE_SIDE = 16
+"""Rows and columns of sums that one multiplication of tiles adds to."""
+
+
+class Shape(NamedTuple):
+    """What an intrinsic computes at once: `rows` and `columns` of sums, of `steps` times `group`
+    terms each. A dot product has one row, and one step."""
+
+    rows: int
+    columns: int
+    steps: int
+    group: int
+
 
 class Roles(NamedTuple):
     """The loops of a product C[b, r, i, j] = sum of A[b, r, i, w, k] * B[b, w, k, j] by role.
@@ -35,7 +48,7 @@ class Roles(NamedTuple):
     order    all loops in the order of the block's variables
     weight_order  those of the dimensions of B
     rows     the extent of `row`, None where it is symbolic; likewise columns
-    lanes    columns that the intrinsic computes at once, from `group` terms each
+    at_once  what the intrinsic computes
     by_rows  whether `depth` comes before `column` in B
     plain    whether all operands are read at variables, so that they can be padded
     shared   whether A is the same for some loops of the batch: more columns, in another place
@@ -53,11 +66,20 @@ class Roles(NamedTuple):
     terms: int | None
     weight: Load
     weight_order: tuple[str, ...]
-    lanes: int
-    group: int
+    at_once: Shape
     by_rows: bool
     plain: bool
     shared: bool
+
+    @property
+    def lanes(self) -> int:
+        """Columns that the intrinsic computes at once."""
+        return self.at_once.columns
+
+    @property
+    def group(self) -> int:
+        """Terms of a column that lie side by side in the packed operand."""
+        return self.at_once.group
 
     def tile(
         self, columns: int | None = None, rows: int | None = None, epilogue: bool = False
@@ -73,19 +95,36 @@ class Roles(NamedTuple):
 
 def dot_product(where: str, name: str) -> TensorIntrin:
     """The intrinsic of that name, which has to be a dot product; refuses others."""
+    return _known(where, name, "dot product", lambda shape: shape.steps == 1)
+
+
+def tile_product(where: str, name: str) -> TensorIntrin:
+    """The intrinsic of that name, which has to be a product of tiles; refuses others."""
+    return _known(where, name, "tile product", lambda shape: shape.steps > 1)
+
+
+def _known(where: str, name: str, what: str, fits: Callable[[Shape], bool]) -> TensorIntrin:
     intrin = find_intrin(name)
-    dots = ", ".join(n for n in INTRINS if ".dot_" in n)
-    require(intrin is not None, where, f"intrinsic {name!r} is not known; dot products are {dots}")
-    assert intrin is not None
-    require(_is_dot(intrin), where, f"intrinsic {name!r} is no dot product; those are {dots}")
-    return intrin
+    shape = None if intrin is None else product_shape(intrin)
+    if intrin is not None and shape is not None and fits(shape):
+        return intrin
+    shapes = {n: product_shape(each) for n, each in INTRINS.items()}
+    every = ", ".join(n for n, shape in shapes.items() if shape and fits(shape))
+    reason = "not known" if intrin is None else f"no {what}"
+    raise Illegal(where, f"intrinsic {name!r} is {reason}; {what}s are {every}")
 
 
-def _is_dot(intrin: TensorIntrin) -> bool:
-    """Whether it means C[j] += sum of A[k] * B[j, k]."""
-    sizes = [loop.const_extent for loop in intrin.nest.loops]
+def product_shape(intrin: TensorIntrin) -> Shape | None:
+    """What an intrinsic computes that means C[j] += sum of A[k] * B[j, k], a dot product, or
+    C[i, j] += sum of A[i, k, g] * B[k, j, g], a product of tiles; None for others."""
+    sizes = tuple(loop.const_extent or 0 for loop in intrin.nest.loops)
     shapes = [param.const_shape for param in intrin.func.params]
-    return len(sizes) == 2 and shapes == [(sizes[1],), tuple(sizes), (sizes[0],)]
+    if len(sizes) == 2 and shapes == [sizes[1:], sizes, sizes[:1]]:
+        return Shape(1, sizes[0], 1, sizes[1])
+    if len(sizes) != 4:
+        return None
+    i, j, k, g = sizes
+    return Shape(i, j, k, g) if shapes == [(i, k, g), (k, j, g), (i, j)] else None
 
 
 def find_dot_product(
@@ -96,22 +135,37 @@ def find_dot_product(
     None where there is none: the block is to multiply and add elements of the types that the
     intrinsic takes, in an order of axes that `tensorized_matmul` schedules.
     """
+    found = _products(sch, block, features, ".dot_")
+    return max(found, key=lambda each: (each[1].lanes, each[0]), default=None)
+
+
+def has_tiles(features: Collection[str]) -> bool:
+    """Whether a target with `features` has any product of tiles."""
+    return any(".tile_" in name and each.runs_on(features) for name, each in INTRINS.items())
+
+
+def find_tile_products(
+    sch: Schedule, block: str, features: Collection[str]
+) -> list[tuple[str, Roles]]:
+    """The products of tiles that a target has for a block, and its roles, for `tiled_matmul`."""
+    return list(_products(sch, block, features, ".tile_"))
+
+
+def _products(
+    sch: Schedule, block: str, features: Collection[str], mark: str
+) -> Iterator[tuple[str, Roles]]:
+    """Intrinsics with `mark` in their names that a block can be computed by."""
     factors = factors_of(sch.state.block(block))
-    if factors is None:
-        return None
-    kinds = sorted(load.buffer.dtype for load in factors)
-    found: list[tuple[int, str, Roles]] = []
-    for name, intrin in INTRINS.items():
-        if ".dot_" not in name or sorted(p.dtype for p in intrin.func.params[:2]) != kinds:
+    kinds = sorted(load.buffer.dtype for load in factors or ())
+    for name, intrin in INTRINS.items() if factors is not None else ():
+        if mark not in name or not intrin.runs_on(features):
             continue
-        if not intrin.runs_on(features) or not _is_dot(intrin):
+        if sorted(p.dtype for p in intrin.func.params[:2]) != kinds or not product_shape(intrin):
             continue
         try:
-            roles = roles_of(sch, block, intrin)
+            yield name, roles_of(sch, block, intrin)
         except Illegal:
             continue
-        found.append((roles.lanes, name, roles))
-    return max(found)[1:] if found else None
 
 
 def roles_of(sch: Schedule, block: str, intrin: TensorIntrin) -> Roles:
@@ -158,11 +212,12 @@ def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load)
     require(bool(rows) and rows[-1] in used, where, none)
     names = {it.var: it.binding.name for it in node.iters if isinstance(it.binding, Var)}
     changed = f"the loops of block {where!r} were changed before"
-    require(len(names) == len(node.iters), where, changed, "tensorized_matmul comes first")
+    require(len(names) == len(node.iters), where, changed, "schedule products before other steps")
     empty = next((names[var] for var in names if sizes[var] == 0), None)
     idle = f"loop {empty!r} has no iterations"
     require(empty is None, where, idle, "leave the loops as they are")
-    lanes, group = (loop.const_extent or 0 for loop in intrin.nest.loops)
+    shape = product_shape(intrin)
+    assert shape is not None
     windows = [it.var for it in node.iters if it.kind is IterKind.REDUCE and it.var is not depth]
     assert isinstance(column, Var) and isinstance(depth, Var)
     last = rows[-1]
@@ -180,8 +235,7 @@ def _by_role(sch: Schedule, node: Block, intrin: TensorIntrin, a: Load, b: Load)
         terms=sizes[depth],
         weight=b,
         weight_order=tuple(names[v] for v in b.indices if isinstance(v, Var)),
-        lanes=lanes,
-        group=group,
+        at_once=shape,
         by_rows=b.indices.index(depth) < b.indices.index(column),
         plain=all(isinstance(i, Var) for i in a.indices),
         shared=any(v not in used for v in batch),

@@ -27,6 +27,8 @@ class Costs:
     copy, copy_turned  an element that is packed in order, or against it; `fill`: of a padded image;
                `passed`: one that a thread computes and another one reads
     hidden     share of the smaller of arithmetic and traffic that goes on beside the other
+    tile_product   of two tiles of AMX; `tile_latency`: until its sums can be added to, `tile_sums`:
+               a vector of them on its way to the result
     start      threads that begin to share tasks, and wait for each other
     """
 
@@ -55,4 +57,7 @@ class Costs:
     fill: float = 0.5
     passed: float = 3.0
     hidden: float = 0.45
+    tile_product: float = 24.0
+    tile_latency: float = 52.0
+    tile_sums: float = 4.0
     start: float = 8000.0

@@ -10,6 +10,7 @@ do not say which memory they access (gcc 12), which those of `backends/c/tiles.p
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from tensorir import dtype
 from tensorir.tensor_intrins.meanings import tile, zeros
@@ -79,6 +80,7 @@ def _place(name: str, tiles: int, step: str, beside: int) -> str:
     return f"{name}{below}{f' + {beside}' if beside else ''}"
 
 
+@cache
 def _sums(c: str, rows: int, columns: int) -> str:
     loads, stores = (
         "\n".join(f"    {macro}({n}, {at}, 4 * c_step);" for n, at in _places(rows, columns))
@@ -87,8 +89,10 @@ def _sums(c: str, rows: int, columns: int) -> str:
     return _SUMS.format(c=_C_TYPES[c], loads=loads, stores=stores)
 
 
-def _steps(rows: int, columns: int, code: str, group: int, size: int) -> str:
-    """One product for each tile of sums; rows stay in registers, columns take turns in the rest."""
+@cache
+def _steps(rows: int, columns: int, group: int, size: int) -> str:
+    """One product for each tile of sums; rows stay in registers, columns take turns in the rest.
+    The instruction is called CODE."""
     first = rows * columns
     turns = REGISTERS - first - rows
     lines: list[str] = []
@@ -101,7 +105,7 @@ def _steps(rows: int, columns: int, code: str, group: int, size: int) -> str:
             if not at:
                 place = _place("b", 0, "b_step", SIDE * group * beside)
                 lines.append(f"TILE_LOAD({other}, {place}, {size} * b_step);")
-            lines.append(f"TILE_PRODUCT({code}, {at * columns + beside}, {first + at}, {other});")
+            lines.append(f"TILE_PRODUCT(CODE, {at * columns + beside}, {first + at}, {other});")
     return "\n".join(f"    {line}" for line in lines)
 
 
@@ -114,7 +118,7 @@ def _product(a: str, b: str, c: str, code: str, rows: int, columns: int) -> Tens
     """
     size = dtype.itemsize(dtype.LONG[a])
     group = 4 // size
-    steps = _steps(rows, columns, code, group, size)
+    steps = _steps(rows, columns, group, size).replace("CODE", code)
     types = {"a": _C_TYPES[a], "b": _C_TYPES[b], "c": _C_TYPES[c]}
     high, wide, terms = SIDE * rows, SIDE * columns, SIDE * group
     return TensorIntrin(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from string import Template
 
 from backends.c.emit.codegen import c_name
+from backends.c.tiles import REFUSED
 from backends.call.arguments import described
 from backends.call.signature import Signature
 from backends.emit.names import Names
@@ -52,10 +53,12 @@ def write_header(
     signature: Signature,
     command: str,
     prepare: tuple[PrimFunc, Signature] | None = None,
+    tiles: bool = False,
 ) -> str:
     """The header of an exported kernel: the declaration, and what every argument has to be.
 
-    `command` is the compiler's, with the processor, as in "cc -O2 -march=native".
+    `command` is the compiler's, with the processor, as in "cc -O2 -march=native"; `tiles` says
+    whether the kernel uses those of AMX.
     `prepare` is the function that makes arrays for it out of constants, where there is one.
     """
     name = c_name(ir)
@@ -66,6 +69,7 @@ def write_header(
         "prepare": "" if prepare is None else _prepare_text(*prepare, name),
         "about": _about(ir, signature),
         "declarations": _declarations(ir, signature),
+        "refused": _REFUSED if tiles else "",
     }
     return _HEADER.substitute(words)
 
@@ -97,7 +101,7 @@ $prepare/*
 $about
 
    Arrays are dense and row-major; a written array shares no memory with another one. Returns 0, or
-   1 when there was no memory for intermediate results.
+   1 when there was no memory for intermediate results.$refused
    Compile: $command -fopenmp -fwrapv -c $name.c (and link with -fopenmp -lm).
 */
 int $name($declarations);
@@ -111,6 +115,10 @@ void ${name}_release(void);
 
 #endif
 """)
+
+
+_REFUSED = f""" Returns {REFUSED} where the operating
+   system does not let the process use the tile registers of AMX."""
 
 
 _PREPARE = Template("""\

@@ -56,7 +56,6 @@ class ParallelEmitter(TileEmitter):
         self.globals: list[str] = [self.name]  # names of functions
         self.slots = 0
         self.taken: list[tuple[int, str]] = []
-        self.in_parallel = False
         self.team: Stmt | None = None  # what is to be printed as one region
 
     def root(self, body: Stmt) -> None:

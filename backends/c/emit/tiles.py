@@ -19,6 +19,7 @@ from backends.c.tiles import REFUSED, TILES_TEXT
 from backends.emit.intrinsic_calls import IntrinsicCall, intrinsic_call, intrinsic_function
 from tensorir import (
     TENSORIZE,
+    Alloc,
     For,
     ForKind,
     Operand,
@@ -51,6 +52,7 @@ class Held:
 class TileEmitter(MaskedEmitter):
     """Adds calls of intrinsics that work on tile registers.
 
+    in_parallel   whether what is printed is one thread's part
     tiles_ready   whether what is printed runs where tiles are configured
     tiles_open    whether the function that is printed has configured them itself
     held          what the calls that are being printed hold
@@ -60,6 +62,7 @@ class TileEmitter(MaskedEmitter):
         super().__init__(func, target)
         self.intrinsics: dict[str, str] = {}
         self.trial: TensorIntrin | None = None  # one that is being checked
+        self.in_parallel = False
         self.tiles_ready = self.tiles_open = False
         self.held: Held | None = None
 
@@ -85,7 +88,8 @@ class TileEmitter(MaskedEmitter):
         return any(isinstance(node, For) and self._works_on_tiles(node) for node in walk(s))
 
     def stmt(self, s: Stmt) -> None:
-        apart = is_shared(s) and not self.in_parallel  # each thread configures its own
+        apart = isinstance(s, Alloc) or is_shared(s) and not self.in_parallel
+        # Each thread configures its own, and has the memory that it needs by then.
         if self.tiles_ready or apart or not self.uses_tiles(s):
             super().stmt(s)
             return

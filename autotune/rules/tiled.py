@@ -1,0 +1,259 @@
+"""Products of small types by products of tiles: schedule.library.tiled_matmul, open.
+
+Which tiles of sums, how many below each other use one panel, how many panels a task has, and
+whether rows are copied in tiles are choices. The default is what takes the least time by the
+estimate here, where that is less than that of dot products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from autotune.choices import Categorical, Choice
+from autotune.rules.effort import one_thread
+from autotune.rules.group import SYMBOLIC_SIZE, Group
+from autotune.rules.nest import finish_nest, own_loop_names
+from autotune.rules.plan import ThreadedPlan, Values
+from autotune.rules.ranked import group_contraction
+from autotune.rules.tensorized import extents, tensorized_plans, widens
+from schedule import Schedule, library
+from tensorir import Cpu, TensorIRError, dtype, find_intrin
+
+TILES = (1, 2, 4, 8, 16, 32)
+"""Tiles of sums below each other that make a block of rows."""
+PANELS = (1, 2, 4, 8, 16)
+"""Panels of a task that does not have all of them."""
+ROWS = 256
+"""Of a block, about, of long matrices: a task copies them once, and each panel serves them all."""
+TASKS_EACH = 4
+"""Tasks of each thread from which on an uneven share of them costs little."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Extents of a product in the form that is scheduled, and bytes of an element of the first
+    matrix."""
+
+    batch: int
+    rows: int
+    columns: int
+    windows: int
+    terms: int
+    size: int
+
+    @property
+    def packed(self) -> int:
+        """Elements of the second matrix."""
+        return self.batch * self.windows * self.terms * self.columns
+
+
+@dataclass(frozen=True)
+class TiledPlan(ThreadedPlan):
+    """Schedules one product by one of some intrinsics.
+
+    offered   intrinsics and what they compute at once, best first
+    weight    name of the operand that is packed
+    form      the contraction that is brought to the form of matrices first, and its axes in order
+    other     cycles of the best other way, where the second operand is a constant, and else
+    """
+
+    group: Group
+    cpu: Cpu
+    offered: tuple[tuple[str, library.Shape], ...]
+    weight: str
+    sizes: Sizes
+    numerics: str
+    cycles: float
+    form: tuple[library.Contraction, tuple[int, ...]] | None
+    other: tuple[float, float]
+    name: str = "tiled"
+    always = False
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        most = max(-(-self.sizes.rows // shape.rows) for _, shape in self.offered)
+        beside = max(-(-self.sizes.columns // shape.columns) for _, shape in self.offered)
+        counts = sorted({n for n in TILES if n < most} | {self._tiles(s) for _, s in self.offered})
+        return (
+            Categorical(self.key("tile"), tuple(name for name, _ in self.offered)),
+            Categorical(self.key("tiles"), tuple(counts)),
+            Categorical(self.key("panels"), (0, *(n for n in PANELS if n < beside))),
+            Categorical(self.key("rows"), ("copied", "there")),
+            Categorical(self.key("pack"), ("root", "panel")),
+            Categorical(self.key("threads"), ("parallel", "serial")),
+        )
+
+    def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
+        name, shape = self.offered[0]
+        tiles, parallel = self._tiles(shape), self.cpu.worth_threads(self.cycles)
+        blocks = self.sizes.batch * -(-self.sizes.rows // (tiles * shape.rows))
+        once = blocks == self.sizes.batch and self.weight not in constants
+        values = {
+            "tile": name,
+            "tiles": tiles,
+            "panels": self._panels(shape, blocks) if parallel else 0,
+            "rows": "copied" if self._copied(shape) else "there",
+            "pack": "panel" if once else "root",
+            "threads": "parallel" if parallel else "serial",
+        }
+        return {self.key(what): value for what, value in values.items()}
+
+    def estimate(self, constants: Collection[str] = ()) -> float:
+        packing = 0.0 if self.weight in constants else self.sizes.packed * self.cpu.costs.copy
+        cycles = self.cycles + packing
+        if not self.cpu.worth_threads(cycles):
+            return cycles
+        return self.cpu.costs.start + cycles / self.cpu.threads
+
+    def suits(self, constants: Collection[str]) -> bool:
+        """Whether it takes less than dot products, or what there is else."""
+        known = self.weight in constants
+        packing = 0.0 if known else self.sizes.packed * self.cpu.costs.copy
+        return self.cycles + packing < self.other[not known]
+
+    def _tiles(self, shape: library.Shape) -> int:
+        """Tiles below each other in a block, all blocks having about as many."""
+        count = -(-self.sizes.rows // shape.rows)
+        blocks = max(1, round(count * shape.rows / ROWS))
+        return -(-count // blocks)
+
+    def _panels(self, shape: library.Shape, blocks: int) -> int:
+        """Panels of a task, 0 for all: fewer where blocks of rows alone are no even share."""
+        threads, count = self.cpu.threads, -(-self.sizes.columns // shape.columns)
+        if blocks % threads == 0 or blocks >= TASKS_EACH * threads:
+            return 0
+        return -(-count // min(count, threads))
+
+    def _copied(self, shape: library.Shape) -> bool:
+        """Whether rows are copied in tiles: as they have to be copied anyway, or are used so often
+        that what rows far apart cost in the first cache is more."""
+        s = self.sizes
+        padded = s.rows % shape.rows or s.terms % (shape.steps * shape.group)
+        often = s.columns >= OFTEN * shape.columns
+        return bool(self.form is not None or padded or often)
+
+    def apply(self, sch: Schedule, values: Values) -> None:
+        own = {choice: values[self.key(choice)] for choice in CHOICES}
+        parallel, epilogue = own["threads"] == "parallel", self.group.epilogue
+        copies, copy = list(self.group.padding), None
+        if self.form is not None:
+            made = library.matrix_form(sch, *self.form, epilogue)
+            copy, epilogue = made.copy, made.writer or epilogue
+            copies += made.others
+        library.tiled_matmul(
+            sch, self.group.block, own["tile"],
+            tiles=own["tiles"], panels=own["panels"] or None, pack=own["pack"],
+            copy=copy, turned=own["rows"] == "copied", epilogue=epilogue, parallel=parallel,
+        )  # fmt: skip
+        for each in copies:
+            loops = own_loop_names(sch, each)
+            finish_nest(sch, each, self.cpu, unroll_rows=0)
+            if len(loops) > 1 and parallel:
+                sch.parallel(loops[0])
+
+
+CHOICES = ("tile", "tiles", "panels", "rows", "pack", "threads")
+
+OFTEN = 8
+"""Panels that use the same rows, from which on these are copied first."""
+
+
+def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
+    """The plan for a product whose types fit intrinsics of the target: as it is written where it is
+    one of matrices, or in the form of one, with the columns that take the least time."""
+    if not library.has_tiles(cpu.target.features) or not widens(sch, group.block):
+        return []
+    found: list[TiledPlan] = []
+    for form in _forms(sch, group):
+        trial = sch.copy()
+        try:
+            if form is not None:
+                library.matrix_form(trial, *form, group.epilogue)
+            plan = _plan(sch, trial, group, cpu, form)
+            if plan is None:
+                continue
+            plan.apply(sch.copy(), plan.default())
+        except TensorIRError:  # a form that it does not have, or sizes that cannot be padded
+            continue
+        if form is None:
+            return [plan]
+        found.append(plan)
+    return sorted(found, key=lambda plan: plan.cycles)[:1]
+
+
+def _forms(
+    sch: Schedule, group: Group
+) -> Iterator[tuple[library.Contraction, tuple[int, ...]] | None]:
+    yield None
+    c = group_contraction(sch, group)
+    if c is not None:
+        for last in reversed(c.spatial):
+            yield c, (*(n for n in c.spatial if n != last), last)
+
+
+def _plan(
+    sch: Schedule,
+    trial: Schedule,
+    group: Group,
+    cpu: Cpu,
+    form: tuple[library.Contraction, tuple[int, ...]] | None,
+) -> TiledPlan | None:
+    """The plan for what `trial` has become of `sch`; None where no intrinsic fits."""
+    products = library.find_tile_products(trial, group.block, cpu.target.features)
+    if not products:
+        return None
+    roles = products[0][1]
+    if not roles.plain or form is None and extents(trial, roles.outer) > 1:
+        return None
+    intrin = find_intrin(products[0][0])
+    assert intrin is not None
+    first, _, sums = (param.dtype for param in intrin.func.params)
+    sizes = Sizes(
+        batch=extents(trial, (*roles.batch, *roles.outer)),
+        rows=roles.rows or SYMBOLIC_SIZE,
+        columns=roles.columns or SYMBOLIC_SIZE,
+        windows=extents(trial, roles.windows),
+        terms=roles.terms or SYMBOLIC_SIZE,
+        size=dtype.itemsize(first),
+    )
+    times = sorted((_cycles(r.at_once, sizes, cpu), n) for n, (_, r) in enumerate(products))
+    return TiledPlan(
+        group=group,
+        cpu=cpu,
+        offered=tuple((products[n][0], products[n][1].at_once) for _, n in times),
+        weight=roles.weight.buffer.name,
+        sizes=sizes,
+        numerics=intrin.numerics if dtype.is_float(sums) else "bitwise",
+        cycles=times[0][0],
+        form=form,
+        other=_other(sch, group, cpu),
+    )
+
+
+def _cycles(shape: library.Shape, s: Sizes, cpu: Cpu) -> float:
+    """Of one thread, but for packing the second matrix: steps of tiles, their sums on the way to
+    the result, and the copy of the rows."""
+    costs = cpu.costs
+    side = library.TILE_SIDE
+    tall, wide = shape.rows // side, shape.columns // side
+    terms = shape.steps * shape.group
+    below, beside = -(-s.rows // shape.rows), -(-s.columns // shape.columns)
+    steps = s.batch * below * beside * s.windows * -(-s.terms // terms)
+    # Sums of one tile follow each other: with few of them the latency is what a step takes.
+    each = max(tall * wide * costs.tile_product, costs.tile_latency)
+    sums = s.batch * below * beside * shape.rows * shape.columns
+    rows = s.batch * s.rows * s.windows * s.terms
+    return steps * each + sums / cpu.lanes() * costs.tile_sums + rows * costs.copy / side
+
+
+def _other(sch: Schedule, group: Group, cpu: Cpu) -> tuple[float, float]:
+    """Cycles of dot products, with constants and without; of vectors, where there are none."""
+    plain = one_thread([sch.state.block(group.block)], cpu)
+    for plan in tensorized_plans(sch, group, cpu):
+        known = frozenset([plan.roles.weight.buffer.name])
+        packed = plan.cycles + plan.packed * cpu.costs.copy
+        return plan.cycles if plan.suits(known) else plain, packed if plan.suits(()) else plain
+    return plain, plain
+

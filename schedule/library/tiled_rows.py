@@ -1,0 +1,144 @@
+"""The rows of a product as one dimension: products of tiles take many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from schedule.library.contraction.axes import Contraction
+from schedule.library.contraction.places import store_of
+from schedule.library.contraction.plain import plain_form
+from schedule.library.tensorized_roles import factors_of
+from schedule.schedule import Schedule
+from schedule.state import LoopRef
+from tensorir import Expr, Load, TensorIRError, Var, body_loads, int_value, variables
+
+
+class Matrices(NamedTuple):
+    """What a product became.
+
+    copy     the block that makes the first matrix, if it is a copy
+    others   those that copy the second one
+    writer   the block that moves sums to the result, if there is one
+    """
+
+    copy: str | None
+    others: tuple[str, ...]
+    writer: str | None
+
+
+def matrix_form(
+    sch: Schedule, c: Contraction, order: tuple[int, ...], epilogue: str | None
+) -> Matrices:
+    """`plain_form`, with all the rows of the result in one dimension.
+
+    A row is what moves along the first operand and the result, and not along the second one: the
+    pixels of a convolution are rows, whose windows the copy of the first operand writes side by
+    side. `order` has the axis along which the columns are last.
+
+    Raises ScheduleError where loops were changed before, or extents are not known.
+    """
+    made = plain_form(sch, c, order)
+    mine = [name for name in made if sch.get_consumers(name) == [c.block]]
+    writer = next((name for name in made if name not in mine), None)
+    rows, data = _rows(sch, c.block), _data(sch, c.block)
+    made_here = any(store_of(sch, name).buffer is data.buffer for name in mine)
+    turned = bool({*rows} & {data.indices[-1]})
+    if not made_here and (turned or len(rows) > 1):
+        mine.append(str(sch.reindex(c.block, data.buffer.name)))
+    if len(rows) > 1:
+        if writer is None and epilogue is None:
+            store = store_of(sch, c.block)
+            writer = str(sch.reindex(c.block, store.buffer.name))
+        _join(sch, c.block, rows, mine, writer or epilogue or "")
+    first = _data(sch, c.block).buffer
+    copy = next((name for name in mine if store_of(sch, name).buffer is first), None)
+    return Matrices(copy, tuple(name for name in mine if name != copy), writer)
+
+
+def _join(sch: Schedule, block: str, rows: list[Var], copies: list[str], last: str) -> None:
+    """One dimension for the rows of all that has them; `last` alone reads the sums."""
+    sizes = {it.var: int_value(it.extent) for it in sch.state.block(block).iters}
+    extents = [sizes[var] for var in rows]
+    if None in extents[1:]:
+        raise TensorIRError(f"rows of block {block!r} are not of known size")
+    data, sums = _data(sch, block), store_of(sch, block)
+    copy = next(name for name in copies if store_of(sch, name).buffer is data.buffer)
+    reads = [x for x in body_loads(sch.state.block(last)) if x.buffer is sums.buffer]
+    follows = dict(zip(sums.indices, reads[0].indices))
+    joined = _Joined(rows, extents)
+    after = _Joined([follows[var] for var in rows], extents)
+    loops = {stage: _loops_of(sch, stage, j.rows) for stage, j in ((block, joined), (last, after))}
+    own = tuple(it.var for it in sch.state.block(last).iters)
+    sch.transform_layout(copy, data.buffer.name, joined.map_of(data.indices))
+    sch.transform_layout(block, sums.buffer.name, joined.map_of(sums.indices))
+    if tuple(it.var for it in sch.state.block(last).iters) == own:
+        sch.transform_block_layout(last, after.map_of(own))
+    else:
+        _fuse(sch, last, loops[last])
+    _fuse(sch, block, loops[block])
+
+
+def _loops_of(sch: Schedule, stage: str, rows: Sequence[Expr]) -> list[LoopRef]:
+    """The loops that variables of a stage are bound to."""
+    bound = {it.var: it.binding for it in sch.state.block(stage).iters}
+    loops = [bound[row] for row in rows if isinstance(row, Var)]
+    return [LoopRef(loop.name) for loop in loops if isinstance(loop, Var)]
+
+
+def _fuse(sch: Schedule, stage: str, loops: list[LoopRef]) -> None:
+    """The loops of the rows as one: the variables of the stage were joined with a layout."""
+    rest = [loop for loop in sch.get_loops(stage) if loop not in loops]
+    sch.reorder(*loops, *rest)
+    sch.fuse(*loops)
+
+
+class _Joined(NamedTuple):
+    """Variables of rows, in the order of the result, that become one."""
+
+    rows: Sequence[Expr]
+    sizes: Sequence[int | None]
+
+    def map_of(self, places: Sequence[Expr]) -> str:
+        """The index map that has one place for the rows, where the first of them was."""
+        names = [f"p{n}" for n in range(len(places))]
+        at = {place: name for place, name in zip(places, names) if place in self.rows}
+        row = ""
+        for var, size in zip(self.rows, self.sizes):
+            row = f"({row}) * {size} + {at[var]}" if row else at[var]
+        first = min(names.index(name) for name in at.values())
+        kept = [
+            row if n == first else name
+            for n, name in enumerate(names)
+            if n == first or name not in at.values()
+        ]
+        return f"{', '.join(names)}: {', '.join(kept)}"
+
+
+def _rows(sch: Schedule, block: str) -> list[Var]:
+    """The variables of the rows, in the order of the result."""
+    used = {v for i in _data(sch, block).indices for v in variables(i)}
+    other = {v for i in _weight(sch, block).indices for v in variables(i)}
+    places = store_of(sch, block).indices
+    return [v for v in places if isinstance(v, Var) and v in used and v not in other]
+
+
+def _data(sch: Schedule, block: str) -> Load:
+    return next(x for x in _factors(sch, block) if x is not _weight(sch, block))
+
+
+def _weight(sch: Schedule, block: str) -> Load:
+    """The factor that moves with the last dimension of the result."""
+    column = store_of(sch, block).indices[-1]
+    for factor in _factors(sch, block):
+        if any(column in variables(i) for i in factor.indices):
+            return factor
+    raise TensorIRError(f"block {block!r} is no product of two matrices")
+
+
+def _factors(sch: Schedule, block: str) -> tuple[Load, Load]:
+    factors = factors_of(sch.state.block(block))
+    if factors is None:
+        raise TensorIRError(f"block {block!r} is no product of two matrices")
+    return factors
+
