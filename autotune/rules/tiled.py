@@ -27,7 +27,7 @@ PANELS = (1, 2, 4, 8, 16)
 """Panels of a task that does not have all of them."""
 ROWS = 256
 """Of a block, about, of long matrices: a task copies them once, and each panel serves them all."""
-TASKS_EACH = 4
+MANY_TASKS = 4
 """Tasks of each thread from which on an uneven share of them costs little."""
 
 
@@ -122,7 +122,7 @@ class TiledPlan(ThreadedPlan):
     def _panels(self, shape: library.Shape, blocks: int) -> int:
         """Panels of a task, 0 for all: fewer where blocks of rows alone are no even share."""
         threads, count = self.cpu.threads, -(-self.sizes.columns // shape.columns)
-        if blocks % threads == 0 or blocks >= TASKS_EACH * threads:
+        if blocks % threads == 0 or blocks >= MANY_TASKS * threads:
             return 0
         return -(-count // min(count, threads))
 

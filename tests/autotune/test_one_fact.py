@@ -58,6 +58,7 @@ KNOWN = {
         "ROWS": SHAPE, "GAIN": SHAPE, "UNALIGNED": MODEL, "RUN": MODEL, "TASKS": SHAPE,
     },
     "autotune/rules/tensorized.py": {"NARROWER": SHAPE, "MANY_PANELS": SHAPE},
+    "autotune/rules/tiled.py": {"MANY_TASKS": SHAPE},
     "autotune/rules/window.py": {"TASKS": SHAPE},
     "schedule/library/contraction/partial.py": {"FEW": SHAPE},
     "autotune/rules/gpu/windows.py": {"ROOM": SHAPE, "LEAST": SHAPE, "MOST_TERMS": SHAPE},
