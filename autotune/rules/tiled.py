@@ -7,19 +7,19 @@ estimate here, where that is less than that of dot products.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
-from autotune.rules.group import SYMBOLIC_SIZE, Group
+from autotune.rules.group import SYMBOLIC_SIZE, Group, output_store
 from autotune.rules.nest import finish_nest, own_loop_names
 from autotune.rules.plan import ThreadedPlan, Values
 from autotune.rules.ranked import group_contraction
 from autotune.rules.tensorized import extents, tensorized_plans, widens
 from schedule import Schedule, library
-from tensorir import Cpu, TensorIRError, dtype, find_intrin
+from tensorir import Buffer, Cpu, TensorIRError, body_loads, dtype, find_intrin
 
 TILES = (1, 2, 4, 8, 16, 32)
 """Tiles of sums below each other that make a block of rows."""
@@ -193,6 +193,16 @@ def _forms(
             yield c, (*(n for n in c.spatial if n != last), last)
 
 
+def _source(sch: Schedule, buffer: Buffer, known: Collection[str]) -> str:
+    """The buffer that blocks beside the `known` ones copy another one of."""
+    for name in sch.get_blocks():
+        node = sch.state.block(name)
+        store = output_store(node)
+        if name not in known and store is not None and store.buffer is buffer:
+            return _source(sch, body_loads(node)[0].buffer, known)
+    return buffer.name
+
+
 def _plan(
     sch: Schedule,
     trial: Schedule,
@@ -218,15 +228,16 @@ def _plan(
         terms=roles.terms or SYMBOLIC_SIZE,
         size=dtype.itemsize(first),
     )
+    turned = 0.0 if form is None else _turned(*form, sizes) * cpu.costs.copy_turned
     times = sorted((_cycles(r.at_once, sizes, cpu), n) for n, (_, r) in enumerate(products))
     return TiledPlan(
         group=group,
         cpu=cpu,
         offered=tuple((products[n][0], products[n][1].at_once) for _, n in times),
-        weight=roles.weight.buffer.name,
+        weight=_source(trial, roles.weight.buffer, sch.get_blocks()),
         sizes=sizes,
         numerics=intrin.numerics if dtype.is_float(sums) else "bitwise",
-        cycles=times[0][0],
+        cycles=times[0][0] + turned,
         form=form,
         other=_other(sch, group, cpu),
     )
@@ -241,11 +252,23 @@ def _cycles(shape: library.Shape, s: Sizes, cpu: Cpu) -> float:
     terms = shape.steps * shape.group
     below, beside = -(-s.rows // shape.rows), -(-s.columns // shape.columns)
     steps = s.batch * below * beside * s.windows * -(-s.terms // terms)
-    # Sums of one tile follow each other: with few of them the latency is what a step takes.
-    each = max(tall * wide * costs.tile_product, costs.tile_latency)
+    # Sums of one tile follow each other: with few of them the latency is what a step takes. A panel
+    # that fits is in the first cache for all rows but the first ones.
+    panel = shape.columns * s.windows * s.terms * s.size
+    lines = side * (tall + wide / (below if panel <= cpu.kept_bytes(1) else 1))
+    each = max(tall * wide * costs.tile_product, costs.tile_latency, lines * costs.tile_row)
     sums = s.batch * below * beside * shape.rows * shape.columns
     rows = s.batch * s.rows * s.windows * s.terms
-    return steps * each + sums / cpu.lanes() * costs.tile_sums + rows * costs.copy / side
+    moved = sums / cpu.lanes() * costs.tile_sums + rows * costs.copy / side
+    return costs.tile_start + steps * each + moved
+
+
+def _turned(c: library.Contraction, order: Sequence[int], s: Sizes) -> int:
+    """Elements that are moved against the order of memory, of the first matrix and the result."""
+    rows, results = s.batch * s.rows * s.windows * s.terms, s.batch * s.rows * s.columns
+    first = [o for o in c.operands if o.strides[order[-1]] == 0]
+    near = all(any(o.strides[n] == 1 for n in c.reduced) for o in first)
+    return (0 if near else rows) + (0 if c.result.strides[order[-1]] == 1 else results)
 
 
 def _other(sch: Schedule, group: Group, cpu: Cpu) -> tuple[float, float]:

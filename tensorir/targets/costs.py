@@ -27,8 +27,9 @@ class Costs:
     copy, copy_turned  an element that is packed in order, or against it; `fill`: of a padded image;
                `passed`: one that a thread computes and another one reads
     hidden     share of the smaller of arithmetic and traffic that goes on beside the other
-    tile_product   of two tiles of AMX; `tile_latency`: until its sums can be added to, `tile_sums`:
-               a vector of them on its way to the result
+    tile_product   of two tiles of AMX; `tile_latency`: until its sums can be added to, `tile_row`:
+               a row of a tile from the second cache, `tile_sums`: a vector of sums on its way to
+               the result, `tile_start`: configuring tiles, and releasing them
     start      threads that begin to share tasks, and wait for each other
     """
 
@@ -59,5 +60,7 @@ class Costs:
     hidden: float = 0.45
     tile_product: float = 24.0
     tile_latency: float = 52.0
+    tile_row: float = 2.5
     tile_sums: float = 4.0
+    tile_start: float = 400.0
     start: float = 8000.0
