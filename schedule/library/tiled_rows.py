@@ -66,17 +66,16 @@ def _join(sch: Schedule, block: str, rows: list[Var], copies: list[str], last: s
     copy = next(name for name in copies if store_of(sch, name).buffer is data.buffer)
     reads = [x for x in body_loads(sch.state.block(last)) if x.buffer is sums.buffer]
     follows = dict(zip(sums.indices, reads[0].indices))
-    joined = _Joined(rows, extents)
-    after = _Joined([follows[var] for var in rows], extents)
-    loops = {stage: _loops_of(sch, stage, j.rows) for stage, j in ((block, joined), (last, after))}
+    after = [follows[var] for var in rows]
+    loops, later = _loops_of(sch, block, rows), _loops_of(sch, last, after)
     own = tuple(it.var for it in sch.state.block(last).iters)
-    sch.transform_layout(copy, data.buffer.name, joined.map_of(data.indices))
-    sch.transform_layout(block, sums.buffer.name, joined.map_of(sums.indices))
+    sch.transform_layout(copy, data.buffer.name, _joined(rows, extents, data.indices))
+    sch.transform_layout(block, sums.buffer.name, _joined(rows, extents, sums.indices))
     if tuple(it.var for it in sch.state.block(last).iters) == own:
-        sch.transform_block_layout(last, after.map_of(own))
+        sch.transform_block_layout(last, _joined(after, extents, own))
     else:
-        _fuse(sch, last, loops[last])
-    _fuse(sch, block, loops[block])
+        _fuse(sch, last, later)
+    _fuse(sch, block, loops)
 
 
 def _loops_of(sch: Schedule, stage: str, rows: Sequence[Expr]) -> list[LoopRef]:
@@ -93,26 +92,16 @@ def _fuse(sch: Schedule, stage: str, loops: list[LoopRef]) -> None:
     sch.fuse(*loops)
 
 
-class _Joined(NamedTuple):
-    """Variables of rows, in the order of the result, that become one."""
-
-    rows: Sequence[Expr]
-    sizes: Sequence[int | None]
-
-    def map_of(self, places: Sequence[Expr]) -> str:
-        """The index map that has one place for the rows, where the first of them was."""
-        names = [f"p{n}" for n in range(len(places))]
-        at = {place: name for place, name in zip(places, names) if place in self.rows}
-        row = ""
-        for var, size in zip(self.rows, self.sizes):
-            row = f"({row}) * {size} + {at[var]}" if row else at[var]
-        first = min(names.index(name) for name in at.values())
-        kept = [
-            row if n == first else name
-            for n, name in enumerate(names)
-            if n == first or name not in at.values()
-        ]
-        return f"{', '.join(names)}: {', '.join(kept)}"
+def _joined(rows: Sequence[Expr], sizes: Sequence[int | None], places: Sequence[Expr]) -> str:
+    """The index map that has one place for the rows, where the first of them was."""
+    names = {place: f"p{n}" for n, place in enumerate(places)}
+    row = names[rows[0]]
+    for var, size in zip(rows[1:], sizes[1:]):
+        row = f"({row}) * {size} + {names[var]}"
+    first = next(place for place in places if place in rows)
+    kept = [place for place in places if place is first or place not in rows]
+    dims = [row if place is first else names[place] for place in kept]
+    return f"{', '.join(names.values())}: {', '.join(dims)}"
 
 
 def _rows(sch: Schedule, block: str) -> list[Var]:

@@ -9,7 +9,6 @@ do not say which memory they access (gcc 12), which those of `backends/c/tiles.p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 from tensorir import dtype
@@ -67,26 +66,21 @@ static inline void $NAME({c} *c, i64 c_step) {{
 _C_TYPES = {"i32": "i32", "f32": "float", "i8": "i8", "u8": "u8", "bf16": "bf16"}
 
 
-def _places(rows: int, columns: int) -> Iterator[tuple[int, str]]:
-    """The number of each tile of sums, and where it begins."""
-    for n in range(rows * columns):
-        at, beside = divmod(n, columns)
-        yield n, _place("c", at, "c_step", SIDE * beside)
-
-
-def _place(name: str, tiles: int, step: str, beside: int) -> str:
-    """Where a tile begins that has so many `tiles` of rows above it."""
-    below = f" + {SIDE * tiles} * {step}" if tiles else ""
+def _place(name: str, tiles: int, beside: int) -> str:
+    """Where a tile of an operand begins that has so many `tiles` of rows above it."""
+    below = f" + {SIDE * tiles} * {name}_step" if tiles else ""
     return f"{name}{below}{f' + {beside}' if beside else ''}"
 
 
 @cache
 def _sums(c: str, rows: int, columns: int) -> str:
-    loads, stores = (
-        "\n".join(f"    {macro}({n}, {at}, 4 * c_step);" for n, at in _places(rows, columns))
-        for macro in ("TILE_LOAD", "TILE_STORE")
-    )
-    return _SUMS.format(c=_C_TYPES[c], loads=loads, stores=stores)
+    loads = stores = ""
+    for n in range(rows * columns):
+        at, beside = divmod(n, columns)
+        place = _place("c", at, SIDE * beside)
+        loads += f"    TILE_LOAD({n}, {place}, 4 * c_step);\n"
+        stores += f"    TILE_STORE({n}, {place}, 4 * c_step);\n"
+    return _SUMS.format(c=_C_TYPES[c], loads=loads.rstrip(), stores=stores.rstrip())
 
 
 @cache
@@ -100,10 +94,10 @@ def _steps(rows: int, columns: int, group: int, size: int) -> str:
         other = first + rows + beside % turns
         for at in range(rows):
             if not beside:
-                place = _place("a", at, "a_step", 0)
+                place = _place("a", at, 0)
                 lines.append(f"TILE_LOAD({first + at}, {place}, {size} * a_step);")
             if not at:
-                place = _place("b", 0, "b_step", SIDE * group * beside)
+                place = _place("b", 0, SIDE * group * beside)
                 lines.append(f"TILE_LOAD({other}, {place}, {size} * b_step);")
             lines.append(f"TILE_PRODUCT(CODE, {at * columns + beside}, {first + at}, {other});")
     return "\n".join(f"    {line}" for line in lines)
