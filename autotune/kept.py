@@ -1,9 +1,9 @@
-"""Nests whose sums wait in the first cache, for operands that memory gives once.
+"""Nests whose sums wait in a cache, for operands that memory gives once.
 
 A nest with its sums in registers takes all terms of a few results at a time, and so reads an
 operand that no other result needs in short pieces, with gaps. Where the sums of a task stay in
 cache instead, and are gone over for every few terms, such an operand is read from its first element
-to its last.
+to its last. The same is true of one that few other results need: a matrix times some rows.
 """
 
 from __future__ import annotations
@@ -22,58 +22,76 @@ DEPTHS = (1, 8, 4, 16)
 """How many these terms are."""
 
 ROWS = 4
-"""Uses of an element of an operand that a tile has all of."""
+"""Uses of an element of an operand that a tile has all of, and the first cache the sums."""
 
 
 def kept_nests(
     c: library.Contraction, cpu: Cpu, constants: Collection[str] = (), bitwise: bool = False
 ) -> Iterator[library.NestPlan]:
-    """Nests that read the largest operand in its order; none if its elements are used for more
-    results than a tile has, for contractions with symbolic sizes, and where `constants` hold it,
-    which are packed in the order in which they are read."""
+    """Nests that read the largest operand in its order; none if the second cache holds it for the
+    uses of its elements, for contractions with symbolic sizes, and where `constants` hold it, which
+    are packed in the order in which they are read."""
     whole = all(digit.whole for axis in c.axes for digit in axis.digits)
     if not c.operands or not c.reduced or not whole or any(not a.extent for a in c.axes):
         return
     at = max(range(len(c.operands)), key=lambda n: prod(size or 0 for size in c.operands[n].shape))
-    lane = _lane(c, at)
-    if lane is None or c.operands[at].buffer in constants:
+    if c.operands[at].buffer in constants:
         return
-    strides = [step or 0 for step in c.operands[at].strides]
     sizes = [axis.extent or 1 for axis in c.axes]
-    steps = c.written if bitwise else tuple(sorted(c.written, key=lambda n: -strides[n]))
+    strides = [step or 0 for step in c.operands[at].strides]
     rows = [n for n in c.spatial if strides[n] == 0]
-    lanes = cpu.lanes(c.sums.dtype)
-    width = min(VECTORS, -(-sizes[lane] // lanes)) * lanes
-    tile = {lane: width, **{n: sizes[n] for n in rows}}
+    uses = prod(sizes[n] for n in rows)
+    lane = _lane(c, at)
+    size = prod(s or 0 for s in c.operands[at].shape) * dtype.itemsize(c.operands[at].dtype)
+    if lane is None or (uses > ROWS and size <= cpu.kept_bytes(2)):
+        return
+    steps = c.written if bitwise else tuple(sorted(c.written, key=lambda n: -strides[n]))
     order = tuple(sorted(c.spatial, key=lambda n: (strides[n] == 0, -strides[n])))
     near = [n for n in reversed(order) if 0 < strides[n] < max(strides[m] for m in c.reduced)]
-    room = cpu.kept_bytes(1) // dtype.itemsize(c.sums.dtype) // prod(sizes[n] for n in rows)
+    depths = [few for few in DEPTHS if sizes[steps[-1]] % few == 0]
+    room = cpu.kept_bytes(1 if uses <= ROWS else 2) // dtype.itemsize(c.sums.dtype) // uses
     room //= 1 + len(c.operands)  # as many elements of each pass by until a sum is needed again
-    for count in range(1, len(near) + 1):
-        outer = prod(sizes[n] for n in c.spatial if n not in near[:count] and n not in rows)
-        task = _task(sizes, near[:count], lane, width, room, -(-cpu.threads // outer))
-        if task is None:
-            return
-        if prod(task.values()) <= width:  # registers hold as many
-            continue
-        parts = [task.get(n, sizes[n] if n in rows else 1) for n in c.spatial]
-        for depth in (few for few in DEPTHS if sizes[steps[-1]] % few == 0):
-            yield library.NestPlan(
-                lane, lanes, tuple(tile.get(n, 1) for n in c.spatial), tuple(parts), steps, order,
-                depth=depth,
-            )  # fmt: skip
+    for width, tall in _tiles(sizes, lane, rows, cpu.lanes(c.sums.dtype), cpu.registers):
+        for count in range(1, len(near) + 1):
+            outer = prod(sizes[n] for n in c.spatial if n not in near[:count] and n not in rows)
+            task = _task(sizes, near[:count], lane, width, room, -(-cpu.threads // outer))
+            if task is None:
+                break
+            if prod(task.values()) <= width:  # registers hold as many
+                continue
+            tile = tuple({lane: width, **tall}.get(n, 1) for n in c.spatial)
+            parts = tuple(task.get(n, sizes[n] if n in rows else 1) for n in c.spatial)
+            for depth in depths:
+                yield library.NestPlan(
+                    lane, cpu.lanes(c.sums.dtype), tile, parts, steps, order, depth=depth
+                )
+
+
+def _tiles(
+    sizes: list[int], lane: int, rows: list[int], lanes: int, registers: int
+) -> Iterator[tuple[int, dict[int, int]]]:
+    """Elements in a row of a register tile, and the rows: all there are, or as even a cut of the
+    longest axis of them as registers have room for beside what they are multiplied with."""
+    most = -(-sizes[lane] // lanes)
+    if prod(sizes[n] for n in rows) <= ROWS:
+        yield min(VECTORS, most) * lanes, {n: sizes[n] for n in rows}
+        return
+    longest = max(rows, key=lambda n: sizes[n])
+    others = prod(sizes[n] for n in rows if n != longest)
+    for vectors in range(1, min(VECTORS, most) + 1):
+        tall = (registers - 1 - vectors) // vectors // others
+        if tall > 0:
+            tall = -(-sizes[longest] // -(-sizes[longest] // tall))
+            yield vectors * lanes, {n: tall if n == longest else sizes[n] for n in rows}
 
 
 def _lane(c: library.Contraction, operand: int) -> int | None:
     """The axis whose neighbours are neighbours in an operand and in the result, if all elements of
-    the operand are different ones but for the rows of a tile."""
+    the operand are different ones but for rows that stand still."""
     o = c.operands[operand]
-    idle = [n for n in c.spatial if o.strides[n] == 0]
     if None in o.strides or o.pad is not None or any(c.is_window(n, operand) for n in c.reduced):
         return None
     if any(o.strides[n] == 0 for n in c.reduced) or min(step or 0 for step in o.strides) < 0:
-        return None
-    if prod(c.axes[n].extent or 0 for n in idle) > ROWS:
         return None
     for n in c.spatial:
         near = all(other.strides[n] in (0, 1) for other in c.operands)

@@ -69,7 +69,8 @@ def _plans(
     streamed = not all(map(c.is_used_again, range(len(c.operands))))
     if streamed or c.products:  # memory decides: in order, or where rows that share factors are few
         tiles += _ranked(shapes, estimate.cycles(shapes))[:KEPT]
-    cut = [p for _, plan in tiles for p in search.tasks(plan)]
+    packed = [p for _, plan in tiles for p in search.panels(plan)]
+    cut = [p for plan in (*(p for _, p in tiles), *packed) for p in search.tasks(plan)]
     tasks = _ranked(cut, estimate.cycles(cut))
     known = {plan for _, plan in tasks}
     more = [p for plan in _leaders(tasks) for p in search.details(plan) if p not in known]
@@ -248,6 +249,14 @@ class _Search:
             elif not self.c.is_read_in_vectors(n, lane):
                 return None
         return tuple(found)
+
+    def panels(self, plan: library.NestPlan) -> Iterator[library.NestPlan]:
+        """With operands in panels of their own that would be crowded where they are."""
+        for n, operand in enumerate(self.c.operands):
+            may = operand.strides[plan.lane] == 1 and self.c.can_pack(n, plan.lane) and self.pays(n)
+            width = plan.tile[plan.lane]
+            if may and not plan.packs and self.estimate.crowds(n, plan.lane, width):
+                yield replace(plan, packs=(library.Pack(n, plan.lane, width),))
 
     def pays(self, operand: int) -> bool:
         """Whether elements are used so often that a copy, which is turned, costs less than it

@@ -20,6 +20,13 @@ SETS = 64
 PAGE = SETS * LINE
 """Bytes of memory that are asked for ahead, if they are read in order."""
 
+WAY = 32 * PAGE
+"""Bytes of each way of a second-level cache, of 1 MiB with 8 ways or 2 MiB with 16."""
+
+HUGE = 4 << 20
+"""Bytes from which on arrays of NumPy and intermediates are in pages of 2 MiB: only there do
+addresses tell where in that cache they are."""
+
 RUN = 150
 """Bytes: pieces of memory of so many take twice as long a line as whole ones."""
 
@@ -30,11 +37,12 @@ caches also hold what passes through, and others use them."""
 
 @dataclass(frozen=True)
 class Stream:
-    """What is read or written: elements between neighbours of each axis. Panels of `panel` values
-    of an axis, if there are any, lie `far` elements apart."""
+    """What is read or written of an array of so many bytes: elements between neighbours of each
+    axis. Panels of `panel` values of an axis, if there are any, lie `far` elements apart."""
 
     strides: tuple[int | None, ...]
     item: int
+    bytes: int
     axis: int = -1
     panel: Column | None = None
     far: int = 0
@@ -65,8 +73,8 @@ class Stream:
         """Whether vectors begin at multiples of their length: panels do, if filled up."""
         return all(s in (0, 1) or s is not None and s % lanes == 0 for s in self.strides)
 
-    def lines(self, box: Column, depths: int) -> Column:
-        """The lines of cache in boxes of so many values of each axis, `depths` of each plan."""
+    def pieces(self, box: Column, depths: int) -> Pieces:
+        """What boxes of so many values of each axis are in memory, `depths` of each plan."""
         line = LINE / self.item
         panel = None if self.panel is None else np.tile(self.panel, depths)
         steps: list[tuple[float, Column | float, Column]] = []
@@ -81,17 +89,49 @@ class Stream:
                 far = 1 << 30 if stride is None else abs(stride)
                 steps.append((far, far if panel is None else far * panel, size))
         steps.sort(key=lambda item: item[0])
-        run, runs = np.ones(len(box)), np.ones(len(box))
+        run, runs, places = np.ones(len(box)), np.ones(len(box)), np.ones(len(box))
+        common = gcd(*(int(step) for step, _, size in steps if np.any(size > 1)))
         if steps and steps[0][0] == 1:  # neighbours are a run, whatever their number
             run = np.maximum(run, steps.pop(0)[2])
-        for _, apart, size in steps:
+        for step, apart, size in steps:
             on = (apart <= run) | ((apart <= line / 4) & (runs == 1))
             longer = np.where(apart <= run, run + apart * (size - 1), apart * size)
+            places = np.where(on, places, places * np.minimum(size, self.places(step)))
             runs = np.where(on | (size <= 1), runs, runs * size)
             run = np.where(on & (size > 1), longer, run)
-        part = np.where(run % line == 0, 0.0, np.where(run > 1, 0.5, 1.0))
-        slower = np.where(runs > 1, 1 + np.minimum(0.6, RUN / (run * self.item)), 1.0)
-        return runs * slower * np.where(run > 1, run / line + part, 1.0)
+        return Pieces(run, runs, np.minimum(places, self.places(common)))
+
+    def places(self, step: float) -> float:
+        """The places in a way of the second cache that elements so far apart begin at."""
+        if self.panel is not None:
+            return float(WAY)
+        apart = int(step) * self.item
+        if self.bytes < HUGE:  # pages lie anywhere
+            return PAGE // gcd(PAGE, apart) * (WAY // PAGE)
+        return WAY // gcd(WAY, apart)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Boxes of memory: how many runs they are, of how many elements each, and at how many places in
+    a way of the second cache these begin."""
+
+    run: Column
+    runs: Column
+    places: Column
+
+    def lines(self, item: int) -> Column:
+        """The lines of cache, in times of one that is whole."""
+        line = LINE / item
+        part = np.where(self.run % line == 0, 0.0, np.where(self.run > 1, 0.5, 1.0))
+        slower = np.where(self.runs > 1, 1 + np.minimum(0.6, RUN / (self.run * item)), 1.0)
+        return self.runs * slower * np.where(self.run > 1, self.run / line + part, 1.0)
+
+    def crowded(self, item: int) -> Column:
+        """Bytes of the second cache that hold so much in each of their sets as the fullest of these
+        boxes: rows at distances of large powers of two share sets."""
+        size = np.maximum(self.run * item, LINE)
+        return self.runs * size * np.maximum(1.0, WAY / (self.places * size))
 
 
 def stays(used: Column, room: int) -> Column:

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from autotune.device import Cpu
-from autotune.streams import Column, Stream
+from autotune.streams import Column, Stream, stays
 from schedule import library
 from tensorir import dtype, masked_bits
 
@@ -23,8 +23,8 @@ class Facts:
         self.c, self.cpu, self.constants = c, cpu, constants
         self.extents = tuple(axis.extent or SYMBOLIC for axis in c.axes)
         self.spatial = np.array([self.extents[n] for n in c.spatial], dtype=np.float64)
-        self.plain = [Stream(o.strides, dtype.itemsize(o.dtype)) for o in c.operands]
-        self.result = Stream(c.result.strides, dtype.itemsize(c.result.dtype))
+        self.plain = [self.stream(o.strides, o.dtype) for o in c.operands]
+        self.result = self.stream(c.result.strides, c.result.dtype)
         self.terms = prod(self.extents[n] for n in c.reduced)
         self.steps = [float(e) for e in self.extents]
         """The extents; of an axis whose last step lacks terms, as many as there are."""
@@ -35,6 +35,21 @@ class Facts:
         self.work = max(1, c.operations)
         self.vector = cpu.vector(c.sums.dtype)
         self.masked = masked_bits(cpu.target)
+
+    def stream(self, strides: tuple[int | None, ...], kind: str) -> Stream:
+        """What is read or written of an array as it lies."""
+        count = prod(extent for extent, step in zip(self.extents, strides) if step != 0)
+        return Stream(strides, dtype.itemsize(kind), count * dtype.itemsize(kind))
+
+    def crowds(self, operand: int, axis: int, width: int) -> bool:
+        """Whether so many values of an axis, and all terms of their sums, lie in too few sets of
+        the second cache to stay there, which as a panel of their own they would."""
+        sizes = [1 if n in self.c.spatial else e for n, e in enumerate(self.extents)]
+        sizes[axis] = width
+        stream, room = self.plain[operand], self.cpu.caches[1][0]
+        box = np.array([sizes], dtype=np.float64)
+        used = np.array([prod(s for n, s in enumerate(sizes) if stream.moves(n)) * stream.item])
+        return bool(stays(stream.pieces(box, 1).crowded(stream.item), room) < stays(used, room))
 
     def shared_terms(self, plan: library.NestPlan) -> int:
         """The terms of a sum among which rows of a tile find the same elements."""
@@ -83,7 +98,7 @@ class Alike:
                     strides[n] = step
                     step *= extents[n]
             found[pack.operand] = Stream(
-                tuple(strides), old.item, pack.axis, self.tile[:, pack.axis], far
+                tuple(strides), old.item, old.bytes, pack.axis, self.tile[:, pack.axis], far
             )
         return found
 

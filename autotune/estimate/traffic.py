@@ -43,7 +43,10 @@ class Traffic(Alike):
             boxes[: depth + 1, :, axis] *= times
         boxes = np.minimum(boxes, of.extents)  # tiles reach beyond the end of an axis
         rows = boxes.reshape(depths * count, -1)
-        lines = np.stack([s.lines(rows, depths).reshape(depths, count) for s in streams], axis=1)
+        pieces = [s.pieces(rows, depths) for s in streams]
+        shape = len(streams), depths, count
+        lines = np.stack([p.lines(s.item) for p, s in zip(pieces, streams)]).reshape(shape)
+        crowded = np.stack([p.crowded(s.item) for p, s in zip(pieces, streams)]).reshape(shape)
         counts = np.array([np.ones(len(self.tile)), *(count for _, count in loops)])
         before = np.cumprod(counts, axis=0)
         axes = np.array([-1, *(axis for axis, _ in loops)])
@@ -55,26 +58,25 @@ class Traffic(Alike):
                 if stream.moves(axis):
                     new = stream.fresh(axis, boxes[at], ways)
                     fresh[n, at] = np.maximum(new, 1 / counts[at])
-        near = np.zeros((depths, count))  # lines, if boxes below so many loops stay in a cache
-        far = np.zeros((depths, count))  # and of caches that are further away
-        back = np.zeros((depths, count))  # and of the last: what was written leaves as room is made
+        come = np.zeros((len(streams), depths, count))  # if boxes below stay in a cache
+        beside = np.ones((len(streams), 1, count))
         for n, stream in enumerate(streams):
             moved = np.array([axis < 0 or stream.moves(axis) for axis in axes])
-            come = lines[:, n] * before / np.where(moved[:, None], 1.0, counts) * fresh[n]
-            come = come * self.gapless(stream, loops)
-            near += come
-            beside = come * self.beside(stream)
-            far += beside
-            back += come if stream is of.result else beside
-        found, used = [], lines.sum(axis=1) * LINE
-        first, last = self.cpu.caches[0][0], self.cpu.caches[-1][0]
-        for size, _ in self.cpu.caches:
-            kept = stays(used, size)
-            kept[-1] = 1.0
-            missed = np.cumprod(np.vstack([np.ones(count), 1 - kept[:-1]]), axis=0)
-            come = near if size == first else back if size == last else far
-            come = np.where(np.arange(depths)[:, None] > 0, come, 0.0)  # else all of it is there
-            found.append((missed * kept * come).sum(axis=0))
+            come[n] = lines[n] * before / np.where(moved[:, None], 1.0, counts) * fresh[n]
+            come[n] *= self.gapless(stream, loops)
+            beside[n] = self.beside(stream)
+        come[:, 0] = 0.0  # all of it is there
+        found, used = [], np.broadcast_to(lines.sum(axis=0) * LINE, come.shape)
+        for level, (size, _) in enumerate(self.cpu.caches):
+            kept = stays(np.maximum(used, crowded) if level == 1 else used, size)
+            kept[:, -1] = 1.0
+            missed = np.cumprod(1 - kept, axis=1)
+            missed = np.concatenate([np.ones_like(missed[:, :1]), missed[:, :-1]], axis=1)
+            far = 1.0 if level == 0 else beside
+            if level == len(self.cpu.caches) - 1:
+                far = beside.copy()
+                far[-1] = 1.0  # what was written leaves as room is made
+            found.append((missed * kept * come * far).sum(axis=(0, 1)))
         return found
 
     def gapless(self, stream: Stream, loops: Sequence[tuple[int, Column]]) -> Column:

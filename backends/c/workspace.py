@@ -55,8 +55,9 @@ __attribute__((constructor)) static void workspace_begin(void) { /* no fork with
     pthread_atfork(workspace_enter, workspace_leave, workspace_leave);
 }
 
-/* At least `bytes` bytes, aligned to 64; a null pointer where there is no memory. */
-${static}void *workspace_take(workspace_block **kept, i64 bytes) {
+/* At least `bytes` bytes, aligned to 64; a null pointer where there is no memory. Compilers may take
+   two such buffers for different ones: else they store and load sums in loops that read another. */
+__attribute__((malloc)) ${static}void *workspace_take(workspace_block **kept, i64 bytes) {
     workspace_enter();
     workspace_block **chosen = kept;
     for (workspace_block **at = chosen; *at; at = &(*at)->next)
@@ -111,6 +112,7 @@ WORKSPACE = Support(
     "workspace",
     f"typedef __INT64_TYPE__ i64;\n{_TYPE}",
     Template(
+        "__attribute__((malloc)) "
         "${static}void *workspace_take(workspace_block **kept, i64 bytes);\n"
         "${static}void workspace_give(workspace_block **kept, void *memory);\n"
         "${static}void workspace_drop(workspace_block **kept);\n"

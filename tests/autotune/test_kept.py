@@ -21,6 +21,8 @@ from schedule.library import Contraction, find_contraction, make_nest
 from tensorir import Block, Cpu, PrimFunc, reference, te
 
 CPUS = tuple(Cpu(resolve(f"c -vector_bits=512 -threads={n}")) for n in (1, 2))
+LITTLE = tuple(Cpu(resolve(f"c -vector_bits=512 -l2=40960 -threads={n}")) for n in (1, 2))
+"""The second cache has no room for the operands of SHARED, but for their results."""
 
 
 def made(
@@ -82,6 +84,18 @@ SMALL = {
 
 NONE = {"local, one place"}
 
+SHARED = {
+    "more rows": lambda: rows(7, 64, 150),
+    "rows in two axes": lambda: made(
+        (2, 3, 150), (64,), (3, 2, 64), (64, 150),
+        lambda x, w, i, k: x[i[1], i[0], k[0]] * w[k[0], i[2]],
+    ),
+    "rows in front of others": lambda: made(
+        (3, 7, 70), (2, 24), (7, 2, 24), (2, 24, 3, 70),
+        lambda x, w, i, k: x[i[1], k[0], k[1]] * w[k[0], k[1], i[0], i[2]],
+    ),
+}  # fmt: skip
+
 LARGE = {
     "local": lambda: local(32, 32, 26, 3),
     "local of other sizes": lambda: local(40, 24, 28, 3),
@@ -122,24 +136,27 @@ def extents(node: Block) -> list[int]:
     return [int(str(it.extent)) for it in node.iters]
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*SMALL, *SHARED])
 def test_sums_that_wait_are_right_and_in_the_order_of_memory(name: str, cache: ObjectCache) -> None:
-    func = SMALL[name]()
+    func = {**SMALL, **SHARED}[name]()
+    cpus = LITTLE if name in SHARED else CPUS
     base, c = prepared(func)
     rng = np.random.default_rng(0)
     args = [rng.integers(-4, 5, p.const_shape).astype(p.dtype) for p in func.inputs]
     (want,) = reference(func, *args)
-    found = list(kept_nests(c, CPUS[0], bitwise=True))
+    found = list(kept_nests(c, cpus[0], bitwise=True))
     assert bool(found) == (name not in NONE)
     read = max(range(len(c.operands)), key=lambda n: np.prod(c.operands[n].shape))
+    in_order = []
     for plan in found:
         sch = base.copy()
         make_nest(sch, c, plan)
         if plan.depth == 1:
-            assert firsts(base, sch, c, read) == list(range(args[1].size))
+            in_order.append(firsts(base, sch, c, read) == list(range(args[1].size)))
         assert sch.numerics == "bitwise"
-    for cpu in CPUS:
-        for plan in list(kept_nests(c, cpu))[:1]:
+    assert any(in_order) if name in SHARED else all(in_order)  # tasks may have parts of rows
+    for cpu in cpus:
+        for plan in list(kept_nests(c, cpu))[: 1 if name in SMALL else None]:
             sch = base.copy()
             make_nest(sch, c, plan)
             np.testing.assert_array_equal(build(sch, cpu.target, cache=cache)(*args), want)
@@ -154,6 +171,21 @@ def test_what_memory_gives_once_is_read_in_its_order_by_default(name: str, cpu: 
     made = default_schedule(func, cpu.target)
     assert made.numerics == "bitwise"
     assert any("_local" in line and "alloc" in line for line in str(made.func).splitlines())
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_a_matrix_times_some_rows_is_read_in_its_order_by_default(cpu: Cpu) -> None:
+    """In any number of axes; not where the second cache holds it, or where it is packed ahead."""
+    far = 2 * cpu.l2_bytes // (4 * 512)
+    for func in (rows(17, 512, far), made(
+        (3, 5, far), (512,), (3, 5, 512), (512, far),
+        lambda x, w, i, k: x[i[0], i[1], k[0]] * w[k[0], i[2]],
+    )):  # fmt: skip
+        (_, first), *_ = plans(prepared(func)[1], cpu)
+        assert first.depth and not first.packs
+    near = prepared(rows(17, 64, 512))[1]
+    assert not any(plan.depth for _, plan in plans(near, cpu))
+    assert not plans(prepared(func)[1], cpu, ["w"])[0][1].depth
 
 
 def test_operands_that_are_used_again_or_constant_are_not_read_so() -> None:

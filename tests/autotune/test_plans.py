@@ -142,6 +142,15 @@ def test_operands_that_later_rows_read_again_take_registers():
     assert held * vectors <= cpu.registers
 
 
+def test_rows_that_share_sets_of_the_second_cache_are_packed():
+    """At distances of large powers of two, and not beside them."""
+    for n, crowded in {1024: True, 1008: False, 4096: True, 4080: False}.items():
+        _, (c,) = prepared(product(600, 1536, n))
+        at, lane = next((at, c.spatial[-1]) for at, o in enumerate(c.operands) if o.strides[1] == 1)
+        assert Estimate(c, CPU).crowds(at, lane, 64) == crowded, n
+        assert not crowded or plans(c, CPU)[0][1].packs, n
+
+
 def test_results_of_few_terms_are_written_where_they_belong():
     """Of large images with few channels: panels that are turned leave the caches on their way."""
     image, filters = te.placeholder((1, 427, 640, 3)), te.placeholder((3, 3, 3, 32))

@@ -293,16 +293,16 @@ class _Nest:
         found = dict(zip(dims, loops_by_dimension(sch, c.block)))
         *steps, last = reduce_loops(sch, c, plan.steps)
         last, few = sch.split(last, [None, plan.depth])
-        blocks, rows = [], []
+        blocks, rows = {}, []
         for n, loop in found.items():
             if loop is not None:
                 row, size = loop, sch.state.loop(loop).const_extent
                 if size is None or size > plan.tile[n]:
-                    block, row = sch.split(loop, [None, plan.tile[n]])
-                    blocks.append(block)
+                    blocks[n], row = sch.split(loop, [None, plan.tile[n]])
                 rows.append(row)
-        sch.reorder(*steps, last, *blocks, few, *rows)
-        for loop in (few, *rows[:-1]):
+        around = [blocks[n] for n in plan.order if n in blocks]
+        sch.reorder(*steps, last, *around, few, *rows)
+        for loop in (*([few] if plan.depth <= 16 else []), *rows[:-1]):
             sch.unroll(loop)
         sch.vectorize(rows[-1])
 
