@@ -48,7 +48,8 @@ def kept_nests(
     steps = c.written if bitwise else tuple(sorted(c.written, key=lambda n: -strides[n]))
     order = tuple(sorted(c.spatial, key=lambda n: (strides[n] == 0, -strides[n])))
     near = [n for n in reversed(order) if 0 < strides[n] < max(strides[m] for m in c.reduced)]
-    depths = [few for few in DEPTHS if sizes[steps[-1]] % few == 0]
+    terms = c.axes[steps[-1]].digits[-1].extent or 1  # parts of other variables have no order
+    depths = [few for few in DEPTHS if terms % few == 0]
     room = cpu.kept_bytes(1 if uses <= ROWS else 2) // dtype.itemsize(c.sums.dtype) // uses
     room //= 1 + len(c.operands)  # as many elements of each pass by until a sum is needed again
     for width, tall in _tiles(sizes, lane, rows, cpu.lanes(c.sums.dtype), cpu.registers):

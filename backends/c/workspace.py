@@ -55,8 +55,8 @@ __attribute__((constructor)) static void workspace_begin(void) { /* no fork with
     pthread_atfork(workspace_enter, workspace_leave, workspace_leave);
 }
 
-/* At least `bytes` bytes, aligned to 64; a null pointer where there is no memory. Compilers may take
-   two such buffers for different ones: else they store and load sums in loops that read another. */
+/* At least `bytes` bytes, aligned to 64; a null pointer where memory is short. Compilers are told
+   that two are different: else sums in one are stored at each step of a loop that reads another. */
 __attribute__((malloc)) ${static}void *workspace_take(workspace_block **kept, i64 bytes) {
     workspace_enter();
     workspace_block **chosen = kept;
