@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.rules.effort import one_thread
-from autotune.rules.group import Group, instances, output_store
+from autotune.rules.group import Group, instances, output_store, size, stride_in
 from autotune.rules.nest import finish_nest, loops_by_variable
 from autotune.rules.plan import OpenPlan, Values, threads, works_out
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Buffer, Cpu, IterKind, Load, body_loads, int_value
+from tensorir import Block, Buffer, Cpu, IterKind, Load, body_loads, dtype, int_value
 
-ROWS = (1, 2, 4, 8)
+ROWS, VECTORS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32, 64, 128)
+"""Rows, or vectors of each row, that advance together."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,15 @@ class ScanPlan(OpenPlan):
         reads = len(scan.stages) == 3 and stage == scan.stages[2]
         time = loops.pop(scan.at if reads else 0)
         outer, inner = loops[: scan.at], loops[scan.at :]
-        if not inner:
-            piece, row = sch.split(outer[-1], [None, factor])
-            outer[-1] = piece
-            sch.reorder(*outer, *((row, time) if reads else (time, row)))
-            if not reads:
-                sch.unroll(row)
-        else:
-            piece, vector = sch.split(inner[-1], [None, factor])
-            outer += [*inner[:-1], piece]
-            sch.reorder(*outer, time, vector)
-            sch.vectorize(vector)
+        inner.sort(key=lambda loop: sch.state.loop(loop).const_extent != 1)  # units are no lanes
+        rows = not inner
+        piece, part = sch.split((inner or outer).pop(), [None, factor])
+        outer += [*inner, piece]
+        sch.reorder(*outer, *((part, time) if rows and reads else (time, part)))
+        if not rows:
+            sch.vectorize(part)
+        elif not reads:
+            sch.unroll(part)
         return sch.fuse(*outer) if len(outer) > 1 else outer[0]
 
 
@@ -91,8 +90,8 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPla
         if scan is None:
             continue
         rows = scan.at == len(block.iters) - 1
-        sizes = ROWS if rows else tuple(n * cpu.lanes() for n in (1, 2, 4, 8, 16))
-        wanted = 4 if rows else 4 * cpu.lanes()
+        sizes = ROWS if rows else tuple(n * cpu.lanes() for n in VECTORS)
+        wanted = 4 if rows else _columns(block, sizes, cpu)
         waiting = instances(block) * cpu.costs.latency / wanted  # each step for the one before it
         cycles = waiting if rows else one_thread([block], cpu)
         options = {"size": (sizes, wanted), "threads": threads(cpu, cycles)}
@@ -100,6 +99,20 @@ def scan_plans(sch: Schedule, groups: Sequence[Group], cpu: Cpu) -> list[ScanPla
         if works_out(sch, plan):  # not for dependences of its own
             plans.append(plan)
     return plans
+
+
+def _columns(block: Block, sizes: Sequence[int], cpu: Cpu) -> int:
+    """Elements of a row that go through all of the time together: four vectors, in registers; where
+    each step is in another page as many as a thread has, as far as two states have room in half of
+    the first-level cache."""
+    store = output_store(block)
+    assert store is not None
+    item = dtype.itemsize(store.buffer.dtype)
+    step = stride_in(Load(store.buffer, store.indices), block.iters[0].var, block) or 0
+    row = [n for n in (size(it.extent) for it in block.iters) if n != 1][-1:] or [1]
+    most = min(row[0] // cpu.threads, cpu.kept_bytes(1) // (2 * item))
+    apart = abs(step) * item >= cpu.page_bytes
+    return max(n for n in sizes if n == sizes[2] or apart and n <= most)
 
 
 def lay_out_states(sch: Schedule, cpu: Cpu) -> dict[str, dict[str, str]]:
@@ -162,11 +175,9 @@ def _first_rows(sch: Schedule, block: Block) -> str | None:
     """The block that makes the first rows of the scan that `block` is the elementwise step of."""
     store = output_store(block)
     kinds = [it.kind for it in block.iters]
-    if store is None or kinds[:1] != [IterKind.OPAQUE] or len(kinds) < 2:
+    if kinds[:1] != [IterKind.OPAQUE] or {*kinds[1:]} != {IterKind.SPATIAL}:
         return None
-    if any(kind is not IterKind.SPATIAL for kind in kinds[1:]):
-        return None
-    if any(int_value(it.extent) is None for it in block.iters):
+    if store is None or any(int_value(it.extent) is None for it in block.iters):
         return None
     order = [str(name) for name in sch.get_blocks()]
     place = order.index(str(block.name))

@@ -17,7 +17,7 @@ from autotune.rules.runs import placed_loads
 from autotune.rules.stores import stores
 from autotune.streams import Column
 from schedule import LoopRef, Schedule, ScheduleError
-from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, int_value
+from tensorir import Block, Cpu, IterKind, Load, Var, body_loads, int_value, variables
 
 MOST_WRITTEN = 1024
 """Iterations of a last axis that is written out where it is read at quotients and the like."""
@@ -74,8 +74,11 @@ class SpatialPlan(OpenPlan):
         """The loops of the block itself; returns the one whose iterations threads may share."""
         block = sch.state.block(self.group.block)
         names = loops_by_variable(sch, self.group.block)
-        iters = [it.var.name for it in block.iters if it.kind is IterKind.SPATIAL]
-        spatial = [LoopRef(names[name]) for name in iters if name in names]
+        alone = [it for it in block.iters if it.var.name in names]
+        spatial, terms = (
+            [LoopRef(names[it.var.name]) for it in alone if it.kind is kind]
+            for kind in (IterKind.SPATIAL, IterKind.REDUCE)
+        )
         if not spatial:
             return None
         outer, last = spatial[:-1], spatial[-1]
@@ -90,12 +93,18 @@ class SpatialPlan(OpenPlan):
             if parts:
                 last, width = sch.fuse(outer.pop(), last), parts * self.cpu.lanes()
             whole = not parts and _is_written_out(block, sch.state.loop(last).const_extent or 0)
+            ends = {v.name for loop in terms for v in variables(sch.state.loop(loop).extent)}
+            terms = [] if last in ends else terms
             pieces = sch.split(last, [None, 8 * self.cpu.lanes() if whole else width])
             vector = pieces[1]
             still = [] if whole or parts else [LoopRef(names[var]) for var in _still(block, lane)]
-            if still:
-                outer = [loop for loop in outer if loop not in still]
-                sch.reorder(*outer, pieces[0], *still, vector)
+            still = [loop for loop in still if loop not in ends]
+            outer = [loop for loop in outer if loop not in still]
+            if terms and still:
+                around, *still = sch.split(still[-1], [None, self._rows(sch, still[-1], width)])
+                outer.append(around)
+            if terms or still:
+                sch.reorder(*outer, pieces[0], *terms, *still, vector)
             rows = prod(size(sch.state.loop(loop).extent) for loop in outer)
             if not whole and rows < ROWS_EACH * self.cpu.threads:
                 outer = [*outer, pieces[0]]
@@ -111,6 +120,13 @@ class SpatialPlan(OpenPlan):
             outer = spatial
         together = values[self.key("threads")] == "parallel" or self.group.epilogue is not None
         return fuse_outer(sch, outer) if outer and together else None
+
+    def _rows(self, sch: Schedule, loop: LoopRef, width: int) -> int:
+        """Results along a loop, of `width` lanes each, whose sums fit in registers together."""
+        store = output_store(sch.state.block(self.group.block))
+        lanes = self.cpu.elements(store.buffer.dtype if store else "float32")
+        most = max(1, 3 * self.cpu.registers * lanes // (4 * width))
+        return max(n for n in range(1, most + 1) if size(sch.state.loop(loop).extent) % n == 0)
 
 
 def _parts_of_pixels(block: Block, lane: Var, lanes: int) -> int:
@@ -135,17 +151,18 @@ def _is_written_out(block: Block, count: int) -> bool:
 
 def _still(block: Block, lane: Var) -> list[str]:
     """Short axes along which results are made of the same elements in other ways, such as the parts
-    of a transform: they are written out for each vector, which loads these once."""
+    of a transform: they are written out for each vector, which loads these once. Of sums the last
+    axis of this kind, of any length."""
     moving = [load for load in body_loads(block) if lane in used(load)]
     found, copies = list[str](), 1
     for it in block.iters:
         count = int_value(it.extent)
         own = isinstance(it.binding, Var) and it.kind is IterKind.SPATIAL and it.var is not lane
-        if own and count and count > 1 and copies * count <= MOST_STILL:
+        if own and count and count > 1 and (block.is_reduction or copies * count <= MOST_STILL):
             if moving and not any(it.var in used(load) for load in moving):
                 found.append(it.var.name)
                 copies *= count
-    return found
+    return found[-1:] if block.is_reduction else found
 
 
 def _lane(block: Block) -> Var | None:

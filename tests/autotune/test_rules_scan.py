@@ -11,7 +11,7 @@ from autotune import default_schedule
 from autotune.rules import make_space
 from autotune.rules.group import lane_of, output_store, stride_in
 from backends import build
-from tensorir import Target, body_loads, device_of, interpret, ops, reference, te
+from tensorir import ForKind, Target, body_loads, device_of, dtype, interpret, ops, reference, te
 
 
 def running_sum(m=5, n=6):
@@ -104,3 +104,22 @@ def test_a_cube_of_sums():
     given = np.random.default_rng(0).integers(-3, 4, (5, 17, 19)).astype("float32")
     found = build(default_schedule(func))(given)
     np.testing.assert_array_equal(found, given.cumsum(2).cumsum(1).cumsum(0))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", ["float32", "float64", "int16"])
+@pytest.mark.parametrize("shape", [(9, 4096), (9, 2, 2048), (9, 8192, 1), (9, 100), (9, 1024, 64)])
+def test_pieces_of_rows_are_as_long_as_memory_wants(shape, kind, threads):
+    """Each step of long rows is in pages of its own: short pieces of them meet each page anew.
+    Where a step is in the page of the one before it, sums stay in registers."""
+    x = te.placeholder(shape, kind, name="x")
+    target = f"c -march=skylake-avx512 -threads={threads}"
+    sch = default_schedule(te.create_prim_func([x, ops.cumsum(x, 0)]), target)
+    (step,) = [name for name in sch.get_blocks() if name.startswith("step")]
+    (lanes,) = [f for f in sch.state.loops_around(step) if f.kind is ForKind.VECTORIZED]
+    piece = lanes.const_extent * dtype.itemsize(kind)
+    *_, last = [n * dtype.itemsize(kind) for n in shape if n > 1]
+    if np.prod(shape[1:]) * dtype.itemsize(kind) < 4096:
+        assert piece <= 512
+    else:
+        assert 2 * piece >= min(last / threads, 8192)
