@@ -1,0 +1,65 @@
+"""The rule for what no other one takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune import default_schedule
+from backends import build
+from tensorir import ForKind, IterKind, dtype, reference, te
+
+
+def steps_of_products(kind, rows=8, columns=64):
+    """What a step sums is a product, which no rule for products takes in a scan."""
+    x, w = te.placeholder((4, rows, columns), kind), te.placeholder((columns, columns), kind)
+    s, k = te.placeholder((4, rows, columns), kind), te.reduce_axis((0, columns))
+    first = te.compute((1, rows, columns), lambda _, i, j: x[0, i, j])
+    sums = te.compute((4, rows, columns), lambda t, i, j: te.sum(s[t - 1, i, k] * w[k, j], axis=k))
+    step = te.compute((4, rows, columns), lambda t, i, j: sums[t, i, j] + x[t, i, j])
+    return [x, w, te.scan(first, step, s)]
+
+
+def windows_of_repeated_edges(kind, rows=20, columns=128):
+    a = te.placeholder((rows, columns), kind)
+    k, m = te.reduce_axis((0, 3)), te.reduce_axis((0, 3))
+
+    def near(v, n):
+        return te.minimum(te.maximum(v, 0), n - 1)
+
+    def at(i, j):
+        return a[near(i + k - 1, rows), near(j + m - 1, columns)]
+
+    return [a, te.compute((rows, columns), lambda i, j: te.sum(at(i, j), axis=[k, m]))]
+
+
+def sums_of_found_rows(kind, rows=16, columns=128):
+    table, at = te.placeholder((50, columns), kind), te.placeholder((rows, 9), "int32")
+    k = te.reduce_axis((0, 9))
+
+    def found(i, j):
+        return table[te.minimum(te.maximum(at[i, k].astype("int64"), 0), 49), j]
+
+    return [table, at, te.compute((rows, columns), lambda i, j: te.sum(found(i, j), axis=k))]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("sizes", [{}, {"rows": 7}, {"columns": 200}])
+@pytest.mark.parametrize(
+    "make", [steps_of_products, windows_of_repeated_edges, sums_of_found_rows]
+)
+def test_sums_of_no_better_rule_do_not_wait_for_each_other(make, sizes, kind):
+    """A vector that takes all of its terms before the next one begins waits for each addition."""
+    func = te.create_prim_func(make(kind, **sizes))
+    sch = default_schedule(func, "c -march=skylake-avx512 -threads=1")
+    (block,) = [b for b in map(sch.state.block, sch.get_blocks()) if b.is_reduction]
+    around = sch.state.loops_around(block.name)
+    terms = {it.binding for it in block.iters if it.kind is IterKind.REDUCE}
+    last = max(n for n, loop in enumerate(around) if loop.var in terms)
+    lanes = 64 // dtype.itemsize(kind)
+    sums = [f.const_extent // (lanes if f.kind is ForKind.VECTORIZED else 1) for f in around[last:]]
+    assert np.prod(sums[1:]) >= 3, sch.func
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(0, 9, p.const_shape).astype(p.dtype) for p in func.inputs]
+    (expected,) = reference(func, *inputs)
+    np.testing.assert_allclose(build(sch)(*inputs), expected, rtol=1e-5)
