@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace as replace_fields
+from math import prod
 
 from tensorir.arith import Analyzer
 from tensorir.arith.linear import Linear, to_expr
@@ -25,6 +26,7 @@ from tensorir.expr import (
     binary,
     conjuncts,
     const,
+    convert,
     int_value,
     maximum,
 )
@@ -103,6 +105,11 @@ def _every_term(block: Block, loops: Mapping[Var, Expr], analyzer: Analyzer) -> 
         return True
     own = {var: extent for var, extent in loops.items() if var in inner}
     if not is_dense([it.binding for it in reduced], own, analyzer):
+        return False
+    # An interval that holds all values may be wider than they are where an extent is a number
+    # that calls are given: there have to be as many iterations as there are values.
+    every, runs = prod(it.extent for it in reduced), prod(own.values())
+    if not analyzer.prove(binary("<=", convert(every), convert(runs))):
         return False
     for it in reduced:
         part = relax(it.binding, own, analyzer)

@@ -265,3 +265,39 @@ def test_random_schedules(seed):
     checks.check_interpreted(sch, work, seed)
     if seed % 10 == 0:
         checks.check_compiled(sch, work, seed)
+
+
+NUMBER = """
+@prim_func
+def sums(A: f32[9, 8], n: i64, C: f32[8]):
+    for i in range(8):
+        for {loops}:
+            with block("C"):
+                vi = spatial(8, i)
+                vk = reduce(9, {term})
+                with init():
+                    C[vi] = 0.0
+                C[vi] = C[vi] + A[vk, vi]
+"""
+
+
+@pytest.mark.parametrize("n", [-1, 0, 2, 3, 100])
+@pytest.mark.parametrize(
+    ("loops", "term"),
+    [
+        ("k in range(min(max(n, 0), 9))", "k"),
+        ("k, m in grid(min(max(n, 0), 3), 3)", "k * 3 + m"),
+        ("k, m in grid(3, min(max(n, 0), 3))", "k * 3 + m"),
+    ],
+)
+def test_sums_may_end_where_a_number_says(loops, term, n):
+    """Moving a block makes loops over all values of its variables; those of a sum that a number
+    ends were taken for all, since no more than all can be."""
+    func = parse(NUMBER.format(loops=loops, term=term))
+    a = RNG.integers(-3, 4, (9, 8)).astype("float32")
+    want = interpret(func, a, n)
+    moved = Schedule(func)
+    moved.cache_write("C", 0, "local")
+    moved.compute_at("C", "ax0")
+    for sch in (moved, default_schedule(func)):
+        np.testing.assert_array_equal(interpret(sch.func, a, n), want)
