@@ -64,3 +64,32 @@ def test_a_sum_in_a_register_is_right(cache):
     assert rules == ["elementwise"]
     found = build(sch, f"{EMULATOR},races,uninitialised", cache=cache)(x)
     np.testing.assert_array_equal(found, reference(func, x)[0])
+
+
+ROWS = {
+    "sums": lambda x: ops.sum(x, (-1,)),
+    "largest": lambda x: ops.max(x, (-1,)),
+    "softmax": lambda x: ops.softmax(x),
+    "norm": lambda x: ops.layer_norm(x),
+}
+"""Of rows that one access of a thread has."""
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    ("terms", "kind"), [(2, "float32"), (4, "float32"), (2, "float64"), (8, "float16")]
+)
+def test_threads_read_whole_rows_that_one_access_has_room_for(name, terms, kind):
+    for shape in ((1 << 18, terms), (1 << 9, 1 << 9, terms), (1 << 18, 1, terms)):
+        works = works_of(default(program(ROWS[name], shape, kind))[0].func, DEVICE)
+        moved = sum(work.sectors for work in works) * Gpu.sector_bytes
+        assert moved <= MEMORY.most * sum(work.bytes for work in works), shape
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("shape", [(77, 4), (3, 35, 2), (45, 3)])
+def test_short_rows_are_right(name, shape, cache):
+    func = program(ROWS[name], shape)
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype("float32")
+    found = build(default(func)[0], f"{EMULATOR},races,uninitialised", cache=cache)(x)
+    np.testing.assert_allclose(found, reference(func, x)[0], 1e-5, 1e-5)

@@ -315,12 +315,15 @@ def _points(
 ) -> list[dict[str, Any]]:
     """Points that may be good for rows whose results lie as the rows do, preferred first."""
     each = gpu.warp if ways == "block" else 1
+    item = dtype.itemsize(stores_of(rows.sch.state.block(rows.order.last))[0].buffer.dtype)
     shared = min((n for n in warps if n * each * KEPT >= terms), default=warps[-1])
     likely: list[dict[str, Any]] = [{"by": ways, "warps": shared, "keep": None}]
     if ways == "lanes" and shared * MOST_KEPT < terms:
         likely = [{**likely[0], "keep": "nothing"}]
     if ways == "block" and terms <= 2 * KEPT * gpu.warp:
         likely = [{"by": "warp", "warps": 8, "keep": None}] + likely * (terms > KEPT * gpu.warp)
+    if ways == "block" and terms * item <= gpu.access_bytes:  # one access of a thread has a row
+        likely = [{"by": "lanes", "warps": 1, "keep": None}, *likely]
     likely = [{**point, "turns": 1, "parts": 1} for point in likely]
     if turns := _in_turns(rows, likely[0], terms, gpu):
         likely = [turns, likely[0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from schedule.analysis.uses import accesses, plain_stores
@@ -23,6 +24,7 @@ from tensorir import (
     Analyzer,
     Block,
     Expr,
+    ForKind,
     Gpu,
     IterKind,
     Load,
@@ -33,6 +35,9 @@ from tensorir import (
     substitute,
     variables,
 )
+
+FEW = 32
+"""Terms of a sum that a thread writes out, at the most."""
 
 
 class Elementwise(NamedTuple):
@@ -97,9 +102,21 @@ def elementwise(
             sch.unroll(each)
         for each in lanes:
             sch.vectorize(each)
+        if last != block:
+            _write_out(sch, block, thread)
         sch.bind(thread, "threadIdx.x")
         return Elementwise(bind_blocks(sch, [*loops[:-1], over]), thread)
     raise AssertionError
+
+
+def _write_out(sch: Schedule, block: str, thread: LoopRef) -> None:
+    """Write a thread's loops over few terms out, so that it reads neighbours at once."""
+    around = sch.get_loops(block)
+    inside = [(loop, sch.state.loop(loop)) for loop in around[around.index(thread) + 1 :]]
+    terms = [(loop, node) for loop, node in inside if node.kind is ForKind.SERIAL]
+    if prod(node.const_extent or FEW + 1 for _, node in terms) <= FEW:
+        for loop, _ in terms:
+            sch.unroll(loop)
 
 
 def _of_sums(sch: Schedule, block: str) -> str:

@@ -164,8 +164,9 @@ class _Rows(NamedTuple):
         if length == 1:
             return self._of_one(chain)
         buffers = self._along(chain)
-        lanes = min([vector_of(buffer) for buffer in buffers], default=1)
-        lanes = 1 if self.by == "lanes" else lanes
+        made = {buffer for name in chain[:-1] for buffer in written(sch.state.block(name))}
+        lanes = min([vector_of(buffer) for buffer in buffers if buffer not in made], default=1)
+        lanes = lanes if self._lie_in_rows(chain) else 1
         again = keep == "nothing"
         if keep is None:
             keep, again = self._place(length, self._kept(chain, buffers), lanes)
@@ -220,6 +221,16 @@ class _Rows(NamedTuple):
                 if len(own) == self.outer + self.axes and set(own) == set(in_memory(access)):
                     found.setdefault(access.buffer, []).append(name)
         return found
+
+    def _lie_in_rows(self, chain: Sequence[str]) -> bool:
+        """Whether neighbours in memory are of one row, in all that has elements of rows."""
+        for name in chain:
+            node = self.sch.state.block(name)
+            own = [it.var for it in node.iters]
+            places = map(in_memory, accesses(node)) if len(own) > self.outer else ()
+            if any(place[-1] in own[: self.outer] for place in places if len(place) == len(own)):
+                return False
+        return True
 
     def _length(self, chain: Sequence[str]) -> int | None:
         """The elements of a row; None where they are not known."""
