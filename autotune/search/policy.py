@@ -76,7 +76,8 @@ def propose(
     if not pool.scores:
         require_candidates(state)
     batch = Batch(state, pool.scores, count, settings.bandit, settings.failures)
-    batch.take([c for c in named if c in pool.scores], count)
+    batch.take([c for c in state.defaults if c in pool.scores], count)
+    batch.take(pool.likely(named), count)  # what was best elsewhere, unless it is far from it here
     free = batch.left
     likely = pool.likely(drawn)
     batch.take(rng.sample(likely, len(likely)), share_of(free, settings.explore, rng))

@@ -144,13 +144,19 @@ def test_failures_put_back_what_has_their_values():
     assert Batch(state, expected, 2, bandit=True, failures=False).scores == expected
 
 
-def test_hints_come_first():
+def test_hints_come_first_that_are_not_far_from_the_best_here():
+    """What was best elsewhere may be hopeless: `likely` says so of it as of what is explored."""
     state = state_of(Guess())
-    state.hints = [Candidate("other", (33, 3)), Candidate("third", (7, 1))]
+    good, far = [Candidate("other", (9, 1)), Candidate("third", (7, 1))], Candidate("one", (39, 5))
+    state.hints = [far, *good]
     found = propose(SPACE, state, 4, random.Random(0), QUICK)
-    assert found[:2] == list(state.hints)
-    blind = propose(SPACE, state_of(Guess()), 4, random.Random(0), replace(QUICK, hints=False))
-    assert not set(state.hints) & set(blind)
+    assert found[:2] == good and far not in found
+    state.hints = [far]
+    state.defaults = [Candidate("one", (38, 5))]  # where nothing that is known is likely, all is
+    assert propose(SPACE, state, 4, random.Random(0), QUICK)[:2] == [*state.defaults, far]
+    state.defaults, state.hints = [], good
+    blind = propose(SPACE, state, 4, random.Random(0), replace(QUICK, hints=False))
+    assert not set(good) & set(blind)
 
 
 def test_the_policy_beats_chance_on_what_was_recorded():
