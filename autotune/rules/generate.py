@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from autotune.space import Sketch
 from autotune.streams import Column
 from schedule import Schedule, ScheduleError
 from tensorir import Device, PrimFunc, TensorIRError, weakest
+
+if TYPE_CHECKING:
+    from autotune.rules.told import Told
 
 MOST_MIXED = 4
 """Groups that get a general nest while the others have the first plans of their rules."""
@@ -267,12 +270,18 @@ class PlannedSketch(Sketch):
     constants: tuple[str, ...] = ()
     """Parameters that are taken to be known when a kernel is built."""
 
+    @cached_property
+    def _told(self) -> list[Told]:
+        from autotune.rules.told import Told
+
+        return [Told(plan, self.constants) for plan in self.plans]
+
     def cycles(self, rows: Sequence[Sequence[Any]]) -> Column | None:
         """None where a plan with choices has no formula: what it takes may be most of the time."""
         decided = [self.decisions(values) for values in rows]
         found = []
-        for plan in self.plans:
-            column = plan.columns(decided, self.constants)
+        for plan, told in zip(self.plans, self._told):
+            column = told.columns(decided)
             if column is not None:
                 found.append(column)
             elif plan.choices:

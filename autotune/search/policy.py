@@ -65,7 +65,7 @@ def propose(
     pool = Pool(
         space, state, settings.builds, trust(space, state).share if learned is None else learned
     )
-    named = dict.fromkeys([*state.defaults, *(state.hints if settings.hints else ())])
+    named = list(dict.fromkeys([*state.defaults, *(state.hints if settings.hints else ())]))
     pool.add(c for c in named if not state.spent(c))
     first = state.best_seconds() is None
     share = 0.6 if first else EVOLUTION.samples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from math import ceil
@@ -16,6 +17,7 @@ from autotune.rules import make_space
 from autotune.rules.contraction import nest_of
 from autotune.rules.plan import Plan
 from autotune.rules.scan import ScanPlan
+from autotune.rules.told import FEW
 from autotune.search import evolutionary
 from autotune.search.pool import BUILT, Pool, steps
 from autotune.space import Space
@@ -65,7 +67,7 @@ def told(space):
 
 
 def test_cycles_of_many_candidates_are_those_of_each_alone(spaces, monkeypatch):
-    """In whatever order, and without a schedule."""
+    """In whatever order, by the formulas of the plans, and without a schedule."""
     for space in spaces:
         found = list(told(space))
         assert found
@@ -73,8 +75,42 @@ def test_cycles_of_many_candidates_are_those_of_each_alone(spaces, monkeypatch):
         for sketch, rows in found:
             together = sketch.cycles(rows)
             assert together.shape == (len(rows),) and (together > 0).all()
-            np.testing.assert_array_equal(together, [sketch.cycles([row])[0] for row in rows])
+            alone = [by_formulas(sketch, row) for row in rows]
+            np.testing.assert_array_equal(together, alone)
             np.testing.assert_array_equal(together[::-1], sketch.cycles(rows[::-1]))
+
+
+def by_formulas(sketch, row):
+    """The cycles of one candidate, of which nothing is remembered."""
+    asked = [plan.columns([sketch.decisions(row)], sketch.constants) for plan in sketch.plans]
+    return np.sum([column for column in asked if column is not None], axis=0)[0]
+
+
+def test_a_formula_is_asked_once_for_the_same_values(spaces, monkeypatch):
+    """And for all that are feasible at once, where they are few."""
+    for sketch, rows in (each for space in spaces for each in told(space)):
+        fresh, asked = replace(sketch), Counter()
+
+        def counted(plan, asked=asked):
+            names, of = [choice.name for choice in plan.choices], plan.columns
+
+            def columns(some, constants):
+                asked.update((plan, *(values[name] for name in names)) for values in some)
+                return of(some, constants)
+
+            return columns
+
+        with monkeypatch.context() as patch:
+            for plan in fresh.plans:
+                patch.setitem(vars(plan), "columns", counted(plan))
+            found = [fresh.cycles(rows[:2]), fresh.cycles(rows), fresh.cycles(rows[::-1])]
+            np.testing.assert_array_equal(found[1], found[2][::-1])
+            np.testing.assert_array_equal(found[1][:2], found[0])
+            if sketch.size() <= FEW:
+                before = sum(asked.values())
+                fresh.cycles([sketch.sample(random.Random(2)).values])
+                assert sum(asked.values()) == before
+        assert set(asked.values()) == {1}
 
 
 def test_cycles_of_the_default_are_those_that_it_was_chosen_for(spaces):
