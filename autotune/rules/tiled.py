@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
@@ -30,11 +31,24 @@ ROWS = 256
 MANY_TASKS = 4
 """Tasks of each thread from which on an uneven share of them costs little."""
 
+OFTEN = 8
+"""Panels that use the same rows, from which on these are copied first."""
+
+CHOICES = ("tile", "tiles", "panels", "rows", "pack", "threads")
+
+if TYPE_CHECKING:
+    Form = tuple[library.Contraction, tuple[int, ...]]
+    """A contraction and its axes in order, of which the columns are last."""
+
 
 @dataclass(frozen=True)
 class Sizes:
-    """Extents of a product in the form that is scheduled, and bytes of an element of the first
-    matrix."""
+    """Extents of a product in the form that is scheduled.
+
+    batch    matrices, of dimensions of rows that stay apart as well
+    windows  terms in other dimensions than `terms`, as the taps of a convolution
+    size     bytes of an element
+    """
 
     batch: int
     rows: int
@@ -55,7 +69,7 @@ class TiledPlan(ThreadedPlan):
 
     offered   intrinsics and what they compute at once, best first
     weight    name of the operand that is packed
-    form      the contraction that is brought to the form of matrices first, and its axes in order
+    form      what is brought to the form of matrices first
     other     cycles of the best other way, where the second operand is a constant, and else
     """
 
@@ -66,20 +80,21 @@ class TiledPlan(ThreadedPlan):
     sizes: Sizes
     numerics: str
     cycles: float
-    form: tuple[library.Contraction, tuple[int, ...]] | None
+    form: Form | None
     other: tuple[float, float]
     name: str = "tiled"
     always = False
 
-    @property
+    @cached_property
     def choices(self) -> tuple[Choice, ...]:
         most = max(-(-self.sizes.rows // shape.rows) for _, shape in self.offered)
         beside = max(-(-self.sizes.columns // shape.columns) for _, shape in self.offered)
-        counts = sorted({n for n in TILES if n < most} | {self._tiles(s) for _, s in self.offered})
+        counts = {n for n in TILES if n < most} | {self._tiles(s) for _, s in self.offered}
+        panels = {n for n in PANELS if n < beside} | {self._panels(s) for _, s in self.offered}
         return (
             Categorical(self.key("tile"), tuple(name for name, _ in self.offered)),
-            Categorical(self.key("tiles"), tuple(counts)),
-            Categorical(self.key("panels"), (0, *(n for n in PANELS if n < beside))),
+            Categorical(self.key("tiles"), tuple(sorted(counts))),
+            Categorical(self.key("panels"), tuple(sorted({0, *panels}))),
             Categorical(self.key("rows"), ("copied", "there")),
             Categorical(self.key("pack"), ("root", "panel")),
             Categorical(self.key("threads"), ("parallel", "serial")),
@@ -88,12 +103,11 @@ class TiledPlan(ThreadedPlan):
     def default(self, constants: Collection[str] = ()) -> dict[str, Any]:
         name, shape = self.offered[0]
         tiles, parallel = self._tiles(shape), self.cpu.worth_threads(self.cycles)
-        blocks = self.sizes.batch * -(-self.sizes.rows // (tiles * shape.rows))
-        once = blocks == self.sizes.batch and self.weight not in constants
+        once = tiles * shape.rows >= self.sizes.rows and self.weight not in constants
         values = {
             "tile": name,
             "tiles": tiles,
-            "panels": self._panels(shape, blocks) if parallel else 0,
+            "panels": self._panels(shape) if parallel else 0,
             "rows": "copied" if self._copied(shape) else "there",
             "pack": "panel" if once else "root",
             "threads": "parallel" if parallel else "serial",
@@ -119,8 +133,9 @@ class TiledPlan(ThreadedPlan):
         blocks = max(1, round(count * shape.rows / ROWS))
         return -(-count // blocks)
 
-    def _panels(self, shape: library.Shape, blocks: int) -> int:
+    def _panels(self, shape: library.Shape) -> int:
         """Panels of a task, 0 for all: fewer where blocks of rows alone are no even share."""
+        blocks = self.sizes.batch * -(-self.sizes.rows // (self._tiles(shape) * shape.rows))
         threads, count = self.cpu.threads, -(-self.sizes.columns // shape.columns)
         if blocks % threads == 0 or blocks >= MANY_TASKS * threads:
             return 0
@@ -154,12 +169,6 @@ class TiledPlan(ThreadedPlan):
                 sch.parallel(loops[0])
 
 
-CHOICES = ("tile", "tiles", "panels", "rows", "pack", "threads")
-
-OFTEN = 8
-"""Panels that use the same rows, from which on these are copied first."""
-
-
 def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     """The plan for a product whose types fit intrinsics of the target: as it is written where it is
     one of matrices, or in the form of one, with the columns that take the least time."""
@@ -183,9 +192,8 @@ def tiled_plans(sch: Schedule, group: Group, cpu: Cpu) -> list[TiledPlan]:
     return sorted(found, key=lambda plan: plan.cycles)[:1]
 
 
-def _forms(
-    sch: Schedule, group: Group
-) -> Iterator[tuple[library.Contraction, tuple[int, ...]] | None]:
+def _forms(sch: Schedule, group: Group) -> Iterator[Form | None]:
+    """As it was written (None), and with each of its spatial axes as the columns."""
     yield None
     c = group_contraction(sch, group)
     if c is not None:
@@ -208,7 +216,7 @@ def _plan(
     trial: Schedule,
     group: Group,
     cpu: Cpu,
-    form: tuple[library.Contraction, tuple[int, ...]] | None,
+    form: Form | None,
 ) -> TiledPlan | None:
     """The plan for what `trial` has become of `sch`; None where no intrinsic fits."""
     products = library.find_tile_products(trial, group.block, cpu.target.features)
@@ -279,4 +287,3 @@ def _other(sch: Schedule, group: Group, cpu: Cpu) -> tuple[float, float]:
         packed = plan.cycles + plan.packed * cpu.costs.copy
         return plan.cycles if plan.suits(known) else plain, packed if plan.suits(()) else plain
     return plain, plain
-

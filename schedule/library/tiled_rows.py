@@ -130,4 +130,3 @@ def _factors(sch: Schedule, block: str) -> tuple[Load, Load]:
     if factors is None:
         raise TensorIRError(f"block {block!r} is no product of two matrices")
     return factors
-
