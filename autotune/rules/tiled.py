@@ -31,6 +31,9 @@ ROWS = 256
 MANY_TASKS = 4
 """Tasks of each thread from which on an uneven share of them costs little."""
 
+IN_PASSING = 0.5
+"""The share of a copy that is read right after it was written, piece by piece."""
+
 OFTEN = 8
 """Panels that use the same rows, from which on these are copied first."""
 
@@ -284,6 +287,7 @@ def _other(sch: Schedule, group: Group, cpu: Cpu) -> tuple[float, float]:
     plain = one_thread([sch.state.block(group.block)], cpu)
     for plan in tensorized_plans(sch, group, cpu):
         known = frozenset([plan.roles.weight.buffer.name])
-        packed = plan.cycles + plan.packed * cpu.costs.copy
+        near = IN_PASSING if plan.default()[plan.pack] == "block" else 1.0
+        packed = plan.cycles + plan.packed * cpu.costs.copy * near
         return plan.cycles if plan.suits(known) else plain, packed if plan.suits(()) else plain
     return plain, plain
