@@ -127,7 +127,7 @@ def derived(
         "copy_turned": each["packed, turned"],
         "transpose": each["turned"] - cpu.costs.sum_,
     }
-    alone = line("memory lines, one thread") - third
+    alone = max(line("memory lines, one thread") - third, LEAST)
     found = Measured(costs, {"memory, one thread": alone, "GHz": 1e-9 / tick})
     wrong = {k: v for k, v in costs.items() if not believed(v)}
     if wrong:
