@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autotune.choices import Categorical, Choice
 from autotune.rules.effort import one_thread
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     """A contraction and its axes in order, of which the columns are last."""
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """Extents of a product in the form that is scheduled.
 
     batch    matrices, of dimensions of rows that stay apart as well
@@ -66,7 +65,7 @@ class Sizes:
         return self.batch * self.windows * self.terms * self.columns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TiledPlan(ThreadedPlan):
     """Schedules one product by one of some intrinsics.
 
